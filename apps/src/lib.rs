@@ -1,0 +1,1 @@
+//! Applications that move real data over evenkeel and measure it.

@@ -1,0 +1,1 @@
+//! Output ports, queue disciplines and link impairments without I/O.

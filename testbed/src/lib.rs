@@ -1,0 +1,1 @@
+//! Scenarios on the shipping code, in virtual time.

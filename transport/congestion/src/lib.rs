@@ -1,0 +1,1 @@
+//! Congestion controllers for QUIC: facts in, answers out.

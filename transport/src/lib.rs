@@ -1,0 +1,1 @@
+//! Smooth, low-delay congestion control for quinn.

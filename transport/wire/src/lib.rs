@@ -1,0 +1,1 @@
+//! Views of the packet fields that evenkeel endpoints and routers read and write.
