@@ -1,0 +1,1 @@
+//! Results: `result.json`, a table for people, and plots.

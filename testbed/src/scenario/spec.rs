@@ -1,0 +1,329 @@
+//! What a backend is given: nodes, one-way links, single flows. Plain data, checked and expanded.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Position of a node in [`Scenario::nodes`](super::Scenario::nodes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeIndex(pub usize);
+
+/// Position of a one-way link in [`Scenario::links`](super::Scenario::links).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkIndex(pub usize);
+
+/// A host or router.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Unique in the scenario. Generated hosts are called `FLOW.sender` and `FLOW.receiver`.
+    pub name: String,
+}
+
+/// One direction of a link: a queue, a rate, then delay and impairments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkSpec {
+    /// Unique in the scenario; `NAME.reverse` is the way back of `NAME`.
+    pub name: String,
+    /// Where packets enter.
+    pub from: NodeIndex,
+    /// Where packets leave.
+    pub to: NodeIndex,
+    /// When packets are transmitted.
+    pub service: ServiceSpec,
+    /// How many packets may wait.
+    pub queue: QueueLimit,
+    /// Name of the queue discipline; checked by who builds the queue.
+    pub discipline: String,
+    /// Propagation delay of every packet.
+    pub delay: Duration,
+    /// Probability that a packet is lost behind the queue, 0 to 1.
+    pub loss: f64,
+    /// Largest random extra delay.
+    pub jitter: Duration,
+    /// Times in which every packet behind the queue is lost, in order, not overlapping.
+    pub blackouts: Vec<Blackout>,
+    /// What changes during the run, in order of time.
+    pub changes: Vec<LinkChange>,
+    /// Whether results tell of this link; false for generated access links.
+    pub reported: bool,
+}
+
+/// What paces a link's transmitter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServiceSpec {
+    /// Packets do not wait.
+    Unlimited,
+    /// Bits of IP packets per second, at least 1.
+    Rate(u64),
+    /// Delivery opportunities of a mahimahi trace.
+    Trace(TraceFile),
+}
+
+/// A packet-delivery trace in mahimahi's format; its lines are checked by who builds the link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceFile {
+    /// The file, as found from the scenario's directory.
+    pub path: PathBuf,
+    /// What it holds.
+    pub contents: String,
+}
+
+/// Limits of a queue; at least one is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueLimit {
+    /// Packets, at least 1.
+    pub packets: Option<u32>,
+    /// Bytes of IP packets, at least 1.
+    pub bytes: Option<u64>,
+}
+
+/// A time in which a link loses everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blackout {
+    /// From the beginning of the run.
+    pub start: Duration,
+    /// How long it lasts; above zero.
+    pub length: Duration,
+}
+
+/// What changes on a link at an instant; what is `None` stays.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkChange {
+    /// From the beginning of the run.
+    pub at: Duration,
+    /// Bits of IP packets per second.
+    pub rate_bps: Option<u64>,
+    /// Propagation delay.
+    pub delay: Option<Duration>,
+    /// Probability of random loss, 0 to 1.
+    pub loss: Option<f64>,
+    /// Limit of the queue in packets.
+    pub queue_packets: Option<u32>,
+}
+
+/// One flow: one application between two hosts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowSpec {
+    /// Unique: the group's name, with `-0`, `-1`, ... if its count is above 1.
+    pub name: String,
+    /// Name of the `[[flows]]` table it comes from.
+    pub group: String,
+    /// What it sends.
+    pub app: App,
+    /// The sender's controller, `name:key=value,...`; checked by who builds it.
+    pub controller: String,
+    /// The sending host.
+    pub from: NodeIndex,
+    /// The receiving host.
+    pub to: NodeIndex,
+    /// From the beginning of the run.
+    pub start: Duration,
+    /// From the beginning of the run; after `start`, at most the run's duration.
+    pub stop: Duration,
+    /// Streams that share the data of a connection, at least 1.
+    pub streams: u32,
+    /// Whether the receiver compares SHA-256 of what came with what was sent.
+    pub verify: bool,
+    /// Acknowledgements: the receiver's habits.
+    pub acks: AckSpec,
+    /// Whether the path's MTU is searched; otherwise UDP payloads stay at 1200 bytes.
+    pub mtu_discovery: bool,
+}
+
+/// When a receiver acknowledges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AckSpec {
+    /// Ack-eliciting packets per acknowledgement, at least 1 (RFC 9000 section 13.2.2: 2).
+    pub every: u32,
+    /// Longest time that an acknowledgement is held back (RFC 9000 section 18.2: 25 ms).
+    pub max_delay: Duration,
+}
+
+/// What a flow sends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum App {
+    /// One transfer, as fast as the controller lets it.
+    Bulk(Payload),
+    /// Transfers without end during ON periods, silence in between.
+    OnOff {
+        /// Lengths of the periods.
+        periods: Periods,
+        /// Whether an ON period is a new connection; otherwise connection and window stay.
+        reconnect: bool,
+    },
+    /// Many short transfers, each over its own connection; arrivals are a Poisson process.
+    Short {
+        /// Mean arrivals per second, above 0.
+        arrivals_per_s: f64,
+        /// Mean application bytes of a transfer, at least 1.
+        mean_bytes: u64,
+        /// Shape of the Pareto distribution of sizes, above 1.
+        shape: f64,
+    },
+}
+
+/// What a bulk transfer consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Payload {
+    /// Data until the flow stops.
+    Endless,
+    /// That many application bytes, at least 1.
+    Bytes(u64),
+    /// The bytes of a file.
+    File(PathBuf),
+}
+
+/// Alternating ON and OFF periods.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Periods {
+    /// Mean of the ON periods, above zero.
+    pub on: Duration,
+    /// Mean of the OFF periods, above zero.
+    pub off: Duration,
+    /// How both are distributed.
+    pub distribution: PeriodDistribution,
+}
+
+/// Distribution of the length of a period, given its mean.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum PeriodDistribution {
+    /// Exponential.
+    Exponential,
+    /// Pareto: scale = mean x (shape - 1) / shape.
+    Pareto {
+        /// Above 1, or there is no mean.
+        shape: f64,
+    },
+}
+
+/// One source of UDP cross traffic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CrossSpec {
+    /// Unique: the group's name, with `-0`, `-1`, ... if its count is above 1.
+    pub name: String,
+    /// Name of the `[[cross]]` table it comes from.
+    pub group: String,
+    /// The sending host.
+    pub from: NodeIndex,
+    /// The receiving host.
+    pub to: NodeIndex,
+    /// Bits of IP packets per second while ON, at least 1.
+    pub rate_bps: u64,
+    /// Bytes of an IP packet, from 28 (empty) to the MTU.
+    pub packet_bytes: u32,
+    /// ON and OFF; `None` for a constant rate.
+    pub periods: Option<Periods>,
+    /// From the beginning of the run.
+    pub start: Duration,
+    /// From the beginning of the run; after `start`, at most the run's duration.
+    pub stop: Duration,
+}
+
+impl LinkSpec {
+    /// The mean rate between two instants, in bits of IP packets per second, with all changes
+    /// of rate; for a trace the mean over its whole period. `None` without limit.
+    pub fn mean_rate_bps(&self, from: Duration, to: Duration) -> Option<u64> {
+        let first = match &self.service {
+            ServiceSpec::Unlimited => return None,
+            ServiceSpec::Rate(rate_bps) => *rate_bps,
+            ServiceSpec::Trace(trace) => return trace.mean_rate_bps(),
+        };
+        let (from_s, to_s) = (from.as_secs_f64(), to.as_secs_f64());
+        if to_s <= from_s {
+            return Some(first);
+        }
+        let mut bits = 0.0;
+        let (mut since_s, mut rate_bps) = (from_s, first);
+        for change in &self.changes {
+            let Some(next_bps) = change.rate_bps else {
+                continue;
+            };
+            let at_s = change.at.as_secs_f64().clamp(from_s, to_s);
+            bits += rate_bps as f64 * (at_s - since_s);
+            (since_s, rate_bps) = (at_s, next_bps);
+        }
+        bits += rate_bps as f64 * (to_s - since_s);
+        Some((bits / (to_s - from_s)).round() as u64)
+    }
+}
+
+impl TraceFile {
+    /// Bytes of one delivery opportunity (mahimahi: a packet of Ethernet's MTU).
+    const OPPORTUNITY_BYTES: f64 = 1500.0;
+
+    /// Opportunities over the trace's period, which is its last line in milliseconds.
+    fn mean_rate_bps(&self) -> Option<u64> {
+        let lines = self
+            .contents
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty());
+        let count = lines.clone().count();
+        let period_ms: f64 = lines.last()?.parse().ok().filter(|ms| *ms > 0.0)?;
+        Some((count as f64 * Self::OPPORTUNITY_BYTES * 8.0 * 1000.0 / period_ms).round() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(service: ServiceSpec, changes: Vec<LinkChange>) -> LinkSpec {
+        LinkSpec {
+            name: "a".into(),
+            from: NodeIndex(0),
+            to: NodeIndex(1),
+            service,
+            queue: QueueLimit {
+                packets: Some(1),
+                bytes: None,
+            },
+            discipline: "drop-tail".into(),
+            delay: Duration::ZERO,
+            loss: 0.0,
+            jitter: Duration::ZERO,
+            blackouts: Vec::new(),
+            changes,
+            reported: true,
+        }
+    }
+
+    fn rate_change(at_s: u64, rate_bps: u64) -> LinkChange {
+        LinkChange {
+            at: Duration::from_secs(at_s),
+            rate_bps: Some(rate_bps),
+            delay: None,
+            loss: None,
+            queue_packets: None,
+        }
+    }
+
+    #[test]
+    fn the_mean_rate_weighs_each_rate_with_its_time() {
+        let link = link(
+            ServiceSpec::Rate(100),
+            vec![
+                rate_change(5, 200),
+                rate_change(30, 400),
+                rate_change(90, 1),
+            ],
+        );
+        // 20 s to 40 s: 10 s at 200 and 10 s at 400.
+        let mean = link.mean_rate_bps(Duration::from_secs(20), Duration::from_secs(40));
+        assert_eq!(mean, Some(300));
+    }
+
+    #[test]
+    fn a_trace_has_the_rate_of_its_opportunities() {
+        let trace = |contents: &str| TraceFile {
+            path: "t".into(),
+            contents: contents.into(),
+        };
+        // Three times 1500 bytes in 12 ms: 3 Mb/s.
+        let service = ServiceSpec::Trace(trace("0\n5\n12\n"));
+        let link = link(service, Vec::new());
+        let mean = link.mean_rate_bps(Duration::ZERO, Duration::from_secs(1));
+        assert_eq!(mean, Some(3_000_000));
+        assert_eq!(trace("0\n").mean_rate_bps(), None);
+        assert_eq!(trace("").mean_rate_bps(), None);
+    }
+}
