@@ -1,1 +1,25 @@
 //! Views of the packet fields that evenkeel endpoints and routers read and write.
+//!
+//! Each format has two types. A *view* (`Ipv4View`, `Ipv6View`, `UdpView`) borrows bytes, checks
+//! them once in `parse`, and then answers questions about whatever packet it was given; after a
+//! successful `parse` no accessor panics, whatever the bytes. A *repr* (`Ipv4Repr`, `Ipv6Repr`,
+//! `UdpRepr`) is the sensible subset that we send ourselves, with `emit` to write it.
+//!
+//! Every byte is taken to be hostile. Nothing here allocates, does I/O or keeps state.
+
+mod checksum;
+mod ecn;
+mod error;
+mod ipv4;
+mod ipv6;
+mod udp;
+
+pub use checksum::{PseudoHeader, Sum, update_checksum, update_udp_checksum};
+pub use ecn::Ecn;
+pub use error::{Malformed, NotRepresentable};
+pub use ipv4::{IPV4_HEADER_LEN, Ipv4Repr, Ipv4View};
+pub use ipv6::{IPV6_HEADER_LEN, Ipv6Repr, Ipv6View};
+pub use udp::{UDP_HEADER_LEN, UdpRepr, UdpView};
+
+/// IP protocol number of UDP (IANA, RFC 768).
+pub const PROTOCOL_UDP: u8 = 17;

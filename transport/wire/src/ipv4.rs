@@ -1,0 +1,427 @@
+//! IPv4 (RFC 791).
+
+use std::net::Ipv4Addr;
+
+use crate::checksum::{PseudoHeader, Sum};
+use crate::{Ecn, Malformed, NotRepresentable, PROTOCOL_UDP, UdpView};
+
+/// Length of an IPv4 header without options, in bytes.
+pub const IPV4_HEADER_LEN: usize = 20;
+
+mod field {
+    use std::ops::Range;
+
+    pub(super) const VERSION_IHL: usize = 0;
+    pub(super) const TOS: usize = 1;
+    pub(super) const TOTAL_LENGTH: Range<usize> = 2..4;
+    pub(super) const IDENTIFICATION: Range<usize> = 4..6;
+    pub(super) const FLAGS_OFFSET: Range<usize> = 6..8;
+    pub(super) const TTL: usize = 8;
+    pub(super) const PROTOCOL: usize = 9;
+    pub(super) const CHECKSUM: Range<usize> = 10..12;
+    pub(super) const SOURCE: Range<usize> = 12..16;
+    pub(super) const DESTINATION: Range<usize> = 16..20;
+}
+
+const DONT_FRAGMENT: u16 = 0x4000;
+const MORE_FRAGMENTS: u16 = 0x2000;
+const OFFSET_MASK: u16 = 0x1fff;
+
+/// An IPv4 packet in bytes.
+///
+/// The header checksum is not part of what `parse` checks: a router that only looks need not
+/// pay for it. [`Ipv4View::checksum_holds`] tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ipv4View<'a> {
+    fixed: &'a [u8; IPV4_HEADER_LEN],
+    /// Header with options.
+    header: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl<'a> Ipv4View<'a> {
+    /// Reads a packet; bytes beyond its total length are left out.
+    ///
+    /// # Errors
+    /// [`Malformed`] if this is another version, the header is cut off or shorter than 20 bytes,
+    /// or the total length is less than the header or more than the bytes given.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let fixed: &[u8; IPV4_HEADER_LEN] = bytes.first_chunk().ok_or(Malformed::Truncated)?;
+        if fixed[field::VERSION_IHL] >> 4 != 4 {
+            return Err(Malformed::Version);
+        }
+        let header_len = usize::from(fixed[field::VERSION_IHL] & 0x0f) * 4;
+        if header_len < IPV4_HEADER_LEN {
+            return Err(Malformed::HeaderLength);
+        }
+        let header = bytes.get(..header_len).ok_or(Malformed::Truncated)?;
+        let total_len = usize::from(word(fixed, field::TOTAL_LENGTH));
+        let payload = bytes.get(header_len..total_len).ok_or(Malformed::Length)?;
+        Ok(Self {
+            fixed,
+            header,
+            payload,
+        })
+    }
+
+    /// Length of the header with its options, in bytes (20 to 60): where the payload begins.
+    pub fn header_len(&self) -> usize {
+        self.header.len()
+    }
+
+    /// The options, padding included; empty in most packets.
+    pub fn options(&self) -> &'a [u8] {
+        &self.header[IPV4_HEADER_LEN..]
+    }
+
+    /// Differentiated services codepoint, 0 to 63 (RFC 2474).
+    pub fn dscp(&self) -> u8 {
+        self.fixed[field::TOS] >> 2
+    }
+
+    /// ECN codepoint.
+    pub fn ecn(&self) -> Ecn {
+        Ecn::from_bits(self.fixed[field::TOS])
+    }
+
+    /// Header and payload in bytes.
+    pub fn total_len(&self) -> u16 {
+        word(self.fixed, field::TOTAL_LENGTH)
+    }
+
+    /// Identification: the same in all fragments of a packet.
+    pub fn identification(&self) -> u16 {
+        word(self.fixed, field::IDENTIFICATION)
+    }
+
+    /// Whether routers must not fragment this packet.
+    pub fn dont_fragment(&self) -> bool {
+        word(self.fixed, field::FLAGS_OFFSET) & DONT_FRAGMENT != 0
+    }
+
+    /// Whether later fragments follow.
+    pub fn more_fragments(&self) -> bool {
+        word(self.fixed, field::FLAGS_OFFSET) & MORE_FRAGMENTS != 0
+    }
+
+    /// Where this payload belongs in that of the unfragmented packet, in bytes.
+    pub fn fragment_offset(&self) -> usize {
+        usize::from(word(self.fixed, field::FLAGS_OFFSET) & OFFSET_MASK) * 8
+    }
+
+    /// Whether this is one of several fragments.
+    pub fn is_fragment(&self) -> bool {
+        self.more_fragments() || self.fragment_offset() != 0
+    }
+
+    /// Time to live, in hops.
+    pub fn ttl(&self) -> u8 {
+        self.fixed[field::TTL]
+    }
+
+    /// Protocol number of the payload (IANA).
+    pub fn protocol(&self) -> u8 {
+        self.fixed[field::PROTOCOL]
+    }
+
+    /// Sender.
+    pub fn source(&self) -> Ipv4Addr {
+        address(self.fixed, field::SOURCE)
+    }
+
+    /// Receiver.
+    pub fn destination(&self) -> Ipv4Addr {
+        address(self.fixed, field::DESTINATION)
+    }
+
+    /// Header checksum field.
+    pub fn checksum(&self) -> u16 {
+        word(self.fixed, field::CHECKSUM)
+    }
+
+    /// Whether the header checksum is right.
+    pub fn checksum_holds(&self) -> bool {
+        Sum::default().bytes(self.header).checksum() == 0
+    }
+
+    /// What follows the header, up to the total length.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
+    /// The addresses as UDP's checksum covers them.
+    pub fn pseudo_header(&self) -> PseudoHeader {
+        PseudoHeader::V4 {
+            source: self.source(),
+            destination: self.destination(),
+        }
+    }
+
+    /// The UDP datagram inside; `None` if there is another protocol or a later fragment, which
+    /// holds no UDP header. Of a first fragment the view has the part that is there.
+    ///
+    /// # Errors
+    /// [`Malformed`] if protocol and offset promise a UDP header and there is none.
+    pub fn udp(&self) -> Result<Option<UdpView<'a>>, Malformed> {
+        if self.protocol() != PROTOCOL_UDP || self.fragment_offset() != 0 {
+            return Ok(None);
+        }
+        let view = if self.more_fragments() {
+            UdpView::parse_start(self.payload)?
+        } else {
+            UdpView::parse(self.payload)?
+        };
+        Ok(Some(view))
+    }
+}
+
+/// An unfragmented IPv4 header without options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ipv4Repr {
+    /// Sender.
+    pub source: Ipv4Addr,
+    /// Receiver.
+    pub destination: Ipv4Addr,
+    /// Protocol number of the payload (IANA).
+    pub protocol: u8,
+    /// ECN codepoint.
+    pub ecn: Ecn,
+    /// Differentiated services codepoint, 0 to 63 (RFC 2474).
+    pub dscp: u8,
+    /// Time to live, in hops.
+    pub ttl: u8,
+    /// Identification; without meaning where `dont_fragment` is set (RFC 6864).
+    pub identification: u16,
+    /// Whether routers must not fragment this packet.
+    pub dont_fragment: bool,
+    /// Length of the payload in bytes, at most 65515.
+    pub payload_len: u16,
+}
+
+impl Ipv4Repr {
+    /// What a view says of itself.
+    ///
+    /// # Errors
+    /// [`NotRepresentable`] for fragments and packets with options.
+    pub fn parse(view: &Ipv4View<'_>) -> Result<Self, NotRepresentable> {
+        if view.is_fragment() || !view.options().is_empty() {
+            return Err(NotRepresentable);
+        }
+        Ok(Self {
+            source: view.source(),
+            destination: view.destination(),
+            protocol: view.protocol(),
+            ecn: view.ecn(),
+            dscp: view.dscp(),
+            ttl: view.ttl(),
+            identification: view.identification(),
+            dont_fragment: view.dont_fragment(),
+            payload_len: u16::try_from(view.payload().len())
+                .expect("the total length bounds the payload"),
+        })
+    }
+
+    /// The twenty header bytes, with their checksum.
+    ///
+    /// # Panics
+    /// If `payload_len` exceeds 65515 or `dscp` 63: the fields cannot hold them.
+    pub fn emit(&self) -> [u8; IPV4_HEADER_LEN] {
+        assert!(self.dscp < 64, "a DSCP has six bits");
+        let total_len = u16::try_from(IPV4_HEADER_LEN + usize::from(self.payload_len))
+            .expect("an IPv4 packet has at most 65535 bytes");
+        let flags = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
+        let mut header = [0; IPV4_HEADER_LEN];
+        header[field::VERSION_IHL] = 0x45;
+        header[field::TOS] = self.dscp << 2 | self.ecn.bits();
+        header[field::TOTAL_LENGTH].copy_from_slice(&total_len.to_be_bytes());
+        header[field::IDENTIFICATION].copy_from_slice(&self.identification.to_be_bytes());
+        header[field::FLAGS_OFFSET].copy_from_slice(&flags.to_be_bytes());
+        header[field::TTL] = self.ttl;
+        header[field::PROTOCOL] = self.protocol;
+        header[field::SOURCE].copy_from_slice(&self.source.octets());
+        header[field::DESTINATION].copy_from_slice(&self.destination.octets());
+        let checksum = Sum::default().bytes(&header).checksum();
+        header[field::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+        header
+    }
+
+    /// The addresses as UDP's checksum covers them.
+    pub fn pseudo_header(&self) -> PseudoHeader {
+        PseudoHeader::V4 {
+            source: self.source,
+            destination: self.destination,
+        }
+    }
+}
+
+fn word(header: &[u8; IPV4_HEADER_LEN], field: std::ops::Range<usize>) -> u16 {
+    u16::from_be_bytes([header[field.start], header[field.start + 1]])
+}
+
+fn address(header: &[u8; IPV4_HEADER_LEN], field: std::ops::Range<usize>) -> Ipv4Addr {
+    let octets: [u8; 4] = header[field]
+        .try_into()
+        .expect("an address field has four bytes");
+    octets.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::update_checksum;
+
+    /// 10.0.0.1 to 10.0.0.2, UDP 1234 to 5678 with "abc". Header without checksum: 4500 + 001f +
+    /// 0000 + 4000 + 4011 + 0000 + 0a00 + 0001 + 0a00 + 0002 = d933; the complement is 26cc.
+    const PACKET: [u8; 31] = [
+        0x45, 0x00, 0x00, 0x1f, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0x26, 0xcc, 10, 0, 0, 1, 10, 0,
+        0, 2, //
+        0x04, 0xd2, 0x16, 0x2e, 0x00, 0x0b, 0x0c, 0x73, b'a', b'b', b'c',
+    ];
+
+    #[test]
+    fn a_known_packet_is_read_field_by_field() {
+        let view = Ipv4View::parse(&PACKET).unwrap();
+        assert_eq!(view.header_len(), 20);
+        assert_eq!(view.total_len(), 31);
+        assert_eq!((view.dscp(), view.ecn()), (0, Ecn::NotEct));
+        assert!(view.dont_fragment() && !view.is_fragment());
+        assert_eq!((view.ttl(), view.protocol()), (64, 17));
+        assert_eq!(view.source(), Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(view.destination(), Ipv4Addr::new(10, 0, 0, 2));
+        assert!(view.checksum_holds());
+        let udp = view.udp().unwrap().unwrap();
+        assert_eq!((udp.source_port(), udp.destination_port()), (1234, 5678));
+        assert_eq!(udp.payload(), b"abc");
+        assert!(udp.checksum_holds(&view.pseudo_header()));
+    }
+
+    #[test]
+    fn a_known_packet_is_emitted_byte_for_byte() {
+        let view = Ipv4View::parse(&PACKET).unwrap();
+        assert_eq!(Ipv4Repr::parse(&view).unwrap().emit(), PACKET[..20]);
+    }
+
+    #[test]
+    fn options_move_the_payload() {
+        let mut packet = PACKET.to_vec();
+        packet[0] = 0x46;
+        packet[3] += 4;
+        packet.splice(20..20, [1, 1, 1, 0]);
+        let view = Ipv4View::parse(&packet).unwrap();
+        assert_eq!(view.options(), [1, 1, 1, 0]);
+        assert_eq!(view.udp().unwrap().unwrap().payload(), b"abc");
+        assert_eq!(Ipv4Repr::parse(&view), Err(NotRepresentable));
+    }
+
+    #[test]
+    fn a_first_fragment_shows_its_udp_header_and_a_later_one_none() {
+        let mut first = PACKET;
+        first[6] = 0x20;
+        first[25] = 200;
+        let view = Ipv4View::parse(&first).unwrap();
+        let udp = view.udp().unwrap().unwrap();
+        assert_eq!(
+            (udp.length(), udp.is_whole(), udp.payload()),
+            (200, false, &b"abc"[..])
+        );
+        assert!(!udp.checksum_holds(&view.pseudo_header()));
+        assert_eq!(Ipv4Repr::parse(&view), Err(NotRepresentable));
+
+        let mut later = PACKET;
+        later[6..8].copy_from_slice(&[0x00, 0x19]);
+        let view = Ipv4View::parse(&later).unwrap();
+        assert_eq!(
+            (view.fragment_offset(), view.more_fragments()),
+            (200, false)
+        );
+        assert_eq!(view.udp(), Ok(None));
+    }
+
+    #[test]
+    fn an_unfragmented_datagram_longer_than_its_packet_is_malformed() {
+        let mut packet = PACKET;
+        packet[25] = 200;
+        assert_eq!(
+            Ipv4View::parse(&packet).unwrap().udp(),
+            Err(Malformed::Length)
+        );
+    }
+
+    #[test]
+    fn another_protocol_is_no_udp() {
+        let mut packet = PACKET;
+        packet[9] = 6;
+        assert_eq!(Ipv4View::parse(&packet).unwrap().udp(), Ok(None));
+    }
+
+    #[test]
+    fn contradictions_are_refused_by_name() {
+        let with = |at: usize, byte: u8| {
+            let mut packet = PACKET;
+            packet[at] = byte;
+            Ipv4View::parse(&packet).map(|_| ())
+        };
+        assert_eq!(Ipv4View::parse(&PACKET[..19]), Err(Malformed::Truncated));
+        assert_eq!(with(0, 0x65), Err(Malformed::Version));
+        assert_eq!(with(0, 0x44), Err(Malformed::HeaderLength));
+        assert_eq!(with(0, 0x4f), Err(Malformed::Truncated));
+        assert_eq!(with(3, 19), Err(Malformed::Length));
+        assert_eq!(with(3, 32), Err(Malformed::Length));
+    }
+
+    #[test]
+    fn marking_with_an_incremental_update_keeps_the_header_checksum_right() {
+        let mut packet = PACKET;
+        packet[1] = Ecn::Ce.bits();
+        let checksum = update_checksum(0x26cc, &PACKET[..2], &packet[..2]);
+        packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+        assert!(Ipv4View::parse(&packet).unwrap().checksum_holds());
+    }
+
+    prop_compose! {
+        fn any_repr()(
+            (source, destination, protocol, ecn) in any::<(u32, u32, u8, u8)>(),
+            (ttl, identification, dont_fragment) in any::<(u8, u16, bool)>(),
+            dscp in 0u8..64,
+            payload_len in 0u16..100,
+        ) -> Ipv4Repr {
+            Ipv4Repr {
+                source: source.into(), destination: destination.into(), protocol,
+                ecn: Ecn::from_bits(ecn), dscp, ttl, identification, dont_fragment, payload_len,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_emitted_is_parsed_back_with_a_right_checksum(repr in any_repr()) {
+            let mut bytes = repr.emit().to_vec();
+            bytes.resize(IPV4_HEADER_LEN + usize::from(repr.payload_len), 0xaa);
+            let view = Ipv4View::parse(&bytes).unwrap();
+            prop_assert!(view.checksum_holds());
+            prop_assert_eq!(Ipv4Repr::parse(&view), Ok(repr));
+        }
+
+        #[test]
+        fn no_bytes_make_a_view_panic(mut bytes in vec(any::<u8>(), 0..128), sensible: bool) {
+            if sensible && bytes.len() > 3 {
+                bytes[0] = 0x40 | bytes[0] & 0x0f;
+                bytes[2] = 0;
+            }
+            if let Ok(view) = Ipv4View::parse(&bytes) {
+                prop_assert_eq!(view.header_len() + view.payload().len(), usize::from(view.total_len()));
+                view.options();
+                view.checksum_holds();
+                if let Ok(Some(udp)) = view.udp() {
+                    udp.checksum_holds(&view.pseudo_header());
+                }
+                if let Ok(repr) = Ipv4Repr::parse(&view) {
+                    repr.emit();
+                }
+            }
+        }
+    }
+}

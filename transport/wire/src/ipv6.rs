@@ -1,0 +1,495 @@
+//! IPv6 (RFC 8200), extension headers included.
+
+use std::net::Ipv6Addr;
+
+use crate::checksum::PseudoHeader;
+use crate::{Ecn, Malformed, NotRepresentable, PROTOCOL_UDP, UdpView};
+
+/// Length of an IPv6 header without extension headers, in bytes.
+pub const IPV6_HEADER_LEN: usize = 40;
+
+mod field {
+    use std::ops::Range;
+
+    pub(super) const VERSION_CLASS_FLOW: Range<usize> = 0..4;
+    pub(super) const PAYLOAD_LENGTH: Range<usize> = 4..6;
+    pub(super) const NEXT_HEADER: usize = 6;
+    pub(super) const HOP_LIMIT: usize = 7;
+    pub(super) const SOURCE: Range<usize> = 8..24;
+    pub(super) const DESTINATION: Range<usize> = 24..40;
+}
+
+/// Extension headers by protocol number (RFC 8200, section 4; RFC 4302 for AH). ESP is not among
+/// them: what follows it is encrypted.
+mod extension {
+    pub(super) const HOP_BY_HOP: u8 = 0;
+    pub(super) const ROUTING: u8 = 43;
+    pub(super) const FRAGMENT: u8 = 44;
+    pub(super) const AUTHENTICATION: u8 = 51;
+    pub(super) const DESTINATION_OPTIONS: u8 = 60;
+}
+
+/// An IPv6 packet in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ipv6View<'a> {
+    fixed: &'a [u8; IPV6_HEADER_LEN],
+    /// What follows the fixed header, extension headers included.
+    body: &'a [u8],
+    chain: Chain,
+}
+
+/// What walking the extension headers has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Chain {
+    protocol: u8,
+    /// Bytes of extension headers in front of the upper layer.
+    len: usize,
+    /// Bytes.
+    fragment_offset: usize,
+    more_fragments: bool,
+}
+
+impl<'a> Ipv6View<'a> {
+    /// Reads a packet and walks its extension headers; bytes beyond its length are left out.
+    ///
+    /// # Errors
+    /// [`Malformed`] if this is another version, the header is cut off, the payload length exceeds
+    /// the bytes given, or an extension header reaches beyond the payload (so do those of
+    /// jumbograms, RFC 2675, whose payload length is 0).
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let (fixed, rest) = bytes
+            .split_first_chunk::<IPV6_HEADER_LEN>()
+            .ok_or(Malformed::Truncated)?;
+        if fixed[0] >> 4 != 6 {
+            return Err(Malformed::Version);
+        }
+        let length = u16::from_be_bytes([
+            fixed[field::PAYLOAD_LENGTH.start],
+            fixed[field::PAYLOAD_LENGTH.start + 1],
+        ]);
+        let body = rest.get(..usize::from(length)).ok_or(Malformed::Length)?;
+        let chain = walk(fixed[field::NEXT_HEADER], body)?;
+        Ok(Self { fixed, body, chain })
+    }
+
+    /// Length of the header with its extension headers, in bytes: where the payload begins.
+    pub fn header_len(&self) -> usize {
+        IPV6_HEADER_LEN + self.chain.len
+    }
+
+    /// Differentiated services codepoint, 0 to 63 (RFC 2474).
+    pub fn dscp(&self) -> u8 {
+        self.traffic_class() >> 2
+    }
+
+    /// ECN codepoint.
+    pub fn ecn(&self) -> Ecn {
+        Ecn::from_bits(self.traffic_class())
+    }
+
+    /// Flow label, 20 bits.
+    pub fn flow_label(&self) -> u32 {
+        self.first_word() & 0x000f_ffff
+    }
+
+    /// Header and payload in bytes.
+    pub fn total_len(&self) -> usize {
+        IPV6_HEADER_LEN + self.body.len()
+    }
+
+    /// Hops that remain.
+    pub fn hop_limit(&self) -> u8 {
+        self.fixed[field::HOP_LIMIT]
+    }
+
+    /// Protocol number of the payload (IANA), after the extension headers.
+    pub fn protocol(&self) -> u8 {
+        self.chain.protocol
+    }
+
+    /// Whether later fragments follow.
+    pub fn more_fragments(&self) -> bool {
+        self.chain.more_fragments
+    }
+
+    /// Where this payload belongs in that of the unfragmented packet, in bytes.
+    pub fn fragment_offset(&self) -> usize {
+        self.chain.fragment_offset
+    }
+
+    /// Whether this is one of several fragments. An atomic fragment (RFC 6946) is not.
+    pub fn is_fragment(&self) -> bool {
+        self.more_fragments() || self.fragment_offset() != 0
+    }
+
+    /// Sender.
+    pub fn source(&self) -> Ipv6Addr {
+        address(self.fixed, field::SOURCE)
+    }
+
+    /// Receiver; the next one, if a routing header names others.
+    pub fn destination(&self) -> Ipv6Addr {
+        address(self.fixed, field::DESTINATION)
+    }
+
+    /// What follows the extension headers, up to the packet's length.
+    pub fn payload(&self) -> &'a [u8] {
+        &self.body[self.chain.len..]
+    }
+
+    /// The addresses as UDP's checksum covers them, if no routing header names another receiver.
+    pub fn pseudo_header(&self) -> PseudoHeader {
+        PseudoHeader::V6 {
+            source: self.source(),
+            destination: self.destination(),
+        }
+    }
+
+    /// The UDP datagram inside; `None` if there is another protocol or a later fragment, which
+    /// holds no UDP header. Of a first fragment the view has the part that is there.
+    ///
+    /// # Errors
+    /// [`Malformed`] if protocol and offset promise a UDP header and there is none.
+    pub fn udp(&self) -> Result<Option<UdpView<'a>>, Malformed> {
+        if self.protocol() != PROTOCOL_UDP || self.fragment_offset() != 0 {
+            return Ok(None);
+        }
+        let view = if self.more_fragments() {
+            UdpView::parse_start(self.payload())?
+        } else {
+            UdpView::parse(self.payload())?
+        };
+        Ok(Some(view))
+    }
+
+    fn first_word(&self) -> u32 {
+        let bytes: [u8; 4] = self.fixed[field::VERSION_CLASS_FLOW]
+            .try_into()
+            .expect("the field has four bytes");
+        u32::from_be_bytes(bytes)
+    }
+
+    fn traffic_class(&self) -> u8 {
+        // Bits 4 to 11 of the first word; the cast keeps exactly these.
+        (self.first_word() >> 20) as u8
+    }
+}
+
+/// An IPv6 header without extension headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ipv6Repr {
+    /// Sender.
+    pub source: Ipv6Addr,
+    /// Receiver.
+    pub destination: Ipv6Addr,
+    /// Protocol number of the payload (IANA); none of an extension header.
+    pub protocol: u8,
+    /// ECN codepoint.
+    pub ecn: Ecn,
+    /// Differentiated services codepoint, 0 to 63 (RFC 2474).
+    pub dscp: u8,
+    /// Flow label, 20 bits (RFC 6437); 0 for none.
+    pub flow_label: u32,
+    /// Hops that remain.
+    pub hop_limit: u8,
+    /// Length of the payload in bytes.
+    pub payload_len: u16,
+}
+
+impl Ipv6Repr {
+    /// What a view says of itself.
+    ///
+    /// # Errors
+    /// [`NotRepresentable`] for packets with extension headers, so for fragments.
+    pub fn parse(view: &Ipv6View<'_>) -> Result<Self, NotRepresentable> {
+        if view.header_len() != IPV6_HEADER_LEN {
+            return Err(NotRepresentable);
+        }
+        Ok(Self {
+            source: view.source(),
+            destination: view.destination(),
+            protocol: view.protocol(),
+            ecn: view.ecn(),
+            dscp: view.dscp(),
+            flow_label: view.flow_label(),
+            hop_limit: view.hop_limit(),
+            payload_len: u16::try_from(view.payload().len())
+                .expect("the length field bounds the payload"),
+        })
+    }
+
+    /// The forty header bytes.
+    ///
+    /// # Panics
+    /// If `dscp` exceeds 63 or `flow_label` 20 bits: the fields cannot hold them.
+    pub fn emit(&self) -> [u8; IPV6_HEADER_LEN] {
+        assert!(self.dscp < 64, "a DSCP has six bits");
+        assert!(self.flow_label < 1 << 20, "a flow label has twenty bits");
+        let class = u32::from(self.dscp << 2 | self.ecn.bits());
+        let first_word = 6 << 28 | class << 20 | self.flow_label;
+        let mut header = [0; IPV6_HEADER_LEN];
+        header[field::VERSION_CLASS_FLOW].copy_from_slice(&first_word.to_be_bytes());
+        header[field::PAYLOAD_LENGTH].copy_from_slice(&self.payload_len.to_be_bytes());
+        header[field::NEXT_HEADER] = self.protocol;
+        header[field::HOP_LIMIT] = self.hop_limit;
+        header[field::SOURCE].copy_from_slice(&self.source.octets());
+        header[field::DESTINATION].copy_from_slice(&self.destination.octets());
+        header
+    }
+
+    /// The addresses as UDP's checksum covers them.
+    pub fn pseudo_header(&self) -> PseudoHeader {
+        PseudoHeader::V6 {
+            source: self.source,
+            destination: self.destination,
+        }
+    }
+}
+
+/// Walks the extension headers at the start of `body`. Each has eight bytes or more, so the walk
+/// ends; in a later fragment what follows the fragment header is data, whatever its number.
+fn walk(first: u8, body: &[u8]) -> Result<Chain, Malformed> {
+    let mut chain = Chain {
+        protocol: first,
+        len: 0,
+        fragment_offset: 0,
+        more_fragments: false,
+    };
+    while chain.fragment_offset == 0 {
+        let rest = &body[chain.len..];
+        let units = |at: usize| {
+            rest.get(at)
+                .copied()
+                .map(usize::from)
+                .ok_or(Malformed::ExtensionHeader)
+        };
+        let header_len = match chain.protocol {
+            extension::HOP_BY_HOP | extension::ROUTING | extension::DESTINATION_OPTIONS => {
+                8 + 8 * units(1)?
+            }
+            // RFC 4302, section 2.2: in words of four bytes, minus two.
+            extension::AUTHENTICATION => 8 + 4 * units(1)?,
+            extension::FRAGMENT => 8,
+            _ => break,
+        };
+        let header = rest.get(..header_len).ok_or(Malformed::ExtensionHeader)?;
+        if chain.protocol == extension::FRAGMENT {
+            let word = u16::from_be_bytes([header[2], header[3]]);
+            // The offset counts units of eight bytes in the upper thirteen bits.
+            chain.fragment_offset = usize::from(word & !0b111);
+            chain.more_fragments |= word & 1 != 0;
+        }
+        chain.protocol = header[0];
+        chain.len += header_len;
+    }
+    Ok(chain)
+}
+
+fn address(header: &[u8; IPV6_HEADER_LEN], field: std::ops::Range<usize>) -> Ipv6Addr {
+    let octets: [u8; 16] = header[field]
+        .try_into()
+        .expect("an address field has sixteen bytes");
+    octets.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::UdpRepr;
+
+    fn repr(protocol: u8, payload_len: u16) -> Ipv6Repr {
+        Ipv6Repr {
+            source: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
+            destination: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
+            protocol,
+            ecn: Ecn::Ect0,
+            dscp: 0,
+            flow_label: 0x12345,
+            hop_limit: 64,
+            payload_len,
+        }
+    }
+
+    /// A packet with `extensions` in front of a UDP datagram with "abc".
+    fn packet(first: u8, extensions: &[u8]) -> Vec<u8> {
+        let header = repr(first, u16::try_from(extensions.len() + 11).unwrap());
+        let udp = UdpRepr {
+            source_port: 1,
+            destination_port: 2,
+        };
+        let mut bytes = header.emit().to_vec();
+        bytes.extend(extensions);
+        bytes.extend(udp.emit(&header.pseudo_header(), b"abc"));
+        bytes.extend(b"abc");
+        bytes
+    }
+
+    #[test]
+    fn a_known_packet_is_emitted_byte_for_byte() {
+        // Pseudo header: fd00 + 1 + fd00 + 2 + 0011 + 000b = 1fa1f, folded fa20. UDP: 1 + 2 + b = e.
+        // Payload: 6162 + 6300 = c462. fa20 + 000e + c462 = 1be90, folded be91; complement 416e.
+        let bytes = packet(PROTOCOL_UDP, &[]);
+        let mut expected = vec![0x60, 0x21, 0x23, 0x45, 0x00, 0x0b, 17, 64];
+        expected.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        expected.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+        expected.extend([0, 1, 0, 2, 0, 11, 0x41, 0x6e, b'a', b'b', b'c']);
+        assert_eq!(bytes, expected);
+        let view = Ipv6View::parse(&bytes).unwrap();
+        assert_eq!(
+            (view.ecn(), view.flow_label(), view.hop_limit()),
+            (Ecn::Ect0, 0x12345, 64)
+        );
+        assert!(
+            view.udp()
+                .unwrap()
+                .unwrap()
+                .checksum_holds(&view.pseudo_header())
+        );
+    }
+
+    #[test]
+    fn udp_is_found_behind_every_extension_header() {
+        let mut extensions = vec![extension::ROUTING, 0, 1, 4, 0, 0, 0, 0];
+        extensions.extend([
+            extension::DESTINATION_OPTIONS,
+            1,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ]);
+        extensions.extend([extension::AUTHENTICATION, 0, 1, 4, 0, 0, 0, 0]);
+        extensions.extend([PROTOCOL_UDP, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let bytes = packet(extension::HOP_BY_HOP, &extensions);
+        let view = Ipv6View::parse(&bytes).unwrap();
+        assert_eq!(view.header_len(), IPV6_HEADER_LEN + extensions.len());
+        assert_eq!(view.protocol(), PROTOCOL_UDP);
+        assert_eq!(view.udp().unwrap().unwrap().payload(), b"abc");
+        assert_eq!(Ipv6Repr::parse(&view), Err(NotRepresentable));
+    }
+
+    #[test]
+    fn a_first_fragment_shows_its_udp_header_and_a_later_one_none() {
+        let mut bytes = packet(extension::FRAGMENT, &[PROTOCOL_UDP, 0, 0, 1, 0, 0, 0, 9]);
+        bytes[IPV6_HEADER_LEN + 8 + 5] = 200;
+        let view = Ipv6View::parse(&bytes).unwrap();
+        assert!(view.is_fragment() && view.more_fragments());
+        assert!(!view.udp().unwrap().unwrap().is_whole());
+
+        let bytes = packet(extension::FRAGMENT, &[PROTOCOL_UDP, 0, 0, 200, 0, 0, 0, 9]);
+        let view = Ipv6View::parse(&bytes).unwrap();
+        assert_eq!(
+            (view.fragment_offset(), view.more_fragments()),
+            (200, false)
+        );
+        assert_eq!(view.udp(), Ok(None));
+    }
+
+    #[test]
+    fn a_later_fragment_of_options_is_not_walked() {
+        let bytes = packet(
+            extension::FRAGMENT,
+            &[extension::HOP_BY_HOP, 0, 0, 200, 0, 0, 0, 9],
+        );
+        let view = Ipv6View::parse(&bytes).unwrap();
+        assert_eq!(
+            (view.protocol(), view.header_len()),
+            (extension::HOP_BY_HOP, IPV6_HEADER_LEN + 8)
+        );
+    }
+
+    #[test]
+    fn an_atomic_fragment_is_whole() {
+        let bytes = packet(extension::FRAGMENT, &[PROTOCOL_UDP, 0, 0, 0, 0, 0, 0, 9]);
+        let view = Ipv6View::parse(&bytes).unwrap();
+        assert!(!view.is_fragment());
+        assert!(
+            view.udp()
+                .unwrap()
+                .unwrap()
+                .checksum_holds(&view.pseudo_header())
+        );
+    }
+
+    #[test]
+    fn an_extension_header_beyond_the_payload_is_malformed() {
+        let bytes = packet(extension::HOP_BY_HOP, &[PROTOCOL_UDP, 9, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(Ipv6View::parse(&bytes), Err(Malformed::ExtensionHeader));
+        let jumbogram = repr(extension::HOP_BY_HOP, 0).emit();
+        assert_eq!(Ipv6View::parse(&jumbogram), Err(Malformed::ExtensionHeader));
+    }
+
+    #[test]
+    fn contradictions_are_refused_by_name() {
+        let bytes = packet(PROTOCOL_UDP, &[]);
+        assert_eq!(Ipv6View::parse(&bytes[..39]), Err(Malformed::Truncated));
+        assert_eq!(Ipv6View::parse(&bytes[..50]), Err(Malformed::Length));
+        let mut other = bytes;
+        other[0] = 0x45;
+        assert_eq!(Ipv6View::parse(&other), Err(Malformed::Version));
+    }
+
+    prop_compose! {
+        fn any_repr()(
+            (source, destination, ecn, hop_limit) in any::<(u128, u128, u8, u8)>(),
+            protocol in prop::sample::select(vec![PROTOCOL_UDP, 6, 58, 59]),
+            dscp in 0u8..64,
+            flow_label in 0u32..1 << 20,
+            payload_len in 0u16..100,
+        ) -> Ipv6Repr {
+            Ipv6Repr {
+                source: source.into(), destination: destination.into(), protocol,
+                ecn: Ecn::from_bits(ecn), dscp, flow_label, hop_limit, payload_len,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_emitted_is_parsed_back(repr in any_repr()) {
+            let mut bytes = repr.emit().to_vec();
+            bytes.resize(IPV6_HEADER_LEN + usize::from(repr.payload_len), 0xaa);
+            let view = Ipv6View::parse(&bytes).unwrap();
+            prop_assert_eq!(Ipv6Repr::parse(&view), Ok(repr));
+        }
+
+        #[test]
+        fn no_bytes_make_a_view_panic(
+            mut bytes in vec(any::<u8>(), 0..256),
+            next in prop::option::of(prop::sample::select(vec![0u8, 17, 43, 44, 51, 60])),
+        ) {
+            if let (Some(next), true) = (next, bytes.len() > 6) {
+                bytes[0] = 0x60;
+                let rest = bytes.len().saturating_sub(IPV6_HEADER_LEN);
+                bytes[4..6].copy_from_slice(&u16::try_from(rest).unwrap().to_be_bytes());
+                bytes[6] = next;
+                // Small bytes make plausible chains: known numbers, short lengths.
+                for byte in bytes.iter_mut().skip(IPV6_HEADER_LEN) {
+                    *byte %= 61;
+                }
+            }
+            if let Ok(view) = Ipv6View::parse(&bytes) {
+                prop_assert_eq!(view.header_len() + view.payload().len(), view.total_len());
+                if let Ok(Some(udp)) = view.udp() {
+                    udp.checksum_holds(&view.pseudo_header());
+                }
+                if let Ok(repr) = Ipv6Repr::parse(&view) {
+                    repr.emit();
+                }
+            }
+        }
+    }
+}
