@@ -1,0 +1,232 @@
+//! Where the bytes of a transfer come from and go to.
+
+use std::{fmt, io, sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// Bytes handed to quinn at once, 64 KiB: a few times the largest UDP datagram, so
+/// that the cost of a call does not show, and small against any receive window.
+const CHUNK: usize = 64 * 1024;
+
+/// How long a side waits by default while nothing moves, 30 s: as long as QUIC waits
+/// for a peer that is gone altogether.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The client's own end of a transfer; of source and sink only the one its
+/// direction needs is used.
+#[derive(Clone, Debug)]
+pub struct Local {
+    /// What an upload sends.
+    pub source: Source,
+    /// Where a download goes.
+    pub sink: Sink,
+    /// After this long without any byte moving the transfer has failed.
+    pub patience: Duration,
+}
+
+/// What is sent.
+#[derive(Clone, Default)]
+pub enum Source {
+    /// One block of pseudo-random bytes over and over, sent without copying.
+    #[default]
+    Generated,
+    /// These bytes.
+    Memory(Bytes),
+    /// Bytes that can be read from any offset, such as a file's.
+    Stored(Arc<dyn Readable>),
+}
+
+/// Where received bytes go.
+#[derive(Clone, Default)]
+pub enum Sink {
+    /// Nowhere; they are counted, and hashed if the job asks for it.
+    #[default]
+    Discard,
+    /// To storage that can be written at any offset, such as a file.
+    Stored(Arc<dyn Writable>),
+}
+
+/// Bytes of known length that several readers may read side by side.
+pub trait Readable: Send + Sync {
+    /// The length in bytes. The transfer fails if a reader ends earlier.
+    fn length(&self) -> u64;
+
+    /// A reader that starts at byte `offset`.
+    ///
+    /// # Errors
+    /// Whatever the storage says; it ends the transfer.
+    fn reader(
+        &self,
+        offset: u64,
+    ) -> BoxFuture<'_, io::Result<Box<dyn AsyncRead + Send + Sync + Unpin>>>;
+}
+
+/// Storage that several writers may fill side by side.
+pub trait Writable: Send + Sync {
+    /// A writer that starts at byte `offset`; it is shut down at the end of its range.
+    ///
+    /// # Errors
+    /// Whatever the storage says; it ends the transfer.
+    fn writer(
+        &self,
+        offset: u64,
+    ) -> BoxFuture<'_, io::Result<Box<dyn AsyncWrite + Send + Sync + Unpin>>>;
+}
+
+/// One data stream's way into a [`Source`].
+pub(super) enum Feed {
+    Generated(Bytes),
+    Memory(Bytes),
+    Stored(Box<dyn AsyncRead + Send + Sync + Unpin>),
+}
+
+/// One data stream's way out to a [`Sink`].
+pub(super) enum Drain {
+    Discard,
+    Stored(Box<dyn AsyncWrite + Send + Sync + Unpin>),
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self {
+            source: Source::Generated,
+            sink: Sink::Discard,
+            patience: PATIENCE,
+        }
+    }
+}
+
+impl Source {
+    /// The length in bytes, if the source has one.
+    pub fn length(&self) -> Option<u64> {
+        match self {
+            Self::Generated => None,
+            Self::Memory(bytes) => Some(bytes.len() as u64),
+            Self::Stored(storage) => Some(storage.length()),
+        }
+    }
+
+    pub(super) async fn feed(&self, offset: u64) -> io::Result<Feed> {
+        Ok(match self {
+            Self::Generated => Feed::Generated(generated_chunk()),
+            Self::Memory(bytes) => {
+                let start = usize::try_from(offset).map_or(bytes.len(), |o| o.min(bytes.len()));
+                Feed::Memory(bytes.slice(start..))
+            }
+            Self::Stored(storage) => Feed::Stored(storage.reader(offset).await?),
+        })
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Generated => f.write_str("Generated"),
+            Self::Memory(bytes) => f.debug_tuple("Memory").field(&bytes.len()).finish(),
+            Self::Stored(storage) => f.debug_tuple("Stored").field(&storage.length()).finish(),
+        }
+    }
+}
+
+impl Sink {
+    pub(super) async fn drain(&self, offset: u64) -> io::Result<Drain> {
+        Ok(match self {
+            Self::Discard => Drain::Discard,
+            Self::Stored(storage) => Drain::Stored(storage.writer(offset).await?),
+        })
+    }
+}
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Discard => "Discard",
+            Self::Stored(_) => "Stored",
+        })
+    }
+}
+
+impl Feed {
+    /// The next bytes, at least one and at most `limit` (which is not 0).
+    ///
+    /// # Errors
+    /// A read error, or `UnexpectedEof` when the source is exhausted.
+    pub(super) async fn next(&mut self, limit: u64) -> io::Result<Bytes> {
+        let limit = usize::try_from(limit).map_or(CHUNK, |l| l.min(CHUNK));
+        let chunk = match self {
+            Self::Generated(chunk) => chunk.slice(..limit),
+            Self::Memory(rest) => rest.split_to(limit.min(rest.len())),
+            Self::Stored(reader) => {
+                let mut chunk = BytesMut::with_capacity(limit);
+                reader.take(limit as u64).read_buf(&mut chunk).await?;
+                chunk.freeze()
+            }
+        };
+        if chunk.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the source became shorter while it was read",
+            ));
+        }
+        Ok(chunk)
+    }
+}
+
+impl Drain {
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Discard => Ok(()),
+            Self::Stored(writer) => writer.write_all(bytes).await,
+        }
+    }
+
+    pub(super) async fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Self::Discard => Ok(()),
+            Self::Stored(writer) => writer.shutdown().await,
+        }
+    }
+}
+
+/// [`CHUNK`] bytes of the SplitMix64 sequence from seed 0 (Steele, Lea and Flood
+/// 2014): the same in every run, and nothing on the path can compress them.
+fn generated_chunk() -> Bytes {
+    let mut state = 0u64;
+    let mut chunk = BytesMut::with_capacity(CHUNK);
+    while chunk.len() < CHUNK {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        chunk.extend_from_slice(&(z ^ (z >> 31)).to_le_bytes());
+    }
+    chunk.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_chunks_are_whole_and_always_the_same() {
+        assert_eq!(generated_chunk().len(), CHUNK);
+        assert_eq!(generated_chunk(), generated_chunk());
+        // First output of SplitMix64 for seed 0, as published with its reference code.
+        assert_eq!(
+            generated_chunk()[..8],
+            0xe220_a839_7b1d_cdaf_u64.to_le_bytes()
+        );
+    }
+
+    #[tokio::test]
+    async fn memory_is_read_from_the_offset_to_the_end() {
+        let source = Source::Memory(Bytes::from_static(b"0123456789"));
+        let mut feed = source.feed(7).await.unwrap();
+        assert_eq!(feed.next(2).await.unwrap(), "78");
+        assert_eq!(feed.next(100).await.unwrap(), "9");
+        let error = feed.next(1).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

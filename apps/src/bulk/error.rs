@@ -1,0 +1,145 @@
+//! What can end a bulk transfer early.
+
+use std::{io, time::Duration};
+
+use quinn::{ConnectionError, ReadError, ReadExactError, VarInt, WriteError};
+
+/// Longest text of a peer that is shown, in characters.
+const MAX_PEER_TEXT: usize = 300;
+
+/// Why a transfer failed. Each prints as one line without control characters.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BulkError {
+    /// The job contradicts itself or its source; the text says how.
+    #[error("{0}")]
+    Job(String),
+    /// The server would not do this job; its reason.
+    #[error("the server refused: {0}")]
+    Refused(String),
+    /// The peer ended the transfer before its end; its reason.
+    #[error("the peer gave up: {0}")]
+    PeerGaveUp(String),
+    /// The peer sent what the protocol does not allow.
+    #[error("the peer broke the bulk protocol: {0}")]
+    Protocol(String),
+    /// The peer is there, but sent and accepted nothing for this long.
+    #[error("the transfer stalled: nothing moved for {} s", .0.as_secs_f64())]
+    Stalled(Duration),
+    /// The transfer took longer than this side allows.
+    #[error("the transfer was cut off: it took longer than {} s", .0.as_secs_f64())]
+    TooLong(Duration),
+    /// The received bytes are not those that were sent.
+    #[error("verification failed: what arrived is not what was sent (size or SHA-256 differ)")]
+    Mismatch,
+    /// Reading the source or writing the sink failed.
+    #[error("{action} failed: {error}")]
+    Storage {
+        /// What was being done.
+        action: &'static str,
+        /// What the storage said.
+        error: io::Error,
+    },
+    /// The QUIC connection was lost.
+    #[error("connection lost: {}", printable(&.0.to_string()))]
+    Connection(ConnectionError),
+}
+
+impl BulkError {
+    /// The application error code a connection is closed with because of this error
+    /// (RFC 9000, section 20.2); 0 is a transfer that went well.
+    pub(super) fn code(&self) -> VarInt {
+        VarInt::from_u32(match self {
+            Self::Job(_) | Self::Refused(_) => 1,
+            Self::Protocol(_) => 2,
+            Self::Stalled(_) | Self::TooLong(_) => 3,
+            Self::Mismatch => 4,
+            Self::Storage { .. } => 5,
+            Self::PeerGaveUp(_) | Self::Connection(_) => 6,
+        })
+    }
+
+    /// What the peer is told. Paths and system errors stay here.
+    pub(super) fn reason(&self) -> String {
+        match self {
+            Self::Storage { action, .. } => format!("{action} failed"),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl From<ConnectionError> for BulkError {
+    fn from(error: ConnectionError) -> Self {
+        match error {
+            ConnectionError::ApplicationClosed(close) => {
+                let reason = printable(&String::from_utf8_lossy(&close.reason));
+                Self::PeerGaveUp(if reason.is_empty() {
+                    "it closed the connection early".into()
+                } else {
+                    reason
+                })
+            }
+            other => Self::Connection(other),
+        }
+    }
+}
+
+impl From<ReadError> for BulkError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::ConnectionLost(error) => error.into(),
+            other => Self::Protocol(format!("it broke off a stream ({other})")),
+        }
+    }
+}
+
+impl From<ReadExactError> for BulkError {
+    fn from(error: ReadExactError) -> Self {
+        match error {
+            ReadExactError::ReadError(error) => error.into(),
+            ReadExactError::FinishedEarly(_) => Self::Protocol("a stream ended too early".into()),
+        }
+    }
+}
+
+impl From<WriteError> for BulkError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::ConnectionLost(error) => error.into(),
+            other => Self::Protocol(format!("it stopped a stream ({other})")),
+        }
+    }
+}
+
+/// A peer's text, made safe for a terminal and a log line: bounded, and without
+/// control characters.
+pub(super) fn printable(text: &str) -> String {
+    text.chars()
+        .take(MAX_PEER_TEXT)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect::<String>()
+        .trim()
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peers_text_cannot_move_the_cursor_or_break_the_line() {
+        let shown = printable("\x1b[2Jall\ngood\r\u{9b}1A");
+        assert!(!shown.contains(char::is_control), "{shown:?}");
+        assert_eq!(printable(&"x".repeat(10_000)).len(), MAX_PEER_TEXT);
+    }
+
+    #[test]
+    fn a_system_error_is_not_told_to_the_peer() {
+        let error = BulkError::Storage {
+            action: "reading the source",
+            error: io::Error::other("/home/me/secret: no"),
+        };
+        assert!(error.to_string().contains("secret"));
+        assert!(!error.reason().contains("secret"));
+    }
+}

@@ -1,0 +1,406 @@
+//! The messages on the control stream, and how a transfer is cut into streams.
+//!
+//! A message is its length in two bytes, big-endian, and that many bytes of JSON.
+//! `docs/bulk.md` describes the conversation.
+
+use std::{ops::Range, time::Duration};
+
+use quinn::{RecvStream, SendStream};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::{Amount, BulkError, Checksum, Direction, Job, MAX_BYTES, MAX_STREAMS, Report};
+
+/// The longest message, 16 KiB: room for the checksums of [`MAX_STREAMS`] streams.
+const MAX_MESSAGE: usize = 16 * 1024;
+
+/// The longest transfer that can be asked for, a day.
+pub(super) const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The longest file name that can be asked for, in bytes: Linux's PATH_MAX.
+const MAX_NAME: usize = 4096;
+
+/// Client to server, first on the control stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Request {
+    direction: Direction,
+    amount: RequestedAmount,
+    streams: u16,
+    omit_us: u64,
+    verify: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RequestedAmount {
+    Bytes(u64),
+    DurationUs(u64),
+    File(String),
+}
+
+/// Server to client: whether the transfer takes place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Answer {
+    /// It does; `bytes` is the length of the file that was asked for by name.
+    Accepted { bytes: Option<u64> },
+    /// It does not.
+    Refused { reason: String },
+}
+
+/// Sender to receiver, when it has written all its data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sent {
+    /// Application bytes over all streams.
+    pub(super) bytes: u64,
+    /// One for each stream in order, if the job asks for verification.
+    pub(super) checksums: Vec<Checksum>,
+}
+
+/// Receiver to sender, when everything has arrived.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Received {
+    /// Whether size and checksums are those of [`Sent`].
+    pub(super) intact: bool,
+    pub(super) report: Report,
+}
+
+/// A transfer both sides agreed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) extent: Extent,
+    /// 1 to [`MAX_STREAMS`].
+    pub(super) streams: u16,
+    pub(super) omit: Duration,
+    pub(super) verify: bool,
+}
+
+/// [`Amount`] once a file's length is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    Bytes(u64),
+    Duration(Duration),
+}
+
+impl From<&Job> for Request {
+    fn from(job: &Job) -> Self {
+        Self {
+            direction: job.direction,
+            amount: match &job.amount {
+                Amount::Bytes(bytes) => RequestedAmount::Bytes(*bytes),
+                Amount::Duration(duration) => RequestedAmount::DurationUs(micros(*duration)),
+                Amount::File(name) => RequestedAmount::File(name.clone()),
+            },
+            streams: job.streams,
+            omit_us: micros(job.omit),
+            verify: job.verify,
+        }
+    }
+}
+
+impl From<Request> for Job {
+    fn from(request: Request) -> Self {
+        Self {
+            direction: request.direction,
+            amount: match request.amount {
+                RequestedAmount::Bytes(bytes) => Amount::Bytes(bytes),
+                RequestedAmount::DurationUs(us) => Amount::Duration(Duration::from_micros(us)),
+                RequestedAmount::File(name) => Amount::File(name),
+            },
+            streams: request.streams,
+            omit: Duration::from_micros(request.omit_us),
+            verify: request.verify,
+        }
+    }
+}
+
+impl Job {
+    /// Checks what can be checked without the source; both sides do it.
+    ///
+    /// # Errors
+    /// [`BulkError::Job`] for no or too many streams, too many bytes, a time of zero,
+    /// above a day or not above the warm-up, and an upload of the server's file.
+    pub fn check(&self) -> Result<(), BulkError> {
+        let complaint = match &self.amount {
+            _ if self.streams == 0 || self.streams > MAX_STREAMS => {
+                format!(
+                    "{} streams are not between 1 and {MAX_STREAMS}",
+                    self.streams
+                )
+            }
+            _ if self.omit > MAX_DURATION => "the warm-up is longer than a day".into(),
+            Amount::Bytes(bytes) if *bytes > MAX_BYTES => {
+                format!("{bytes} bytes are more than {MAX_BYTES}")
+            }
+            Amount::Duration(time) if time.is_zero() => "the time to send is zero".into(),
+            Amount::Duration(time) if *time > MAX_DURATION => {
+                "the time to send is longer than a day".into()
+            }
+            Amount::Duration(time) if *time <= self.omit => {
+                "the warm-up leaves nothing of the time to send".into()
+            }
+            Amount::File(_) if self.direction == Direction::Up => {
+                "a server's file can be downloaded only".into()
+            }
+            Amount::File(name) if name.is_empty() || name.len() > MAX_NAME => {
+                format!("the file name is empty or longer than {MAX_NAME} bytes")
+            }
+            _ => return Ok(()),
+        };
+        Err(BulkError::Job(complaint))
+    }
+
+    /// The agreed transfer; `file` is the length of the file, if one was asked for.
+    pub(super) fn plan(&self, file: Option<u64>) -> Result<Plan, BulkError> {
+        let extent = match (&self.amount, file) {
+            (Amount::Bytes(bytes), None) => Extent::Bytes(*bytes),
+            (Amount::Duration(duration), None) => Extent::Duration(*duration),
+            (Amount::File(_), Some(length)) if length <= MAX_BYTES => Extent::Bytes(length),
+            _ => {
+                return Err(BulkError::Protocol(
+                    "the answer does not fit the job".into(),
+                ));
+            }
+        };
+        Ok(Plan {
+            extent,
+            streams: self.streams,
+            omit: self.omit,
+            verify: self.verify,
+        })
+    }
+}
+
+impl Plan {
+    /// The bytes that stream `index` carries; `None` if only time limits it.
+    ///
+    /// Stream `i` of `n` has the bytes from `total * i / n` up to the next one's start,
+    /// so that lengths differ by at most one.
+    pub(super) fn range(&self, index: u16) -> Option<Range<u64>> {
+        let Extent::Bytes(total) = self.extent else {
+            return None;
+        };
+        let bound = |i: u64| {
+            let bound = u128::from(total) * u128::from(i) / u128::from(self.streams);
+            u64::try_from(bound).expect("a part is not larger than the whole")
+        };
+        Some(bound(index.into())..bound(u64::from(index) + 1))
+    }
+}
+
+/// Sends one message.
+pub(super) async fn write_message<T: Serialize>(
+    stream: &mut SendStream,
+    message: &T,
+) -> Result<(), BulkError> {
+    stream.write_all(&encode(message)).await?;
+    Ok(())
+}
+
+/// Receives one message.
+///
+/// # Errors
+/// [`BulkError::Protocol`] if it is too long or not what was expected.
+pub(super) async fn read_message<T: DeserializeOwned>(
+    stream: &mut RecvStream,
+) -> Result<T, BulkError> {
+    let mut prefix = [0; 2];
+    stream.read_exact(&mut prefix).await?;
+    let length = checked_length(prefix)?;
+    let mut message = vec![0; length];
+    stream.read_exact(&mut message).await?;
+    decode(&message)
+}
+
+fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    let json = serde_json::to_vec(message).expect("messages have string keys and no maps");
+    let length = u16::try_from(json.len())
+        .ok()
+        .filter(|&l| usize::from(l) <= MAX_MESSAGE)
+        .expect("checked jobs, bounded reasons and 128 checksums stay below the limit");
+    let mut message = length.to_be_bytes().to_vec();
+    message.extend_from_slice(&json);
+    message
+}
+
+fn checked_length(prefix: [u8; 2]) -> Result<usize, BulkError> {
+    let length = usize::from(u16::from_be_bytes(prefix));
+    if length > MAX_MESSAGE {
+        return Err(BulkError::Protocol(format!(
+            "a message of {length} bytes is longer than {MAX_MESSAGE}"
+        )));
+    }
+    Ok(length)
+}
+
+fn decode<T: DeserializeOwned>(message: &[u8]) -> Result<T, BulkError> {
+    serde_json::from_slice(message).map_err(|error| {
+        let error = super::error::printable(&error.to_string());
+        BulkError::Protocol(format!("unreadable message ({error})"))
+    })
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_job() -> impl Strategy<Value = Job> {
+        let amount = prop_oneof![
+            any::<u64>().prop_map(Amount::Bytes),
+            any::<u64>().prop_map(|us| Amount::Duration(Duration::from_micros(us))),
+            ".{0,40}".prop_map(Amount::File),
+        ];
+        let direction = prop_oneof![Just(Direction::Up), Just(Direction::Down)];
+        (direction, amount, any::<u16>(), any::<u64>(), any::<bool>()).prop_map(
+            |(direction, amount, streams, omit, verify)| Job {
+                direction,
+                amount,
+                streams,
+                omit: Duration::from_micros(omit),
+                verify,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_are_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = decode::<Request>(&bytes);
+            let _ = decode::<Answer>(&bytes);
+            let _ = decode::<Sent>(&bytes);
+            let _ = decode::<Received>(&bytes);
+        }
+
+        #[test]
+        fn a_request_arrives_as_it_was_sent(job in any_job()) {
+            let message = encode(&Request::from(&job));
+            let length = checked_length([message[0], message[1]]).unwrap();
+            prop_assert_eq!(length, message.len() - 2);
+            let request: Request = decode(&message[2..]).unwrap();
+            prop_assert_eq!(Job::from(request), job);
+        }
+
+        #[test]
+        fn a_checked_job_is_within_its_bounds(job in any_job()) {
+            if job.check().is_ok() {
+                prop_assert!((1..=MAX_STREAMS).contains(&job.streams));
+                if let Amount::Duration(time) = job.amount {
+                    prop_assert!(job.omit < time && time <= MAX_DURATION);
+                }
+            }
+        }
+
+        #[test]
+        fn any_mutilated_request_is_an_error_or_a_job(
+            job in any_job(),
+            at in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+        ) {
+            let mut message = encode(&Request::from(&job));
+            let at = 2 + at.index(message.len() - 2);
+            message[at] = byte;
+            if let Ok(request) = decode::<Request>(&message[2..]) {
+                let _ = Job::from(request).check();
+            }
+        }
+
+        #[test]
+        fn ranges_cover_the_whole_without_gap_or_overlap(
+            total in 0..=MAX_BYTES,
+            streams in 1..=MAX_STREAMS,
+        ) {
+            let plan = Plan {
+                extent: Extent::Bytes(total),
+                streams,
+                omit: Duration::ZERO,
+                verify: false,
+            };
+            let mut next = 0;
+            for index in 0..streams {
+                let range = plan.range(index).unwrap();
+                prop_assert_eq!(range.start, next);
+                prop_assert!((range.end - range.start).abs_diff(total / u64::from(streams)) <= 1);
+                next = range.end;
+            }
+            prop_assert_eq!(next, total);
+        }
+    }
+
+    #[test]
+    fn unknown_fields_and_wrong_types_are_named() {
+        for (json, word) in [
+            (r#"{"direction":"sideways"}"#, "sideways"),
+            (r#"{"direction":"up","amount":{"bytes":-1}}"#, "-1"),
+            (r#"{"direction":"up","colour":1}"#, "colour"),
+            ("[[[[", "line 1"),
+            ("", "EOF"),
+        ] {
+            let error = decode::<Request>(json.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(word), "{json}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_message_above_the_limit_is_refused_before_it_is_read() {
+        assert!(checked_length(0xffff_u16.to_be_bytes()).is_err());
+        assert_eq!(checked_length([0x40, 0x00]).unwrap(), MAX_MESSAGE);
+    }
+
+    #[test]
+    fn the_checksums_of_all_streams_fit_in_a_message() {
+        let sent = Sent {
+            bytes: u64::MAX,
+            checksums: vec![Checksum::of(b""); usize::from(MAX_STREAMS)],
+        };
+        assert!(encode(&sent).len() <= MAX_MESSAGE);
+    }
+
+    #[test]
+    fn contradictory_jobs_are_refused() {
+        let up = Job::new(Direction::Up, Amount::Bytes(1));
+        let second = Duration::from_secs(1);
+        for job in [
+            Job {
+                streams: 0,
+                ..up.clone()
+            },
+            Job {
+                streams: MAX_STREAMS + 1,
+                ..up.clone()
+            },
+            Job {
+                amount: Amount::Bytes(MAX_BYTES + 1),
+                ..up.clone()
+            },
+            Job {
+                amount: Amount::Duration(Duration::ZERO),
+                ..up.clone()
+            },
+            Job {
+                amount: Amount::Duration(second),
+                omit: second,
+                ..up.clone()
+            },
+            Job {
+                amount: Amount::Duration(Duration::MAX),
+                ..up.clone()
+            },
+            Job {
+                amount: Amount::File("x".into()),
+                ..up.clone()
+            },
+            Job::new(Direction::Down, Amount::File(String::new())),
+        ] {
+            assert!(matches!(job.check(), Err(BulkError::Job(_))), "{job:?}");
+        }
+        up.check().unwrap();
+    }
+}

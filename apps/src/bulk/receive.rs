@@ -1,0 +1,145 @@
+//! The receiver's side of a transfer.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use quinn::RecvStream;
+use sha2::{Digest, Sha256};
+
+use super::{
+    BulkError, Checksum, Outcome, Report, Sink,
+    protocol::{Plan, Received, Sent},
+    report::Meter,
+    session::{Control, Session},
+};
+
+/// Chunks taken from quinn at once: one lock and one wake-up for about this many packets.
+const CHUNKS: usize = 32;
+
+/// Receives what `plan` says, checks it, and exchanges the figures.
+pub(super) async fn receive(
+    session: &Session<'_>,
+    control: &mut Control,
+    plan: &Plan,
+    sink: &Sink,
+) -> Result<Outcome, BulkError> {
+    let before = session.connection.stats();
+    let meter = Meter::new(plan.omit);
+    let receiver = Receiver {
+        session,
+        meter: &meter,
+        plan,
+        sink,
+        claimed: (0..plan.streams).map(|_| AtomicBool::new(false)).collect(),
+    };
+    let checksums = session.moving(&meter, receiver.run()).await?;
+    let checksum = Checksum::combined(&checksums);
+
+    let sent: Sent = session.read(control).await?;
+    let intact = sent.bytes == meter.bytes() && sent.checksums == checksums;
+    let report = Report::new(session.connection, &before, &meter, checksum);
+    let received = Received { intact, report };
+    session.write(control, &received).await?;
+    let sender: Report = session.read(control).await?;
+    session.conclude(control).await;
+    if !intact {
+        return Err(BulkError::Mismatch);
+    }
+    Ok(Outcome {
+        verified: plan.verify,
+        sender,
+        receiver: received.report,
+    })
+}
+
+/// All data streams being received.
+struct Receiver<'a> {
+    session: &'a Session<'a>,
+    meter: &'a Meter,
+    plan: &'a Plan,
+    sink: &'a Sink,
+    /// Which streams of the plan have begun.
+    claimed: Vec<AtomicBool>,
+}
+
+impl Receiver<'_> {
+    /// Receives every stream of the plan; their checksums in order, if asked for.
+    async fn run(&self) -> Result<Vec<Checksum>, BulkError> {
+        let mut running = FuturesUnordered::new();
+        let mut done = Vec::new();
+        let mut accepted = 0;
+        while done.len() < usize::from(self.plan.streams) {
+            tokio::select! {
+                biased;
+                stream = self.session.connection.accept_uni() => {
+                    let stream = stream?;
+                    if accepted == self.plan.streams {
+                        return Err(BulkError::Protocol("more data streams than agreed".into()));
+                    }
+                    accepted += 1;
+                    self.meter.start(self.session.now());
+                    running.push(self.stream(stream));
+                }
+                Some(result) = running.next() => done.push(result?),
+            }
+        }
+        done.sort_unstable_by_key(|&(index, _)| index);
+        Ok(done
+            .into_iter()
+            .filter_map(|(_, checksum)| checksum)
+            .collect())
+    }
+
+    async fn stream(&self, mut stream: RecvStream) -> Result<(u16, Option<Checksum>), BulkError> {
+        let mut header = [0; 2];
+        stream.read_exact(&mut header).await?;
+        let index = u16::from_be_bytes(header);
+        match self.claimed.get(usize::from(index)) {
+            Some(claimed) if !claimed.swap(true, Ordering::Relaxed) => {}
+            _ => {
+                return Err(BulkError::Protocol(format!(
+                    "data stream {index} was not agreed, or came twice"
+                )));
+            }
+        }
+        let range = self.plan.range(index);
+        let mut left = range
+            .as_ref()
+            .map_or(u64::MAX, |range| range.end - range.start);
+        let offset = range.as_ref().map_or(0, |range| range.start);
+        let mut drain = self.sink.drain(offset).await.map_err(sink_error)?;
+        let mut hasher = self.plan.verify.then(Sha256::new);
+
+        let mut chunks = [const { Bytes::new() }; CHUNKS];
+        while let Some(count) = stream.read_chunks(&mut chunks).await? {
+            for chunk in &mut chunks[..count] {
+                let chunk = std::mem::take(chunk);
+                left = left
+                    .checked_sub(chunk.len() as u64)
+                    .ok_or_else(|| BulkError::Protocol("more data than agreed".into()))?;
+                if let Some(hasher) = &mut hasher {
+                    hasher.update(&chunk);
+                }
+                drain.write(&chunk).await.map_err(sink_error)?;
+                self.meter.add(self.session.now(), chunk.len() as u64);
+                self.session.progress.add_received(chunk.len() as u64);
+            }
+        }
+        if range.is_some() && left > 0 {
+            return Err(BulkError::Protocol("less data than agreed".into()));
+        }
+        drain.finish().await.map_err(sink_error)?;
+        Ok((
+            index,
+            hasher.map(|hasher| Checksum::from(<[u8; 32]>::from(hasher.finalize()))),
+        ))
+    }
+}
+
+fn sink_error(error: std::io::Error) -> BulkError {
+    BulkError::Storage {
+        action: "writing the received data",
+        error,
+    }
+}

@@ -1,0 +1,312 @@
+//! What one side of a transfer saw.
+
+use std::{fmt, sync::Mutex, time::Duration};
+
+use quinn::{Connection, ConnectionStats};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::bulk::BulkError;
+
+/// A transfer that went well, as both sides saw it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Whether both sides computed SHA-256, which then agreed; sizes always did.
+    pub verified: bool,
+    /// The side that sent the data.
+    pub sender: Report,
+    /// The side that received it; its goodput is the result of a measurement.
+    pub receiver: Report,
+}
+
+/// The figures of one side. Packets and UDP bytes are those this side sent and
+/// received on the connection during the transfer, acknowledgements included.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// Application bytes, warm-up included.
+    pub bytes: u64,
+    /// Seconds: at the receiver from the first data stream's arrival to the last data,
+    /// at the sender from its first write to the receiver's confirmation.
+    pub duration_s: f64,
+    /// Application bits per second after the warm-up; `None` if that left no time.
+    pub goodput_bps: Option<f64>,
+    /// QUIC packets sent, without path MTU probes.
+    pub packets_sent: u64,
+    /// Of those, declared lost (RFC 9002, section 6.1).
+    pub packets_lost: u64,
+    /// `packets_lost / packets_sent`, 0 to 1: QUIC sends the content of each lost
+    /// packet again.
+    pub retransmitted_ratio: f64,
+    /// Least round-trip time of the connection, milliseconds.
+    pub rtt_min_ms: f64,
+    /// Smoothed round-trip time at the end (RFC 9002, section 5.3), milliseconds.
+    pub rtt_smoothed_ms: f64,
+    /// Congestion window at the end, bytes.
+    pub window_bytes: u64,
+    /// Times the controller was told of congestion.
+    pub congestion_events: u64,
+    /// UDP payload bytes sent.
+    pub udp_bytes_sent: u64,
+    /// UDP payload bytes received.
+    pub udp_bytes_received: u64,
+    /// SHA-256 of the data if the job asked for it. Over several streams: SHA-256 of
+    /// the streams' digests, 32 bytes each, in the order of their ranges.
+    pub checksum: Option<Checksum>,
+}
+
+/// A SHA-256 digest; shown and serialised as 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Checksum([u8; 32]);
+
+/// Bytes counted over time, on one side.
+#[derive(Debug)]
+pub(super) struct Meter {
+    omit: Duration,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    start: Option<std::time::Instant>,
+    last: Option<std::time::Instant>,
+    bytes: u64,
+    after_omit: u64,
+}
+
+impl Report {
+    /// `before` are the connection's counters when the transfer began.
+    pub(super) fn new(
+        connection: &Connection,
+        before: &ConnectionStats,
+        meter: &Meter,
+        checksum: Option<Checksum>,
+    ) -> Self {
+        let now = connection.stats();
+        let data_packets = |s: &ConnectionStats| {
+            let path = &s.path;
+            path.sent_packets.saturating_sub(path.sent_plpmtud_probes)
+        };
+        let packets_sent = data_packets(&now).saturating_sub(data_packets(before));
+        let packets_lost = now
+            .path
+            .lost_packets
+            .saturating_sub(before.path.lost_packets);
+        let (bytes, duration, goodput_bps) = meter.read();
+        Self {
+            bytes,
+            duration_s: duration.as_secs_f64(),
+            goodput_bps,
+            packets_sent,
+            packets_lost,
+            retransmitted_ratio: packets_lost as f64 / packets_sent.max(1) as f64,
+            rtt_min_ms: now.path.min_rtt.as_secs_f64() * 1e3,
+            rtt_smoothed_ms: now.path.rtt.as_secs_f64() * 1e3,
+            window_bytes: now.path.cwnd,
+            congestion_events: now
+                .path
+                .congestion_events
+                .saturating_sub(before.path.congestion_events),
+            udp_bytes_sent: now.udp_tx.bytes.saturating_sub(before.udp_tx.bytes),
+            udp_bytes_received: now.udp_rx.bytes.saturating_sub(before.udp_rx.bytes),
+            checksum,
+        }
+    }
+}
+
+impl Checksum {
+    /// The digest of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The digest in bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// One digest for all streams of a transfer, as [`Report::checksum`] defines it.
+    pub(super) fn combined(streams: &[Self]) -> Option<Self> {
+        match streams {
+            [] => None,
+            [only] => Some(*only),
+            several => {
+                let mut hasher = Sha256::new();
+                for stream in several {
+                    hasher.update(stream.0);
+                }
+                Some(Self(hasher.finalize().into()))
+            }
+        }
+    }
+}
+
+impl From<[u8; 32]> for Checksum {
+    fn from(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+}
+
+impl From<Checksum> for String {
+    fn from(checksum: Checksum) -> Self {
+        checksum.to_string()
+    }
+}
+
+impl TryFrom<String> for Checksum {
+    type Error = BulkError;
+
+    fn try_from(hex: String) -> Result<Self, BulkError> {
+        hex.parse()
+    }
+}
+
+impl std::str::FromStr for Checksum {
+    type Err = BulkError;
+
+    fn from_str(hex: &str) -> Result<Self, BulkError> {
+        let wrong = || BulkError::Protocol("a SHA-256 is not 64 hexadecimal digits".into());
+        let digits = hex.as_bytes();
+        if digits.len() != 64 {
+            return Err(wrong());
+        }
+        let digit = |d: u8| char::from(d).to_digit(16).ok_or_else(wrong);
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?)
+                .expect("two hexadecimal digits are a byte");
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Checksum({self})")
+    }
+}
+
+impl Meter {
+    pub(super) fn new(omit: Duration) -> Self {
+        Self {
+            omit,
+            counts: Mutex::default(),
+        }
+    }
+
+    /// The data begins; only the first call counts.
+    pub(super) fn start(&self, now: std::time::Instant) {
+        self.lock().start.get_or_insert(now);
+    }
+
+    pub(super) fn add(&self, now: std::time::Instant, bytes: u64) {
+        let mut counts = self.lock();
+        let start = *counts.start.get_or_insert(now);
+        counts.last = Some(now);
+        counts.bytes += bytes;
+        if now.duration_since(start) >= self.omit {
+            counts.after_omit += bytes;
+        }
+    }
+
+    /// The transfer ended now, later than its last bytes.
+    pub(super) fn end(&self, now: std::time::Instant) {
+        self.lock().last = Some(now);
+    }
+
+    /// Bytes, duration, and bits per second after the warm-up.
+    fn read(&self) -> (u64, Duration, Option<f64>) {
+        let counts = self.lock();
+        let duration = match (counts.start, counts.last) {
+            (Some(start), Some(last)) => last.duration_since(start),
+            _ => Duration::ZERO,
+        };
+        let measured = duration.saturating_sub(self.omit);
+        let goodput =
+            (!measured.is_zero()).then(|| counts.after_omit as f64 * 8.0 / measured.as_secs_f64());
+        (counts.bytes, duration, goodput)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.lock().bytes
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Counts> {
+        self.counts
+            .lock()
+            .expect("no code that holds this lock can panic")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_checksum_or_an_error(text in ".{0,80}") {
+            if let Ok(checksum) = text.parse::<Checksum>() {
+                prop_assert_eq!(checksum.to_string(), text.to_lowercase());
+            }
+        }
+
+        #[test]
+        fn a_checksum_reads_back_as_written(digest in any::<[u8; 32]>()) {
+            let checksum = Checksum::from(digest);
+            prop_assert_eq!(checksum.to_string().parse::<Checksum>().unwrap(), checksum);
+        }
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "any instant will do as an origin"
+    )]
+    fn the_warm_up_counts_neither_in_bytes_nor_in_time() {
+        let start = Instant::now();
+        let at = |s| start + Duration::from_secs(s);
+        let meter = Meter::new(Duration::from_secs(2));
+        meter.start(start);
+        meter.add(at(1), 5_000);
+        meter.add(at(3), 1_000);
+        meter.add(at(4), 1_000);
+        // 2000 bytes in the two seconds after the warm-up: 8000 bit/s.
+        assert_eq!(meter.read(), (7_000, Duration::from_secs(4), Some(8_000.0)));
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "any instant will do as an origin"
+    )]
+    fn data_within_one_instant_has_no_rate() {
+        let meter = Meter::new(Duration::ZERO);
+        meter.add(Instant::now(), 10);
+        assert_eq!(meter.read(), (10, Duration::ZERO, None));
+    }
+
+    #[test]
+    fn one_streams_checksum_is_the_datas_own() {
+        let data = Checksum::of(b"abc");
+        // The example of FIPS 180-4 for the message "abc".
+        assert_eq!(
+            data.to_string(),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+        assert_eq!(Checksum::combined(&[data]), Some(data));
+        let mut both = data.as_bytes().to_vec();
+        both.extend_from_slice(data.as_bytes());
+        assert_eq!(Checksum::combined(&[data, data]), Some(Checksum::of(&both)));
+    }
+}

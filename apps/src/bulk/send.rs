@@ -1,0 +1,168 @@
+//! The sender's side of a transfer.
+
+use std::{pin::pin, time::Instant};
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use quinn::SendStream;
+use sha2::{Digest, Sha256};
+
+use super::{
+    BulkError, Checksum, Outcome, Report, Source,
+    data::Feed,
+    protocol::{Extent, Plan, Received, Sent},
+    report::Meter,
+    session::{Control, Session, sleep_until},
+};
+
+/// What quinn may hold of our data beyond two congestion windows, 32 KiB: more than
+/// the initial window of RFC 9002, section 7.2, so that the first round trips find
+/// enough to send.
+const SEND_SLACK: u64 = 32 * 1024;
+
+/// Sends what `plan` says, and exchanges the figures.
+pub(super) async fn send(
+    session: &Session<'_>,
+    control: &mut Control,
+    plan: &Plan,
+    source: &Source,
+) -> Result<Outcome, BulkError> {
+    let before = session.connection.stats();
+    let meter = Meter::new(plan.omit);
+    let start = session.now();
+    meter.start(start);
+    let deadline = match plan.extent {
+        Extent::Duration(duration) => Some(start + duration),
+        Extent::Bytes(_) => None,
+    };
+
+    let streams = (0..plan.streams).map(|index| async move {
+        let offset = plan.range(index).map_or(0, |range| range.start);
+        let feed = source.feed(offset).await.map_err(source_error)?;
+        let stream = session.connection.open_uni().await?;
+        Ok::<_, BulkError>((index, stream, feed))
+    });
+    let opened = session.moving(&meter, try_join_all(streams)).await?;
+
+    let streams = opened.into_iter().map(|(index, stream, feed)| {
+        let length = plan.range(index).map(|range| range.end - range.start);
+        let writer = StreamWriter {
+            session,
+            meter: &meter,
+            stream,
+            hasher: plan.verify.then(Sha256::new),
+        };
+        writer.run(index, feed, length, deadline)
+    });
+    let checksums = session.moving(&meter, try_join_all(streams)).await?;
+    let checksums: Vec<Checksum> = checksums.into_iter().flatten().collect();
+    let checksum = Checksum::combined(&checksums);
+
+    let sent = Sent {
+        bytes: meter.bytes(),
+        checksums,
+    };
+    session.write(control, &sent).await?;
+    let confirmed = super::protocol::read_message(&mut control.recv);
+    let received: Received = session.moving(&meter, confirmed).await?;
+    meter.end(session.now());
+
+    let report = Report::new(session.connection, &before, &meter, checksum);
+    session.write(control, &report).await?;
+    session.conclude(control).await;
+    if !received.intact {
+        return Err(BulkError::Mismatch);
+    }
+    Ok(Outcome {
+        verified: plan.verify,
+        sender: report,
+        receiver: received.report,
+    })
+}
+
+/// One data stream being written.
+struct StreamWriter<'a> {
+    session: &'a Session<'a>,
+    meter: &'a Meter,
+    stream: SendStream,
+    hasher: Option<Sha256>,
+}
+
+impl StreamWriter<'_> {
+    /// Writes the stream's number and then `length` bytes, or until `deadline`.
+    async fn run(
+        mut self,
+        index: u16,
+        mut feed: Feed,
+        length: Option<u64>,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Checksum>, BulkError> {
+        self.stream.write_all(&index.to_be_bytes()).await?;
+        match deadline {
+            None => {
+                let mut left = length.unwrap_or(0);
+                while left > 0 {
+                    let chunk = feed.next(left).await.map_err(source_error)?;
+                    left -= chunk.len() as u64;
+                    self.write(chunk).await?;
+                }
+            }
+            Some(deadline) => {
+                let runtime = self.session.runtime;
+                let mut time_up = pin!(sleep_until(runtime, deadline));
+                loop {
+                    let mut chunks = [feed.next(u64::MAX).await.map_err(source_error)?];
+                    tokio::select! {
+                        biased;
+                        written = self.write_some(&mut chunks) => written?,
+                        () = &mut time_up => break,
+                    }
+                    if self.session.now() >= deadline {
+                        break;
+                    }
+                }
+            }
+        }
+        // The peer cannot have stopped the stream unnoticed: that ends in its own error
+        // message or in a mismatch.
+        let _ = self.stream.finish();
+        Ok(self
+            .hasher
+            .map(|hasher| Checksum::from(<[u8; 32]>::from(hasher.finalize()))))
+    }
+
+    async fn write(&mut self, chunk: Bytes) -> Result<(), BulkError> {
+        let mut chunks = [chunk];
+        while !chunks[0].is_empty() {
+            self.write_some(&mut chunks).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes as much as quinn takes, and counts and hashes that.
+    ///
+    /// quinn would take all of its send window, megabytes, however slow the path: a
+    /// transfer that is over in time would then go on for as long as that takes to
+    /// drain. Two congestion windows keep the path busy: one in flight, one to follow.
+    async fn write_some(&mut self, chunks: &mut [Bytes; 1]) -> Result<(), BulkError> {
+        let connection = self.session.connection;
+        let window = connection.stats().path.cwnd;
+        connection.set_send_window(window.saturating_mul(2).saturating_add(SEND_SLACK));
+
+        let offered = chunks[0].clone();
+        let written = self.stream.write_chunks(chunks).await?.bytes;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&offered[..written]);
+        }
+        self.meter.add(self.session.now(), written as u64);
+        self.session.progress.add_sent(written as u64);
+        Ok(())
+    }
+}
+
+fn source_error(error: std::io::Error) -> BulkError {
+    BulkError::Storage {
+        action: "reading the data to send",
+        error,
+    }
+}

@@ -1,0 +1,213 @@
+//! The server: accepts connections and does what their clients ask for, within limits.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
+
+use super::{
+    Amount, BulkError, Direction, Job, Outcome, Progress, Sink, Source,
+    data::PATIENCE,
+    error::printable,
+    protocol::{Answer, MAX_DURATION, Request},
+    receive::receive,
+    send::send,
+    session::{Control, Session, sleep_until},
+};
+
+/// How a server behaves.
+#[derive(Clone)]
+pub struct ServeOptions {
+    /// What its owner decides.
+    pub host: Arc<dyn Host>,
+    /// What clients may take.
+    pub limits: Limits,
+}
+
+/// Bounds on what clients may take of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at the same time; more are refused. Default 256, which with the
+    /// 32 MiB window of each bounds the memory peers can make a server hold to 8 GiB.
+    pub connections: usize,
+    /// The longest transfer. Default a day.
+    pub duration: Duration,
+    /// After this long without any byte moving a transfer has failed. Default 30 s.
+    pub patience: Duration,
+}
+
+/// What the owner of a server decides and wants to know.
+pub trait Host: Send + Sync {
+    /// The file a client asks for by name. The name is the client's: hostile. The
+    /// error is sent to the client and should name no path of ours.
+    fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Source, String>>;
+
+    /// The settings of one connection; `None` for those of the endpoint.
+    fn configure(&self, _incoming: &Incoming) -> Option<Arc<ServerConfig>> {
+        None
+    }
+
+    /// A connection ended; not called for handshakes that failed.
+    fn ended(&self, _client: SocketAddr, _result: &Result<Outcome, BulkError>) {}
+}
+
+/// The host of a server without files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFiles;
+
+/// Accepts connections until the endpoint is closed, each served by a task of its own
+/// on `runtime`; `progress` counts over all of them.
+pub async fn serve(
+    endpoint: Endpoint,
+    runtime: Arc<dyn Runtime>,
+    options: ServeOptions,
+    progress: Arc<Progress>,
+) {
+    let active = Arc::new(AtomicUsize::new(0));
+    while let Some(incoming) = endpoint.accept().await {
+        let Some(slot) = Slot::take(&active, options.limits.connections) else {
+            incoming.refuse();
+            continue;
+        };
+        let (runtime, options, progress) = (runtime.clone(), options.clone(), progress.clone());
+        runtime.clone().spawn(Box::pin(async move {
+            let client = incoming.remote_address();
+            let connecting = match options.host.configure(&incoming) {
+                Some(config) => incoming.accept_with(config),
+                None => incoming.accept(),
+            };
+            // A handshake that fails is the client's to report.
+            let Ok(connecting) = connecting else { return };
+            let Ok(connection) = connecting.await else {
+                return;
+            };
+            let host = options.host.clone();
+            let result = serve_connection(connection, runtime, options, progress).await;
+            drop(slot);
+            host.ended(client, &result);
+        }));
+    }
+}
+
+/// Does the one job the client of `connection` asks for.
+///
+/// # Errors
+/// See [`BulkError`]; the connection is closed and the client told why.
+pub async fn serve_connection(
+    connection: Connection,
+    runtime: Arc<dyn Runtime>,
+    options: ServeOptions,
+    progress: Arc<Progress>,
+) -> Result<Outcome, BulkError> {
+    let session = Session {
+        connection: &connection,
+        runtime: &*runtime,
+        progress: &progress,
+        patience: options.limits.patience,
+    };
+    let limit = options.limits.duration;
+    let result = tokio::select! {
+        biased;
+        result = transfer(&session, &options) => result,
+        () = sleep_until(&*runtime, session.now() + limit) => Err(BulkError::TooLong(limit)),
+    };
+    if let Err(error) = &result {
+        connection.close(error.code(), error.reason().as_bytes());
+    }
+    result
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self {
+            host: Arc::new(NoFiles),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 256,
+            duration: MAX_DURATION,
+            patience: PATIENCE,
+        }
+    }
+}
+
+impl Host for NoFiles {
+    fn open<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
+        Box::pin(async { Err("this server offers no files".into()) })
+    }
+}
+
+/// One of a bounded number of connections; dropped, it is free again.
+struct Slot(Arc<AtomicUsize>);
+
+impl Slot {
+    fn take(active: &Arc<AtomicUsize>, limit: usize) -> Option<Self> {
+        let taken = Self(active.clone());
+        (active.fetch_add(1, Ordering::Relaxed) < limit).then_some(taken)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn transfer(session: &Session<'_>, options: &ServeOptions) -> Result<Outcome, BulkError> {
+    let accept = async { Ok(session.connection.accept_bi().await?) };
+    let (send_half, recv_half) = session.soon(accept).await?;
+    let mut control = Control {
+        send: send_half,
+        recv: recv_half,
+    };
+    let job = Job::from(session.read::<Request>(&mut control).await?);
+    let source = match admit(&job, options).await {
+        Ok(source) => source,
+        Err(reason) => {
+            let reason = printable(&reason);
+            let refused = Answer::Refused {
+                reason: reason.clone(),
+            };
+            session.write(&mut control, &refused).await?;
+            session.conclude(&mut control).await;
+            return Err(BulkError::Job(reason));
+        }
+    };
+    let file = match job.amount {
+        Amount::File(_) => source.length(),
+        Amount::Bytes(_) | Amount::Duration(_) => None,
+    };
+    let plan = job.plan(file)?;
+    session
+        .write(&mut control, &Answer::Accepted { bytes: file })
+        .await?;
+    match job.direction {
+        Direction::Up => receive(session, &mut control, &plan, &Sink::Discard).await,
+        Direction::Down => send(session, &mut control, &plan, &source).await,
+    }
+}
+
+/// Whether this server does the job, and what it sends if the direction is down.
+async fn admit(job: &Job, options: &ServeOptions) -> Result<Source, String> {
+    job.check().map_err(|error| error.to_string())?;
+    match &job.amount {
+        Amount::Duration(time) if *time > options.limits.duration => Err(format!(
+            "it sends for at most {} s",
+            options.limits.duration.as_secs_f64()
+        )),
+        Amount::File(name) => options.host.open(name).await,
+        Amount::Bytes(_) | Amount::Duration(_) => Ok(Source::Generated),
+    }
+}

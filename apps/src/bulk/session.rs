@@ -1,0 +1,116 @@
+//! What both sides of a running transfer share.
+
+use std::{
+    future::{Future, poll_fn},
+    time::{Duration, Instant},
+};
+
+use quinn::{Connection, RecvStream, Runtime, SendStream};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    BulkError, Progress,
+    protocol::{read_message, write_message},
+    report::Meter,
+};
+
+/// One transfer's connection and control stream, the time and the counters.
+pub(super) struct Session<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) runtime: &'a dyn Runtime,
+    pub(super) progress: &'a Progress,
+    pub(super) patience: Duration,
+}
+
+/// The control stream, both halves.
+pub(super) struct Control {
+    pub(super) send: SendStream,
+    pub(super) recv: RecvStream,
+}
+
+impl Session<'_> {
+    pub(super) fn now(&self) -> Instant {
+        self.runtime.now()
+    }
+
+    /// Runs `future` for as long as `meter` counts bytes or stream data is being sent.
+    ///
+    /// # Errors
+    /// [`BulkError::Stalled`] when neither happened for `patience`, which is noticed
+    /// between one and two times that long after the last byte.
+    pub(super) async fn moving<T>(
+        &self,
+        meter: &Meter,
+        future: impl Future<Output = Result<T, BulkError>>,
+    ) -> Result<T, BulkError> {
+        let moved = || {
+            let frames = self.connection.stats().frame_tx.stream;
+            (meter.bytes(), frames)
+        };
+        let stalled = async {
+            let mut before = moved();
+            loop {
+                sleep_until(self.runtime, self.now() + self.patience).await;
+                let after = moved();
+                if before == after {
+                    break;
+                }
+                before = after;
+            }
+        };
+        tokio::select! {
+            biased;
+            result = future => result,
+            () = stalled => Err(BulkError::Stalled(self.patience)),
+        }
+    }
+
+    /// Runs `future` for at most `patience`.
+    ///
+    /// # Errors
+    /// [`BulkError::Stalled`] after that.
+    pub(super) async fn soon<T>(
+        &self,
+        future: impl Future<Output = Result<T, BulkError>>,
+    ) -> Result<T, BulkError> {
+        tokio::select! {
+            biased;
+            result = future => result,
+            () = sleep_until(self.runtime, self.now() + self.patience) => {
+                Err(BulkError::Stalled(self.patience))
+            }
+        }
+    }
+
+    /// Receives one message that must come soon.
+    pub(super) async fn read<T: DeserializeOwned>(
+        &self,
+        control: &mut Control,
+    ) -> Result<T, BulkError> {
+        self.soon(read_message(&mut control.recv)).await
+    }
+
+    /// Sends one message.
+    pub(super) async fn write<T: Serialize>(
+        &self,
+        control: &mut Control,
+        message: &T,
+    ) -> Result<(), BulkError> {
+        self.soon(write_message(&mut control.send, message)).await
+    }
+
+    /// Ends our half of the control stream, and waits until the peer has all of it.
+    pub(super) async fn conclude(&self, control: &mut Control) {
+        // A finished or closed stream has nothing left to wait for.
+        if control.send.finish().is_ok() {
+            let delivered = control.send.stopped();
+            let _ = self.soon(async { Ok(delivered.await.is_ok()) }).await;
+        }
+    }
+}
+
+/// Waits until `at` on the runtime's own clock.
+pub(super) async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
+    let mut timer = runtime.new_timer(at);
+    poll_fn(|context| timer.as_mut().poll(context)).await;
+}

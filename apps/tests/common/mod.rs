@@ -1,0 +1,101 @@
+//! Loopback endpoints with a throw-away certificate.
+
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+
+use evenkeel_apps::bulk::{self, Host, Limits, ServeOptions};
+use quinn::{
+    ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig,
+    congestion::CubicConfig,
+    crypto::rustls::{QuicClientConfig, QuicServerConfig},
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// A server endpoint, and a client endpoint that trusts it.
+pub(crate) struct Pair {
+    pub(crate) server: Endpoint,
+    pub(crate) client: Endpoint,
+}
+
+impl Pair {
+    /// Both with the bulk ALPN and transport settings.
+    pub(crate) fn new() -> Self {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+        let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap().der().clone();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let address = (Ipv4Addr::LOCALHOST, 0).into();
+        let server = Endpoint::server(server_config(certificate.clone(), key), address).unwrap();
+        let mut client = Endpoint::client(address).unwrap();
+        client.set_default_client_config(client_config(certificate));
+        Self { server, client }
+    }
+
+    /// Serves in the background with these options.
+    pub(crate) fn serve(&self, options: ServeOptions) {
+        tokio::spawn(bulk::serve(
+            self.server.clone(),
+            Arc::new(quinn::TokioRuntime),
+            options,
+            Arc::default(),
+        ));
+    }
+
+    /// A new connection of the client.
+    pub(crate) async fn connect(&self) -> Connection {
+        let address = self.server.local_addr().unwrap();
+        self.client
+            .connect(address, "localhost")
+            .unwrap()
+            .await
+            .unwrap()
+    }
+}
+
+/// Options whose peers may be silent for half a second only.
+pub(crate) fn impatient(host: Arc<dyn Host>) -> ServeOptions {
+    ServeOptions {
+        host,
+        limits: Limits {
+            patience: Duration::from_millis(500),
+            ..Limits::default()
+        },
+    }
+}
+
+fn transport() -> Arc<TransportConfig> {
+    Arc::new(bulk::transport_config(Arc::new(CubicConfig::default())))
+}
+
+fn server_config(
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+) -> ServerConfig {
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    tls.alpn_protocols = vec![bulk::ALPN.to_vec()];
+    let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
+    config.transport_config(transport());
+    config
+}
+
+fn client_config(certificate: CertificateDer<'static>) -> ClientConfig {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![bulk::ALPN.to_vec()];
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    config.transport_config(transport());
+    config
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}

@@ -1,0 +1,395 @@
+//! The bulk library against peers that break the protocol: a clear error each time,
+//! never a panic, never a wait without end.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Pair, impatient};
+use evenkeel_apps::bulk::{
+    self, Amount, BulkError, Checksum, Direction, Job, Local, NoFiles, Outcome, Progress,
+};
+use quinn::{Connection, RecvStream, SendStream, VarInt};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+#[tokio::test]
+async fn a_request_that_is_not_json_is_a_protocol_error() {
+    for garbage in [
+        &b"\x00\x04oops"[..],
+        b"\x00\x00",
+        b"\x00\x02{}",
+        b"\x00\x04\xff\xfe\xfd\xfc",
+    ] {
+        let error = served(async |connection| {
+            let (mut send, _recv) = connection.open_bi().await.unwrap();
+            send.write_all(garbage).await.unwrap();
+            connection.closed().await;
+        })
+        .await
+        .unwrap_err();
+        assert!(
+            matches!(&error, BulkError::Protocol(_)),
+            "{garbage:?}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_too_long_is_refused_at_its_length() {
+    let error = served(async |connection| {
+        let (mut send, _recv) = connection.open_bi().await.unwrap();
+        send.write_all(&[0xff, 0xff]).await.unwrap();
+        connection.closed().await;
+    })
+    .await
+    .unwrap_err();
+    assert!(error.to_string().contains("longer than"), "{error}");
+}
+
+#[tokio::test]
+async fn a_client_that_says_nothing_is_given_up() {
+    let error = served(async |connection| {
+        connection.closed().await;
+    })
+    .await
+    .unwrap_err();
+    assert!(matches!(error, BulkError::Stalled(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_client_that_stops_within_its_request_is_given_up() {
+    let error = served(async |connection| {
+        let (mut send, _recv) = connection.open_bi().await.unwrap();
+        send.write_all(&[0x00, 0x40, b'{']).await.unwrap();
+        connection.closed().await;
+    })
+    .await
+    .unwrap_err();
+    assert!(matches!(error, BulkError::Stalled(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_is_noticed_with_its_reason_made_printable() {
+    let error = served(async |connection| {
+        connection.close(VarInt::from_u32(9), b"bye\x1b[2J\nnow");
+    })
+    .await
+    .unwrap_err();
+    assert!(matches!(error, BulkError::PeerGaveUp(_)), "{error}");
+    assert!(!error.to_string().contains(char::is_control), "{error:?}");
+}
+
+#[tokio::test]
+async fn jobs_beyond_the_bounds_are_refused_with_a_reason() {
+    for (field, value, word) in [
+        ("streams", json!(0), "streams"),
+        ("streams", json!(65_535), "streams"),
+        ("amount", json!({"bytes": u64::MAX}), "bytes"),
+        ("amount", json!({"duration_us": u64::MAX}), "day"),
+        ("amount", json!({"file": "x"}), "downloaded"),
+        ("omit_us", json!(u64::MAX), "warm-up"),
+    ] {
+        let mut request = upload(100, 1);
+        request[field] = value;
+        let error = served(async |connection| {
+            let (mut send, mut recv) = connection.open_bi().await.unwrap();
+            write(&mut send, &request).await;
+            let answer = read(&mut recv).await;
+            let reason = answer["refused"]["reason"].as_str().unwrap();
+            assert!(reason.contains(word), "{request}: {reason}");
+            connection.closed().await;
+        })
+        .await
+        .unwrap_err();
+        assert!(matches!(error, BulkError::Job(_)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_more_than_agreed_is_a_protocol_error() {
+    let error = served(async |connection| {
+        let _control = start(&connection, &upload(100, 1)).await;
+        for index in [0u16, 1] {
+            let mut data = connection.open_uni().await.unwrap();
+            data.write_all(&index.to_be_bytes()).await.unwrap();
+            data.write_all(b"x").await.unwrap();
+        }
+        connection.closed().await;
+    })
+    .await
+    .unwrap_err();
+    assert!(error.to_string().contains("stream"), "{error}");
+    assert!(matches!(error, BulkError::Protocol(_)), "{error}");
+}
+
+#[tokio::test]
+async fn two_streams_for_the_same_range_are_a_protocol_error() {
+    let error = served(async |connection| {
+        let _control = start(&connection, &upload(100, 2)).await;
+        for _ in 0..2 {
+            let mut data = connection.open_uni().await.unwrap();
+            data.write_all(&[0, 1]).await.unwrap();
+        }
+        connection.closed().await;
+    })
+    .await
+    .unwrap_err();
+    assert!(error.to_string().contains("came twice"), "{error}");
+}
+
+#[tokio::test]
+async fn more_or_less_data_than_agreed_is_a_protocol_error() {
+    for (length, word) in [(99, "less data"), (101, "more data")] {
+        let error = served(async |connection| {
+            let _control = start(&connection, &upload(100, 1)).await;
+            let mut data = connection.open_uni().await.unwrap();
+            data.write_all(&vec![0; 2 + length]).await.unwrap();
+            data.finish().unwrap();
+            connection.closed().await;
+        })
+        .await
+        .unwrap_err();
+        assert!(error.to_string().contains(word), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_sender_that_stops_midway_is_given_up() {
+    let error = served(async |connection| {
+        let _control = start(&connection, &upload(100, 1)).await;
+        let mut data = connection.open_uni().await.unwrap();
+        data.write_all(&[0; 50]).await.unwrap();
+        connection.closed().await;
+    })
+    .await
+    .unwrap_err();
+    assert!(matches!(error, BulkError::Stalled(_)), "{error}");
+}
+
+#[tokio::test]
+async fn data_that_differs_from_the_senders_checksum_is_found() {
+    let error = served(async |connection| {
+        let (mut send, mut recv) = start(&connection, &upload(3, 1)).await;
+        let mut data = connection.open_uni().await.unwrap();
+        data.write_all(b"\x00\x00abd").await.unwrap();
+        data.finish().unwrap();
+        write(
+            &mut send,
+            &json!({"bytes": 3, "checksums": [Checksum::of(b"abc")]}),
+        )
+        .await;
+        let received = read(&mut recv).await;
+        assert_eq!(received["intact"], false);
+        let found = &received["report"]["checksum"];
+        assert_eq!(*found, json!(Checksum::of(b"abd")));
+        write(&mut send, &received["report"]).await;
+        connection.closed().await;
+    })
+    .await
+    .unwrap_err();
+    assert!(matches!(error, BulkError::Mismatch), "{error}");
+}
+
+#[tokio::test]
+async fn a_wrong_size_or_a_missing_checksum_is_not_verified() {
+    for sent in [
+        json!({"bytes": 4, "checksums": [Checksum::of(b"abc")]}),
+        json!({"bytes": 3, "checksums": []}),
+        json!({"bytes": 3, "checksums": [Checksum::of(b"abc"), Checksum::of(b"abc")]}),
+    ] {
+        let error = served(async |connection| {
+            let (mut send, mut recv) = start(&connection, &upload(3, 1)).await;
+            let mut data = connection.open_uni().await.unwrap();
+            data.write_all(b"\x00\x00abc").await.unwrap();
+            data.finish().unwrap();
+            write(&mut send, &sent).await;
+            let received = read(&mut recv).await;
+            write(&mut send, &received["report"]).await;
+            connection.closed().await;
+        })
+        .await
+        .unwrap_err();
+        assert!(matches!(error, BulkError::Mismatch), "{sent}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_claims_damage_makes_the_upload_fail() {
+    let error = asked(Direction::Up, async |connection| {
+        let (mut send, mut recv) = connection.accept_bi().await.unwrap();
+        read(&mut recv).await;
+        write(&mut send, &json!({"accepted": {"bytes": null}})).await;
+        let mut data = connection.accept_uni().await.unwrap();
+        data.read_to_end(1000).await.unwrap();
+        let sent = read(&mut recv).await;
+        assert_eq!(sent["bytes"], 100);
+        write(&mut send, &json!({"intact": false, "report": report()})).await;
+        connection.closed().await;
+    })
+    .await
+    .unwrap_err();
+    assert!(matches!(error, BulkError::Mismatch), "{error}");
+}
+
+#[tokio::test]
+async fn a_silent_or_talkative_server_is_given_up() {
+    let silent = asked(Direction::Down, async |connection| {
+        connection.closed().await;
+    });
+    assert!(matches!(silent.await, Err(BulkError::Stalled(_))));
+
+    let talkative = asked(Direction::Down, async |connection| {
+        let (mut send, _recv) = connection.accept_bi().await.unwrap();
+        let _ = send.write_all(&[b' '; 100_000]).await;
+        connection.closed().await;
+    });
+    assert!(matches!(talkative.await, Err(BulkError::Protocol(_))));
+}
+
+#[tokio::test]
+async fn a_server_that_never_reads_the_data_is_given_up() {
+    let error = asked_for(
+        Direction::Up,
+        Amount::Bytes(200_000_000),
+        async |connection| {
+            let (mut send, mut recv) = connection.accept_bi().await.unwrap();
+            read(&mut recv).await;
+            write(&mut send, &json!({"accepted": {"bytes": null}})).await;
+            let _unread = connection.accept_uni().await.unwrap();
+            connection.closed().await;
+        },
+    )
+    .await
+    .unwrap_err();
+    assert!(matches!(error, BulkError::Stalled(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_refusal_is_one_printable_line() {
+    let error = asked(Direction::Down, async |connection| {
+        let (mut send, mut recv) = connection.accept_bi().await.unwrap();
+        read(&mut recv).await;
+        write(
+            &mut send,
+            &json!({"refused": {"reason": "no\n\x1b[31mway"}}),
+        )
+        .await;
+        connection.closed().await;
+    })
+    .await
+    .unwrap_err();
+    assert!(matches!(&error, BulkError::Refused(_)), "{error}");
+    assert!(!error.to_string().contains(char::is_control), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_names_a_file_nobody_asked_for_is_a_protocol_error() {
+    let error = asked(Direction::Down, async |connection| {
+        let (mut send, mut recv) = connection.accept_bi().await.unwrap();
+        read(&mut recv).await;
+        write(&mut send, &json!({"accepted": {"bytes": 5}})).await;
+        connection.closed().await;
+    })
+    .await
+    .unwrap_err();
+    assert!(matches!(error, BulkError::Protocol(_)), "{error}");
+}
+
+/// What our server makes of a hostile client.
+async fn served(client: impl AsyncFnOnce(Connection)) -> Result<Outcome, BulkError> {
+    let pair = Pair::new();
+    let (send, result) = oneshot::channel();
+    let endpoint = pair.server.clone();
+    tokio::spawn(async move {
+        let connection = endpoint.accept().await.unwrap().await.unwrap();
+        let runtime = Arc::new(quinn::TokioRuntime);
+        let options = impatient(Arc::new(NoFiles));
+        let result = bulk::serve_connection(connection, runtime, options, Arc::default()).await;
+        send.send(result).unwrap();
+    });
+    client(pair.connect().await).await;
+    result.await.unwrap()
+}
+
+/// What our client makes of a hostile server when it wants 100 bytes moved.
+async fn asked(
+    direction: Direction,
+    server: impl AsyncFnOnce(Connection),
+) -> Result<Outcome, BulkError> {
+    asked_for(direction, Amount::Bytes(100), server).await
+}
+
+async fn asked_for(
+    direction: Direction,
+    amount: Amount,
+    server: impl AsyncFnOnce(Connection),
+) -> Result<Outcome, BulkError> {
+    let pair = Pair::new();
+    let local = Local {
+        patience: std::time::Duration::from_millis(500),
+        ..Local::default()
+    };
+    let client = async {
+        let connection = pair.connect().await;
+        let runtime = Arc::new(quinn::TokioRuntime);
+        let job = Job::new(direction, amount);
+        bulk::client(
+            connection,
+            runtime,
+            job,
+            local,
+            Arc::new(Progress::default()),
+        )
+        .await
+    };
+    let server = async {
+        server(pair.server.accept().await.unwrap().await.unwrap()).await;
+    };
+    tokio::join!(client, server).0
+}
+
+fn upload(bytes: u64, streams: u16) -> Value {
+    json!({
+        "direction": "up",
+        "amount": {"bytes": bytes},
+        "streams": streams,
+        "omit_us": 0,
+        "verify": true,
+    })
+}
+
+/// Figures as a peer might invent them.
+fn report() -> Value {
+    json!({
+        "bytes": u64::MAX, "duration_s": 1e308, "goodput_bps": null,
+        "packets_sent": 0, "packets_lost": u64::MAX, "retransmitted_ratio": -1.0,
+        "rtt_min_ms": -5.0, "rtt_smoothed_ms": 0.0, "window_bytes": 0,
+        "congestion_events": 0, "udp_bytes_sent": 0, "udp_bytes_received": 0,
+        "checksum": null,
+    })
+}
+
+/// Opens the control stream and gets the request accepted.
+async fn start(connection: &Connection, request: &Value) -> (SendStream, RecvStream) {
+    let (mut send, mut recv) = connection.open_bi().await.unwrap();
+    write(&mut send, request).await;
+    assert!(read(&mut recv).await.get("accepted").is_some());
+    (send, recv)
+}
+
+async fn write(send: &mut SendStream, message: &Value) {
+    let json = message.to_string();
+    send.write_all(&u16::try_from(json.len()).unwrap().to_be_bytes())
+        .await
+        .unwrap();
+    send.write_all(json.as_bytes()).await.unwrap();
+}
+
+async fn read(recv: &mut RecvStream) -> Value {
+    let mut length = [0; 2];
+    recv.read_exact(&mut length).await.unwrap();
+    let mut json = vec![0; u16::from_be_bytes(length).into()];
+    recv.read_exact(&mut json).await.unwrap();
+    serde_json::from_slice(&json).unwrap()
+}

@@ -1,0 +1,316 @@
+//! The bulk library over loopback UDP on tokio: honest peers.
+
+mod common;
+
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use common::Pair;
+use evenkeel_apps::bulk::{
+    self, Amount, BulkError, Checksum, Direction, Host, Job, Local, Outcome, Progress,
+    ServeOptions, Sink, Source, Writable,
+};
+use futures_util::future::BoxFuture;
+use tokio::io::AsyncWrite;
+
+#[tokio::test]
+async fn an_upload_arrives_whole_and_verified() {
+    let job = Job::new(Direction::Up, Amount::Bytes(3_000_001));
+    let progress = Arc::new(Progress::default());
+    let outcome = run(Pair::new(), job, Local::default(), progress.clone())
+        .await
+        .unwrap();
+    assert!(outcome.verified);
+    assert_eq!(outcome.sender.bytes, 3_000_001);
+    assert_eq!(outcome.receiver.bytes, 3_000_001);
+    assert_eq!(outcome.sender.checksum, outcome.receiver.checksum);
+    assert_eq!((progress.sent(), progress.received()), (3_000_001, 0));
+    assert!(outcome.sender.udp_bytes_sent > 3_000_001);
+    assert!(outcome.receiver.udp_bytes_received > 3_000_001);
+    assert!(outcome.sender.packets_sent > 3_000_001 / 65_000);
+    assert!(outcome.sender.rtt_smoothed_ms > 0.0);
+    assert!(outcome.receiver.goodput_bps.unwrap() > 0.0);
+}
+
+#[tokio::test]
+async fn a_download_over_several_streams_fills_the_sink_in_order() {
+    let file = Bytes::from(
+        (0..1_000_003u32)
+            .map(|i| (i / 251) as u8)
+            .collect::<Vec<_>>(),
+    );
+    for streams in [1, 2, 7, bulk::MAX_STREAMS] {
+        let pair = Pair::new();
+        pair.serve(ServeOptions {
+            host: Arc::new(OneFile(file.clone())),
+            ..ServeOptions::default()
+        });
+        let sink = Arc::new(MemorySink::default());
+        let job = Job {
+            streams,
+            ..Job::new(Direction::Down, Amount::File("the file".into()))
+        };
+        let local = Local {
+            sink: Sink::Stored(sink.clone()),
+            ..Local::default()
+        };
+        let outcome = download(&pair, job, local).await.unwrap();
+        assert!(outcome.verified);
+        assert!(
+            *sink.0.lock().unwrap() == file,
+            "the content differs over {streams} streams"
+        );
+        if streams == 1 {
+            assert_eq!(outcome.receiver.checksum, Some(Checksum::of(&file)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn memory_is_uploaded_with_its_own_checksum() {
+    let data = Bytes::from(vec![7u8; 123_456]);
+    let job = Job::new(Direction::Up, Amount::Bytes(data.len() as u64));
+    let local = Local {
+        source: Source::Memory(data.clone()),
+        ..Local::default()
+    };
+    let outcome = run(Pair::new(), job, local, Arc::default()).await.unwrap();
+    assert_eq!(outcome.receiver.checksum, Some(Checksum::of(&data)));
+}
+
+#[tokio::test]
+async fn nothing_at_all_can_be_transferred() {
+    for direction in [Direction::Up, Direction::Down] {
+        let job = Job {
+            streams: 3,
+            ..Job::new(direction, Amount::Bytes(0))
+        };
+        let outcome = run(Pair::new(), job, Local::default(), Arc::default())
+            .await
+            .unwrap();
+        assert_eq!(outcome.receiver.bytes, 0);
+        assert!(outcome.verified);
+    }
+}
+
+#[tokio::test]
+async fn a_timed_transfer_ends_by_itself_and_leaves_the_warm_up_out() {
+    for direction in [Direction::Up, Direction::Down] {
+        let job = Job {
+            streams: 2,
+            omit: Duration::from_millis(100),
+            verify: false,
+            ..Job::new(direction, Amount::Duration(Duration::from_millis(300)))
+        };
+        let outcome = run(Pair::new(), job, Local::default(), Arc::default())
+            .await
+            .unwrap();
+        assert!(!outcome.verified);
+        assert_eq!(outcome.receiver.checksum, None);
+        assert_eq!(outcome.sender.bytes, outcome.receiver.bytes);
+        assert!(outcome.sender.duration_s >= 0.3);
+        let with_warm_up = outcome.receiver.bytes as f64 * 8.0;
+        let measured = outcome.receiver.duration_s - 0.1;
+        assert!(outcome.receiver.goodput_bps.unwrap() * measured < with_warm_up);
+    }
+}
+
+#[tokio::test]
+async fn without_files_a_name_is_refused_with_a_reason() {
+    let job = Job::new(Direction::Down, Amount::File("/etc/passwd".into()));
+    let error = run(Pair::new(), job, Local::default(), Arc::default())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, BulkError::Refused(reason) if reason.contains("no files")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_source_of_another_length_than_the_job_is_our_own_mistake() {
+    let job = Job::new(Direction::Up, Amount::Bytes(10));
+    let local = Local {
+        source: Source::Memory(Bytes::from_static(b"nine byte")),
+        ..Local::default()
+    };
+    let error = run(Pair::new(), job, local, Arc::default())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, BulkError::Job(_)), "{error}");
+}
+
+#[tokio::test]
+async fn more_connections_than_the_limit_are_refused() {
+    let pair = Pair::new();
+    let mut options = common::impatient(Arc::new(bulk::NoFiles));
+    options.limits.connections = 1;
+    pair.serve(options);
+    let first = pair.connect().await;
+    let address = pair.server.local_addr().unwrap();
+    let second = pair.client.connect(address, "localhost").unwrap().await;
+    assert!(second.is_err());
+    drop(first);
+}
+
+#[tokio::test]
+async fn a_server_cuts_a_transfer_off_at_its_longest_time() {
+    let pair = Pair::new();
+    let mut options = ServeOptions::default();
+    options.limits.duration = Duration::from_millis(300);
+    pair.serve(options);
+    let job = Job::new(Direction::Up, Amount::Bytes(bulk::MAX_BYTES));
+    let error = download(&pair, job, Local::default()).await.unwrap_err();
+    assert!(
+        matches!(&error, BulkError::PeerGaveUp(r) if r.contains("longer than")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_full_disk_ends_the_transfer_with_its_cause() {
+    let job = Job::new(Direction::Down, Amount::Bytes(1_000_000));
+    let local = Local {
+        sink: Sink::Stored(Arc::new(FullDisk)),
+        ..Local::default()
+    };
+    let error = run(Pair::new(), job, local, Arc::default())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, BulkError::Storage { .. }), "{error}");
+}
+
+#[test]
+fn the_library_uses_no_facility_of_one_runtime() {
+    let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bulk");
+    for entry in std::fs::read_dir(sources).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        // Unit tests, last in each file, may.
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        let code: String = code
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .collect();
+        for forbidden in [
+            "tokio::spawn",
+            "tokio::time",
+            "tokio::net",
+            "tokio::fs",
+            "TokioRuntime",
+            "Instant::now",
+        ] {
+            assert!(
+                !code.contains(forbidden),
+                "{forbidden} in {}",
+                path.display()
+            );
+        }
+    }
+}
+
+/// Serves without files, and does one job as the client.
+async fn run(
+    pair: Pair,
+    job: Job,
+    local: Local,
+    progress: Arc<Progress>,
+) -> Result<Outcome, BulkError> {
+    pair.serve(ServeOptions::default());
+    let connection = pair.connect().await;
+    bulk::client(
+        connection,
+        Arc::new(quinn::TokioRuntime),
+        job,
+        local,
+        progress,
+    )
+    .await
+}
+
+async fn download(pair: &Pair, job: Job, local: Local) -> Result<Outcome, BulkError> {
+    let connection = pair.connect().await;
+    bulk::client(
+        connection,
+        Arc::new(quinn::TokioRuntime),
+        job,
+        local,
+        Arc::default(),
+    )
+    .await
+}
+
+/// Offers one file under any name.
+struct OneFile(Bytes);
+
+impl Host for OneFile {
+    fn open<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
+        let source = Source::Memory(self.0.clone());
+        Box::pin(async { Ok(source) })
+    }
+}
+
+#[derive(Default)]
+struct MemorySink(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl Writable for MemorySink {
+    fn writer(
+        &self,
+        offset: u64,
+    ) -> BoxFuture<'_, io::Result<Box<dyn AsyncWrite + Send + Sync + Unpin>>> {
+        let position = usize::try_from(offset).unwrap();
+        let writer = MemoryWriter {
+            bytes: self.0.clone(),
+            position,
+        };
+        Box::pin(async { Ok(Box::new(writer) as _) })
+    }
+}
+
+struct MemoryWriter {
+    bytes: Arc<std::sync::Mutex<Vec<u8>>>,
+    position: usize,
+}
+
+impl AsyncWrite for MemoryWriter {
+    fn poll_write(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        chunk: &[u8],
+    ) -> std::task::Poll<io::Result<usize>> {
+        let end = self.position + chunk.len();
+        let bytes = self.bytes.clone();
+        let mut bytes = bytes.lock().unwrap();
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[self.position..end].copy_from_slice(chunk);
+        self.position = end;
+        std::task::Poll::Ready(Ok(chunk.len()))
+    }
+
+    fn poll_flush(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+}
+
+struct FullDisk;
+
+impl Writable for FullDisk {
+    fn writer(
+        &self,
+        _offset: u64,
+    ) -> BoxFuture<'_, io::Result<Box<dyn AsyncWrite + Send + Sync + Unpin>>> {
+        Box::pin(async { Err(io::ErrorKind::StorageFull.into()) })
+    }
+}
