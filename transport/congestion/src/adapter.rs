@@ -1,0 +1,253 @@
+//! Makes a quinn controller of a [`Controller`]: the only place that imports quinn-proto.
+//!
+//! What quinn-proto 0.11.19 does (`connection/mod.rs`), and what is done here about it:
+//!
+//! - `on_ack_received` calls `on_ack` per packet, then `on_end_acks` with the bytes in flight
+//!   *after* the packets were removed, then `on_congestion_event` if it finds losses or marks.
+//!   Packets are gathered into one [`Ack`]; in flight before = after + acknowledged.
+//! - A Retry makes `on_ack` come without `on_end_acks`. Packets gathered at an earlier instant
+//!   than the present one are therefore forgotten. ACKs of ACK-only packets, and those that
+//!   arrive while a new path is validated, make `on_end_acks` come without `on_ack`: no event.
+//! - The RTT estimator given to `on_ack` is updated only after `on_end_acks`, and does not
+//!   tell its last sample. A sample is now - sending time of the newest packet.
+//! - `on_congestion_event` comes for every detection, however many belong to one period of
+//!   recovery. Here one reaches the controller per period; a period begins with the event and
+//!   covers packets sent up to then (RFC 9002, section 7.3.2). 0 lost bytes mean ECN.
+//! - A packet leaves while in flight + a full packet < window, *strictly*, so that a window
+//!   of n packets would let n - 1 fly, and one of a packet none for ever. quinn is told the
+//!   window + 1 byte, and never less than one packet + 1. `ControllerMetrics`, and so qlog,
+//!   has the controller's own window.
+//! - A path that changed more than its port gets a controller built anew; otherwise a clone.
+
+mod rounds;
+mod tap;
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Instant;
+
+use quinn_proto::RttEstimator;
+use quinn_proto::congestion::{self, BbrConfig, ControllerFactory, ControllerMetrics, CubicConfig};
+
+use crate::controller::{Ack, Cause, Congestion, Controller};
+use rounds::Rounds;
+
+pub use tap::{AckReport, Observer, observed};
+
+/// A factory of quinn controllers, as `quinn::TransportConfig::congestion_controller_factory`
+/// takes it.
+pub type SharedFactory = Arc<dyn ControllerFactory + Send + Sync>;
+
+/// A factory of quinn controllers that run what `build` returns.
+///
+/// `build` is called for every new path, with the present time and the bytes of UDP payload
+/// in a full-size packet.
+pub fn adapt<B>(build: B) -> SharedFactory
+where
+    B: Fn(Instant, u16) -> Box<dyn Controller> + Send + Sync + 'static,
+{
+    Arc::new(Factory { build })
+}
+
+/// quinn's own CUBIC.
+pub(crate) fn quinn_cubic() -> SharedFactory {
+    Arc::new(CubicConfig::default())
+}
+
+/// quinn's own BBR. It seeds a generator from the operating system: runs do not repeat.
+pub(crate) fn quinn_bbr() -> SharedFactory {
+    Arc::new(BbrConfig::default())
+}
+
+struct Factory<B> {
+    build: B,
+}
+
+impl<B> ControllerFactory for Factory<B>
+where
+    B: Fn(Instant, u16) -> Box<dyn Controller> + Send + Sync + 'static,
+{
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn congestion::Controller> {
+        Box::new(Adapter::new(
+            (self.build)(now, current_mtu),
+            now,
+            current_mtu,
+        ))
+    }
+}
+
+/// One of our controllers as quinn sees it.
+#[derive(Debug)]
+struct Adapter {
+    controller: Box<dyn Controller>,
+    /// Bytes of UDP payload in a full-size packet.
+    mtu: u16,
+    /// Bytes.
+    initial_window: u64,
+    /// When the current recovery period began; packets sent up to then belong to it.
+    recovery_start: Option<Instant>,
+    /// The latest sending time of any acknowledged packet.
+    newest_acked: Option<Instant>,
+    /// Packets of the ACK frame being processed.
+    batch: Option<Batch>,
+    rounds: Rounds,
+}
+
+impl Adapter {
+    fn new(controller: Box<dyn Controller>, now: Instant, mtu: u16) -> Self {
+        Self {
+            initial_window: controller.window(),
+            controller,
+            mtu,
+            recovery_start: None,
+            newest_acked: None,
+            batch: None,
+            rounds: Rounds::new(now),
+        }
+    }
+
+    /// One packet of an ACK frame. Without the RTT estimator, so that tests can call it.
+    fn acked(&mut self, now: Instant, sent: Instant, bytes: u64) {
+        let after_recovery = if self.in_recovery(sent) { 0 } else { bytes };
+        match &mut self.batch {
+            Some(batch) if batch.now == now => {
+                batch.sent = batch.sent.max(sent);
+                batch.packets += 1;
+                batch.bytes += bytes;
+                batch.bytes_after_recovery += after_recovery;
+            }
+            stale_or_none => {
+                *stale_or_none = Some(Batch {
+                    now,
+                    sent,
+                    packets: 1,
+                    bytes,
+                    bytes_after_recovery: after_recovery,
+                });
+            }
+        }
+    }
+
+    /// Whether a packet sent at `sent` belongs to the current recovery period or an earlier one.
+    fn in_recovery(&self, sent: Instant) -> bool {
+        self.recovery_start.is_some_and(|start| sent <= start)
+    }
+}
+
+impl congestion::Controller for Adapter {
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        _app_limited: bool,
+        _rtt: &RttEstimator,
+    ) {
+        self.acked(now, sent, bytes);
+    }
+
+    fn on_end_acks(
+        &mut self,
+        now: Instant,
+        in_flight: u64,
+        app_limited: bool,
+        _largest_acked: Option<u64>,
+    ) {
+        let Some(batch) = self.batch.take().filter(|batch| batch.now == now) else {
+            return;
+        };
+        let in_order = self.newest_acked.is_none_or(|newest| batch.sent >= newest);
+        if in_order {
+            self.newest_acked = Some(batch.sent);
+        }
+        let ack = Ack {
+            now,
+            sent: batch.sent,
+            rtt: in_order.then(|| now.saturating_duration_since(batch.sent)),
+            packets: batch.packets,
+            bytes: batch.bytes,
+            bytes_after_recovery: batch.bytes_after_recovery,
+            in_flight: in_flight.saturating_add(batch.bytes),
+            app_limited,
+        };
+        let window = self.controller.window();
+        self.controller.on_ack(&ack);
+        if let Some(round) = self.rounds.on_ack(&ack, window) {
+            self.controller.on_round(&round);
+        }
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
+        self.rounds.on_lost(lost_bytes);
+        if !self.in_recovery(sent) {
+            self.recovery_start = Some(now);
+            self.rounds.on_recovery(now);
+            self.controller.on_congestion(&Congestion {
+                now,
+                cause: if lost_bytes == 0 {
+                    Cause::Ecn
+                } else {
+                    Cause::Loss
+                },
+                lost: lost_bytes,
+            });
+        }
+        // RFC 9002, appendix B.8: it collapses the window even within a recovery period.
+        if is_persistent_congestion {
+            self.controller.on_persistent_congestion();
+        }
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.mtu = new_mtu;
+        self.controller.on_mtu(new_mtu);
+    }
+
+    fn window(&self) -> u64 {
+        self.controller
+            .window()
+            .max(u64::from(self.mtu))
+            .saturating_add(1)
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = self.controller.window();
+        metrics.ssthresh = self.controller.slow_start_threshold();
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn congestion::Controller> {
+        Box::new(Self {
+            controller: self.controller.clone_box(),
+            batch: self.batch.clone(),
+            rounds: self.rounds.clone(),
+            ..*self
+        })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.initial_window
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Packets of one ACK frame, gathered until quinn says that it was the last one.
+#[derive(Debug, Clone)]
+struct Batch {
+    now: Instant,
+    /// Sending time of the newest packet.
+    sent: Instant,
+    packets: u64,
+    bytes: u64,
+    bytes_after_recovery: u64,
+}

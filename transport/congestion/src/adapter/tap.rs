@@ -1,0 +1,191 @@
+//! Reports what the controllers of a factory see and decide.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use quinn_proto::RttEstimator;
+use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+
+use super::SharedFactory;
+
+/// Hears what every controller of one factory sees and decides.
+///
+/// It is called inside the connection's work, for every ACK frame and every batch of packets
+/// sent: it must be quick and must not block.
+pub trait Observer: Send + Sync {
+    /// A controller was built at `now`: a connection begins, or its path has changed.
+    fn on_start(&self, now: Instant) {
+        let _ = now;
+    }
+
+    /// A transmit batch of `bytes` bytes of UDP payload left, packets that hold nothing but
+    /// ACKs included; probes for a larger packet size are not reported.
+    fn on_sent(&self, now: Instant, bytes: u64) {
+        let _ = (now, bytes);
+    }
+
+    /// An ACK frame was processed by the controller.
+    fn on_acks(&self, report: &AckReport) {
+        let _ = report;
+    }
+
+    /// Losses were found, or a mark if `lost` is 0 bytes: every detection, also those that
+    /// share a recovery period.
+    fn on_congestion(&self, now: Instant, lost: u64) {
+        let _ = (now, lost);
+    }
+}
+
+/// One ACK frame and what the controller made of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AckReport {
+    /// When it was processed.
+    pub now: Instant,
+    /// Time since the newest of its packets was sent, the peer's acknowledgement delay included.
+    pub rtt: Duration,
+    /// Bytes newly acknowledged.
+    pub acked: u64,
+    /// Window in bytes after the ACK: the controller's own, not the one that quinn is told.
+    pub window: u64,
+    /// Bytes in flight after the ACK.
+    pub in_flight: u64,
+    /// The application, not the window or the pacer, kept the connection from sending more.
+    pub app_limited: bool,
+}
+
+/// A factory like `factory`, whose controllers report to `observer`.
+pub fn observed(factory: SharedFactory, observer: Arc<dyn Observer>) -> SharedFactory {
+    Arc::new(TapFactory { factory, observer })
+}
+
+struct TapFactory {
+    factory: SharedFactory,
+    observer: Arc<dyn Observer>,
+}
+
+impl ControllerFactory for TapFactory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        self.observer.on_start(now);
+        Box::new(Tap {
+            controller: self.factory.clone().build(now, current_mtu),
+            observer: self.observer.clone(),
+            batch: None,
+        })
+    }
+}
+
+struct Tap {
+    controller: Box<dyn Controller>,
+    observer: Arc<dyn Observer>,
+    batch: Option<Batch>,
+}
+
+/// What the packets of one ACK frame sum up to.
+#[derive(Clone, Copy)]
+struct Batch {
+    now: Instant,
+    /// Sending time of the newest packet.
+    sent: Instant,
+    /// Bytes.
+    acked: u64,
+}
+
+impl Tap {
+    /// One packet of an ACK frame. Without the RTT estimator, so that tests can call it.
+    fn acked(&mut self, now: Instant, sent: Instant, bytes: u64) {
+        self.batch = Some(match self.batch {
+            Some(batch) if batch.now == now => Batch {
+                now,
+                sent: batch.sent.max(sent),
+                acked: batch.acked + bytes,
+            },
+            // What was left over belongs to a Retry, which ends without `on_end_acks`.
+            _ => Batch {
+                now,
+                sent,
+                acked: bytes,
+            },
+        });
+    }
+}
+
+impl Controller for Tap {
+    fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        self.controller.on_sent(now, bytes, last_packet_number);
+        self.observer.on_sent(now, bytes);
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        self.controller.on_ack(now, sent, bytes, app_limited, rtt);
+        self.acked(now, sent, bytes);
+    }
+
+    fn on_end_acks(
+        &mut self,
+        now: Instant,
+        in_flight: u64,
+        app_limited: bool,
+        largest_packet_num_acked: Option<u64>,
+    ) {
+        self.controller
+            .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
+        if let Some(batch) = self.batch.take().filter(|batch| batch.now == now) {
+            self.observer.on_acks(&AckReport {
+                now,
+                rtt: now.saturating_duration_since(batch.sent),
+                acked: batch.acked,
+                window: self.controller.metrics().congestion_window,
+                in_flight,
+                app_limited,
+            });
+        }
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
+        self.controller
+            .on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
+        self.observer.on_congestion(now, lost_bytes);
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.controller.on_mtu_update(new_mtu);
+    }
+
+    fn window(&self) -> u64 {
+        self.controller.window()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        self.controller.metrics()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self {
+            controller: self.controller.clone_box(),
+            observer: self.observer.clone(),
+            batch: self.batch,
+        })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.controller.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self.controller.into_any()
+    }
+}

@@ -1,0 +1,119 @@
+//! What a congestion controller is told, and what it answers.
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+/// A congestion control algorithm of one path.
+///
+/// Of one ACK frame, [`on_ack`](Self::on_ack) comes first, then [`on_round`](Self::on_round)
+/// if it ends a round, then [`on_congestion`](Self::on_congestion) and
+/// [`on_persistent_congestion`](Self::on_persistent_congestion) if packets were lost or marked.
+pub trait Controller: Debug + Send + Sync {
+    /// An ACK frame newly acknowledged ack-eliciting packets.
+    fn on_ack(&mut self, ack: &Ack) {
+        let _ = ack;
+    }
+
+    /// A round trip of data is over. Called after [`on_ack`](Self::on_ack) of the ACK that ended it.
+    fn on_round(&mut self, round: &Round) {
+        let _ = round;
+    }
+
+    /// Packets were lost or marked: at most once per recovery period (RFC 9002, section 7.3.2).
+    fn on_congestion(&mut self, event: &Congestion);
+
+    /// Everything sent for several probe timeouts was lost (RFC 9002, section 7.6): the window
+    /// falls to its minimum. Follows `on_congestion`, in the same instant or in the same
+    /// recovery period, and may come more than once in it.
+    fn on_persistent_congestion(&mut self);
+
+    /// Full-size packets now carry `mtu` bytes of UDP payload. The window keeps its bytes,
+    /// unless its minimum has risen above it.
+    fn on_mtu(&mut self, mtu: u16);
+
+    /// Bytes that may be in flight: a full window of n packets lets n packets fly.
+    fn window(&self) -> u64;
+
+    /// Window in bytes at which slow start ends; `None` while nothing has set one.
+    fn slow_start_threshold(&self) -> Option<u64>;
+
+    /// A copy with the same state, for a path on which only the port has changed.
+    fn clone_box(&self) -> Box<dyn Controller>;
+}
+
+/// The packets that one ACK frame newly acknowledged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ack {
+    /// When the ACK was processed.
+    pub now: Instant,
+    /// When the newest of the packets was sent.
+    pub sent: Instant,
+    /// Time from sending the newest packet to now, the peer's acknowledgement delay included.
+    /// `None` if a packet sent later was acknowledged before: then the ACK tells of
+    /// reordering, not of the path's round trip (RFC 9002, section 5.1).
+    pub rtt: Option<Duration>,
+    /// Number of packets, at least 1.
+    pub packets: u64,
+    /// Their sizes in bytes of UDP payload.
+    pub bytes: u64,
+    /// The part of `bytes` that was sent after the current recovery period began, or all of
+    /// them outside of one. Only these may grow the window (RFC 9002, section 7.3.2).
+    pub bytes_after_recovery: u64,
+    /// Bytes in flight just before the ACK was processed, its own packets included.
+    pub in_flight: u64,
+    /// The application, not the window or the pacer, kept the connection from sending more
+    /// (RFC 9002, section 7.8).
+    pub app_limited: bool,
+}
+
+/// One round trip of data.
+///
+/// A round begins when the one before it ends, and ends with the first acknowledgement of a
+/// packet sent at or after its beginning. A congestion event makes it last until a packet sent
+/// at or after the event is acknowledged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Round {
+    /// When the ACK that ended the round was processed.
+    pub now: Instant,
+    /// The least RTT sample among the round's ACKs. Their packets were mostly sent in the round
+    /// before, so that it lags one round behind the window; an ACK that the peer's timer held
+    /// back does not show in it unless all were.
+    pub rtt_min: Duration,
+    /// RTT of a packet sent in this round, at its window: the sample of the ACK that ended it.
+    /// `rtt_min` if that ACK covers fewer packets than the round's average, because then the
+    /// peer's timer may have held it back.
+    pub rtt_end: Duration,
+    /// Bytes newly acknowledged.
+    pub bytes: u64,
+    /// Bytes found lost.
+    pub lost: u64,
+    /// The most bytes in flight just before any of the ACKs was processed.
+    pub in_flight: u64,
+    /// The least of (window - bytes in flight just before) at any of the ACKs, in bytes:
+    /// how much of the window the connection never used.
+    pub unused: u64,
+    /// Every ACK of the round found the connection limited by the application.
+    pub app_limited: bool,
+    /// A recovery period began in this round.
+    pub in_recovery: bool,
+}
+
+/// The network is congested, says a packet that was lost or marked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Congestion {
+    /// When the loss or the mark was found.
+    pub now: Instant,
+    /// What told it.
+    pub cause: Cause,
+    /// Bytes found lost by this detection; 0 for ECN.
+    pub lost: u64,
+}
+
+/// What a congestion event rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Packets were declared lost.
+    Loss,
+    /// The peer reported packets marked Congestion Experienced (RFC 9002, section 7.1).
+    Ecn,
+}

@@ -1,0 +1,191 @@
+//! The table of controllers: name, parameters, how to build one.
+
+use crate::adapter::{SharedFactory, adapt, quinn_bbr, quinn_cubic};
+use crate::gaimd::{self, Gaimd};
+use crate::params::{Kind, Parameter, SpecError, Values, echo, list};
+use crate::vegas::{self, Vegas};
+use crate::window::InitialWindow;
+
+/// A controller that can be asked for by name.
+#[derive(Debug)]
+pub struct ControllerRow {
+    /// The name.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub summary: &'static str,
+    /// What can be set, in the order in which to show it.
+    pub parameters: &'static [Parameter],
+    build: fn(&Values) -> Result<SharedFactory, SpecError>,
+}
+
+/// A factory for the controller that `spec` names: `vegas`, or with parameters
+/// `gaimd:alpha=0.31,beta=0.875`. [`controllers`] lists names and parameters.
+///
+/// # Errors
+///
+/// One line that names what is wrong with `spec` and what would be right.
+///
+/// ```
+/// let factory = evenkeel_congestion::controller("vegas:alpha=2,beta=4")?;
+/// let error = evenkeel_congestion::controller("vega").err().expect("no such name");
+/// assert!(error.to_string().starts_with("unknown controller \"vega\": use one of reno, "));
+/// # drop(factory);
+/// # Ok::<(), evenkeel_congestion::SpecError>(())
+/// ```
+pub fn controller(spec: &str) -> Result<SharedFactory, SpecError> {
+    let (name, parameters) = match spec.split_once(':') {
+        Some((name, parameters)) => (name, Some(parameters)),
+        None => (spec, None),
+    };
+    let row =
+        ROWS.iter()
+            .find(|row| row.name == name)
+            .ok_or_else(|| SpecError::UnknownController {
+                name: echo(name),
+                known: list(ROWS.iter().map(|row| row.name)),
+            })?;
+    (row.build)(&Values::parse(row.name, row.parameters, parameters)?)
+}
+
+/// All controllers, in the order in which to show them.
+pub fn controllers() -> &'static [ControllerRow] {
+    ROWS
+}
+
+static ROWS: &[ControllerRow] = &[
+    ControllerRow {
+        name: "reno",
+        summary: "NewReno of RFC 9002",
+        parameters: &[INITIAL_WINDOW],
+        build: |values| {
+            gaimd(gaimd::Config {
+                initial_window: initial_window(values),
+                ..gaimd::Config::RENO
+            })
+        },
+    },
+    ControllerRow {
+        name: "gaimd",
+        summary: "general AIMD, TCP(alpha, beta)",
+        parameters: &gaimd_parameters(gaimd::Config::RENO),
+        build: |values| gaimd(gaimd_config(values)),
+    },
+    ControllerRow {
+        name: "smooth-aimd",
+        summary: "general AIMD in small steps, as fast as reno",
+        parameters: &gaimd_parameters(gaimd::Config::SMOOTH),
+        build: |values| gaimd(gaimd_config(values)),
+    },
+    ControllerRow {
+        name: "vegas",
+        summary: "TCP Vegas: keeps 1 to 3 packets queued",
+        parameters: &vegas_parameters(vegas::Config::VEGAS_1),
+        build: vegas,
+    },
+    ControllerRow {
+        name: "vegas8",
+        summary: "Vegas_8 of the AdaVegas paper: grows by 8, keeps 4 to 8 packets queued",
+        parameters: &vegas_parameters(vegas::Config::VEGAS_8),
+        build: vegas,
+    },
+    ControllerRow {
+        name: "cubic",
+        summary: "quinn's own CUBIC",
+        parameters: &[],
+        build: |_| Ok(quinn_cubic()),
+    },
+    ControllerRow {
+        name: "bbr",
+        summary: "quinn's own BBR; random by itself, so that no seed repeats a run",
+        parameters: &[],
+        build: |_| Ok(quinn_bbr()),
+    },
+];
+
+/// Two packets are the smallest window there is (RFC 9002, section 7.2); a thousand are a
+/// megabyte into a path nobody has measured.
+const INITIAL_WINDOW: Parameter = Parameter {
+    name: "iw",
+    meaning: "initial window in packets; not given, that of RFC 9002: 10, in at most 14720 bytes",
+    default: None,
+    kind: Kind::Count(2, 1000),
+};
+
+const fn gaimd_parameters(default: gaimd::Config) -> [Parameter; 3] {
+    [
+        Parameter {
+            name: "alpha",
+            meaning: "packets added per round trip",
+            default: Some(default.alpha),
+            kind: Kind::Number(0.01, 100.0),
+        },
+        Parameter {
+            name: "beta",
+            meaning: "factor the window is reduced to on loss",
+            default: Some(default.beta),
+            kind: Kind::Number(0.05, 0.99),
+        },
+        INITIAL_WINDOW,
+    ]
+}
+
+const fn vegas_parameters(default: vegas::Config) -> [Parameter; 5] {
+    [
+        Parameter {
+            name: "alpha",
+            meaning: "the window grows below this many packets of its own queued",
+            default: Some(default.alpha),
+            kind: Kind::Number(0.0, 1000.0),
+        },
+        Parameter {
+            name: "beta",
+            meaning: "the window shrinks above this many packets of its own queued",
+            default: Some(default.beta),
+            kind: Kind::Number(0.0, 1000.0),
+        },
+        Parameter {
+            name: "inc",
+            meaning: "packets added in a round of growth",
+            default: Some(default.increment),
+            kind: Kind::Number(0.01, 100.0),
+        },
+        Parameter {
+            name: "gamma",
+            meaning: "slow start ends above this many packets of its own queued",
+            default: Some(default.gamma),
+            kind: Kind::Number(0.0, 1000.0),
+        },
+        INITIAL_WINDOW,
+    ]
+}
+
+fn initial_window(values: &Values) -> InitialWindow {
+    match values.optional(INITIAL_WINDOW.name) {
+        Some(packets) => InitialWindow::Packets(packets as u16),
+        None => InitialWindow::Rfc9002,
+    }
+}
+
+fn gaimd_config(values: &Values) -> gaimd::Config {
+    gaimd::Config {
+        alpha: values.number("alpha"),
+        beta: values.number("beta"),
+        initial_window: initial_window(values),
+    }
+}
+
+fn gaimd(config: gaimd::Config) -> Result<SharedFactory, SpecError> {
+    Ok(adapt(move |_, mtu| Box::new(Gaimd::new(config, mtu))))
+}
+
+fn vegas(values: &Values) -> Result<SharedFactory, SpecError> {
+    values.in_order("alpha", "beta")?;
+    let config = vegas::Config {
+        alpha: values.number("alpha"),
+        beta: values.number("beta"),
+        increment: values.number("inc"),
+        gamma: values.number("gamma"),
+        initial_window: initial_window(values),
+    };
+    Ok(adapt(move |_, mtu| Box::new(Vegas::new(config, mtu))))
+}

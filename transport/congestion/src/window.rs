@@ -1,0 +1,64 @@
+//! Bounds of a window that all controllers share.
+
+/// Bytes that RFC 9002, section 7.2, allows into an idle path unless ten packets are fewer.
+const INITIAL_BYTES: u64 = 14_720;
+
+/// Packets to which RFC 9002, section 7.2, limits the initial window.
+const INITIAL_PACKETS: u64 = 10;
+
+/// Packets of the smallest window (RFC 9002, section 7.2): two, so that an acknowledgement
+/// need not wait for the peer's timer.
+const MINIMUM_PACKETS: u64 = 2;
+
+/// The window before anything is known of the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InitialWindow {
+    /// Ten packets, but at most 14720 bytes or two packets, whichever is more
+    /// (RFC 9002, section 7.2).
+    #[default]
+    Rfc9002,
+    /// That many full-size packets.
+    Packets(u16),
+}
+
+impl InitialWindow {
+    /// The window in bytes for full-size packets of `mtu` bytes.
+    pub fn bytes(self, mtu: u16) -> u64 {
+        let mtu = u64::from(mtu);
+        match self {
+            Self::Rfc9002 => (INITIAL_PACKETS * mtu).min(INITIAL_BYTES.max(MINIMUM_PACKETS * mtu)),
+            Self::Packets(packets) => u64::from(packets) * mtu,
+        }
+    }
+}
+
+/// The smallest window in bytes for full-size packets of `mtu` bytes.
+pub(crate) fn minimum_window(mtu: u16) -> u64 {
+    MINIMUM_PACKETS * u64::from(mtu)
+}
+
+/// `packets` full-size packets of `mtu` bytes, in bytes, rounded down.
+pub(crate) fn packets_to_bytes(packets: f64, mtu: u16) -> u64 {
+    (packets * f64::from(mtu)) as u64
+}
+
+/// `bytes` times a factor that is not negative, rounded down.
+pub(crate) fn scale(bytes: u64, factor: f64) -> u64 {
+    (bytes as f64 * factor) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_initial_window_is_that_of_rfc_9002() {
+        // Ten packets are fewer than 14720 bytes.
+        assert_eq!(InitialWindow::Rfc9002.bytes(1200), 12_000);
+        assert_eq!(InitialWindow::Rfc9002.bytes(1472), 14_720);
+        // 14720 bytes are fewer than ten packets, but not than two.
+        assert_eq!(InitialWindow::Rfc9002.bytes(1500), 14_720);
+        assert_eq!(InitialWindow::Rfc9002.bytes(9000), 18_000);
+        assert_eq!(InitialWindow::Packets(4).bytes(1200), 4800);
+    }
+}
