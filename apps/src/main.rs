@@ -1,2 +1,7 @@
-//! Entry point.
-fn main() {}
+//! The program `evenkeel`: see [`evenkeel_apps::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    evenkeel_apps::cli::run(std::env::args_os())
+}

@@ -20,6 +20,11 @@ use super::{
 /// enough to send.
 const SEND_SLACK: u64 = 32 * 1024;
 
+/// The most quinn may hold of our data, 32 MiB: the receive window of
+/// [`transport_config`](super::transport_config), which this side would fill at most
+/// anyway if the peer has the same, and no more memory if it has not.
+const MAX_SEND_WINDOW: u64 = 32 * 1024 * 1024;
+
 /// Sends what `plan` says, and exchanges the figures.
 pub(super) async fn send(
     session: &Session<'_>,
@@ -147,7 +152,8 @@ impl StreamWriter<'_> {
     async fn write_some(&mut self, chunks: &mut [Bytes; 1]) -> Result<(), BulkError> {
         let connection = self.session.connection;
         let window = connection.stats().path.cwnd;
-        connection.set_send_window(window.saturating_mul(2).saturating_add(SEND_SLACK));
+        let send_window = window.saturating_mul(2).saturating_add(SEND_SLACK);
+        connection.set_send_window(send_window.min(MAX_SEND_WINDOW));
 
         let offered = chunks[0].clone();
         let written = self.stream.write_chunks(chunks).await?.bytes;

@@ -1,0 +1,354 @@
+//! `evenkeel bulk client`.
+
+use std::{
+    io::IsTerminal,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, Runtime, TokioRuntime, VarInt};
+
+use super::{
+    Failure, INTERRUPTED,
+    args::ClientArgs,
+    files::{FileSink, FileSource},
+    net::{self, Transport, plain, read_file},
+    output::{ClientResult, Form, Interval, Record, print, table},
+    units::{show_bytes, show_rate},
+};
+use crate::{
+    bulk::{self, Amount, Direction, Job, Local, Outcome, Progress, Sink, Source},
+    tls::{Seen, Sight, Trust},
+};
+
+/// How long a server may take to answer, 10 s: enough for four packets in a row to be
+/// lost, which RFC 9002, section 6.2, sends again after 1, 2 and 4 s.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often the figures on a terminal change: several times a second looks alive.
+const REDRAW: Duration = Duration::from_millis(200);
+
+/// How long the last packets get to leave after everything is said.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Does one transfer.
+pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
+    let transport = Transport::new(&args.controller, args.output_form.qlog.clone())?;
+    let source = upload(&args).await?;
+    let length = source.length();
+    let job = args
+        .job(length)
+        .map_err(|cause| Failure::usage(cause, "see `evenkeel bulk client --help`"))?;
+    let trust = trust(&args).await?;
+    let address = net::resolve(&args.server).await?;
+    let sink = match &args.output {
+        Some(path) => Some(Arc::new(FileSink::create(path).await?)),
+        None => None,
+    };
+    let local = Local {
+        source,
+        sink: sink
+            .clone()
+            .map_or(Sink::Discard, |sink| Sink::Stored(sink)),
+        ..Local::default()
+    };
+    let result = transfer(&args, &transport, trust, address, job, local).await;
+    match (&result, sink) {
+        (Ok(()), Some(sink)) => sink.keep().await?,
+        (Err(_), Some(sink)) => sink.discard().await,
+        (_, None) => {}
+    }
+    result
+}
+
+async fn upload(args: &ClientArgs) -> Result<Source, Failure> {
+    let Some(path) = args.upload() else {
+        return Ok(Source::Generated);
+    };
+    let file = FileSource::open(path).await.map_err(|error| {
+        Failure::failed(
+            format!("cannot read {}: {}", path.display(), plain(&error)),
+            "check the path given to --file",
+        )
+    })?;
+    Ok(Source::Stored(Arc::new(file)))
+}
+
+async fn trust(args: &ClientArgs) -> Result<Trust, Failure> {
+    Ok(match (&args.pin, &args.ca, args.insecure) {
+        (Some(pin), _, _) => Trust::Pin(*pin),
+        (_, Some(path), _) => Trust::authorities(&read_file(path, "--ca").await?).map_err(|e| {
+            Failure::failed(
+                format!("{}: {e}", path.display()),
+                "give --ca a PEM file of certificates",
+            )
+        })?,
+        (_, _, true) => Trust::Anybody,
+        _ => Trust::Nobody,
+    })
+}
+
+async fn transfer(
+    args: &ClientArgs,
+    transport: &Transport,
+    trust: Trust,
+    address: SocketAddr,
+    job: Job,
+    local: Local,
+) -> Result<(), Failure> {
+    let any: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let endpoint = net::bind(
+        any,
+        None,
+        "cannot open a socket on",
+        "check the network set-up",
+    )?;
+    let connection = connect(args, transport, trust, &endpoint, address).await?;
+
+    let watch = Watch {
+        form: Form::of(&args.output_form),
+        job: job.clone(),
+        connection: connection.clone(),
+        progress: Arc::default(),
+        start: TokioRuntime.now(),
+    };
+    let running = bulk::client(
+        connection.clone(),
+        Arc::new(TokioRuntime),
+        job,
+        local,
+        watch.progress.clone(),
+    );
+    let result = tokio::select! {
+        biased;
+        result = running => result.map_err(|error| Failure::failed(
+            format!("the transfer with {} failed: {error}", args.server),
+            "see the server's own messages, then try again",
+        )),
+        failure = watch.show() => Err(failure),
+        _ = tokio::signal::ctrl_c() => {
+            connection.close(VarInt::from_u32(0), b"interrupted");
+            Err(watch.interrupted())
+        }
+    };
+    let interrupted = matches!(&result, Err(failure) if failure.status == INTERRUPTED);
+    let outcome = result.as_ref().ok();
+    if outcome.is_some() || interrupted {
+        watch.print_result(args, outcome.cloned(), interrupted)?;
+    }
+    // The connection's last packet still has to leave.
+    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    result.map(|_| ())
+}
+
+async fn connect(
+    args: &ClientArgs,
+    transport: &Transport,
+    trust: Trust,
+    endpoint: &Endpoint,
+    address: SocketAddr,
+) -> Result<Connection, Failure> {
+    let pinned = match &trust {
+        Trust::Pin(pin) => Some(*pin),
+        _ => None,
+    };
+    let (crypto, sight) = trust
+        .client(bulk::ALPN)
+        .map_err(|error| Failure::failed(error, "give --ca a PEM file of certificates"))?;
+    let mut config = ClientConfig::new(crypto);
+    let trace = format!("client-{}", std::process::id());
+    config.transport_config(transport.connection(&trace)?);
+
+    let name = args.server_name.as_ref().unwrap_or(&args.server.host);
+    let failure = |cause: &dyn std::fmt::Display| {
+        Failure::failed(
+            format!("cannot connect to {address}: {cause}"),
+            "check that `evenkeel bulk server` runs there and that UDP gets through",
+        )
+    };
+    let connecting = endpoint
+        .connect_with(config, address, name)
+        .map_err(|error| failure(&error))?;
+    let unanswered = || {
+        let seconds = HANDSHAKE_TIMEOUT.as_secs();
+        failure(&format!("no answer within {seconds} s"))
+    };
+    match tokio::time::timeout(HANDSHAKE_TIMEOUT, connecting).await {
+        Err(_) | Ok(Err(ConnectionError::TimedOut)) => Err(unanswered()),
+        Ok(Ok(connection)) => Ok(connection),
+        Ok(Err(error)) => Err(match refusal(&sight) {
+            Some(seen) => untrusted(args, pinned.map(|pin| pin.to_string()), &seen),
+            None => failure(&error),
+        }),
+    }
+}
+
+/// The certificate, if it is why the handshake failed.
+fn refusal(sight: &Sight) -> Option<Seen> {
+    sight.seen().filter(|seen| seen.refusal.is_some())
+}
+
+fn untrusted(args: &ClientArgs, pinned: Option<String>, seen: &Seen) -> Failure {
+    let fingerprint = seen.fingerprint;
+    if let Some(pinned) = pinned {
+        return Failure::failed(
+            format!(
+                "the server's certificate is {fingerprint}, but --pin wants {pinned}: \
+                 another server or an attacker answers"
+            ),
+            "compare with the pin that the server printed at its start",
+        );
+    }
+    if args.ca.is_some() {
+        let refusal = seen.refusal.as_deref().unwrap_or("is not trusted");
+        return Failure::failed(
+            format!("the server's certificate ({fingerprint}) {refusal}"),
+            "check --ca and --server-name, or use --pin",
+        );
+    }
+    Failure::failed(
+        format!("the server's certificate is not trusted yet: {fingerprint}"),
+        format!(
+            "if the server printed the same, run: evenkeel bulk client {} --pin {fingerprint}",
+            args.server
+        ),
+    )
+}
+
+/// A running transfer, for those who look on.
+struct Watch {
+    form: Form,
+    job: Job,
+    connection: Connection,
+    progress: Arc<Progress>,
+    start: Instant,
+}
+
+impl Watch {
+    fn elapsed(&self) -> Duration {
+        TokioRuntime.now().duration_since(self.start)
+    }
+
+    /// Bytes on this side so far.
+    fn bytes(&self) -> u64 {
+        match self.job.direction {
+            Direction::Up => self.progress.sent(),
+            Direction::Down => self.progress.received(),
+        }
+    }
+
+    /// Shows how it goes until it is dropped or cannot go on.
+    async fn show(&self) -> Failure {
+        if self.form == Form::JsonLines {
+            return match self.print_intervals().await {
+                Err(failure) => failure,
+                Ok(never) => match never {},
+            };
+        }
+        if std::io::stderr().is_terminal() {
+            self.draw().await;
+        }
+        std::future::pending().await
+    }
+
+    async fn print_intervals(&self) -> Result<std::convert::Infallible, Failure> {
+        let mut tick = tokio::time::interval(Duration::from_secs(1));
+        tick.tick().await;
+        let (mut start, mut bytes, mut lost) = (Duration::ZERO, 0, 0);
+        loop {
+            tick.tick().await;
+            let (end, now, path) = (self.elapsed(), self.bytes(), self.connection.stats().path);
+            let interval = Interval {
+                start_s: start.as_secs_f64(),
+                end_s: end.as_secs_f64(),
+                bytes: now - bytes,
+                throughput_bps: (now - bytes) as f64 * 8.0 / (end - start).as_secs_f64(),
+                rtt_ms: path.rtt.as_secs_f64() * 1e3,
+                window_bytes: path.cwnd,
+                packets_lost: path.lost_packets.saturating_sub(lost),
+            };
+            Form::print(&Record::Interval(interval))?;
+            (start, bytes, lost) = (end, now, path.lost_packets);
+        }
+    }
+
+    async fn draw(&self) {
+        let (bar, template) = match self.job.amount {
+            Amount::Bytes(bytes) => (
+                ProgressBar::new(bytes),
+                "{bar:30} {percent:>3} %  {msg}  {eta} left",
+            ),
+            Amount::Duration(time) => (
+                ProgressBar::new(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+                "{bar:30} {percent:>3} %  {msg}",
+            ),
+            Amount::File(_) => (ProgressBar::no_length(), "{spinner} {msg}"),
+        };
+        let style = ProgressStyle::with_template(template).expect("the templates are valid");
+        let bar = bar
+            .with_style(style)
+            .with_finish(indicatif::ProgressFinish::AndClear);
+        let mut tick = tokio::time::interval(REDRAW);
+        let (mut at, mut before) = (self.elapsed(), self.bytes());
+        loop {
+            tick.tick().await;
+            let (elapsed, bytes) = (self.elapsed(), self.bytes());
+            bar.set_position(match self.job.amount {
+                Amount::Duration(_) => u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+                Amount::Bytes(_) | Amount::File(_) => bytes,
+            });
+            let span = elapsed.saturating_sub(at).as_secs_f64();
+            if span > 0.0 {
+                let path = self.connection.stats().path;
+                bar.set_message(format!(
+                    "{}  {}  RTT {:.1} ms  {} lost",
+                    show_bytes(bytes),
+                    show_rate((bytes - before) as f64 * 8.0 / span),
+                    path.rtt.as_secs_f64() * 1e3,
+                    path.lost_packets,
+                ));
+            }
+            (at, before) = (elapsed, bytes);
+        }
+    }
+
+    fn interrupted(&self) -> Failure {
+        Failure::new(
+            INTERRUPTED,
+            format!(
+                "interrupted after {:.1} s and {}",
+                self.elapsed().as_secs_f64(),
+                show_bytes(self.bytes())
+            ),
+            "nothing was verified",
+        )
+    }
+
+    fn print_result(
+        &self,
+        args: &ClientArgs,
+        outcome: Option<Outcome>,
+        interrupted: bool,
+    ) -> Result<(), Failure> {
+        if self.form == Form::People {
+            return outcome.map_or(Ok(()), |outcome| print(&table(&outcome, self.job.omit)));
+        }
+        Form::print(&Record::Result(ClientResult {
+            version: env!("CARGO_PKG_VERSION"),
+            server: args.server.to_string(),
+            controller: args.controller.clone(),
+            direction: self.job.direction,
+            streams: self.job.streams,
+            omit_s: self.job.omit.as_secs_f64(),
+            interrupted,
+            bytes_sent: self.progress.sent(),
+            bytes_received: self.progress.received(),
+            outcome,
+        }))
+    }
+}

@@ -1,0 +1,234 @@
+//! Files as sources and sinks of transfers.
+
+use std::{
+    io::{self, SeekFrom},
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    fs::{self, File, OpenOptions},
+    io::{AsyncRead, AsyncSeekExt, AsyncWrite},
+};
+
+use super::Failure;
+use crate::bulk::{Readable, Source, Writable};
+
+/// A file to be read.
+#[derive(Debug)]
+pub(super) struct FileSource {
+    path: PathBuf,
+    length: u64,
+}
+
+/// A file to be written. It has its name only once it is complete: until then it is
+/// `NAME.part`.
+#[derive(Debug)]
+pub(super) struct FileSink {
+    path: PathBuf,
+    part: PathBuf,
+}
+
+/// A directory whose files may be read, and nothing outside it.
+#[derive(Debug)]
+pub(super) struct Root(PathBuf);
+
+impl FileSource {
+    /// # Errors
+    /// If there is no regular file that can be read.
+    pub(super) async fn open(path: &Path) -> io::Result<Self> {
+        // Opened, not only looked at: no permission should show before a transfer begins.
+        let metadata = File::open(path).await?.metadata().await?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            length: metadata.len(),
+        })
+    }
+}
+
+impl Readable for FileSource {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn reader(
+        &self,
+        offset: u64,
+    ) -> BoxFuture<'_, io::Result<Box<dyn AsyncRead + Send + Sync + Unpin>>> {
+        Box::pin(async move {
+            let mut file = File::open(&self.path).await?;
+            file.seek(SeekFrom::Start(offset)).await?;
+            Ok(Box::new(file) as _)
+        })
+    }
+}
+
+impl FileSink {
+    /// # Errors
+    /// If the file cannot be created.
+    pub(super) async fn create(path: &Path) -> Result<Self, Failure> {
+        let mut part = path.as_os_str().to_owned();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        let failure = |error| {
+            Failure::failed(
+                format!("cannot write {}: {error}", path.display()),
+                "choose another --output",
+            )
+        };
+        if fs::metadata(path).await.is_ok_and(|m| !m.is_file()) {
+            return Err(failure(io::Error::other("it is not a regular file")));
+        }
+        File::create(&part).await.map_err(failure)?;
+        Ok(Self {
+            path: path.to_owned(),
+            part,
+        })
+    }
+
+    /// Gives the complete file its name.
+    pub(super) async fn keep(&self) -> Result<(), Failure> {
+        fs::rename(&self.part, &self.path).await.map_err(|error| {
+            Failure::failed(
+                format!("cannot rename {}: {error}", self.part.display()),
+                "rename it by hand: it is complete",
+            )
+        })
+    }
+
+    /// Removes the incomplete file.
+    pub(super) async fn discard(&self) {
+        // It may be gone already; either way there is nothing left to do.
+        let _ = fs::remove_file(&self.part).await;
+    }
+}
+
+impl Writable for FileSink {
+    fn writer(
+        &self,
+        offset: u64,
+    ) -> BoxFuture<'_, io::Result<Box<dyn AsyncWrite + Send + Sync + Unpin>>> {
+        Box::pin(async move {
+            let mut file = OpenOptions::new().write(true).open(&self.part).await?;
+            file.seek(SeekFrom::Start(offset)).await?;
+            Ok(Box::new(file) as _)
+        })
+    }
+}
+
+impl Root {
+    /// # Errors
+    /// If it is no directory.
+    pub(super) async fn new(directory: &Path) -> io::Result<Self> {
+        let root = fs::canonicalize(directory).await?;
+        if !fs::metadata(&root).await?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self(root))
+    }
+
+    /// The file of this name below the directory. A name is refused if it is absolute,
+    /// steps up, or leads outside through a symbolic link; who may write to the
+    /// directory itself is trusted.
+    ///
+    /// # Errors
+    /// In words for the client, without paths of ours.
+    pub(super) async fn open(&self, name: &str) -> Result<Source, String> {
+        let steps_down = Path::new(name)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if !steps_down || name.contains('\0') {
+            return Err("the file name must be relative and without `..`".into());
+        }
+        let missing = |_| "there is no such file".to_owned();
+        let path = fs::canonicalize(self.0.join(name)).await.map_err(missing)?;
+        if !path.starts_with(&self.0) {
+            return Err("there is no such file".into());
+        }
+        // Before opening: to open a FIFO is to wait for its writer.
+        if !fs::metadata(&path).await.map_err(missing)?.is_file() {
+            return Err("it is not a regular file".into());
+        }
+        let source = FileSource::open(&path)
+            .await
+            .map_err(|_| "the file cannot be read".to_owned())?;
+        Ok(Source::Stored(Arc::new(source)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .block_on(future)
+    }
+
+    #[test]
+    fn names_that_leave_the_root_are_refused() {
+        let outer = tempfile::tempdir().unwrap();
+        let inner = outer.path().join("root");
+        std::fs::create_dir_all(inner.join("sub")).unwrap();
+        std::fs::write(outer.path().join("secret"), "x").unwrap();
+        std::fs::write(inner.join("open"), "hello").unwrap();
+        symlink("../secret", inner.join("leak")).unwrap();
+        symlink(outer.path(), inner.join("up")).unwrap();
+        symlink("../open", inner.join("sub/inside")).unwrap();
+        let root = block_on(Root::new(&inner)).unwrap();
+        for name in [
+            "../secret",
+            "sub/../../secret",
+            "/etc/passwd",
+            "leak",
+            "up/secret",
+            "sub",
+            ".",
+            "",
+            "missing",
+            "open/",
+            "a\0b",
+            "open/../../secret",
+        ] {
+            let opened = block_on(root.open(name));
+            assert!(opened.is_err(), "{name:?} was opened");
+            let words = opened.unwrap_err();
+            assert!(
+                !words.contains("root") && !words.contains("tmp"),
+                "{name:?}: {words}"
+            );
+        }
+        for name in ["open", "./open", "sub/inside"] {
+            assert_eq!(
+                block_on(root.open(name)).unwrap().length(),
+                Some(5),
+                "{name}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_at_all_reaches_a_file_outside(name in "[./a-z\\\\ ]{0,20}") {
+            let outer = tempfile::tempdir().unwrap();
+            let inner = outer.path().join("root");
+            std::fs::create_dir(&inner).unwrap();
+            std::fs::write(outer.path().join("a"), "x").unwrap();
+            let root = block_on(Root::new(&inner)).unwrap();
+            prop_assert!(block_on(root.open(&name)).is_err());
+        }
+    }
+}

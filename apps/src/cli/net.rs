@@ -1,0 +1,151 @@
+//! Sockets, names, and the settings of connections.
+
+use std::{
+    io,
+    net::{SocketAddr, UdpSocket},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use quinn::{
+    Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TokioRuntime, TransportConfig,
+    congestion::ControllerFactory,
+    udp::{UdpSockRef, UdpSocketState},
+};
+
+use super::{Failure, args::HostPort};
+use crate::bulk;
+
+/// Socket buffers to ask the kernel for, 4 MiB: 30 ms at 1 Gb/s, as long as a busy
+/// machine may keep this process waiting. It grants at most net.core.{r,w}mem_max.
+const SOCKET_BUFFER: usize = 4 << 20;
+
+/// The transport settings of each new connection.
+#[derive(Clone)]
+pub(super) struct Transport {
+    controller: Arc<dyn ControllerFactory + Send + Sync>,
+    /// Where traces go.
+    qlog: Option<PathBuf>,
+}
+
+impl Transport {
+    /// With the controller and the trace directory of the command line.
+    ///
+    /// # Errors
+    /// If there is no such controller, or the directory cannot be had.
+    pub(super) fn new(spec: &str, qlog: Option<PathBuf>) -> Result<Self, Failure> {
+        let controller = evenkeel::controller(spec).map_err(|error| {
+            Failure::usage(error, "write --controller NAME or NAME:KEY=VALUE,...")
+        })?;
+        if let Some(directory) = &qlog {
+            std::fs::create_dir_all(directory).map_err(|error| qlog_failure(directory, &error))?;
+        }
+        Ok(Self { controller, qlog })
+    }
+
+    /// The same without traces.
+    pub(super) fn without_traces(&self) -> Self {
+        Self {
+            qlog: None,
+            ..self.clone()
+        }
+    }
+
+    /// Whether each connection has settings of its own.
+    pub(super) fn traces(&self) -> bool {
+        self.qlog.is_some()
+    }
+
+    /// `trace` names this connection's trace.
+    ///
+    /// # Errors
+    /// If the trace cannot be created.
+    pub(super) fn connection(&self, trace: &str) -> Result<Arc<TransportConfig>, Failure> {
+        let mut config = bulk::transport_config(self.controller.clone());
+        if let Some(directory) = &self.qlog {
+            let path = directory.join(format!("{trace}.sqlog"));
+            let file = std::fs::File::create(&path).map_err(|error| qlog_failure(&path, &error))?;
+            let mut qlog = QlogConfig::default();
+            qlog.writer(Box::new(io::BufWriter::new(file)))
+                .title(Some(format!("evenkeel bulk {trace}")))
+                .start_time(TokioRuntime.now());
+            config.qlog_stream(qlog.into_stream());
+        }
+        Ok(Arc::new(config))
+    }
+}
+
+/// A UDP endpoint on `address`; with `server` it accepts connections.
+///
+/// # Errors
+/// `what` begins the sentence that says the address cannot be had, `remedy` ends it.
+pub(super) fn bind(
+    address: SocketAddr,
+    server: Option<ServerConfig>,
+    what: &str,
+    remedy: &str,
+) -> Result<Endpoint, Failure> {
+    let socket = || {
+        let socket = UdpSocket::bind(address)?;
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        // Smaller buffers lose packets at high rates, but they work.
+        let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), SOCKET_BUFFER);
+        let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), SOCKET_BUFFER);
+        Endpoint::new(
+            EndpointConfig::default(),
+            server,
+            socket,
+            Arc::new(TokioRuntime),
+        )
+    };
+    socket()
+        .map_err(|error| Failure::failed(format!("{what} {address}: {}", plain(&error)), remedy))
+}
+
+/// The first address of a server.
+///
+/// # Errors
+/// If there is none.
+pub(super) async fn resolve(server: &HostPort) -> Result<SocketAddr, Failure> {
+    let failure = |cause: &str| {
+        Failure::failed(
+            format!("cannot resolve {}: {cause}", server.host),
+            "check the name, or give an IP address",
+        )
+    };
+    tokio::net::lookup_host((server.host.as_str(), server.port))
+        .await
+        .map_err(|error| failure(&plain(&error)))?
+        .next()
+        .ok_or_else(|| failure("it has no address"))
+}
+
+/// Reads a small file whole, such as a certificate.
+///
+/// # Errors
+/// If it cannot be read; `option` is the one that named it.
+pub(super) async fn read_file(path: &Path, option: &str) -> Result<Vec<u8>, Failure> {
+    tokio::fs::read(path).await.map_err(|error| {
+        Failure::failed(
+            format!("cannot read {}: {}", path.display(), plain(&error)),
+            format!("check the path given to {option}"),
+        )
+    })
+}
+
+/// A system error in lower case and without its number.
+pub(super) fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_lowercase().chain(letters).collect()
+    })
+}
+
+fn qlog_failure(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(
+        format!("cannot write {}: {}", path.display(), plain(error)),
+        "choose another --qlog directory",
+    )
+}

@@ -1,0 +1,368 @@
+//! `evenkeel bulk server`.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use quinn::{Endpoint, Incoming, Runtime, ServerConfig, TokioRuntime, VarInt};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
+
+use super::{
+    Failure,
+    args::ServerArgs,
+    files::Root,
+    net::{self, Transport, plain, read_file},
+    output::{Form, Listening, Record, ServerInterval, Stopped, Transfer, print},
+    units::{show_bytes, show_rate},
+};
+use crate::{
+    bulk::{self, BulkError, Host, Outcome, Progress, ServeOptions, Source},
+    tls::{Fingerprint, Identity},
+};
+
+/// How long clients get to hear that the server stops.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Serves until it is interrupted, or once.
+pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
+    let transport = Transport::new(&args.controller, args.output.qlog.clone())?;
+    let root = match &args.root {
+        Some(directory) => Some(Root::new(directory).await.map_err(|error| {
+            Failure::failed(
+                format!("cannot offer {}: {}", directory.display(), plain(&error)),
+                "give --root a directory",
+            )
+        })?),
+        None => None,
+    };
+    let identity = identity(&args).await?;
+    let pin = identity.fingerprint();
+    let crypto = identity
+        .server(bulk::ALPN)
+        .map_err(|error| Failure::failed(error, "give --cert and --key that belong together"))?;
+    let config = ServerConfig::with_crypto(crypto);
+    let endpoint = listen(&args, config.clone(), &transport)?;
+    let address = endpoint.local_addr().map_err(|error| {
+        Failure::failed(
+            format!("cannot tell the address it listens on: {}", plain(&error)),
+            "choose another --listen",
+        )
+    })?;
+    announce(&args, address, pin)?;
+
+    let (report, ended) = mpsc::unbounded_channel();
+    let server = Server {
+        form: Form::of(&args.output),
+        once: args.once,
+        progress: Arc::default(),
+        endpoint: endpoint.clone(),
+    };
+    let host = ServerHost {
+        root,
+        qlog: transport.traces().then_some((config, transport)),
+        report,
+    };
+    let serving = bulk::serve(
+        endpoint.clone(),
+        Arc::new(TokioRuntime),
+        ServeOptions {
+            host: Arc::new(host),
+            ..ServeOptions::default()
+        },
+        server.progress.clone(),
+    );
+    let serving = tokio::spawn(serving);
+    let stopped = server.attend(ended, summary(&args, address)).await;
+    endpoint.close(VarInt::from_u32(0), b"the server stops");
+    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    serving.abort();
+    stopped
+}
+
+async fn identity(args: &ServerArgs) -> Result<Identity, Failure> {
+    let (Some(cert), Some(key)) = (&args.cert, &args.key) else {
+        return Identity::self_signed()
+            .map_err(|error| Failure::failed(error, "give --cert and --key"));
+    };
+    let (chain, key_pem) = (
+        read_file(cert, "--cert").await?,
+        read_file(key, "--key").await?,
+    );
+    Identity::from_pem(&chain, &key_pem).map_err(|error| {
+        Failure::failed(
+            format!(
+                "cannot use {} and {}: {error}",
+                cert.display(),
+                key.display()
+            ),
+            "give --cert and --key PEM files that belong together",
+        )
+    })
+}
+
+fn listen(
+    args: &ServerArgs,
+    mut config: ServerConfig,
+    transport: &Transport,
+) -> Result<Endpoint, Failure> {
+    config.transport_config(transport.without_traces().connection("endpoint")?);
+    let remedy = "stop the other program or choose another --listen";
+    net::bind(args.listen, Some(config), "cannot listen on", remedy)
+}
+
+/// Says where the server is and how to reach it.
+fn announce(args: &ServerArgs, address: SocketAddr, pin: Fingerprint) -> Result<(), Failure> {
+    let target = if address.ip().is_unspecified() {
+        format!("localhost:{}", address.port())
+    } else {
+        address.to_string()
+    };
+    let command = format!("evenkeel bulk client {target} --pin {pin}");
+    match Form::of(&args.output) {
+        Form::JsonLines => Form::print(&Record::Listening(Listening {
+            version: env!("CARGO_PKG_VERSION"),
+            address: address.to_string(),
+            controller: args.controller.clone(),
+            pin: pin.to_string(),
+            client_command: command,
+        })),
+        form => {
+            let mut text = format!(
+                "listening on {address}, controller {}\ncertificate pin {pin}\nconnect with: {command}",
+                args.controller
+            );
+            if address.ip().is_unspecified() {
+                text += "\n(from elsewhere, with this machine's address instead of localhost)";
+            }
+            if form == Form::Json {
+                eprintln!("{text}");
+                Ok(())
+            } else {
+                print(&text)
+            }
+        }
+    }
+}
+
+/// The closing record of a server at `address` before anything happened.
+fn summary(args: &ServerArgs, address: SocketAddr) -> Stopped {
+    Stopped {
+        version: env!("CARGO_PKG_VERSION"),
+        address: address.to_string(),
+        controller: args.controller.clone(),
+        transfers: 0,
+        failed: 0,
+        bytes_sent: 0,
+        bytes_received: 0,
+        last: None,
+    }
+}
+
+/// A transfer that ended, from the task that served it.
+type Ended = (SocketAddr, Result<Outcome, String>);
+
+/// A server that runs, for those who look on.
+struct Server {
+    form: Form,
+    once: bool,
+    progress: Arc<Progress>,
+    endpoint: Endpoint,
+}
+
+impl Server {
+    /// Reports what happens until an interrupt or, with `--once`, a transfer's end.
+    async fn attend(
+        &self,
+        mut ended: mpsc::UnboundedReceiver<Ended>,
+        mut summary: Stopped,
+    ) -> Result<(), Failure> {
+        let no_signals = |error: std::io::Error| {
+            Failure::failed(
+                format!("cannot wait for signals: {}", plain(&error)),
+                "check the system's limits",
+            )
+        };
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
+        let mut intervals = Intervals::new(self.progress.clone());
+        let mut result = Ok(());
+        loop {
+            tokio::select! {
+                biased;
+                Some((client, outcome)) = ended.recv() => {
+                    summary.transfers += 1;
+                    summary.failed += u64::from(outcome.is_err());
+                    let failure = outcome.as_ref().err().map(|error| transfer_failure(client, error));
+                    let transfer = Transfer {
+                        client: client.to_string(),
+                        error: outcome.as_ref().err().cloned(),
+                        outcome: outcome.ok(),
+                    };
+                    summary.last = Some(transfer.clone());
+                    self.print_transfer(transfer)?;
+                    match failure {
+                        Some(failure) if self.once => result = Err(failure),
+                        Some(failure) => eprintln!("evenkeel: {failure}"),
+                        None => {}
+                    }
+                    if self.once {
+                        break;
+                    }
+                }
+                _ = interrupt.recv() => break,
+                _ = terminate.recv() => break,
+                interval = intervals.next(), if self.form == Form::JsonLines => {
+                    Form::print(&Record::ServerInterval(interval))?;
+                }
+            }
+        }
+        self.endpoint.set_server_config(None);
+        summary.bytes_sent = self.progress.sent();
+        summary.bytes_received = self.progress.received();
+        if self.form != Form::People {
+            Form::print(&Record::Stopped(summary))?;
+        }
+        result
+    }
+
+    fn print_transfer(&self, transfer: Transfer) -> Result<(), Failure> {
+        match (self.form, &transfer.outcome) {
+            (Form::JsonLines, _) => Form::print(&Record::Transfer(transfer)),
+            (Form::People, Some(outcome)) => {
+                let receiver = &outcome.receiver;
+                let verified = match &receiver.checksum {
+                    Some(checksum) => format!("verified, SHA-256 {checksum}"),
+                    None => "not verified".into(),
+                };
+                print(&format!(
+                    "{}: {} in {:.2} s, {}, {:.2} % lost, {verified}",
+                    transfer.client,
+                    show_bytes(receiver.bytes),
+                    receiver.duration_s,
+                    receiver.goodput_bps.map_or("-".into(), show_rate),
+                    outcome.sender.retransmitted_ratio * 100.0,
+                ))
+            }
+            (Form::People | Form::Json, _) => Ok(()),
+        }
+    }
+}
+
+/// Seconds in which something moved.
+struct Intervals {
+    progress: Arc<Progress>,
+    tick: tokio::time::Interval,
+    origin: std::time::Instant,
+    start: Duration,
+    sent: u64,
+    received: u64,
+}
+
+impl Intervals {
+    fn new(progress: Arc<Progress>) -> Self {
+        Self {
+            progress,
+            tick: tokio::time::interval(Duration::from_secs(1)),
+            origin: TokioRuntime.now(),
+            start: Duration::ZERO,
+            sent: 0,
+            received: 0,
+        }
+    }
+
+    async fn next(&mut self) -> ServerInterval {
+        loop {
+            self.tick.tick().await;
+            let end = TokioRuntime.now().duration_since(self.origin);
+            let (sent, received) = (self.progress.sent(), self.progress.received());
+            let interval = ServerInterval {
+                start_s: self.start.as_secs_f64(),
+                end_s: end.as_secs_f64(),
+                bytes_sent: sent - self.sent,
+                bytes_received: received - self.received,
+            };
+            (self.start, self.sent, self.received) = (end, sent, received);
+            if interval.bytes_sent + interval.bytes_received > 0 {
+                return interval;
+            }
+        }
+    }
+}
+
+/// The command line's decisions for the library's server.
+struct ServerHost {
+    root: Option<Root>,
+    /// Settings to vary for each connection, if each has a trace.
+    qlog: Option<(ServerConfig, Transport)>,
+    report: mpsc::UnboundedSender<Ended>,
+}
+
+impl Host for ServerHost {
+    fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
+        Box::pin(async move {
+            match &self.root {
+                Some(root) => root.open(name).await,
+                None => Err("this server offers no files; start it with --root DIR".into()),
+            }
+        })
+    }
+
+    fn configure(&self, incoming: &Incoming) -> Option<Arc<ServerConfig>> {
+        let (config, transport) = self.qlog.as_ref()?;
+        match transport.connection(&format!("server-{}", incoming.orig_dst_cid())) {
+            Ok(transport) => {
+                let mut config = config.clone();
+                config.transport_config(transport);
+                Some(Arc::new(config))
+            }
+            Err(failure) => {
+                eprintln!("evenkeel: {failure}");
+                None
+            }
+        }
+    }
+
+    fn ended(&self, client: SocketAddr, result: &Result<Outcome, BulkError>) {
+        let result = result
+            .as_ref()
+            .map(Outcome::clone)
+            .map_err(ToString::to_string);
+        // Once the server stops nobody listens.
+        let _ = self.report.send((unmapped(client), result));
+    }
+}
+
+fn transfer_failure(client: SocketAddr, error: &str) -> Failure {
+    Failure::failed(
+        format!("the transfer with {client} failed: {error}"),
+        "see the client's own messages",
+    )
+}
+
+/// An IPv4 client of a socket for both families, as an IPv4 address.
+fn unmapped(client: SocketAddr) -> SocketAddr {
+    match client {
+        SocketAddr::V6(v6) => v6
+            .ip()
+            .to_ipv4_mapped()
+            .map_or(client, |ip| (ip, v6.port()).into()),
+        SocketAddr::V4(_) => client,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+
+    #[test]
+    fn a_mapped_client_is_shown_as_ipv4() {
+        let mapped = (Ipv4Addr::LOCALHOST.to_ipv6_mapped(), 5).into();
+        assert_eq!(unmapped(mapped).to_string(), "127.0.0.1:5");
+        let v6: SocketAddr = (Ipv6Addr::LOCALHOST, 5).into();
+        assert_eq!(unmapped(v6), v6);
+    }
+}

@@ -1,0 +1,350 @@
+//! Certificates: a server's own, and how a client decides whether to trust one.
+//!
+//! There is no browser and mostly no authority between two measuring machines, so
+//! the usual way is a pin: the client is told the SHA-256 of the one certificate it
+//! accepts. The handshake's signature is checked in every case.
+
+use std::{
+    fmt,
+    str::FromStr,
+    sync::{Arc, Mutex},
+};
+
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use rustls::{
+    CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+};
+
+use crate::bulk::Checksum;
+
+/// What a server proves itself with.
+#[derive(Debug)]
+pub struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+/// SHA-256 over a certificate's DER encoding, written `sha256:` and 64 hexadecimal
+/// digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint(Checksum);
+
+/// Which certificates a client accepts.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// None; it only looks.
+    Nobody,
+    /// The one with this fingerprint.
+    Pin(Fingerprint),
+    /// Those these authorities vouch for, by name and date (RFC 5280).
+    Authorities(Arc<RootCertStore>),
+    /// Any.
+    Anybody,
+}
+
+/// Why a certificate or key cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct TlsError(String);
+
+/// What a client saw of the server's certificate during its handshake.
+#[derive(Debug, Default)]
+pub struct Sight(Mutex<Option<Seen>>);
+
+/// A certificate a server showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its fingerprint.
+    pub fingerprint: Fingerprint,
+    /// Why it was refused, if it was.
+    pub refusal: Option<String>,
+}
+
+impl Identity {
+    /// A fresh Ed25519 key and a certificate for `localhost` signed with it.
+    ///
+    /// # Errors
+    /// If the system gives no randomness.
+    pub fn self_signed() -> Result<Self, TlsError> {
+        let certificate = || {
+            let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
+            let names = ["localhost", "127.0.0.1", "::1"].map(String::from);
+            let certificate = rcgen::CertificateParams::new(names)?.self_signed(&key)?;
+            Ok::<_, rcgen::Error>((certificate, key))
+        };
+        let (certificate, key) =
+            certificate().map_err(|e| TlsError(format!("cannot make a certificate: {e}")))?;
+        let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(|e| TlsError(e.into()))?;
+        Ok(Self {
+            chain: vec![certificate.der().clone()],
+            key,
+        })
+    }
+
+    /// A certificate chain, the server's own first, and its key, both in PEM.
+    ///
+    /// # Errors
+    /// If one of them holds no such thing.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
+        Ok(Self {
+            chain: certificates(chain)?,
+            key: PrivateKeyDer::from_pem_slice(key)
+                .map_err(|error| TlsError(format!("the key file holds no PEM key ({error})")))?,
+        })
+    }
+
+    /// The fingerprint a client pins.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&self.chain[0])
+    }
+
+    /// TLS of a server with this identity, for one application protocol.
+    ///
+    /// # Errors
+    /// If the key does not fit the certificate or is of an unknown kind.
+    pub fn server(self, alpn: &[u8]) -> Result<Arc<QuicServerConfig>, TlsError> {
+        let mut tls = rustls::ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("ring implements TLS 1.3")
+            .with_no_client_auth()
+            .with_single_cert(self.chain, self.key)
+            .map_err(|error| TlsError(format!("certificate and key cannot be used: {error}")))?;
+        tls.alpn_protocols = vec![alpn.to_vec()];
+        tls.key_log = Arc::new(rustls::KeyLogFile::new());
+        Ok(Arc::new(QuicServerConfig::try_from(tls).expect(
+            "ring has the cipher suite of RFC 9001, section 5.2",
+        )))
+    }
+}
+
+impl Fingerprint {
+    fn of(certificate: &CertificateDer<'_>) -> Self {
+        Self(Checksum::of(certificate))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", self.0)
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = TlsError;
+
+    fn from_str(text: &str) -> Result<Self, TlsError> {
+        let digits = text
+            .strip_prefix("sha256:")
+            .and_then(|hex| hex.parse().ok());
+        digits
+            .map(Self)
+            .ok_or_else(|| TlsError("a pin is `sha256:` and 64 hexadecimal digits".into()))
+    }
+}
+
+impl Trust {
+    /// The authorities of a PEM file.
+    ///
+    /// # Errors
+    /// If it holds no certificate, or one that cannot be an authority.
+    pub fn authorities(pem: &[u8]) -> Result<Self, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(pem)? {
+            roots
+                .add(certificate)
+                .map_err(|error| TlsError(format!("a certificate cannot be read: {error}")))?;
+        }
+        Ok(Self::Authorities(Arc::new(roots)))
+    }
+
+    /// TLS of a client that trusts so, for one application protocol, and what it sees.
+    ///
+    /// # Errors
+    /// If the authorities cannot be used.
+    pub fn client(self, alpn: &[u8]) -> Result<(Arc<QuicClientConfig>, Arc<Sight>), TlsError> {
+        let sight = Arc::new(Sight::default());
+        let webpki = match &self {
+            Self::Authorities(roots) => Some(
+                WebPkiServerVerifier::builder_with_provider(roots.clone(), provider())
+                    .build()
+                    .map_err(|error| TlsError(format!("the authorities are unusable: {error}")))?,
+            ),
+            Self::Nobody | Self::Pin(_) | Self::Anybody => None,
+        };
+        let verifier = Verifier {
+            trust: self,
+            webpki,
+            provider: provider(),
+            sight: sight.clone(),
+        };
+        let mut tls = rustls::ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("ring implements TLS 1.3")
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![alpn.to_vec()];
+        tls.key_log = Arc::new(rustls::KeyLogFile::new());
+        let crypto = QuicClientConfig::try_from(tls)
+            .expect("ring has the cipher suite of RFC 9001, section 5.2");
+        Ok((Arc::new(crypto), sight))
+    }
+}
+
+impl Sight {
+    /// The certificate the server showed, once the handshake got that far.
+    pub fn seen(&self) -> Option<Seen> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Seen>> {
+        self.0
+            .lock()
+            .expect("no code that holds this lock can panic")
+    }
+}
+
+/// Decides as [`Trust`] says, and remembers what it saw.
+#[derive(Debug)]
+struct Verifier {
+    trust: Trust,
+    /// Only for [`Trust::Authorities`].
+    webpki: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
+    sight: Arc<Sight>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let fingerprint = Fingerprint::of(end_entity);
+        let refused = || {
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::ApplicationVerificationFailure,
+            ))
+        };
+        let verdict = match (&self.trust, &self.webpki) {
+            (Trust::Anybody, _) => Ok(ServerCertVerified::assertion()),
+            (Trust::Pin(pin), _) if *pin == fingerprint => Ok(ServerCertVerified::assertion()),
+            (Trust::Authorities(_), Some(webpki)) => webpki.verify_server_cert(
+                end_entity,
+                intermediates,
+                server_name,
+                ocsp_response,
+                now,
+            ),
+            _ => refused(),
+        };
+        *self.sight.lock() = Some(Seen {
+            fingerprint,
+            refusal: verdict
+                .as_ref()
+                .err()
+                .map(|error| explain(error, server_name)),
+        });
+        verdict
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+/// A refusal in plain words, to follow "the server's certificate".
+fn explain(error: &rustls::Error, name: &ServerName<'_>) -> String {
+    use CertificateError as E;
+    let rustls::Error::InvalidCertificate(error) = error else {
+        return format!("cannot be checked ({error})");
+    };
+    match error {
+        E::Expired | E::ExpiredContext { .. } => "has expired".into(),
+        E::NotValidYet | E::NotValidYetContext { .. } => "is not valid yet".into(),
+        E::UnknownIssuer => "is not from one of the trusted authorities".into(),
+        E::NotValidForName | E::NotValidForNameContext { .. } => {
+            format!("is not for the name {}", name.to_str())
+        }
+        E::ApplicationVerificationFailure => "is not trusted".into(),
+        other => format!("is not acceptable ({other})"),
+    }
+}
+
+/// At least one certificate.
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let chain = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| TlsError(format!("the certificate file is not PEM ({error})")))?;
+    if chain.is_empty() {
+        return Err(TlsError(
+            "the certificate file holds no PEM certificate".into(),
+        ));
+    }
+    Ok(chain)
+}
+
+/// One provider of cryptography for everything, chosen here and not by features.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_pin_or_an_error(text in "(sha256:)?[0-9a-fA-F ]{0,70}") {
+            if let Ok(pin) = text.parse::<Fingerprint>() {
+                prop_assert_eq!(pin.to_string(), text.to_lowercase());
+            }
+        }
+    }
+
+    #[test]
+    fn the_pin_of_a_fresh_identity_reads_back() {
+        let pin = Identity::self_signed().unwrap().fingerprint();
+        assert_eq!(pin.to_string().parse::<Fingerprint>().unwrap(), pin);
+        assert_ne!(Identity::self_signed().unwrap().fingerprint(), pin);
+    }
+
+    #[test]
+    fn a_file_without_certificates_is_an_error() {
+        assert!(Identity::from_pem(b"", b"").is_err());
+        assert!(Trust::authorities(b"-----BEGIN CERTIFICATE-----\n!\n").is_err());
+    }
+}
