@@ -184,6 +184,8 @@ impl congestion::Controller for Adapter {
         is_persistent_congestion: bool,
         lost_bytes: u64,
     ) {
+        // Whatever is still gathered was left by a Retry: losses are told after `on_end_acks`.
+        self.batch = None;
         self.rounds.on_lost(lost_bytes);
         if !self.in_recovery(sent) {
             self.recovery_start = Some(now);
@@ -251,3 +253,6 @@ struct Batch {
     bytes: u64,
     bytes_after_recovery: u64,
 }
+
+#[cfg(test)]
+mod tests;

@@ -94,7 +94,7 @@ pub struct Round {
     pub unused: u64,
     /// Every ACK of the round found the connection limited by the application.
     pub app_limited: bool,
-    /// A recovery period began in this round.
+    /// A recovery period began in this round, or is not over at its end.
     pub in_recovery: bool,
 }
 

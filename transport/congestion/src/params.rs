@@ -31,7 +31,7 @@ pub enum Kind {
 }
 
 impl fmt::Display for Parameter {
-    /// `alpha=1: meaning (0 to 100)`
+    /// `alpha=1: meaning (a number from 0 to 100)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)?;
         if let Some(default) = self.default {
@@ -44,8 +44,8 @@ impl fmt::Display for Parameter {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Number(least, most) => write!(f, "{least} to {most}"),
-            Self::Count(least, most) => write!(f, "whole number, {least} to {most}"),
+            Self::Number(least, most) => write!(f, "a number from {least} to {most}"),
+            Self::Count(least, most) => write!(f, "a whole number from {least} to {most}"),
         }
     }
 }
@@ -270,5 +270,165 @@ fn number(
             value: echo(text),
             expected: parameter.kind.to_string(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static PARAMETERS: [Parameter; 3] = [
+        Parameter {
+            name: "alpha",
+            meaning: "packets",
+            default: Some(1.0),
+            kind: Kind::Number(0.5, 10.0),
+        },
+        Parameter {
+            name: "beta",
+            meaning: "packets",
+            default: Some(3.0),
+            kind: Kind::Number(0.0, 10.0),
+        },
+        Parameter {
+            name: "iw",
+            meaning: "packets",
+            default: None,
+            kind: Kind::Count(2, 100),
+        },
+    ];
+
+    fn parse(text: &str) -> Result<Values, SpecError> {
+        Values::parse("vegas", &PARAMETERS, Some(text))
+    }
+
+    #[test]
+    fn what_is_not_given_has_its_default() {
+        let values = Values::parse("vegas", &PARAMETERS, None).expect("nothing is wrong");
+        assert_eq!(
+            (
+                values.number("alpha"),
+                values.number("beta"),
+                values.optional("iw")
+            ),
+            (1.0, 3.0, None)
+        );
+        let values = parse("iw=4,alpha=2.5").expect("nothing is wrong");
+        assert_eq!(
+            (
+                values.number("alpha"),
+                values.number("beta"),
+                values.optional("iw")
+            ),
+            (2.5, 3.0, Some(4.0))
+        );
+    }
+
+    #[test]
+    fn every_mistake_gets_one_line_that_says_what_would_be_right() {
+        let table = [
+            (
+                "alpa=1",
+                "vegas has no parameter \"alpa\": use one of alpha, beta, iw",
+            ),
+            (
+                "",
+                "vegas: \"\" is not key=value; write vegas:alpha=NUMBER,...",
+            ),
+            (
+                "alpha",
+                "vegas: \"alpha\" is not key=value; write vegas:alpha=NUMBER,...",
+            ),
+            (
+                "alpha=1,",
+                "vegas: \"\" is not key=value; write vegas:alpha=NUMBER,...",
+            ),
+            (
+                "alpha=x",
+                "vegas: alpha=x is not a number; use a number from 0.5 to 10",
+            ),
+            (
+                "alpha=",
+                "vegas: alpha= is not a number; use a number from 0.5 to 10",
+            ),
+            (
+                "alpha=NaN",
+                "vegas: alpha=NaN is not a number; use a number from 0.5 to 10",
+            ),
+            (
+                "alpha=inf",
+                "vegas: alpha=inf is not a number; use a number from 0.5 to 10",
+            ),
+            (
+                "alpha=1=2",
+                "vegas: alpha=1=2 is not a number; use a number from 0.5 to 10",
+            ),
+            (
+                "alpha=0.4",
+                "vegas: alpha=0.4 is not allowed; use a number from 0.5 to 10",
+            ),
+            (
+                "alpha=-1",
+                "vegas: alpha=-1 is not allowed; use a number from 0.5 to 10",
+            ),
+            (
+                "alpha=1e9",
+                "vegas: alpha=1e9 is not allowed; use a number from 0.5 to 10",
+            ),
+            (
+                "iw=2.5",
+                "vegas: iw=2.5 is not allowed; use a whole number from 2 to 100",
+            ),
+            (
+                "iw=1",
+                "vegas: iw=1 is not allowed; use a whole number from 2 to 100",
+            ),
+            (
+                "alpha=1,alpha=1",
+                "vegas: alpha is given twice; give it once",
+            ),
+            (
+                "alpha=1\n2",
+                "vegas: alpha=1\\n2 is not a number; use a number from 0.5 to 10",
+            ),
+        ];
+        for (text, message) in table {
+            let error = parse(text).expect_err(text);
+            assert_eq!(error.to_string(), message, "for {text:?}");
+        }
+    }
+
+    #[test]
+    fn values_that_contradict_each_other_are_named() {
+        let values = parse("alpha=5").expect("in range");
+        let error = values.in_order("alpha", "beta").expect_err("5 > 3");
+        assert_eq!(
+            error.to_string(),
+            "vegas: alpha=5 is above beta=3; make alpha the smaller"
+        );
+        assert_eq!(
+            parse("alpha=3")
+                .expect("in range")
+                .in_order("alpha", "beta"),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn a_long_word_is_not_repeated_at_length() {
+        assert_eq!(echo(&"x".repeat(40)), "x".repeat(40));
+        assert_eq!(echo(&"x".repeat(4000)), format!("{}...", "x".repeat(40)));
+    }
+
+    #[test]
+    fn a_parameter_shows_its_default_meaning_and_range() {
+        assert_eq!(
+            PARAMETERS[0].to_string(),
+            "alpha=1: packets (a number from 0.5 to 10)"
+        );
+        assert_eq!(
+            PARAMETERS[2].to_string(),
+            "iw: packets (a whole number from 2 to 100)"
+        );
     }
 }

@@ -178,14 +178,176 @@ fn gaimd(config: gaimd::Config) -> Result<SharedFactory, SpecError> {
     Ok(adapt(move |_, mtu| Box::new(Gaimd::new(config, mtu))))
 }
 
-fn vegas(values: &Values) -> Result<SharedFactory, SpecError> {
+fn vegas_config(values: &Values) -> Result<vegas::Config, SpecError> {
     values.in_order("alpha", "beta")?;
-    let config = vegas::Config {
+    Ok(vegas::Config {
         alpha: values.number("alpha"),
         beta: values.number("beta"),
         increment: values.number("inc"),
         gamma: values.number("gamma"),
         initial_window: initial_window(values),
-    };
+    })
+}
+
+fn vegas(values: &Values) -> Result<SharedFactory, SpecError> {
+    let config = vegas_config(values)?;
     Ok(adapt(move |_, mtu| Box::new(Vegas::new(config, mtu))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::epoch;
+
+    fn row(name: &str) -> &'static ControllerRow {
+        controllers()
+            .iter()
+            .find(|row| row.name == name)
+            .expect("a name of the table")
+    }
+
+    fn values(name: &str, text: Option<&str>) -> Values {
+        let row = row(name);
+        Values::parse(row.name, row.parameters, text).expect("right parameters")
+    }
+
+    #[test]
+    fn every_row_builds_with_its_defaults_and_with_them_written_out() {
+        for row in controllers() {
+            controller(row.name).unwrap_or_else(|error| panic!("{error}"));
+            let written: Vec<String> = row
+                .parameters
+                .iter()
+                .filter_map(|parameter| Some(format!("{}={}", parameter.name, parameter.default?)))
+                .collect();
+            if !written.is_empty() {
+                controller(&format!("{}:{}", row.name, written.join(",")))
+                    .unwrap_or_else(|error| panic!("{error}"));
+            }
+            assert!(
+                !row.summary.is_empty()
+                    && row
+                        .parameters
+                        .iter()
+                        .all(|parameter| !parameter.meaning.is_empty())
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: BTreeSet<_> = controllers().iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), controllers().len());
+        for row in controllers() {
+            let names: BTreeSet<_> = row
+                .parameters
+                .iter()
+                .map(|parameter| parameter.name)
+                .collect();
+            assert_eq!(names.len(), row.parameters.len(), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn defaults_are_the_papers_settings() {
+        assert_eq!(
+            gaimd_config(&values("gaimd", None)),
+            gaimd::Config::default()
+        );
+        assert_eq!(
+            gaimd_config(&values("smooth-aimd", None)),
+            gaimd::Config::SMOOTH
+        );
+        assert_eq!(
+            vegas_config(&values("vegas", None)),
+            Ok(vegas::Config::default())
+        );
+        assert_eq!(
+            vegas_config(&values("vegas8", None)),
+            Ok(vegas::Config::VEGAS_8)
+        );
+    }
+
+    #[test]
+    fn parameters_reach_the_configuration() {
+        assert_eq!(
+            gaimd_config(&values("gaimd", Some("beta=0.875,alpha=0.31"))),
+            gaimd::Config::SMOOTH
+        );
+        assert_eq!(
+            vegas_config(&values("vegas", Some("alpha=2,beta=4,inc=3,gamma=5,iw=7"))),
+            Ok(vegas::Config {
+                alpha: 2.0,
+                beta: 4.0,
+                increment: 3.0,
+                gamma: 5.0,
+                initial_window: InitialWindow::Packets(7),
+            })
+        );
+        let built = controller("reno:iw=4")
+            .expect("a right spec")
+            .build(epoch(), 1200);
+        assert_eq!(built.initial_window(), 4800);
+    }
+
+    #[test]
+    fn a_wrong_spec_gets_one_line_that_says_what_would_be_right() {
+        let table = [
+            (
+                "vega",
+                "unknown controller \"vega\": use one of reno, gaimd, smooth-aimd, vegas, vegas8, cubic, bbr",
+            ),
+            (
+                "",
+                "unknown controller \"\": use one of reno, gaimd, smooth-aimd, vegas, vegas8, cubic, bbr",
+            ),
+            (
+                "cubic:beta=0.5",
+                "cubic takes no parameters: write \"cubic\" alone",
+            ),
+            ("bbr:", "bbr takes no parameters: write \"bbr\" alone"),
+            (
+                "reno:alpha=1",
+                "reno has no parameter \"alpha\": use one of iw",
+            ),
+            (
+                "vegas:alpa=1",
+                "vegas has no parameter \"alpa\": use one of alpha, beta, inc, gamma, iw",
+            ),
+            (
+                "vegas:alpha=5",
+                "vegas: alpha=5 is above beta=3; make alpha the smaller",
+            ),
+            (
+                "gaimd:beta=1",
+                "gaimd: beta=1 is not allowed; use a number from 0.05 to 0.99",
+            ),
+        ];
+        for (spec, message) in table {
+            let error = controller(spec)
+                .err()
+                .unwrap_or_else(|| panic!("{spec} was accepted"));
+            assert_eq!(error.to_string(), message);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_builds_a_controller_or_gets_one_line(
+            spec in prop_oneof![
+                any::<String>(),
+                "(reno|gaimd|vegas8?|cubic|bbr|vega):?[a-z]{0,6}=?[-0-9.e]{0,8},?(alpha|beta|inc|gamma|iw)=[-0-9.einfNa]{0,6}",
+            ]
+        ) {
+            if let Err(error) = controller(&spec) {
+                let message = error.to_string();
+                prop_assert!(!message.is_empty() && !message.contains(char::is_control), "{message:?}");
+                prop_assert!(message.len() < 700, "{} bytes", message.len());
+            }
+        }
+    }
 }

@@ -75,7 +75,7 @@ impl Rounds {
             in_flight: sums.in_flight,
             unused: sums.unused,
             app_limited: sums.app_limited,
-            in_recovery: sums.in_recovery,
+            in_recovery: sums.in_recovery || ack.bytes_after_recovery == 0,
         };
         *self = Self::new(ack.now);
         Some(round)

@@ -1,0 +1,635 @@
+//! The adapter as quinn drives it: unit steps, random histories, and a path in virtual time.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use quinn_proto::congestion::Controller as _;
+
+use super::*;
+use crate::controller::Round;
+use crate::table::controller;
+use crate::testing::{epoch, ms};
+
+const MTU: u16 = 1200;
+const PACKET: u64 = MTU as u64;
+
+/// The rows that run a controller of ours.
+const OURS: [&str; 5] = [
+    "reno",
+    "gaimd:alpha=2,beta=0.7",
+    "smooth-aimd",
+    "vegas",
+    "vegas8",
+];
+
+/// The controller that `spec` names, as quinn gets it.
+fn built(spec: &str, now: Instant) -> Adapter {
+    *controller(spec)
+        .expect("a right spec")
+        .build(now, MTU)
+        .into_any()
+        .downcast()
+        .expect("rows of ours build adapters")
+}
+
+/// What a [`Recorder`] was told.
+#[derive(Debug, Clone, PartialEq)]
+enum Told {
+    Ack(Ack),
+    Round(Round),
+    Congestion(Congestion),
+    Persistent,
+}
+
+/// A controller that writes down what it is told.
+#[derive(Debug, Clone)]
+struct Recorder {
+    told: Arc<Mutex<Vec<Told>>>,
+    window: u64,
+}
+
+impl Recorder {
+    fn tell(&self, what: Told) {
+        self.told.lock().expect("no test panics in here").push(what);
+    }
+}
+
+impl Controller for Recorder {
+    fn on_ack(&mut self, ack: &Ack) {
+        self.tell(Told::Ack(ack.clone()));
+    }
+
+    fn on_round(&mut self, round: &Round) {
+        self.tell(Told::Round(round.clone()));
+    }
+
+    fn on_congestion(&mut self, event: &Congestion) {
+        self.tell(Told::Congestion(event.clone()));
+    }
+
+    fn on_persistent_congestion(&mut self) {
+        self.tell(Told::Persistent);
+    }
+
+    fn on_mtu(&mut self, _mtu: u16) {}
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn slow_start_threshold(&self) -> Option<u64> {
+        None
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+/// An adapter over a recorder with a window of `window` bytes.
+fn recorded(now: Instant, window: u64) -> (Adapter, Arc<Mutex<Vec<Told>>>) {
+    let told = Arc::default();
+    let recorder = Recorder {
+        told: Arc::clone(&told),
+        window,
+    };
+    (Adapter::new(Box::new(recorder), now, MTU), told)
+}
+
+fn heard(told: &Mutex<Vec<Told>>) -> Vec<Told> {
+    std::mem::take(&mut told.lock().expect("no test panics in here"))
+}
+
+#[test]
+fn the_packets_of_one_ack_frame_become_one_event() {
+    let t0 = epoch();
+    let (mut adapter, told) = recorded(t0, 12_000);
+    let now = t0 + ms(40);
+    adapter.acked(now, t0 + ms(2), 1200);
+    adapter.acked(now, t0, 1000);
+    adapter.on_end_acks(now, 5000, false, Some(1));
+    let ack = Ack {
+        now,
+        sent: t0 + ms(2),
+        rtt: Some(ms(38)),
+        packets: 2,
+        bytes: 2200,
+        bytes_after_recovery: 2200,
+        in_flight: 7200,
+        app_limited: false,
+    };
+    let heard = heard(&told);
+    assert_eq!(heard[0], Told::Ack(ack));
+    let Told::Round(round) = &heard[1] else {
+        panic!("a round ended")
+    };
+    assert_eq!(
+        (round.bytes, round.unused, round.in_flight),
+        (2200, 4800, 7200)
+    );
+}
+
+#[test]
+fn an_ack_older_than_one_before_it_gives_no_sample() {
+    let t0 = epoch();
+    let (mut adapter, told) = recorded(t0, 12_000);
+    for (now, sent, rtt) in [
+        (40, 5, Some(35)),
+        (50, 4, None),
+        (60, 5, Some(55)),
+        (70, 6, Some(64)),
+    ] {
+        heard(&told);
+        adapter.acked(t0 + ms(now), t0 + ms(sent), 1200);
+        adapter.on_end_acks(t0 + ms(now), 0, false, None);
+        let Told::Ack(ack) = heard(&told).remove(0) else {
+            panic!("an ACK comes first")
+        };
+        assert_eq!(ack.rtt, rtt.map(ms), "sent at {sent}");
+    }
+}
+
+#[test]
+fn acks_that_a_retry_or_a_new_path_leave_incomplete_are_forgotten() {
+    let t0 = epoch();
+    let (mut adapter, told) = recorded(t0, 12_000);
+    adapter.on_end_acks(t0, 0, true, None);
+    adapter.acked(t0 + ms(10), t0, 1200);
+    adapter.on_end_acks(t0 + ms(20), 0, true, None);
+    assert_eq!(heard(&told), []);
+    adapter.acked(t0 + ms(30), t0, 1200);
+    adapter.acked(t0 + ms(40), t0 + ms(1), 1000);
+    adapter.on_end_acks(t0 + ms(40), 0, true, Some(1));
+    let Told::Ack(ack) = heard(&told).remove(0) else {
+        panic!("an ACK comes first")
+    };
+    assert_eq!((ack.packets, ack.bytes), (1, 1000));
+}
+
+#[test]
+fn one_congestion_event_reaches_the_controller_per_recovery_period() {
+    let t0 = epoch();
+    let (mut adapter, told) = recorded(t0, 12_000);
+    let loss = |now, lost| {
+        Told::Congestion(Congestion {
+            now: t0 + ms(now),
+            cause: Cause::Loss,
+            lost,
+        })
+    };
+    // (now, sent, lost bytes, what the controller hears)
+    let table = [
+        (50, 5, 1200, vec![loss(50, 1200)]),
+        (55, 10, 2400, vec![]), // sent before 50
+        (60, 50, 1200, vec![]), // sent at 50
+        (90, 51, 1200, vec![loss(90, 1200)]),
+        (
+            130,
+            100,
+            0,
+            vec![Told::Congestion(Congestion {
+                now: t0 + ms(130),
+                cause: Cause::Ecn,
+                lost: 0,
+            })],
+        ),
+    ];
+    for (now, sent, lost, expected) in table {
+        adapter.on_congestion_event(t0 + ms(now), t0 + ms(sent), false, lost);
+        assert_eq!(heard(&told), expected, "sent at {sent}");
+    }
+}
+
+#[test]
+fn persistent_congestion_is_told_even_within_a_recovery_period() {
+    let t0 = epoch();
+    let (mut adapter, told) = recorded(t0, 12_000);
+    adapter.on_congestion_event(t0 + ms(50), t0, true, 1200);
+    assert_eq!(heard(&told).last(), Some(&Told::Persistent));
+    adapter.on_congestion_event(t0 + ms(60), t0, true, 1200);
+    assert_eq!(heard(&told), [Told::Persistent]);
+}
+
+#[test]
+fn only_bytes_sent_after_the_recovery_period_began_may_grow_the_window() {
+    let t0 = epoch();
+    let (mut adapter, told) = recorded(t0, 12_000);
+    adapter.on_congestion_event(t0 + ms(50), t0, false, 1200);
+    heard(&told);
+    adapter.acked(t0 + ms(90), t0 + ms(50), 1200);
+    adapter.acked(t0 + ms(90), t0 + ms(51), 1000);
+    adapter.on_end_acks(t0 + ms(90), 0, false, None);
+    let Told::Ack(ack) = heard(&told).remove(0) else {
+        panic!("an ACK comes first")
+    };
+    assert_eq!((ack.bytes, ack.bytes_after_recovery), (2200, 1000));
+}
+
+#[test]
+fn quinn_is_told_one_byte_more_and_never_less_than_a_packet() {
+    let t0 = epoch();
+    for (own, reported) in [
+        (12_000, 12_001),
+        (PACKET, PACKET + 1),
+        (300, PACKET + 1),
+        (u64::MAX, u64::MAX),
+    ] {
+        let (adapter, _) = recorded(t0, own);
+        assert_eq!(adapter.window(), reported);
+        assert_eq!(adapter.metrics().congestion_window, own);
+    }
+    let (mut adapter, _) = recorded(t0, 1200);
+    adapter.on_mtu_update(1452);
+    assert_eq!(
+        adapter.window(),
+        1453,
+        "or the larger packet could never leave"
+    );
+}
+
+#[test]
+fn a_clone_goes_on_where_the_original_is() {
+    let t0 = epoch();
+    let mut adapter = built("vegas", t0);
+    adapter.on_congestion_event(t0 + ms(50), t0, false, 1200);
+    let copy: Box<Adapter> = adapter
+        .clone_box()
+        .into_any()
+        .downcast()
+        .expect("a clone is an adapter");
+    assert_eq!(format!("{copy:?}"), format!("{adapter:?}"));
+}
+
+/// What may happen to a connection.
+#[derive(Debug, Clone)]
+enum Op {
+    /// Time passes, in milliseconds.
+    Wait(u64),
+    /// Up to so many packets are sent, as the window lets quinn.
+    Send(usize),
+    /// An ACK frame for `count` packets after the `skip` oldest.
+    Ack {
+        skip: usize,
+        count: usize,
+        app_limited: bool,
+    },
+    /// The oldest packets are lost.
+    Lose { count: usize, persistent: bool },
+    /// The peer reports a mark; the newest packet it acknowledged was sent with the oldest in flight.
+    Mark,
+    /// The packet size changes.
+    Mtu(u16),
+    /// A Retry acknowledges a packet without ending the ACK.
+    Retry,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        3 => prop_oneof![Just(0_u64), 1_u64..200].prop_map(Op::Wait),
+        4 => (1_usize..40).prop_map(Op::Send),
+        6 => (prop_oneof![4 => Just(0_usize), 1 => 1_usize..5], 1_usize..20, prop::bool::weighted(0.2))
+            .prop_map(|(skip, count, app_limited)| Op::Ack { skip, count, app_limited }),
+        1 => (1_usize..10, prop::bool::weighted(0.2)).prop_map(|(count, persistent)| Op::Lose { count, persistent }),
+        1 => Just(Op::Mark),
+        1 => (1200_u16..9000).prop_map(Op::Mtu),
+        1 => Just(Op::Retry),
+    ]
+}
+
+/// A connection as quinn keeps it, just enough to call the adapter in quinn's order.
+struct Connection {
+    adapter: Adapter,
+    now: Instant,
+    mtu: u16,
+    /// Sending time and bytes of what is in flight.
+    sent: VecDeque<(Instant, u64)>,
+    /// Bytes acknowledged in all.
+    acked: u64,
+}
+
+impl Connection {
+    fn new(adapter: Adapter, now: Instant) -> Self {
+        Self {
+            adapter,
+            now,
+            mtu: MTU,
+            sent: VecDeque::new(),
+            acked: 0,
+        }
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.sent.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    fn run(&mut self, op: &Op) {
+        match *op {
+            Op::Wait(time) => self.now += ms(time),
+            Op::Send(count) => {
+                for _ in 0..count {
+                    if self.in_flight() + u64::from(self.mtu) >= self.adapter.window() {
+                        break;
+                    }
+                    self.sent.push_back((self.now, u64::from(self.mtu)));
+                }
+            }
+            Op::Ack {
+                skip,
+                count,
+                app_limited,
+            } => {
+                let from = skip.min(self.sent.len());
+                let to = (from + count).min(self.sent.len());
+                for (sent, bytes) in self.sent.drain(from..to).rev().collect::<Vec<_>>() {
+                    self.acked += bytes;
+                    self.adapter.acked(self.now, sent, bytes);
+                }
+                self.adapter
+                    .on_end_acks(self.now, self.in_flight(), app_limited, None);
+            }
+            Op::Lose { count, persistent } => {
+                let count = count.min(self.sent.len());
+                let lost: Vec<_> = self.sent.drain(..count).collect();
+                if let Some((sent, _)) = lost.last() {
+                    let bytes = lost.iter().map(|(_, bytes)| bytes).sum();
+                    self.adapter
+                        .on_congestion_event(self.now, *sent, persistent, bytes);
+                }
+            }
+            Op::Mark => {
+                if let Some((sent, _)) = self.sent.front() {
+                    self.adapter.on_congestion_event(self.now, *sent, false, 0);
+                }
+            }
+            Op::Mtu(mtu) => {
+                self.mtu = mtu;
+                self.adapter.on_mtu_update(mtu);
+            }
+            Op::Retry => {
+                if let Some((sent, bytes)) = self.sent.pop_front() {
+                    self.adapter.acked(self.now, sent, bytes);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_history_breaks_the_bounds_of_a_window(
+        spec in prop::sample::select(&OURS[..]),
+        ops in prop::collection::vec(op(), 1..300),
+    ) {
+        let t0 = epoch();
+        let mut connection = Connection::new(built(spec, t0), t0);
+        let mut most = connection.adapter.controller.window();
+        let mut recovery_start = None;
+        for op in &ops {
+            let before = connection.adapter.controller.window();
+            let acked = connection.acked;
+            let oldest = connection.sent.front().map(|(sent, _)| *sent);
+            let in_recovery = |sent: Option<Instant>| sent.is_some() && sent <= recovery_start;
+            let newest_in_recovery = in_recovery(connection.sent.back().map(|(sent, _)| *sent));
+            let last_lost = match op {
+                Op::Lose { count, .. } => connection.sent.iter().take(*count).next_back().map(|(sent, _)| *sent),
+                Op::Mark => oldest,
+                _ => None,
+            };
+            connection.run(op);
+            let after = connection.adapter.controller.window();
+            let mtu = u64::from(connection.mtu);
+            prop_assert!(after >= 2 * mtu, "{after} is below two packets");
+            prop_assert_eq!(connection.adapter.window(), after + 1);
+            // Slow start adds what was acknowledged, a round at most eight packets.
+            most = (most + connection.acked - acked + 8 * mtu).max(2 * mtu);
+            prop_assert!(after <= most, "{after} is more than {most}");
+            match op {
+                Op::Lose { persistent, .. } => {
+                    prop_assert!(after <= before, "{before} rose to {after} on a loss");
+                    if *persistent && last_lost.is_some() {
+                        prop_assert_eq!(after, 2 * mtu);
+                    } else if in_recovery(last_lost) {
+                        prop_assert_eq!(after, before, "a second reduction in one recovery period");
+                    }
+                }
+                Op::Mark => {
+                    prop_assert!(after <= before, "{before} rose to {after} on a mark");
+                    if in_recovery(last_lost) {
+                        prop_assert_eq!(after, before, "a second reduction in one recovery period");
+                    }
+                }
+                Op::Ack { .. } if newest_in_recovery => {
+                    prop_assert!(after <= before, "{before} rose to {after} in recovery");
+                }
+                Op::Ack { .. } | Op::Mtu(_) => {}
+                Op::Wait(_) | Op::Send(_) | Op::Retry => prop_assert_eq!(after, before),
+            }
+            if last_lost.is_some() && !in_recovery(last_lost) {
+                recovery_start = Some(connection.now);
+            }
+        }
+    }
+
+    #[test]
+    fn rounds_hold_every_byte_once(ops in prop::collection::vec(op(), 1..300)) {
+        let t0 = epoch();
+        let (adapter, told) = recorded(t0, 40 * 9000);
+        let mut connection = Connection::new(adapter, t0);
+        for op in &ops {
+            connection.run(op);
+        }
+        // One more round trip ends the last round.
+        connection.run(&Op::Wait(1));
+        connection.sent.clear();
+        connection.run(&Op::Send(1));
+        connection.run(&Op::Ack { skip: 0, count: 1, app_limited: false });
+        let (mut acked, mut lost, mut in_rounds) = (0, 0, (0, 0));
+        for told in heard(&told) {
+            match told {
+                Told::Ack(ack) => acked += ack.bytes,
+                Told::Congestion(event) => lost += event.lost,
+                Told::Round(round) => {
+                    prop_assert!(round.rtt_min <= round.rtt_end);
+                    in_rounds.0 += round.bytes;
+                    in_rounds.1 += round.lost;
+                }
+                Told::Persistent => {}
+            }
+        }
+        prop_assert_eq!(in_rounds.0, acked);
+        prop_assert!(in_rounds.1 >= lost, "losses in recovery count too");
+    }
+
+    #[test]
+    fn senseless_times_break_nothing(
+        spec in prop::sample::select(&OURS[..]),
+        calls in prop::collection::vec((0_u8..4, 0_u64..100, 0_u64..100, 0_u64..100_000, any::<bool>()), 1..200),
+    ) {
+        let t0 = epoch();
+        let mut adapter = built(spec, t0);
+        for (call, now, sent, bytes, flag) in calls {
+            let (now, sent) = (t0 + ms(now), t0 + ms(sent));
+            match call {
+                0 => adapter.acked(now, sent, bytes),
+                1 => adapter.on_end_acks(now, bytes, flag, None),
+                2 => adapter.on_congestion_event(now, sent, flag, bytes),
+                _ => adapter.on_sent(now, bytes, 0),
+            }
+            prop_assert!(adapter.window() > 2 * PACKET);
+        }
+    }
+}
+
+/// A bottleneck with an endless queue, a receiver that acknowledges like quinn's, and an
+/// application that always has data.
+struct Path {
+    connection: Connection,
+    /// Time to transmit a packet at the bottleneck.
+    service: Duration,
+    /// Propagation, there and back together.
+    propagation: Duration,
+    /// When the bottleneck will have sent all it has.
+    idle_at: Instant,
+    /// When packets will reach the receiver.
+    arrivals: VecDeque<Instant>,
+    /// When ACKs will reach the sender, and for how many packets.
+    acks: VecDeque<(Instant, usize)>,
+    /// When the packet arrived that waits for its ACK.
+    unacknowledged: Option<Instant>,
+    /// The largest window so far, in packets.
+    largest_window: f64,
+}
+
+impl Path {
+    fn new(spec: &str, packets_per_second: u32, propagation: Duration) -> Self {
+        let now = epoch();
+        Self {
+            connection: Connection::new(built(spec, now), now),
+            service: Duration::from_secs(1) / packets_per_second,
+            propagation,
+            idle_at: now,
+            arrivals: VecDeque::new(),
+            acks: VecDeque::new(),
+            unacknowledged: None,
+            largest_window: 0.0,
+        }
+    }
+
+    /// Packets at the bottleneck, the one being transmitted included.
+    fn queue(&self) -> u32 {
+        let left = self.idle_at.saturating_duration_since(self.connection.now);
+        left.as_nanos().div_ceil(self.service.as_nanos()) as u32
+    }
+
+    fn window(&self) -> f64 {
+        self.connection.adapter.controller.window() as f64 / PACKET as f64
+    }
+
+    /// Runs for `time`; returns the queue's length in packets, averaged over the ACKs.
+    fn run(&mut self, time: Duration) -> f64 {
+        let end = self.connection.now + time;
+        let (mut sum, mut count) = (0, 0_u32);
+        self.send();
+        while self.connection.now < end {
+            self.receive();
+            let (now, packets) = self.acks.pop_front().expect("whatever arrived gets an ACK");
+            self.connection.now = now;
+            sum += self.queue();
+            count += 1;
+            self.connection.run(&Op::Ack {
+                skip: 0,
+                count: packets,
+                app_limited: false,
+            });
+            self.send();
+        }
+        f64::from(sum) / f64::from(count)
+    }
+
+    /// Sends what the window allows.
+    fn send(&mut self) {
+        let before = self.connection.sent.len();
+        self.connection.run(&Op::Send(usize::MAX));
+        for _ in before..self.connection.sent.len() {
+            self.idle_at = self.idle_at.max(self.connection.now) + self.service;
+            self.arrivals.push_back(self.idle_at + self.propagation / 2);
+        }
+        self.largest_window = self.largest_window.max(self.window());
+    }
+
+    /// Lets the receiver work until an ACK is on its way: one for every second packet, or
+    /// 25 ms after a packet that stays alone (RFC 9000, section 18.2, max_ack_delay).
+    fn receive(&mut self) {
+        while self.acks.is_empty() {
+            let timer = self.unacknowledged.map(|arrival| arrival + ms(25));
+            let (at, packets) = match (self.arrivals.front().copied(), timer) {
+                (Some(arrival), None) => {
+                    self.arrivals.pop_front();
+                    self.unacknowledged = Some(arrival);
+                    continue;
+                }
+                (Some(arrival), Some(timer)) if arrival <= timer => {
+                    self.arrivals.pop_front();
+                    (arrival, 2)
+                }
+                (_, Some(timer)) => (timer, 1),
+                (None, None) => unreachable!("the sender always has a packet in flight"),
+            };
+            self.unacknowledged = None;
+            self.acks.push_back((at + self.propagation / 2, packets));
+        }
+    }
+}
+
+/// Runs `spec` for a minute, then returns the path and the mean queue of 20 s more.
+fn settled(spec: &str, packets_per_second: u32, propagation: u64) -> (Path, f64) {
+    let mut path = Path::new(spec, packets_per_second, ms(propagation));
+    path.run(Duration::from_secs(60));
+    let queue = path.run(Duration::from_secs(20));
+    (path, queue)
+}
+
+#[test]
+fn vegas_settles_where_rovegas_figure_3_shows_it() {
+    // 200 packets a second, 40 ms: a window of 13 packets, 3 of them queued.
+    let (path, queue) = settled("vegas", 200, 40);
+    assert_eq!(path.window().floor(), 13.0);
+    assert!((2.5..=3.5).contains(&queue), "{queue} packets queued");
+}
+
+#[test]
+fn vegas_keeps_between_alpha_and_beta_packets_queued() {
+    // Packets a second, propagation in ms; 5 to 1000 packets fill the path.
+    for (rate, propagation) in [
+        (200, 25),
+        (200, 40),
+        (1000, 40),
+        (1000, 100),
+        (100, 300),
+        (10_000, 100),
+    ] {
+        for (spec, alpha, beta) in [("vegas", 1.0, 3.0), ("vegas8", 4.0, 8.0)] {
+            let (_, queue) = settled(spec, rate, propagation);
+            // At most one more: BaseRTT was measured with the second packet of a burst.
+            let expected = alpha..=beta + 1.0;
+            assert!(
+                expected.contains(&queue),
+                "{spec}, {rate}/s, {propagation} ms: {queue} packets"
+            );
+        }
+    }
+}
+
+#[test]
+fn vegas_leaves_slow_start_with_the_first_doubling_that_fills_the_queue() {
+    // 100 packets fill the path: 10, 20, 40, 80, 160, and an eighth back.
+    let mut path = Path::new("vegas", 1000, ms(100));
+    path.run(Duration::from_secs(2));
+    let threshold = path.connection.adapter.controller.slow_start_threshold();
+    assert_eq!(
+        (path.largest_window, threshold),
+        (160.0, Some(140 * PACKET))
+    );
+}
