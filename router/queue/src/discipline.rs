@@ -1,0 +1,73 @@
+//! Queue disciplines: what to admit, mark or drop.
+
+mod drop_tail;
+mod table;
+
+use std::fmt::Debug;
+use std::time::Instant;
+
+use crate::{Amount, Limit, PacketMeta, Rate};
+
+pub use drop_tail::DropTail;
+pub use table::{DisciplineRow, UnknownDiscipline, discipline, disciplines};
+
+/// Decides what happens to packets; never holds one.
+///
+/// The [`Port`](crate::Port) owns the FIFO, the limit and the counters, and calls in the order
+/// of time: each call's `now` is the exact instant of the event, however late the host is.
+///
+/// Only `ecn` may be changed in a packet's `meta`.
+pub trait Discipline: Debug + Send {
+    /// A packet arrives. Called for every packet, also for those that the limit will refuse:
+    /// the limit has the last word. `port` does not count this packet.
+    fn on_arrival(&mut self, now: Instant, meta: &mut PacketMeta, port: &PortView) -> Verdict;
+
+    /// A packet is about to be transmitted; `meta.queued` says how long it has waited. `port` does
+    /// not count it any more. After [`Verdict::Drop`] the next one follows at the same instant.
+    fn on_departure(&mut self, _now: Instant, _meta: &mut PacketMeta, _port: &PortView) -> Verdict {
+        Verdict::Admit
+    }
+
+    /// The instant that [`Discipline::next_timer`] named has come. Of a transmission that ends or
+    /// starts at the same instant the discipline has heard before.
+    fn on_timer(&mut self, _now: Instant, _port: &PortView) {}
+
+    /// When [`Discipline::on_timer`] is due. After a call of it this must be a later instant.
+    fn next_timer(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on.
+    Admit,
+    /// It goes on and tells its receiver of congestion. If its sender does not understand ECN it
+    /// is dropped instead ([`DropReason::Early`]; RFC 3168, section 5).
+    Mark,
+    /// It is gone.
+    Drop(DropReason),
+}
+
+/// Why a port dropped a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropReason {
+    /// The queue's limit was reached.
+    Full,
+    /// The discipline signalled congestion before that.
+    Early,
+}
+
+/// What a discipline sees of its port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortView {
+    /// What waits, without the packet in transmission.
+    pub queued: Amount,
+    /// Whether a packet is being transmitted.
+    pub transmitting: bool,
+    /// How much may wait.
+    pub limit: Limit,
+    /// The link's rate; `None` if it has none, or follows a trace.
+    pub rate: Option<Rate>,
+}

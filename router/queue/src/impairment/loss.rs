@@ -1,0 +1,138 @@
+//! Random loss.
+
+use std::fmt::Debug;
+use std::time::Instant;
+
+use rand::{Rng, RngExt};
+
+use super::line::Line;
+use super::{Node, NodeCounters};
+use crate::Packet;
+
+/// Drops each packet with the same probability, independently.
+#[derive(Debug)]
+pub struct Loss<P, R> {
+    probability: f64,
+    rng: R,
+    line: Line<P>,
+}
+
+/// A number that is no probability.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("a loss of {0} is no probability; give a number from 0 to 1")]
+pub struct NotAProbability(pub f64);
+
+impl NotAProbability {
+    /// The number, if it is within 0 to 1.
+    pub(crate) fn check(probability: f64) -> Result<f64, Self> {
+        if (0.0..=1.0).contains(&probability) {
+            Ok(probability)
+        } else {
+            Err(Self(probability))
+        }
+    }
+}
+
+impl<P, R> Loss<P, R> {
+    /// A node that drops with `probability`, 0 to 1.
+    ///
+    /// # Errors
+    /// [`NotAProbability`] for anything else.
+    pub fn new(probability: f64, rng: R) -> Result<Self, NotAProbability> {
+        Ok(Self {
+            probability: NotAProbability::check(probability)?,
+            rng,
+            line: Line::new(),
+        })
+    }
+
+    /// Changes the probability for packets that come from now on.
+    ///
+    /// # Errors
+    /// [`NotAProbability`] if it is not within 0 to 1.
+    pub fn set_probability(&mut self, probability: f64) -> Result<(), NotAProbability> {
+        self.probability = NotAProbability::check(probability)?;
+        Ok(())
+    }
+}
+
+impl<P: Debug + Send, R: Rng + Debug + Send> Node<P> for Loss<P, R> {
+    fn name(&self) -> &'static str {
+        "loss"
+    }
+
+    fn push(&mut self, now: Instant, packet: Packet<P>) {
+        if self.rng.random_bool(self.probability) {
+            self.line.discard(&packet);
+        } else {
+            self.line.admit(now, packet);
+        }
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<(Instant, Packet<P>)> {
+        self.line.pop(now)
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.line.next_timeout()
+    }
+
+    fn counters(&self) -> NodeCounters {
+        self.line.counters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_pcg::Pcg64;
+
+    use super::*;
+    use crate::testing::{epoch, packet};
+
+    fn lost(probability: f64, seed: u128) -> Vec<u64> {
+        let start = epoch();
+        let mut loss = Loss::new(probability, Pcg64::new(seed, 0)).unwrap();
+        let mut lost = Vec::new();
+        for number in 0..10_000 {
+            loss.push(start, packet(100, number));
+            match loss.pop(start) {
+                Some((at, packet)) => assert_eq!((at, packet.payload), (start, number)),
+                None => lost.push(number),
+            }
+        }
+        assert_eq!(loss.counters().dropped.packets, lost.len() as u64);
+        assert_eq!(loss.counters().check("loss"), Ok(()));
+        lost
+    }
+
+    #[test]
+    fn one_in_a_hundred_is_lost_if_so_asked() {
+        // Binomial(10000, 0.01): mean 100, standard deviation 10; four of them either way.
+        let lost = lost(0.01, 1).len();
+        assert!((60..=140).contains(&lost), "{lost}");
+    }
+
+    #[test]
+    fn zero_loses_nothing_and_one_everything() {
+        assert_eq!(lost(0.0, 1).len(), 0);
+        assert_eq!(lost(1.0, 1).len(), 10_000);
+    }
+
+    #[test]
+    fn the_seed_decides_which_packets_are_lost() {
+        assert_eq!(lost(0.1, 1), lost(0.1, 1));
+        assert_ne!(lost(0.1, 1), lost(0.1, 2));
+    }
+
+    #[test]
+    fn what_is_no_probability_is_refused() {
+        for value in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+            assert!(Loss::<u64, _>::new(value, Pcg64::new(1, 0)).is_err());
+        }
+        let error = NotAProbability(1.5).to_string();
+        assert_eq!(
+            error,
+            "a loss of 1.5 is no probability; give a number from 0 to 1"
+        );
+    }
+}

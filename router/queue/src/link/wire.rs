@@ -1,0 +1,132 @@
+//! What lies behind a link's port.
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng, SeedableRng};
+
+use super::{Change, LinkConfig, LinkError};
+use crate::Packet;
+use crate::impairment::{Blackout, Delay, Jitter, Loss, Node, NotAProbability};
+
+/// The impairments of a link, in the order in which packets pass them. Those that would do nothing
+/// during the whole run are not built; the delay always is: it is the wire.
+#[derive(Debug)]
+pub(super) struct Wire<P> {
+    blackout: Option<Blackout<P>>,
+    loss: Option<Loss<P, Xoshiro256PlusPlus>>,
+    delay: Delay<P>,
+    jitter: Option<Jitter<P, Xoshiro256PlusPlus>>,
+}
+
+impl<P: Debug + Send> Wire<P> {
+    pub(super) fn new(
+        epoch: Instant,
+        config: &LinkConfig,
+        rng: &mut (dyn Rng + Send),
+    ) -> Result<Self, LinkError> {
+        // Both are always drawn, so that neither depends on whether the other is used.
+        let loss_rng = Xoshiro256PlusPlus::from_rng(rng);
+        let jitter_rng = Xoshiro256PlusPlus::from_rng(rng);
+        let blackouts = config
+            .blackouts
+            .iter()
+            .map(|&(start, length)| interval(epoch, start, length))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut loses = config.loss != 0.0;
+        for (_, change) in &config.changes {
+            if let Change::Loss(probability) = *change {
+                NotAProbability::check(probability)?;
+                loses |= probability != 0.0;
+            }
+        }
+        Ok(Self {
+            blackout: (!blackouts.is_empty()).then(|| Blackout::new(blackouts)),
+            loss: match loses {
+                true => Some(Loss::new(config.loss, loss_rng)?),
+                false => None,
+            },
+            delay: Delay::new(config.delay),
+            jitter: (!config.jitter.is_zero()).then(|| Jitter::new(config.jitter, jitter_rng)),
+        })
+    }
+
+    pub(super) fn push(&mut self, now: Instant, packet: Packet<P>) {
+        let first = self.nodes_mut().next();
+        first.expect("a wire has a delay").push(now, packet);
+    }
+
+    pub(super) fn pop(&mut self, now: Instant) -> Option<(Instant, Packet<P>)> {
+        self.transfer(now)?.pop(now)
+    }
+
+    /// A lower bound of when the next packet comes out, if the next one goes in at `next_in`.
+    pub(super) fn next_out(&self, next_in: Option<Instant>) -> Option<Instant> {
+        // Nothing overtakes: what is in a node comes out before what is still in front of it.
+        self.nodes().fold(next_in, |arrival, node| {
+            let through = || arrival.map(|arrival| arrival + node.least_delay());
+            node.next_timeout().or_else(through)
+        })
+    }
+
+    pub(super) fn set_delay(&mut self, now: Instant, delay: Duration) {
+        self.transfer(now);
+        self.delay.set_delay(delay);
+    }
+
+    pub(super) fn set_loss(&mut self, now: Instant, probability: f64) {
+        self.transfer(now);
+        if let Some(loss) = &mut self.loss {
+            let set = loss.set_probability(probability);
+            set.expect("Wire::new has checked all changes of the loss");
+        }
+    }
+
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &dyn Node<P>> {
+        fn node<P, N: Node<P>>(node: &N) -> &dyn Node<P> {
+            node
+        }
+        let blackout = self.blackout.iter().map(node);
+        let loss = self.loss.iter().map(node);
+        let jitter = self.jitter.iter().map(node);
+        blackout
+            .chain(loss)
+            .chain([node(&self.delay)])
+            .chain(jitter)
+    }
+
+    fn nodes_mut(&mut self) -> impl Iterator<Item = &mut dyn Node<P>> {
+        fn node<P, N: Node<P>>(node: &mut N) -> &mut dyn Node<P> {
+            node
+        }
+        let blackout = self.blackout.iter_mut().map(node);
+        let loss = self.loss.iter_mut().map(node);
+        let jitter = self.jitter.iter_mut().map(node);
+        blackout
+            .chain(loss)
+            .chain([node(&mut self.delay)])
+            .chain(jitter)
+    }
+
+    /// Moves every packet into the node where it is at `now`; returns the last node.
+    fn transfer(&mut self, now: Instant) -> Option<&mut dyn Node<P>> {
+        self.nodes_mut().reduce(|upstream, node| {
+            while let Some((at, packet)) = upstream.pop(now) {
+                node.push(at, packet);
+            }
+            node
+        })
+    }
+}
+
+fn interval(
+    epoch: Instant,
+    start: Duration,
+    length: Duration,
+) -> Result<Range<Instant>, LinkError> {
+    let at = |from: Instant, time| from.checked_add(time).ok_or(LinkError::TooLate(time));
+    let start = at(epoch, start)?;
+    Ok(start..at(start, length)?)
+}

@@ -1,0 +1,355 @@
+//! A router's output port: the only FIFO.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::impairment::NodeCounters;
+use crate::server::Server;
+use crate::{
+    Amount, ConservationError, Discipline, DropReason, Limit, Packet, PacketMeta, PortStats,
+    PortView, QueueInterval, Rate, Service, Verdict,
+};
+
+/// What a port is made of.
+#[derive(Debug)]
+pub struct PortConfig {
+    /// How fast it transmits.
+    pub service: Service,
+    /// How much may wait.
+    pub limit: Limit,
+    /// What it admits, marks and drops.
+    pub discipline: Box<dyn Discipline>,
+}
+
+/// A queue and the transmitter behind it: store and forward.
+///
+/// A packet that finds the transmitter idle starts at once; else it waits, in order of arrival. It
+/// leaves when its last bit is sent. The *queue* is what waits: limits and lengths do not count
+/// the packet in transmission (ns-2 counts so too).
+///
+/// All instants are exact and none depends on how often or how late the host calls. Of events at
+/// the same instant, transmissions end and start first, then timers fire, then packets arrive.
+#[derive(Debug)]
+pub struct Port<P> {
+    /// How far time has come: the latest instant a call has named.
+    now: Instant,
+    server: Server,
+    limit: Limit,
+    discipline: Box<dyn Discipline>,
+    waiting: VecDeque<Waiting<P>>,
+    transmission: Option<Transmission<P>>,
+    /// Transmitted, and not fetched by the host yet; with the end of the transmission.
+    departed: VecDeque<(Instant, Packet<P>)>,
+    fetched: Amount,
+    stats: PortStats,
+}
+
+#[derive(Debug)]
+struct Waiting<P> {
+    arrived: Instant,
+    packet: Packet<P>,
+}
+
+#[derive(Debug)]
+struct Transmission<P> {
+    ends: Instant,
+    packet: Packet<P>,
+}
+
+/// A port that follows a trace was given a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a link that follows a trace has no rate to change; remove the trace or the change")]
+pub struct RateOfTrace;
+
+impl<P> Port<P> {
+    /// An empty port; `now` is where its measurement, and its trace, begin.
+    pub fn new(now: Instant, config: PortConfig) -> Self {
+        Self {
+            now,
+            server: Server::new(now, config.service),
+            limit: config.limit,
+            discipline: config.discipline,
+            waiting: VecDeque::new(),
+            transmission: None,
+            departed: VecDeque::new(),
+            fetched: Amount::ZERO,
+            stats: PortStats::new(now),
+        }
+    }
+
+    /// A packet arrives. Says what became of it; a dropped one is gone.
+    ///
+    /// [`Verdict::Admit`] and [`Verdict::Mark`] are not final with a discipline that drops or
+    /// marks at departure.
+    pub fn enqueue(&mut self, now: Instant, mut packet: Packet<P>) -> Verdict {
+        let now = self.advance(now);
+        let bytes = packet.meta.bytes;
+        self.stats.arrived(bytes);
+        packet.meta.queued = Duration::ZERO;
+        let starts = self.is_idle() && self.server.next_start(now) <= now;
+        let mut verdict = self.decide(&mut packet.meta, |discipline, meta, port| {
+            discipline.on_arrival(now, meta, port)
+        });
+        if !starts && !self.limit.admits(self.stats.queued(), bytes) {
+            verdict = Verdict::Drop(DropReason::Full);
+        }
+        self.count(verdict, bytes);
+        if !matches!(verdict, Verdict::Drop(_)) {
+            let waiting = Waiting {
+                arrived: now,
+                packet,
+            };
+            if starts {
+                if let changed @ (Verdict::Mark | Verdict::Drop(_)) = self.start(now, waiting) {
+                    verdict = changed;
+                }
+                // Unlimited service ends at the instant at which it starts.
+                self.advance(now);
+            } else {
+                self.waiting.push_back(waiting);
+                self.stats.joined_queue(bytes);
+            }
+        }
+        debug_assert_eq!(self.check_counters(), Ok(()));
+        verdict
+    }
+
+    /// The next packet whose transmission ended at or before `now`, with the instant of that end.
+    pub fn dequeue(&mut self, now: Instant) -> Option<(Instant, Packet<P>)> {
+        self.advance(now);
+        let (ended, packet) = self.departed.pop_front()?;
+        self.fetched += Amount::one(packet.meta.bytes);
+        Some((ended, packet))
+    }
+
+    /// When there is something to do: a packet to fetch, or a timer of the discipline.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.next_departure()
+            .into_iter()
+            .chain(self.discipline.next_timer())
+            .min()
+    }
+
+    /// When, as things stand, the next packet can be fetched; never too late.
+    pub(crate) fn next_departure(&self) -> Option<Instant> {
+        match (self.departed.front(), &self.transmission) {
+            (Some((ended, _)), _) => Some(*ended),
+            (None, Some(transmission)) => Some(transmission.ends),
+            (None, None) => self.next_start(),
+        }
+    }
+
+    /// What has been measured up to `now`.
+    pub fn stats(&mut self, now: Instant) -> &PortStats {
+        let now = self.advance(now);
+        self.stats.settle(now);
+        self.stats.set_offered_bytes(self.server.offered_bytes(now));
+        &self.stats
+    }
+
+    /// Starts a new measurement window: the warm-up is over.
+    pub fn restart_measurement(&mut self, now: Instant) {
+        self.stats(now);
+        self.stats.restart_window();
+    }
+
+    /// The queue since the last call (or the creation): the host's sampling interval.
+    pub fn take_interval(&mut self, now: Instant) -> QueueInterval {
+        self.stats(now);
+        self.stats.take_interval()
+    }
+
+    /// Changes the rate. The rest of the packet in transmission is sent at the new one.
+    ///
+    /// # Errors
+    /// [`RateOfTrace`] if the port follows a trace.
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<(), RateOfTrace> {
+        let now = self.advance(now);
+        match &mut self.server {
+            Server::Trace(_) => return Err(RateOfTrace),
+            Server::Unlimited => self.server = Server::new(now, Service::Rate(rate)),
+            Server::Rate(server) => {
+                let ends = server.set_rate(now, rate);
+                if let Some(transmission) = &mut self.transmission {
+                    transmission.ends = ends;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the limit. What waits already stays, even beyond a smaller one.
+    pub fn set_limit(&mut self, now: Instant, limit: Limit) {
+        self.advance(now);
+        self.limit = limit;
+    }
+
+    /// Checks arrived = forwarded + dropped + queued + in transmission, in packets and bytes, and
+    /// the counters against what is really held.
+    ///
+    /// # Errors
+    /// [`ConservationError`] with the figures: a bug in this crate.
+    pub fn check_conservation(&self) -> Result<(), ConservationError> {
+        self.check_counters()?;
+        self.counters().check("port")
+    }
+
+    /// What came, what the host has fetched, what was dropped, and what is really here: counted
+    /// anew, in time proportional to the queue.
+    pub(crate) fn counters(&self) -> NodeCounters {
+        let waiting = self.waiting.iter().map(|waiting| &waiting.packet);
+        let transmission = self
+            .transmission
+            .iter()
+            .map(|transmission| &transmission.packet);
+        let departed = self.departed.iter().map(|(_, packet)| packet);
+        let held = waiting.chain(transmission).chain(departed);
+        NodeCounters {
+            arrived: self.stats.total().arrived,
+            forwarded: self.fetched,
+            dropped: self.stats.total().dropped.total(),
+            held: held.map(|packet| Amount::one(packet.meta.bytes)).sum(),
+        }
+    }
+
+    /// Handles everything up to `now`, in order of time; returns how far time has come.
+    fn advance(&mut self, now: Instant) -> Instant {
+        while let Some(at) = self.next_transmission_event().filter(|at| *at <= now) {
+            self.fire_timers(at, false);
+            self.step_to(at);
+            match self.transmission.take() {
+                Some(transmission) => {
+                    self.stats.ended();
+                    self.departed
+                        .push_back((transmission.ends, transmission.packet));
+                }
+                None => self.start_next(at),
+            }
+        }
+        self.fire_timers(now, true);
+        self.step_to(now);
+        self.now
+    }
+
+    /// When the present transmission ends, or the next one starts.
+    fn next_transmission_event(&self) -> Option<Instant> {
+        match &self.transmission {
+            Some(transmission) => Some(transmission.ends),
+            None => self.next_start(),
+        }
+    }
+
+    fn next_start(&self) -> Option<Instant> {
+        let next = self.waiting.front()?;
+        Some(self.server.next_start(next.arrived))
+    }
+
+    /// Fires the discipline's timers before `end`, and those at `end` if it is `inclusive`.
+    fn fire_timers(&mut self, end: Instant, inclusive: bool) {
+        while let Some(timer) = self.discipline.next_timer() {
+            // A timer that the discipline set in its past is due now.
+            let at = timer.max(self.now);
+            if at > end || (at == end && !inclusive) {
+                break;
+            }
+            self.step_to(at);
+            let port = self.view();
+            self.discipline.on_timer(at, &port);
+            let next = self.discipline.next_timer();
+            assert!(
+                next.is_none_or(|next| next > timer),
+                "a discipline's timer moves on when it fires"
+            );
+        }
+    }
+
+    /// Time passes; a host's clock that steps back is held.
+    fn step_to(&mut self, at: Instant) {
+        self.now = self.now.max(at);
+        self.stats.settle(self.now);
+    }
+
+    fn start_next(&mut self, at: Instant) {
+        if let Some(next) = self.waiting.pop_front() {
+            self.stats.left_queue(next.packet.meta.bytes);
+            self.start(at, next);
+        }
+    }
+
+    /// Starts a transmission, unless the discipline drops the packet.
+    fn start(&mut self, at: Instant, next: Waiting<P>) -> Verdict {
+        let Waiting {
+            arrived,
+            mut packet,
+        } = next;
+        let bytes = packet.meta.bytes;
+        let sojourn = at - arrived;
+        packet.meta.queued = sojourn;
+        let verdict = self.decide(&mut packet.meta, |discipline, meta, port| {
+            discipline.on_departure(at, meta, port)
+        });
+        self.count(verdict, bytes);
+        if !matches!(verdict, Verdict::Drop(_)) {
+            let ends = self.server.transmit(arrived, bytes);
+            self.stats.started(bytes, sojourn);
+            self.transmission = Some(Transmission { ends, packet });
+        }
+        verdict
+    }
+
+    /// Asks the discipline, and marks the packet if it says so and the packet can be marked.
+    fn decide(
+        &mut self,
+        meta: &mut PacketMeta,
+        ask: impl FnOnce(&mut dyn Discipline, &mut PacketMeta, &PortView) -> Verdict,
+    ) -> Verdict {
+        let before = *meta;
+        let port = self.view();
+        let verdict = ask(&mut *self.discipline, meta, &port);
+        assert_eq!(
+            (meta.bytes, meta.queued),
+            (before.bytes, before.queued),
+            "a discipline changes no sizes and no times"
+        );
+        match (verdict, meta.ecn.marked()) {
+            (Verdict::Mark, Some(marked)) => {
+                meta.ecn = marked;
+                Verdict::Mark
+            }
+            (Verdict::Mark, None) => Verdict::Drop(DropReason::Early),
+            (verdict, _) => verdict,
+        }
+    }
+
+    fn count(&mut self, verdict: Verdict, bytes: u32) {
+        match verdict {
+            Verdict::Admit => {}
+            Verdict::Mark => self.stats.marked(bytes),
+            Verdict::Drop(reason) => self.stats.dropped(reason, bytes),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.transmission.is_none() && self.waiting.is_empty()
+    }
+
+    fn view(&self) -> PortView {
+        PortView {
+            queued: self.stats.queued(),
+            transmitting: self.transmission.is_some(),
+            limit: self.limit,
+            rate: self.server.rate(),
+        }
+    }
+
+    fn check_counters(&self) -> Result<(), ConservationError> {
+        let total = self.stats.total();
+        NodeCounters {
+            arrived: total.arrived,
+            forwarded: total.forwarded,
+            dropped: total.dropped.total(),
+            held: self.stats.queued() + self.stats.in_transmission(),
+        }
+        .check("port")
+    }
+}

@@ -1,0 +1,217 @@
+//! When transmissions start and end.
+
+use std::time::{Duration, Instant};
+
+use crate::trace::OPPORTUNITY_BYTES;
+use crate::{DeliveryTrace, Rate};
+
+/// How a port serves its queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Service {
+    /// At once: a transmission takes no time and nothing ever waits.
+    Unlimited,
+    /// At a rate: a packet takes its bits divided by the rate.
+    Rate(Rate),
+    /// When a trace says so.
+    Trace(DeliveryTrace),
+}
+
+/// A [`Service`] and where it stands.
+#[derive(Debug)]
+pub(crate) enum Server {
+    Unlimited,
+    Rate(RateServer),
+    Trace(TraceServer),
+}
+
+impl Server {
+    pub(crate) fn new(now: Instant, service: Service) -> Self {
+        match service {
+            Service::Unlimited => Self::Unlimited,
+            Service::Rate(rate) => Self::Rate(RateServer::new(now, rate)),
+            Service::Trace(trace) => Self::Trace(TraceServer::new(now, trace)),
+        }
+    }
+
+    /// When a packet that came at `arrived`, and is the next, can start.
+    pub(crate) fn next_start(&self, arrived: Instant) -> Instant {
+        match self {
+            Self::Unlimited => arrived,
+            Self::Rate(server) => server.next_start(arrived),
+            Self::Trace(server) => server.next_start(arrived),
+        }
+    }
+
+    /// Transmits a packet that came at `arrived` from its next start on; returns the end.
+    pub(crate) fn transmit(&mut self, arrived: Instant, bytes: u32) -> Instant {
+        match self {
+            Self::Unlimited => arrived,
+            Self::Rate(server) => server.transmit(arrived, bytes),
+            Self::Trace(server) => server.transmit(arrived, bytes),
+        }
+    }
+
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        match self {
+            Self::Rate(server) => Some(server.rate),
+            Self::Unlimited | Self::Trace(_) => None,
+        }
+    }
+
+    /// Bytes that the trace has offered to let through until `now`; `None` without a trace.
+    pub(crate) fn offered_bytes(&self, now: Instant) -> Option<u64> {
+        match self {
+            Self::Trace(server) => Some(server.offered_bytes(now)),
+            Self::Unlimited | Self::Rate(_) => None,
+        }
+    }
+}
+
+/// 10^-9 bit: what one bit per second carries in a nanosecond.
+const NANOBITS_PER_BYTE: u128 = 8_000_000_000;
+
+/// A transmitter of constant rate.
+///
+/// Its instants are exact: the end of each transmission is the true, rational one rounded down
+/// to the nanosecond, and what was rounded away is carried into the next transmission.
+#[derive(Debug)]
+pub(crate) struct RateServer {
+    rate: Rate,
+    /// End of the last transmission, rounded down.
+    free_at: Instant,
+    /// What the last transmission still had to send at `free_at`: less than a nanosecond's worth.
+    leftover_nanobits: u128,
+}
+
+impl RateServer {
+    pub(crate) fn new(now: Instant, rate: Rate) -> Self {
+        Self {
+            rate,
+            free_at: now,
+            leftover_nanobits: 0,
+        }
+    }
+
+    fn next_start(&self, arrived: Instant) -> Instant {
+        self.free_at.max(arrived)
+    }
+
+    fn transmit(&mut self, arrived: Instant, bytes: u32) -> Instant {
+        let start = self.next_start(arrived);
+        let leftover = if start == self.free_at {
+            self.leftover_nanobits
+        } else {
+            0
+        };
+        self.send(start, leftover + u128::from(bytes) * NANOBITS_PER_BYTE)
+    }
+
+    /// Changes the rate. What is in transmission has the rest of its bits sent at the new one;
+    /// returns the end of the last transmission.
+    pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate) -> Instant {
+        let unsent = self.free_at.saturating_duration_since(now).as_nanos()
+            * u128::from(self.rate.bits_per_second())
+            + self.leftover_nanobits;
+        self.rate = rate;
+        if self.free_at > now {
+            self.send(now, unsent)
+        } else {
+            self.free_at
+        }
+    }
+
+    fn send(&mut self, start: Instant, nanobits: u128) -> Instant {
+        let rate = u128::from(self.rate.bits_per_second());
+        let nanoseconds = nanobits / rate;
+        self.leftover_nanobits = nanobits - nanoseconds * rate;
+        self.free_at = start + from_nanoseconds(nanoseconds);
+        self.free_at
+    }
+}
+
+/// A transmitter that follows a trace.
+///
+/// A packet is served only by opportunities after its arrival. Several packets may share an
+/// opportunity, a large one takes several; what is left of one when the queue runs empty is lost.
+#[derive(Debug)]
+pub(crate) struct TraceServer {
+    trace: DeliveryTrace,
+    epoch: Instant,
+    /// Number of the first opportunity that has not been used.
+    next: u64,
+    /// When the last used opportunity came, and how many bytes of it are left.
+    current: Instant,
+    left_bytes: u32,
+}
+
+impl TraceServer {
+    fn new(now: Instant, trace: DeliveryTrace) -> Self {
+        Self {
+            trace,
+            epoch: now,
+            next: 0,
+            current: now,
+            left_bytes: 0,
+        }
+    }
+
+    fn next_start(&self, arrived: Instant) -> Instant {
+        if self.may_share(arrived) {
+            self.current
+        } else {
+            self.time_of(self.first_after(arrived))
+        }
+    }
+
+    fn transmit(&mut self, arrived: Instant, bytes: u32) -> Instant {
+        if !self.may_share(arrived) {
+            self.take(self.first_after(arrived));
+        }
+        let mut unsent = bytes;
+        loop {
+            let sent = unsent.min(self.left_bytes);
+            self.left_bytes -= sent;
+            unsent -= sent;
+            if unsent == 0 {
+                return self.current;
+            }
+            self.take(self.next);
+        }
+    }
+
+    fn offered_bytes(&self, now: Instant) -> u64 {
+        let elapsed = now.saturating_duration_since(self.epoch);
+        self.trace.opportunities_until(elapsed) * u64::from(OPPORTUNITY_BYTES)
+    }
+
+    /// Whether a packet that came at `arrived` was there when the current opportunity came.
+    fn may_share(&self, arrived: Instant) -> bool {
+        self.left_bytes > 0 && arrived < self.current
+    }
+
+    fn take(&mut self, opportunity: u64) {
+        self.current = self.time_of(opportunity);
+        self.next = opportunity + 1;
+        self.left_bytes = OPPORTUNITY_BYTES;
+    }
+
+    fn first_after(&self, arrived: Instant) -> u64 {
+        let elapsed = arrived.saturating_duration_since(self.epoch);
+        self.trace.opportunities_until(elapsed).max(self.next)
+    }
+
+    fn time_of(&self, opportunity: u64) -> Instant {
+        self.epoch + self.trace.time_of(opportunity)
+    }
+}
+
+fn from_nanoseconds(nanoseconds: u128) -> Duration {
+    const PER_SECOND: u128 = 1_000_000_000;
+    match u64::try_from(nanoseconds) {
+        Ok(nanoseconds) => Duration::from_nanos(nanoseconds),
+        Err(_) => {
+            let seconds = u64::try_from(nanoseconds / PER_SECOND).unwrap_or(u64::MAX);
+            Duration::from_secs(seconds)
+        }
+    }
+}

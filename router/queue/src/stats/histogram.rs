@@ -1,0 +1,174 @@
+//! Percentiles of times in bounded memory.
+
+use std::time::Duration;
+
+/// Each power of two is cut into 2^6 equal buckets: 1/64 = 1.6 % is the widest relative error.
+const SUB_BITS: u32 = 6;
+const SUB_BUCKETS: u64 = 1 << SUB_BITS;
+
+/// How often which time occurred.
+///
+/// Buckets are 1 ns wide below 128 ns and at most 1/64 of their value above, up to 584 years:
+/// at most 3776 of them, allocated up to the longest time seen. Mean, minimum and maximum are exact.
+#[derive(Debug, Clone, Default)]
+pub struct DurationHistogram {
+    buckets: Vec<u64>,
+    count: u64,
+    sum_nanoseconds: u128,
+    min_nanoseconds: u64,
+    max_nanoseconds: u64,
+}
+
+impl DurationHistogram {
+    /// How many times were recorded.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Arithmetic mean, rounded down to the nanosecond; `None` if nothing was recorded.
+    pub fn mean(&self) -> Option<Duration> {
+        let mean = self.sum_nanoseconds.checked_div(self.count.into())?;
+        Some(Duration::from_nanos(
+            u64::try_from(mean).expect("a mean lies below the maximum"),
+        ))
+    }
+
+    /// Shortest time; `None` if nothing was recorded.
+    pub fn min(&self) -> Option<Duration> {
+        (self.count > 0).then(|| Duration::from_nanos(self.min_nanoseconds))
+    }
+
+    /// Longest time; `None` if nothing was recorded.
+    pub fn max(&self) -> Option<Duration> {
+        (self.count > 0).then(|| Duration::from_nanos(self.max_nanoseconds))
+    }
+
+    /// A time that at least the share `p` of all records do not exceed, the smallest such one
+    /// rounded up by less than 1.6 %; `None` if nothing was recorded.
+    ///
+    /// # Panics
+    /// If `p` is not within 0 to 1.
+    pub fn percentile(&self, p: f64) -> Option<Duration> {
+        assert!(
+            (0.0..=1.0).contains(&p),
+            "a percentile is a share of the whole"
+        );
+        let wanted = p * self.count as f64;
+        let mut count = 0;
+        let mut at_most = self.buckets.iter().map(|bucket| {
+            count += bucket;
+            count
+        });
+        let bucket = at_most.position(|count| count > 0 && count as f64 >= wanted)?;
+        let bound = upper_bound(bucket).clamp(self.min_nanoseconds, self.max_nanoseconds);
+        Some(Duration::from_nanos(bound))
+    }
+
+    pub(super) fn record(&mut self, time: Duration) {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = bucket_of(nanoseconds);
+        if bucket >= self.buckets.len() {
+            self.buckets.resize(bucket + 1, 0);
+        }
+        self.buckets[bucket] += 1;
+        self.min_nanoseconds = match self.count {
+            0 => nanoseconds,
+            _ => self.min_nanoseconds.min(nanoseconds),
+        };
+        self.max_nanoseconds = self.max_nanoseconds.max(nanoseconds);
+        self.count += 1;
+        self.sum_nanoseconds += u128::from(nanoseconds);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.buckets.fill(0);
+        *self = Self {
+            buckets: std::mem::take(&mut self.buckets),
+            ..Self::default()
+        };
+    }
+}
+
+fn bucket_of(value: u64) -> usize {
+    let shift = value.max(SUB_BUCKETS).ilog2() - SUB_BITS;
+    let bucket = u64::from(shift) * SUB_BUCKETS + (value >> shift);
+    usize::try_from(bucket).expect("there are at most 3776 buckets")
+}
+
+/// The largest value of a bucket.
+fn upper_bound(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    let shift = (bucket / SUB_BUCKETS).saturating_sub(1);
+    let mantissa = bucket - shift * SUB_BUCKETS;
+    // The last bucket ends where the numbers end: add before shifting would overflow.
+    (mantissa << shift) + ((1 << shift) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn recorded(nanoseconds: &[u64]) -> DurationHistogram {
+        let mut histogram = DurationHistogram::default();
+        for &time in nanoseconds {
+            histogram.record(Duration::from_nanos(time));
+        }
+        histogram
+    }
+
+    #[test]
+    fn short_times_are_exact() {
+        let histogram = recorded(&[1, 2, 3, 4]);
+        assert_eq!(histogram.percentile(0.5), Some(Duration::from_nanos(2)));
+        assert_eq!(histogram.percentile(0.51), Some(Duration::from_nanos(3)));
+        assert_eq!(histogram.mean(), Some(Duration::from_nanos(2)));
+        assert_eq!(histogram.min(), Some(Duration::from_nanos(1)));
+        assert_eq!(histogram.max(), Some(Duration::from_nanos(4)));
+    }
+
+    #[test]
+    fn an_empty_or_cleared_histogram_says_nothing() {
+        let mut histogram = recorded(&[u64::MAX]);
+        histogram.clear();
+        for histogram in [histogram, DurationHistogram::default()] {
+            assert_eq!(histogram.count(), 0);
+            assert_eq!((histogram.mean(), histogram.percentile(0.5)), (None, None));
+            assert_eq!((histogram.min(), histogram.max()), (None, None));
+        }
+    }
+
+    #[test]
+    fn there_are_as_many_buckets_as_the_documentation_says() {
+        assert_eq!(bucket_of(u64::MAX) + 1, 3776);
+        assert_eq!(upper_bound(3775), u64::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn a_bucket_holds_its_values_and_no_others(value: u64, bits in 0u32..64) {
+            let value = value >> bits;
+            let bucket = bucket_of(value);
+            let bound = upper_bound(bucket);
+            prop_assert!(bound >= value);
+            prop_assert!(bound - value <= value / SUB_BUCKETS);
+            prop_assert_eq!(bucket_of(bound), bucket);
+            if bound < u64::MAX {
+                prop_assert_eq!(bucket_of(bound + 1), bucket + 1);
+            }
+        }
+
+        #[test]
+        fn a_percentile_is_the_true_one_rounded_up_by_less_than_a_64th(
+            mut times in vec(0u64..10_000_000_000, 1..200), p in 0.0..=1.0f64,
+        ) {
+            let percentile = recorded(&times).percentile(p).unwrap().as_nanos();
+            times.sort_unstable();
+            let rank = ((p * times.len() as f64).ceil() as usize).clamp(1, times.len());
+            let exact = u128::from(times[rank - 1]);
+            prop_assert!(percentile >= exact && percentile <= exact + exact / 64);
+        }
+    }
+}
