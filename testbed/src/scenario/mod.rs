@@ -1,8 +1,21 @@
 //! Scenario files: TOML in, a network and its traffic as plain data out.
 
+mod error;
+mod expand;
+mod file;
+mod network;
+mod overrides;
+mod reader;
 mod spec;
+#[cfg(test)]
+mod tests;
+mod tree;
 
+use std::path::Path;
 use std::time::Duration;
+
+pub use error::ScenarioError;
+pub use file::ScenarioFile;
 
 pub use spec::{
     AckSpec, App, Blackout, CrossSpec, FlowSpec, LinkChange, LinkIndex, LinkSpec, NodeIndex,
@@ -34,4 +47,58 @@ pub struct Scenario {
     pub flows: Vec<FlowSpec>,
     /// Single sources of cross traffic.
     pub cross: Vec<CrossSpec>,
+    /// The effective configuration, from which all of the above follows.
+    pub config: ScenarioFile,
+}
+
+impl Scenario {
+    /// Reads a scenario file and applies overrides, such as `flows.0.controller=reno`, in order.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or it or an override makes no sense: one line that names
+    /// the line of the file, or the override.
+    pub fn load(path: &Path, overrides: &[String]) -> Result<Self, ScenarioError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ScenarioError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&text, &path.display().to_string(), overrides)
+    }
+
+    /// Reads a scenario from its text. `file_name` appears in errors; the traces and files that
+    /// the scenario names are looked for in its directory.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn parse(text: &str, file_name: &str, overrides: &[String]) -> Result<Self, ScenarioError> {
+        let directory = Path::new(file_name).parent().unwrap_or(Path::new(""));
+        let read = || {
+            let mut root = tree::parse(text)?;
+            for text in overrides {
+                overrides::apply(&mut root, text)?;
+            }
+            expand::expand(ScenarioFile::read(&root)?, directory)
+        };
+        read().map_err(|fault| ScenarioError::from_fault(file_name, fault))
+    }
+
+    /// The link to take at a node towards each destination: `next_hops()[node][destination]`.
+    /// Routes have the fewest links; of several, the link that comes first in
+    /// [`Scenario::links`]. `None` at the destination itself and where no way leads to it.
+    pub fn next_hops(&self) -> Vec<Vec<Option<LinkIndex>>> {
+        let nodes: Vec<_> = (0..self.nodes.len()).map(NodeIndex).collect();
+        let towards = network::routes(&nodes, nodes.len(), &self.links);
+        nodes
+            .iter()
+            .map(|node| towards.iter().map(|hops| hops[node.0]).collect())
+            .collect()
+    }
+
+    /// The effective configuration as a scenario file: overrides applied, defaults written out.
+    pub fn to_toml(&self) -> String {
+        // By way of a value: it puts plain keys before tables, as TOML needs them.
+        let value =
+            toml::Value::try_from(&self.config).expect("every part of a configuration is TOML");
+        toml::to_string(&value).expect("a TOML value prints")
+    }
 }

@@ -252,13 +252,13 @@ impl TraceFile {
 
     /// Opportunities over the trace's period, which is its last line in milliseconds.
     fn mean_rate_bps(&self) -> Option<u64> {
-        let lines = self
+        let mut lines = self
             .contents
             .lines()
             .map(str::trim)
             .filter(|line| !line.is_empty());
         let count = lines.clone().count();
-        let period_ms: f64 = lines.last()?.parse().ok().filter(|ms| *ms > 0.0)?;
+        let period_ms: f64 = lines.next_back()?.parse().ok().filter(|ms| *ms > 0.0)?;
         Some((count as f64 * Self::OPPORTUNITY_BYTES * 8.0 * 1000.0 / period_ms).round() as u64)
     }
 }

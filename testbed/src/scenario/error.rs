@@ -1,0 +1,99 @@
+//! Why a scenario cannot be run: one line with the place, the cause and the remedy.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use super::tree::Origin;
+
+/// A scenario that cannot be read or makes no sense. Displays as one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// The file cannot be read.
+    #[error("cannot read the scenario {path}: {source}", path = OneLine(&.path.display()))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line of the file, or an override, that is wrong.
+    #[error("{}: {}", OneLine(place), OneLine(message))]
+    Invalid {
+        /// `FILE:LINE`, or `--set PATH=VALUE`.
+        place: String,
+        /// Cause and remedy.
+        message: String,
+    },
+}
+
+impl ScenarioError {
+    /// Whether another command line or another scenario mends it.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Read { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            Self::Invalid { .. } => true,
+        }
+    }
+
+    pub(super) fn from_fault(file_name: &str, fault: Fault) -> Self {
+        let place = match fault.origin {
+            Origin::Line(line) => format!("{file_name}:{line}"),
+            Origin::Override(text) => format!("--set {text}"),
+        };
+        Self::Invalid {
+            place,
+            message: fault.message,
+        }
+    }
+}
+
+/// What is wrong with a value, and where the value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) origin: Origin,
+    pub(super) message: String,
+}
+
+impl Fault {
+    pub(super) fn new(origin: &Origin, message: impl Into<String>) -> Self {
+        Self {
+            origin: origin.clone(),
+            message: message.into(),
+        }
+    }
+}
+
+/// Displays without line breaks and other control characters, which keys and file names may hold.
+struct OneLine<T>(T);
+
+impl<T: fmt::Display> fmt::Display for OneLine<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write;
+        for c in self.0.to_string().chars() {
+            if c.is_control() || c == '\u{2028}' || c == '\u{2029}' {
+                write!(f, "{}", c.escape_default())?;
+            } else {
+                f.write_char(c)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_stays_on_one_line_whatever_the_names_hold() {
+        let error = ScenarioError::from_fault(
+            "a\nb.toml",
+            Fault::new(&Origin::Line(3), "unknown key \"x\r\n\u{1b}[31m\""),
+        );
+        assert_eq!(
+            error.to_string(),
+            "a\\nb.toml:3: unknown key \"x\\r\\n\\u{1b}[31m\""
+        );
+    }
+}

@@ -1,0 +1,426 @@
+//! From the file to single flows, sources and links.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use rand::RngExt;
+use rand_pcg::Pcg64;
+
+use super::Scenario;
+use super::error::Fault;
+use super::file::{AppTable, CrossKind, CrossTable, Distribution, Ends, FlowTable, ScenarioFile};
+use super::network::{Access, Network, milliseconds, next_hops_to, router, seconds};
+use super::spec::{
+    AckSpec, App, CrossSpec, FlowSpec, LinkIndex, NodeIndex, Payload, PeriodDistribution, Periods,
+};
+use super::tree::{Located, Origin};
+
+/// Most flows and sources of a scenario: each may bring two hosts and four one-way links.
+const MAX_INSTANCES: usize = 2000;
+
+/// Most samples of all flows' series together: half a gigabyte of memory.
+const MAX_SAMPLES: f64 = 20_000_000.0;
+
+/// Generator stream of start times; the simulator's own are numbered from 1.
+const START_STREAM: u128 = 100 << 64;
+
+pub(super) fn expand(file: ScenarioFile, directory: &Path) -> Result<Scenario, Fault> {
+    let instances =
+        |counts: &mut dyn Iterator<Item = u32>| counts.map(|count| count as usize).sum::<usize>();
+    let flow_count = instances(&mut file.flows.iter().map(|flow| flow.count));
+    let total = flow_count + instances(&mut file.cross.iter().map(|cross| cross.count));
+    if total > MAX_INSTANCES {
+        let message = format!(
+            "{total} flows and cross-traffic sources are too many; lower count until they are {MAX_INSTANCES}"
+        );
+        return Err(Fault::new(first_origin(&file), message));
+    }
+    let samples = file.duration_s * 1000.0 / file.sampling.interval_ms as f64 * flow_count as f64;
+    if samples > MAX_SAMPLES {
+        let message = format!(
+            "{samples:.0} samples are too many for memory; raise sampling.interval_ms or lower count or duration_s"
+        );
+        return Err(Fault::new(first_origin(&file), message));
+    }
+    let mut expansion = Expansion {
+        network: Network::of(&file, directory)?,
+        names: BTreeSet::new(),
+        file: &file,
+        directory,
+    };
+    let mut flows = Vec::with_capacity(flow_count);
+    for (group, table) in file.flows.iter().enumerate() {
+        expansion.flows(group, table, &mut flows)?;
+    }
+    let mut cross = Vec::new();
+    for table in &file.cross {
+        expansion.cross(table, &mut cross)?;
+    }
+    let Network { nodes, links, .. } = expansion.network;
+    Ok(Scenario {
+        name: file.name.clone(),
+        description: file.description.clone(),
+        duration: seconds(file.duration_s),
+        warmup: seconds(file.warmup_s),
+        seed: file.seed,
+        mtu: file.mtu,
+        sampling_interval: Duration::from_millis(file.sampling.interval_ms),
+        nodes,
+        links,
+        flows,
+        cross,
+        config: file,
+    })
+}
+
+/// Expansion under way.
+struct Expansion<'a> {
+    file: &'a ScenarioFile,
+    directory: &'a Path,
+    network: Network,
+    /// Names of flows and cross-traffic sources.
+    names: BTreeSet<String>,
+}
+
+impl Expansion<'_> {
+    fn flows(
+        &mut self,
+        group: usize,
+        table: &FlowTable,
+        flows: &mut Vec<FlowSpec>,
+    ) -> Result<(), Fault> {
+        let app = self.app(&table.app)?;
+        let mut rng = Pcg64::new(u128::from(self.file.seed), START_STREAM | group as u128);
+        for instance in 0..table.count {
+            let name = self.instance_name(&table.name, instance, table.count)?;
+            let spread: f64 = rng.random();
+            let start_s = table.start_s
+                + f64::from(instance) * table.stagger_s
+                + spread * table.start_spread_s;
+            let (start, stop) = self.times(&name, start_s, table.stop_s, &table.origin.origin)?;
+            let (from, to) = self.ends(&name, &table.ends, &table.origin.origin)?;
+            flows.push(FlowSpec {
+                name,
+                group: table.name.value.clone(),
+                app: app.clone(),
+                controller: table.controller.clone(),
+                from,
+                to,
+                start,
+                stop,
+                streams: table.streams,
+                verify: table.verify,
+                acks: AckSpec {
+                    every: table.ack_every,
+                    max_delay: Duration::from_millis(u64::from(table.max_ack_delay_ms)),
+                },
+                mtu_discovery: table.mtu_discovery,
+            });
+        }
+        Ok(())
+    }
+
+    fn cross(&mut self, table: &CrossTable, sources: &mut Vec<CrossSpec>) -> Result<(), Fault> {
+        let origin = &table.origin.origin;
+        if table.packet_bytes > u32::from(self.file.mtu) {
+            let message = format!(
+                "packets of {} bytes do not fit the mtu of {}; lower packet_bytes or raise mtu",
+                table.packet_bytes, self.file.mtu
+            );
+            return Err(Fault::new(origin, message));
+        }
+        for instance in 0..table.count {
+            let name = self.instance_name(&table.name, instance, table.count)?;
+            let (start, stop) = self.times(&name, table.start_s, table.stop_s, origin)?;
+            let (from, to) = self.ends(&name, &table.ends, origin)?;
+            let Some((rate_bps, periods)) = self.rate_and_periods(table, from, to)? else {
+                continue;
+            };
+            sources.push(CrossSpec {
+                name,
+                group: table.name.value.clone(),
+                from,
+                to,
+                rate_bps,
+                packet_bytes: table.packet_bytes,
+                periods,
+                start,
+                stop,
+            });
+        }
+        Ok(())
+    }
+
+    fn app(&self, table: &AppTable) -> Result<App, Fault> {
+        Ok(match table {
+            AppTable::Bulk {
+                file: Some(file), ..
+            } => {
+                let path = self.directory.join(&file.value);
+                if !path.is_file() {
+                    let message = format!(
+                        "there is no file {}; paths are relative to the scenario's directory",
+                        path.display()
+                    );
+                    return Err(Fault::new(&file.origin, message));
+                }
+                App::Bulk(Payload::File(path))
+            }
+            AppTable::Bulk { bytes, .. } => {
+                App::Bulk(bytes.map_or(Payload::Endless, Payload::Bytes))
+            }
+            AppTable::OnOff { onoff } => App::OnOff {
+                periods: Periods {
+                    on: seconds(onoff.on_s),
+                    off: seconds(onoff.off_s),
+                    distribution: match onoff.distribution {
+                        Distribution::Exponential => PeriodDistribution::Exponential,
+                        Distribution::Pareto { shape } => PeriodDistribution::Pareto { shape },
+                    },
+                },
+                reconnect: onoff.reconnect,
+            },
+            AppTable::Short { short } => App::Short {
+                arrivals_per_s: short.arrivals_per_s,
+                mean_bytes: short.mean_bytes,
+                shape: short.shape,
+            },
+        })
+    }
+
+    fn instance_name(
+        &mut self,
+        group: &Located<String>,
+        instance: u32,
+        count: u32,
+    ) -> Result<String, Fault> {
+        let name = match count {
+            1 => group.value.clone(),
+            _ => format!("{}-{instance}", group.value),
+        };
+        if self.names.insert(name.clone()) {
+            return Ok(name);
+        }
+        let message = format!("there are two flows or sources {name:?}; rename one");
+        Err(Fault::new(&group.origin, message))
+    }
+
+    fn times(
+        &self,
+        name: &str,
+        start_s: f64,
+        stop_s: Option<f64>,
+        origin: &Origin,
+    ) -> Result<(Duration, Duration), Fault> {
+        let end_s = self.file.duration_s;
+        let (start, stop) = (
+            seconds(start_s),
+            seconds(stop_s.unwrap_or(end_s).min(end_s)),
+        );
+        if start >= seconds(end_s) {
+            let message = format!(
+                "{name} starts at {start_s} s but the run ends at {end_s} s; lower start_s, stagger_s or count, or raise duration_s"
+            );
+            return Err(Fault::new(origin, message));
+        }
+        if stop <= start {
+            let message = format!(
+                "{name} stops at {} s, before its start at {start_s} s; raise stop_s or lower start_s",
+                stop.as_secs_f64()
+            );
+            return Err(Fault::new(origin, message));
+        }
+        Ok((start, stop))
+    }
+
+    /// The hosts of a flow or source, made here if the scenario has a topology.
+    fn ends(
+        &mut self,
+        name: &str,
+        ends: &Ends,
+        origin: &Origin,
+    ) -> Result<(NodeIndex, NodeIndex), Fault> {
+        let Some(topology) = self.file.topology else {
+            if let Some(delay) = &ends.access_delay_ms {
+                let message = "access_delay_ms needs topology = \"dumbbell\" or \"chain\"; here, set delay_ms of a link";
+                return Err(Fault::new(&delay.origin, message));
+            }
+            let missing = || {
+                Fault::new(
+                    origin,
+                    format!("{name} needs from and to, the names of its hosts; add them"),
+                )
+            };
+            let from = self.network.node(ends.from.as_ref().ok_or_else(missing)?)?;
+            let to = self.network.node(ends.to.as_ref().ok_or_else(missing)?)?;
+            self.check_ends(name, from, to, origin)?;
+            // Links lead both ways: where there is a way there, there is one back.
+            if self.hops_to(to)[from.0].is_none() {
+                let node = |index: NodeIndex| &self.network.nodes[index.0].name;
+                let message = format!(
+                    "{name} has no way from {} to {}; add a link",
+                    node(from),
+                    node(to)
+                );
+                return Err(Fault::new(origin, message));
+            }
+            return Ok((from, to));
+        };
+        let end = |set: &Option<Located<String>>, default: usize| match set {
+            Some(set) => self.network.node(set),
+            None => Ok(NodeIndex(default)),
+        };
+        // Routers are the first nodes; the hosts that earlier flows brought are nobody else's.
+        let routers = self.file.links.len();
+        let (from, to) = (end(&ends.from, 0)?, end(&ends.to, routers)?);
+        if from.0 > routers || to.0 > routers {
+            let names: Vec<_> = (0..=routers).map(|index| router(topology, index)).collect();
+            let message = format!(
+                "{name} must go between routers; use two of {}",
+                names.join(", ")
+            );
+            return Err(Fault::new(origin, message));
+        }
+        self.check_ends(name, from, to, origin)?;
+        let access = self
+            .file
+            .access
+            .as_ref()
+            .expect("a topology has access links");
+        let delay_ms = ends
+            .access_delay_ms
+            .as_ref()
+            .map_or(access.delay_ms, |delay| delay.value);
+        let access = Access {
+            rate_bps: access.rate_bps,
+            delay: milliseconds(delay_ms),
+            queue_packets: access.queue_packets,
+        };
+        let sender = self
+            .network
+            .add_host(&format!("{name}.sender"), from, &access);
+        let receiver = self
+            .network
+            .add_host(&format!("{name}.receiver"), to, &access);
+        Ok((sender, receiver))
+    }
+
+    fn check_ends(
+        &self,
+        name: &str,
+        from: NodeIndex,
+        to: NodeIndex,
+        origin: &Origin,
+    ) -> Result<(), Fault> {
+        if from == to {
+            let node = &self.network.nodes[from.0].name;
+            let message = format!("{name} goes from {node} to itself; change from or to");
+            return Err(Fault::new(origin, message));
+        }
+        Ok(())
+    }
+
+    /// Rate while ON, and the periods; `None` for a source whose load is 0.
+    fn rate_and_periods(
+        &self,
+        table: &CrossTable,
+        from: NodeIndex,
+        to: NodeIndex,
+    ) -> Result<Option<(u64, Option<Periods>)>, Fault> {
+        let mean_bps = match &table.load {
+            None => None,
+            Some(load) if load.value == 0.0 => return Ok(None),
+            Some(load) => {
+                let capacity = self.crossed_rate_bps(from, to, &load.origin)?;
+                Some(load.value * capacity / f64::from(table.count))
+            }
+        };
+        let (on_s, off_s, distribution) = match table.kind {
+            CrossKind::Cbr => {
+                let rate_bps = table.rate_bps.map_or(mean_bps, |rate| Some(rate as f64));
+                let rate_bps = rate_bps.expect("the file has a rate or a load");
+                return Ok(Some((whole_rate(rate_bps, table)?, None)));
+            }
+            CrossKind::Exponential { on_s, off_s } => {
+                (on_s, off_s, PeriodDistribution::Exponential)
+            }
+            CrossKind::Pareto { on_s, off_s, shape } => {
+                (on_s, off_s, PeriodDistribution::Pareto { shape })
+            }
+        };
+        // mean = rate x on / (on + off): any two of mean, rate and off give the third.
+        let (rate_bps, off_s) = match (table.rate_bps, mean_bps, off_s) {
+            (Some(rate_bps), None, Some(off_s)) => (rate_bps, off_s),
+            (None, Some(mean_bps), Some(off_s)) => {
+                (whole_rate(mean_bps * (on_s + off_s) / on_s, table)?, off_s)
+            }
+            (Some(rate_bps), Some(mean_bps), None) => {
+                (rate_bps, on_s * (rate_bps as f64 / mean_bps - 1.0))
+            }
+            _ => unreachable!("the file has two of rate_bps, load and off_s"),
+        };
+        // An OFF period of a nanosecond is the shortest there is, one longer than any run useless.
+        if !(1e-9..=super::file::MAX_DURATION_S).contains(&off_s) {
+            let message = format!(
+                "a load of {} and {rate_bps} bit/s while ON make OFF periods of {off_s} s; change load or rate_bps",
+                table.load.as_ref().map_or(0.0, |load| load.value),
+            );
+            return Err(Fault::new(&table.origin.origin, message));
+        }
+        let periods = Periods {
+            on: seconds(on_s),
+            off: seconds(off_s),
+            distribution,
+        };
+        Ok(Some((rate_bps, Some(periods))))
+    }
+
+    /// The rate of the first link of the file, in the direction in which `from` to `to` crosses
+    /// it; forward if it does not.
+    fn crossed_rate_bps(
+        &self,
+        from: NodeIndex,
+        to: NodeIndex,
+        origin: &Origin,
+    ) -> Result<f64, Fault> {
+        const FORWARD: usize = 0;
+        const REVERSE: usize = 1;
+        let hops = self.hops_to(to);
+        let mut at = from;
+        let mut crossed = FORWARD;
+        while let Some(LinkIndex(hop)) = hops[at.0] {
+            if hop == REVERSE {
+                crossed = REVERSE;
+            }
+            at = self.network.links[hop].to;
+        }
+        let rate_bps = self.network.links[crossed].mean_rate_bps(Duration::ZERO, Duration::ZERO);
+        rate_bps.map(|rate_bps| rate_bps as f64).ok_or_else(|| {
+            let message = "load is a share of the first link's rate, which has none; give links.0 a rate_bps or use rate_bps here";
+            Fault::new(origin, message)
+        })
+    }
+
+    fn hops_to(&self, destination: NodeIndex) -> Vec<Option<LinkIndex>> {
+        next_hops_to(destination, self.network.nodes.len(), &self.network.links)
+    }
+}
+
+/// A rate that followed from a load, in whole bits per second.
+fn whole_rate(rate_bps: f64, table: &CrossTable) -> Result<u64, Fault> {
+    let rate_bps = rate_bps.round();
+    if (1.0..=1e12).contains(&rate_bps) {
+        return Ok(rate_bps as u64);
+    }
+    let message = format!("the load makes a rate of {rate_bps} bit/s; change load, count or off_s");
+    Err(Fault::new(&table.origin.origin, message))
+}
+
+fn first_origin(file: &ScenarioFile) -> &Origin {
+    let flows = file.flows.first().map(|flow| &flow.origin.origin);
+    let cross = file.cross.first().map(|cross| &cross.origin.origin);
+    flows
+        .or(cross)
+        .expect("a scenario has flows or cross traffic")
+}

@@ -1,0 +1,432 @@
+//! `[[flows]]` and `[[cross]]`.
+
+use serde::Serialize;
+
+use super::MAX_DURATION_S;
+use super::links::{MAX_DELAY_MS, MAX_RATE_BPS};
+use crate::scenario::error::Fault;
+use crate::scenario::reader::Reader;
+use crate::scenario::tree::{Located, Node, Origin};
+
+/// Most flows and sources of cross traffic of one table.
+const MAX_COUNT: u64 = 2000;
+
+/// Most streams of a connection.
+const MAX_STREAMS: u64 = 1000;
+
+/// Most bytes of a transfer: a thousand terabytes.
+const MAX_BYTES: u64 = 1_000_000_000_000_000;
+
+/// Greatest `max_ack_delay` that QUIC can carry (RFC 9000 section 18.2: below 2^14 ms).
+const MAX_ACK_DELAY_MS: u64 = (1 << 14) - 1;
+
+/// Longest mean of an ON or OFF period.
+const MAX_PERIOD_S: f64 = MAX_DURATION_S;
+
+/// Bytes of an IPv4 and a UDP header: a packet cannot be smaller.
+const MIN_PACKET_BYTES: u64 = 28;
+
+/// QUIC's smallest full-size packet on the wire: 1200 bytes and an IPv4 and a UDP header.
+const DEFAULT_PACKET_BYTES: u32 = 1228;
+
+/// Shape of Pareto periods (AdaVegas section IV).
+const DEFAULT_PERIOD_SHAPE: f64 = 1.5;
+
+/// Shape of Pareto sizes: infinite variance, as files on the web have it (Crovella and
+/// Bestavros, SIGMETRICS 1996: tails of 1.0 to 1.3).
+const DEFAULT_SIZE_SHAPE: f64 = 1.2;
+
+/// Shapes of Pareto distributions: near 1 the mean is never reached in a run.
+const MIN_SHAPE: f64 = 1.05;
+const MAX_SHAPE: f64 = 100.0;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(in crate::scenario) struct FlowTable {
+    pub(in crate::scenario) name: Located<String>,
+    #[serde(flatten)]
+    pub(in crate::scenario) app: AppTable,
+    pub(in crate::scenario) controller: String,
+    pub(in crate::scenario) count: u32,
+    pub(in crate::scenario) start_s: f64,
+    pub(in crate::scenario) stagger_s: f64,
+    pub(in crate::scenario) start_spread_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) stop_s: Option<f64>,
+    #[serde(flatten)]
+    pub(in crate::scenario) ends: Ends,
+    pub(in crate::scenario) streams: u32,
+    pub(in crate::scenario) verify: bool,
+    pub(in crate::scenario) ack_every: u32,
+    pub(in crate::scenario) max_ack_delay_ms: u32,
+    pub(in crate::scenario) mtu_discovery: bool,
+    #[serde(skip)]
+    pub(in crate::scenario) origin: Located<()>,
+}
+
+/// Between which nodes traffic flows; both tables have these keys.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(in crate::scenario) struct Ends {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) from: Option<Located<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) to: Option<Located<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) access_delay_ms: Option<Located<f64>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "app", rename_all = "lowercase")]
+pub(in crate::scenario) enum AppTable {
+    Bulk {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        bytes: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        file: Option<Located<String>>,
+    },
+    OnOff {
+        onoff: OnOffTable,
+    },
+    Short {
+        short: ShortTable,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(in crate::scenario) struct OnOffTable {
+    pub(in crate::scenario) on_s: f64,
+    pub(in crate::scenario) off_s: f64,
+    #[serde(flatten)]
+    pub(in crate::scenario) distribution: Distribution,
+    pub(in crate::scenario) reconnect: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "distribution", rename_all = "lowercase")]
+pub(in crate::scenario) enum Distribution {
+    Exponential,
+    Pareto { shape: f64 },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(in crate::scenario) struct ShortTable {
+    pub(in crate::scenario) arrivals_per_s: f64,
+    pub(in crate::scenario) mean_bytes: u64,
+    pub(in crate::scenario) shape: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(in crate::scenario) struct CrossTable {
+    pub(in crate::scenario) name: Located<String>,
+    #[serde(flatten)]
+    pub(in crate::scenario) kind: CrossKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) rate_bps: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) load: Option<Located<f64>>,
+    pub(in crate::scenario) packet_bytes: u32,
+    pub(in crate::scenario) count: u32,
+    pub(in crate::scenario) start_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) stop_s: Option<f64>,
+    #[serde(flatten)]
+    pub(in crate::scenario) ends: Ends,
+    #[serde(skip)]
+    pub(in crate::scenario) origin: Located<()>,
+}
+
+/// When a source of cross traffic sends. `off_s` may follow from rate and load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(in crate::scenario) enum CrossKind {
+    Cbr,
+    Exponential {
+        on_s: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        off_s: Option<f64>,
+    },
+    Pareto {
+        on_s: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        off_s: Option<f64>,
+        shape: f64,
+    },
+}
+
+impl FlowTable {
+    pub(super) fn read(node: &Node) -> Result<Self, Fault> {
+        const KEYS: &[&str] = &[
+            "name",
+            "app",
+            "controller",
+            "count",
+            "start_s",
+            "stagger_s",
+            "start_spread_s",
+            "stop_s",
+            "from",
+            "to",
+            "access_delay_ms",
+            "bytes",
+            "streams",
+            "verify",
+            "file",
+            "ack_every",
+            "max_ack_delay_ms",
+            "mtu_discovery",
+            "onoff",
+            "short",
+        ];
+        let flow = Reader::open(node, "[[flows]]", KEYS)?;
+        let seconds = |key| Ok(flow.number(key, 0.0..=MAX_DURATION_S)?.unwrap_or(0.0));
+        let controller = flow.required("controller", flow.string("controller")?)?;
+        if controller.value.is_empty() {
+            let message = "controller is empty; name one, e.g. \"reno\" or \"vegas:alpha=2\"";
+            return Err(Fault::new(&controller.origin, message));
+        }
+        Ok(Self {
+            name: flow.required("name", flow.name("name")?)?,
+            app: AppTable::read(&flow)?,
+            controller: controller.value,
+            count: count(&flow)?,
+            start_s: seconds("start_s")?,
+            stagger_s: seconds("stagger_s")?,
+            start_spread_s: seconds("start_spread_s")?,
+            stop_s: flow.positive("stop_s", MAX_DURATION_S)?,
+            ends: Ends::read(&flow)?,
+            streams: flow.integer("streams", 1..=MAX_STREAMS)?.unwrap_or(1) as u32,
+            verify: flow.boolean("verify")?.unwrap_or(false),
+            ack_every: flow.integer("ack_every", 1..=1000)?.unwrap_or(2) as u32,
+            max_ack_delay_ms: flow
+                .integer("max_ack_delay_ms", 0..=MAX_ACK_DELAY_MS)?
+                .unwrap_or(25) as u32,
+            mtu_discovery: flow.boolean("mtu_discovery")?.unwrap_or(false),
+            origin: here(flow.origin()),
+        })
+    }
+}
+
+impl Ends {
+    fn read(reader: &Reader<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            from: reader.name("from")?,
+            to: reader.name("to")?,
+            access_delay_ms: located_number(reader, "access_delay_ms", MAX_DELAY_MS)?,
+        })
+    }
+}
+
+impl AppTable {
+    fn read(flow: &Reader<'_>) -> Result<Self, Fault> {
+        #[derive(Clone, Copy)]
+        enum Kind {
+            Bulk,
+            OnOff,
+            Short,
+        }
+        let kinds = [
+            ("bulk", Kind::Bulk),
+            ("onoff", Kind::OnOff),
+            ("short", Kind::Short),
+        ];
+        let kind = flow.required("app", flow.word("app", &kinds)?)?;
+        if !matches!(kind, Kind::Bulk) {
+            for key in ["bytes", "file"] {
+                flow.refuse(key, "is for app = \"bulk\" alone; remove it")?;
+            }
+        }
+        if !matches!(kind, Kind::OnOff) {
+            flow.refuse("onoff", "is for app = \"onoff\" alone; remove it")?;
+        }
+        if !matches!(kind, Kind::Short) {
+            flow.refuse("short", "is for app = \"short\" alone; remove it")?;
+        }
+        match kind {
+            Kind::Bulk => {
+                let bytes = flow.integer("bytes", 1..=MAX_BYTES)?;
+                let file = flow.string("file")?;
+                if bytes.is_some() && file.is_some() {
+                    return Err(flow.fault(
+                        "file",
+                        "a flow sends its bytes or a file, not both; remove one",
+                    ));
+                }
+                Ok(Self::Bulk { bytes, file })
+            }
+            Kind::OnOff => {
+                let onoff = OnOffTable::read(flow.required("onoff", flow.node("onoff"))?)?;
+                Ok(Self::OnOff { onoff })
+            }
+            Kind::Short => {
+                let short = ShortTable::read(flow.required("short", flow.node("short"))?)?;
+                Ok(Self::Short { short })
+            }
+        }
+    }
+}
+
+impl OnOffTable {
+    fn read(node: &Node) -> Result<Self, Fault> {
+        const KEYS: &[&str] = &["on_s", "off_s", "distribution", "shape", "reconnect"];
+        let onoff = Reader::open(node, "[flows.onoff]", KEYS)?;
+        let is_pareto = onoff
+            .word("distribution", &[("pareto", true), ("exponential", false)])?
+            .unwrap_or(true);
+        let distribution = if is_pareto {
+            Distribution::Pareto {
+                shape: shape(&onoff)?.unwrap_or(DEFAULT_PERIOD_SHAPE),
+            }
+        } else {
+            onoff.refuse("shape", "is for distribution = \"pareto\" alone; remove it")?;
+            Distribution::Exponential
+        };
+        Ok(Self {
+            on_s: onoff.required("on_s", onoff.positive("on_s", MAX_PERIOD_S)?)?,
+            off_s: onoff.required("off_s", onoff.positive("off_s", MAX_PERIOD_S)?)?,
+            distribution,
+            reconnect: onoff.boolean("reconnect")?.unwrap_or(true),
+        })
+    }
+}
+
+impl ShortTable {
+    fn read(node: &Node) -> Result<Self, Fault> {
+        const KEYS: &[&str] = &["arrivals_per_s", "mean_bytes", "shape"];
+        let short = Reader::open(node, "[flows.short]", KEYS)?;
+        Ok(Self {
+            arrivals_per_s: short.required(
+                "arrivals_per_s",
+                short.positive("arrivals_per_s", 10_000.0)?,
+            )?,
+            mean_bytes: short
+                .required("mean_bytes", short.integer("mean_bytes", 1..=MAX_BYTES)?)?,
+            shape: shape(&short)?.unwrap_or(DEFAULT_SIZE_SHAPE),
+        })
+    }
+}
+
+impl CrossTable {
+    pub(super) fn read(node: &Node) -> Result<Self, Fault> {
+        const KEYS: &[&str] = &[
+            "name",
+            "kind",
+            "rate_bps",
+            "load",
+            "packet_bytes",
+            "on_s",
+            "off_s",
+            "shape",
+            "count",
+            "start_s",
+            "stop_s",
+            "from",
+            "to",
+            "access_delay_ms",
+        ];
+        let cross = Reader::open(node, "[[cross]]", KEYS)?;
+        let rate_bps = cross.integer("rate_bps", 1..=MAX_RATE_BPS)?;
+        let load = located_number(&cross, "load", 100.0)?;
+        let kind = CrossKind::read(&cross)?;
+        kind.check_rate(&cross, rate_bps, load.as_ref())?;
+        let packet_bytes = cross.integer("packet_bytes", MIN_PACKET_BYTES..=u64::from(u16::MAX))?;
+        Ok(Self {
+            name: cross.required("name", cross.name("name")?)?,
+            kind,
+            rate_bps,
+            load,
+            packet_bytes: packet_bytes.map_or(DEFAULT_PACKET_BYTES, |bytes| bytes as u32),
+            count: count(&cross)?,
+            start_s: cross
+                .number("start_s", 0.0..=MAX_DURATION_S)?
+                .unwrap_or(0.0),
+            stop_s: cross.positive("stop_s", MAX_DURATION_S)?,
+            ends: Ends::read(&cross)?,
+            origin: here(cross.origin()),
+        })
+    }
+}
+
+impl CrossKind {
+    fn read(cross: &Reader<'_>) -> Result<Self, Fault> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Kind {
+            Cbr,
+            Exponential,
+            Pareto,
+        }
+        let kinds = [
+            ("cbr", Kind::Cbr),
+            ("exponential", Kind::Exponential),
+            ("pareto", Kind::Pareto),
+        ];
+        let kind = cross.required("kind", cross.word("kind", &kinds)?)?;
+        if kind != Kind::Pareto {
+            cross.refuse("shape", "is for kind = \"pareto\" alone; remove it")?;
+        }
+        if kind == Kind::Cbr {
+            for key in ["on_s", "off_s"] {
+                cross.refuse(
+                    key,
+                    "is for kind = \"exponential\" or \"pareto\"; remove it",
+                )?;
+            }
+            return Ok(Self::Cbr);
+        }
+        let on_s = cross.required("on_s", cross.positive("on_s", MAX_PERIOD_S)?)?;
+        let off_s = cross.positive("off_s", MAX_PERIOD_S)?;
+        Ok(match kind {
+            Kind::Pareto => Self::Pareto {
+                on_s,
+                off_s,
+                shape: shape(cross)?.unwrap_or(DEFAULT_PERIOD_SHAPE),
+            },
+            _ => Self::Exponential { on_s, off_s },
+        })
+    }
+
+    /// A constant rate needs rate or load; ON and OFF need two of rate, load and `off_s`.
+    fn check_rate(
+        &self,
+        cross: &Reader<'_>,
+        rate_bps: Option<u64>,
+        load: Option<&Located<f64>>,
+    ) -> Result<(), Fault> {
+        match self {
+            Self::Cbr if rate_bps.is_some() == load.is_some() => Err(Fault::new(
+                cross.origin(),
+                "a constant rate needs either rate_bps or load; give one of them",
+            )),
+            Self::Cbr => Ok(()),
+            Self::Exponential { off_s, .. } | Self::Pareto { off_s, .. } => {
+                let given = [rate_bps.is_some(), load.is_some(), off_s.is_some()];
+                if given.iter().filter(|given| **given).count() == 2 {
+                    return Ok(());
+                }
+                let message = "an ON/OFF source needs two of rate_bps (while ON), load (mean) and off_s; the third follows";
+                Err(Fault::new(cross.origin(), message))
+            }
+        }
+    }
+}
+
+fn count(reader: &Reader<'_>) -> Result<u32, Fault> {
+    Ok(reader.integer("count", 1..=MAX_COUNT)?.unwrap_or(1) as u32)
+}
+
+fn shape(reader: &Reader<'_>) -> Result<Option<f64>, Fault> {
+    reader.number("shape", MIN_SHAPE..=MAX_SHAPE)
+}
+
+fn located_number(reader: &Reader<'_>, key: &str, max: f64) -> Result<Option<Located<f64>>, Fault> {
+    let value = reader.number(key, 0.0..=max)?;
+    Ok(value.zip(reader.node(key)).map(|(value, node)| Located {
+        value,
+        origin: node.origin.clone(),
+    }))
+}
+
+fn here(origin: &Origin) -> Located<()> {
+    Located {
+        value: (),
+        origin: origin.clone(),
+    }
+}

@@ -1,0 +1,325 @@
+//! How files and overrides are refused.
+
+use super::*;
+
+#[test]
+fn an_unknown_key_is_refused_with_its_line_and_the_known_ones() {
+    let text = DUMBBELL.replace("queue_packets", "qeue_packets");
+    assert_eq!(
+        refused(&text, &[]),
+        "d.toml:9: unknown key \"qeue_packets\" in [[links]]; use one of name, from, to, rate_bps, trace, \
+         delay_ms, queue_packets, queue_bytes, discipline, loss, jitter_ms, blackouts, changes, reverse"
+    );
+    let text = format!("frobnicate = 1\n{DUMBBELL}");
+    assert!(
+        refused(&text, &[])
+            .starts_with("d.toml:1: unknown key \"frobnicate\" in the scenario; use one of name,")
+    );
+}
+
+#[test]
+fn an_override_is_named_instead_of_a_line() {
+    assert_eq!(
+        refused(DUMBBELL, &["flows.0.cuont=3"])
+            .split("; use")
+            .next(),
+        Some("--set flows.0.cuont=3: unknown key \"cuont\" in [[flows]]")
+    );
+    assert_eq!(
+        refused(DUMBBELL, &["links.1.loss=0"]),
+        "--set links.1.loss=0: there is no links.1: links has one element, links.0"
+    );
+    assert_eq!(
+        refused(DUMBBELL, &["links.0.loss=2"]),
+        "--set links.0.loss=2: loss = 2 is out of range; use 0 to 1"
+    );
+    assert!(refused(DUMBBELL, &["foo.bar=1"]).starts_with("--set foo.bar=1: unknown key \"foo\""));
+    assert!(refused(DUMBBELL, &["=1"]).starts_with("--set =1: unknown key \"\""));
+    assert!(refused(DUMBBELL, &["seed"]).contains("write PATH.TO.KEY=VALUE"));
+}
+
+#[test]
+fn wrong_types_are_refused_at_their_line() {
+    let message = |from: &str, to: &str| refused(&DUMBBELL.replace(from, to), &[]);
+    assert_eq!(
+        message("delay_ms = 18", "delay_ms = \"18\""),
+        "d.toml:8: delay_ms is a string; it must be a number"
+    );
+    assert_eq!(
+        message("\"vegas\"", "3"),
+        "d.toml:15: controller is an integer; it must be a string in quotes"
+    );
+    assert_eq!(
+        message("1_964_800", "0.5"),
+        "d.toml:7: rate_bps is a number with a fraction; it must be a whole number"
+    );
+    assert_eq!(
+        message("1_964_800", "1979-05-27"),
+        "d.toml:7: rate_bps is a date; it must be a whole number"
+    );
+    assert_eq!(
+        refused("name = \"x\"\nduration_s = 1\nlinks = 3\n", &[]),
+        "d.toml:3: links is an integer; it must be an array of tables"
+    );
+    assert_eq!(
+        refused("name = \"x\"\nduration_s = 1\nlinks = [3]\n", &[]),
+        "d.toml:3: [[links]] is an integer; it must be a table"
+    );
+}
+
+#[test]
+fn numbers_out_of_range_are_refused_at_their_line() {
+    let message = |from: &str, to: &str| refused(&DUMBBELL.replace(from, to), &[]);
+    for (rate, shown) in [("-1", "-1"), ("0", "0"), ("9999999999999", "9999999999999")] {
+        assert_eq!(
+            message("1_964_800", rate),
+            format!("d.toml:7: rate_bps = {shown} is out of range; use 1 to 1000000000000")
+        );
+    }
+    for delay in ["nan", "inf", "-inf", "-1"] {
+        let shown = delay.replace("nan", "NaN");
+        assert_eq!(
+            message("delay_ms = 18", &format!("delay_ms = {delay}")),
+            format!("d.toml:8: delay_ms = {shown} is out of range; use 0 to 600000")
+        );
+    }
+    assert!(
+        message("1_964_800", "99999999999999999999999999999999999999999")
+            .contains("too large a number")
+    );
+    assert_eq!(
+        message("duration_s = 100", "duration_s = 0"),
+        "d.toml:2: duration_s must be above 0"
+    );
+    assert!(
+        message("warmup_s = 20", "mtu = 1227").starts_with("d.toml:3: mtu = 1227 is out of range")
+    );
+}
+
+#[test]
+fn missing_keys_are_refused_at_their_table() {
+    let without = |line: &str| refused(&DUMBBELL.replace(line, ""), &[]);
+    assert_eq!(
+        without("controller = \"vegas\"\n"),
+        "d.toml:12: [[flows]] has no controller; add one"
+    );
+    assert_eq!(
+        without("app = \"bulk\"\n"),
+        "d.toml:12: [[flows]] has no app; add one"
+    );
+    assert_eq!(
+        without("name = \"bottleneck\"\n"),
+        "d.toml:5: [[links]] has no name; add one"
+    );
+    assert_eq!(
+        without("name = \"d\"\n"),
+        "d.toml:1: the scenario has no name; add one"
+    );
+    assert_eq!(
+        without("duration_s = 100\n"),
+        "d.toml:1: the scenario has no duration_s; add one"
+    );
+}
+
+#[test]
+fn times_that_contradict_each_other_are_refused() {
+    assert_eq!(
+        refused(&DUMBBELL.replace("warmup_s = 20", "warmup_s = 100"), &[]),
+        "d.toml:3: warmup_s = 100 leaves nothing of a run of 100 s; make it less than duration_s"
+    );
+    assert_refused(DUMBBELL, "stop_s = 0", "stop_s must be above 0");
+    assert_eq!(
+        refused(DUMBBELL, &["flows.0.start_s=50", "flows.0.stop_s=40"]),
+        "d.toml:12: bulk stops at 40 s, before its start at 50 s; raise stop_s or lower start_s"
+    );
+    assert_eq!(
+        refused(DUMBBELL, &["flows.0.count=3", "flows.0.stagger_s=50"]),
+        "d.toml:12: bulk-2 starts at 100 s but the run ends at 100 s; lower start_s, stagger_s or count, or raise duration_s"
+    );
+    assert_eq!(
+        refused(DUMBBELL, &["sampling.interval_ms=30"]),
+        "--set sampling.interval_ms=30: interval_ms = 30 does not divide 500; use 1, 2, 4, 5, 10, 20, 25, 50, 100, 125, 250 or 500"
+    );
+    let blackouts = "links.0.blackouts=[{start_s=5, length_s=3}, {start_s=7, length_s=1}]";
+    assert!(refused(DUMBBELL, &[blackouts]).contains("blackouts overlap or are out of order"));
+    let changes = "links.0.changes=[{at_s=5, loss=0}, {at_s=4, loss=0}]";
+    assert!(refused(DUMBBELL, &[changes]).contains("changes are out of order"));
+    assert!(refused(DUMBBELL, &["links.0.changes=[{at_s=5}]"]).contains("changes nothing"));
+}
+
+#[test]
+fn names_are_unique_and_fit_for_file_names() {
+    let second = "[[flows]]\nname = \"bulk\"\napp = \"bulk\"\ncontroller = \"reno\"\n";
+    let text = format!("{DUMBBELL}{second}");
+    assert_eq!(
+        refused(&text, &[]),
+        "d.toml:17: there are two flows or sources \"bulk\"; rename one"
+    );
+    let text = text.replace(
+        "name = \"bulk\"\napp = \"bulk\"\ncontroller = \"reno\"",
+        "name = \"bulk-1\"\napp = \"bulk\"\ncontroller = \"reno\"",
+    );
+    assert_eq!(
+        refused(&text, &["flows.0.count=2"]),
+        "d.toml:17: there are two flows or sources \"bulk-1\"; rename one"
+    );
+    let graph = GRAPH.replace("bc2", "ab.reverse");
+    assert_eq!(
+        refused(&graph, &[]),
+        "d.toml:12: there are two links \"ab.reverse\"; rename one"
+    );
+    for name in ["../up", ".hidden", "", "a b", "a\\u0000", "ü"] {
+        let message = refused(&DUMBBELL.replace("\"d\"", &format!("\"{name}\"")), &[]);
+        assert!(message.starts_with("d.toml:1: name = "), "{message}");
+        assert!(message.contains("is no name; use up to 64 of"), "{message}");
+    }
+}
+
+#[test]
+fn networks_that_do_not_hang_together_are_refused() {
+    let message = |from: &str, to: &str| refused(&GRAPH.replace(from, to), &[]);
+    assert_eq!(
+        message(
+            "to = \"c\"\n[[links]]\nname = \"far\"",
+            "to = \"b\"\n[[links]]\nname = \"far\""
+        ),
+        "d.toml:12: \"bc2\" leads from a node to itself; change from or to"
+    );
+    assert_eq!(
+        refused(GRAPH, &["flows.0.to=z"]),
+        "--set flows.0.to=z: there is no node \"z\"; there are a, b, c, x, y"
+    );
+    assert_eq!(
+        refused(GRAPH, &["flows.0.to=y"]),
+        "d.toml:19: f has no way from a to y; add a link"
+    );
+    assert_eq!(
+        refused(GRAPH, &["flows.0.to=a"]),
+        "d.toml:19: f goes from a to itself; change from or to"
+    );
+    assert_eq!(
+        message("from = \"a\"\nto = \"c\"\n", ""),
+        "d.toml:19: f needs from and to, the names of its hosts; add them"
+    );
+    let hosts = format!("{GRAPH}[[hosts]]\nname = \"a\"\n");
+    assert_eq!(
+        refused(&hosts, &[]),
+        "d.toml:6: \"b\" is not among the [[hosts]]; add it there"
+    );
+    assert!(refused(GRAPH, &["access.delay_ms=1"]).contains("access needs topology"));
+    assert!(refused(DUMBBELL, &["links.0.from=left"]).contains("from is set by the topology"));
+    assert!(refused(DUMBBELL, &["flows.0.to=bulk.sender"]).contains("there is no node"));
+    let two = "[[links]]\nname = \"second\"";
+    assert_eq!(
+        refused(
+            &DUMBBELL.replace("[access]", &format!("{two}\n[access]")),
+            &[]
+        ),
+        "d.toml:11: a dumbbell has one link; remove the others, or use topology = \"chain\""
+    );
+}
+
+#[test]
+fn a_scenario_without_links_or_traffic_is_refused() {
+    let head = "name = \"x\"\nduration_s = 1\n";
+    assert_eq!(
+        refused(head, &[]),
+        "d.toml:1: there is no link; add [[links]]"
+    );
+    let links = "[[links]]\nname = \"l\"\nfrom = \"a\"\nto = \"b\"\n";
+    assert_eq!(
+        refused(&format!("{head}{links}"), &[]),
+        "d.toml:1: nothing is sent; add [[flows]] or [[cross]]"
+    );
+}
+
+#[test]
+fn keys_that_nothing_would_read_are_refused() {
+    assert_refused(
+        DUMBBELL,
+        "onoff = {on_s = 1, off_s = 1}",
+        "onoff is for app = \"onoff\" alone; remove it",
+    );
+    assert!(refused(DUMBBELL, &["links.0.trace=x"]).contains("a rate_bps or a trace, not both"));
+    assert!(
+        refused(DUMBBELL, &["flows.0.bytes=1", "flows.0.file=x"])
+            .contains("its bytes or a file, not both")
+    );
+    let cross = format!("{DUMBBELL}[[cross]]\nname = \"u\"\nkind = \"cbr\"\nrate_bps = 1000\n");
+    assert!(refused(&cross, &["cross.0.on_s=1"]).contains("on_s is for kind = "));
+    assert!(refused(&cross, &["cross.0.shape=2"]).contains("shape is for kind = "));
+    assert!(refused(&cross, &["cross.0.load=0.5"]).contains("either rate_bps or load"));
+    assert!(
+        refused(&cross, &["cross.0.kind=pareto", "cross.0.on_s=1"]).contains("two of rate_bps")
+    );
+}
+
+#[test]
+fn loads_that_cannot_be_are_refused() {
+    let cross = format!(
+        "{DUMBBELL}[[cross]]\nname = \"u\"\nkind = \"exponential\"\nrate_bps = 1_964_800\nload = 0.5\non_s = 1\n"
+    );
+    expanded(&cross, &[]);
+    for load in ["1", "1.5", "1e-300"] {
+        let message = refused(&cross, &[&format!("cross.0.load={load}")]);
+        assert!(message.starts_with("d.toml:16: a load of"), "{message}");
+    }
+    let unlimited = cross.replace("rate_bps = 1_964_800\ndelay", "delay");
+    assert!(
+        refused(&unlimited, &[]).starts_with("d.toml:19: load is a share of the first link's rate")
+    );
+    assert!(refused(&cross, &["cross.0.packet_bytes=1501"]).contains("do not fit the mtu of 1500"));
+}
+
+#[test]
+fn sizes_that_no_machine_holds_are_refused() {
+    assert!(
+        refused(DUMBBELL, &["flows.0.count=1000000000"]).contains("out of range; use 1 to 2000")
+    );
+    let two = format!(
+        "{DUMBBELL}[[flows]]\nname = \"b\"\napp = \"bulk\"\ncontroller = \"reno\"\ncount = 2000\n"
+    );
+    assert_eq!(
+        refused(&two, &[]),
+        "d.toml:12: 2001 flows and cross-traffic sources are too many; lower count until they are 2000"
+    );
+    assert!(
+        refused(DUMBBELL, &["duration_s=1e5", "sampling.interval_ms=1"])
+            .contains("sampling intervals are too many")
+    );
+    assert!(
+        refused(DUMBBELL, &["duration_s=90000", "flows.0.count=100"])
+            .contains("too many for memory")
+    );
+    assert!(refused(DUMBBELL, &["duration_s=1e300"]).contains("out of range"));
+}
+
+#[test]
+fn files_that_are_not_there_are_refused_at_their_line() {
+    let text = DUMBBELL.replace("rate_bps = 1_964_800", "trace = \"no.trace\"");
+    assert!(refused(&text, &[]).starts_with("d.toml:7: cannot read the trace no.trace: "));
+    // A device that never ends.
+    let text = DUMBBELL.replace("rate_bps = 1_964_800", "trace = \"/dev/zero\"");
+    assert!(refused(&text, &[]).contains("not a regular file"));
+    assert_refused(
+        DUMBBELL,
+        "file = \"none\"",
+        "there is no file none; paths are relative to the scenario's directory",
+    );
+    let error = Scenario::load(Path::new("/no/such.toml"), &[]).unwrap_err();
+    assert!(error.is_usage());
+    assert!(
+        error
+            .to_string()
+            .starts_with("cannot read the scenario /no/such.toml: ")
+    );
+}
+
+#[test]
+fn what_is_not_toml_is_refused_at_its_line() {
+    assert!(refused("name = \"a\"\nlinks = [[\n", &[]).starts_with("d.toml:"));
+    assert!(refused("a = 1\na = 2\n", &[]).starts_with("d.toml:2: not TOML: duplicate key"));
+    // Deep nesting must not exhaust the stack.
+    let deep = format!("a = {}", "[".repeat(100_000));
+    assert!(refused(&deep, &[]).starts_with("d.toml:1: not TOML: "));
+}

@@ -1,0 +1,231 @@
+//! A TOML document as a tree in which every value knows where it came from, so that errors can
+//! name the line, or the override that put the value there.
+
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::Fault;
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A line of the file, from 1.
+    Line(usize),
+    /// An override, as it was given.
+    Override(Arc<str>),
+}
+
+/// A value of the document.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Node {
+    pub(super) value: Value,
+    pub(super) origin: Origin,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    String(String),
+    Integer(i128),
+    Float(f64),
+    Boolean(bool),
+    /// Scenarios have no dates: kept only to be refused by its kind.
+    Datetime,
+    Array(Vec<Node>),
+    Table(Table),
+}
+
+/// Keys with their values, in the order of the file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Table {
+    pub(super) entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) key_origin: Origin,
+    pub(super) node: Node,
+}
+
+/// A value that was read, with its origin for checks that involve several values.
+#[derive(Debug, Clone)]
+pub(super) struct Located<T> {
+    pub(super) value: T,
+    pub(super) origin: Origin,
+}
+
+/// What parses and holds a document.
+pub(super) fn parse(text: &str) -> Result<Node, Fault> {
+    let lines = Lines::of(text);
+    let document = DeTable::parse(text).map_err(|error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        Fault::new(
+            &lines.origin(offset),
+            format!("not TOML: {}", error.message()),
+        )
+    })?;
+    Ok(Node {
+        origin: Origin::Line(1),
+        value: Value::Table(table(document.into_inner(), &|offset| {
+            lines.origin(offset)
+        })?),
+    })
+}
+
+/// Parses the value of an override; what is not TOML is a string.
+pub(super) fn parse_value(text: &str, origin: &Origin) -> Result<Node, Fault> {
+    match DeValue::parse(text) {
+        Ok(value) => node(value, &|_| origin.clone()),
+        Err(_) => Ok(Node {
+            value: Value::String(text.to_owned()),
+            origin: origin.clone(),
+        }),
+    }
+}
+
+impl Value {
+    /// What it is, for messages.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::String(_) => "a string",
+            Self::Integer(_) => "an integer",
+            Self::Float(_) => "a number with a fraction",
+            Self::Boolean(_) => "true or false",
+            Self::Datetime => "a date",
+            Self::Array(_) => "an array",
+            Self::Table(_) => "a table",
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+        self.entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .map(|entry| &entry.node)
+    }
+}
+
+impl<T: PartialEq> PartialEq for Located<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl<T: Serialize> Serialize for Located<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value.serialize(serializer)
+    }
+}
+
+/// Byte offsets at which lines begin.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        let after_breaks = text.match_indices('\n').map(|(offset, _)| offset + 1);
+        Self(std::iter::once(0).chain(after_breaks).collect())
+    }
+
+    fn origin(&self, offset: usize) -> Origin {
+        Origin::Line(self.0.partition_point(|begin| *begin <= offset))
+    }
+}
+
+fn table(table: DeTable<'_>, origin: &dyn Fn(usize) -> Origin) -> Result<Table, Fault> {
+    let mut entries: Vec<_> = table.into_iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    let entries = entries.into_iter().map(|(key, value)| {
+        Ok(Entry {
+            key_origin: origin(key.span().start),
+            key: key.into_inner().into_owned(),
+            node: node(value, origin)?,
+        })
+    });
+    Ok(Table {
+        entries: entries.collect::<Result<_, Fault>>()?,
+    })
+}
+
+fn node(value: Spanned<DeValue<'_>>, origin: &dyn Fn(usize) -> Origin) -> Result<Node, Fault> {
+    let here = origin(value.span().start);
+    let out_of_range = |text: &str| Fault::new(&here, format!("{text} is too large a number"));
+    let value = match value.into_inner() {
+        DeValue::String(text) => Value::String(text.into_owned()),
+        DeValue::Integer(number) => Value::Integer(
+            i128::from_str_radix(number.as_str(), number.radix())
+                .map_err(|_| out_of_range(number.as_str()))?,
+        ),
+        DeValue::Float(number) => Value::Float(
+            number
+                .as_str()
+                .parse()
+                .map_err(|_| out_of_range(number.as_str()))?,
+        ),
+        DeValue::Boolean(value) => Value::Boolean(value),
+        DeValue::Datetime(_) => Value::Datetime,
+        DeValue::Array(array) => {
+            let nodes = array.into_iter().map(|element| node(element, origin));
+            Value::Array(nodes.collect::<Result<_, _>>()?)
+        }
+        DeValue::Table(inner) => Value::Table(table(inner, origin)?),
+    };
+    Ok(Node {
+        value,
+        origin: here,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_knows_its_line() {
+        let root = parse("a = 1\n\n[b]\nc = \"x\"\n[[d]]\n[[d]]\ne = [\n 1,\n 2]\n").unwrap();
+        let Value::Table(root) = root.value else {
+            panic!("the root is a table")
+        };
+        let line = |node: &Node| node.origin.clone();
+        assert_eq!(line(root.get("a").unwrap()), Origin::Line(1));
+        assert_eq!(line(root.get("b").unwrap()), Origin::Line(3));
+        let Value::Array(d) = &root.get("d").unwrap().value else {
+            panic!("d is an array")
+        };
+        assert_eq!(line(&d[1]), Origin::Line(6));
+        let Value::Table(d1) = &d[1].value else {
+            panic!("d.1 is a table")
+        };
+        let Value::Array(e) = &d1.get("e").unwrap().value else {
+            panic!("e is an array")
+        };
+        assert_eq!(line(&e[1]), Origin::Line(9));
+    }
+
+    #[test]
+    fn a_syntax_error_names_its_line() {
+        let fault = parse("a = 1\nb = = 2\n").unwrap_err();
+        assert_eq!(fault.origin, Origin::Line(2));
+        assert!(fault.message.starts_with("not TOML: "), "{}", fault.message);
+    }
+
+    #[test]
+    fn an_override_that_is_not_toml_is_a_string() {
+        let origin = Origin::Override("x".into());
+        let value = |text| parse_value(text, &origin).unwrap().value;
+        assert_eq!(value("3"), Value::Integer(3));
+        assert_eq!(value("2.5"), Value::Float(2.5));
+        assert_eq!(value("true"), Value::Boolean(true));
+        assert_eq!(value("reno"), Value::String("reno".into()));
+        assert_eq!(
+            value("vegas:alpha=2"),
+            Value::String("vegas:alpha=2".into())
+        );
+        assert_eq!(value("\"reno\""), Value::String("reno".into()));
+        assert_eq!(value(""), Value::String(String::new()));
+    }
+}
