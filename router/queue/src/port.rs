@@ -353,3 +353,8 @@ impl<P> Port<P> {
         .check("port")
     }
 }
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

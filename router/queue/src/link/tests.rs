@@ -1,41 +1,57 @@
 //! Tests of links: made of parts that have their own.
 
+use proptest::collection::vec;
+use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
 use super::*;
 use crate::testing::{epoch, ms, packet};
-
-const KILOBYTE_PER_MS: Option<Rate> = Rate::new(8_000_000);
+use crate::{DeliveryTrace, DropReason};
 
 fn rng() -> Box<dyn Rng + Send> {
     Box::new(Pcg64::seed_from_u64(7))
 }
 
-fn service() -> Service {
-    Service::Rate(KILOBYTE_PER_MS.expect("not zero"))
+fn rate(bits_per_second: u64) -> Rate {
+    Rate::new(bits_per_second).expect("not zero")
+}
+
+/// A link on which a packet of 1000 bytes takes 1 ms.
+fn kilobyte_per_ms() -> LinkConfig {
+    LinkConfig {
+        service: Service::Rate(rate(8_000_000)),
+        ..LinkConfig::default()
+    }
+}
+
+fn link(start: Instant, config: LinkConfig) -> Link<u64> {
+    Link::new(start, config, rng()).unwrap()
 }
 
 /// Follows `next_timeout` to the end; when which packet came out, in time since `start`.
 fn drain(link: &mut Link<u64>, start: Instant) -> Vec<(Duration, u64)> {
     let mut out = Vec::new();
     while let Some(at) = link.next_timeout() {
-        while let Some(packet) = link.pop(at) {
+        while let Some((came_out, packet)) = link.pop_exact(at) {
+            assert_eq!(came_out, at, "next_timeout is never too late");
             out.push((at - start, packet.payload));
         }
     }
+    assert_eq!(link.check_conservation(), Ok(()));
     out
 }
 
 #[test]
 fn a_packet_takes_its_transmission_and_the_delay() {
     let start = epoch();
-    let config = LinkConfig {
-        service: service(),
-        delay: ms(18),
-        ..LinkConfig::default()
-    };
-    let mut link = Link::new(start, config, rng()).unwrap();
+    let mut link = link(
+        start,
+        LinkConfig {
+            delay: ms(18),
+            ..kilobyte_per_ms()
+        },
+    );
     for number in 1..=3 {
         assert_eq!(link.push(start, packet(1000, number)), Verdict::Admit);
     }
@@ -43,5 +59,351 @@ fn a_packet_takes_its_transmission_and_the_delay() {
         drain(&mut link, start),
         [(ms(19), 1), (ms(20), 2), (ms(21), 3)]
     );
-    assert_eq!(link.check_conservation(), Ok(()));
+}
+
+#[test]
+fn a_hop_wakes_its_host_once_when_the_packet_comes_out() {
+    let start = epoch();
+    let mut link = link(
+        start,
+        LinkConfig {
+            delay: ms(18),
+            ..kilobyte_per_ms()
+        },
+    );
+    link.push(start, packet(1000, 1));
+    assert_eq!(link.next_timeout(), Some(start + ms(19)));
+    assert!(link.pop(start + ms(19)).is_some());
+    assert_eq!(link.next_timeout(), None);
+}
+
+#[test]
+fn the_default_link_is_a_straight_wire() {
+    let start = epoch();
+    let mut link = link(start, LinkConfig::default());
+    link.push(start, packet(1000, 1));
+    assert_eq!(link.next_timeout(), Some(start));
+    assert_eq!(link.pop(start), Some(packet(1000, 1)));
+    assert_eq!(
+        link.impairments().map(|(name, _)| name).collect::<Vec<_>>(),
+        ["delay"]
+    );
+}
+
+#[test]
+fn a_full_queue_drops_and_the_pusher_hears_of_it() {
+    let start = epoch();
+    let config = LinkConfig {
+        limit: Limit::packets(1),
+        ..kilobyte_per_ms()
+    };
+    let mut link = link(start, config);
+    let verdicts = [1, 2, 3].map(|number| link.push(start, packet(1000, number)));
+    assert_eq!(
+        verdicts,
+        [
+            Verdict::Admit,
+            Verdict::Admit,
+            Verdict::Drop(DropReason::Full)
+        ]
+    );
+    assert_eq!(drain(&mut link, start).len(), 2);
+}
+
+#[test]
+fn changes_happen_at_their_instants_however_late_the_host() {
+    let start = epoch();
+    let config = || LinkConfig {
+        delay: ms(10),
+        changes: vec![
+            (Duration::from_micros(4500), Change::Delay(ms(20))),
+            (Duration::from_micros(1500), Change::Rate(rate(4_000_000))),
+        ],
+        ..kilobyte_per_ms()
+    };
+    // Sent by 1 ms; by 2.5 (half at each rate); by 4.5, on the wire before the change; by 6.5.
+    let expected = [
+        (ms(11), 1),
+        (Duration::from_micros(12_500), 2),
+        (Duration::from_micros(14_500), 3),
+        (Duration::from_micros(26_500), 4),
+    ];
+    let mut followed = link(start, config());
+    let mut late = link(start, config());
+    for number in 1..=4 {
+        followed.push(start, packet(1000, number));
+        late.push(start, packet(1000, number));
+    }
+    assert_eq!(drain(&mut followed, start), expected);
+    let out: Vec<_> = std::iter::from_fn(|| late.pop_exact(start + ms(1000)))
+        .map(|(at, packet)| (at - start, packet.payload))
+        .collect();
+    assert_eq!(out, expected);
+}
+
+#[test]
+fn a_change_of_the_limit_holds_for_arrivals_of_the_same_instant() {
+    let start = epoch();
+    let config = LinkConfig {
+        limit: Limit::packets(0),
+        changes: vec![(ms(1), Change::Limit(Limit::packets(1)))],
+        ..kilobyte_per_ms()
+    };
+    let mut link = link(start, config);
+    link.push(start, packet(1500, 1));
+    assert_eq!(
+        link.push(start, packet(1000, 2)),
+        Verdict::Drop(DropReason::Full)
+    );
+    assert_eq!(link.push(start + ms(1), packet(1000, 3)), Verdict::Admit);
+}
+
+#[test]
+fn loss_can_be_switched_on_and_off() {
+    let start = epoch();
+    let config = LinkConfig {
+        changes: vec![(ms(1), Change::Loss(1.0)), (ms(2), Change::Loss(0.0))],
+        ..LinkConfig::default()
+    };
+    let mut link = link(start, config);
+    for number in 0..4 {
+        link.push(start + ms(number), packet(1000, number));
+    }
+    let arrived: Vec<_> = drain(&mut link, start)
+        .into_iter()
+        .map(|(_, number)| number)
+        .collect();
+    assert_eq!(arrived, [0, 2, 3]);
+    assert_eq!(link.lost(), Amount::one(1000));
+}
+
+#[test]
+fn a_blackout_takes_what_is_sent_during_it_and_nothing_that_was_sent_before() {
+    let start = epoch();
+    let config = LinkConfig {
+        delay: ms(10),
+        blackouts: vec![(ms(2), ms(2))],
+        ..kilobyte_per_ms()
+    };
+    let mut link = link(start, config);
+    for number in 1..=5 {
+        link.push(start, packet(1000, number));
+    }
+    // Sent by 1, 2, 3, 4 and 5 ms.
+    assert_eq!(
+        drain(&mut link, start),
+        [(ms(11), 1), (ms(14), 4), (ms(15), 5)]
+    );
+    assert_eq!(link.lost().packets, 2);
+}
+
+#[test]
+fn jitter_does_not_change_which_packets_are_lost() {
+    let start = epoch();
+    let survivors = |jitter| {
+        let config = LinkConfig {
+            loss: 0.3,
+            jitter,
+            ..LinkConfig::default()
+        };
+        let mut link = link(start, config);
+        for number in 0..200 {
+            link.push(start, packet(1000, number));
+        }
+        drain(&mut link, start)
+            .into_iter()
+            .map(|(_, number)| number)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(survivors(Duration::ZERO), survivors(ms(5)));
+    // Binomial(200, 0.7): mean 140, standard deviation 6.5; four of them either way.
+    assert!((114..=166).contains(&survivors(ms(5)).len()));
+}
+
+#[test]
+fn what_no_link_can_do_is_refused() {
+    let start = epoch();
+    let refused = |config| Link::<u64>::new(start, config, rng()).unwrap_err();
+    for loss in [-0.1, 1.5, f64::NAN] {
+        assert!(matches!(
+            refused(LinkConfig {
+                loss,
+                ..LinkConfig::default()
+            }),
+            LinkError::Loss(_)
+        ));
+        let changes = vec![(ms(1), Change::Loss(loss))];
+        assert!(matches!(
+            refused(LinkConfig {
+                changes,
+                ..LinkConfig::default()
+            }),
+            LinkError::Loss(_)
+        ));
+    }
+    let rate_of_trace = LinkConfig {
+        service: Service::Trace(DeliveryTrace::parse("1").unwrap()),
+        changes: vec![(ms(1), Change::Rate(rate(1)))],
+        ..LinkConfig::default()
+    };
+    assert_eq!(refused(rate_of_trace), LinkError::RateOfTrace(RateOfTrace));
+    let late = LinkConfig {
+        changes: vec![(Duration::MAX, Change::Delay(ms(1)))],
+        ..LinkConfig::default()
+    };
+    assert_eq!(refused(late), LinkError::TooLate(Duration::MAX));
+    let endless = LinkConfig {
+        blackouts: vec![(ms(1), Duration::MAX)],
+        ..LinkConfig::default()
+    };
+    assert_eq!(refused(endless), LinkError::TooLate(Duration::MAX));
+}
+
+#[test]
+fn a_packet_that_vanishes_between_two_nodes_is_noticed() {
+    let start = epoch();
+    let mut link = link(start, kilobyte_per_ms());
+    link.push(start, packet(1000, 1));
+    link.port
+        .dequeue(start + ms(1))
+        .expect("fetched behind the link's back");
+    let error = link.check_conservation().unwrap_err();
+    assert_eq!(error.place, "between two nodes of a link");
+    assert_eq!(error.arrived, Amount::one(1000));
+}
+
+/// A link with some of everything, as data that can be built again and again.
+#[derive(Debug, Clone)]
+struct Plan {
+    service: Service,
+    limit: Limit,
+    delay: Duration,
+    jitter: Duration,
+    loss: f64,
+    blackouts: Vec<(Duration, Duration)>,
+    changes: Vec<(Duration, Change)>,
+}
+
+impl Plan {
+    fn build(&self, epoch: Instant) -> Link<u64> {
+        let plan = self.clone();
+        let config = LinkConfig {
+            service: plan.service,
+            limit: plan.limit,
+            delay: plan.delay,
+            jitter: plan.jitter,
+            loss: plan.loss,
+            blackouts: plan.blackouts,
+            changes: plan.changes,
+            ..LinkConfig::default()
+        };
+        link(epoch, config)
+    }
+}
+
+fn microseconds(below: u64) -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        Just(Duration::ZERO),
+        (0..below).prop_map(Duration::from_micros)
+    ]
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let rates = || (100_000u64..100_000_000).prop_map(rate);
+    let change = prop_oneof![
+        rates().prop_map(Change::Rate),
+        microseconds(30_000).prop_map(Change::Delay),
+        (0.0..=1.0f64).prop_map(Change::Loss),
+        (0u64..20).prop_map(|packets| Change::Limit(Limit::packets(packets))),
+    ];
+    let interval = (microseconds(100_000), microseconds(20_000));
+    (
+        prop_oneof![1 => Just(Service::Unlimited), 4 => rates().prop_map(Service::Rate)],
+        prop_oneof![Just(Limit::NONE), (0u64..20).prop_map(Limit::packets)],
+        (microseconds(30_000), microseconds(10_000)),
+        prop_oneof![Just(0.0), 0.0..=1.0f64],
+        vec(interval, 0..3),
+        vec((microseconds(150_000), change), 0..8),
+    )
+        .prop_map(
+            |(service, limit, (delay, jitter), loss, blackouts, changes)| Plan {
+                service,
+                limit,
+                delay,
+                jitter,
+                loss,
+                blackouts,
+                changes,
+            },
+        )
+}
+
+/// Pushes packets after the given gaps; what came out when, and what the port measured. `follow`
+/// calls at every `next_timeout`, else only the pushes and one late call move the link.
+fn run(
+    plan: &Plan,
+    gaps: &[Duration],
+    follow: bool,
+) -> (Vec<(Duration, u64)>, Vec<Verdict>, String) {
+    let start = epoch();
+    let mut link = plan.build(start);
+    let mut out = Vec::new();
+    let mut verdicts = Vec::new();
+    let mut pushed = Vec::new();
+    let mut now = start;
+    let mut pop = |link: &mut Link<u64>, now: Instant, pushed: &[Instant]| {
+        while let Some((at, packet)) = link.pop_exact(now) {
+            assert!(
+                if follow { at == now } else { at <= now },
+                "next_timeout is never too late"
+            );
+            assert!(at >= pushed[usize::try_from(packet.payload).unwrap()] + packet.meta.queued);
+            out.push((at - start, packet.payload));
+        }
+        assert_eq!(link.check_conservation(), Ok(()));
+    };
+    for (number, gap) in (0..).zip(gaps) {
+        now += *gap;
+        while let Some(at) = link.next_timeout().filter(|at| follow && *at < now) {
+            pop(&mut link, at, &pushed);
+        }
+        pushed.push(now);
+        verdicts.push(link.push(
+            now,
+            packet(100 + u32::try_from(number).unwrap() * 17 % 1400, number),
+        ));
+        if follow {
+            pop(&mut link, now, &pushed);
+        }
+    }
+    while let Some(at) = link.next_timeout().filter(|_| follow) {
+        pop(&mut link, at, &pushed);
+    }
+    let end = now + ms(1000) * 3600;
+    pop(&mut link, end, &pushed);
+    assert_eq!(link.next_timeout(), None);
+    let stats = link.stats(end);
+    let port = format!(
+        "{:?}",
+        (stats.total(), stats.queue(), stats.sojourn(), stats.busy())
+    );
+    let wire = format!("{:?}", link.impairments().collect::<Vec<_>>());
+    (out, verdicts, port + &wire)
+}
+
+proptest! {
+    #[test]
+    fn what_comes_out_when_does_not_depend_on_when_the_host_calls(
+        plan in plans(), gaps in vec(microseconds(5000), 1..60),
+    ) {
+        prop_assert_eq!(run(&plan, &gaps, true), run(&plan, &gaps, false));
+    }
+
+    #[test]
+    fn nothing_is_ever_reordered(plan in plans(), gaps in vec(microseconds(5000), 1..60)) {
+        let (out, ..) = run(&plan, &gaps, false);
+        for pair in out.windows(2) {
+            prop_assert!(pair[0].0 <= pair[1].0 && pair[0].1 < pair[1].1);
+        }
+    }
 }
