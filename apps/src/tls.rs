@@ -75,8 +75,12 @@ impl Identity {
         let certificate = || {
             let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
             let names = ["localhost", "127.0.0.1", "::1"].map(String::from);
-            let certificate = rcgen::CertificateParams::new(names)?.self_signed(&key)?;
-            Ok::<_, rcgen::Error>((certificate, key))
+            let mut params = rcgen::CertificateParams::new(names)?;
+            let name = rcgen::DnType::CommonName;
+            params
+                .distinguished_name
+                .push(name, "evenkeel, self-signed");
+            Ok::<_, rcgen::Error>((params.self_signed(&key)?, key))
         };
         let (certificate, key) =
             certificate().map_err(|e| TlsError(format!("cannot make a certificate: {e}")))?;
@@ -293,7 +297,13 @@ fn explain(error: &rustls::Error, name: &ServerName<'_>) -> String {
     match error {
         E::Expired | E::ExpiredContext { .. } => "has expired".into(),
         E::NotValidYet | E::NotValidYetContext { .. } => "is not valid yet".into(),
-        E::UnknownIssuer => "is not from one of the trusted authorities".into(),
+        // The last three: signed by another authority of the same name.
+        E::UnknownIssuer
+        | E::BadSignature
+        | E::UnsupportedSignatureAlgorithmContext { .. }
+        | E::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "is not from one of the trusted authorities".into()
+        }
         E::NotValidForName | E::NotValidForNameContext { .. } => {
             format!("is not for the name {}", name.to_str())
         }

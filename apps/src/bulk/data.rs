@@ -6,9 +6,10 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Bytes handed to quinn at once, 64 KiB: a few times the largest UDP datagram, so
-/// that the cost of a call does not show, and small against any receive window.
-const CHUNK: usize = 64 * 1024;
+/// Bytes handed to quinn at once, 16 KiB. quinn's send window counts a chunk until its last
+/// byte is acknowledged, so a chunk must be well below the window's slack over what is in
+/// flight (`SEND_SLACK`), or a slow path runs dry once per chunk.
+const CHUNK: usize = 16 * 1024;
 
 /// How long a side waits by default while nothing moves, 30 s: as long as QUIC waits
 /// for a peer that is gone altogether.

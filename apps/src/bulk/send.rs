@@ -56,6 +56,7 @@ pub(super) async fn send(
             meter: &meter,
             stream,
             hasher: plan.verify.then(Sha256::new),
+            send_window: 0,
         };
         writer.run(index, feed, length, deadline)
     });
@@ -91,6 +92,8 @@ struct StreamWriter<'a> {
     meter: &'a Meter,
     stream: SendStream,
     hasher: Option<Sha256>,
+    /// What this stream last set the connection's send window to, bytes.
+    send_window: u64,
 }
 
 impl StreamWriter<'_> {
@@ -153,7 +156,11 @@ impl StreamWriter<'_> {
         let connection = self.session.connection;
         let window = connection.stats().path.cwnd;
         let send_window = window.saturating_mul(2).saturating_add(SEND_SLACK);
-        connection.set_send_window(send_window.min(MAX_SEND_WINDOW));
+        let send_window = send_window.min(MAX_SEND_WINDOW);
+        if send_window != self.send_window {
+            connection.set_send_window(send_window);
+            self.send_window = send_window;
+        }
 
         let offered = chunks[0].clone();
         let written = self.stream.write_chunks(chunks).await?.bytes;

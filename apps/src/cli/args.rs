@@ -78,8 +78,7 @@ pub(super) struct ServerArgs {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value_t = (Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into())]
     pub(super) listen: SocketAddr,
-    /// Congestion controller for what it sends, with parameters as NAME:KEY=VALUE,...
-    #[arg(long, value_name = "NAME", default_value = "vegas")]
+    #[arg(long, value_name = "NAME", default_value = "vegas", help = controller_help())]
     pub(super) controller: String,
     /// Certificate chain in PEM, instead of a fresh self-signed one
     #[arg(long, value_name = "FILE", requires = "key")]
@@ -129,8 +128,7 @@ pub(super) struct ClientArgs {
     /// Do not compute SHA-256; saves CPU above about 1 Gb/s
     #[arg(long)]
     no_verify: bool,
-    /// Congestion controller for what it sends, with parameters as NAME:KEY=VALUE,...
-    #[arg(long, value_name = "NAME", default_value = "vegas")]
+    #[arg(long, value_name = "NAME", default_value = "vegas", help = controller_help())]
     pub(super) controller: String,
     /// Trust the one certificate with this fingerprint, which the server prints
     #[arg(long, value_name = "sha256:HEX")]
@@ -255,6 +253,14 @@ impl std::fmt::Display for HostPort {
             write!(f, "{}:{}", self.host, self.port)
         }
     }
+}
+
+fn controller_help() -> String {
+    let names: Vec<&str> = evenkeel::controllers().iter().map(|row| row.name).collect();
+    format!(
+        "Congestion controller for what it sends: {}; parameters as NAME:KEY=VALUE,...",
+        names.join(", ")
+    )
 }
 
 fn parse_server_name(name: &str) -> Result<String, String> {

@@ -325,10 +325,10 @@ impl Host for ServerHost {
     }
 
     fn ended(&self, client: SocketAddr, result: &Result<Outcome, BulkError>) {
-        let result = result
-            .as_ref()
-            .map(Outcome::clone)
-            .map_err(ToString::to_string);
+        let result = match result {
+            Ok(outcome) => Ok(outcome.clone()),
+            Err(error) => Err(error.to_string()),
+        };
         // Once the server stops nobody listens.
         let _ = self.report.send((unmapped(client), result));
     }

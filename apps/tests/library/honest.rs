@@ -1,11 +1,9 @@
 //! The bulk library over loopback UDP on tokio: honest peers.
 
-mod common;
-
 use std::{io, sync::Arc, time::Duration};
 
+use crate::pair::Pair;
 use bytes::Bytes;
-use common::Pair;
 use evenkeel_apps::bulk::{
     self, Amount, BulkError, Checksum, Direction, Host, Job, Local, Outcome, Progress,
     ServeOptions, Sink, Source, Writable,
@@ -143,7 +141,7 @@ async fn a_source_of_another_length_than_the_job_is_our_own_mistake() {
 #[tokio::test]
 async fn more_connections_than_the_limit_are_refused() {
     let pair = Pair::new();
-    let mut options = common::impatient(Arc::new(bulk::NoFiles));
+    let mut options = crate::pair::impatient(Arc::new(bulk::NoFiles));
     options.limits.connections = 1;
     pair.serve(options);
     let first = pair.connect().await;

@@ -1,11 +1,9 @@
 //! The bulk library against peers that break the protocol: a clear error each time,
 //! never a panic, never a wait without end.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Pair, impatient};
+use crate::pair::{Pair, impatient};
 use evenkeel_apps::bulk::{
     self, Amount, BulkError, Checksum, Direction, Job, Local, NoFiles, Outcome, Progress,
 };

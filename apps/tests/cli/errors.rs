@@ -1,0 +1,165 @@
+//! Each mistake is one line that names cause and remedy: status 2 for what was typed,
+//! 1 for what happened.
+
+use std::{net::UdpSocket, process::Output};
+
+use crate::program::{Server, client, evenkeel, failure};
+
+fn run(arguments: &[&str]) -> Output {
+    evenkeel(arguments).output().unwrap()
+}
+
+#[test]
+fn wrong_client_arguments_are_usage_errors() {
+    for (arguments, word) in [
+        (&[][..], "HOST"),
+        (&["a:b:c"], "a:b:c"),
+        (&["host:0"], "port 0"),
+        (&["host:70000"], "host:70000"),
+        (&["[::1"], "[::1"),
+        (&["no spaces"], "no spaces"),
+        (&["h", "--colour"], "--colour"),
+        (&["h", "extra"], "extra"),
+        (&["h", "--bytes", "20 bananas"], "bananas"),
+        (&["h", "--bytes", "-5"], "-5"),
+        (&["h", "--bytes", "99999999TB"], "more than one transfer"),
+        (&["h", "--time", "0"], "above 0"),
+        (&["h", "--time", "soon"], "soon"),
+        (&["h", "--time", "1e9"], "between"),
+        (&["h", "--time", "5", "--omit", "5"], "warm-up"),
+        (&["h", "--omit", "nan"], "nan"),
+        (&["h", "--bytes", "1", "--time", "1"], "cannot be used with"),
+        (&["h", "--file", "x", "--bytes", "1"], "cannot be used with"),
+        (&["h", "--streams", "0"], "1..=128"),
+        (&["h", "-P", "129"], "129"),
+        (&["h", "--output", "x"], "--reverse"),
+        (&["h", "--pin", "sha256:12"], "64 hexadecimal"),
+        (&["h", "--pin", "md5:12"], "64 hexadecimal"),
+        (&["h", "--insecure", "--ca", "x"], "cannot be used with"),
+        (&["h", "--json", "--json-lines"], "cannot be used with"),
+        (&["h", "--server-name", "a b"], "host name"),
+        (&["h", "--controller", "warp"], "unknown controller"),
+        (&["h", "--controller", "vegas:colour=1"], "colour"),
+        (&["h", "--controller", "vegas:alpha"], "alpha"),
+        (&["h", "--controller", "vegas:alpha=-1"], "alpha"),
+        (&["h", "--controller", ""], "controller"),
+    ] {
+        let line = failure(&run(&[&["bulk", "client"], arguments].concat()), 2);
+        assert!(line.contains(word), "{arguments:?}: {line}");
+    }
+}
+
+#[test]
+fn wrong_server_arguments_are_usage_errors() {
+    for (arguments, word) in [
+        (&["--listen", "here"][..], "here"),
+        (&["--listen", "1.2.3.4"], "1.2.3.4"),
+        (&["--cert", "x"], "--key"),
+        (&["--key", "x"], "--cert"),
+        (&["--json", "--json-lines"], "cannot be used with"),
+        (&["--controller", "warp"], "unknown controller"),
+        (&["extra"], "extra"),
+    ] {
+        let line = failure(&run(&[&["bulk", "server"], arguments].concat()), 2);
+        assert!(line.contains(word), "{arguments:?}: {line}");
+    }
+}
+
+#[test]
+fn a_missing_or_unknown_subcommand_is_a_usage_error() {
+    for (arguments, word) in [
+        (&[][..], "subcommand"),
+        (&["bulk"], "subcommand"),
+        (&["bulk", "sideways"], "sideways"),
+        (&["bunk"], "bunk"),
+    ] {
+        let line = failure(&run(arguments), 2);
+        assert!(
+            line.contains(word) && line.contains("--help"),
+            "{arguments:?}: {line}"
+        );
+    }
+}
+
+#[test]
+fn help_has_examples_and_is_no_error() {
+    for side in ["server", "client"] {
+        let output = run(&["bulk", side, "--help"]);
+        assert_eq!(output.status.code(), Some(0));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            text.contains("Examples:") && text.contains("--controller"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let line = failure(&run(&["bulk", "server", "--listen", &address]), 1);
+    assert_eq!(
+        line,
+        format!(
+            "evenkeel: cannot listen on {address}: address already in use; \
+             stop the other program or choose another --listen"
+        )
+    );
+}
+
+#[test]
+fn an_address_of_another_machine_cannot_be_listened_on() {
+    let line = failure(&run(&["bulk", "server", "--listen", "192.0.2.1:0"]), 1);
+    assert!(
+        line.contains("192.0.2.1") && line.contains("--listen"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_name_without_address_is_named() {
+    // RFC 6761, section 6.4: names below `invalid` never resolve.
+    let line = failure(
+        &run(&["bulk", "client", "nowhere.invalid", "--insecure"]),
+        1,
+    );
+    assert!(line.contains("cannot resolve nowhere.invalid"), "{line}");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_named() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let line = failure(&run(&["bulk", "client", &address, "--insecure"]), 1);
+    assert!(
+        line.contains(&address) && line.contains("no answer within"),
+        "{line}"
+    );
+}
+
+#[test]
+fn files_that_cannot_be_had_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let missing = format!("{path}/missing/file");
+    let server = Server::start(&[]);
+    for (arguments, word) in [
+        (&["--file", &missing][..], "--file"),
+        (&["--file", path], "not a regular file"),
+        (&["-R", "--output", &missing], "--output"),
+        (&["-R", "--output", path], "--output"),
+        (&["--qlog", "/dev/null/x"], "--qlog"),
+    ] {
+        let line = failure(&client(&server, arguments), 1);
+        assert!(line.contains(word), "{arguments:?}: {line}");
+    }
+    for (arguments, word) in [
+        (&["--root", &missing][..], "--root"),
+        (&["--qlog", "/dev/null/x"], "--qlog"),
+    ] {
+        let all = [&["bulk", "server", "--listen", "127.0.0.1:0"], arguments].concat();
+        let line = failure(&run(&all), 1);
+        assert!(line.contains(word), "{arguments:?}: {line}");
+    }
+}

@@ -1,0 +1,243 @@
+//! What scripts read: JSON, traces, TLS secrets.
+
+use std::{collections::BTreeSet, fs};
+
+use serde_json::Value;
+
+use crate::program::{Server, client, evenkeel, success};
+
+/// Every field of a side's report, as `docs/bulk.md` lists them.
+const REPORT: [&str; 13] = [
+    "bytes",
+    "duration_s",
+    "goodput_bps",
+    "packets_sent",
+    "packets_lost",
+    "retransmitted_ratio",
+    "rtt_min_ms",
+    "rtt_smoothed_ms",
+    "window_bytes",
+    "congestion_events",
+    "udp_bytes_sent",
+    "udp_bytes_received",
+    "checksum",
+];
+
+#[test]
+fn json_is_one_document_with_the_documented_fields() {
+    let server = Server::start(&[]);
+    let printed = success(client(
+        &server,
+        &["--bytes", "1MB", "-P", "2", "--json", "--reverse"],
+    ));
+    assert_eq!(printed.lines().count(), 1);
+    let result: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(
+        fields(&result),
+        [
+            "record",
+            "version",
+            "server",
+            "controller",
+            "direction",
+            "streams",
+            "omit_s",
+            "interrupted",
+            "bytes_sent",
+            "bytes_received",
+            "verified",
+            "sender",
+            "receiver",
+        ]
+        .into()
+    );
+    assert_eq!(result["record"], "result");
+    assert_eq!(result["direction"], "down");
+    assert_eq!(result["controller"], "vegas");
+    assert_eq!(result["bytes_received"], 1_000_000);
+    for side in ["sender", "receiver"] {
+        assert_eq!(fields(&result[side]), REPORT.into());
+    }
+    assert!(result["receiver"]["goodput_bps"].as_f64().unwrap() > 0.0);
+    assert!(result["sender"]["rtt_smoothed_ms"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn json_lines_are_a_record_a_second_and_the_result() {
+    let server = Server::start(&[]);
+    let printed = success(client(
+        &server,
+        &["--time", "2.5", "--json-lines", "--no-verify"],
+    ));
+    let records: Vec<Value> = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let (result, intervals) = records.split_last().unwrap();
+    assert_eq!(result["record"], "result");
+    assert_eq!(result["verified"], false);
+    assert!(!intervals.is_empty());
+    let mut end = Value::from(0.0);
+    for interval in intervals {
+        assert_eq!(
+            fields(interval),
+            [
+                "record",
+                "start_s",
+                "end_s",
+                "bytes",
+                "throughput_bps",
+                "rtt_ms",
+                "window_bytes",
+                "packets_lost",
+            ]
+            .into()
+        );
+        assert_eq!(interval["record"], "interval");
+        assert_eq!(interval["start_s"], end);
+        end = interval["end_s"].clone();
+    }
+    let counted: u64 = intervals.iter().map(|i| i["bytes"].as_u64().unwrap()).sum();
+    assert!(counted <= result["sender"]["bytes"].as_u64().unwrap());
+}
+
+#[test]
+fn a_server_reports_in_json_lines_or_one_document() {
+    let pipe = || std::process::Stdio::piped();
+    for form in ["--json-lines", "--json"] {
+        let arguments = ["bulk", "server", "--listen", "127.0.0.1:0", "--once", form];
+        let mut server = evenkeel(&arguments)
+            .stdout(pipe())
+            .stderr(pipe())
+            .spawn()
+            .unwrap();
+        let command = if form == "--json" {
+            let lines = read_until(server.stderr.as_mut().unwrap(), "connect with");
+            lines
+                .split("connect with: ")
+                .nth(1)
+                .unwrap()
+                .trim()
+                .to_owned()
+        } else {
+            let line = read_until(server.stdout.as_mut().unwrap(), "\n");
+            let listening: Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(
+                fields(&listening),
+                [
+                    "record",
+                    "version",
+                    "address",
+                    "controller",
+                    "pin",
+                    "client_command"
+                ]
+                .into()
+            );
+            listening["client_command"].as_str().unwrap().to_owned()
+        };
+        let mut command: Vec<&str> = command.split(' ').skip(1).collect();
+        command.extend(["--bytes", "10kB"]);
+        success(evenkeel(&command).output().unwrap());
+        let printed = success(server.wait_with_output().unwrap());
+        let records: Vec<Value> = printed
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let stopped = records.last().unwrap();
+        assert_eq!(stopped["record"], "stopped");
+        assert_eq!(
+            (&stopped["transfers"], &stopped["failed"]),
+            (&1.into(), &0.into())
+        );
+        assert_eq!(stopped["last"]["receiver"]["bytes"], 10_000);
+        let transfers = records.iter().filter(|r| r["record"] == "transfer").count();
+        assert_eq!(
+            (records.len() == 1, transfers),
+            (form == "--json", usize::from(form != "--json"))
+        );
+    }
+}
+
+#[test]
+fn each_connection_has_a_qlog_trace_on_both_sides() {
+    let directory = tempfile::tempdir().unwrap();
+    let traces = directory.path().join("new/traces");
+    let path = traces.to_str().unwrap();
+    let server = Server::start(&["--qlog", path]);
+    for _ in 0..2 {
+        success(client(&server, &["--bytes", "100kB", "--qlog", path]));
+    }
+    server.signal("INT");
+    assert_eq!(server.end().0, Some(0));
+    let mut sides = Vec::new();
+    for entry in fs::read_dir(&traces).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        assert!(name.ends_with(".sqlog"), "{name}");
+        sides.push(name.split('-').next().unwrap().to_owned());
+        let text = fs::read_to_string(entry.path()).unwrap();
+        // A JSON text sequence (RFC 7464): each record begins with 0x1e.
+        let records = text.split('\u{1e}').filter(|record| !record.is_empty());
+        let records: Vec<Value> = records
+            .map(|record| serde_json::from_str(record).unwrap())
+            .collect();
+        assert!(records[0]["qlog_version"].is_string(), "{}", records[0]);
+        assert!(records.len() > 10, "{name} has {} records", records.len());
+    }
+    sides.sort();
+    assert_eq!(sides, ["client", "client", "server", "server"]);
+}
+
+#[test]
+fn tls_secrets_go_to_the_file_the_environment_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (
+        directory.path().join("client"),
+        directory.path().join("server"),
+    );
+    let mut command = evenkeel(&["bulk", "server", "--listen", "127.0.0.1:0"]);
+    command.env("SSLKEYLOGFILE", &theirs);
+    let server = Server::spawn(command);
+    let arguments = [
+        "bulk",
+        "client",
+        &server.address,
+        "--pin",
+        &server.pin,
+        "--bytes",
+        "1kB",
+    ];
+    success(
+        evenkeel(&arguments)
+            .env("SSLKEYLOGFILE", &ours)
+            .output()
+            .unwrap(),
+    );
+    let ours = fs::read_to_string(ours).unwrap();
+    for label in ["CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_TRAFFIC_SECRET_0"] {
+        assert!(ours.contains(label), "{ours}");
+    }
+    let sorted = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+    assert_eq!(sorted(&ours), sorted(&fs::read_to_string(theirs).unwrap()));
+}
+
+fn fields(document: &Value) -> BTreeSet<&str> {
+    document
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+/// Reads to the end of the first line that contains `word`, and no further.
+fn read_until(from: &mut impl std::io::Read, word: &str) -> String {
+    let mut text = String::new();
+    let mut byte = [0];
+    while !(text.ends_with('\n') && text.contains(word)) {
+        from.read_exact(&mut byte).unwrap();
+        text.push(byte[0].into());
+    }
+    text
+}

@@ -1,0 +1,5 @@
+//! The bulk library over loopback UDP on tokio.
+
+mod honest;
+mod hostile;
+mod pair;
