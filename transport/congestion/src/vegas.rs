@@ -1,9 +1,9 @@
 //! TCP Vegas: keeps between alpha and beta packets of its own queued in the network.
 //!
-//! Y.-C. Chan, C.-T. Chan, Y.-C. Chen, "RoVegas", section 2.1, Eq. (1), after L. Brakmo and
+//! Y.-C. Chan, C.-T. Chan and Y.-C. Chen, "RoVegas", section 2.1, Eq. (1), after L. Brakmo and
 //! L. Peterson (JSAC 1995). Once a round, Diff = (Expected - Actual) BaseRTT decides: below
-//! alpha the window grows by inc packets (1 in Vegas; 8 in the Vegas_8 of E. Yahav, M. Mansour
-//! and Y. Mansour, "AdaVegas"), above beta it shrinks by one. Slow start doubles it every other
+//! alpha the window grows by inc packets (1 in Vegas; 8 in the Vegas_8 of A. Maor and
+//! Y. Mansour, "AdaVegas"), above beta it shrinks by one. Slow start doubles it every other
 //! round until Diff > gamma, then gives an eighth back. A loss halves it.
 //! Deviations, with reasons: `docs/deviations.md`.
 
@@ -421,7 +421,7 @@ mod tests {
                 assert_eq!(vegas.base_rtt, Some(ms(90)));
             }
         }
-        let mut vegas = Vegas::new(Config::VEGAS_1, MTU);
+        let mut vegas = in_phase(Config::VEGAS_1, Phase::SlowStart, 10_000);
         vegas.on_ack(&Ack {
             app_limited: true,
             ..ack(1000)
@@ -454,7 +454,12 @@ mod tests {
         vegas.on_round(&round(100));
         vegas.on_round(&round(100));
         assert_eq!((vegas.window, vegas.phase), (4000, Phase::SlowStart));
-        vegas.on_ack(&ack(4000));
+        vegas.on_ack(&ack(999));
+        assert_eq!((vegas.window, vegas.phase), (4999, Phase::SlowStart));
+        let mut exactly = vegas.clone();
+        exactly.on_ack(&ack(1));
+        assert_eq!((exactly.window, exactly.phase), (5000, Phase::Avoidance));
+        vegas.on_ack(&ack(2));
         assert_eq!((vegas.window, vegas.phase), (5000, Phase::Avoidance));
     }
 

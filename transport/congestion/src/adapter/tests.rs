@@ -44,7 +44,7 @@ enum Told {
     Persistent,
 }
 
-/// A controller that writes down what it is told.
+/// A controller that writes down what it is told, and grows as in slow start.
 #[derive(Debug, Clone)]
 struct Recorder {
     told: Arc<Mutex<Vec<Told>>>,
@@ -60,6 +60,7 @@ impl Recorder {
 impl Controller for Recorder {
     fn on_ack(&mut self, ack: &Ack) {
         self.tell(Told::Ack(ack.clone()));
+        self.window += ack.bytes;
     }
 
     fn on_round(&mut self, round: &Round) {
@@ -130,6 +131,32 @@ fn the_packets_of_one_ack_frame_become_one_event() {
         (round.bytes, round.unused, round.in_flight),
         (2200, 4800, 7200)
     );
+}
+
+#[test]
+fn a_reduction_makes_its_round_last_until_data_sent_after_it_is_acknowledged() {
+    let t0 = epoch();
+    let (mut adapter, told) = recorded(t0, 12_000);
+    let mut round_of = |now, sent, lost: bool| {
+        adapter.acked(t0 + ms(now), t0 + ms(sent), PACKET);
+        adapter.on_end_acks(t0 + ms(now), 0, false, None);
+        if lost {
+            adapter.on_congestion_event(t0 + ms(now), t0 + ms(sent), false, PACKET);
+        }
+        heard(&told).into_iter().find_map(|told| match told {
+            Told::Round(round) => Some((round.in_recovery, round.lost)),
+            _ => None,
+        })
+    };
+    assert_eq!(round_of(40, 0, false), Some((false, 0)));
+    assert_eq!(round_of(60, 20, true), None);
+    assert_eq!(
+        round_of(80, 40, false),
+        None,
+        "without the loss the round would be over"
+    );
+    assert_eq!(round_of(101, 61, false), Some((true, PACKET)));
+    assert_eq!(round_of(142, 102, false), Some((false, 0)));
 }
 
 #[test]

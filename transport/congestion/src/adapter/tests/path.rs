@@ -125,8 +125,10 @@ fn vegas_settles_where_rovegas_figure_3_shows_it() {
 
 #[test]
 fn vegas_keeps_between_alpha_and_beta_packets_queued() {
-    // Packets a second, propagation in ms; 5 to 1000 packets fill the path.
+    // Packets a second, propagation in ms; less than one to 1000 packets fill the path.
     for (rate, propagation) in [
+        (50, 5),
+        (10, 300),
         (200, 25),
         (200, 40),
         (1000, 40),
