@@ -1,0 +1,3 @@
+//! A scenario on something that can run it.
+
+pub mod sim;

@@ -1,0 +1,196 @@
+//! The two quinn endpoints of a flow, set up as the applications set theirs up.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_apps::bulk::{self, Limits, Progress, ServeOptions};
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::{AckFrequencyConfig, ClientConfig, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TransportConfig, VarInt};
+use rand::Rng;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use super::flow::Record;
+use super::{Options, SimError, file_error};
+use crate::scenario::{AckSpec, FlowSpec, Scenario};
+use crate::sim::random::{Purpose, generator};
+use crate::sim::{SimRuntime, SimSocket, Simulation};
+
+/// The name in the simulation's certificate.
+pub(super) const SERVER_NAME: &str = "evenkeel";
+
+/// A flow's sender and receiver, bound to their nodes; the receiver serves already.
+#[derive(Debug)]
+pub(super) struct Endpoints {
+    pub(super) sender: Endpoint,
+    pub(super) receiver_socket: Arc<SimSocket>,
+    pub(super) progress: Arc<Progress>,
+}
+
+impl Endpoints {
+    pub(super) fn bind(
+        simulation: &Simulation,
+        scenario: &Scenario,
+        index: usize,
+        spec: &FlowSpec,
+        options: &Options,
+        record: &Arc<Record>,
+    ) -> Result<Self, SimError> {
+        let ports = |_| SimError::Ports {
+            flow: spec.name.clone(),
+        };
+        let receiver_socket = simulation.bind(spec.to, 0).map_err(ports)?;
+        let sender_socket = simulation.bind(spec.from, 0).map_err(ports)?;
+        let runtime = simulation.runtime();
+        let mut seeds = generator(scenario.seed, Purpose::Endpoint, index);
+        let mut endpoint = |socket: &Arc<SimSocket>, server| {
+            let mut config = EndpointConfig::default();
+            let mut seed = [0; 32];
+            seeds.fill_bytes(&mut seed);
+            config.rng_seed(Some(seed));
+            Endpoint::new_with_abstract_socket(config, server, socket.clone(), Arc::new(runtime.clone()))
+                .expect("a virtual socket knows its address")
+        };
+
+        let controller = evenkeel::controller(&spec.controller).map_err(|source| SimError::Controller {
+            flow: spec.name.clone(),
+            source,
+        })?;
+        let identity = Identity::fixed();
+        let receiving = transport(spec, bulk::transport_config(controller.clone()));
+        let receiver = endpoint(&receiver_socket, Some(identity.server(receiving)));
+        let mut sending = transport(spec, bulk::transport_config(evenkeel::observed(controller, record.clone())));
+        sending.ack_frequency_config(ack_frequency(spec.acks));
+        if let Some(directory) = &options.qlog {
+            let path = directory.join(format!("{}.qlog", spec.name));
+            qlog(&mut sending, &path, &spec.name, &runtime)?;
+        }
+        let mut sender = endpoint(&sender_socket, None);
+        sender.set_default_client_config(identity.client(sending));
+
+        let progress = Arc::<Progress>::default();
+        let serve = ServeOptions {
+            limits: Limits {
+                connections: usize::MAX,
+                duration: scenario.duration,
+                patience: scenario.duration,
+            },
+            ..ServeOptions::default()
+        };
+        runtime.spawn(Box::pin(bulk::serve(receiver, Arc::new(runtime.clone()), serve, progress.clone())));
+        Ok(Self {
+            sender,
+            receiver_socket,
+            progress,
+        })
+    }
+
+    /// Where the receiver listens.
+    pub(super) fn receiver(&self) -> SocketAddr {
+        self.receiver_socket.address().into()
+    }
+}
+
+fn transport(spec: &FlowSpec, mut config: TransportConfig) -> TransportConfig {
+    if !spec.mtu_discovery {
+        config.mtu_discovery_config(None);
+    }
+    config
+}
+
+/// What a QUIC receiver does unasked: every second packet, at most 25 ms later (RFC 9000,
+/// sections 13.2.2 and 18.2).
+const QUIC_ACKS: AckSpec = AckSpec {
+    every: 2,
+    max_delay: Duration::from_millis(25),
+};
+
+/// Asks the receiver for other habits than its defaults (draft-ietf-quic-ack-frequency).
+fn ack_frequency(acks: AckSpec) -> Option<AckFrequencyConfig> {
+    if acks == QUIC_ACKS {
+        return None;
+    }
+    let mut config = AckFrequencyConfig::default();
+    // The threshold is how many packets may go *without* an immediate acknowledgement.
+    config.ack_eliciting_threshold(VarInt::from_u32(acks.every - 1));
+    config.max_ack_delay(Some(acks.max_delay));
+    Some(config)
+}
+
+fn qlog(config: &mut TransportConfig, path: &Path, title: &str, runtime: &SimRuntime) -> Result<(), SimError> {
+    let file = File::create(path).map_err(|source| file_error("cannot create", path, source))?;
+    let mut qlog = QlogConfig::default();
+    qlog.writer(Box::new(BufWriter::new(file)))
+        .title(Some(title.into()))
+        .start_time(runtime.epoch());
+    config.qlog_stream(qlog.into_stream());
+    Ok(())
+}
+
+/// Certificate and key of every simulated receiver.
+struct Identity {
+    certificate: CertificateDer<'static>,
+    key: PrivatePkcs8KeyDer<'static>,
+}
+
+impl Identity {
+    /// Always the same, and Ed25519: ECDSA signatures vary in length from run to run, and with
+    /// them the handshake's bytes and all of virtual time after it. It guards nothing: both
+    /// ends are in this process.
+    fn fixed() -> Self {
+        // RFC 8410: the PKCS #8 wrapping of a 32-byte Ed25519 seed, here 32 times 0x2a.
+        const PREFIX: [u8; 16] = [
+            0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+        ];
+        let key = PrivatePkcs8KeyDer::from([&PREFIX[..], &[0x2a; 32]].concat());
+        let pair = KeyPair::from_pkcs8_der_and_sign_algo(&key, &rcgen::PKCS_ED25519).expect("a well-formed key");
+        let params = CertificateParams::new([SERVER_NAME.to_owned()]).expect("a valid name");
+        let certificate = params.self_signed(&pair).expect("a key that can sign");
+        Self {
+            certificate: certificate.der().clone(),
+            key,
+        }
+    }
+
+    fn server(&self, transport: TransportConfig) -> ServerConfig {
+        let mut tls = rustls::ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("ring has TLS 1.3")
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![self.certificate.clone()],
+                PrivateKeyDer::Pkcs8(self.key.clone_key()),
+            )
+            .expect("the key is the certificate's");
+        tls.alpn_protocols = vec![bulk::ALPN.to_vec()];
+        let crypto = QuicServerConfig::try_from(tls).expect("ring has QUIC's initial cipher suite");
+        let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+        config.transport_config(Arc::new(transport));
+        config
+    }
+
+    fn client(&self, transport: TransportConfig) -> ClientConfig {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(self.certificate.clone()).expect("our own certificate is well formed");
+        let mut tls = rustls::ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("ring has TLS 1.3")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![bulk::ALPN.to_vec()];
+        // Every connection of a flow makes the whole handshake, the first and the last alike.
+        tls.resumption = rustls::client::Resumption::disabled();
+        let crypto = QuicClientConfig::try_from(tls).expect("ring has QUIC's initial cipher suite");
+        let mut config = ClientConfig::new(Arc::new(crypto));
+        config.transport_config(Arc::new(transport));
+        config
+    }
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}

@@ -1,0 +1,204 @@
+//! One flow of a scenario: its endpoints, its application, and what is seen of it.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use evenkeel::{AckReport, Observer};
+use evenkeel_apps::bulk::Progress;
+use quinn::Connection;
+
+use super::endpoints::Endpoints;
+use super::transfer;
+use super::{Options, SimError};
+use crate::metrics::{FlowObservation, RttSample, Transfer};
+use crate::scenario::{FlowSpec, Scenario};
+use crate::sim::{SimSocket, Simulation};
+
+/// A flow of a running simulation.
+#[derive(Debug)]
+pub(super) struct Flow {
+    record: Arc<Record>,
+    receiver: Arc<SimSocket>,
+    progress: Arc<Progress>,
+    observation: FlowObservation,
+    delivered_before: u64,
+    app_before: u64,
+    warm: Packets,
+}
+
+impl Flow {
+    /// Binds the flow's endpoints and starts its application's task, which waits for its time.
+    pub(super) fn start(
+        simulation: &Simulation,
+        scenario: &Scenario,
+        index: usize,
+        spec: &FlowSpec,
+        options: &Options,
+    ) -> Result<Self, SimError> {
+        let record = Arc::new(Record {
+            epoch: simulation.runtime().epoch(),
+            state: Mutex::default(),
+        });
+        let endpoints = Endpoints::bind(simulation, scenario, index, spec, options, &record)?;
+        let receiver = endpoints.receiver_socket.clone();
+        let progress = endpoints.progress.clone();
+        transfer::spawn(simulation, scenario, index, spec, endpoints, record.clone())?;
+        let observation = FlowObservation {
+            name: spec.name.clone(),
+            group: spec.group.clone(),
+            controller: spec.controller.clone(),
+            start: spec.start,
+            stop: spec.stop,
+            ..FlowObservation::default()
+        };
+        Ok(Self {
+            record,
+            receiver,
+            progress,
+            observation,
+            delivered_before: 0,
+            app_before: 0,
+            warm: Packets::default(),
+        })
+    }
+
+    /// The warm-up is over: packets count from here.
+    pub(super) fn warmed_up(&mut self) {
+        self.warm = self.record.packets();
+    }
+
+    /// A sampling interval is over.
+    pub(super) fn sample(&mut self) {
+        let delivered = self.receiver.received_bytes();
+        let app = self.progress.received();
+        self.observation.delivered.push(delivered - self.delivered_before);
+        self.observation.app_delivered.push(app - self.app_before);
+        self.observation.window.push(self.record.window());
+        (self.delivered_before, self.app_before) = (delivered, app);
+    }
+
+    /// All that was seen of the flow.
+    pub(super) fn finish(self) -> FlowObservation {
+        let packets = self.record.packets();
+        let mut state = self.record.lock();
+        let mut observation = self.observation;
+        observation.sent_packets = packets.sent - self.warm.sent;
+        observation.lost_packets = packets.lost - self.warm.lost;
+        observation.rtt = std::mem::take(&mut state.rtt);
+        observation.transfers = std::mem::take(&mut state.transfers);
+        observation.error = state.error.take();
+        if let Some(done) = state.done {
+            observation.stop = done;
+        }
+        observation
+    }
+}
+
+/// What the flow's tasks and controllers write down while the simulation runs.
+#[derive(Debug)]
+pub(super) struct Record {
+    epoch: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    live: Vec<Connection>,
+    /// Packets of connections that have ended.
+    ended: Packets,
+    window: Option<u64>,
+    rtt: Vec<RttSample>,
+    transfers: Vec<Transfer>,
+    error: Option<String>,
+    done: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Packets {
+    sent: u64,
+    lost: u64,
+}
+
+impl Record {
+    /// A connection has begun to carry the flow.
+    pub(super) fn connected(&self, connection: &Connection) {
+        self.lock().live.push(connection.clone());
+    }
+
+    /// A connection carries the flow no longer.
+    pub(super) fn ended(&self, connection: &Connection) {
+        let mut state = self.lock();
+        state.live.retain(|live| live.stable_id() != connection.stable_id());
+        state.ended = state.ended.plus(connection);
+        if state.live.is_empty() {
+            state.window = None;
+        }
+    }
+
+    /// A transfer has begun; its number is for [`Record::transferred`].
+    pub(super) fn transfer_began(&self, now: Instant) -> usize {
+        let start = now - self.epoch;
+        let mut state = self.lock();
+        state.transfers.push(Transfer {
+            start,
+            end: None,
+            bytes: 0,
+            sha256_verified: None,
+        });
+        state.transfers.len() - 1
+    }
+
+    /// A transfer is complete: the receiver has all its bytes.
+    pub(super) fn transferred(&self, now: Instant, transfer: usize, bytes: u64, verified: Option<bool>) {
+        let end = Some(now - self.epoch);
+        let transfer = &mut self.lock().transfers[transfer];
+        (transfer.end, transfer.bytes, transfer.sha256_verified) = (end, bytes, verified);
+    }
+
+    /// A transfer was broken off when the receiver had `bytes` bytes.
+    pub(super) fn broken_off(&self, transfer: usize, bytes: u64) {
+        self.lock().transfers[transfer].bytes = bytes;
+    }
+
+    /// The flow has delivered all it had to.
+    pub(super) fn done(&self, now: Instant) {
+        self.lock().done = Some(now - self.epoch);
+    }
+
+    /// The flow failed; the first reason stands.
+    pub(super) fn failed(&self, error: &dyn std::error::Error) {
+        self.lock().error.get_or_insert(error.to_string());
+    }
+
+    fn packets(&self) -> Packets {
+        let state = self.lock();
+        state.live.iter().fold(state.ended, Packets::plus)
+    }
+
+    fn window(&self) -> Option<u64> {
+        self.lock().window
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("the simulation has one thread, which panicked")
+    }
+}
+
+impl Observer for Record {
+    fn on_acks(&self, report: &AckReport) {
+        let at = report.now - self.epoch;
+        let mut state = self.lock();
+        state.window = Some(report.window);
+        state.rtt.push(RttSample { at, rtt: report.rtt });
+    }
+}
+
+impl Packets {
+    fn plus(self, connection: &Connection) -> Self {
+        let path = connection.stats().path;
+        Self {
+            sent: self.sent + path.sent_packets,
+            lost: self.lost + path.lost_packets,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What the links of a simulation did, sampled and summed up.
+
+use evenkeel_queue::PortStats;
+
+use crate::metrics::{LinkObservation, QueueObservation, QueueSample, SojournObservation};
+use crate::scenario::{LinkIndex, Scenario};
+use crate::sim::Simulation;
+
+/// Follows one reported link through a run.
+#[derive(Debug)]
+pub(super) struct LinkSampler {
+    index: LinkIndex,
+    observation: LinkObservation,
+    dropped_before: u64,
+    lost_before: u64,
+}
+
+impl LinkSampler {
+    /// One for every link that the scenario reports.
+    pub(super) fn all(scenario: &Scenario) -> Vec<Self> {
+        let links = scenario.links.iter().enumerate();
+        links
+            .filter(|(_, spec)| spec.reported)
+            .map(|(index, spec)| Self {
+                index: LinkIndex(index),
+                observation: LinkObservation {
+                    name: spec.name.clone(),
+                    rate_bps: spec.mean_rate_bps(scenario.warmup, scenario.duration),
+                    delay: spec.delay,
+                    ..LinkObservation::default()
+                },
+                dropped_before: 0,
+                lost_before: 0,
+            })
+            .collect()
+    }
+
+    /// The warm-up is over: counters and averages begin.
+    pub(super) fn warmed_up(&mut self, simulation: &Simulation) {
+        self.lost_before = simulation.with_link(self.index, |now, link| {
+            link.restart_measurement(now);
+            link.lost().packets
+        });
+    }
+
+    /// A sampling interval is over.
+    pub(super) fn sample(&mut self, simulation: &Simulation) {
+        let (interval, packets, dropped) = simulation.with_link(self.index, |now, link| {
+            let interval = link.take_interval(now);
+            let stats = link.stats(now);
+            (interval, stats.queued().packets, stats.total().dropped.total().packets)
+        });
+        let observation = &mut self.observation;
+        observation.queue_series.push(QueueSample {
+            packets,
+            max: interval.max,
+        });
+        observation.drop_series.push(dropped - self.dropped_before);
+        self.dropped_before = dropped;
+    }
+
+    /// All that was seen of the link.
+    pub(super) fn finish(self, simulation: &Simulation) -> LinkObservation {
+        simulation.with_link(self.index, |now, link| {
+            let lost = link.lost().packets - self.lost_before;
+            let stats = link.stats(now);
+            let window = stats.window();
+            LinkObservation {
+                arrived: window.arrived.packets,
+                forwarded: window.forwarded.packets,
+                forwarded_bytes: window.forwarded.bytes,
+                dropped: window.dropped.total().packets,
+                lost,
+                queue: queue(stats),
+                sojourn: sojourn(stats),
+                ..self.observation
+            }
+        })
+    }
+}
+
+fn queue(stats: &PortStats) -> QueueObservation {
+    let queue = stats.queue();
+    QueueObservation {
+        mean: queue.mean().unwrap_or_default(),
+        sd: queue.standard_deviation().unwrap_or_default(),
+        p95: queue.percentile(0.95).unwrap_or_default(),
+        max: queue.max(),
+    }
+}
+
+fn sojourn(stats: &PortStats) -> Option<SojournObservation> {
+    let sojourn = stats.sojourn();
+    Some(SojournObservation {
+        p50: sojourn.percentile(0.5)?,
+        p95: sojourn.percentile(0.95)?,
+        p99: sojourn.percentile(0.99)?,
+    })
+}

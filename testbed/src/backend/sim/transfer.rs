@@ -1,0 +1,296 @@
+//! What a flow's sender does over time: one transfer, ON and OFF, or many short ones.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use evenkeel_apps::bulk::{self, Amount, Direction, Job, Local, Readable, Source};
+use futures_util::future::{BoxFuture, Either, FutureExt, select};
+use quinn::{AsyncTimer, Connection, Runtime};
+use rand_distr::{Distribution, Exp1};
+use rand_pcg::Pcg64;
+use tokio::io::{AsyncRead, ReadBuf};
+
+use super::endpoints::{Endpoints, SERVER_NAME};
+use super::flow::Record;
+use super::{SimError, file_error};
+use crate::scenario::{App, FlowSpec, Payload, Scenario};
+use crate::sim::random::{PeriodLength, Purpose, generator, pareto};
+use crate::sim::{SimRuntime, Simulation};
+
+/// Starts the task that is the flow's application; it waits for the flow's start.
+pub(super) fn spawn(
+    simulation: &Simulation,
+    scenario: &Scenario,
+    index: usize,
+    spec: &FlowSpec,
+    endpoints: Endpoints,
+    record: Arc<Record>,
+) -> Result<(), SimError> {
+    let file = match &spec.app {
+        App::Bulk(Payload::File(path)) => {
+            let bytes = std::fs::read(path).map_err(|source| file_error("cannot read", path, source))?;
+            Some(Bytes::from(bytes))
+        }
+        _ => None,
+    };
+    let runtime = simulation.runtime();
+    let sender = Sender {
+        start: runtime.epoch() + spec.start,
+        // A flow that lasts to the end of the run is not torn down in its last instant.
+        stop: (spec.stop < scenario.duration).then(|| runtime.epoch() + spec.stop),
+        longest: scenario.duration,
+        streams: u16::try_from(spec.streams).unwrap_or(bulk::MAX_STREAMS),
+        verify: spec.verify,
+        runtime: runtime.clone(),
+        endpoints,
+        record,
+    };
+    let rng = generator(scenario.seed, Purpose::Flow, index);
+    let app = spec.app.clone();
+    runtime.clone().spawn(Box::pin(async move {
+        sender.runtime.sleep_until(sender.start).await;
+        match app {
+            App::Bulk(payload) => sender.bulk(payload, file).await,
+            App::OnOff { periods, reconnect } => {
+                let (on, off) = PeriodLength::pair(&periods);
+                if reconnect {
+                    sender.on_off(on, off, rng).await;
+                } else {
+                    sender.on_off_one_connection(on, off, rng).await;
+                }
+            }
+            App::Short {
+                arrivals_per_s,
+                mean_bytes,
+                shape,
+            } => Arc::new(sender).short(arrivals_per_s, mean_bytes, shape, rng).await,
+        }
+    }));
+    Ok(())
+}
+
+/// The sending side of a flow.
+struct Sender {
+    runtime: SimRuntime,
+    endpoints: Endpoints,
+    record: Arc<Record>,
+    start: Instant,
+    /// When to break off; `None` at the end of the run.
+    stop: Option<Instant>,
+    /// No transfer lasts longer than the run.
+    longest: Duration,
+    streams: u16,
+    verify: bool,
+}
+
+impl Sender {
+    async fn bulk(&self, payload: Payload, file: Option<Bytes>) {
+        let (amount, source) = match (payload, file) {
+            (_, Some(bytes)) => (Amount::Bytes(bytes.len() as u64), Source::Memory(bytes)),
+            (Payload::Bytes(bytes), None) => (Amount::Bytes(bytes), Source::Generated),
+            _ => (Amount::Duration(self.longest), Source::Generated),
+        };
+        if self.transfer_until(self.stop, amount, source).await {
+            self.record.done(self.runtime.now());
+        }
+    }
+
+    /// Every ON period is a new connection that is broken off at its end.
+    async fn on_off(&self, on: PeriodLength, off: PeriodLength, mut rng: Pcg64) {
+        let mut now = self.start;
+        while self.stop.is_none_or(|stop| now < stop) {
+            let ends = now + on.sample(&mut rng);
+            let ends = self.stop.map_or(ends, |stop| ends.min(stop));
+            let amount = Amount::Duration(self.longest);
+            self.transfer_until(Some(ends), amount, Source::Generated).await;
+            now = ends + off.sample(&mut rng);
+            self.runtime.sleep_until(now).await;
+        }
+    }
+
+    /// One connection whose application has nothing to send in OFF periods. What quinn holds
+    /// when a period ends, about two windows, is still sent.
+    async fn on_off_one_connection(&self, on: PeriodLength, off: PeriodLength, rng: Pcg64) {
+        let source = Source::Stored(Arc::new(OnOffSource {
+            runtime: self.runtime.clone(),
+            on,
+            off,
+            rng,
+        }));
+        let amount = Amount::Bytes(bulk::MAX_BYTES);
+        self.transfer_until(self.stop, amount, source).await;
+    }
+
+    /// New transfers until the flow stops; those that run then are finished.
+    async fn short(self: Arc<Self>, arrivals_per_s: f64, mean_bytes: u64, shape: f64, mut rng: Pcg64) {
+        let mut now = self.start;
+        loop {
+            let gap: f64 = Exp1.sample(&mut rng);
+            now += Duration::from_secs_f64(gap / arrivals_per_s);
+            if self.stop.is_some_and(|stop| now >= stop) {
+                return;
+            }
+            self.runtime.sleep_until(now).await;
+            let bytes = pareto(&mut rng, mean_bytes as f64, shape).max(1.0) as u64;
+            let sender = self.clone();
+            self.runtime.spawn(Box::pin(async move {
+                let amount = Amount::Bytes(bytes.min(bulk::MAX_BYTES));
+                sender.transfer_until(None, amount, Source::Generated).await;
+            }));
+        }
+    }
+
+    /// One transfer over a new connection, broken off at `until`; whether it was completed.
+    async fn transfer_until(&self, until: Option<Instant>, amount: Amount, source: Source) -> bool {
+        let transfer = Box::pin(self.transfer(amount, source));
+        let Some(until) = until else {
+            return transfer.await;
+        };
+        let time_up = Box::pin(self.runtime.sleep_until(until));
+        match select(transfer, time_up).await {
+            Either::Left((completed, _)) => completed,
+            Either::Right(_) => false,
+        }
+    }
+
+    async fn transfer(&self, amount: Amount, source: Source) -> bool {
+        let runtime = Arc::new(self.runtime.clone());
+        let connecting = self
+            .endpoints
+            .sender
+            .connect(self.endpoints.receiver(), SERVER_NAME)
+            .expect("the receiver's address and name are ours");
+        let connection = match connecting.await {
+            Ok(connection) => connection,
+            Err(error) => {
+                self.record.failed(&error);
+                return false;
+            }
+        };
+        let mut carried = Carried::new(self, connection.clone());
+        let job = Job {
+            streams: self.streams,
+            verify: self.verify,
+            ..Job::new(Direction::Up, amount)
+        };
+        let local = Local {
+            source,
+            patience: self.longest,
+            ..Local::default()
+        };
+        match bulk::client(connection, runtime, job, local, Arc::default()).await {
+            Ok(outcome) => {
+                let verified = self.verify.then_some(outcome.verified);
+                carried.completed = Some((outcome.receiver.bytes, verified));
+                true
+            }
+            Err(error) => {
+                self.record.failed(&error);
+                false
+            }
+        }
+    }
+}
+
+/// A connection that carries the flow until this is dropped, however its transfer ends.
+struct Carried<'a> {
+    sender: &'a Sender,
+    connection: Connection,
+    transfer: usize,
+    received_before: u64,
+    completed: Option<(u64, Option<bool>)>,
+}
+
+impl<'a> Carried<'a> {
+    fn new(sender: &'a Sender, connection: Connection) -> Self {
+        sender.record.connected(&connection);
+        Self {
+            connection,
+            transfer: sender.record.transfer_began(sender.runtime.now()),
+            received_before: sender.endpoints.progress.received(),
+            completed: None,
+            sender,
+        }
+    }
+}
+
+impl Drop for Carried<'_> {
+    fn drop(&mut self) {
+        let record = &self.sender.record;
+        match self.completed {
+            Some((bytes, verified)) => {
+                record.transferred(self.sender.runtime.now(), self.transfer, bytes, verified);
+            }
+            None => {
+                let received = self.sender.endpoints.progress.received();
+                record.broken_off(self.transfer, received - self.received_before);
+                self.connection.close(0u32.into(), b"stopped");
+            }
+        }
+        record.ended(&self.connection);
+    }
+}
+
+/// An endless source that has nothing to give in OFF periods.
+struct OnOffSource {
+    runtime: SimRuntime,
+    on: PeriodLength,
+    off: PeriodLength,
+    rng: Pcg64,
+}
+
+impl Readable for OnOffSource {
+    fn length(&self) -> u64 {
+        bulk::MAX_BYTES
+    }
+
+    fn reader(&self, _: u64) -> BoxFuture<'_, io::Result<Box<dyn AsyncRead + Send + Sync + Unpin>>> {
+        let mut rng = self.rng.clone();
+        let off_at = self.runtime.now() + self.on.sample(&mut rng);
+        let reader = OnOffReader {
+            runtime: self.runtime.clone(),
+            on: self.on,
+            off: self.off,
+            rng,
+            off_at,
+            silence: None,
+        };
+        async { Ok(Box::new(reader) as Box<_>) }.boxed()
+    }
+}
+
+struct OnOffReader {
+    runtime: SimRuntime,
+    on: PeriodLength,
+    off: PeriodLength,
+    rng: Pcg64,
+    off_at: Instant,
+    /// The end of the OFF period, while in one. A reader must be `Sync`, which timers are not.
+    silence: Option<(Instant, Mutex<Pin<Box<dyn AsyncTimer>>>)>,
+}
+
+impl AsyncRead for OnOffReader {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        loop {
+            if let Some((ends, timer)) = &mut this.silence {
+                let timer = timer.get_mut().expect("one owner, which never panics with it");
+                ready!(timer.as_mut().poll(cx));
+                this.off_at = *ends + this.on.sample(&mut this.rng);
+                this.silence = None;
+            }
+            if this.runtime.now() < this.off_at {
+                let len = buf.remaining();
+                buf.initialize_unfilled();
+                buf.advance(len);
+                return Poll::Ready(Ok(()));
+            }
+            let ends = this.off_at + this.off.sample(&mut this.rng);
+            this.silence = Some((ends, Mutex::new(this.runtime.new_timer(ends))));
+        }
+    }
+}

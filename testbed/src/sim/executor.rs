@@ -1,0 +1,493 @@
+//! Virtual time: a single-threaded executor and the `quinn::Runtime` on top of it.
+//!
+//! The clock stands still while tasks run and jumps to the next event when none can.
+//! Events of one instant happen in the order in which they were scheduled, so a run
+//! depends on nothing but its inputs.
+
+use std::collections::{BinaryHeap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs tasks and hands out the events of the virtual network, one instant at a time.
+pub(super) struct Executor {
+    core: Arc<Core>,
+    tasks: Vec<Option<(Task, Arc<TaskWaker>)>>,
+    free: Vec<usize>,
+}
+
+impl Executor {
+    /// An executor whose virtual time starts at `epoch`.
+    pub(super) fn new(epoch: Instant) -> Self {
+        Self {
+            core: Arc::new(Core {
+                epoch,
+                now_ns: AtomicU64::new(0),
+                ready: Arc::default(),
+                spawned: Mutex::default(),
+                events: Mutex::default(),
+            }),
+            tasks: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// What tasks, timers and the network share with this executor.
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Runs every task and event up to and including `until`, then stands there.
+    ///
+    /// `on_link` is called for each link wake-up asked for with [`Core::schedule_link`].
+    pub(super) fn run_until(&mut self, until: Instant, mut on_link: impl FnMut(Instant, usize)) {
+        loop {
+            self.run_ready();
+            let Some(fired) = self.core.next_event(until) else {
+                break;
+            };
+            match fired {
+                Fired::Timer(waker) => waker.wake(),
+                Fired::Link(link) => on_link(self.core.now(), link),
+                Fired::Nothing => {}
+            }
+        }
+        self.core.advance(until);
+    }
+
+    fn run_ready(&mut self) {
+        loop {
+            self.adopt_spawned();
+            let Some(id) = lock(&self.core.ready).pop_front() else {
+                return;
+            };
+            let Some((mut task, waker)) = self.tasks[id].take() else {
+                continue;
+            };
+            waker.queued.store(false, Ordering::Relaxed);
+            let handle = Waker::from(waker.clone());
+            match task.as_mut().poll(&mut Context::from_waker(&handle)) {
+                Poll::Ready(()) => self.free.push(id),
+                Poll::Pending => self.tasks[id] = Some((task, waker)),
+            }
+        }
+    }
+
+    fn adopt_spawned(&mut self) {
+        for task in std::mem::take(&mut *lock(&self.core.spawned)) {
+            // A finished task's number is given again; a late wake-up of the old one
+            // polls the new one once too often, which every future must allow.
+            let id = self.free.pop().unwrap_or_else(|| {
+                self.tasks.push(None);
+                self.tasks.len() - 1
+            });
+            let waker = Arc::new(TaskWaker {
+                id,
+                queued: AtomicBool::new(true),
+                ready: self.core.ready.clone(),
+            });
+            self.tasks[id] = Some((task, waker));
+            lock(&self.core.ready).push_back(id);
+        }
+    }
+}
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor")
+            .field("now", &self.core.elapsed())
+            .field("tasks", &(self.tasks.len() - self.free.len()))
+            .finish()
+    }
+}
+
+/// Clock, event queue and task queue: everything that outlives a borrow of the executor.
+pub(super) struct Core {
+    epoch: Instant,
+    now_ns: AtomicU64,
+    ready: Arc<Mutex<VecDeque<usize>>>,
+    spawned: Mutex<Vec<Task>>,
+    events: Mutex<Events>,
+}
+
+impl Core {
+    /// The present virtual instant.
+    pub(super) fn now(&self) -> Instant {
+        self.epoch + self.elapsed()
+    }
+
+    /// Virtual time since the run began.
+    pub(super) fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.now_ns.load(Ordering::Relaxed))
+    }
+
+    /// Adds a task; it is first polled at the present instant.
+    pub(super) fn spawn(&self, task: Task) {
+        lock(&self.spawned).push(task);
+    }
+
+    /// Asks for a link wake-up at `at` (or now, if that has passed).
+    pub(super) fn schedule_link(&self, at: Instant, link: usize) {
+        let at = self.nanos(at);
+        lock(&self.events).push(at, Event::Link(link));
+    }
+
+    fn nanos(&self, at: Instant) -> u64 {
+        let ns = at.saturating_duration_since(self.epoch).as_nanos();
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    fn advance(&self, to: Instant) {
+        let to = self.nanos(to);
+        debug_assert!(
+            to >= self.now_ns.load(Ordering::Relaxed),
+            "virtual time never goes back"
+        );
+        self.now_ns.store(to, Ordering::Relaxed);
+    }
+
+    /// Moves the clock to the next event that is due by `until` and takes it.
+    fn next_event(&self, until: Instant) -> Option<Fired> {
+        let until = self.nanos(until);
+        let mut events = lock(&self.events);
+        let next = events.heap.peek()?;
+        if next.at > until {
+            return None;
+        }
+        let Scheduled { at, event, .. } = events.heap.pop()?;
+        let now = at.max(self.now_ns.load(Ordering::Relaxed));
+        self.now_ns.store(now, Ordering::Relaxed);
+        Some(match event {
+            Event::Link(link) => Fired::Link(link),
+            Event::Timer { slot, generation } => events.fire_timer(slot, generation, at),
+        })
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("now", &self.elapsed()).finish_non_exhaustive()
+    }
+}
+
+/// A quinn runtime in virtual time. Clones share one clock.
+#[derive(Clone)]
+pub struct SimRuntime(pub(super) Arc<Core>);
+
+impl SimRuntime {
+    /// Virtual time since the run began.
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    /// Completes when virtual time reaches `at`, at once if it has passed.
+    pub async fn sleep_until(&self, at: Instant) {
+        let mut timer = self.new_timer(at);
+        std::future::poll_fn(|cx| timer.as_mut().poll(cx)).await;
+    }
+
+    /// The instant at which virtual time began.
+    pub fn epoch(&self) -> Instant {
+        self.0.epoch
+    }
+}
+
+impl fmt::Debug for SimRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimRuntime({:?})", self.0.elapsed())
+    }
+}
+
+impl Runtime for SimRuntime {
+    fn new_timer(&self, i: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        let at = self.0.nanos(i);
+        let (slot, generation) = lock(&self.0.events).new_timer(at);
+        Box::pin(SimTimer {
+            core: self.0.clone(),
+            slot,
+            generation,
+        })
+    }
+
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.0.spawn(future);
+    }
+
+    fn wrap_udp_socket(&self, _: std::net::UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "a kernel socket cannot run in virtual time; bind one on the simulated network",
+        ))
+    }
+
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+}
+
+/// A timer of virtual time.
+struct SimTimer {
+    core: Arc<Core>,
+    slot: usize,
+    generation: u64,
+}
+
+impl AsyncTimer for SimTimer {
+    fn reset(self: Pin<&mut Self>, i: Instant) {
+        let at = self.core.nanos(i);
+        lock(&self.core.events).reset_timer(self.slot, self.generation, at);
+    }
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let now = self.core.now_ns.load(Ordering::Relaxed);
+        let mut events = lock(&self.core.events);
+        let timer = &mut events.timers[self.slot];
+        if timer.deadline <= now {
+            return Poll::Ready(());
+        }
+        match &mut timer.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for SimTimer {
+    fn drop(&mut self) {
+        lock(&self.core.events).free_timer(self.slot);
+    }
+}
+
+impl fmt::Debug for SimTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimTimer").field("slot", &self.slot).finish()
+    }
+}
+
+/// What is to happen, in order of time and, within an instant, of scheduling.
+#[derive(Default)]
+struct Events {
+    heap: BinaryHeap<Scheduled>,
+    sequence: u64,
+    timers: Vec<Timer>,
+    free: Vec<usize>,
+}
+
+/// quinn moves its timers with almost every packet, mostly to a later instant. A timer
+/// therefore keeps at most one *useful* heap entry, which is pushed on when it fires early.
+#[derive(Default)]
+struct Timer {
+    generation: u64,
+    deadline: u64,
+    /// Time of the heap entry that counts; others of this timer are leftovers.
+    scheduled: Option<u64>,
+    waker: Option<Waker>,
+}
+
+impl Events {
+    fn push(&mut self, at: u64, event: Event) {
+        self.sequence += 1;
+        self.heap.push(Scheduled {
+            at,
+            sequence: self.sequence,
+            event,
+        });
+    }
+
+    fn new_timer(&mut self, at: u64) -> (usize, u64) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.timers.push(Timer::default());
+            self.timers.len() - 1
+        });
+        let generation = self.timers[slot].generation;
+        self.reset_timer(slot, generation, at);
+        (slot, generation)
+    }
+
+    fn reset_timer(&mut self, slot: usize, generation: u64, at: u64) {
+        let timer = &mut self.timers[slot];
+        timer.deadline = at;
+        if timer.scheduled.is_none_or(|scheduled| at < scheduled) {
+            timer.scheduled = Some(at);
+            self.push(at, Event::Timer { slot, generation });
+        }
+    }
+
+    fn free_timer(&mut self, slot: usize) {
+        let timer = &mut self.timers[slot];
+        timer.generation += 1;
+        timer.scheduled = None;
+        timer.waker = None;
+        self.free.push(slot);
+    }
+
+    fn fire_timer(&mut self, slot: usize, generation: u64, at: u64) -> Fired {
+        let timer = &mut self.timers[slot];
+        if timer.generation != generation || timer.scheduled != Some(at) {
+            return Fired::Nothing;
+        }
+        if timer.deadline > at {
+            timer.scheduled = Some(timer.deadline);
+            let deadline = timer.deadline;
+            self.push(deadline, Event::Timer { slot, generation });
+            return Fired::Nothing;
+        }
+        timer.scheduled = None;
+        timer.waker.take().map_or(Fired::Nothing, Fired::Timer)
+    }
+}
+
+enum Fired {
+    Timer(Waker),
+    Link(usize),
+    Nothing,
+}
+
+enum Event {
+    Timer { slot: usize, generation: u64 },
+    Link(usize),
+}
+
+struct Scheduled {
+    at: u64,
+    sequence: u64,
+    event: Event,
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // `BinaryHeap` gives the greatest first: the earliest must be the greatest.
+        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+    }
+}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Scheduled {}
+
+struct TaskWaker {
+    id: usize,
+    queued: AtomicBool,
+    ready: Arc<Mutex<VecDeque<usize>>>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::Relaxed) {
+            lock(&self.ready).push_back(self.id);
+        }
+    }
+}
+
+/// One thread runs the simulation, so a lock is only ever poisoned by our own panic.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("the simulation has one thread, which panicked")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "an origin for virtual time")]
+    fn executor() -> Executor {
+        Executor::new(Instant::now())
+    }
+
+    fn log() -> Arc<Mutex<Vec<(u64, &'static str)>>> {
+        Arc::default()
+    }
+
+    #[test]
+    fn timers_fire_in_order_of_time_and_then_of_scheduling() {
+        let mut executor = executor();
+        let runtime = SimRuntime(executor.core().clone());
+        let log = log();
+        for (ms, name) in [(20, "b"), (10, "a"), (20, "c")] {
+            let (runtime, log) = (runtime.clone(), log.clone());
+            executor.core().spawn(Box::pin(async move {
+                runtime.sleep_until(runtime.epoch() + Duration::from_millis(ms)).await;
+                let at = runtime.elapsed().as_millis() as u64;
+                log.lock().unwrap().push((at, name));
+            }));
+        }
+        let end = runtime.epoch() + Duration::from_secs(1);
+        executor.run_until(end, |_, _| {});
+        assert_eq!(*log.lock().unwrap(), [(10, "a"), (20, "b"), (20, "c")]);
+        assert_eq!(runtime.elapsed(), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_timer_moved_earlier_or_later_fires_once_at_its_last_deadline() {
+        let mut executor = executor();
+        let runtime = SimRuntime(executor.core().clone());
+        let log = log();
+        let at = move |ms| runtime.epoch() + Duration::from_millis(ms);
+        let runtime = SimRuntime(executor.core().clone());
+        let (seen, rt) = (log.clone(), runtime.clone());
+        let deadline = at.clone();
+        executor.core().spawn(Box::pin(async move {
+            let mut timer = rt.new_timer(deadline(50));
+            timer.as_mut().reset(deadline(10));
+            timer.as_mut().reset(deadline(70));
+            std::future::poll_fn(|cx| timer.as_mut().poll(cx)).await;
+            seen.lock().unwrap().push((rt.elapsed().as_millis() as u64, "timer"));
+            timer.as_mut().reset(deadline(90));
+            std::future::poll_fn(|cx| timer.as_mut().poll(cx)).await;
+            seen.lock().unwrap().push((rt.elapsed().as_millis() as u64, "again"));
+        }));
+        executor.run_until(at(200), |_, _| {});
+        assert_eq!(*log.lock().unwrap(), [(70, "timer"), (90, "again")]);
+    }
+
+    #[test]
+    fn a_dropped_timer_leaves_its_slot_to_the_next_one() {
+        let mut executor = executor();
+        let runtime = SimRuntime(executor.core().clone());
+        let log = log();
+        let (seen, rt) = (log.clone(), runtime.clone());
+        executor.core().spawn(Box::pin(async move {
+            drop(rt.new_timer(rt.epoch() + Duration::from_millis(5)));
+            rt.sleep_until(rt.epoch() + Duration::from_millis(30)).await;
+            seen.lock().unwrap().push((rt.elapsed().as_millis() as u64, "second"));
+        }));
+        executor.run_until(runtime.epoch() + Duration::from_millis(100), |_, _| {});
+        assert_eq!(*log.lock().unwrap(), [(30, "second")]);
+    }
+
+    #[test]
+    fn link_events_are_handed_out_at_their_instant() {
+        let mut executor = executor();
+        let epoch = executor.core().epoch;
+        executor.core().schedule_link(epoch + Duration::from_millis(3), 7);
+        executor.core().schedule_link(epoch + Duration::from_millis(1), 9);
+        let mut seen = Vec::new();
+        executor.run_until(epoch + Duration::from_millis(2), |now, link| seen.push((now - epoch, link)));
+        assert_eq!(seen, [(Duration::from_millis(1), 9)]);
+        executor.run_until(epoch + Duration::from_millis(9), |now, link| seen.push((now - epoch, link)));
+        assert_eq!(seen[1], (Duration::from_millis(3), 7));
+    }
+}

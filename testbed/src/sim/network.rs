@@ -1,0 +1,234 @@
+//! The virtual network: nodes, links made of evenkeel-queue ports, and sockets.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use std::time::Instant;
+
+use bytes::Bytes;
+use evenkeel_queue::{Link, Packet, PacketMeta};
+use evenkeel_wire::Ecn;
+
+use super::executor::{Core, lock};
+use super::pcap::Capture;
+use crate::scenario::{LinkIndex, NodeIndex};
+
+/// IPv4 and UDP headers around every datagram, in bytes.
+pub(super) const HEADER_BYTES: usize = evenkeel_wire::IPV4_HEADER_LEN + evenkeel_wire::UDP_HEADER_LEN;
+
+/// A UDP datagram on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct Datagram {
+    pub(super) source: SocketAddrV4,
+    pub(super) destination: SocketAddrV4,
+    /// The node that has the destination's address.
+    pub(super) to: NodeIndex,
+    pub(super) ecn: Ecn,
+    pub(super) contents: Bytes,
+}
+
+/// What a socket has received and not yet read.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    pub(super) datagrams: VecDeque<Datagram>,
+    pub(super) waker: Option<Waker>,
+    /// IP bytes that reached this socket since it was bound.
+    pub(super) received_bytes: u64,
+    /// Whether arriving datagrams are only counted (the sink of UDP cross traffic).
+    pub(super) counts_only: bool,
+}
+
+/// All nodes, links and bound ports of a simulation.
+#[derive(Debug)]
+pub(super) struct Network {
+    core: Arc<Core>,
+    mtu: usize,
+    links: Vec<SimLink>,
+    /// `next_hop[node][destination]`: the link to take.
+    next_hop: Vec<Vec<Option<LinkIndex>>>,
+    /// Per node: bound ports with their inboxes; a handful each.
+    ports: Vec<Vec<(u16, Arc<Mutex<Inbox>>)>>,
+    counters: NetworkCounters,
+}
+
+/// What the network as a whole has done.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct NetworkCounters {
+    /// Packets that hosts sent.
+    pub sent: u64,
+    /// Packets larger than the MTU: refused at the sender, as a kernel does with DF set.
+    pub too_big: u64,
+    /// Packets for a port that nobody has bound.
+    pub unreachable: u64,
+}
+
+#[derive(Debug)]
+struct SimLink {
+    link: Link<Datagram>,
+    to: NodeIndex,
+    /// The wake-up that is on the event queue, if one is.
+    scheduled: Option<Instant>,
+    capture: Option<Capture>,
+}
+
+impl Network {
+    pub(super) fn new(
+        core: Arc<Core>,
+        mtu: usize,
+        links: Vec<(Link<Datagram>, NodeIndex)>,
+        next_hop: Vec<Vec<Option<LinkIndex>>>,
+    ) -> Self {
+        let ports = next_hop.iter().map(|_| Vec::new()).collect();
+        let links = links
+            .into_iter()
+            .map(|(link, to)| SimLink {
+                link,
+                to,
+                scheduled: None,
+                capture: None,
+            })
+            .collect();
+        Self {
+            core,
+            mtu,
+            links,
+            next_hop,
+            ports,
+            counters: NetworkCounters::default(),
+        }
+    }
+
+    pub(super) fn counters(&self) -> NetworkCounters {
+        self.counters
+    }
+
+    /// Binds a port of `node`; 0 asks for any free one from 49152 upwards (RFC 6335).
+    pub(super) fn bind(&mut self, node: NodeIndex, port: u16) -> Option<(SocketAddrV4, Arc<Mutex<Inbox>>)> {
+        let bound = &mut self.ports[node.0];
+        let taken = |port| bound.iter().any(|(p, _)| *p == port);
+        let port = match port {
+            0 => (49152..=u16::MAX).find(|p| !taken(*p))?,
+            port if taken(port) => return None,
+            port => port,
+        };
+        let inbox = Arc::new(Mutex::new(Inbox::default()));
+        bound.push((port, inbox.clone()));
+        Some((SocketAddrV4::new(node_address(node), port), inbox))
+    }
+
+    /// Frees a port that [`Network::bind`] gave.
+    pub(super) fn unbind(&mut self, address: SocketAddrV4) {
+        if let Some(node) = self.node_at(*address.ip()) {
+            self.ports[node.0].retain(|(port, _)| *port != address.port());
+        }
+    }
+
+    /// The node that has an address.
+    pub(super) fn node_at(&self, address: Ipv4Addr) -> Option<NodeIndex> {
+        let index = u32::from(address).checked_sub(FIRST_ADDRESS)?;
+        let node = NodeIndex(usize::try_from(index).ok()?);
+        (node.0 < self.ports.len()).then_some(node)
+    }
+
+    /// A host puts a datagram on the network.
+    pub(super) fn send(&mut self, now: Instant, from: NodeIndex, datagram: Datagram) {
+        self.counters.sent += 1;
+        if datagram.contents.len() + HEADER_BYTES > self.mtu {
+            self.counters.too_big += 1;
+            return;
+        }
+        self.arrive(now, from, datagram);
+    }
+
+    /// A link's wake-up has come: what has crossed it goes on.
+    pub(super) fn on_link(&mut self, now: Instant, index: usize) {
+        self.links[index].scheduled = None;
+        self.drain(now, index);
+    }
+
+    /// Writes every packet that leaves `link` from now on to `capture`.
+    pub(super) fn capture(&mut self, link: LinkIndex, capture: Capture) {
+        self.links[link.0].capture = Some(capture);
+    }
+
+    pub(super) fn links(&self) -> impl Iterator<Item = &Link<Datagram>> {
+        self.links.iter().map(|link| &link.link)
+    }
+
+    pub(super) fn link_mut(&mut self, link: LinkIndex) -> &mut Link<Datagram> {
+        &mut self.links[link.0].link
+    }
+
+    /// Ends all captures; the first error of writing one, if any.
+    pub(super) fn finish_captures(&mut self) -> std::io::Result<()> {
+        self.links
+            .iter_mut()
+            .filter_map(|link| link.capture.take())
+            .try_for_each(Capture::finish)
+    }
+
+    fn arrive(&mut self, now: Instant, at: NodeIndex, datagram: Datagram) {
+        if datagram.to == at {
+            self.deliver(datagram);
+            return;
+        }
+        let Some(link) = self.next_hop[at.0][datagram.to.0] else {
+            self.counters.unreachable += 1;
+            return;
+        };
+        let bytes = datagram.contents.len() + HEADER_BYTES;
+        let bytes = u32::try_from(bytes).expect("the MTU bounds a packet");
+        let meta = PacketMeta::new(bytes, datagram.ecn);
+        self.links[link.0].link.push(now, Packet::new(meta, datagram));
+        self.drain(now, link.0);
+    }
+
+    fn drain(&mut self, now: Instant, index: usize) {
+        while let Some(packet) = self.links[index].link.pop(now) {
+            let Packet { meta, mut payload } = packet;
+            payload.ecn = meta.ecn;
+            let link = &mut self.links[index];
+            if let Some(capture) = &mut link.capture {
+                capture.packet(self.core.elapsed(), &payload);
+            }
+            let to = link.to;
+            self.arrive(now, to, payload);
+        }
+        let link = &mut self.links[index];
+        if let Some(at) = link.link.next_timeout()
+            && link.scheduled.is_none_or(|scheduled| at < scheduled)
+        {
+            link.scheduled = Some(at);
+            self.core.schedule_link(at, index);
+        }
+    }
+
+    fn deliver(&mut self, datagram: Datagram) {
+        let port = datagram.destination.port();
+        let Some((_, inbox)) = self.ports[datagram.to.0].iter().find(|(p, _)| *p == port) else {
+            self.counters.unreachable += 1;
+            return;
+        };
+        let mut inbox = lock(inbox);
+        inbox.received_bytes += (datagram.contents.len() + HEADER_BYTES) as u64;
+        if !inbox.counts_only {
+            inbox.datagrams.push_back(datagram);
+            if let Some(waker) = inbox.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// 10.0.0.1: the address of the first node; the others follow (RFC 1918 space).
+const FIRST_ADDRESS: u32 = 0x0a00_0001;
+
+/// The IPv4 address of a node.
+///
+/// # Panics
+/// Beyond 16 million nodes, which the scenario's bounds exclude.
+pub(super) fn node_address(node: NodeIndex) -> Ipv4Addr {
+    let index = u32::try_from(node.0).expect("scenarios are smaller than 10/8");
+    Ipv4Addr::from(FIRST_ADDRESS + index)
+}

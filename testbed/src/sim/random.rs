@@ -1,0 +1,104 @@
+//! Randomness of a run: one generator per purpose, all from the scenario's seed.
+
+use std::time::Duration;
+
+use rand_distr::{Distribution, Exp1, Pareto};
+use rand_pcg::Pcg64;
+
+use crate::scenario::{PeriodDistribution, Periods};
+
+/// What a generator is for. Sources of one kind are told apart by their index, so adding a
+/// flow does not change what an existing one draws.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Purpose {
+    Link = 1,
+    Cross = 2,
+    Flow = 3,
+    Endpoint = 4,
+}
+
+/// The generator for one source of randomness.
+pub(crate) fn generator(seed: u64, purpose: Purpose, index: usize) -> Pcg64 {
+    let stream = (purpose as u128) << 64 | index as u128;
+    Pcg64::new(u128::from(seed), stream)
+}
+
+/// How long ON or OFF periods last.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PeriodLength {
+    /// Exponentially distributed with this mean.
+    Exponential(Duration),
+    /// Pareto distributed with this mean and shape (above 1: below it there is no mean).
+    Pareto { mean: Duration, shape: f64 },
+}
+
+/// A Pareto tail has no end: ten years outlast every scenario and still fit a `Duration`.
+const LONGEST: f64 = 10.0 * 365.0 * 86400.0;
+
+impl PeriodLength {
+    /// ON and OFF periods as a scenario states them.
+    pub(crate) fn pair(periods: &Periods) -> (Self, Self) {
+        let length = |mean| match periods.distribution {
+            PeriodDistribution::Exponential => Self::Exponential(mean),
+            PeriodDistribution::Pareto { shape } => Self::Pareto { mean, shape },
+        };
+        (length(periods.on), length(periods.off))
+    }
+
+    pub(crate) fn sample(&self, rng: &mut Pcg64) -> Duration {
+        let seconds = match *self {
+            Self::Exponential(mean) => {
+                let unit: f64 = Exp1.sample(rng);
+                mean.as_secs_f64() * unit
+            }
+            Self::Pareto { mean, shape } => pareto(rng, mean.as_secs_f64(), shape),
+        };
+        Duration::from_secs_f64(seconds.min(LONGEST))
+    }
+}
+
+/// A Pareto value with the given mean: scale = mean x (shape - 1) / shape.
+///
+/// # Panics
+/// If `mean` is not positive or `shape` not above 1, which the scenario excludes.
+pub(crate) fn pareto(rng: &mut Pcg64, mean: f64, shape: f64) -> f64 {
+    let scale = mean * (shape - 1.0) / shape;
+    Pareto::new(scale, shape)
+        .expect("the scenario checked mean and shape")
+        .sample(rng)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_purpose_and_index_give_the_same_draws_and_others_do_not() {
+        let draw = |seed, purpose, index| {
+            let mean = Duration::from_secs(1);
+            PeriodLength::Exponential(mean).sample(&mut generator(seed, purpose, index))
+        };
+        let first = draw(1, Purpose::Cross, 0);
+        assert_eq!(first, draw(1, Purpose::Cross, 0));
+        assert_ne!(first, draw(2, Purpose::Cross, 0));
+        assert_ne!(first, draw(1, Purpose::Flow, 0));
+        assert_ne!(first, draw(1, Purpose::Cross, 1));
+    }
+
+    #[test]
+    fn means_are_as_asked_for() {
+        // 200,000 draws: the mean of exponential(1 s) has a standard deviation of 2.2 ms,
+        // that of Pareto(shape 2.5) one of 2 ms; the band is over ten of them.
+        let mean = Duration::from_secs(1);
+        for length in [
+            PeriodLength::Exponential(mean),
+            PeriodLength::Pareto { mean, shape: 2.5 },
+        ] {
+            let mut rng = generator(7, Purpose::Flow, 0);
+            let draws = 200_000;
+            let sum: f64 = (0..draws).map(|_| length.sample(&mut rng).as_secs_f64()).sum();
+            let measured = sum / f64::from(draws);
+            assert!((measured - 1.0).abs() < 0.03, "{length:?}: {measured}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! A UDP socket of the virtual network, as quinn sees it.
+
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, SocketAddrV4};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use evenkeel_wire::Ecn;
+use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
+use quinn::{AsyncUdpSocket, UdpPoller};
+
+use super::executor::{Core, lock};
+use super::network::{Datagram, Inbox, Network};
+use crate::scenario::NodeIndex;
+
+/// Datagrams that one `try_send` may carry, as Linux with UDP GSO (quinn asks for 10 at most).
+const MAX_SEGMENTS: usize = 10;
+
+/// A bound UDP socket on a node of the virtual network.
+pub struct SimSocket {
+    core: Arc<Core>,
+    network: Arc<Mutex<Network>>,
+    node: NodeIndex,
+    address: SocketAddrV4,
+    inbox: Arc<Mutex<Inbox>>,
+}
+
+impl SimSocket {
+    /// Binds `port` of `node`; 0 chooses a free one.
+    pub(super) fn bind(
+        core: Arc<Core>,
+        network: Arc<Mutex<Network>>,
+        node: NodeIndex,
+        port: u16,
+    ) -> io::Result<Self> {
+        let bound = lock(&network).bind(node, port);
+        let (address, inbox) = bound.ok_or(io::ErrorKind::AddrInUse)?;
+        Ok(Self {
+            core,
+            network,
+            node,
+            address,
+            inbox,
+        })
+    }
+
+    /// The address and port it is bound to.
+    pub fn address(&self) -> SocketAddrV4 {
+        self.address
+    }
+
+    /// IP bytes that have reached this socket.
+    pub fn received_bytes(&self) -> u64 {
+        lock(&self.inbox).received_bytes
+    }
+
+    /// From now on arriving datagrams are counted and thrown away.
+    pub(super) fn count_only(&self) {
+        lock(&self.inbox).counts_only = true;
+    }
+
+    /// Sends one datagram.
+    pub(super) fn send_to(&self, destination: SocketAddrV4, contents: Bytes) {
+        let mut network = lock(&self.network);
+        if let Some(to) = network.node_at(*destination.ip()) {
+            let datagram = Datagram {
+                source: self.address,
+                destination,
+                to,
+                ecn: Ecn::NotEct,
+                contents,
+            };
+            network.send(self.core.now(), self.node, datagram);
+        }
+    }
+}
+
+impl AsyncUdpSocket for SimSocket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(AlwaysWritable)
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let now = self.core.now();
+        let mut network = lock(&self.network);
+        let SocketAddr::V4(destination) = transmit.destination else {
+            return Err(io::ErrorKind::NetworkUnreachable.into());
+        };
+        let Some(to) = network.node_at(*destination.ip()) else {
+            return Err(io::ErrorKind::NetworkUnreachable.into());
+        };
+        let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
+        for contents in transmit.contents.chunks(segment.max(1)) {
+            let datagram = Datagram {
+                source: self.address,
+                destination,
+                to,
+                ecn: to_wire(transmit.ecn),
+                contents: Bytes::copy_from_slice(contents),
+            };
+            network.send(now, self.node, datagram);
+        }
+        Ok(())
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let mut inbox = lock(&self.inbox);
+        let mut received = 0;
+        for (buf, meta) in bufs.iter_mut().zip(meta) {
+            let Some(datagram) = inbox.datagrams.pop_front() else {
+                break;
+            };
+            // As a kernel does, cut off what the buffer cannot hold.
+            let len = datagram.contents.len().min(buf.len());
+            buf[..len].copy_from_slice(&datagram.contents[..len]);
+            *meta = RecvMeta {
+                addr: datagram.source.into(),
+                len,
+                stride: len,
+                ecn: from_wire(datagram.ecn),
+                dst_ip: Some((*datagram.destination.ip()).into()),
+            };
+            received += 1;
+        }
+        if received > 0 {
+            return Poll::Ready(Ok(received));
+        }
+        inbox.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.address.into())
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        MAX_SEGMENTS
+    }
+
+    fn may_fragment(&self) -> bool {
+        false
+    }
+}
+
+impl Drop for SimSocket {
+    fn drop(&mut self) {
+        // A simulation that ends drops its sockets with the network unlocked.
+        if let Ok(mut network) = self.network.lock() {
+            network.unbind(self.address);
+        }
+    }
+}
+
+impl fmt::Debug for SimSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimSocket({})", self.address)
+    }
+}
+
+/// The virtual network queues or drops, but never blocks a sender.
+#[derive(Debug)]
+struct AlwaysWritable;
+
+impl UdpPoller for AlwaysWritable {
+    fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn to_wire(ecn: Option<EcnCodepoint>) -> Ecn {
+    match ecn {
+        None => Ecn::NotEct,
+        Some(EcnCodepoint::Ect0) => Ecn::Ect0,
+        Some(EcnCodepoint::Ect1) => Ecn::Ect1,
+        Some(EcnCodepoint::Ce) => Ecn::Ce,
+    }
+}
+
+fn from_wire(ecn: Ecn) -> Option<EcnCodepoint> {
+    match ecn {
+        Ecn::NotEct => None,
+        Ecn::Ect0 => Some(EcnCodepoint::Ect0),
+        Ecn::Ect1 => Some(EcnCodepoint::Ect1),
+        Ecn::Ce => Some(EcnCodepoint::Ce),
+    }
+}
