@@ -1,0 +1,147 @@
+//! The import rules of docs/architecture.md, read off Cargo's own metadata and the sources.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
+
+/// What each crate may import of our own crates and of the ones that own I/O. Crates
+/// without I/O (serde, rand, thiserror ...) are free, except in wire, which is std only.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("evenkeel-wire", &[]),
+    ("evenkeel-congestion", &["evenkeel-wire", "quinn-proto"]),
+    ("evenkeel-queue", &["evenkeel-wire"]),
+    ("evenkeel", &["evenkeel-wire", "evenkeel-congestion", "quinn", "tokio"]),
+    ("evenkeel-apps", &["evenkeel", "quinn", "tokio"]),
+    (
+        "evenkeel-testbed",
+        &["evenkeel", "evenkeel-apps", "evenkeel-queue", "evenkeel-wire", "quinn", "tokio"],
+    ),
+    ("evenkeel-tests", &[]),
+];
+
+/// Crates that own I/O or a clock, besides every crate of this workspace.
+const GUARDED: &[&str] = &["mio", "quinn", "quinn-proto", "quinn-udp", "smol", "socket2", "tokio", "tokio-tun"];
+
+fn metadata() -> Metadata {
+    MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .exec()
+        .expect("cargo metadata runs in the workspace")
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the workspace").into()
+}
+
+fn rust_files(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).expect("a readable source directory") {
+        let path = entry.expect("a readable entry").path();
+        if path.is_dir() && !path.join("Cargo.toml").exists() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn crates_import_only_what_the_house_allows() {
+    let metadata = metadata();
+    let rules: BTreeMap<_, _> = MAY_IMPORT.iter().copied().collect();
+    let ours: BTreeSet<_> = metadata.workspace_packages().iter().map(|p| p.name.to_string()).collect();
+    assert_eq!(
+        ours,
+        rules.keys().map(ToString::to_string).collect(),
+        "every crate of the workspace has a rule and every rule a crate"
+    );
+    for package in metadata.workspace_packages() {
+        let allowed = rules[package.name.as_str()];
+        for dependency in package.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal) {
+            let name = dependency.name.as_str();
+            let guarded = ours.contains(name) || GUARDED.contains(&name);
+            assert!(
+                !guarded || allowed.contains(&name),
+                "{} imports {name}; docs/architecture.md allows it {allowed:?}",
+                package.name
+            );
+        }
+    }
+}
+
+#[test]
+fn wire_depends_on_the_standard_library_alone() {
+    let metadata = metadata();
+    let packages = metadata.workspace_packages();
+    let wire = packages.iter().find(|p| p.name.as_str() == "evenkeel-wire").expect("wire exists");
+    let normal: Vec<_> = wire.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal).collect();
+    assert!(normal.is_empty(), "{normal:?}");
+}
+
+#[test]
+fn quinn_proto_is_named_in_the_adapter_alone() {
+    for file in rust_files(&root().join("transport/congestion/src")) {
+        let in_adapter = file.components().any(|c| c.as_os_str() == "adapter" || c.as_os_str() == "adapter.rs");
+        let text = fs::read_to_string(&file).expect("a readable source file");
+        assert!(
+            in_adapter || !text.contains("quinn_proto"),
+            "{} names quinn_proto; only adapter.rs and adapter/ may",
+            file.display()
+        );
+    }
+}
+
+#[test]
+fn the_pure_crates_read_no_clock() {
+    for directory in ["transport/wire/src", "transport/congestion/src", "router/queue/src"] {
+        for file in rust_files(&root().join(directory)) {
+            let text = fs::read_to_string(&file).expect("a readable source file");
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for clock in ["Instant::now()", "SystemTime::now()", "thread::sleep", "disallowed_methods"] {
+                assert!(!code.contains(clock), "{} has {clock}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn no_source_file_has_a_thousand_lines_and_no_main_has_seventy() {
+    for directory in ["transport", "transport/wire", "transport/congestion", "router/queue", "apps", "testbed", "tests"] {
+        for file in rust_files(&root().join(directory)) {
+            let lines = fs::read_to_string(&file).expect("a readable source file").lines().count();
+            let limit = if file.ends_with("main.rs") { 70 } else { 1000 };
+            assert!(lines < limit, "{} has {lines} lines", file.display());
+        }
+    }
+}
+
+#[test]
+fn no_dependency_needs_a_newer_rust_than_we_promise() {
+    let metadata = metadata();
+    let packages = metadata.workspace_packages();
+    let promised = packages[0].rust_version.clone().expect("the workspace states its MSRV");
+    for package in &metadata.packages {
+        if let Some(needed) = &package.rust_version {
+            assert!(
+                *needed <= promised,
+                "{} {} needs Rust {needed}, above the promised {promised}",
+                package.name,
+                package.version
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_refers_to_the_workplace_around_the_project() {
+    for directory in ["transport", "transport/wire", "transport/congestion", "router/queue", "apps", "testbed"] {
+        for file in rust_files(&root().join(directory)) {
+            let text = fs::read_to_string(&file).expect("a readable source file");
+            assert!(!text.contains("../shared"), "{} refers to ../shared", file.display());
+        }
+    }
+}
