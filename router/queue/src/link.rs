@@ -149,6 +149,7 @@ impl<P: Debug + Send> Link<P> {
     ///
     /// It never comes too late, but a call at that instant may yield nothing (the packet was lost
     /// on the way, or draws jitter): then ask again. A push or pop may make it earlier or later.
+    /// Ends of transmissions and timers of the discipline need no call of their own.
     pub fn next_timeout(&self) -> Option<Instant> {
         let change = self.changes.front().map(|(at, _)| *at);
         let packet = self.wire.next_out(self.port.next_departure());

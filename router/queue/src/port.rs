@@ -122,7 +122,8 @@ impl<P> Port<P> {
         Some((ended, packet))
     }
 
-    /// When there is something to do: a packet to fetch, or a timer of the discipline.
+    /// When there is something to do: a packet to fetch, or a timer of the discipline. A host
+    /// that cares for packets alone may skip timers: they fire, at their instants, with its next call.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.next_departure()
             .into_iter()

@@ -406,6 +406,9 @@ fn a_clock_that_steps_back_is_held() {
     );
 }
 
+/// Which call a discipline had, when, and what it saw of its port.
+type Heard = (&'static str, Instant, PortView);
+
 /// Does what its fields say, and notes what it was told.
 #[derive(Debug, Default)]
 struct Scripted {
@@ -413,7 +416,7 @@ struct Scripted {
     departure: Option<(u64, Verdict)>,
     timer: Option<(Instant, Duration)>,
     departed: u64,
-    log: Arc<Mutex<Vec<(&'static str, Instant, PortView)>>>,
+    log: Arc<Mutex<Vec<Heard>>>,
 }
 
 impl Scripted {
