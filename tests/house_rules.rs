@@ -18,6 +18,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "evenkeel-testbed",
         &["evenkeel", "evenkeel-apps", "evenkeel-queue", "evenkeel-wire", "quinn", "tokio"],
     ),
+    ("evenkeel-router", &["evenkeel-wire", "evenkeel-queue", "tokio", "tokio-tun"]),
     ("evenkeel-tests", &[]),
 ];
 
