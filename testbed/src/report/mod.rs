@@ -1,1 +1,65 @@
-//! Results: `result.json`, a table for people, and plots.
+//! Results: `result.json` and `series.json`, a table for people, and plots.
+
+mod document;
+mod plot;
+mod series;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use document::{
+    Fairness, FlowResult, LinkResult, Percentiles, QueueResult, ResultDocument, RttResult,
+    SojournResult, Totals, TransfersResult,
+};
+pub use series::{FlowSeries, LinkSeries, Series, TransferRecord};
+pub use table::table;
+
+use crate::metrics::Observations;
+use crate::scenario::Scenario;
+
+/// Name of the file of time series.
+const SERIES_FILE: &str = "series.json";
+
+/// A result that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {path}: {source}; choose another place with --out", path = .path.display())]
+pub struct ReportError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Computes the figures of a run and writes `result.json`, `series.json` and the plots
+/// `rate.svg`, `window.svg` and `queue.svg` into `directory`, which must exist. The same scenario
+/// and observations give the same bytes.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn write(
+    directory: &Path,
+    scenario: &Scenario,
+    backend: &str,
+    observations: &Observations,
+) -> Result<ResultDocument, ReportError> {
+    let document = ResultDocument::new(scenario, backend, observations);
+    let series = Series::new(scenario, observations);
+    let save = |name: &str, contents: &str| {
+        let path = directory.join(name);
+        fs::write(&path, contents).map_err(|source| ReportError { path, source })
+    };
+    save("result.json", &json(&document))?;
+    save(SERIES_FILE, &series.json())?;
+    for (name, svg) in plot::all(scenario, observations) {
+        save(name, &svg)?;
+    }
+    Ok(document)
+}
+
+/// The document as `result.json` holds it.
+pub fn json(document: &ResultDocument) -> String {
+    let text = serde_json::to_string_pretty(document).expect("a document has string keys only");
+    text + "\n"
+}

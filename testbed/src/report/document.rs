@@ -1,0 +1,364 @@
+//! The contents of `result.json`; docs/results.md describes every field.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::SERIES_FILE;
+use crate::metrics::{self, FlowObservation, LinkObservation, Observations, Timing, Transfer};
+use crate::scenario::{Scenario, ScenarioFile};
+
+/// The figures of a run. Rates are whole bits per second; ratios have six decimals, times in
+/// milliseconds and queue lengths three. What has no value is `None`, `null` in JSON.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ResultDocument {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// What it ran on.
+    pub backend: String,
+    /// Version of this program.
+    pub version: &'static str,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Length of the run, in seconds.
+    pub duration_s: f64,
+    /// What is left out of all averages, in seconds.
+    pub warmup_s: f64,
+    /// IP packets that hosts have sent in the whole run.
+    pub packets_sent: u64,
+    /// One for each flow, in the scenario's order.
+    pub flows: Vec<FlowResult>,
+    /// All flows together.
+    pub totals: Totals,
+    /// How the flows shared.
+    pub fairness: Fairness,
+    /// One for each direction of the scenario's links.
+    pub links: Vec<LinkResult>,
+    /// Name of the file of time series, beside this one.
+    pub series: &'static str,
+    /// The effective configuration of the scenario.
+    pub config: ScenarioFile,
+}
+
+/// Figures of one flow, after the warm-up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FlowResult {
+    /// Its name.
+    pub name: String,
+    /// Name of its group in the scenario.
+    pub group: String,
+    /// Its controller, as the scenario spells it.
+    pub controller: String,
+    /// When it began, in seconds.
+    pub start_s: f64,
+    /// When it ended, in seconds.
+    pub stop_s: f64,
+    /// Bits of IP packets per second: [`metrics::throughput_bps`].
+    pub throughput_bps: Option<u64>,
+    /// Bits of application data per second: [`metrics::goodput_bps`].
+    pub goodput_bps: Option<u64>,
+    /// [`metrics::cov`].
+    pub cov: Option<f64>,
+    /// Packets that it sent.
+    pub sent_packets: u64,
+    /// Packets that it declared lost.
+    pub lost_packets: u64,
+    /// [`metrics::retransmitted_ratio`].
+    pub retransmitted_ratio: Option<f64>,
+    /// Round-trip times that the sender measured.
+    pub rtt_ms: Option<RttResult>,
+    /// Its transfers, over the whole run.
+    pub transfers: TransfersResult,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// Round-trip times in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RttResult {
+    /// Smallest.
+    pub min: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+/// The transfers of a flow in short.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TransfersResult {
+    /// How many began.
+    pub started: usize,
+    /// How many the receiver has all of.
+    pub completed: usize,
+    /// Application bytes that the receiver got.
+    pub bytes: u64,
+    /// Whether SHA-256 agreed wherever it was compared; `None` if it never was.
+    pub sha256_verified: Option<bool>,
+    /// How long the completed ones took, in seconds.
+    pub completion_s: Option<Percentiles>,
+}
+
+/// Median and tail of a quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Percentiles {
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+/// All flows together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Totals {
+    /// Sum of the flows' throughputs, each over its own active time.
+    pub throughput_bps: u64,
+    /// Sum of the flows' goodputs: "system goodput" of A-AIMD, section 4.
+    pub goodput_bps: u64,
+    /// Mean of the flows' CoV: "system CoV" of "smoothness", section IV-B.
+    pub cov: Option<f64>,
+    /// Packets lost / packets sent, of all flows.
+    pub retransmitted_ratio: Option<f64>,
+}
+
+/// How the flows shared; `None` where fewer than two flows were active.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fairness {
+    /// [`metrics::jain_index`] of the throughputs.
+    pub jain: Option<f64>,
+    /// [`metrics::worst_case_fairness`] of the throughputs.
+    pub worst_case: Option<f64>,
+    /// [`metrics::short_term_fairness`].
+    pub short_term: Option<f64>,
+}
+
+/// Figures of one direction of a link, after the warm-up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinkResult {
+    /// Its name; `NAME.reverse` is the way back.
+    pub name: String,
+    /// Bits of IP packets per second, the mean over the measured time; `None` without limit.
+    pub rate_bps: Option<u64>,
+    /// Propagation delay at the beginning, in milliseconds.
+    pub delay_ms: f64,
+    /// [`metrics::utilization`].
+    pub utilization: Option<f64>,
+    /// Queue length in packets, weighted by time, without the packet in transmission.
+    pub queue_packets: QueueResult,
+    /// How long forwarded packets waited, in milliseconds.
+    pub sojourn_ms: Option<SojournResult>,
+    /// Packets that came to the queue.
+    pub arrived: u64,
+    /// Packets that were transmitted.
+    pub forwarded: u64,
+    /// Bytes of the transmitted packets.
+    pub forwarded_bytes: u64,
+    /// Packets that the queue refused.
+    pub dropped: u64,
+    /// [`metrics::loss_rate`].
+    pub loss_rate: Option<f64>,
+    /// Packets lost behind the queue, by random loss or a blackout.
+    pub lost: u64,
+}
+
+/// Queue length in packets.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct QueueResult {
+    /// Mean.
+    pub mean: Option<f64>,
+    /// Standard deviation.
+    pub sd: Option<f64>,
+    /// 95th percentile of time.
+    pub p95: u64,
+    /// Greatest.
+    pub max: u64,
+}
+
+/// Waiting times in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SojournResult {
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+impl ResultDocument {
+    /// The figures of a run of `scenario` on `backend`.
+    pub fn new(scenario: &Scenario, backend: &str, observations: &Observations) -> Self {
+        let timing = timing(scenario);
+        let flows = &observations.flows;
+        let throughputs: Vec<f64> = flows
+            .iter()
+            .filter_map(|flow| metrics::throughput_bps(flow, &timing))
+            .collect();
+        Self {
+            scenario: scenario.name.clone(),
+            backend: backend.to_owned(),
+            version: env!("CARGO_PKG_VERSION"),
+            seed: scenario.seed,
+            duration_s: scenario.duration.as_secs_f64(),
+            warmup_s: scenario.warmup.as_secs_f64(),
+            packets_sent: observations.packets_sent,
+            flows: flows
+                .iter()
+                .map(|flow| FlowResult::new(flow, &timing))
+                .collect(),
+            totals: Totals::new(flows, &timing),
+            fairness: Fairness {
+                jain: metrics::jain_index(&throughputs).and_then(ratio),
+                worst_case: metrics::worst_case_fairness(&throughputs).and_then(ratio),
+                short_term: metrics::short_term_fairness(flows, &timing).and_then(ratio),
+            },
+            links: observations
+                .links
+                .iter()
+                .map(|link| LinkResult::new(link, &timing))
+                .collect(),
+            series: SERIES_FILE,
+            config: scenario.config.clone(),
+        }
+    }
+}
+
+impl FlowResult {
+    fn new(flow: &FlowObservation, timing: &Timing) -> Self {
+        let rtt = metrics::rtt_percentiles(flow, timing);
+        Self {
+            name: flow.name.clone(),
+            group: flow.group.clone(),
+            controller: flow.controller.clone(),
+            start_s: seconds(flow.start),
+            stop_s: seconds(flow.stop),
+            throughput_bps: metrics::throughput_bps(flow, timing).map(whole),
+            goodput_bps: metrics::goodput_bps(flow, timing).map(whole),
+            cov: metrics::cov(flow, timing).and_then(ratio),
+            sent_packets: flow.sent_packets,
+            lost_packets: flow.lost_packets,
+            retransmitted_ratio: metrics::retransmitted_ratio(flow).and_then(ratio),
+            rtt_ms: rtt.map(|rtt| RttResult {
+                min: milliseconds(rtt.min),
+                p50: milliseconds(rtt.p50),
+                p95: milliseconds(rtt.p95),
+                p99: milliseconds(rtt.p99),
+            }),
+            transfers: TransfersResult::new(&flow.transfers),
+            error: flow.error.clone(),
+        }
+    }
+}
+
+impl TransfersResult {
+    fn new(transfers: &[Transfer]) -> Self {
+        let completed = transfers.iter().filter_map(|transfer| {
+            let end = transfer.end?;
+            Some(end.saturating_sub(transfer.start))
+        });
+        let mut times: Vec<Duration> = completed.collect();
+        times.sort_unstable();
+        let compared = transfers
+            .iter()
+            .filter_map(|transfer| transfer.sha256_verified);
+        let percentile = |percent| metrics::nearest_rank(&times, percent).map(seconds);
+        Self {
+            started: transfers.len(),
+            completed: times.len(),
+            bytes: transfers.iter().map(|transfer| transfer.bytes).sum(),
+            sha256_verified: compared.reduce(|all, one| all && one),
+            completion_s: percentile(50)
+                .zip(percentile(95))
+                .zip(percentile(99))
+                .map(|((p50, p95), p99)| Percentiles { p50, p95, p99 }),
+        }
+    }
+}
+
+impl Totals {
+    fn new(flows: &[FlowObservation], timing: &Timing) -> Self {
+        let sum = |rate: fn(&FlowObservation, &Timing) -> Option<f64>| {
+            whole(flows.iter().filter_map(|flow| rate(flow, timing)).sum())
+        };
+        let covs: Vec<f64> = flows
+            .iter()
+            .filter_map(|flow| metrics::cov(flow, timing))
+            .collect();
+        let sent: u64 = flows.iter().map(|flow| flow.sent_packets).sum();
+        let lost: u64 = flows.iter().map(|flow| flow.lost_packets).sum();
+        Self {
+            throughput_bps: sum(metrics::throughput_bps),
+            goodput_bps: sum(metrics::goodput_bps),
+            cov: ratio(covs.iter().sum::<f64>() / covs.len() as f64),
+            retransmitted_ratio: ratio(lost as f64 / sent as f64),
+        }
+    }
+}
+
+impl LinkResult {
+    fn new(link: &LinkObservation, timing: &Timing) -> Self {
+        Self {
+            name: link.name.clone(),
+            rate_bps: link.rate_bps,
+            delay_ms: milliseconds(link.delay),
+            utilization: metrics::utilization(link, timing).and_then(ratio),
+            queue_packets: QueueResult {
+                mean: rounded(link.queue.mean, 3),
+                sd: rounded(link.queue.sd, 3),
+                p95: link.queue.p95,
+                max: link.queue.max,
+            },
+            sojourn_ms: link.sojourn.map(|sojourn| SojournResult {
+                p50: milliseconds(sojourn.p50),
+                p95: milliseconds(sojourn.p95),
+                p99: milliseconds(sojourn.p99),
+            }),
+            arrived: link.arrived,
+            forwarded: link.forwarded,
+            forwarded_bytes: link.forwarded_bytes,
+            dropped: link.dropped,
+            loss_rate: metrics::loss_rate(link).and_then(ratio),
+            lost: link.lost,
+        }
+    }
+}
+
+/// When a scenario is measured.
+pub(super) fn timing(scenario: &Scenario) -> Timing {
+    Timing {
+        interval: scenario.sampling_interval,
+        warmup: scenario.warmup,
+        duration: scenario.duration,
+    }
+}
+
+/// Seconds to the microsecond.
+pub(super) fn seconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e6
+}
+
+/// Milliseconds to the microsecond.
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// A rate in whole bits per second.
+fn whole(rate_bps: f64) -> u64 {
+    rate_bps.round() as u64
+}
+
+/// A ratio with six decimals.
+fn ratio(value: f64) -> Option<f64> {
+    rounded(value, 6)
+}
+
+/// A number with so many decimals; `None` for what is no number, which JSON cannot hold.
+fn rounded(value: f64, decimals: i32) -> Option<f64> {
+    let scale = 10f64.powi(decimals);
+    let rounded = (value * scale).round() / scale;
+    rounded.is_finite().then_some(rounded)
+}

@@ -1,0 +1,287 @@
+//! Plots of a run as SVG: rates, windows and queues over time.
+
+mod chart;
+
+use chart::{Chart, Line};
+
+use crate::metrics::{FlowObservation, Observations, SAMPLE};
+use crate::scenario::Scenario;
+
+/// Most flows that are told apart by colour; of more, groups are.
+const MAX_COLOURS: usize = chart::COLOURS.len();
+
+/// Most points of a line: about as many as there are pixels.
+const MAX_POINTS: usize = 800;
+
+/// Payload of a QUIC packet of the smallest full size, in bytes (RFC 9000 section 14).
+const PACKET_BYTES: f64 = 1200.0;
+
+/// All plots with their file names.
+pub(super) fn all(scenario: &Scenario, observations: &Observations) -> [(&'static str, String); 3] {
+    let title = title(scenario);
+    let chart = |name, y_label, lines| Chart {
+        title: format!("{name}: {title}"),
+        y_label,
+        duration_s: scenario.duration.as_secs_f64(),
+        warmup_s: scenario.warmup.as_secs_f64(),
+        lines,
+    };
+    let rates = flow_lines(scenario, observations, SAMPLE.as_secs_f64(), |flow| {
+        let per_interval = 8.0 / 1e6 / scenario.sampling_interval.as_secs_f64();
+        let rates = flow
+            .delivered
+            .iter()
+            .map(|bytes| Some(*bytes as f64 * per_interval));
+        rates.collect()
+    });
+    let windows = flow_lines(scenario, observations, 0.0, |flow| {
+        let windows = flow.window.iter();
+        windows
+            .map(|bytes| bytes.map(|bytes| bytes as f64 / PACKET_BYTES))
+            .collect()
+    });
+    let queues = queue_lines(scenario, observations);
+    [
+        (
+            "rate.svg",
+            chart("Throughput", "Mb/s of IP packets", rates).draw(),
+        ),
+        (
+            "window.svg",
+            chart("Congestion window", "packets of 1200 bytes", windows).draw(),
+        ),
+        (
+            "queue.svg",
+            chart("Queue", "packets (thin line: greatest)", queues).draw(),
+        ),
+    ]
+}
+
+/// Scenario, controllers and seed.
+fn title(scenario: &Scenario) -> String {
+    const MAX_CONTROLLERS: usize = 3;
+    let mut controllers: Vec<&str> = Vec::new();
+    for flow in &scenario.flows {
+        if !controllers.contains(&flow.controller.as_str()) {
+            controllers.push(&flow.controller);
+        }
+    }
+    let more = if controllers.len() > MAX_CONTROLLERS {
+        ", ..."
+    } else {
+        ""
+    };
+    controllers.truncate(MAX_CONTROLLERS);
+    format!(
+        "{}, {}{more}, seed {}",
+        scenario.name,
+        controllers.join(", "),
+        scenario.seed
+    )
+}
+
+/// A line for each flow; of many flows, pale lines and a bold mean for each group.
+fn flow_lines(
+    scenario: &Scenario,
+    observations: &Observations,
+    bin_s: f64,
+    values: impl Fn(&FlowObservation) -> Vec<Option<f64>>,
+) -> Vec<Line> {
+    let binned = |flow: &FlowObservation| {
+        let mut values = values(flow);
+        let interval_s = scenario.sampling_interval.as_secs_f64();
+        for (index, value) in values.iter_mut().enumerate() {
+            let begin_s = index as f64 * interval_s;
+            // Silence before the start and after the end is no throughput of zero.
+            if begin_s + interval_s <= flow.start.as_secs_f64()
+                || begin_s >= flow.stop.as_secs_f64()
+            {
+                *value = None;
+            }
+        }
+        Bins::of(&values, interval_s, bin_s)
+    };
+    let flows: Vec<_> = observations
+        .flows
+        .iter()
+        .map(|flow| (flow, binned(flow)))
+        .collect();
+    if flows.len() <= MAX_COLOURS {
+        let line = |(index, (flow, bins)): (usize, &(&FlowObservation, Bins))| Line {
+            label: Some(flow.name.clone()),
+            colour: index,
+            weight: chart::Weight::Plain,
+            segments: bins.segments(),
+        };
+        return flows.iter().enumerate().map(line).collect();
+    }
+    let mut groups: Vec<&str> = flows.iter().map(|(flow, _)| flow.group.as_str()).collect();
+    groups.dedup();
+    let mut lines = Vec::new();
+    let mut means = Vec::new();
+    for (colour, group) in groups.iter().enumerate() {
+        let members: Vec<&Bins> = flows
+            .iter()
+            .filter(|(flow, _)| flow.group == *group)
+            .map(|(_, bins)| bins)
+            .collect();
+        let line = |label, weight, bins: &Bins| Line {
+            label,
+            colour,
+            weight,
+            segments: bins.segments(),
+        };
+        lines.extend(
+            members
+                .iter()
+                .map(|bins| line(None, chart::Weight::Pale, bins)),
+        );
+        let label = format!("{group}: mean of {}", members.len());
+        means.push(line(
+            Some(label),
+            chart::Weight::Bold,
+            &Bins::mean(&members),
+        ));
+    }
+    lines.append(&mut means);
+    lines
+}
+
+/// Two lines for each reported link that ever had a queue: what it was, and its greatest length.
+fn queue_lines(scenario: &Scenario, observations: &Observations) -> Vec<Line> {
+    let interval_s = scenario.sampling_interval.as_secs_f64();
+    let queued = observations
+        .links
+        .iter()
+        .filter(|link| link.queue_series.iter().any(|sample| sample.max > 0));
+    let mut lines = Vec::new();
+    for (colour, link) in queued.enumerate() {
+        let line = |label, weight, values: Vec<Option<f64>>, merge| Line {
+            label,
+            colour,
+            weight,
+            segments: Bins::merged(&values, interval_s, 0.0, merge).segments(),
+        };
+        let greatest = link
+            .queue_series
+            .iter()
+            .map(|sample| Some(sample.max as f64));
+        let length = link
+            .queue_series
+            .iter()
+            .map(|sample| Some(sample.packets as f64));
+        lines.push(line(None, chart::Weight::Pale, greatest.collect(), max));
+        lines.push(line(
+            Some(link.name.clone()),
+            chart::Weight::Plain,
+            length.collect(),
+            mean,
+        ));
+    }
+    lines
+}
+
+/// A series, thinned out.
+#[derive(Debug, Clone, PartialEq)]
+struct Bins {
+    width_s: f64,
+    values: Vec<Option<f64>>,
+}
+
+impl Bins {
+    fn of(values: &[Option<f64>], interval_s: f64, at_least_s: f64) -> Self {
+        Self::merged(values, interval_s, at_least_s, mean)
+    }
+
+    /// Merges neighbours until bins are `at_least_s` wide and there are no more than
+    /// [`MAX_POINTS`].
+    fn merged(
+        values: &[Option<f64>],
+        interval_s: f64,
+        at_least_s: f64,
+        merge: fn(&[f64]) -> f64,
+    ) -> Self {
+        let unit = (at_least_s / interval_s).round().max(1.0) as usize;
+        let width = unit * values.len().div_ceil(unit * MAX_POINTS).max(1);
+        let values = values.chunks(width).map(|chunk| {
+            let present: Vec<f64> = chunk.iter().copied().flatten().collect();
+            (!present.is_empty()).then(|| merge(&present))
+        });
+        Self {
+            width_s: width as f64 * interval_s,
+            values: values.collect(),
+        }
+    }
+
+    /// The mean of those that have a value.
+    fn mean(members: &[&Self]) -> Self {
+        let length = members
+            .iter()
+            .map(|bins| bins.values.len())
+            .max()
+            .unwrap_or(0);
+        let values = (0..length).map(|index| {
+            let present = members.iter().filter_map(|bins| *bins.values.get(index)?);
+            let present: Vec<f64> = present.collect();
+            (!present.is_empty()).then(|| mean(&present))
+        });
+        Self {
+            width_s: members.first().map_or(1.0, |bins| bins.width_s),
+            values: values.collect(),
+        }
+    }
+
+    /// Runs of points without gaps: middle of the bin in seconds, value.
+    fn segments(&self) -> Vec<Vec<(f64, f64)>> {
+        let mut segments = vec![Vec::new()];
+        for (index, value) in self.values.iter().enumerate() {
+            let last = segments.last_mut().expect("there is always one segment");
+            match value {
+                Some(value) => last.push(((index as f64 + 0.5) * self.width_s, *value)),
+                None if last.is_empty() => {}
+                None => segments.push(Vec::new()),
+            }
+        }
+        segments.retain(|segment| !segment.is_empty());
+        segments
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn max(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_average_what_is_there_and_leave_gaps() {
+        let values = [Some(1.0), Some(3.0), Some(5.0), None, None, None, Some(2.0)];
+        let bins = Bins::of(&values, 0.25, 0.5);
+        assert_eq!(bins.values, [Some(2.0), Some(5.0), None, Some(2.0)]);
+        assert_eq!(
+            bins.segments(),
+            [vec![(0.25, 2.0), (0.75, 5.0)], vec![(1.75, 2.0)]]
+        );
+    }
+
+    #[test]
+    fn long_series_are_thinned_to_what_a_plot_can_show() {
+        let bins = Bins::of(&vec![Some(1.0); 100_000], 0.1, 0.5);
+        assert!(bins.values.len() <= MAX_POINTS, "{}", bins.values.len());
+        assert!(bins.values.len() > MAX_POINTS / 2);
+        // Whole samples of 0.5 s: no bin has more intervals than another.
+        assert_eq!((bins.width_s / 0.5).fract(), 0.0);
+    }
+
+    #[test]
+    fn a_series_without_values_has_no_line() {
+        assert!(Bins::of(&[], 0.1, 0.5).segments().is_empty());
+        assert!(Bins::of(&[None, None], 0.1, 0.1).segments().is_empty());
+    }
+}
