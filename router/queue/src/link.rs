@@ -75,9 +75,21 @@ pub enum LinkError {
     /// A change of the rate of a link that follows a trace.
     #[error(transparent)]
     RateOfTrace(#[from] RateOfTrace),
-    /// A time that the machine's clock cannot express.
-    #[error("{0:?} after the beginning is beyond the end of time; use a smaller time")]
-    TooLate(Duration),
+    /// A delay, jitter, blackout or time of a change beyond any run.
+    #[error("{0:?} is longer than a hundred years; use a shorter time")]
+    TooLong(Duration),
+}
+
+impl LinkError {
+    /// The time, if it is so short that no sum of a few such times leaves the range of [`Instant`].
+    fn check_time(time: Duration) -> Result<Duration, Self> {
+        const HUNDRED_YEARS: Duration = Duration::from_secs(100 * 365 * 86_400);
+        if time <= HUNDRED_YEARS {
+            Ok(time)
+        } else {
+            Err(Self::TooLong(time))
+        }
+    }
 }
 
 /// One direction of a link: a [`Port`], then blackouts, loss, delay and jitter, in this order.
@@ -106,7 +118,6 @@ impl<P: Debug + Send> Link<P> {
         config: LinkConfig,
         mut rng: Box<dyn Rng + Send>,
     ) -> Result<Self, LinkError> {
-        let at = |time: Duration| epoch.checked_add(time).ok_or(LinkError::TooLate(time));
         let wire = Wire::new(epoch, &config, &mut *rng)?;
         let mut changes = Vec::with_capacity(config.changes.len());
         for (time, change) in config.changes {
@@ -116,7 +127,7 @@ impl<P: Debug + Send> Link<P> {
             ) {
                 return Err(RateOfTrace.into());
             }
-            changes.push((at(time)?, change));
+            changes.push((epoch + LinkError::check_time(time)?, change));
         }
         changes.sort_by_key(|(at, _)| *at);
         let port = PortConfig {

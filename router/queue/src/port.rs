@@ -86,7 +86,9 @@ impl<P> Port<P> {
         let bytes = packet.meta.bytes;
         self.stats.arrived(bytes);
         packet.meta.queued = Duration::ZERO;
-        let starts = self.is_idle() && self.server.next_start(now) <= now;
+        // Whatever could start by now has started: what waits is waiting for a later instant.
+        let starts = self.server.next_start(now) <= now;
+        debug_assert!(!starts || (self.transmission.is_none() && self.waiting.is_empty()));
         let mut verdict = self.decide(&mut packet.meta, |discipline, meta, port| {
             discipline.on_arrival(now, meta, port)
         });
@@ -330,10 +332,6 @@ impl<P> Port<P> {
         }
     }
 
-    fn is_idle(&self) -> bool {
-        self.transmission.is_none() && self.waiting.is_empty()
-    }
-
     fn view(&self) -> PortView {
         PortView {
             queued: self.stats.queued(),
@@ -355,6 +353,8 @@ impl<P> Port<P> {
     }
 }
 
+#[cfg(test)]
+mod hosting;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

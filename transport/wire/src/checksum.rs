@@ -1,6 +1,6 @@
 //! The Internet checksum (RFC 1071), its incremental update (RFC 1624) and UDP's pseudo headers.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::PROTOCOL_UDP;
 
@@ -66,21 +66,6 @@ pub enum PseudoHeader {
 }
 
 impl PseudoHeader {
-    /// The pseudo header between two addresses; `None` if they are of different families.
-    pub fn between(source: IpAddr, destination: IpAddr) -> Option<Self> {
-        match (source, destination) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => Some(Self::V4 {
-                source,
-                destination,
-            }),
-            (IpAddr::V6(source), IpAddr::V6(destination)) => Some(Self::V6 {
-                source,
-                destination,
-            }),
-            _ => None,
-        }
-    }
-
     /// The sum over the pseudo header of a UDP datagram of `length` bytes, header included.
     pub(crate) fn sum(&self, length: u16) -> Sum {
         let addresses = match self {
@@ -172,15 +157,6 @@ mod tests {
             update_udp_checksum(0xdd2f, &[0x55, 0x55], &[0x32, 0x85]),
             0xffff
         );
-    }
-
-    #[test]
-    fn a_pseudo_header_joins_addresses_of_one_family_only() {
-        let v4 = IpAddr::from([10, 0, 0, 1]);
-        let v6 = IpAddr::from([0u16, 0, 0, 0, 0, 0, 0, 1]);
-        assert!(PseudoHeader::between(v4, v4).is_some());
-        assert!(PseudoHeader::between(v6, v6).is_some());
-        assert_eq!(PseudoHeader::between(v4, v6), None);
     }
 
     proptest! {

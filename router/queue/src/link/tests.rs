@@ -247,16 +247,35 @@ fn what_no_link_can_do_is_refused() {
         ..LinkConfig::default()
     };
     assert_eq!(refused(rate_of_trace), LinkError::RateOfTrace(RateOfTrace));
-    let late = LinkConfig {
-        changes: vec![(Duration::MAX, Change::Delay(ms(1)))],
-        ..LinkConfig::default()
-    };
-    assert_eq!(refused(late), LinkError::TooLate(Duration::MAX));
-    let endless = LinkConfig {
-        blackouts: vec![(ms(1), Duration::MAX)],
-        ..LinkConfig::default()
-    };
-    assert_eq!(refused(endless), LinkError::TooLate(Duration::MAX));
+    let endless = [
+        LinkConfig {
+            delay: Duration::MAX,
+            ..LinkConfig::default()
+        },
+        LinkConfig {
+            jitter: Duration::MAX,
+            ..LinkConfig::default()
+        },
+        LinkConfig {
+            blackouts: vec![(Duration::MAX, ms(1))],
+            ..LinkConfig::default()
+        },
+        LinkConfig {
+            blackouts: vec![(ms(1), Duration::MAX)],
+            ..LinkConfig::default()
+        },
+        LinkConfig {
+            changes: vec![(Duration::MAX, Change::Loss(0.0))],
+            ..LinkConfig::default()
+        },
+        LinkConfig {
+            changes: vec![(ms(1), Change::Delay(Duration::MAX))],
+            ..LinkConfig::default()
+        },
+    ];
+    for config in endless {
+        assert_eq!(refused(config), LinkError::TooLong(Duration::MAX));
+    }
 }
 
 #[test]

@@ -35,11 +35,15 @@ impl<P: Debug + Send> Wire<P> {
             .iter()
             .map(|&(start, length)| interval(epoch, start, length))
             .collect::<Result<Vec<_>, _>>()?;
+        let jitter = LinkError::check_time(config.jitter)?;
         let mut loses = config.loss != 0.0;
         for (_, change) in &config.changes {
-            if let Change::Loss(probability) = *change {
-                NotAProbability::check(probability)?;
-                loses |= probability != 0.0;
+            match *change {
+                Change::Loss(probability) => loses |= NotAProbability::check(probability)? != 0.0,
+                Change::Delay(delay) => {
+                    LinkError::check_time(delay)?;
+                }
+                Change::Rate(_) | Change::Limit(_) => {}
             }
         }
         Ok(Self {
@@ -48,8 +52,8 @@ impl<P: Debug + Send> Wire<P> {
                 true => Some(Loss::new(config.loss, loss_rng)?),
                 false => None,
             },
-            delay: Delay::new(config.delay),
-            jitter: (!config.jitter.is_zero()).then(|| Jitter::new(config.jitter, jitter_rng)),
+            delay: Delay::new(LinkError::check_time(config.delay)?),
+            jitter: (!jitter.is_zero()).then(|| Jitter::new(jitter, jitter_rng)),
         })
     }
 
@@ -126,7 +130,6 @@ fn interval(
     start: Duration,
     length: Duration,
 ) -> Result<Range<Instant>, LinkError> {
-    let at = |from: Instant, time| from.checked_add(time).ok_or(LinkError::TooLate(time));
-    let start = at(epoch, start)?;
-    Ok(start..at(start, length)?)
+    let start = epoch + LinkError::check_time(start)?;
+    Ok(start..start + LinkError::check_time(length)?)
 }

@@ -1,9 +1,5 @@
 //! Tests of ports, worked by hand.
 
-use std::sync::{Arc, Mutex};
-
-use evenkeel_wire::Ecn;
-
 use super::*;
 use crate::testing::{epoch, ms, packet};
 use crate::{DeliveryTrace, DropTail};
@@ -378,6 +374,21 @@ fn a_new_window_begins_in_the_middle_of_things() {
 }
 
 #[test]
+fn a_new_window_of_a_trace_counts_what_is_offered_in_it() {
+    let start = epoch();
+    let mut port = drop_tail(start, trace("10\n"), Limit::NONE);
+    port.enqueue(start, packet(3000, 1));
+    // Half of the first packet went at 10 ms; the window sees its end at 20 and the second at 30.
+    port.restart_measurement(start + ms(15));
+    port.enqueue(start + ms(25), packet(1500, 2));
+    assert_eq!(port.stats(start + ms(25)).utilization(), Some(1.0));
+    assert_eq!(port.stats(start + ms(65)).utilization(), Some(0.6));
+    port.restart_measurement(start + ms(65));
+    assert_eq!(port.stats(start + ms(65)).utilization(), None);
+    assert_eq!(port.stats(start + ms(85)).utilization(), Some(0.0));
+}
+
+#[test]
 fn an_interval_has_its_own_mean_and_maximum() {
     let start = epoch();
     let mut port = drop_tail(start, kilobyte_per_ms(), Limit::NONE);
@@ -400,206 +411,10 @@ fn a_clock_that_steps_back_is_held() {
     let mut port = drop_tail(start, kilobyte_per_ms(), Limit::NONE);
     port.enqueue(start + ms(5), packet(1000, 1));
     port.enqueue(start, packet(1000, 2));
-    assert_eq!(
-        departures(&mut port, start, start + ms(9)),
-        [(ms(6), 1), (ms(7), 2)]
-    );
-}
-
-/// Which call a discipline had, when, and what it saw of its port.
-type Heard = (&'static str, Instant, PortView);
-
-/// Does what its fields say, and notes what it was told.
-#[derive(Debug, Default)]
-struct Scripted {
-    arrival: Option<Verdict>,
-    departure: Option<(u64, Verdict)>,
-    timer: Option<(Instant, Duration)>,
-    departed: u64,
-    log: Arc<Mutex<Vec<Heard>>>,
-}
-
-impl Scripted {
-    fn note(&self, event: &'static str, now: Instant, port: &PortView) {
-        self.log
-            .lock()
-            .expect("no test panics while it holds the log")
-            .push((event, now, *port));
-    }
-}
-
-impl Discipline for Scripted {
-    fn on_arrival(&mut self, now: Instant, _meta: &mut PacketMeta, port: &PortView) -> Verdict {
-        self.note("arrival", now, port);
-        self.arrival.unwrap_or(Verdict::Admit)
-    }
-
-    fn on_departure(&mut self, now: Instant, _meta: &mut PacketMeta, port: &PortView) -> Verdict {
-        self.note("departure", now, port);
-        self.departed += 1;
-        match self.departure {
-            Some((which, verdict)) if which == self.departed => verdict,
-            _ => Verdict::Admit,
-        }
-    }
-
-    fn on_timer(&mut self, now: Instant, port: &PortView) {
-        self.note("timer", now, port);
-        if let Some((next, period)) = &mut self.timer {
-            *next += *period;
-        }
-    }
-
-    fn next_timer(&self) -> Option<Instant> {
-        self.timer.map(|(next, _)| next)
-    }
-}
-
-fn scripted(now: Instant, limit: Limit, discipline: Scripted) -> Port<u64> {
-    let discipline = Box::new(discipline);
-    Port::new(
-        now,
-        PortConfig {
-            service: kilobyte_per_ms(),
-            limit,
-            discipline,
-        },
-    )
-}
-
-#[test]
-fn a_mark_reaches_the_packet_of_an_ecn_capable_sender_and_drops_any_other() {
-    let start = epoch();
-    let mark = Scripted {
-        arrival: Some(Verdict::Mark),
-        ..Scripted::default()
-    };
-    let mut port = scripted(start, Limit::NONE, mark);
-    let capable = Packet::new(PacketMeta::new(1000, Ecn::Ect0), 1);
-    assert_eq!(port.enqueue(start, capable), Verdict::Mark);
-    assert_eq!(
-        port.enqueue(start, packet(1000, 2)),
-        Verdict::Drop(DropReason::Early)
-    );
-    let (_, marked) = port.dequeue(start + ms(9)).unwrap();
-    assert_eq!(marked.meta.ecn, Ecn::Ce);
-    let total = port.stats(start + ms(9)).total();
-    assert_eq!(
-        (total.marked, total.dropped.early),
-        (Amount::one(1000), Amount::one(1000))
-    );
-    assert_eq!(port.check_conservation(), Ok(()));
-}
-
-#[test]
-fn a_discipline_that_drops_at_departure_lets_the_next_packet_start_at_once() {
-    let start = epoch();
-    let head_drop = Scripted {
-        departure: Some((2, Verdict::Drop(DropReason::Early))),
-        ..Scripted::default()
-    };
-    let log = head_drop.log.clone();
-    let mut port = scripted(start, Limit::NONE, head_drop);
-    for number in 1..=3 {
-        port.enqueue(start, packet(1000, number));
-    }
-    assert_eq!(
-        departures(&mut port, start, start + ms(9)),
-        [(ms(1), 1), (ms(2), 3)]
-    );
-    assert_eq!(port.stats(start + ms(9)).total().dropped.early.packets, 1);
-    assert_eq!(port.check_conservation(), Ok(()));
-    let log = log.lock().unwrap();
-    let queued: Vec<_> = log
-        .iter()
-        .filter(|(event, ..)| *event == "departure")
-        .map(|(_, at, view)| (*at - start, view.queued.packets))
-        .collect();
-    assert_eq!(queued, [(ms(0), 0), (ms(1), 1), (ms(1), 0)]);
-}
-
-#[test]
-fn a_packet_dropped_as_it_arrives_and_departs_at_once_is_counted_once() {
-    let start = epoch();
-    let head_drop = Scripted {
-        departure: Some((1, Verdict::Drop(DropReason::Early))),
-        ..Scripted::default()
-    };
-    let mut port = scripted(start, Limit::NONE, head_drop);
-    assert_eq!(
-        port.enqueue(start, packet(1000, 1)),
-        Verdict::Drop(DropReason::Early)
-    );
-    assert_eq!(port.stats(start).total().dropped.total(), Amount::one(1000));
-    assert_eq!(port.enqueue(start, packet(1000, 2)), Verdict::Admit);
-    assert_eq!(port.check_conservation(), Ok(()));
-}
-
-#[test]
-fn a_discipline_hears_of_arrivals_that_the_limit_refuses() {
-    let start = epoch();
-    let discipline = Scripted::default();
-    let log = discipline.log.clone();
-    let mut port = scripted(start, Limit::packets(0), discipline);
-    port.enqueue(start, packet(1000, 1));
-    assert_eq!(
-        port.enqueue(start, packet(1000, 2)),
-        Verdict::Drop(DropReason::Full)
-    );
-    let log = log.lock().unwrap();
-    assert_eq!(
-        log.iter().filter(|(event, ..)| *event == "arrival").count(),
-        2
-    );
-    let (_, _, view) = log.last().unwrap();
-    assert!(view.transmitting);
-    assert_eq!(
-        (view.limit, view.rate),
-        (Limit::packets(0), Rate::new(8_000_000))
-    );
-}
-
-#[test]
-fn timers_fire_at_their_instants_between_transmissions_however_late_the_host() {
-    let start = epoch();
-    let discipline = Scripted {
-        timer: Some((start + ms(1), Duration::from_micros(700))),
-        ..Scripted::default()
-    };
-    let log = discipline.log.clone();
-    let mut port = scripted(start, Limit::NONE, discipline);
-    for number in 1..=3 {
-        port.enqueue(start, packet(1000, number));
-    }
-    assert_eq!(port.next_timeout(), Some(start + ms(1)));
-    port.stats(start + Duration::from_micros(2500));
-    let log = log.lock().unwrap();
-    let events: Vec<_> = log
-        .iter()
-        .map(|(event, at, _)| (*event, (*at - start).as_micros()))
-        .collect();
-    let arrivals = ("arrival", 0);
-    let expected = [
-        arrivals,
-        ("departure", 0),
-        arrivals,
-        arrivals,
-        ("departure", 1000),
-        ("timer", 1000),
-        ("timer", 1700),
-        ("departure", 2000),
-        ("timer", 2400),
-    ];
-    assert_eq!(events, expected);
-}
-
-#[test]
-#[should_panic(expected = "a discipline's timer moves on when it fires")]
-fn a_timer_that_does_not_move_on_is_a_bug() {
-    let start = epoch();
-    let stuck = Scripted {
-        timer: Some((start, Duration::ZERO)),
-        ..Scripted::default()
-    };
-    scripted(start, Limit::NONE, stuck).stats(start + ms(1));
+    let (_, first) = port.dequeue(start + ms(9)).unwrap();
+    let (ended, second) = port
+        .dequeue(start)
+        .expect("it has ended at what was called 9 ms");
+    assert_eq!((first.payload, second.payload), (1, 2));
+    assert_eq!((ended - start, second.meta.queued), (ms(7), ms(1)));
 }
