@@ -2,9 +2,9 @@
 
 mod chart;
 
-use chart::{Chart, Line};
+use chart::{Chart, Line, Weight};
 
-use crate::metrics::{FlowObservation, Observations, SAMPLE};
+use crate::metrics::{FlowObservation, LinkObservation, Observations, SAMPLE};
 use crate::scenario::Scenario;
 
 /// Most flows that are told apart by colour; of more, groups are.
@@ -13,18 +13,21 @@ const MAX_COLOURS: usize = chart::COLOURS.len();
 /// Most points of a line: about as many as there are pixels.
 const MAX_POINTS: usize = 800;
 
+/// A queue of one packet is no queue worth a panel.
+const QUEUE_PACKETS: u64 = 2;
+
 /// Payload of a QUIC packet of the smallest full size, in bytes (RFC 9000 section 14).
 const PACKET_BYTES: f64 = 1200.0;
 
 /// All plots with their file names.
 pub(super) fn all(scenario: &Scenario, observations: &Observations) -> [(&'static str, String); 3] {
     let title = title(scenario);
-    let chart = |name, y_label, lines| Chart {
+    let chart = |name, y_label, panels| Chart {
         title: format!("{name}: {title}"),
         y_label,
         duration_s: scenario.duration.as_secs_f64(),
         warmup_s: scenario.warmup.as_secs_f64(),
-        lines,
+        panels,
     };
     let rates = flow_lines(scenario, observations, SAMPLE.as_secs_f64(), |flow| {
         let per_interval = 8.0 / 1e6 / scenario.sampling_interval.as_secs_f64();
@@ -40,20 +43,17 @@ pub(super) fn all(scenario: &Scenario, observations: &Observations) -> [(&'stati
             .map(|bytes| bytes.map(|bytes| bytes as f64 / PACKET_BYTES))
             .collect()
     });
-    let queues = queue_lines(scenario, observations);
+    let queues = queue_panels(scenario, observations);
     [
         (
             "rate.svg",
-            chart("Throughput", "Mb/s of IP packets", rates).draw(),
+            chart("Throughput", "Mb/s of IP packets", vec![rates]).draw(),
         ),
         (
             "window.svg",
-            chart("Congestion window", "packets of 1200 bytes", windows).draw(),
+            chart("Congestion window", "packets of 1200 bytes", vec![windows]).draw(),
         ),
-        (
-            "queue.svg",
-            chart("Queue", "packets (thin line: greatest)", queues).draw(),
-        ),
+        ("queue.svg", chart("Queue", "packets", queues).draw()),
     ]
 }
 
@@ -110,7 +110,7 @@ fn flow_lines(
         let line = |(index, (flow, bins)): (usize, &(&FlowObservation, Bins))| Line {
             label: Some(flow.name.clone()),
             colour: index,
-            weight: chart::Weight::Plain,
+            weight: Weight::Plain,
             segments: bins.segments(),
         };
         return flows.iter().enumerate().map(line).collect();
@@ -131,31 +131,24 @@ fn flow_lines(
             weight,
             segments: bins.segments(),
         };
-        lines.extend(
-            members
-                .iter()
-                .map(|bins| line(None, chart::Weight::Pale, bins)),
-        );
+        lines.extend(members.iter().map(|bins| line(None, Weight::Pale, bins)));
         let label = format!("{group}: mean of {}", members.len());
-        means.push(line(
-            Some(label),
-            chart::Weight::Bold,
-            &Bins::mean(&members),
-        ));
+        means.push(line(Some(label), Weight::Bold, &Bins::mean(&members)));
     }
     lines.append(&mut means);
     lines
 }
 
-/// Two lines for each reported link that ever had a queue: what it was, and its greatest length.
-fn queue_lines(scenario: &Scenario, observations: &Observations) -> Vec<Line> {
+/// A panel for each reported link that ever had a queue, with its length and, paler, the
+/// greatest length in each interval.
+fn queue_panels(scenario: &Scenario, observations: &Observations) -> Vec<Vec<Line>> {
     let interval_s = scenario.sampling_interval.as_secs_f64();
-    let queued = observations
-        .links
-        .iter()
-        .filter(|link| link.queue_series.iter().any(|sample| sample.max > 0));
-    let mut lines = Vec::new();
-    for (colour, link) in queued.enumerate() {
+    let queued = observations.links.iter().filter(|link| {
+        link.queue_series
+            .iter()
+            .any(|sample| sample.max >= QUEUE_PACKETS)
+    });
+    let panel = |(colour, link): (usize, &LinkObservation)| {
         let line = |label, weight, values: Vec<Option<f64>>, merge| Line {
             label,
             colour,
@@ -165,20 +158,24 @@ fn queue_lines(scenario: &Scenario, observations: &Observations) -> Vec<Line> {
         let greatest = link
             .queue_series
             .iter()
-            .map(|sample| Some(sample.max as f64));
+            .map(|sample| Some(sample.max as f64))
+            .collect();
         let length = link
             .queue_series
             .iter()
-            .map(|sample| Some(sample.packets as f64));
-        lines.push(line(None, chart::Weight::Pale, greatest.collect(), max));
-        lines.push(line(
-            Some(link.name.clone()),
-            chart::Weight::Plain,
-            length.collect(),
-            mean,
-        ));
+            .map(|sample| Some(sample.packets as f64))
+            .collect();
+        vec![
+            line(Some("greatest".to_owned()), Weight::Pale, greatest, max),
+            line(Some(link.name.clone()), Weight::Plain, length, mean),
+        ]
+    };
+    let mut panels: Vec<_> = queued.take(MAX_COLOURS).enumerate().map(panel).collect();
+    if panels.is_empty() {
+        // Axes without a line say it better than no plot.
+        panels.push(Vec::new());
     }
-    lines
+    panels
 }
 
 /// A series, thinned out.

@@ -1,1 +1,349 @@
-//! Tests of a whole result.
+//! Tests of whole results.
+
+use std::time::Duration;
+
+use super::*;
+use crate::metrics::{
+    FlowObservation, LinkObservation, QueueObservation, QueueSample, RttSample, SojournObservation,
+    Transfer,
+};
+
+const SCENARIO: &str = r#"name = "small"
+duration_s = 3
+warmup_s = 1
+topology = "dumbbell"
+[sampling]
+interval_ms = 500
+[[links]]
+name = "bottleneck"
+rate_bps = 8000
+[[flows]]
+name = "a"
+app = "bulk"
+controller = "vegas:alpha=<1&\"2\">"
+[[flows]]
+name = "b"
+app = "bulk"
+controller = "reno"
+start_s = 2
+"#;
+
+fn scenario(overrides: &[&str]) -> Scenario {
+    let overrides: Vec<_> = overrides.iter().map(ToString::to_string).collect();
+    Scenario::parse(SCENARIO, "small.toml", &overrides).unwrap()
+}
+
+/// Two flows and a link whose figures are worked out by hand below.
+fn observations() -> Observations {
+    let seconds = Duration::from_secs;
+    let flow = |name: &str, controller: &str, start, delivered: &[u64]| FlowObservation {
+        name: name.into(),
+        group: name.into(),
+        controller: controller.into(),
+        start,
+        stop: seconds(3),
+        delivered: delivered.to_vec(),
+        app_delivered: delivered.iter().map(|bytes| bytes / 2).collect(),
+        ..FlowObservation::default()
+    };
+    let a = FlowObservation {
+        window: vec![
+            None,
+            Some(2400),
+            Some(3600),
+            Some(3600),
+            Some(4800),
+            Some(4800),
+        ],
+        rtt: vec![
+            RttSample {
+                at: seconds(0),
+                rtt: Duration::from_micros(1),
+            },
+            RttSample {
+                at: seconds(1),
+                rtt: Duration::from_micros(40_123),
+            },
+        ],
+        sent_packets: 3,
+        lost_packets: 1,
+        transfers: vec![Transfer {
+            start: seconds(0),
+            end: Some(Duration::from_micros(2_345_678)),
+            bytes: 1000,
+            sha256_verified: Some(true),
+        }],
+        ..flow(
+            "a",
+            "vegas:alpha=<1&\"2\">",
+            seconds(0),
+            &[9, 9, 300, 100, 100, 100],
+        )
+    };
+    let b = FlowObservation {
+        error: Some("no server".into()),
+        ..flow("b", "reno", seconds(2), &[0, 0, 0, 0, 50, 50])
+    };
+    let link = LinkObservation {
+        name: "bottleneck".into(),
+        rate_bps: Some(8000),
+        delay: Duration::from_micros(1500),
+        arrived: 300,
+        forwarded: 299,
+        dropped: 1,
+        lost: 2,
+        forwarded_bytes: 1500,
+        queue: QueueObservation {
+            mean: 1.23456,
+            sd: f64::NAN,
+            p95: 2,
+            max: 3,
+        },
+        sojourn: Some(SojournObservation {
+            p50: Duration::from_micros(10),
+            p95: Duration::from_micros(20_000),
+            p99: Duration::from_nanos(30_000_400),
+        }),
+        queue_series: (0..6)
+            .map(|n| QueueSample {
+                packets: n,
+                max: n + 1,
+            })
+            .collect(),
+        drop_series: vec![0, 0, 1, 0, 0, 0],
+    };
+    Observations {
+        flows: vec![a, b],
+        links: vec![link],
+        packets_sent: 321,
+    }
+}
+
+#[test]
+fn a_result_holds_the_figures_worked_out_by_hand() {
+    let document = ResultDocument::new(&scenario(&[]), "sim", &observations());
+    let mut value: serde_json::Value = serde_json::from_str(&json(&document)).unwrap();
+    // The configuration is tested where it is made.
+    assert_eq!(
+        value.as_object_mut().unwrap().remove("config").unwrap()["name"],
+        "small"
+    );
+    let expected = serde_json::json!({
+        "scenario": "small",
+        "backend": "sim",
+        "version": env!("CARGO_PKG_VERSION"),
+        "seed": 1,
+        "duration_s": 3.0,
+        "warmup_s": 1.0,
+        "packets_sent": 321,
+        "flows": [
+            {
+                "name": "a",
+                "group": "a",
+                "controller": "vegas:alpha=<1&\"2\">",
+                "start_s": 0.0,
+                "stop_s": 3.0,
+                // 600 bytes in 2 s.
+                "throughput_bps": 2400,
+                "goodput_bps": 1200,
+                // 300, 100, 100, 100: mean 150, deviation sqrt(7500).
+                "cov": 0.57735,
+                "sent_packets": 3,
+                "lost_packets": 1,
+                "retransmitted_ratio": 0.333333,
+                "rtt_ms": {"min": 40.123, "p50": 40.123, "p95": 40.123, "p99": 40.123},
+                "transfers": {
+                    "started": 1,
+                    "completed": 1,
+                    "bytes": 1000,
+                    "sha256_verified": true,
+                    "completion_s": {"p50": 2.345678, "p95": 2.345678, "p99": 2.345678}
+                },
+                "error": null
+            },
+            {
+                "name": "b",
+                "group": "b",
+                "controller": "reno",
+                "start_s": 2.0,
+                "stop_s": 3.0,
+                // 100 bytes in 1 s.
+                "throughput_bps": 800,
+                "goodput_bps": 400,
+                "cov": 0.0,
+                "sent_packets": 0,
+                "lost_packets": 0,
+                "retransmitted_ratio": null,
+                "rtt_ms": null,
+                "transfers": {
+                    "started": 0, "completed": 0, "bytes": 0, "sha256_verified": null, "completion_s": null
+                },
+                "error": "no server"
+            }
+        ],
+        // CoV: the mean of 0.57735 and 0.
+        "totals": {"throughput_bps": 3200, "goodput_bps": 1600, "cov": 0.288675, "retransmitted_ratio": 0.333333},
+        // 3200^2 / (2 (2400^2 + 800^2)); 800 / 2400; twice (100, 50): 150^2 / (2 x 12500).
+        "fairness": {"jain": 0.8, "worst_case": 0.333333, "short_term": 0.9},
+        "links": [
+            {
+                "name": "bottleneck",
+                "rate_bps": 8000,
+                "delay_ms": 1.5,
+                // 1500 bytes of 2000.
+                "utilization": 0.75,
+                "queue_packets": {"mean": 1.235, "sd": null, "p95": 2, "max": 3},
+                "sojourn_ms": {"p50": 0.01, "p95": 20.0, "p99": 30.0},
+                "arrived": 300,
+                "forwarded": 299,
+                "forwarded_bytes": 1500,
+                "dropped": 1,
+                "loss_rate": 0.003333,
+                "lost": 2
+            }
+        ],
+        "series": "series.json"
+    });
+    assert_eq!(value, expected);
+}
+
+#[test]
+fn series_hold_every_interval() {
+    let series = Series::new(&scenario(&[]), &observations());
+    let expected = concat!(
+        r#"{"interval_s":0.5,"flows":[{"name":"a","rate_bps":[144,144,4800,1600,1600,1600],"#,
+        r#""goodput_bps":[64,64,2400,800,800,800],"window_bytes":[null,2400,3600,3600,4800,4800],"#,
+        r#""transfers":[{"start_s":0.0,"end_s":2.345678,"bytes":1000,"sha256_verified":true}]},"#,
+        r#"{"name":"b","rate_bps":[0,0,0,0,800,800],"goodput_bps":[0,0,0,0,400,400],"#,
+        r#""window_bytes":[],"transfers":[]}],"#,
+        r#""links":[{"name":"bottleneck","queue_packets":[0,1,2,3,4,5],"#,
+        r#""queue_packets_max":[1,2,3,4,5,6],"dropped":[0,0,1,0,0,0]}]}"#,
+        "\n"
+    );
+    assert_eq!(series.json(), expected);
+}
+
+#[test]
+fn the_table_shows_flows_links_fairness_and_failures() {
+    let document = ResultDocument::new(&scenario(&[]), "sim", &observations());
+    let expected = "\
+small, seed 1, on sim: 3 s, averages without the first 1 s
+
+flow           controller           throughput  goodput    CoV  retrans.  RTT min   p50   p95   p99
+                                          Mb/s     Mb/s                %       ms    ms    ms    ms
+a              vegas:alpha=<1&\"2\">       0.002    0.001  0.577     33.33     40.1  40.1  40.1  40.1
+b              reno                      0.001    0.000  0.000         -        -     -     -     -
+sum; mean CoV                            0.003    0.002  0.289     33.33        -     -     -     -
+
+link         rate  utilized    queue  +-  p95  max  wait p95  arrived  dropped  loss
+             Mb/s         %  packets                      ms  packets  packets     %
+bottleneck  0.008      75.0      1.2   -    2    3      20.0      300        1  0.33
+bottleneck: 2 packets lost at random or in blackouts
+
+fairness: Jain 0.800, worst case 0.333, short term 0.900
+
+a: 1 of 1 transfers complete, median 2.346 s, p95 2.346 s, SHA-256 agrees
+b failed: no server
+";
+    assert_eq!(table(&document), expected);
+}
+
+#[test]
+fn a_large_group_is_summarised_by_smallest_median_and_greatest() {
+    let mut observations = observations();
+    let template = observations.flows[0].clone();
+    observations.flows = (1..=13)
+        .map(|n| FlowObservation {
+            name: format!("a-{n}"),
+            delivered: vec![0, 0, n * 250_000, 0, 0, 0],
+            ..template.clone()
+        })
+        .collect();
+    let document = ResultDocument::new(&scenario(&[]), "sim", &observations);
+    let text = table(&document);
+    let throughput = |row: &str| {
+        let line = text.lines().find(|line| line.starts_with(row)).unwrap();
+        line.split_whitespace().nth(4).unwrap().to_owned()
+    };
+    assert_eq!(throughput("a x13 smallest"), "1.000");
+    assert_eq!(throughput("a x13 median"), "7.000");
+    assert_eq!(throughput("a x13 greatest"), "13.000");
+    assert!(!text.contains("a-1 "), "{text}");
+}
+
+#[test]
+fn nothing_observed_makes_a_result_of_nulls() {
+    let document = ResultDocument::new(&scenario(&[]), "sim", &Observations::default());
+    let text = json(&document);
+    assert!(text.contains("\"jain\": null"), "{text}");
+    assert!(!table(&document).is_empty());
+}
+
+#[test]
+fn writing_twice_gives_the_same_bytes_and_well_formed_plots() {
+    let [first, second] = [(), ()].map(|()| tempfile::tempdir().unwrap());
+    let scenario = scenario(&[]);
+    for directory in [&first, &second] {
+        write(directory.path(), &scenario, "sim", &observations()).unwrap();
+    }
+    for name in [
+        "result.json",
+        "series.json",
+        "rate.svg",
+        "window.svg",
+        "queue.svg",
+    ] {
+        let bytes = std::fs::read(first.path().join(name)).unwrap();
+        assert!(!bytes.is_empty(), "{name}");
+        assert_eq!(
+            bytes,
+            std::fs::read(second.path().join(name)).unwrap(),
+            "{name}"
+        );
+    }
+    let error = write(
+        &first.path().join("none"),
+        &scenario,
+        "sim",
+        &observations(),
+    )
+    .unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.starts_with("cannot write ") && error.contains("result.json"),
+        "{error}"
+    );
+    assert_eq!(error.lines().count(), 1);
+}
+
+#[test]
+fn plots_are_well_formed_and_name_what_they_show() {
+    let mut crowd = observations();
+    let template = crowd.flows[0].clone();
+    crowd.flows = vec![template; 25];
+    for observations in [observations(), crowd, Observations::default()] {
+        for (name, svg) in plot::all(&scenario(&[]), &observations) {
+            let document =
+                roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let texts: Vec<&str> = document
+                .descendants()
+                .filter_map(|node| node.text())
+                .map(str::trim)
+                .collect();
+            assert!(
+                texts
+                    .iter()
+                    .any(|text| text.contains("small, vegas:alpha=<1&\"2\">, reno, seed 1")),
+                "{texts:?}"
+            );
+            assert!(texts.contains(&"seconds"), "{texts:?}");
+            let has = |text: &str| texts.contains(&text);
+            match (name, observations.flows.len()) {
+                ("rate.svg", 2) => assert!(has("a") && has("b")),
+                ("rate.svg", 25) => assert!(has("a: mean of 25")),
+                ("queue.svg", 2) => assert!(has("bottleneck")),
+                _ => {}
+            }
+        }
+    }
+}

@@ -17,9 +17,16 @@ pub(super) const COLOURS: [RGBColor; 10] = [
     RGBColor(127, 127, 127),
 ];
 
+/// Shade of the time that averages leave out.
+const WARMUP: RGBColor = RGBColor(232, 232, 232);
+
 const WIDTH: u32 = 1000;
-const HEIGHT: u32 = 420;
 const LEGEND_WIDTH: u32 = 190;
+const HEADING_HEIGHT: u32 = 30;
+
+/// Height of a panel that is alone, and of one among several.
+const PANEL_HEIGHT: u32 = 390;
+const SMALL_PANEL_HEIGHT: u32 = 180;
 
 /// Characters of a legend's label and of the title that fit into their place.
 const LABEL_LENGTH: usize = 24;
@@ -30,8 +37,8 @@ pub(super) struct Chart {
     pub(super) y_label: &'static str,
     pub(super) duration_s: f64,
     pub(super) warmup_s: f64,
-    /// Drawn in order; later ones lie above.
-    pub(super) lines: Vec<Line>,
+    /// One below the other over the same time, each with its lines; later lines lie above.
+    pub(super) panels: Vec<Vec<Line>>,
 }
 
 pub(super) struct Line {
@@ -54,8 +61,13 @@ pub(super) enum Weight {
 impl Chart {
     /// The chart as SVG.
     pub(super) fn draw(&self) -> String {
+        let panel_height = match self.panels.len() {
+            0 | 1 => PANEL_HEIGHT,
+            _ => SMALL_PANEL_HEIGHT,
+        };
+        let height = HEADING_HEIGHT + panel_height * self.panels.len().max(1) as u32;
         let mut svg = String::new();
-        let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
         self.draw_on(&area)
             .expect("drawing into a string does not fail");
         drop(area);
@@ -70,22 +82,29 @@ impl Chart {
             (62, 12),
             heading,
         ))?;
-        let (plot, legend) = area
-            .margin(30, 0, 0, 0)
-            .split_horizontally(WIDTH - LEGEND_WIDTH);
-        let top = self.top();
-        let mut chart = ChartBuilder::on(&plot)
+        let area = area.margin(HEADING_HEIGHT, 0, 0, 0);
+        let panels = area.split_evenly((self.panels.len().max(1), 1));
+        for (panel, lines) in panels.iter().zip(&self.panels) {
+            let (plot, legend) = panel.split_horizontally(WIDTH - LEGEND_WIDTH);
+            self.draw_lines(&plot, lines)?;
+            self.draw_legend(&legend, lines)?;
+        }
+        Ok(())
+    }
+
+    fn draw_lines(&self, area: &Area<'_>, lines: &[Line]) -> Result<(), DrawingError> {
+        let top = top(lines);
+        let mut chart = ChartBuilder::on(area)
+            .margin_left(12)
             .margin_right(14)
+            .margin_top(4)
             .margin_bottom(6)
-            .x_label_area_size(44)
-            .y_label_area_size(62)
+            .x_label_area_size(40)
+            .y_label_area_size(58)
             .build_cartesian_2d(0.0..self.duration_s, 0.0..top)?;
         if self.warmup_s > 0.0 {
-            let shade = Rectangle::new(
-                [(0.0, 0.0), (self.warmup_s, top)],
-                RGBColor(238, 238, 238).filled(),
-            );
-            chart.draw_series([shade])?;
+            let corners = [(0.0, 0.0), (self.warmup_s, top)];
+            chart.draw_series([Rectangle::new(corners, WARMUP.filled())])?;
         }
         chart
             .configure_mesh()
@@ -100,21 +119,21 @@ impl Chart {
             .label_style(("sans-serif", 13))
             .axis_desc_style(("sans-serif", 14))
             .draw()?;
-        for line in &self.lines {
+        for line in lines {
             for segment in &line.segments {
                 chart.draw_series(LineSeries::new(segment.iter().copied(), line.style()))?;
             }
         }
-        self.draw_legend(&legend)
+        Ok(())
     }
 
-    fn draw_legend(&self, area: &Area<'_>) -> Result<(), DrawingError> {
+    fn draw_legend(&self, area: &Area<'_>, lines: &[Line]) -> Result<(), DrawingError> {
         let text = ("sans-serif", 13)
             .into_font()
             .color(&BLACK)
             .pos(Pos::new(HPos::Left, VPos::Center));
         let mut y = 12;
-        for line in &self.lines {
+        for line in lines {
             let Some(label) = &line.label else {
                 continue;
             };
@@ -130,21 +149,10 @@ impl Chart {
             y += 21;
         }
         if self.warmup_s > 0.0 {
-            let shade = RGBColor(225, 225, 225).filled();
-            area.draw(&Rectangle::new([(0, y - 6), (22, y + 6)], shade))?;
+            area.draw(&Rectangle::new([(0, y - 6), (22, y + 6)], WARMUP.filled()))?;
             area.draw(&Text::new("warm-up, not averaged", (29, y), text))?;
         }
         Ok(())
-    }
-
-    /// Where the vertical axis ends: a little above the greatest value.
-    fn top(&self) -> f64 {
-        let values = self
-            .lines
-            .iter()
-            .flat_map(|line| line.segments.iter().flatten());
-        let greatest = values.map(|(_, value)| *value).fold(0.0, f64::max);
-        if greatest > 0.0 { greatest * 1.05 } else { 1.0 }
     }
 }
 
@@ -161,6 +169,13 @@ impl Line {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type DrawingError = DrawingAreaErrorKind<std::io::Error>;
+
+/// Where the vertical axis ends: a little above the greatest value.
+fn top(lines: &[Line]) -> f64 {
+    let values = lines.iter().flat_map(|line| line.segments.iter().flatten());
+    let greatest = values.map(|(_, value)| *value).fold(0.0, f64::max);
+    if greatest > 0.0 { greatest * 1.05 } else { 1.0 }
+}
 
 /// A number on an axis, without zeros behind.
 fn number(value: f64) -> String {
