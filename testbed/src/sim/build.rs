@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use evenkeel_queue::{
-    Change, DeliveryTrace, Limit, Link, LinkConfig, LinkError, Rate, Service, TraceError, UnknownDiscipline, discipline,
+    Change, DeliveryTrace, Limit, Link, LinkConfig, LinkError, Rate, Service, TraceError,
+    UnknownDiscipline, discipline,
 };
 use rand_pcg::Pcg64;
 
@@ -42,7 +43,11 @@ pub enum BuildError {
     },
 }
 
-pub(super) fn link(epoch: Instant, spec: &LinkSpec, rng: Pcg64) -> Result<Link<Datagram>, BuildError> {
+pub(super) fn link(
+    epoch: Instant,
+    spec: &LinkSpec,
+    rng: Pcg64,
+) -> Result<Link<Datagram>, BuildError> {
     let config = LinkConfig {
         service: service(spec)?,
         limit: Limit {
@@ -74,11 +79,12 @@ fn service(spec: &LinkSpec) -> Result<Service, BuildError> {
         ServiceSpec::Unlimited => Service::Unlimited,
         ServiceSpec::Rate(bits_per_second) => Service::Rate(rate(*bits_per_second)),
         ServiceSpec::Trace(trace) => {
-            let parsed = DeliveryTrace::parse(&trace.contents).map_err(|source| BuildError::Trace {
-                name: spec.name.clone(),
-                path: trace.path.clone(),
-                source,
-            })?;
+            let parsed =
+                DeliveryTrace::parse(&trace.contents).map_err(|source| BuildError::Trace {
+                    name: spec.name.clone(),
+                    path: trace.path.clone(),
+                    source,
+                })?;
             Service::Trace(parsed)
         }
     })

@@ -175,7 +175,9 @@ impl Core {
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core").field("now", &self.elapsed()).finish_non_exhaustive()
+        f.debug_struct("Core")
+            .field("now", &self.elapsed())
+            .finish_non_exhaustive()
     }
 }
 
@@ -270,7 +272,9 @@ impl Drop for SimTimer {
 
 impl fmt::Debug for SimTimer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimTimer").field("slot", &self.slot).finish()
+        f.debug_struct("SimTimer")
+            .field("slot", &self.slot)
+            .finish()
     }
 }
 
@@ -405,7 +409,9 @@ impl Wake for TaskWaker {
 
 /// One thread runs the simulation, so a lock is only ever poisoned by our own panic.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().expect("the simulation has one thread, which panicked")
+    mutex
+        .lock()
+        .expect("the simulation has one thread, which panicked")
 }
 
 #[cfg(test)]
@@ -429,7 +435,9 @@ mod tests {
         for (ms, name) in [(20, "b"), (10, "a"), (20, "c")] {
             let (runtime, log) = (runtime.clone(), log.clone());
             executor.core().spawn(Box::pin(async move {
-                runtime.sleep_until(runtime.epoch() + Duration::from_millis(ms)).await;
+                runtime
+                    .sleep_until(runtime.epoch() + Duration::from_millis(ms))
+                    .await;
                 let at = runtime.elapsed().as_millis() as u64;
                 log.lock().unwrap().push((at, name));
             }));
@@ -454,10 +462,14 @@ mod tests {
             timer.as_mut().reset(deadline(10));
             timer.as_mut().reset(deadline(70));
             std::future::poll_fn(|cx| timer.as_mut().poll(cx)).await;
-            seen.lock().unwrap().push((rt.elapsed().as_millis() as u64, "timer"));
+            seen.lock()
+                .unwrap()
+                .push((rt.elapsed().as_millis() as u64, "timer"));
             timer.as_mut().reset(deadline(90));
             std::future::poll_fn(|cx| timer.as_mut().poll(cx)).await;
-            seen.lock().unwrap().push((rt.elapsed().as_millis() as u64, "again"));
+            seen.lock()
+                .unwrap()
+                .push((rt.elapsed().as_millis() as u64, "again"));
         }));
         executor.run_until(at(200), |_, _| {});
         assert_eq!(*log.lock().unwrap(), [(70, "timer"), (90, "again")]);
@@ -472,7 +484,9 @@ mod tests {
         executor.core().spawn(Box::pin(async move {
             drop(rt.new_timer(rt.epoch() + Duration::from_millis(5)));
             rt.sleep_until(rt.epoch() + Duration::from_millis(30)).await;
-            seen.lock().unwrap().push((rt.elapsed().as_millis() as u64, "second"));
+            seen.lock()
+                .unwrap()
+                .push((rt.elapsed().as_millis() as u64, "second"));
         }));
         executor.run_until(runtime.epoch() + Duration::from_millis(100), |_, _| {});
         assert_eq!(*log.lock().unwrap(), [(30, "second")]);
@@ -482,12 +496,20 @@ mod tests {
     fn link_events_are_handed_out_at_their_instant() {
         let mut executor = executor();
         let epoch = executor.core().epoch;
-        executor.core().schedule_link(epoch + Duration::from_millis(3), 7);
-        executor.core().schedule_link(epoch + Duration::from_millis(1), 9);
+        executor
+            .core()
+            .schedule_link(epoch + Duration::from_millis(3), 7);
+        executor
+            .core()
+            .schedule_link(epoch + Duration::from_millis(1), 9);
         let mut seen = Vec::new();
-        executor.run_until(epoch + Duration::from_millis(2), |now, link| seen.push((now - epoch, link)));
+        executor.run_until(epoch + Duration::from_millis(2), |now, link| {
+            seen.push((now - epoch, link));
+        });
         assert_eq!(seen, [(Duration::from_millis(1), 9)]);
-        executor.run_until(epoch + Duration::from_millis(9), |now, link| seen.push((now - epoch, link)));
+        executor.run_until(epoch + Duration::from_millis(9), |now, link| {
+            seen.push((now - epoch, link));
+        });
         assert_eq!(seen[1], (Duration::from_millis(3), 7));
     }
 }

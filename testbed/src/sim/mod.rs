@@ -129,7 +129,11 @@ impl Simulation {
     }
 
     /// Looks at a link, or restarts its measurement, at the present instant.
-    pub(crate) fn with_link<T>(&self, link: LinkIndex, f: impl FnOnce(Instant, &mut Link<Datagram>) -> T) -> T {
+    pub(crate) fn with_link<T>(
+        &self,
+        link: LinkIndex,
+        f: impl FnOnce(Instant, &mut Link<Datagram>) -> T,
+    ) -> T {
         let now = self.executor.core().now();
         f(now, lock(&self.network).link_mut(link))
     }
@@ -140,7 +144,10 @@ impl Simulation {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "std offers no other Instant to count virtual time from")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "std offers no other Instant to count virtual time from"
+)]
 fn origin() -> Instant {
     Instant::now()
 }

@@ -15,7 +15,8 @@ use super::pcap::Capture;
 use crate::scenario::{LinkIndex, NodeIndex};
 
 /// IPv4 and UDP headers around every datagram, in bytes.
-pub(super) const HEADER_BYTES: usize = evenkeel_wire::IPV4_HEADER_LEN + evenkeel_wire::UDP_HEADER_LEN;
+pub(super) const HEADER_BYTES: usize =
+    evenkeel_wire::IPV4_HEADER_LEN + evenkeel_wire::UDP_HEADER_LEN;
 
 /// A UDP datagram on its way.
 #[derive(Debug, Clone)]
@@ -104,7 +105,11 @@ impl Network {
     }
 
     /// Binds a port of `node`; 0 asks for any free one from 49152 upwards (RFC 6335).
-    pub(super) fn bind(&mut self, node: NodeIndex, port: u16) -> Option<(SocketAddrV4, Arc<Mutex<Inbox>>)> {
+    pub(super) fn bind(
+        &mut self,
+        node: NodeIndex,
+        port: u16,
+    ) -> Option<(SocketAddrV4, Arc<Mutex<Inbox>>)> {
         let bound = &mut self.ports[node.0];
         let taken = |port| bound.iter().any(|(p, _)| *p == port);
         let port = match port {
@@ -180,7 +185,9 @@ impl Network {
         let bytes = datagram.contents.len() + HEADER_BYTES;
         let bytes = u32::try_from(bytes).expect("the MTU bounds a packet");
         let meta = PacketMeta::new(bytes, datagram.ecn);
-        self.links[link.0].link.push(now, Packet::new(meta, datagram));
+        self.links[link.0]
+            .link
+            .push(now, Packet::new(meta, datagram));
         self.drain(now, link.0);
     }
 

@@ -5,7 +5,9 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_wire::{IPV4_HEADER_LEN, Ipv4Repr, PROTOCOL_UDP, PseudoHeader, UDP_HEADER_LEN, UdpRepr};
+use evenkeel_wire::{
+    IPV4_HEADER_LEN, Ipv4Repr, PROTOCOL_UDP, PseudoHeader, UDP_HEADER_LEN, UdpRepr,
+};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, PcapError, TsResolution};
 
@@ -59,7 +61,8 @@ impl Capture {
 
 /// The datagram as the IP packet that it would be on a wire.
 fn ip_packet(datagram: &Datagram) -> Vec<u8> {
-    let payload_len = u16::try_from(UDP_HEADER_LEN + datagram.contents.len()).expect("the MTU bounds a packet");
+    let payload_len =
+        u16::try_from(UDP_HEADER_LEN + datagram.contents.len()).expect("the MTU bounds a packet");
     let (source, destination) = (*datagram.source.ip(), *datagram.destination.ip());
     let ip = Ipv4Repr {
         source,
@@ -76,7 +79,10 @@ fn ip_packet(datagram: &Datagram) -> Vec<u8> {
         source_port: datagram.source.port(),
         destination_port: datagram.destination.port(),
     };
-    let pseudo = PseudoHeader::V4 { source, destination };
+    let pseudo = PseudoHeader::V4 {
+        source,
+        destination,
+    };
     let mut packet = Vec::with_capacity(IPV4_HEADER_LEN + usize::from(payload_len));
     packet.extend_from_slice(&ip.emit());
     packet.extend_from_slice(&udp.emit(&pseudo, &datagram.contents));

@@ -96,7 +96,9 @@ mod tests {
         ] {
             let mut rng = generator(7, Purpose::Flow, 0);
             let draws = 200_000;
-            let sum: f64 = (0..draws).map(|_| length.sample(&mut rng).as_secs_f64()).sum();
+            let sum: f64 = (0..draws)
+                .map(|_| length.sample(&mut rng).as_secs_f64())
+                .sum();
             let measured = sum / f64::from(draws);
             assert!((measured - 1.0).abs() < 0.03, "{length:?}: {measured}");
         }

@@ -51,8 +51,13 @@ impl Source {
         destination: SocketAddrV4,
         mut rng: Pcg64,
     ) {
-        let contents = Bytes::from(vec![0; (self.packet_bytes as usize).saturating_sub(HEADER_BYTES)]);
-        let interval = Duration::from_secs_f64(f64::from(self.packet_bytes) * 8.0 / self.rate_bps as f64);
+        let contents = Bytes::from(vec![
+            0;
+            (self.packet_bytes as usize)
+                .saturating_sub(HEADER_BYTES)
+        ]);
+        let interval =
+            Duration::from_secs_f64(f64::from(self.packet_bytes) * 8.0 / self.rate_bps as f64);
         let stop = runtime.epoch() + self.stop;
         let mut now = runtime.epoch() + self.start;
         let mut until_packet = Duration::ZERO;

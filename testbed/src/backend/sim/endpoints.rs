@@ -7,9 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel::SharedFactory;
 use evenkeel_apps::bulk::{self, Limits, Progress, ServeOptions};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::{AckFrequencyConfig, ClientConfig, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TransportConfig, VarInt};
+use quinn::{
+    AckFrequencyConfig, ClientConfig, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig,
+    TransportConfig, VarInt,
+};
 use rand::Rng;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -52,18 +56,23 @@ impl Endpoints {
             let mut seed = [0; 32];
             seeds.fill_bytes(&mut seed);
             config.rng_seed(Some(seed));
-            Endpoint::new_with_abstract_socket(config, server, socket.clone(), Arc::new(runtime.clone()))
-                .expect("a virtual socket knows its address")
+            Endpoint::new_with_abstract_socket(
+                config,
+                server,
+                socket.clone(),
+                Arc::new(runtime.clone()),
+            )
+            .expect("a virtual socket knows its address")
         };
 
-        let controller = evenkeel::controller(&spec.controller).map_err(|source| SimError::Controller {
-            flow: spec.name.clone(),
-            source,
-        })?;
+        let controller = controller(spec)?;
         let identity = Identity::fixed();
         let receiving = transport(spec, bulk::transport_config(controller.clone()));
         let receiver = endpoint(&receiver_socket, Some(identity.server(receiving)));
-        let mut sending = transport(spec, bulk::transport_config(evenkeel::observed(controller, record.clone())));
+        let mut sending = transport(
+            spec,
+            bulk::transport_config(evenkeel::observed(controller, record.clone())),
+        );
         sending.ack_frequency_config(ack_frequency(spec.acks));
         if let Some(directory) = &options.qlog {
             let path = directory.join(format!("{}.qlog", spec.name));
@@ -81,7 +90,12 @@ impl Endpoints {
             },
             ..ServeOptions::default()
         };
-        runtime.spawn(Box::pin(bulk::serve(receiver, Arc::new(runtime.clone()), serve, progress.clone())));
+        runtime.spawn(Box::pin(bulk::serve(
+            receiver,
+            Arc::new(runtime.clone()),
+            serve,
+            progress.clone(),
+        )));
         Ok(Self {
             sender,
             receiver_socket,
@@ -93,6 +107,14 @@ impl Endpoints {
     pub(super) fn receiver(&self) -> SocketAddr {
         self.receiver_socket.address().into()
     }
+}
+
+/// The factory of the sender's controller.
+pub(super) fn controller(spec: &FlowSpec) -> Result<SharedFactory, SimError> {
+    evenkeel::controller(&spec.controller).map_err(|source| SimError::Controller {
+        flow: spec.name.clone(),
+        source,
+    })
 }
 
 fn transport(spec: &FlowSpec, mut config: TransportConfig) -> TransportConfig {
@@ -121,7 +143,12 @@ fn ack_frequency(acks: AckSpec) -> Option<AckFrequencyConfig> {
     Some(config)
 }
 
-fn qlog(config: &mut TransportConfig, path: &Path, title: &str, runtime: &SimRuntime) -> Result<(), SimError> {
+fn qlog(
+    config: &mut TransportConfig,
+    path: &Path,
+    title: &str,
+    runtime: &SimRuntime,
+) -> Result<(), SimError> {
     let file = File::create(path).map_err(|source| file_error("cannot create", path, source))?;
     let mut qlog = QlogConfig::default();
     qlog.writer(Box::new(BufWriter::new(file)))
@@ -144,10 +171,12 @@ impl Identity {
     fn fixed() -> Self {
         // RFC 8410: the PKCS #8 wrapping of a 32-byte Ed25519 seed, here 32 times 0x2a.
         const PREFIX: [u8; 16] = [
-            0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+            0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22,
+            0x04, 0x20,
         ];
         let key = PrivatePkcs8KeyDer::from([&PREFIX[..], &[0x2a; 32]].concat());
-        let pair = KeyPair::from_pkcs8_der_and_sign_algo(&key, &rcgen::PKCS_ED25519).expect("a well-formed key");
+        let pair = KeyPair::from_pkcs8_der_and_sign_algo(&key, &rcgen::PKCS_ED25519)
+            .expect("a well-formed key");
         let params = CertificateParams::new([SERVER_NAME.to_owned()]).expect("a valid name");
         let certificate = params.self_signed(&pair).expect("a key that can sign");
         Self {
@@ -175,7 +204,9 @@ impl Identity {
 
     fn client(&self, transport: TransportConfig) -> ClientConfig {
         let mut roots = rustls::RootCertStore::empty();
-        roots.add(self.certificate.clone()).expect("our own certificate is well formed");
+        roots
+            .add(self.certificate.clone())
+            .expect("our own certificate is well formed");
         let mut tls = rustls::ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("ring has TLS 1.3")

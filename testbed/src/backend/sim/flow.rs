@@ -71,7 +71,9 @@ impl Flow {
     pub(super) fn sample(&mut self) {
         let delivered = self.receiver.received_bytes();
         let app = self.progress.received();
-        self.observation.delivered.push(delivered - self.delivered_before);
+        self.observation
+            .delivered
+            .push(delivered - self.delivered_before);
         self.observation.app_delivered.push(app - self.app_before);
         self.observation.window.push(self.record.window());
         (self.delivered_before, self.app_before) = (delivered, app);
@@ -128,7 +130,9 @@ impl Record {
     /// A connection carries the flow no longer.
     pub(super) fn ended(&self, connection: &Connection) {
         let mut state = self.lock();
-        state.live.retain(|live| live.stable_id() != connection.stable_id());
+        state
+            .live
+            .retain(|live| live.stable_id() != connection.stable_id());
         state.ended = state.ended.plus(connection);
         if state.live.is_empty() {
             state.window = None;
@@ -149,7 +153,13 @@ impl Record {
     }
 
     /// A transfer is complete: the receiver has all its bytes.
-    pub(super) fn transferred(&self, now: Instant, transfer: usize, bytes: u64, verified: Option<bool>) {
+    pub(super) fn transferred(
+        &self,
+        now: Instant,
+        transfer: usize,
+        bytes: u64,
+        verified: Option<bool>,
+    ) {
         let end = Some(now - self.epoch);
         let transfer = &mut self.lock().transfers[transfer];
         (transfer.end, transfer.bytes, transfer.sha256_verified) = (end, bytes, verified);
@@ -180,7 +190,9 @@ impl Record {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().expect("the simulation has one thread, which panicked")
+        self.state
+            .lock()
+            .expect("the simulation has one thread, which panicked")
     }
 }
 
@@ -189,7 +201,10 @@ impl Observer for Record {
         let at = report.now - self.epoch;
         let mut state = self.lock();
         state.window = Some(report.window);
-        state.rtt.push(RttSample { at, rtt: report.rtt });
+        state.rtt.push(RttSample {
+            at,
+            rtt: report.rtt,
+        });
     }
 }
 

@@ -48,7 +48,11 @@ impl LinkSampler {
         let (interval, packets, dropped) = simulation.with_link(self.index, |now, link| {
             let interval = link.take_interval(now);
             let stats = link.stats(now);
-            (interval, stats.queued().packets, stats.total().dropped.total().packets)
+            (
+                interval,
+                stats.queued().packets,
+                stats.total().dropped.total().packets,
+            )
         });
         let observation = &mut self.observation;
         observation.queue_series.push(QueueSample {

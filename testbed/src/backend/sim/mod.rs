@@ -70,6 +70,21 @@ impl SimError {
     }
 }
 
+/// Whether `scenario` can be run: its links, controllers and captures. Touches no file.
+///
+/// # Errors
+/// See [`SimError`].
+pub fn check(scenario: &Scenario, options: &Options) -> Result<(), SimError> {
+    Simulation::new(scenario)?;
+    for spec in &scenario.flows {
+        endpoints::controller(spec)?;
+    }
+    for (name, _) in &options.captures {
+        find_link(scenario, name)?;
+    }
+    Ok(())
+}
+
 /// Runs `scenario` to its end. `progress` is told how far virtual time has come, once per
 /// sampling interval.
 ///
@@ -114,7 +129,9 @@ pub fn run(
         let stop = sample_at.min(scenario.duration);
         if let Some(warmup) = warmup.filter(|warmup| *warmup <= stop) {
             simulation.run_until(warmup);
-            links.iter_mut().for_each(|link| link.warmed_up(&simulation));
+            links
+                .iter_mut()
+                .for_each(|link| link.warmed_up(&simulation));
             flows.iter_mut().for_each(flow::Flow::warmed_up);
             warm = true;
         }
@@ -131,11 +148,18 @@ pub fn run(
         .finish_captures()
         .map_err(|source| SimError::File {
             action: "cannot write a capture to",
-            path: options.captures.first().map(|c| c.1.clone()).unwrap_or_default(),
+            path: options
+                .captures
+                .first()
+                .map(|c| c.1.clone())
+                .unwrap_or_default(),
             source,
         })?;
     simulation.assert_conservation();
-    let links = links.into_iter().map(|link| link.finish(&simulation)).collect();
+    let links = links
+        .into_iter()
+        .map(|link| link.finish(&simulation))
+        .collect();
     let packets_sent = simulation.counters().sent;
     // Ends the transfers that still run, so that the flows know how far these came.
     drop(simulation);

@@ -32,7 +32,8 @@ pub(super) fn spawn(
 ) -> Result<(), SimError> {
     let file = match &spec.app {
         App::Bulk(Payload::File(path)) => {
-            let bytes = std::fs::read(path).map_err(|source| file_error("cannot read", path, source))?;
+            let bytes =
+                std::fs::read(path).map_err(|source| file_error("cannot read", path, source))?;
             Some(Bytes::from(bytes))
         }
         _ => None,
@@ -67,7 +68,11 @@ pub(super) fn spawn(
                 arrivals_per_s,
                 mean_bytes,
                 shape,
-            } => Arc::new(sender).short(arrivals_per_s, mean_bytes, shape, rng).await,
+            } => {
+                Arc::new(sender)
+                    .short(arrivals_per_s, mean_bytes, shape, rng)
+                    .await;
+            }
         }
     }));
     Ok(())
@@ -106,7 +111,8 @@ impl Sender {
             let ends = now + on.sample(&mut rng);
             let ends = self.stop.map_or(ends, |stop| ends.min(stop));
             let amount = Amount::Duration(self.longest);
-            self.transfer_until(Some(ends), amount, Source::Generated).await;
+            self.transfer_until(Some(ends), amount, Source::Generated)
+                .await;
             now = ends + off.sample(&mut rng);
             self.runtime.sleep_until(now).await;
         }
@@ -126,7 +132,13 @@ impl Sender {
     }
 
     /// New transfers until the flow stops; those that run then are finished.
-    async fn short(self: Arc<Self>, arrivals_per_s: f64, mean_bytes: u64, shape: f64, mut rng: Pcg64) {
+    async fn short(
+        self: Arc<Self>,
+        arrivals_per_s: f64,
+        mean_bytes: u64,
+        shape: f64,
+        mut rng: Pcg64,
+    ) {
         let mut now = self.start;
         loop {
             let gap: f64 = Exp1.sample(&mut rng);
@@ -248,7 +260,10 @@ impl Readable for OnOffSource {
         bulk::MAX_BYTES
     }
 
-    fn reader(&self, _: u64) -> BoxFuture<'_, io::Result<Box<dyn AsyncRead + Send + Sync + Unpin>>> {
+    fn reader(
+        &self,
+        _: u64,
+    ) -> BoxFuture<'_, io::Result<Box<dyn AsyncRead + Send + Sync + Unpin>>> {
         let mut rng = self.rng.clone();
         let off_at = self.runtime.now() + self.on.sample(&mut rng);
         let reader = OnOffReader {
@@ -269,16 +284,28 @@ struct OnOffReader {
     off: PeriodLength,
     rng: Pcg64,
     off_at: Instant,
-    /// The end of the OFF period, while in one. A reader must be `Sync`, which timers are not.
-    silence: Option<(Instant, Mutex<Pin<Box<dyn AsyncTimer>>>)>,
+    /// The OFF period, while in one.
+    silence: Option<Silence>,
+}
+
+struct Silence {
+    ends: Instant,
+    /// A reader must be `Sync`, which timers are not.
+    timer: Mutex<Pin<Box<dyn AsyncTimer>>>,
 }
 
 impl AsyncRead for OnOffReader {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         loop {
-            if let Some((ends, timer)) = &mut this.silence {
-                let timer = timer.get_mut().expect("one owner, which never panics with it");
+            if let Some(Silence { ends, timer }) = &mut this.silence {
+                let timer = timer
+                    .get_mut()
+                    .expect("one owner, which never panics with it");
                 ready!(timer.as_mut().poll(cx));
                 this.off_at = *ends + this.on.sample(&mut this.rng);
                 this.silence = None;
@@ -290,7 +317,10 @@ impl AsyncRead for OnOffReader {
                 return Poll::Ready(Ok(()));
             }
             let ends = this.off_at + this.off.sample(&mut this.rng);
-            this.silence = Some((ends, Mutex::new(this.runtime.new_timer(ends))));
+            this.silence = Some(Silence {
+                ends,
+                timer: Mutex::new(this.runtime.new_timer(ends)),
+            });
         }
     }
 }
