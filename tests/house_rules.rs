@@ -12,18 +12,40 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("evenkeel-wire", &[]),
     ("evenkeel-congestion", &["evenkeel-wire", "quinn-proto"]),
     ("evenkeel-queue", &["evenkeel-wire"]),
-    ("evenkeel", &["evenkeel-wire", "evenkeel-congestion", "quinn", "tokio"]),
+    (
+        "evenkeel",
+        &["evenkeel-wire", "evenkeel-congestion", "quinn", "tokio"],
+    ),
     ("evenkeel-apps", &["evenkeel", "quinn", "tokio"]),
     (
         "evenkeel-testbed",
-        &["evenkeel", "evenkeel-apps", "evenkeel-queue", "evenkeel-wire", "quinn", "tokio"],
+        &[
+            "evenkeel",
+            "evenkeel-apps",
+            "evenkeel-queue",
+            "evenkeel-wire",
+            "quinn",
+            "tokio",
+        ],
     ),
-    ("evenkeel-router", &["evenkeel-wire", "evenkeel-queue", "tokio", "tokio-tun"]),
+    (
+        "evenkeel-router",
+        &["evenkeel-wire", "evenkeel-queue", "tokio", "tokio-tun"],
+    ),
     ("evenkeel-tests", &[]),
 ];
 
 /// Crates that own I/O or a clock, besides every crate of this workspace.
-const GUARDED: &[&str] = &["mio", "quinn", "quinn-proto", "quinn-udp", "smol", "socket2", "tokio", "tokio-tun"];
+const GUARDED: &[&str] = &[
+    "mio",
+    "quinn",
+    "quinn-proto",
+    "quinn-udp",
+    "smol",
+    "socket2",
+    "tokio",
+    "tokio-tun",
+];
 
 fn metadata() -> Metadata {
     MetadataCommand::new()
@@ -33,7 +55,10 @@ fn metadata() -> Metadata {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the workspace").into()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("tests/ is in the workspace")
+        .into()
 }
 
 fn rust_files(directory: &Path) -> Vec<PathBuf> {
@@ -54,7 +79,11 @@ fn rust_files(directory: &Path) -> Vec<PathBuf> {
 fn crates_import_only_what_the_house_allows() {
     let metadata = metadata();
     let rules: BTreeMap<_, _> = MAY_IMPORT.iter().copied().collect();
-    let ours: BTreeSet<_> = metadata.workspace_packages().iter().map(|p| p.name.to_string()).collect();
+    let ours: BTreeSet<_> = metadata
+        .workspace_packages()
+        .iter()
+        .map(|p| p.name.to_string())
+        .collect();
     assert_eq!(
         ours,
         rules.keys().map(ToString::to_string).collect(),
@@ -62,7 +91,11 @@ fn crates_import_only_what_the_house_allows() {
     );
     for package in metadata.workspace_packages() {
         let allowed = rules[package.name.as_str()];
-        for dependency in package.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal) {
+        for dependency in package
+            .dependencies
+            .iter()
+            .filter(|d| d.kind == DependencyKind::Normal)
+        {
             let name = dependency.name.as_str();
             let guarded = ours.contains(name) || GUARDED.contains(&name);
             assert!(
@@ -78,15 +111,24 @@ fn crates_import_only_what_the_house_allows() {
 fn wire_depends_on_the_standard_library_alone() {
     let metadata = metadata();
     let packages = metadata.workspace_packages();
-    let wire = packages.iter().find(|p| p.name.as_str() == "evenkeel-wire").expect("wire exists");
-    let normal: Vec<_> = wire.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal).collect();
+    let wire = packages
+        .iter()
+        .find(|p| p.name.as_str() == "evenkeel-wire")
+        .expect("wire exists");
+    let normal: Vec<_> = wire
+        .dependencies
+        .iter()
+        .filter(|d| d.kind == DependencyKind::Normal)
+        .collect();
     assert!(normal.is_empty(), "{normal:?}");
 }
 
 #[test]
 fn quinn_proto_is_named_in_the_adapter_alone() {
     for file in rust_files(&root().join("transport/congestion/src")) {
-        let in_adapter = file.components().any(|c| c.as_os_str() == "adapter" || c.as_os_str() == "adapter.rs");
+        let in_adapter = file
+            .components()
+            .any(|c| c.as_os_str() == "adapter" || c.as_os_str() == "adapter.rs");
         let text = fs::read_to_string(&file).expect("a readable source file");
         assert!(
             in_adapter || !text.contains("quinn_proto"),
@@ -98,11 +140,20 @@ fn quinn_proto_is_named_in_the_adapter_alone() {
 
 #[test]
 fn the_pure_crates_read_no_clock() {
-    for directory in ["transport/wire/src", "transport/congestion/src", "router/queue/src"] {
+    for directory in [
+        "transport/wire/src",
+        "transport/congestion/src",
+        "router/queue/src",
+    ] {
         for file in rust_files(&root().join(directory)) {
             let text = fs::read_to_string(&file).expect("a readable source file");
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-            for clock in ["Instant::now()", "SystemTime::now()", "thread::sleep", "disallowed_methods"] {
+            for clock in [
+                "Instant::now()",
+                "SystemTime::now()",
+                "thread::sleep",
+                "disallowed_methods",
+            ] {
                 assert!(!code.contains(clock), "{} has {clock}", file.display());
             }
         }
@@ -111,9 +162,20 @@ fn the_pure_crates_read_no_clock() {
 
 #[test]
 fn no_source_file_has_a_thousand_lines_and_no_main_has_seventy() {
-    for directory in ["transport", "transport/wire", "transport/congestion", "router/queue", "apps", "testbed", "tests"] {
+    for directory in [
+        "transport",
+        "transport/wire",
+        "transport/congestion",
+        "router/queue",
+        "apps",
+        "testbed",
+        "tests",
+    ] {
         for file in rust_files(&root().join(directory)) {
-            let lines = fs::read_to_string(&file).expect("a readable source file").lines().count();
+            let lines = fs::read_to_string(&file)
+                .expect("a readable source file")
+                .lines()
+                .count();
             let limit = if file.ends_with("main.rs") { 70 } else { 1000 };
             assert!(lines < limit, "{} has {lines} lines", file.display());
         }
@@ -124,7 +186,10 @@ fn no_source_file_has_a_thousand_lines_and_no_main_has_seventy() {
 fn no_dependency_needs_a_newer_rust_than_we_promise() {
     let metadata = metadata();
     let packages = metadata.workspace_packages();
-    let promised = packages[0].rust_version.clone().expect("the workspace states its MSRV");
+    let promised = packages[0]
+        .rust_version
+        .clone()
+        .expect("the workspace states its MSRV");
     for package in &metadata.packages {
         if let Some(needed) = &package.rust_version {
             assert!(
@@ -139,10 +204,21 @@ fn no_dependency_needs_a_newer_rust_than_we_promise() {
 
 #[test]
 fn nothing_refers_to_the_workplace_around_the_project() {
-    for directory in ["transport", "transport/wire", "transport/congestion", "router/queue", "apps", "testbed"] {
+    for directory in [
+        "transport",
+        "transport/wire",
+        "transport/congestion",
+        "router/queue",
+        "apps",
+        "testbed",
+    ] {
         for file in rust_files(&root().join(directory)) {
             let text = fs::read_to_string(&file).expect("a readable source file");
-            assert!(!text.contains("../shared"), "{} refers to ../shared", file.display());
+            assert!(
+                !text.contains("../shared"),
+                "{} refers to ../shared",
+                file.display()
+            );
         }
     }
 }

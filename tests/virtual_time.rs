@@ -1,0 +1,192 @@
+//! What the shipping code does on the papers' scenarios, in virtual time.
+
+use std::path::PathBuf;
+
+use evenkeel_testbed::backend::sim;
+use evenkeel_testbed::metrics::Observations;
+use evenkeel_testbed::report::{self, ResultDocument};
+use evenkeel_testbed::scenario::Scenario;
+
+fn scenario(name: &str, overrides: &[&str]) -> Scenario {
+    let scenarios = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../testbed/scenarios");
+    let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
+    Scenario::load(&scenarios.join(name), &overrides).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn observe(scenario: &Scenario) -> Observations {
+    let observations = sim::run(scenario, &sim::Options::default(), |_| ());
+    observations.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn run(name: &str, overrides: &[&str]) -> ResultDocument {
+    let scenario = scenario(name, overrides);
+    ResultDocument::new(&scenario, "sim", &observe(&scenario))
+}
+
+#[test]
+fn one_vegas_flow_fills_the_link_with_one_to_three_packets_queued_and_none_lost() {
+    let result = run("dumbbell.toml", &[]);
+    let bottleneck = &result.links[0];
+    let queue = bottleneck.queue_packets.mean.expect("it was measured");
+    assert!(bottleneck.utilization.expect("it has a rate") >= 0.98);
+    assert!((1.0..=3.0).contains(&queue), "mean queue {queue}");
+    assert_eq!((bottleneck.dropped, result.flows[0].lost_packets), (0, 0));
+}
+
+#[test]
+fn one_reno_flow_saws_between_half_and_all_of_pipe_and_queue() {
+    let scenario = scenario("dumbbell.toml", &["flows.0.controller=reno"]);
+    let observations = observe(&scenario);
+    let bottleneck = &observations.links[0];
+    assert_eq!(bottleneck.queue.max, 50, "the queue is full before a loss");
+    assert!(bottleneck.dropped > 0);
+    // Pipe 45 ms x 200/s = 9 packets, one in transmission within it, and 50 queued.
+    let packets = |window: &Option<u64>| window.expect("connected") as f64 / 1200.0;
+    let warm = observations.flows[0].window.iter().skip(200).map(packets);
+    let (low, high) = warm.fold((f64::MAX, 0.0_f64), |(low, high), w| {
+        (low.min(w), high.max(w))
+    });
+    assert!((58.0..=64.0).contains(&high), "greatest window {high}");
+    assert!(
+        (0.45..=0.55).contains(&(low / high)),
+        "from {high} to {low}"
+    );
+}
+
+#[test]
+fn eight_vegas_flows_that_join_one_by_one_stand_at_four_to_six_packets_each() {
+    // RoVegas Fig. 15 and ns-2: 40 packets where at most 24 are meant, as later flows take the
+    // queue of the earlier ones for distance.
+    let result = run("persistent.toml", &[]);
+    let queue = result.links[0].queue_packets.mean.expect("it was measured");
+    assert!((32.0..=48.0).contains(&queue), "standing queue {queue}");
+    assert_eq!(result.flows.len(), 8);
+}
+
+#[test]
+fn vegas_gets_one_kth_of_the_link_where_only_one_kth_of_its_acks_can_return() {
+    // RoVegas Eq. 16 and ns-2: u / k. An ACK-only packet has 64 bytes on the wire here.
+    for k in [2, 4, 8] {
+        let ack_rate = 200 * 64 * 8 / k;
+        let reverse = format!("links.0.reverse.rate_bps={ack_rate}");
+        let result = run("asymmetric.toml", &[&reverse]);
+        let share = result.links[0].utilization.expect("it has a rate") * f64::from(k);
+        assert!((0.97..=1.03).contains(&share), "k = {k}: {share} of u / k");
+        let queue = result.links[1].queue_packets.mean.expect("it was measured");
+        // Of the 1 to 3 that Vegas keeps, one may be in transmission.
+        assert!((0.5..=3.0).contains(&queue), "k = {k}: {queue} ACKs queued");
+    }
+}
+
+#[test]
+fn the_same_scenario_and_seed_give_the_same_bytes_and_another_seed_others() {
+    // Random arrivals, sizes, start times and loss; twenty connections and more.
+    for name in ["short-flows.toml", "vbr.toml", "onoff.toml"] {
+        let run = |seed: &str| {
+            let overrides = ["duration_s=20", "warmup_s=2", "links.0.loss=0.001", seed];
+            let mut overrides = overrides.to_vec();
+            if name == "vbr.toml" {
+                overrides.push("cross.0.start_s=1");
+            }
+            report::json(&run(name, &overrides))
+        };
+        let first = run("seed=7");
+        assert_eq!(first, run("seed=7"), "{name}");
+        assert_ne!(first, run("seed=8"), "{name}");
+    }
+}
+
+#[test]
+fn every_controller_moves_a_file_intact_over_a_lossy_link() {
+    for row in evenkeel::controllers().iter().map(|row| row.name) {
+        let controller = format!("flows.0.controller={row}");
+        let result = run("lossy.toml", &[&controller, "flows.0.bytes=2000000"]);
+        let transfers = &result.flows[0].transfers;
+        assert_eq!(
+            (transfers.completed, transfers.bytes),
+            (1, 2_000_000),
+            "{row}"
+        );
+        assert_eq!(transfers.sha256_verified, Some(true), "{row}");
+        assert!(
+            result.flows[0].lost_packets > 0,
+            "{row}: the link lost nothing"
+        );
+    }
+}
+
+#[test]
+fn twenty_megabytes_cross_a_hundred_megabit_link_that_loses_one_packet_in_a_hundred() {
+    let result = run("lossy.toml", &[]);
+    let flow = &result.flows[0];
+    assert_eq!(flow.transfers.completed, 1);
+    assert_eq!(flow.transfers.bytes, 20_000_000);
+    assert_eq!(flow.transfers.sha256_verified, Some(true));
+    let lost = flow.retransmitted_ratio.expect("packets were sent");
+    // 17,000 packets: the standard deviation of the share is 0.08 %.
+    assert!(
+        (0.007..=0.013).contains(&lost),
+        "{lost} of the packets lost"
+    );
+}
+
+#[test]
+fn a_flow_that_stops_leaves_the_link_to_the_other_at_once() {
+    let result = run(
+        "dumbbell.toml",
+        &["flows.0.count=2", "flows.0.stop_s=50", "warmup_s=60"],
+    );
+    assert_eq!(result.links[0].arrived, 0, "both have stopped");
+    let started: usize = result.flows.iter().map(|flow| flow.transfers.started).sum();
+    assert_eq!(started, 2);
+}
+
+#[test]
+fn an_on_off_user_that_keeps_its_connection_sends_in_its_on_periods_only() {
+    let scenario = scenario(
+        "onoff.toml",
+        &[
+            "flows.0.count=1",
+            "flows.0.onoff.reconnect=false",
+            "flows.0.onoff.on_s=5",
+            "flows.0.onoff.off_s=5",
+        ],
+    );
+    let observations = observe(&scenario);
+    let flow = &observations.flows[0];
+    assert_eq!(flow.transfers.len(), 1, "one connection");
+    assert_eq!(flow.error, None);
+    let busy = flow
+        .app_delivered
+        .iter()
+        .filter(|bytes| **bytes > 0)
+        .count();
+    let share = busy as f64 / flow.app_delivered.len() as f64;
+    assert!(
+        (0.2..=0.8).contains(&share),
+        "active for {share} of the time"
+    );
+}
+
+#[test]
+fn cross_traffic_arrives_at_the_rate_that_was_asked_for() {
+    // 400 s of ON/OFF periods of 0.139 s in the mean: about 2900 of them, so that the standard
+    // deviation of an exponential source's load is about 2 % of it. Pareto has none to speak of.
+    for (kind, periods, tolerance) in [
+        ("cbr", "", 0.001),
+        ("exponential", "load = 0.9\non_s = 0.125", 0.1),
+        ("pareto", "load = 0.9\non_s = 0.125\nshape = 1.9", 0.25),
+    ] {
+        let rate_bps = if kind == "cbr" { 900_000 } else { 2_000_000 };
+        let text = format!(
+            "name = 'cross'\nduration_s = 400\ntopology = 'dumbbell'\n\
+             [[links]]\nname = 'link'\nrate_bps = 1000000\ndelay_ms = 1\nqueue_packets = 100000\n\
+             [[cross]]\nname = 'udp'\nkind = '{kind}'\nrate_bps = {rate_bps}\npacket_bytes = 1000\n{periods}\n"
+        );
+        let scenario =
+            Scenario::parse(&text, "cross.toml", &[]).unwrap_or_else(|error| panic!("{error}"));
+        let link = &observe(&scenario).links[0];
+        let load = link.arrived as f64 * 1000.0 * 8.0 / 400.0 / 1e6;
+        assert!((load / 0.9 - 1.0).abs() < tolerance, "{kind}: load {load}");
+    }
+}
