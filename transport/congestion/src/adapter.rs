@@ -19,6 +19,7 @@
 //!   has the controller's own window.
 //! - A path that changed more than its port gets a controller built anew; otherwise a clone.
 
+mod feed;
 mod rounds;
 mod tap;
 
@@ -32,11 +33,24 @@ use quinn_proto::congestion::{self, BbrConfig, ControllerFactory, ControllerMetr
 use crate::controller::{Ack, Cause, Congestion, Controller};
 use rounds::Rounds;
 
+pub use feed::PathFeed;
 pub use tap::{AckReport, Observer, observed};
 
 /// A factory of quinn controllers, as `quinn::TransportConfig::congestion_controller_factory`
 /// takes it.
-pub type SharedFactory = Arc<dyn ControllerFactory + Send + Sync>;
+pub type SharedFactory = Arc<dyn PathFactory + Send + Sync>;
+
+/// A factory of quinn controllers which can be told what quinn cannot tell them.
+pub trait PathFactory: ControllerFactory {
+    /// Builds a controller like [`ControllerFactory::build`] does; it hears of its path through
+    /// `feed`, before each ACK that it processes.
+    fn build_fed(
+        self: Arc<Self>,
+        now: Instant,
+        current_mtu: u16,
+        feed: Arc<PathFeed>,
+    ) -> Box<dyn congestion::Controller>;
+}
 
 /// A factory of quinn controllers that run what `build` returns.
 ///
@@ -49,14 +63,19 @@ where
     Arc::new(Factory { build })
 }
 
+/// A factory that is written for quinn: its controllers do not hear of their paths.
+pub fn foreign(factory: Arc<dyn ControllerFactory + Send + Sync>) -> SharedFactory {
+    Arc::new(Foreign { factory })
+}
+
 /// quinn's own CUBIC.
 pub(crate) fn quinn_cubic() -> SharedFactory {
-    Arc::new(CubicConfig::default())
+    foreign(Arc::new(CubicConfig::default()))
 }
 
 /// quinn's own BBR. It seeds a generator from the operating system: runs do not repeat.
 pub(crate) fn quinn_bbr() -> SharedFactory {
-    Arc::new(BbrConfig::default())
+    foreign(Arc::new(BbrConfig::default()))
 }
 
 struct Factory<B> {
@@ -68,11 +87,45 @@ where
     B: Fn(Instant, u16) -> Box<dyn Controller> + Send + Sync + 'static,
 {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn congestion::Controller> {
-        Box::new(Adapter::new(
-            (self.build)(now, current_mtu),
-            now,
-            current_mtu,
-        ))
+        self.build_fed(now, current_mtu, Arc::default())
+    }
+}
+
+impl<B> PathFactory for Factory<B>
+where
+    B: Fn(Instant, u16) -> Box<dyn Controller> + Send + Sync + 'static,
+{
+    fn build_fed(
+        self: Arc<Self>,
+        now: Instant,
+        current_mtu: u16,
+        feed: Arc<PathFeed>,
+    ) -> Box<dyn congestion::Controller> {
+        Box::new(Adapter {
+            feed,
+            ..Adapter::new((self.build)(now, current_mtu), now, current_mtu)
+        })
+    }
+}
+
+struct Foreign {
+    factory: Arc<dyn ControllerFactory + Send + Sync>,
+}
+
+impl ControllerFactory for Foreign {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn congestion::Controller> {
+        self.factory.clone().build(now, current_mtu)
+    }
+}
+
+impl PathFactory for Foreign {
+    fn build_fed(
+        self: Arc<Self>,
+        now: Instant,
+        current_mtu: u16,
+        _feed: Arc<PathFeed>,
+    ) -> Box<dyn congestion::Controller> {
+        self.build(now, current_mtu)
     }
 }
 
@@ -80,6 +133,7 @@ where
 #[derive(Debug)]
 struct Adapter {
     controller: Box<dyn Controller>,
+    feed: Arc<PathFeed>,
     /// Bytes of UDP payload in a full-size packet.
     mtu: u16,
     /// Bytes.
@@ -98,6 +152,7 @@ impl Adapter {
         Self {
             initial_window: controller.window(),
             controller,
+            feed: Arc::default(),
             mtu,
             recovery_start: None,
             newest_acked: None,
@@ -170,6 +225,9 @@ impl congestion::Controller for Adapter {
             in_flight: in_flight.saturating_add(batch.bytes),
             app_limited,
         };
+        for sample in self.feed.take() {
+            self.controller.on_path(&sample);
+        }
         let window = self.controller.window();
         self.controller.on_ack(&ack);
         if let Some(round) = self.rounds.on_ack(&ack, window) {
@@ -222,12 +280,17 @@ impl congestion::Controller for Adapter {
         let mut metrics = ControllerMetrics::default();
         metrics.congestion_window = self.controller.window();
         metrics.ssthresh = self.controller.slow_start_threshold();
+        metrics.pacing_rate = self
+            .controller
+            .pacing_rate()
+            .map(|bytes| bytes.saturating_mul(8));
         metrics
     }
 
     fn clone_box(&self) -> Box<dyn congestion::Controller> {
         Box::new(Self {
             controller: self.controller.clone_box(),
+            feed: self.feed.clone(),
             batch: self.batch.clone(),
             rounds: self.rounds.clone(),
             ..*self

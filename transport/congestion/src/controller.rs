@@ -5,10 +5,17 @@ use std::time::{Duration, Instant};
 
 /// A congestion control algorithm of one path.
 ///
-/// Of one ACK frame, [`on_ack`](Self::on_ack) comes first, then [`on_round`](Self::on_round)
-/// if it ends a round, then [`on_congestion`](Self::on_congestion) and
+/// Of one ACK frame, [`on_path`](Self::on_path) comes first with what the path header brought
+/// since the ACK before, then [`on_ack`](Self::on_ack), then [`on_round`](Self::on_round) if it
+/// ends a round, then [`on_congestion`](Self::on_congestion) and
 /// [`on_persistent_congestion`](Self::on_persistent_congestion) if packets were lost or marked.
 pub trait Controller: Debug + Send + Sync {
+    /// A path header told of one round trip. Only an evenkeel endpoint, and a peer that echoes
+    /// headers, make these calls; a controller must do without them.
+    fn on_path(&mut self, sample: &PathSample) {
+        let _ = sample;
+    }
+
     /// An ACK frame newly acknowledged ack-eliciting packets.
     fn on_ack(&mut self, ack: &Ack) {
         let _ = ack;
@@ -33,6 +40,13 @@ pub trait Controller: Debug + Send + Sync {
 
     /// Bytes that may be in flight: a full window of n packets lets n packets fly.
     fn window(&self) -> u64;
+
+    /// Bytes of UDP payload per second at which packets should leave; `None` lets the endpoint
+    /// derive a rate from the window and the round trip. Below one packet per round trip it is
+    /// the control, and the window only its cap.
+    fn pacing_rate(&self) -> Option<u64> {
+        None
+    }
 
     /// Window in bytes at which slow start ends; `None` while nothing has set one.
     fn slow_start_threshold(&self) -> Option<u64>;
@@ -64,6 +78,34 @@ pub struct Ack {
     /// The application, not the window or the pacer, kept the connection from sending more
     /// (RFC 9002, section 7.8).
     pub app_limited: bool,
+}
+
+/// What path headers measured in one round trip: all of it belongs to the same two packets.
+///
+/// Routers wrote most of it, and they may err or lie: it may slow a flow down, and never
+/// replaces a controller's response to loss.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PathSample {
+    /// When the echo arrived.
+    pub now: Instant,
+    /// From sending the header to the arrival of its echo, without the time that the peer held
+    /// it before it could answer.
+    pub rtt: Duration,
+    /// Queueing time that routers added up on the way to the peer; at most `rtt`.
+    pub forward_queueing: Duration,
+    /// Queueing time that routers added up on the way back; at most `rtt - forward_queueing`.
+    pub backward_queueing: Duration,
+    /// No router on the way seems to have left its queueing time out. A hint: switches, wireless
+    /// links and hosts queue unseen.
+    pub complete: bool,
+    /// The least rate, in bytes per second, that a router on the way to the peer grants; `None`
+    /// if no router there grants rates.
+    pub granted_rate: Option<u64>,
+    /// A router on the way to the peer is congested.
+    pub congested: bool,
+    /// Distinct flows at the most crowded link on the way to the peer; `None` if no router
+    /// there counts flows.
+    pub flows: Option<u32>,
 }
 
 /// One round trip of data.

@@ -7,7 +7,8 @@
 //!
 //! [`controller`] turns a name with parameters (`vegas`, `gaimd:alpha=0.31,beta=0.875`) into a
 //! factory for quinn, [`controllers`] lists the names, [`observed`] reports what any factory's
-//! controllers do, and [`adapt`] serves a controller of your own.
+//! controllers do, [`adapt`] serves a controller of your own and
+//! [`foreign`] one that is written for quinn.
 
 mod adapter;
 mod controller;
@@ -17,8 +18,10 @@ mod table;
 pub mod vegas;
 mod window;
 
-pub use adapter::{AckReport, Observer, SharedFactory, adapt, observed};
-pub use controller::{Ack, Cause, Congestion, Controller, Round};
+pub use adapter::{
+    AckReport, Observer, PathFactory, PathFeed, SharedFactory, adapt, foreign, observed,
+};
+pub use controller::{Ack, Cause, Congestion, Controller, PathSample, Round};
 pub use params::{Kind, Parameter, SpecError};
 pub use table::{ControllerRow, controller, controllers};
 pub use window::InitialWindow;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
-use super::SharedFactory;
+use super::{PathFactory, PathFeed, SharedFactory};
 
 /// Hears what every controller of one factory sees and decides.
 ///
@@ -66,9 +66,20 @@ struct TapFactory {
 
 impl ControllerFactory for TapFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        self.build_fed(now, current_mtu, Arc::default())
+    }
+}
+
+impl PathFactory for TapFactory {
+    fn build_fed(
+        self: Arc<Self>,
+        now: Instant,
+        current_mtu: u16,
+        feed: Arc<PathFeed>,
+    ) -> Box<dyn Controller> {
         self.observer.on_start(now);
         Box::new(Tap {
-            controller: self.factory.clone().build(now, current_mtu),
+            controller: self.factory.clone().build_fed(now, current_mtu, feed),
             observer: self.observer.clone(),
             batch: None,
         })

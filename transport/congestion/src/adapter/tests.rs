@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use quinn_proto::congestion::Controller as _;
 
 use super::*;
-use crate::controller::Round;
+use crate::controller::{PathSample, Round};
 use crate::table::controller;
 use crate::testing::{epoch, ms};
 
@@ -38,6 +38,7 @@ fn built(spec: &str, now: Instant) -> Adapter {
 /// What a [`Recorder`] was told.
 #[derive(Debug, Clone, PartialEq)]
 enum Told {
+    Path(PathSample),
     Ack(Ack),
     Round(Round),
     Congestion(Congestion),
@@ -58,6 +59,14 @@ impl Recorder {
 }
 
 impl Controller for Recorder {
+    fn on_path(&mut self, sample: &PathSample) {
+        self.tell(Told::Path(sample.clone()));
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        Some(self.window.saturating_mul(25))
+    }
+
     fn on_ack(&mut self, ack: &Ack) {
         self.tell(Told::Ack(ack.clone()));
         self.window += ack.bytes;
@@ -131,6 +140,46 @@ fn the_packets_of_one_ack_frame_become_one_event() {
         (round.bytes, round.unused, round.in_flight),
         (2200, 4800, 7200)
     );
+}
+
+#[test]
+fn what_the_path_told_comes_before_the_ack_that_follows_it() {
+    let t0 = epoch();
+    let (mut adapter, told) = recorded(t0, 12_000);
+    let feed = adapter.feed.clone();
+    let sample = |rtt| PathSample {
+        now: t0 + ms(40),
+        rtt: ms(rtt),
+        forward_queueing: ms(1),
+        backward_queueing: ms(2),
+        complete: true,
+        granted_rate: Some(1_000_000),
+        congested: false,
+        flows: None,
+    };
+    feed.push(sample(30));
+    feed.push(sample(31));
+    adapter.on_end_acks(t0 + ms(40), 0, false, None);
+    assert_eq!(heard(&told), [], "an ACK of nothing new tells nothing");
+    adapter.acked(t0 + ms(41), t0, 1200);
+    adapter.on_end_acks(t0 + ms(41), 0, false, Some(0));
+    let first = heard(&told);
+    assert_eq!(first[..2], [Told::Path(sample(30)), Told::Path(sample(31))]);
+    assert!(matches!(first[2], Told::Ack(_)));
+
+    for rtt in 0..100 {
+        feed.push(sample(rtt));
+    }
+    adapter.acked(t0 + ms(42), t0 + ms(1), 1200);
+    adapter.on_end_acks(t0 + ms(42), 0, false, Some(1));
+    let paths = heard(&told);
+    assert_eq!(paths[0], Told::Path(sample(36)), "the oldest are forgotten");
+}
+
+#[test]
+fn the_rate_reaches_quinn_in_bits_per_second() {
+    let (adapter, _) = recorded(epoch(), 12_000);
+    assert_eq!(adapter.metrics().pacing_rate, Some(12_000 * 25 * 8));
 }
 
 #[test]
@@ -483,7 +532,7 @@ proptest! {
                     in_rounds.0 += round.bytes;
                     in_rounds.1 += round.lost;
                 }
-                Told::Persistent => {}
+                Told::Persistent | Told::Path(_) => {}
             }
         }
         prop_assert_eq!(in_rounds.0, acked);
