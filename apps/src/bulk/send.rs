@@ -1,6 +1,10 @@
 //! The sender's side of a transfer.
 
-use std::{pin::pin, time::Instant};
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
@@ -49,6 +53,7 @@ pub(super) async fn send(
     });
     let opened = session.moving(&meter, try_join_all(streams)).await?;
 
+    let window_in_force = AtomicU64::new(0);
     let streams = opened.into_iter().map(|(index, stream, feed)| {
         let length = plan.range(index).map(|range| range.end - range.start);
         let writer = StreamWriter {
@@ -56,7 +61,7 @@ pub(super) async fn send(
             meter: &meter,
             stream,
             hasher: plan.verify.then(Sha256::new),
-            send_window: 0,
+            send_window: &window_in_force,
         };
         writer.run(index, feed, length, deadline)
     });
@@ -92,8 +97,8 @@ struct StreamWriter<'a> {
     meter: &'a Meter,
     stream: SendStream,
     hasher: Option<Sha256>,
-    /// What this stream last set the connection's send window to, bytes.
-    send_window: u64,
+    /// What the connection's send window was last set to, bytes.
+    send_window: &'a AtomicU64,
 }
 
 impl StreamWriter<'_> {
@@ -148,18 +153,12 @@ impl StreamWriter<'_> {
     }
 
     /// Writes as much as quinn takes, and counts and hashes that.
-    ///
-    /// quinn would take all of its send window, megabytes, however slow the path: a
-    /// transfer that is over in time would then go on for as long as that takes to
-    /// drain. Two congestion windows keep the path busy: one in flight, one to follow.
     async fn write_some(&mut self, chunks: &mut [Bytes; 1]) -> Result<(), BulkError> {
         let connection = self.session.connection;
-        let window = connection.stats().path.cwnd;
-        let send_window = window.saturating_mul(2).saturating_add(SEND_SLACK);
-        let send_window = send_window.min(MAX_SEND_WINDOW);
-        if send_window != self.send_window {
+        let send_window = send_window(connection.stats().path.cwnd);
+        // Setting it wakes the connection: only when it changes.
+        if self.send_window.swap(send_window, Ordering::Relaxed) != send_window {
             connection.set_send_window(send_window);
-            self.send_window = send_window;
         }
 
         let offered = chunks[0].clone();
@@ -173,9 +172,33 @@ impl StreamWriter<'_> {
     }
 }
 
+/// What quinn may hold of our data for this congestion window; all bytes.
+///
+/// Left alone it takes megabytes, however slow the path: a transfer that is over in
+/// time would then go on for as long as that takes to drain. Two windows keep the path
+/// busy: one in flight, one to follow.
+fn send_window(congestion_window: u64) -> u64 {
+    congestion_window
+        .saturating_mul(2)
+        .saturating_add(SEND_SLACK)
+        .min(MAX_SEND_WINDOW)
+}
+
 fn source_error(error: std::io::Error) -> BulkError {
     BulkError::Storage {
         action: "reading the data to send",
         error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_is_two_windows_and_some_within_bounds() {
+        assert_eq!(send_window(0), 32_768);
+        assert_eq!(send_window(12_000), 24_000 + 32_768);
+        assert_eq!(send_window(u64::MAX), 33_554_432);
     }
 }

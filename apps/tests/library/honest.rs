@@ -126,6 +126,21 @@ async fn without_files_a_name_is_refused_with_a_reason() {
 }
 
 #[tokio::test]
+async fn a_host_may_refuse_at_any_length_and_in_any_words() {
+    let pair = Pair::new();
+    pair.serve(ServeOptions {
+        host: Arc::new(Verbose),
+        ..ServeOptions::default()
+    });
+    let job = Job::new(Direction::Down, Amount::File("x".into()));
+    let error = download(&pair, job, Local::default()).await.unwrap_err();
+    assert!(
+        matches!(&error, BulkError::Refused(r) if r.len() <= 300),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn a_source_of_another_length_than_the_job_is_our_own_mistake() {
     let job = Job::new(Direction::Up, Amount::Bytes(10));
     let local = Local {
@@ -245,6 +260,15 @@ impl Host for OneFile {
     fn open<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
         let source = Source::Memory(self.0.clone());
         Box::pin(async { Ok(source) })
+    }
+}
+
+/// Refuses every file in more words than a message holds.
+struct Verbose;
+
+impl Host for Verbose {
+    fn open<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
+        Box::pin(async { Err("no\n".repeat(100_000)) })
     }
 }
 

@@ -262,6 +262,23 @@ async fn a_server_that_never_reads_the_data_is_given_up() {
 }
 
 #[tokio::test]
+async fn a_timed_sender_ends_on_time_though_nobody_reads() {
+    let amount = Amount::Duration(std::time::Duration::from_millis(300));
+    let outcome = asked_for(Direction::Up, amount, async |connection| {
+        let (mut send, mut recv) = connection.accept_bi().await.unwrap();
+        read(&mut recv).await;
+        write(&mut send, &json!({"accepted": {"bytes": null}})).await;
+        let _unread = connection.accept_uni().await.unwrap();
+        let sent = read(&mut recv).await;
+        assert!(sent["bytes"].as_u64().unwrap() > 0);
+        write(&mut send, &json!({"intact": true, "report": report()})).await;
+        read(&mut recv).await;
+    })
+    .await;
+    outcome.unwrap();
+}
+
+#[tokio::test]
 async fn a_refusal_is_one_printable_line() {
     let error = asked(Direction::Down, async |connection| {
         let (mut send, mut recv) = connection.accept_bi().await.unwrap();
