@@ -13,8 +13,8 @@ const MAX_COLOURS: usize = chart::COLOURS.len();
 /// Most points of a line: about as many as there are pixels.
 const MAX_POINTS: usize = 800;
 
-/// A queue of one packet is no queue worth a panel.
-const QUEUE_PACKETS: u64 = 2;
+/// A link has a panel if its greatest queue is at least this share of the greatest of all.
+const PANEL_SHARE: f64 = 0.1;
 
 /// Payload of a QUIC packet of the smallest full size, in bytes (RFC 9000 section 14).
 const PACKET_BYTES: f64 = 1200.0;
@@ -132,22 +132,32 @@ fn flow_lines(
             segments: bins.segments(),
         };
         lines.extend(members.iter().map(|bins| line(None, Weight::Pale, bins)));
-        let label = format!("{group}: mean of {}", members.len());
+        let label = match members.len() {
+            1 => (*group).to_owned(),
+            count => format!("{group}: mean of {count}"),
+        };
         means.push(line(Some(label), Weight::Bold, &Bins::mean(&members)));
     }
     lines.append(&mut means);
     lines
 }
 
-/// A panel for each reported link that ever had a queue, with its length and, paler, the
-/// greatest length in each interval.
+/// A panel for each reported link whose queue matters beside the others', with its length and,
+/// paler, the greatest length in each interval.
 fn queue_panels(scenario: &Scenario, observations: &Observations) -> Vec<Vec<Line>> {
     let interval_s = scenario.sampling_interval.as_secs_f64();
-    let queued = observations.links.iter().filter(|link| {
+    let greatest = |link: &LinkObservation| {
         link.queue_series
             .iter()
-            .any(|sample| sample.max >= QUEUE_PACKETS)
-    });
+            .map(|sample| sample.max)
+            .max()
+            .unwrap_or(0) as f64
+    };
+    let least = max(&observations.links.iter().map(greatest).collect::<Vec<_>>()) * PANEL_SHARE;
+    let queued = observations
+        .links
+        .iter()
+        .filter(|link| greatest(link) > 0.0 && greatest(link) >= least);
     let panel = |(colour, link): (usize, &LinkObservation)| {
         let line = |label, weight, values: Vec<Option<f64>>, merge| Line {
             label,

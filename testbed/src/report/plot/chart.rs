@@ -84,10 +84,10 @@ impl Chart {
         ))?;
         let area = area.margin(HEADING_HEIGHT, 0, 0, 0);
         let panels = area.split_evenly((self.panels.len().max(1), 1));
-        for (panel, lines) in panels.iter().zip(&self.panels) {
+        for (index, (panel, lines)) in panels.iter().zip(&self.panels).enumerate() {
             let (plot, legend) = panel.split_horizontally(WIDTH - LEGEND_WIDTH);
             self.draw_lines(&plot, lines)?;
-            self.draw_legend(&legend, lines)?;
+            draw_legend(&legend, lines, index == 0 && self.warmup_s > 0.0)?;
         }
         Ok(())
     }
@@ -126,34 +126,6 @@ impl Chart {
         }
         Ok(())
     }
-
-    fn draw_legend(&self, area: &Area<'_>, lines: &[Line]) -> Result<(), DrawingError> {
-        let text = ("sans-serif", 13)
-            .into_font()
-            .color(&BLACK)
-            .pos(Pos::new(HPos::Left, VPos::Center));
-        let mut y = 12;
-        for line in lines {
-            let Some(label) = &line.label else {
-                continue;
-            };
-            area.draw(&PathElement::new(
-                vec![(0, y), (22, y)],
-                line.style().stroke_width(3),
-            ))?;
-            area.draw(&Text::new(
-                shortened(label, LABEL_LENGTH),
-                (29, y),
-                text.clone(),
-            ))?;
-            y += 21;
-        }
-        if self.warmup_s > 0.0 {
-            area.draw(&Rectangle::new([(0, y - 6), (22, y + 6)], WARMUP.filled()))?;
-            area.draw(&Text::new("warm-up, not averaged", (29, y), text))?;
-        }
-        Ok(())
-    }
 }
 
 impl Line {
@@ -169,6 +141,34 @@ impl Line {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type DrawingError = DrawingAreaErrorKind<std::io::Error>;
+
+fn draw_legend(area: &Area<'_>, lines: &[Line], with_warmup: bool) -> Result<(), DrawingError> {
+    let text = ("sans-serif", 13)
+        .into_font()
+        .color(&BLACK)
+        .pos(Pos::new(HPos::Left, VPos::Center));
+    let mut y = 12;
+    for line in lines {
+        let Some(label) = &line.label else {
+            continue;
+        };
+        area.draw(&PathElement::new(
+            vec![(0, y), (22, y)],
+            line.style().stroke_width(3),
+        ))?;
+        area.draw(&Text::new(
+            shortened(label, LABEL_LENGTH),
+            (29, y),
+            text.clone(),
+        ))?;
+        y += 21;
+    }
+    if with_warmup {
+        area.draw(&Rectangle::new([(0, y - 6), (22, y + 6)], WARMUP.filled()))?;
+        area.draw(&Text::new("warm-up, not averaged", (29, y), text))?;
+    }
+    Ok(())
+}
 
 /// Where the vertical axis ends: a little above the greatest value.
 fn top(lines: &[Line]) -> f64 {
