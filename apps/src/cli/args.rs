@@ -24,12 +24,12 @@ const DEFAULT_SECONDS: u64 = 10;
 
 const CLIENT_EXAMPLES: &str = "\
 Examples:
-  evenkeel bulk client host.example --pin sha256:...        upload for 10 s
+  evenkeel bulk client host.example --pin sha256:...         upload for 10 s
   evenkeel bulk client host.example -R --time 30 -O 5 ...    download; leave 5 s out
   evenkeel bulk client 10.0.0.2:5000 --file data.bin ...     upload a file
   evenkeel bulk client host.example -R --file data.bin --output copy.bin ...
                                                           download the server's file
-  evenkeel bulk client '[fe80::1]:4433' --controller vegas:alpha=2,beta=4 --json ...
+  evenkeel bulk client '[2001:db8::1]:4433' --controller vegas:alpha=2,beta=4 --json ...
 
 Exit status: 0 done and verified, 1 failed, 2 wrong command line, 130 interrupted.
 SSLKEYLOGFILE names a file for TLS secrets, for Wireshark.";
