@@ -2,6 +2,8 @@
 
 pub mod backend;
 pub mod metrics;
+mod random;
 pub mod report;
 pub mod scenario;
 pub mod sim;
+mod traffic;

@@ -5,15 +5,14 @@ mod build;
 mod executor;
 mod network;
 mod pcap;
-pub(crate) mod random;
 mod socket;
-mod traffic;
 
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use evenkeel_queue::Link;
 
 pub use build::BuildError;
@@ -21,10 +20,11 @@ pub use executor::SimRuntime;
 pub use network::NetworkCounters;
 pub use socket::SimSocket;
 
+use crate::random::{Purpose, generator};
 use crate::scenario::{CrossSpec, LinkIndex, NodeIndex, Scenario};
+use crate::traffic::SendTimes;
 use executor::{Executor, lock};
 use network::{Datagram, Network};
-use random::{Purpose, generator};
 
 /// A network in virtual time, with the tasks that run on its nodes.
 #[derive(Debug)]
@@ -80,12 +80,15 @@ impl Simulation {
         let sink = self.bind(spec.to, 0)?;
         sink.count_only();
         let socket = self.bind(spec.from, 0)?;
-        let rng = generator(seed, Purpose::Cross, index);
+        let times = SendTimes::new(spec, generator(seed, Purpose::Cross, index));
+        let payload = (spec.packet_bytes as usize).saturating_sub(network::HEADER_BYTES);
+        let contents = Bytes::from(vec![0; payload]);
         let runtime = self.runtime();
-        let source = traffic::Source::from_spec(spec);
         self.executor.core().spawn(Box::pin(async move {
-            source.run(runtime, socket, sink.address(), rng).await;
-            drop(sink);
+            for at in times {
+                runtime.sleep_until(runtime.epoch() + at).await;
+                socket.send_to(sink.address(), contents.clone());
+            }
         }));
         Ok(())
     }

@@ -20,8 +20,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::flow::Record;
 use super::{Options, SimError, file_error};
+use crate::random::{Purpose, generator};
 use crate::scenario::{AckSpec, FlowSpec, Scenario};
-use crate::sim::random::{Purpose, generator};
 use crate::sim::{SimRuntime, SimSocket, Simulation};
 
 /// The name in the simulation's certificate.

@@ -17,8 +17,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 use super::endpoints::{Endpoints, SERVER_NAME};
 use super::flow::Record;
 use super::{SimError, file_error};
+use crate::random::{PeriodLength, Purpose, generator, pareto};
 use crate::scenario::{App, FlowSpec, Payload, Scenario};
-use crate::sim::random::{PeriodLength, Purpose, generator, pareto};
 use crate::sim::{SimRuntime, Simulation};
 
 /// Starts the task that is the flow's application; it waits for the flow's start.

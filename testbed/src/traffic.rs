@@ -1,0 +1,123 @@
+//! When a source of UDP cross traffic sends: constant rate, or ON/OFF with exponential or
+//! Pareto periods. Every backend sends at these times.
+
+use std::time::Duration;
+
+use rand_pcg::Pcg64;
+
+use crate::random::PeriodLength;
+use crate::scenario::CrossSpec;
+
+/// The times at which a source sends its packets, from the beginning of the run; in order.
+///
+/// One packet leaves per `packet_bytes` worth of ON time. What is left of that time at the end of
+/// an ON period counts for the next one, so that the mean rate is the rate times the share of ON
+/// time, however short the periods are.
+#[derive(Debug, Clone)]
+pub(crate) struct SendTimes {
+    rng: Pcg64,
+    /// Lengths of ON and OFF periods; `None` for a constant rate.
+    periods: Option<(PeriodLength, PeriodLength)>,
+    /// ON time per packet.
+    interval: Duration,
+    now: Duration,
+    /// ON time until the next packet.
+    until_packet: Duration,
+    off_at: Duration,
+    stop: Duration,
+}
+
+impl SendTimes {
+    pub(crate) fn new(spec: &CrossSpec, rng: Pcg64) -> Self {
+        let bits = f64::from(spec.packet_bytes) * 8.0;
+        let mut times = Self {
+            rng,
+            periods: spec.periods.as_ref().map(PeriodLength::pair),
+            interval: Duration::from_secs_f64(bits / spec.rate_bps as f64),
+            now: spec.start,
+            until_packet: Duration::ZERO,
+            off_at: spec.stop,
+            stop: spec.stop,
+        };
+        times.turn_on();
+        times
+    }
+
+    fn turn_on(&mut self) {
+        self.off_at = match &self.periods {
+            Some((on, _)) => self.stop.min(self.now + on.sample(&mut self.rng)),
+            None => self.stop,
+        };
+    }
+}
+
+impl Iterator for SendTimes {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        while self.now < self.stop {
+            let at = self.now + self.until_packet;
+            if at < self.off_at {
+                self.now = at;
+                self.until_packet = self.interval;
+                return Some(at);
+            }
+            self.until_packet -= self.off_at - self.now;
+            self.now = self.off_at;
+            if let Some((_, off)) = &self.periods {
+                self.now += off.sample(&mut self.rng);
+                self.turn_on();
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Purpose, generator};
+    use crate::scenario::{NodeIndex, PeriodDistribution, Periods};
+
+    fn source(periods: Option<Periods>) -> CrossSpec {
+        CrossSpec {
+            name: "udp".into(),
+            group: "udp".into(),
+            from: NodeIndex(0),
+            to: NodeIndex(1),
+            rate_bps: 1_000_000,
+            packet_bytes: 1250,
+            periods,
+            start: Duration::from_secs(1),
+            stop: Duration::from_secs(3),
+        }
+    }
+
+    #[test]
+    fn a_constant_rate_sends_at_even_distances_from_start_to_stop() {
+        let rng = generator(1, Purpose::Cross, 0);
+        let times: Vec<_> = SendTimes::new(&source(None), rng).collect();
+        // 1250 bytes at 1 Mb/s take 10 ms.
+        assert_eq!(times.len(), 200);
+        assert_eq!(times[0], Duration::from_secs(1));
+        assert!(
+            times
+                .windows(2)
+                .all(|w| w[1] - w[0] == Duration::from_millis(10))
+        );
+    }
+
+    #[test]
+    fn periods_much_shorter_than_a_packet_still_give_the_mean_rate() {
+        let periods = Periods {
+            on: Duration::from_millis(2),
+            off: Duration::from_millis(2),
+            distribution: PeriodDistribution::Exponential,
+        };
+        let mut spec = source(Some(periods));
+        spec.stop = Duration::from_secs(401);
+        let times = SendTimes::new(&spec, generator(1, Purpose::Cross, 0)).count();
+        // Half of 400 s is ON: 20,000 packets; 100,000 periods make 0.5 % of spread.
+        assert!((19_500..=20_500).contains(&times), "{times} packets");
+    }
+}
