@@ -22,6 +22,9 @@ pub use spec::{
     NodeSpec, Payload, PeriodDistribution, Periods, QueueLimit, ServiceSpec, TraceFile,
 };
 
+/// Largest scenario file.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
 /// A scenario, checked and expanded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
@@ -58,10 +61,11 @@ impl Scenario {
     /// If the file cannot be read, or it or an override makes no sense: one line that names
     /// the line of the file, or the override.
     pub fn load(path: &Path, overrides: &[String]) -> Result<Self, ScenarioError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ScenarioError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text =
+            network::read_text(path, MAX_FILE_BYTES).map_err(|source| ScenarioError::Read {
+                path: path.to_owned(),
+                source,
+            })?;
         Self::parse(&text, &path.display().to_string(), overrides)
     }
 

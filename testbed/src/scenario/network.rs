@@ -262,16 +262,7 @@ fn read_trace(name: &Located<String>, directory: &Path) -> Result<TraceFile, Fau
         if !fs::metadata(&path)?.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
-        let mut contents = String::new();
-        fs::File::open(&path)?
-            .take(MAX_TRACE_BYTES + 1)
-            .read_to_string(&mut contents)?;
-        if contents.len() as u64 > MAX_TRACE_BYTES {
-            return Err(io::Error::other(format!(
-                "it is longer than {MAX_TRACE_BYTES} bytes"
-            )));
-        }
-        Ok(contents)
+        read_text(&path, MAX_TRACE_BYTES)
     };
     match read() {
         Ok(contents) => Ok(TraceFile { path, contents }),
@@ -283,6 +274,20 @@ fn read_trace(name: &Located<String>, directory: &Path) -> Result<TraceFile, Fau
             Err(Fault::new(&name.origin, message))
         }
     }
+}
+
+/// Reads a text file that is not longer than `max_bytes`.
+pub(super) fn read_text(path: &Path, max_bytes: u64) -> io::Result<String> {
+    let mut contents = String::new();
+    fs::File::open(path)?
+        .take(max_bytes + 1)
+        .read_to_string(&mut contents)?;
+    if contents.len() as u64 > max_bytes {
+        return Err(io::Error::other(format!(
+            "it is longer than {max_bytes} bytes"
+        )));
+    }
+    Ok(contents)
 }
 
 /// Seconds of a file; their range was checked when they were read.

@@ -306,6 +306,11 @@ fn files_that_are_not_there_are_refused_at_their_line() {
         "file = \"none\"",
         "there is no file none; paths are relative to the scenario's directory",
     );
+    let endless = Scenario::load(Path::new("/dev/zero"), &[]).unwrap_err();
+    assert!(
+        endless.to_string().contains("it is longer than"),
+        "{endless}"
+    );
     let error = Scenario::load(Path::new("/no/such.toml"), &[]).unwrap_err();
     assert!(error.is_usage());
     assert!(
