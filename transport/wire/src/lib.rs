@@ -12,6 +12,7 @@ mod ecn;
 mod error;
 mod ipv4;
 mod ipv6;
+mod path_header;
 mod udp;
 
 pub use checksum::{PseudoHeader, Sum, update_checksum, update_udp_checksum};
@@ -19,6 +20,12 @@ pub use ecn::Ecn;
 pub use error::{Malformed, NotRepresentable};
 pub use ipv4::{IPV4_HEADER_LEN, Ipv4Repr, Ipv4View};
 pub use ipv6::{IPV6_HEADER_LEN, Ipv6Repr, Ipv6View};
+pub use path_header::{
+    CompactBytes, CompactCount, CompactRate, CompactTime, ECHO_LIFETIME, Echo, Feedback,
+    HeaderTimestamp, PATH_HEADER_LEN, PATH_HEADER_MAGIC, PATH_HEADER_VERSION, PathHeaderKind,
+    PathHeaderMut, PathHeaderPrefix, PathHeaderRepr, PathHeaderView, QueueingTime, SignalFlags,
+    Signals, Skipped, WindowChange, split_path_header,
+};
 pub use udp::{UDP_HEADER_LEN, UdpRepr, UdpView};
 
 /// IP protocol number of UDP (IANA, RFC 768).

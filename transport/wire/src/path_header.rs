@@ -1,0 +1,480 @@
+//! The path header: what routers tell endpoints, in front of a QUIC packet in a UDP payload.
+//!
+//! `docs/path-header.md` is the specification: layout, procedures, security. Here are the bytes:
+//! [`PathHeaderView`] reads a header, [`PathHeaderRepr`] writes one, [`PathHeaderMut`] changes the
+//! fields that routers may change, each in the one direction it may go. Nothing here knows keys:
+//! the tag is carried, and [`PathHeaderRepr::covered_by_tag`] says what it is computed over.
+
+use std::fmt;
+use std::time::Duration;
+
+mod compact;
+mod locate;
+mod stamp;
+
+pub use compact::{
+    CompactBytes, CompactCount, CompactRate, CompactTime, Feedback, HeaderTimestamp, QueueingTime,
+    WindowChange,
+};
+pub use locate::{PathHeaderPrefix, Skipped, split_path_header};
+pub use stamp::PathHeaderMut;
+
+/// Length of the path header in this version, in bytes: what IPv6 at an MTU of 1280 leaves above
+/// QUIC's 1200 (1280 - 40 - 8 - 1200).
+pub const PATH_HEADER_LEN: usize = 32;
+
+/// The first four bytes of every path header. The first byte is one that RFC 9443 gives to no
+/// protocol (4 to 15), and no QUIC packet begins with it unless its fixed bit is greased (RFC 9287).
+pub const PATH_HEADER_MAGIC: [u8; 4] = [0x0e, 0xd2, 0xb7, 0x4c];
+
+/// The version of the layout described here.
+pub const PATH_HEADER_VERSION: u8 = 1;
+
+/// How long a received header may be echoed: half the period of a [`HeaderTimestamp`]. With a round
+/// trip of no more than the other half, the sender can tell which timestamp it was.
+pub const ECHO_LIFETIME: Duration = Duration::from_micros(1 << 23);
+
+mod field {
+    use std::ops::Range;
+
+    pub(super) const MAGIC: Range<usize> = 0..4;
+    pub(super) const VERSION_KIND_LENGTH: usize = 4;
+    pub(super) const FLAGS: usize = 5;
+    pub(super) const QUEUEING_TIME: Range<usize> = 6..9;
+    pub(super) const PHASES_HOP_LIMIT: usize = 9;
+    pub(super) const FEEDBACK: Range<usize> = 10..12;
+    pub(super) const CONTENTION: usize = 12;
+    pub(super) const ECHOED_CONTENTION: usize = 13;
+    /// XCP's, in place of the two contentions.
+    pub(super) const WINDOW: Range<usize> = 12..14;
+    pub(super) const RTT: Range<usize> = 14..16;
+    pub(super) const TIMESTAMP: Range<usize> = 16..19;
+    pub(super) const ECHOED_TIMESTAMP: Range<usize> = 19..22;
+    pub(super) const HELD: Range<usize> = 22..24;
+    pub(super) const ECHOED_QUEUEING_TIME: Range<usize> = 24..26;
+    pub(super) const ECHOED_FEEDBACK: Range<usize> = 26..28;
+    pub(super) const TAG: Range<usize> = 28..32;
+    /// What the tag covers, apart from the bits in it that routers write.
+    pub(super) const COVERED: Range<usize> = 0..28;
+}
+
+mod flag {
+    /// A router has stamped the queueing time.
+    pub(super) const STAMPED: u8 = 0x80;
+    /// A hop without a stamp lies on the way, or may.
+    pub(super) const GAP: u8 = 0x40;
+    /// H_congestion.
+    pub(super) const CONGESTED: u8 = 0x20;
+    /// A router has had its say in the feedback.
+    pub(super) const OFFERED: u8 = 0x10;
+    /// The same four, echoed: the low nibble.
+    pub(super) const ECHO_SHIFT: u32 = 4;
+}
+
+const PHASE: u8 = 0x80;
+const ECHOED_PHASE: u8 = 0x40;
+/// Six bits of the TTL: gaps of 64 hops look like none, but no path is that long.
+const HOP_LIMIT_MASK: u8 = 0x3f;
+/// In place of the time held: this header echoes nothing.
+const NOTHING_ECHOED: [u8; 2] = [0xff, 0xff];
+
+/// Whose signals a header carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PathHeaderKind {
+    /// AQT (RoVegas) and a rate by ACP's link algorithm.
+    Acp,
+    /// AQT and a rate by RCP's (Dukkipati et al., IWQoS 2005).
+    Rcp,
+    /// AQT and a window change by XCP's (Katabi, Handley, Rohrs, SIGCOMM 2002).
+    Xcp {
+        /// H_cwnd: the sender's congestion window.
+        window: CompactBytes,
+    },
+}
+
+impl PathHeaderKind {
+    fn number(self) -> u8 {
+        match self {
+            Self::Acp => 1,
+            Self::Rcp => 2,
+            Self::Xcp { .. } => 3,
+        }
+    }
+}
+
+/// A path header of this version and a known kind, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathHeaderView<'a> {
+    bytes: &'a [u8; PATH_HEADER_LEN],
+}
+
+impl<'a> PathHeaderView<'a> {
+    /// The header at the start of a UDP payload.
+    ///
+    /// # Errors
+    /// [`Skipped`] if there is none, or one of another version or kind.
+    pub fn parse(payload: &'a [u8]) -> Result<Self, Skipped> {
+        locate::check(payload)?;
+        Ok(Self {
+            bytes: payload
+                .first_chunk()
+                .expect("a known kind has this length, and the payload is not shorter"),
+        })
+    }
+
+    /// The header in an IP packet, as a router reads it on arrival.
+    ///
+    /// # Errors
+    /// [`Skipped`] as for [`PathHeaderMut::find`].
+    pub fn find(packet: &'a [u8]) -> Result<Self, Skipped> {
+        let at = locate::find(packet)?;
+        Self::parse(&packet[at..])
+    }
+
+    /// Whose signals these are.
+    pub fn kind(&self) -> PathHeaderKind {
+        match locate::kind_number(self.bytes) {
+            1 => PathHeaderKind::Acp,
+            2 => PathHeaderKind::Rcp,
+            // `parse` lets no other number through.
+            _ => PathHeaderKind::Xcp {
+                window: CompactBytes::from_code(self.array(field::WINDOW)),
+            },
+        }
+    }
+
+    /// H_rtt: the sender's smoothed round-trip time; zero if it has none, or does not want to be
+    /// counted (it follows no feedback).
+    pub fn rtt(&self) -> CompactTime {
+        CompactTime::from_bytes(self.array(field::RTT)).unwrap_or(CompactTime::MAX)
+    }
+
+    /// What the routers have written so far.
+    pub fn signals(&self) -> Signals {
+        let flags = self.bytes[field::FLAGS];
+        Signals {
+            queueing_time: QueueingTime::from_bytes(self.array(field::QUEUEING_TIME)),
+            feedback: Feedback::from_bytes(self.array(field::FEEDBACK)),
+            contention: self.contention(field::CONTENTION),
+            flags: SignalFlags::from_bits(flags),
+            hop_limit: self.bytes[field::PHASES_HOP_LIMIT] & HOP_LIMIT_MASK,
+        }
+    }
+
+    /// Parity of the sender's key generation, which it changes with its path.
+    pub fn phase(&self) -> bool {
+        self.bytes[field::PHASES_HOP_LIMIT] & PHASE != 0
+    }
+
+    /// When the sender sent this, by its clock.
+    pub fn timestamp(&self) -> HeaderTimestamp {
+        HeaderTimestamp::from_bytes(self.array(field::TIMESTAMP))
+    }
+
+    /// What came back of a header that went the other way; `None` if nothing has.
+    pub fn echo(&self) -> Option<Echo> {
+        let flags = self.bytes[field::FLAGS] << flag::ECHO_SHIFT;
+        Some(Echo {
+            // The code that is not a time says that there is no echo.
+            held: CompactTime::from_bytes(self.array(field::HELD))?,
+            timestamp: HeaderTimestamp::from_bytes(self.array(field::ECHOED_TIMESTAMP)),
+            phase: self.bytes[field::PHASES_HOP_LIMIT] & ECHOED_PHASE != 0,
+            queueing_time: CompactTime::from_bytes(self.array(field::ECHOED_QUEUEING_TIME))
+                .unwrap_or(CompactTime::MAX),
+            feedback: Feedback::from_bytes(self.array(field::ECHOED_FEEDBACK)),
+            contention: self.contention(field::ECHOED_CONTENTION),
+            flags: SignalFlags::from_bits(flags),
+        })
+    }
+
+    /// The check over [`PathHeaderRepr::covered_by_tag`].
+    pub fn tag(&self) -> [u8; 4] {
+        self.array(field::TAG)
+    }
+
+    /// The bytes before the tag, with zeros for what routers write: the same at both ends unless
+    /// somebody changed what nobody may.
+    pub fn covered_by_tag(&self) -> [u8; 28] {
+        let mut covered = self.array(field::COVERED);
+        covered[field::FLAGS] &= !(u8::MAX << flag::ECHO_SHIFT);
+        covered[field::QUEUEING_TIME].fill(0);
+        covered[field::PHASES_HOP_LIMIT] &= PHASE | ECHOED_PHASE;
+        covered[field::FEEDBACK].fill(0);
+        if self.has_contention() {
+            covered[field::CONTENTION] = 0;
+        }
+        covered
+    }
+
+    fn has_contention(&self) -> bool {
+        !matches!(self.kind(), PathHeaderKind::Xcp { .. })
+    }
+
+    fn contention(&self, at: usize) -> CompactCount {
+        if self.has_contention() {
+            CompactCount::from_code(self.bytes[at])
+        } else {
+            CompactCount::NONE
+        }
+    }
+
+    fn array<const N: usize>(&self, field: std::ops::Range<usize>) -> [u8; N] {
+        self.bytes[field]
+            .try_into()
+            .expect("a field is read as long as it is")
+    }
+}
+
+impl fmt::Display for PathHeaderView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.kind();
+        let feedback = |f: &mut fmt::Formatter<'_>, feedback: Feedback| match kind {
+            PathHeaderKind::Xcp { .. } => write!(f, "{}", feedback.window_change()),
+            _ => write!(f, "{}", feedback.rate()),
+        };
+        let signals = self.signals();
+        match kind {
+            PathHeaderKind::Acp => f.write_str("path header acp")?,
+            PathHeaderKind::Rcp => f.write_str("path header rcp")?,
+            PathHeaderKind::Xcp { window } => {
+                write!(f, "path header xcp, window {} B", window.bytes())?;
+            }
+        }
+        write!(f, ", rtt {:?}", self.rtt().duration())?;
+        write!(f, ", aqt {:?}", signals.queueing_time.duration())?;
+        f.write_str(", feedback ")?;
+        feedback(f, signals.feedback)?;
+        write!(f, ", flows {}", signals.contention.flows())?;
+        write!(f, ", flags [{}]", signals.flags)?;
+        write!(f, ", hop limit {}", signals.hop_limit)?;
+        write!(f, ", time {}", self.timestamp().micros())?;
+        if let Some(echo) = self.echo() {
+            write!(f, ", echo time {}", echo.timestamp.micros())?;
+            write!(f, " held {:?}", echo.held.duration())?;
+            write!(f, " aqt {:?}", echo.queueing_time.duration())?;
+            f.write_str(" feedback ")?;
+            feedback(f, echo.feedback)?;
+            write!(f, " flows {}", echo.contention.flows())?;
+            write!(f, " flags [{}]", echo.flags)?;
+        }
+        write!(f, ", tag {:08x}", u32::from_be_bytes(self.tag()))
+    }
+}
+
+/// What routers write into a header on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signals {
+    /// AQT: the sum of the queueing times at the routers that stamped.
+    pub queueing_time: QueueingTime,
+    /// H_feedback: the least of what the sender wants and what routers offer.
+    pub feedback: Feedback,
+    /// Distinct flows at the most crowded link that counted; none in an XCP header.
+    pub contention: CompactCount,
+    /// The one-bit signals.
+    pub flags: SignalFlags,
+    /// The low six bits of the TTL or hop limit with which the packet left the sender or the last
+    /// stamping router, 0 to 63.
+    pub hop_limit: u8,
+}
+
+impl Signals {
+    /// As a sender writes them. `desired` is the most that it could use, `hop_limit` the TTL with
+    /// which the packet will leave this host; without it no router can say that none was left out.
+    pub fn initial(desired: impl Into<Feedback>, hop_limit: Option<u8>) -> Self {
+        Self {
+            queueing_time: QueueingTime::ZERO,
+            feedback: desired.into(),
+            contention: CompactCount::NONE,
+            flags: SignalFlags {
+                gap: hop_limit.is_none(),
+                ..SignalFlags::default()
+            },
+            hop_limit: hop_limit.unwrap_or(0) & HOP_LIMIT_MASK,
+        }
+    }
+}
+
+/// The one-bit signals; routers only ever set them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SignalFlags {
+    /// A router has stamped the queueing time, be it zero.
+    pub stamped: bool,
+    /// A hop that did not stamp lies on the way, or may: a hint, not a proof.
+    pub gap: bool,
+    /// H_congestion: a link on the way is about to be congested.
+    pub congested: bool,
+    /// A router has had its say in the feedback, whether or not it lowered it.
+    pub offered: bool,
+}
+
+impl SignalFlags {
+    /// Reads the high nibble.
+    fn from_bits(bits: u8) -> Self {
+        Self {
+            stamped: bits & flag::STAMPED != 0,
+            gap: bits & flag::GAP != 0,
+            congested: bits & flag::CONGESTED != 0,
+            offered: bits & flag::OFFERED != 0,
+        }
+    }
+
+    /// As the high nibble.
+    fn bits(self) -> u8 {
+        let bit = |set, bit| if set { bit } else { 0 };
+        bit(self.stamped, flag::STAMPED)
+            | bit(self.gap, flag::GAP)
+            | bit(self.congested, flag::CONGESTED)
+            | bit(self.offered, flag::OFFERED)
+    }
+}
+
+impl fmt::Display for SignalFlags {
+    /// A letter for each flag that is set, as tcpdump prints TCP's.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (set, letter) in [
+            (self.stamped, "S"),
+            (self.gap, "G"),
+            (self.congested, "C"),
+            (self.offered, "R"),
+        ] {
+            f.write_str(if set { letter } else { "." })?;
+        }
+        Ok(())
+    }
+}
+
+/// What a receiver sends back of the newest header it has accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Echo {
+    /// The timestamp of that header.
+    pub timestamp: HeaderTimestamp,
+    /// The phase of that header.
+    pub phase: bool,
+    /// From its arrival to the sending of this echo.
+    pub held: CompactTime,
+    /// Its AQT.
+    pub queueing_time: CompactTime,
+    /// Its feedback, to be read by its own kind: the header that carries the echo may be of another.
+    pub feedback: Feedback,
+    /// Its contention; none in an XCP header.
+    pub contention: CompactCount,
+    /// Its flags.
+    pub flags: SignalFlags,
+}
+
+impl Echo {
+    /// The echo of a header that arrived `held` ago; `None` if it is too old to be told apart
+    /// from a later one ([`ECHO_LIFETIME`]).
+    pub fn of(header: &PathHeaderView<'_>, held: Duration) -> Option<Self> {
+        let signals = header.signals();
+        (held <= ECHO_LIFETIME).then(|| Self {
+            timestamp: header.timestamp(),
+            phase: header.phase(),
+            held: CompactTime::from_duration(held),
+            queueing_time: CompactTime::from_duration(signals.queueing_time.duration()),
+            feedback: signals.feedback,
+            contention: signals.contention,
+            flags: signals.flags,
+        })
+    }
+
+    /// The round-trip time of the echoed header without the time it was held, for the owner of
+    /// its timestamp, at the time `now` of the same clock. `None` if the time held exceeds the
+    /// time passed, or half the clock's period is left: nothing sane is echoed.
+    pub fn round_trip(&self, now: HeaderTimestamp) -> Option<Duration> {
+        let passed = now.since(self.timestamp);
+        let round_trip = passed.checked_sub(self.held.duration())?;
+        (round_trip < ECHO_LIFETIME).then_some(round_trip)
+    }
+}
+
+/// A path header of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathHeaderRepr {
+    /// Whose signals are asked for.
+    pub kind: PathHeaderKind,
+    /// H_rtt: the smoothed round-trip time; zero if unknown, or to stay uncounted by routers.
+    pub rtt: CompactTime,
+    /// As routers find them, [`Signals::initial`].
+    pub signals: Signals,
+    /// Parity of the sender's key generation.
+    pub phase: bool,
+    /// The time of sending.
+    pub timestamp: HeaderTimestamp,
+    /// Of the newest header from the peer, if there is one.
+    pub echo: Option<Echo>,
+    /// The keyed check over [`PathHeaderRepr::covered_by_tag`].
+    pub tag: [u8; 4],
+}
+
+impl PathHeaderRepr {
+    /// What a view says of itself.
+    pub fn parse(view: &PathHeaderView<'_>) -> Self {
+        Self {
+            kind: view.kind(),
+            rtt: view.rtt(),
+            signals: view.signals(),
+            phase: view.phase(),
+            timestamp: view.timestamp(),
+            echo: view.echo(),
+            tag: view.tag(),
+        }
+    }
+
+    /// The header's bytes. A header of kind XCP has no room for contentions and goes without.
+    ///
+    /// # Panics
+    /// If `signals.hop_limit` exceeds 63: the field has six bits.
+    pub fn emit(&self) -> [u8; PATH_HEADER_LEN] {
+        assert!(self.signals.hop_limit <= HOP_LIMIT_MASK, "six bits");
+        let mut bytes = [0; PATH_HEADER_LEN];
+        bytes[field::MAGIC].copy_from_slice(&PATH_HEADER_MAGIC);
+        bytes[field::VERSION_KIND_LENGTH] = locate::version_kind_length(self.kind.number());
+        bytes[field::FLAGS] = self.signals.flags.bits();
+        bytes[field::QUEUEING_TIME].copy_from_slice(&self.signals.queueing_time.to_bytes());
+        bytes[field::PHASES_HOP_LIMIT] = self.signals.hop_limit;
+        if self.phase {
+            bytes[field::PHASES_HOP_LIMIT] |= PHASE;
+        }
+        bytes[field::FEEDBACK].copy_from_slice(&self.signals.feedback.to_bytes());
+        match self.kind {
+            PathHeaderKind::Acp | PathHeaderKind::Rcp => {
+                bytes[field::CONTENTION] = self.signals.contention.code();
+                bytes[field::ECHOED_CONTENTION] =
+                    self.echo.map_or(0, |echo| echo.contention.code());
+            }
+            PathHeaderKind::Xcp { window } => {
+                bytes[field::WINDOW].copy_from_slice(&window.code());
+            }
+        }
+        bytes[field::RTT].copy_from_slice(&self.rtt.to_bytes());
+        bytes[field::TIMESTAMP].copy_from_slice(&self.timestamp.to_bytes());
+        match &self.echo {
+            None => bytes[field::HELD].copy_from_slice(&NOTHING_ECHOED),
+            Some(echo) => {
+                bytes[field::FLAGS] |= echo.flags.bits() >> flag::ECHO_SHIFT;
+                if echo.phase {
+                    bytes[field::PHASES_HOP_LIMIT] |= ECHOED_PHASE;
+                }
+                bytes[field::ECHOED_TIMESTAMP].copy_from_slice(&echo.timestamp.to_bytes());
+                bytes[field::HELD].copy_from_slice(&echo.held.to_bytes());
+                bytes[field::ECHOED_QUEUEING_TIME].copy_from_slice(&echo.queueing_time.to_bytes());
+                bytes[field::ECHOED_FEEDBACK].copy_from_slice(&echo.feedback.to_bytes());
+            }
+        }
+        bytes[field::TAG].copy_from_slice(&self.tag);
+        bytes
+    }
+
+    /// The bytes over which the tag is computed: those before it, with zeros for what routers
+    /// write. The tag's own value has no influence.
+    ///
+    /// # Panics
+    /// As [`PathHeaderRepr::emit`].
+    pub fn covered_by_tag(&self) -> [u8; 28] {
+        PathHeaderView {
+            bytes: &self.emit(),
+        }
+        .covered_by_tag()
+    }
+}

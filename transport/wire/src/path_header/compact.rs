@@ -1,0 +1,475 @@
+//! The compact numbers of the path header: 24-bit times, and small floating-point codes.
+//!
+//! A code of `M` mantissa bits holds n as n itself below 2^(M+1), and above that as its M + 1
+//! leading bits with the number of bits left out in front of them, the leading one implied. Codes
+//! rise with what they stand for, so that routers may compare and merge codes without decoding.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::time::Duration;
+
+const RATE_MANTISSA_BITS: u32 = 11;
+const TIME_MANTISSA_BITS: u32 = 12;
+const COUNT_MANTISSA_BITS: u32 = 4;
+const CHANGE_MANTISSA_BITS: u32 = 10;
+
+/// A time spent in queues: whole microseconds in 24 bits, at most 16.777215 s. The greatest value
+/// says "this much or more" (the AQT field of RoVegas, section 3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct QueueingTime(u32);
+
+impl QueueingTime {
+    /// No queueing.
+    pub const ZERO: Self = Self(0);
+    /// 16.777215 s or more.
+    pub const MAX: Self = Self(0x00ff_ffff);
+
+    /// To the nearest microsecond, saturating.
+    pub fn from_duration(time: Duration) -> Self {
+        let micros = nearest_micros(time).min(u64::from(Self::MAX.0));
+        Self(u32::try_from(micros).expect("the minimum with 24 bits has 24 bits"))
+    }
+
+    /// The time; of [`QueueingTime::MAX`] a lower bound.
+    pub fn duration(self) -> Duration {
+        Duration::from_micros(self.0.into())
+    }
+
+    /// The sum, saturating.
+    #[must_use]
+    pub fn saturating_add(self, more: Self) -> Self {
+        Self((self.0 + more.0).min(Self::MAX.0))
+    }
+
+    pub(super) fn from_bytes(bytes: [u8; 3]) -> Self {
+        Self(u24(bytes))
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; 3] {
+        u24_bytes(self.0)
+    }
+}
+
+/// A point of a sender's clock: microseconds modulo 2^24, so that it comes round every 16.777216 s.
+/// Only the clock's owner can relate it to anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct HeaderTimestamp(u32);
+
+impl HeaderTimestamp {
+    /// The low 24 bits of a count of microseconds.
+    pub fn from_micros(micros: u64) -> Self {
+        Self(u32::try_from(micros & 0x00ff_ffff).expect("24 bits fit into 32"))
+    }
+
+    /// Microseconds, below 2^24.
+    pub fn micros(self) -> u32 {
+        self.0
+    }
+
+    /// The time from `earlier` to this, if it is less than 16.777216 s; else that time less a
+    /// multiple of it.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(u64::from(self.0.wrapping_sub(earlier.0) & 0x00ff_ffff))
+    }
+
+    /// Whether this is the later of the two, if less than 8.388608 s lie between them (serial
+    /// number arithmetic, RFC 1982, on 24 bits). Not if they are equal.
+    pub fn is_later_than(self, other: Self) -> bool {
+        let ahead = self.since(other);
+        !ahead.is_zero() && ahead < Duration::from_micros(1 << 23)
+    }
+
+    pub(super) fn from_bytes(bytes: [u8; 3]) -> Self {
+        Self(u24(bytes))
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; 3] {
+        u24_bytes(self.0)
+    }
+}
+
+/// A time in sixteen bits: whole microseconds up to 8191, above that with an error of at most
+/// 1/8192 either way; at most 134.2 s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CompactTime(u16);
+
+impl CompactTime {
+    /// No time.
+    pub const ZERO: Self = Self(0);
+    /// 134.2 s or more. The code above it is not a time.
+    pub const MAX: Self = Self(0xfffe);
+
+    /// To the nearest time that has a code, saturating.
+    pub fn from_duration(time: Duration) -> Self {
+        let code = encode_nearest(nearest_micros(time), TIME_MANTISSA_BITS);
+        Self(saturate(code).min(Self::MAX.0))
+    }
+
+    /// The time; of [`CompactTime::MAX`] a lower bound.
+    pub fn duration(self) -> Duration {
+        Duration::from_micros(decode(self.0.into(), TIME_MANTISSA_BITS))
+    }
+
+    /// Reads a code; the one that is not a time is `None`.
+    pub(super) fn from_bytes(bytes: [u8; 2]) -> Option<Self> {
+        let code = u16::from_be_bytes(bytes);
+        (code <= Self::MAX.0).then_some(Self(code))
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; 2] {
+        self.0.to_be_bytes()
+    }
+}
+
+/// A rate in bytes per second, or "no limit", in sixteen bits: exact up to 4095 B/s, above that
+/// less than 1/2048 too low, at most 4.396 TB/s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CompactRate(u16);
+
+impl CompactRate {
+    /// Nobody has asked for less.
+    pub const NO_LIMIT: Self = Self(0xffff);
+    /// The greatest rate that is a limit: 4.396 TB/s.
+    pub const MAX: Self = Self(0xfffe);
+
+    /// Rounds down, so that nobody is granted more than was meant; saturates at
+    /// [`CompactRate::MAX`].
+    pub fn from_bytes_per_second(rate: u64) -> Self {
+        Self(saturate(encode(rate, RATE_MANTISSA_BITS)).min(Self::MAX.0))
+    }
+
+    /// Bytes per second; `None` without a limit.
+    pub fn bytes_per_second(self) -> Option<u64> {
+        (self != Self::NO_LIMIT).then(|| decode(self.0.into(), RATE_MANTISSA_BITS))
+    }
+}
+
+/// A size in bytes in sixteen bits: exact up to 4095, above that with an error of at most 1/4096
+/// either way; at most 4.397 TB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CompactBytes(u16);
+
+impl CompactBytes {
+    /// To the nearest size that has a code, saturating.
+    pub fn from_bytes(bytes: u64) -> Self {
+        Self(saturate(encode_nearest(bytes, RATE_MANTISSA_BITS)))
+    }
+
+    /// The size in bytes.
+    pub fn bytes(self) -> u64 {
+        decode(self.0.into(), RATE_MANTISSA_BITS)
+    }
+
+    pub(super) fn from_code(code: [u8; 2]) -> Self {
+        Self(u16::from_be_bytes(code))
+    }
+
+    pub(super) fn code(self) -> [u8; 2] {
+        self.0.to_be_bytes()
+    }
+}
+
+/// A number of flows in eight bits: exact up to 31, above that with an error of at most 1/32
+/// either way; at most 507,904. 0 says that nobody counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CompactCount(u8);
+
+impl CompactCount {
+    /// Nobody counted.
+    pub const NONE: Self = Self(0);
+    /// 507,904 flows or more.
+    pub const MAX: Self = Self(0xff);
+
+    /// To the nearest number that has a code, saturating.
+    pub fn from_flows(flows: u32) -> Self {
+        let code = encode_nearest(flows.into(), COUNT_MANTISSA_BITS);
+        Self(u8::try_from(code).unwrap_or(u8::MAX))
+    }
+
+    /// The number of flows.
+    pub fn flows(self) -> u32 {
+        u32::try_from(decode(self.0.into(), COUNT_MANTISSA_BITS)).expect("at most 31 << 14")
+    }
+
+    pub(super) fn from_code(code: u8) -> Self {
+        Self(code)
+    }
+
+    pub(super) fn code(self) -> u8 {
+        self.0
+    }
+}
+
+/// A change of a window, as XCP's routers hand it out: in 256ths of a byte, signed, in sixteen
+/// bits. Exact up to 2047/256 bytes either way, above that with a relative error of at most
+/// 1/2048; at most 8.586 GB either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct WindowChange(i16);
+
+impl WindowChange {
+    /// The greatest increase; what a sender without a wish of its own asks for.
+    pub const MAX: Self = Self(i16::MAX);
+    /// The greatest decrease.
+    pub const MIN: Self = Self(-i16::MAX);
+
+    /// To the nearest change that has a code, saturating. In 256ths of a byte.
+    pub fn from_256ths(change: i64) -> Self {
+        let code = encode_nearest(change.unsigned_abs(), CHANGE_MANTISSA_BITS);
+        let size = i16::try_from(code).unwrap_or(i16::MAX);
+        Self(if change < 0 { -size } else { size })
+    }
+
+    /// In 256ths of a byte.
+    pub fn in_256ths(self) -> i64 {
+        let size = decode(self.0.unsigned_abs().into(), CHANGE_MANTISSA_BITS);
+        let size = i64::try_from(size).expect("at most 2047 << 30");
+        if self.0 < 0 { -size } else { size }
+    }
+}
+
+/// The feedback field: sixteen bits whose meaning is the header's kind's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Feedback([u8; 2]);
+
+impl Feedback {
+    /// Read as a rate (kinds ACP and RCP).
+    pub fn rate(self) -> CompactRate {
+        CompactRate(u16::from_be_bytes(self.0))
+    }
+
+    /// Read as a change of the window (kind XCP).
+    pub fn window_change(self) -> WindowChange {
+        // One code has no positive counterpart; it stands for the same as its neighbour.
+        WindowChange(i16::from_be_bytes(self.0).max(-i16::MAX))
+    }
+
+    pub(super) fn from_bytes(bytes: [u8; 2]) -> Self {
+        Self(bytes)
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; 2] {
+        self.0
+    }
+}
+
+impl From<CompactRate> for Feedback {
+    fn from(rate: CompactRate) -> Self {
+        Self(rate.0.to_be_bytes())
+    }
+}
+
+impl From<WindowChange> for Feedback {
+    fn from(change: WindowChange) -> Self {
+        Self(change.0.to_be_bytes())
+    }
+}
+
+impl fmt::Display for CompactRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bytes_per_second() {
+            Some(rate) => write!(f, "{rate} B/s"),
+            None => f.write_str("no limit"),
+        }
+    }
+}
+
+impl fmt::Display for WindowChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.cmp(&Self(0)) == Ordering::Less {
+            '-'
+        } else {
+            '+'
+        };
+        let size = self.in_256ths().unsigned_abs();
+        write!(f, "{sign}{}", size / 256)?;
+        match size % 256 {
+            0 => f.write_str(" B"),
+            rest => write!(f, " {rest}/256 B"),
+        }
+    }
+}
+
+/// The code of the greatest value that is not above `value`.
+fn encode(value: u64, mantissa_bits: u32) -> u64 {
+    let dropped = dropped_bits(value, mantissa_bits);
+    // The implied leading bit, still in the second term, carries one into the exponent.
+    (u64::from(dropped) << mantissa_bits) + (value >> dropped)
+}
+
+/// The code of the value nearest to `value`, the higher of two.
+fn encode_nearest(value: u64, mantissa_bits: u32) -> u64 {
+    let half_step = (1 << dropped_bits(value, mantissa_bits)) >> 1;
+    encode(value.saturating_add(half_step), mantissa_bits)
+}
+
+fn dropped_bits(value: u64, mantissa_bits: u32) -> u32 {
+    (u64::BITS - value.leading_zeros()).saturating_sub(mantissa_bits + 1)
+}
+
+fn decode(code: u64, mantissa_bits: u32) -> u64 {
+    let leading = 1 << mantissa_bits;
+    match code >> mantissa_bits {
+        0 => code,
+        exponent => (leading | code & (leading - 1)) << (exponent - 1),
+    }
+}
+
+fn saturate(code: u64) -> u16 {
+    u16::try_from(code).unwrap_or(u16::MAX)
+}
+
+fn nearest_micros(time: Duration) -> u64 {
+    let micros = (time.as_nanos() + 500) / 1000;
+    u64::try_from(micros).unwrap_or(u64::MAX)
+}
+
+fn u24(bytes: [u8; 3]) -> u32 {
+    u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]])
+}
+
+fn u24_bytes(value: u32) -> [u8; 3] {
+    let [_, bytes @ ..] = value.to_be_bytes();
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_code_of_a_rate_survives_its_value() {
+        for code in 0..CompactRate::NO_LIMIT.0 {
+            let rate = CompactRate(code);
+            let value = rate.bytes_per_second().unwrap();
+            assert_eq!(CompactRate::from_bytes_per_second(value), rate);
+        }
+        assert_eq!(CompactRate::NO_LIMIT.bytes_per_second(), None);
+    }
+
+    #[test]
+    fn every_code_of_the_other_numbers_survives_its_value() {
+        for code in 0..=u16::MAX {
+            let bytes = CompactBytes(code);
+            assert_eq!(CompactBytes::from_bytes(bytes.bytes()), bytes);
+            if let Some(time) = CompactTime::from_bytes(code.to_be_bytes()) {
+                assert_eq!(CompactTime::from_duration(time.duration()), time);
+            }
+            let change = Feedback::from_bytes(code.to_be_bytes()).window_change();
+            assert_eq!(WindowChange::from_256ths(change.in_256ths()), change);
+        }
+        for code in 0..=u8::MAX {
+            let count = CompactCount(code);
+            assert_eq!(CompactCount::from_flows(count.flows()), count);
+        }
+    }
+
+    #[test]
+    fn rates_reach_from_a_packet_in_ten_minutes_beyond_100_gigabits_per_second() {
+        for rate in [2, 20, 12_500_000_000, 1_000_000_000_000] {
+            let read = CompactRate::from_bytes_per_second(rate)
+                .bytes_per_second()
+                .unwrap();
+            assert!(read <= rate && rate - read <= rate / 2048, "{rate}: {read}");
+        }
+    }
+
+    #[test]
+    fn the_greatest_rate_is_a_limit() {
+        let fastest = CompactRate::from_bytes_per_second(u64::MAX);
+        assert_eq!(fastest, CompactRate::MAX);
+        assert_eq!(fastest.bytes_per_second(), Some(4094 << 30));
+        assert!(fastest < CompactRate::NO_LIMIT);
+    }
+
+    #[test]
+    fn times_round_to_the_nearest_and_saturate() {
+        let nanos = Duration::from_nanos;
+        assert_eq!(
+            QueueingTime::from_duration(nanos(1_499)).duration(),
+            nanos(1_000)
+        );
+        assert_eq!(
+            QueueingTime::from_duration(nanos(1_500)).duration(),
+            nanos(2_000)
+        );
+        assert_eq!(
+            QueueingTime::from_duration(Duration::MAX),
+            QueueingTime::MAX
+        );
+        assert_eq!(
+            QueueingTime::MAX.saturating_add(QueueingTime(1)),
+            QueueingTime::MAX
+        );
+        assert_eq!(CompactTime::from_duration(Duration::MAX), CompactTime::MAX);
+        // The step is 2 us from 8192 us on.
+        let step = |micros| CompactTime::from_duration(Duration::from_micros(micros)).duration();
+        assert_eq!(step(8_191), Duration::from_micros(8_191));
+        assert_eq!(step(8_193), Duration::from_micros(8_194));
+    }
+
+    #[test]
+    fn timestamps_come_round() {
+        let late = HeaderTimestamp::from_micros((1 << 24) - 10);
+        let next = HeaderTimestamp::from_micros((1 << 24) + 20);
+        assert_eq!(next.micros(), 20);
+        assert_eq!(next.since(late), Duration::from_micros(30));
+        assert!(next.is_later_than(late) && !late.is_later_than(next));
+        assert!(!late.is_later_than(late));
+        let half = HeaderTimestamp::from_micros(1 << 23);
+        assert!(!half.is_later_than(HeaderTimestamp(0)));
+        assert!(HeaderTimestamp(half.0 - 1).is_later_than(HeaderTimestamp(0)));
+    }
+
+    #[test]
+    fn a_change_prints_its_sign_and_fraction() {
+        assert_eq!(WindowChange::from_256ths(-1).to_string(), "-0 1/256 B");
+        assert_eq!(WindowChange::from_256ths(512).to_string(), "+2 B");
+    }
+
+    proptest! {
+        #[test]
+        fn a_greater_rate_never_has_a_smaller_code(a: u64, b: u64) {
+            let (low, high) = (a.min(b), a.max(b));
+            prop_assert!(CompactRate::from_bytes_per_second(low)
+                <= CompactRate::from_bytes_per_second(high));
+        }
+
+        #[test]
+        fn a_rate_is_less_than_a_2048th_too_low(rate in 0u64..4_395_000_000_000, shift in 0u32..42) {
+            let rate = rate >> shift;
+            let read = CompactRate::from_bytes_per_second(rate).bytes_per_second().unwrap();
+            prop_assert!(read <= rate);
+            prop_assert!(rate < 4096 && read == rate || (rate - read) * 2048 < rate);
+        }
+
+        #[test]
+        fn a_time_is_at_most_an_8192nd_wrong(micros in 0u64..134_000_000, shift in 0u32..27) {
+            let micros = micros >> shift;
+            let time = Duration::from_micros(micros);
+            let read = CompactTime::from_duration(time).duration();
+            let error = read.abs_diff(time);
+            prop_assert!(micros < 8192 && error.is_zero() || error * 8192 <= time);
+        }
+
+        #[test]
+        fn a_count_is_at_most_a_32nd_wrong(flows in 0u32..507_904, shift in 0u32..19) {
+            let flows = flows >> shift;
+            let read = CompactCount::from_flows(flows).flows();
+            prop_assert!(flows < 32 && read == flows || read.abs_diff(flows) * 32 <= flows);
+        }
+
+        #[test]
+        fn greater_times_counts_and_changes_never_have_smaller_codes(a: u64, b: u64, shift in 0u32..64) {
+            let (low, high) = (a.min(b) >> shift, a.max(b) >> shift);
+            let time = |micros| CompactTime::from_duration(Duration::from_micros(micros));
+            prop_assert!(time(low) <= time(high));
+            let count = |flows| CompactCount::from_flows(u32::try_from(flows).unwrap_or(u32::MAX));
+            prop_assert!(count(low) <= count(high));
+            let change = |value: u64| WindowChange::from_256ths(value.cast_signed());
+            let (less, more) = (low.cast_signed().min(high.cast_signed()), low.cast_signed().max(high.cast_signed()));
+            prop_assert!(change(less.cast_unsigned()) <= change(more.cast_unsigned()));
+        }
+    }
+}

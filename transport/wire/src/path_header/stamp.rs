@@ -1,0 +1,155 @@
+//! What a router may do to a path header on its way, and to the checksum over it.
+
+use std::time::Duration;
+
+use super::{
+    CompactCount, CompactRate, HOP_LIMIT_MASK, PATH_HEADER_LEN, PathHeaderKind, PathHeaderView,
+    QueueingTime, Skipped, WindowChange, field, flag, locate,
+};
+use crate::{UDP_HEADER_LEN, update_udp_checksum};
+
+/// Where the checksum is in a UDP header (RFC 768).
+const CHECKSUM_AT: usize = 6;
+
+/// The bytes in which routers write, in whole 16-bit words of the datagram.
+const WRITABLE: std::ops::Range<usize> = 4..14;
+
+/// A path header to be stamped.
+///
+/// Each method keeps its field's merge rule whatever it finds and is given, changes no other
+/// field, and keeps the UDP checksum right (RFC 1624) where the header was found in a packet.
+#[derive(Debug)]
+pub struct PathHeaderMut<'a> {
+    header: &'a mut [u8; PATH_HEADER_LEN],
+    /// The datagram's; absent where the header was not taken from a packet.
+    checksum: Option<&'a mut [u8; 2]>,
+}
+
+impl<'a> PathHeaderMut<'a> {
+    /// The header in an IPv4 or IPv6 packet.
+    ///
+    /// # Errors
+    /// [`Skipped`] if the packet holds none, or one that is left alone.
+    pub fn find(packet: &'a mut [u8]) -> Result<Self, Skipped> {
+        let at = locate::find(packet)?;
+        let (udp, header) = packet[at - UDP_HEADER_LEN..].split_at_mut(UDP_HEADER_LEN);
+        Ok(Self {
+            header: header
+                .first_chunk_mut()
+                .expect("the header was found whole"),
+            checksum: udp[CHECKSUM_AT..].first_chunk_mut(),
+        })
+    }
+
+    /// The header at the start of a UDP payload that has no checksum yet, or never gets one: in
+    /// a simulator.
+    ///
+    /// # Errors
+    /// [`Skipped`] if there is none.
+    pub fn parse(payload: &'a mut [u8]) -> Result<Self, Skipped> {
+        locate::check(payload)?;
+        Ok(Self {
+            header: payload
+                .first_chunk_mut()
+                .expect("a known kind has this length, and the payload is not shorter"),
+            checksum: None,
+        })
+    }
+
+    /// The header as it is now.
+    pub fn view(&self) -> PathHeaderView<'_> {
+        PathHeaderView {
+            bytes: &*self.header,
+        }
+    }
+
+    /// Adds the time this packet has waited here, to the nearest microsecond and saturating (AQT:
+    /// RoVegas, section 3.1).
+    pub fn add_queueing_time(&mut self, waited: Duration) {
+        let total = self.view().signals().queueing_time;
+        let total = total.saturating_add(QueueingTime::from_duration(waited));
+        self.write(|header| {
+            header[field::QUEUEING_TIME].copy_from_slice(&total.to_bytes());
+            header[field::FLAGS] |= flag::STAMPED;
+        });
+    }
+
+    /// Records the TTL or hop limit with which the packet leaves this host. If it left the
+    /// previous stamping host with more than one above it, hops between the two did not stamp; if
+    /// with less, somebody has raised it and hidden them.
+    ///
+    /// Two ports of one host may both stamp: the same value twice is not a gap.
+    pub fn record_ttl(&mut self, leaving: u8) {
+        let leaving = leaving & HOP_LIMIT_MASK;
+        let hops = self.view().signals().hop_limit.wrapping_sub(leaving) & HOP_LIMIT_MASK;
+        self.write(|header| {
+            let octet = &mut header[field::PHASES_HOP_LIMIT];
+            *octet = *octet & !HOP_LIMIT_MASK | leaving;
+            if hops > 1 {
+                header[field::FLAGS] |= flag::GAP;
+            }
+        });
+    }
+
+    /// Lowers the feedback to `rate` if it is above it (ACP, section II-C; RCP). Leaves an XCP
+    /// header alone: its feedback is not a rate. Returns whether it was a rate.
+    ///
+    /// ACP's and RCP's routers each ask [`PathHeaderView::kind`] and serve their own.
+    pub fn limit_rate(&mut self, rate: CompactRate) -> bool {
+        if let PathHeaderKind::Xcp { .. } = self.view().kind() {
+            return false;
+        }
+        let least = self.view().signals().feedback.rate().min(rate);
+        self.write_feedback(least.into());
+        true
+    }
+
+    /// Lowers the feedback to `change` if it is above it (XCP, section 3.5). Leaves headers of
+    /// other kinds alone. Returns whether it was a window change.
+    pub fn limit_window_change(&mut self, change: WindowChange) -> bool {
+        let PathHeaderKind::Xcp { .. } = self.view().kind() else {
+            return false;
+        };
+        let least = self.view().signals().feedback.window_change().min(change);
+        self.write_feedback(least.into());
+        true
+    }
+
+    /// Sets H_congestion (ACP, section II-C).
+    pub fn mark_congested(&mut self) {
+        self.write(|header| header[field::FLAGS] |= flag::CONGESTED);
+    }
+
+    /// Raises the number of flows to `flows` if it is below it. An XCP header has no such field
+    /// and is left alone. Returns whether there is one.
+    pub fn raise_contention(&mut self, flows: CompactCount) -> bool {
+        if !self.view().has_contention() {
+            return false;
+        }
+        let most = self.view().signals().contention.max(flows);
+        self.write(|header| header[field::CONTENTION] = most.code());
+        true
+    }
+
+    fn write_feedback(&mut self, feedback: super::Feedback) {
+        self.write(|header| {
+            header[field::FEEDBACK].copy_from_slice(&feedback.to_bytes());
+            header[field::FLAGS] |= flag::OFFERED;
+        });
+    }
+
+    fn write(&mut self, change: impl FnOnce(&mut [u8; PATH_HEADER_LEN])) {
+        let before: [u8; WRITABLE.end - WRITABLE.start] = self.header[WRITABLE]
+            .try_into()
+            .expect("the array has the range's length");
+        change(self.header);
+        if let Some(checksum) = &mut self.checksum {
+            let updated = update_udp_checksum(
+                u16::from_be_bytes(**checksum),
+                &before,
+                &self.header[WRITABLE],
+            );
+            **checksum = updated.to_be_bytes();
+        }
+    }
+}
