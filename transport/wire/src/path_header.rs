@@ -11,6 +11,8 @@ use std::time::Duration;
 mod compact;
 mod locate;
 mod stamp;
+#[cfg(test)]
+mod tests;
 
 pub use compact::{
     CompactBytes, CompactCount, CompactRate, CompactTime, Feedback, HeaderTimestamp, QueueingTime,
