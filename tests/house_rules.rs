@@ -14,7 +14,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("evenkeel-queue", &["evenkeel-wire"]),
     (
         "evenkeel",
-        &["evenkeel-wire", "evenkeel-congestion", "quinn", "tokio"],
+        &[
+            "evenkeel-wire",
+            "evenkeel-congestion",
+            "quinn",
+            "quinn-proto",
+            "tokio",
+        ],
     ),
     ("evenkeel-apps", &["evenkeel", "quinn", "tokio"]),
     (

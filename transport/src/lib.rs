@@ -12,8 +12,49 @@
 //! for what this endpoint *sends*; a server that sends needs it in its own `ServerConfig`.
 //! [`observed`] reports round trip times, windows and losses while connections run.
 //! `examples/plain_quinn.rs` is a whole program.
+//!
+//! [`Endpoint`] makes quinn endpoints whose connections are also paced at the controller's rate
+//! instead of in bursts of ten packets, and [`Context`] shows an application the path of a
+//! connection and lets it change the controller.
 
+mod cell;
+mod controller;
+mod endpoint;
+mod pacer;
+mod runtime;
+mod socket;
+mod state;
+
+pub use endpoint::{Context, Endpoint};
+pub use evenkeel_congestion::{Ack, Cause, Congestion, Controller, Round};
 pub use evenkeel_congestion::{
-    AckReport, ControllerRow, Kind, Observer, Parameter, SharedFactory, SpecError, controller,
-    controllers, observed,
+    AckReport, ControllerRow, Kind, Observer, Parameter, PathFactory, PathFeed, PathSample,
+    SharedFactory, SpecError, adapt, controller, controllers, foreign, observed,
 };
+pub use state::PathState;
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! What several test modules share.
+
+    use std::time::{Duration, Instant};
+
+    /// The instant at which a test begins; nothing depends on which one it is.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one source of a first Instant for tests"
+    )]
+    pub(crate) fn epoch() -> Instant {
+        Instant::now()
+    }
+
+    /// A duration in milliseconds.
+    pub(crate) fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    /// A duration in microseconds.
+    pub(crate) fn us(microseconds: u64) -> Duration {
+        Duration::from_micros(microseconds)
+    }
+}

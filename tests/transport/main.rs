@@ -1,0 +1,5 @@
+//! The shipping endpoint, on a network in virtual time and against other implementations.
+
+mod lifetime;
+mod pacing;
+mod support;

@@ -1,0 +1,321 @@
+//! Pacing of the shipping endpoint in virtual time.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Departure, Host, Net, Recorder, client_tls, flood, identity, server_tls, sink, stock_client,
+    stock_server,
+};
+use evenkeel::{AckReport, Congestion, Context, Controller, Observer, SharedFactory};
+use quinn::{AckFrequencyConfig, TransportConfig, VarInt};
+
+/// A controller that wants one rate for ever.
+#[derive(Debug, Clone)]
+struct Constant {
+    /// Bytes per second.
+    rate: u64,
+    /// Bytes.
+    window: u64,
+}
+
+impl Controller for Constant {
+    fn on_congestion(&mut self, _: &Congestion) {}
+    fn on_persistent_congestion(&mut self) {}
+    fn on_mtu(&mut self, _: u16) {}
+    fn window(&self) -> u64 {
+        self.window
+    }
+    fn pacing_rate(&self) -> Option<u64> {
+        Some(self.rate)
+    }
+    fn slow_start_threshold(&self) -> Option<u64> {
+        None
+    }
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+fn constant(rate: u64, window: u64) -> SharedFactory {
+    evenkeel::adapt(move |_, _| Box::new(Constant { rate, window }))
+}
+
+#[derive(Debug, Default)]
+struct Samples(Mutex<Vec<AckReport>>);
+
+impl Observer for Samples {
+    fn on_acks(&self, report: &AckReport) {
+        self.0
+            .lock()
+            .expect("no test panics in here")
+            .push(report.clone());
+    }
+}
+
+impl Samples {
+    fn take(&self) -> Vec<AckReport> {
+        std::mem::take(&mut self.0.lock().expect("no test panics in here"))
+    }
+}
+
+/// A sender that floods a receiver.
+struct Flood {
+    net: Net,
+    wire: Arc<Recorder>,
+    samples: Arc<Samples>,
+    connection: Arc<Mutex<Option<quinn::Connection>>>,
+}
+
+impl Flood {
+    fn start(
+        rate_bps: u64,
+        quarter_rtt_ms: f64,
+        endpoint: &evenkeel::Endpoint,
+        controller: SharedFactory,
+    ) -> Self {
+        let mut net = Net::new(rate_bps, quarter_rtt_ms);
+        let identity = identity();
+        let receiver = net.socket(Host::Receiver);
+        let address = quinn::AsyncUdpSocket::local_addr(&*receiver).expect("it is bound");
+        let server = stock_server(server_tls(&identity), fixed_mtu());
+        let config = net.endpoint_config();
+        let receiver = quinn::Endpoint::new_with_abstract_socket(
+            config,
+            Some(server),
+            receiver,
+            net.runtime(),
+        )
+        .expect("a bound socket");
+        net.spawn(sink(receiver, net.runtime()));
+
+        let samples = Arc::new(Samples::default());
+        let mut transport = Arc::into_inner(fixed_mtu()).expect("one owner");
+        // Every packet is acknowledged at once: the samples are the path's.
+        let mut acks = AckFrequencyConfig::default();
+        acks.ack_eliciting_threshold(VarInt::from_u32(0));
+        transport.ack_frequency_config(Some(acks));
+        let transport =
+            endpoint.transport(transport, evenkeel::observed(controller, samples.clone()));
+        let wire = net.socket(Host::Sender);
+        let config = net.endpoint_config();
+        let mut sender = endpoint
+            .bind_abstract(config, None, wire.clone(), net.runtime())
+            .expect("a bound socket");
+        sender.set_default_client_config(stock_client(client_tls(&identity), transport));
+        let connection = Arc::new(Mutex::new(None));
+        let slot = connection.clone();
+        net.spawn(async move {
+            let connecting = sender
+                .connect(address, "localhost")
+                .expect("a right configuration");
+            let connection = connecting.await.expect("a path without loss");
+            *slot.lock().expect("no test panics in here") = Some(connection.clone());
+            flood(connection).await;
+        });
+        Self {
+            net,
+            wire,
+            samples,
+            connection,
+        }
+    }
+
+    /// Runs for `time`; what left in it, and the ACKs.
+    fn run(&mut self, time: Duration) -> (Vec<Departure>, Vec<AckReport>) {
+        self.wire.take();
+        self.samples.take();
+        self.net.run_for(time);
+        (self.wire.take(), self.samples.take())
+    }
+
+    fn connection(&self) -> quinn::Connection {
+        let connection = self.connection.lock().expect("no test panics in here");
+        connection.clone().expect("it is connected")
+    }
+
+    fn context(&self) -> Context {
+        Context::of(&self.connection()).expect("an evenkeel configuration")
+    }
+}
+
+/// A transport that does not search for larger packets.
+fn fixed_mtu() -> Arc<TransportConfig> {
+    let mut config = TransportConfig::default();
+    config.mtu_discovery_config(None);
+    Arc::new(config)
+}
+
+fn data(departures: &[Departure]) -> Vec<Instant> {
+    departures
+        .iter()
+        .filter(|d| d.bytes > 1000)
+        .map(|d| d.at)
+        .collect()
+}
+
+/// Bytes per second of UDP payload.
+fn rate(departures: &[Departure], time: Duration) -> f64 {
+    departures.iter().map(|d| d.bytes as f64).sum::<f64>() / time.as_secs_f64()
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The most packets that left within less than 50 us.
+fn longest_burst(times: &[Instant]) -> usize {
+    let close = Duration::from_micros(50);
+    (0..times.len())
+        .map(|first| {
+            times[first..]
+                .iter()
+                .take_while(|t| **t - times[first] < close)
+                .count()
+        })
+        .max()
+        .unwrap_or(0)
+}
+
+#[test]
+fn packets_leave_one_by_one_at_the_controllers_rate_and_the_round_trip_is_the_wires() {
+    for (rate_bps, bytes_per_second) in [(1_600_000, 200_000), (10_000_000, 1_250_000)] {
+        let controller = constant(bytes_per_second, 1_000_000);
+        // A path with ten times the rate: no queue.
+        let mut flood = Flood::start(10 * rate_bps, 10.0, &evenkeel::Endpoint::new(), controller);
+        flood.run(seconds(1));
+        let (departures, acks) = flood.run(seconds(20));
+        let burst = longest_burst(&data(&departures));
+        assert!(burst <= 2, "{rate_bps} bit/s: {burst} packets at once");
+        let rate = rate(&departures, seconds(20)) / bytes_per_second as f64;
+        assert!((0.99..=1.01).contains(&rate), "{rate} of the rate");
+        // 40 ms and the time to transmit a packet and its ACK on six links.
+        let transmission = Duration::from_secs(1228 * 8) / (10 * rate_bps as u32);
+        for ack in acks {
+            let beyond = ack.rtt - Duration::from_millis(40);
+            assert!(beyond < transmission * 2, "{rate_bps} bit/s: {:?}", ack.rtt);
+        }
+    }
+}
+
+#[test]
+fn a_window_alone_is_spread_over_its_round_trip() {
+    for rate_bps in [1_600_000, 10_000_000] {
+        for controller in ["vegas", "reno", "cubic"] {
+            let factory = evenkeel::controller(controller).expect("a name of the table");
+            let mut flood = Flood::start(rate_bps, 10.0, &evenkeel::Endpoint::new(), factory);
+            flood.run(seconds(10));
+            let (departures, _) = flood.run(seconds(20));
+            let burst = longest_burst(&data(&departures));
+            assert!(
+                burst <= 2,
+                "{controller} at {rate_bps} bit/s: {burst} packets at once"
+            );
+            let factory = evenkeel::controller(controller).expect("a name of the table");
+            let unpaced = evenkeel::Endpoint::new().pacing(false);
+            let mut flood = Flood::start(rate_bps, 10.0, &unpaced, factory);
+            flood.run(seconds(10));
+            let (unpaced, _) = flood.run(seconds(20));
+            let share = rate(&departures, seconds(20)) / rate(&unpaced, seconds(20));
+            assert!(
+                share >= 0.98,
+                "{controller} at {rate_bps} bit/s: {share} of unpaced"
+            );
+        }
+    }
+}
+
+#[test]
+fn without_pacing_a_window_leaves_in_a_burst() {
+    // The tests above could fail: this is what they would see.
+    let controller = constant(200_000, 24_000);
+    let unpaced = evenkeel::Endpoint::new().pacing(false);
+    let mut flood = Flood::start(16_000_000, 10.0, &unpaced, controller);
+    let (departures, _) = flood.run(seconds(5));
+    assert!(longest_burst(&data(&departures)) >= 10);
+    assert_eq!(flood.context().state().pacing_rate, None);
+}
+
+#[test]
+fn a_rate_below_one_packet_per_round_trip_is_kept() {
+    // 40 ms, a packet each second; the window is below a packet, too.
+    let mut flood = Flood::start(
+        10_000_000,
+        10.0,
+        &evenkeel::Endpoint::new(),
+        constant(1200, 300),
+    );
+    flood.run(seconds(10));
+    let (departures, _) = flood.run(seconds(100));
+    let times = data(&departures);
+    assert!((99..=101).contains(&times.len()), "{} packets", times.len());
+    for pair in times.windows(2) {
+        let gap = pair[1] - pair[0];
+        assert!(gap > Duration::from_millis(900), "{gap:?}");
+    }
+}
+
+#[test]
+fn below_two_milliseconds_a_derived_rate_stands_aside() {
+    let reno = || evenkeel::controller("reno").expect("a name of the table");
+    let mut short = Flood::start(
+        1_000_000_000,
+        0.25,
+        &evenkeel::Endpoint::new(),
+        constant(u64::MAX, 30_000),
+    );
+    short.net.run_for(Duration::from_millis(500));
+    assert!(
+        short.context().state().pacing_rate.is_some(),
+        "a controller's own rate is kept"
+    );
+    let mut short = Flood::start(1_000_000_000, 0.25, &evenkeel::Endpoint::new(), reno());
+    short.net.run_for(Duration::from_millis(5));
+    assert_eq!(short.context().state().pacing_rate, None);
+    let mut long = Flood::start(1_000_000_000, 2.0, &evenkeel::Endpoint::new(), reno());
+    long.net.run_for(Duration::from_millis(50));
+    assert!(long.context().state().pacing_rate.is_some());
+}
+
+#[test]
+fn the_state_shows_window_rate_and_round_trip() {
+    let mut flood = Flood::start(
+        10_000_000,
+        10.0,
+        &evenkeel::Endpoint::new(),
+        constant(125_000, 50_000),
+    );
+    flood.run(seconds(5));
+    let state = flood.context().state();
+    assert_eq!(
+        (state.window, state.mtu, state.pacing_rate),
+        (50_000, 1200, Some(125_000))
+    );
+    assert_eq!(state.rate_estimate(), Some(125_000));
+    let rtt = state.smoothed_rtt.expect("5 s of samples");
+    assert!((40..=45).contains(&rtt.as_millis()), "{rtt:?}");
+    assert!(!state.app_limited && state.in_flight > 0);
+}
+
+#[test]
+fn another_controller_takes_over_on_a_live_connection() {
+    let mut flood = Flood::start(
+        10_000_000,
+        10.0,
+        &evenkeel::Endpoint::new(),
+        constant(125_000, 50_000),
+    );
+    flood.run(seconds(2));
+    let (before, _) = flood.run(seconds(5));
+    flood.context().switch_controller(constant(500_000, 50_000));
+    flood.run(seconds(1));
+    let (after, _) = flood.run(seconds(5));
+    let ratio = rate(&after, seconds(5)) / rate(&before, seconds(5));
+    assert!((3.9..=4.1).contains(&ratio), "{ratio}");
+    flood
+        .context()
+        .switch_controller(evenkeel::controller("vegas").expect("a name of the table"));
+    flood.run(seconds(20));
+    let (vegas, _) = flood.run(seconds(5));
+    assert!(rate(&vegas, seconds(5)) > 1_150_000.0);
+}

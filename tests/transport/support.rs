@@ -1,0 +1,256 @@
+//! Two evenkeel endpoints on a simulated path, and a record of what leaves them.
+
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use evenkeel_testbed::scenario::{NodeIndex, Scenario};
+use evenkeel_testbed::sim::{SimRuntime, Simulation};
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use quinn::rustls::{self, RootCertStore};
+use quinn::udp::{RecvMeta, Transmit};
+use quinn::{
+    AsyncUdpSocket, ClientConfig, EndpointConfig, Runtime, ServerConfig, TransportConfig, UdpPoller,
+};
+
+/// A network of one flow: its sender, its receiver, and the path between them.
+pub(crate) struct Net {
+    pub(crate) simulation: Simulation,
+    scenario: Scenario,
+    endpoints: u8,
+}
+
+impl Net {
+    /// A bottleneck of `rate_bps` with a queue of 50 packets, a round trip of four times
+    /// `quarter_rtt_ms` ms, access links hundred times as fast.
+    pub(crate) fn new(rate_bps: u64, quarter_rtt_ms: f64) -> Self {
+        let access = rate_bps * 100;
+        let text = format!(
+            r#"
+            name = "two-hosts"
+            duration_s = 1000
+            seed = 1
+            topology = "dumbbell"
+            [[links]]
+            name = "bottleneck"
+            rate_bps = {rate_bps}
+            delay_ms = {quarter_rtt_ms}
+            queue_packets = 50
+            [access]
+            rate_bps = {access}
+            delay_ms = {half}
+            [[flows]]
+            name = "flow"
+            app = "bulk"
+            controller = "reno"
+            "#,
+            half = quarter_rtt_ms / 2.0,
+        );
+        let scenario =
+            Scenario::parse(&text, "two-hosts.toml", &[]).unwrap_or_else(|error| panic!("{error}"));
+        let simulation = Simulation::new(&scenario).unwrap_or_else(|error| panic!("{error}"));
+        Self {
+            simulation,
+            scenario,
+            endpoints: 0,
+        }
+    }
+
+    /// A socket on one of the hosts, which writes down what it sends.
+    pub(crate) fn socket(&self, on: Host) -> Arc<Recorder> {
+        let flow = &self.scenario.flows[0];
+        let node = match on {
+            Host::Sender => flow.from,
+            Host::Receiver => flow.to,
+            Host::Router => {
+                let nodes = (0..self.scenario.nodes.len()).map(NodeIndex);
+                let mut others = nodes.filter(|node| *node != flow.from && *node != flow.to);
+                others.next().expect("a bottleneck has two ends")
+            }
+        };
+        Arc::new(Recorder {
+            inner: self.simulation.bind(node, 0).expect("a free port"),
+            runtime: self.simulation.runtime(),
+            departures: Mutex::default(),
+        })
+    }
+
+    /// The configuration of the next endpoint: another seed for each.
+    pub(crate) fn endpoint_config(&mut self) -> EndpointConfig {
+        self.endpoints += 1;
+        let mut config = EndpointConfig::default();
+        config.rng_seed(Some([self.endpoints; 32]));
+        config
+    }
+
+    pub(crate) fn runtime(&self) -> Arc<SimRuntime> {
+        Arc::new(self.simulation.runtime())
+    }
+
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.simulation.runtime().spawn(Box::pin(task));
+    }
+
+    pub(crate) fn run_for(&mut self, time: Duration) {
+        let until = self.simulation.runtime().elapsed() + time;
+        self.simulation.run_until(until);
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Host {
+    Sender,
+    Receiver,
+    /// The near end of the bottleneck.
+    Router,
+}
+
+/// A datagram that left.
+#[derive(Debug, Clone)]
+pub(crate) struct Departure {
+    pub(crate) at: Instant,
+    pub(crate) bytes: usize,
+}
+
+/// A simulated socket that writes down what it sends.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    inner: Arc<dyn AsyncUdpSocket>,
+    runtime: SimRuntime,
+    departures: Mutex<Vec<Departure>>,
+}
+
+impl Recorder {
+    /// What has left since this was last asked.
+    pub(crate) fn take(&self) -> Vec<Departure> {
+        std::mem::take(&mut self.departures.lock().expect("no test panics in here"))
+    }
+}
+
+impl AsyncUdpSocket for Recorder {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        self.inner.clone().create_io_poller()
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
+        let mut departures = self.departures.lock().expect("no test panics in here");
+        departures.extend(transmit.contents.chunks(segment).map(|datagram| Departure {
+            at: self.runtime.now(),
+            bytes: datagram.len(),
+        }));
+        drop(departures);
+        self.inner.try_send(transmit)
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.inner.poll_recv(cx, bufs, meta)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.inner.max_transmit_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.inner.may_fragment()
+    }
+}
+
+/// A certificate whose signatures always have the same length, so that runs repeat.
+pub(crate) fn identity() -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+    let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("ring makes Ed25519 keys");
+    let params = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a valid name");
+    let certificate = params
+        .self_signed(&pair)
+        .expect("a key that can sign")
+        .der()
+        .clone();
+    (
+        certificate,
+        PrivatePkcs8KeyDer::from(pair.serialize_der()).into(),
+    )
+}
+
+pub(crate) fn server_tls(
+    identity: &(CertificateDer<'static>, PrivateKeyDer<'static>),
+) -> rustls::ServerConfig {
+    rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("ring has TLS 1.3")
+        .with_no_client_auth()
+        .with_single_cert(vec![identity.0.clone()], identity.1.clone_key())
+        .expect("the key is the certificate's")
+}
+
+pub(crate) fn client_tls(
+    identity: &(CertificateDer<'static>, PrivateKeyDer<'static>),
+) -> rustls::ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(identity.0.clone())
+        .expect("a well-formed certificate");
+    rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("ring has TLS 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+/// What quinn makes of `server_tls`.
+pub(crate) fn stock_server(
+    tls: rustls::ServerConfig,
+    transport: Arc<TransportConfig>,
+) -> ServerConfig {
+    let crypto = QuicServerConfig::try_from(tls).expect("ring has the initial cipher suite");
+    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+    config.transport_config(transport);
+    config
+}
+
+/// What quinn makes of `client_tls`.
+pub(crate) fn stock_client(
+    tls: rustls::ClientConfig,
+    transport: Arc<TransportConfig>,
+) -> ClientConfig {
+    let crypto = QuicClientConfig::try_from(tls).expect("ring has the initial cipher suite");
+    let mut config = ClientConfig::new(Arc::new(crypto));
+    config.transport_config(transport);
+    config
+}
+
+/// Accepts connections and reads their streams to the end, for ever.
+pub(crate) async fn sink(endpoint: quinn::Endpoint, runtime: Arc<SimRuntime>) {
+    while let Some(incoming) = endpoint.accept().await {
+        let Ok(connection) = incoming.await else {
+            continue;
+        };
+        runtime.spawn(Box::pin(async move {
+            while let Ok(mut stream) = connection.accept_uni().await {
+                while let Ok(Some(_)) = stream.read_chunk(usize::MAX, true).await {}
+            }
+        }));
+    }
+}
+
+/// Connects and sends without end, until the connection ends.
+pub(crate) async fn flood(connection: quinn::Connection) {
+    let Ok(mut stream) = connection.open_uni().await else {
+        return;
+    };
+    let block = vec![0; 64 * 1024];
+    while stream.write_all(&block).await.is_ok() {}
+}

@@ -1,0 +1,110 @@
+//! A [`quinn::Runtime`] around another, which knows whose driver it runs and paces it.
+//!
+//! Packets are not held back where they are sent: quinn has built and time-stamped them by
+//! then, and the wait would count as round trip time. They are not *built* early instead. While
+//! a connection's bucket is empty its controller answers that the window is full
+//! ([`Paced`](crate::controller)), which lets ACKs and probes pass, and the driver is polled
+//! again when the bucket has filled.
+
+pub(crate) mod seam;
+mod timer;
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use quinn::{AsyncTimer, AsyncUdpSocket};
+
+use crate::cell::Cell;
+use crate::socket::Socket;
+use timer::Timer;
+
+/// The runtime that evenkeel's endpoints run on.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    inner: Arc<dyn quinn::Runtime>,
+    /// `inner` is tokio, so that its file descriptors can be waited for.
+    tokio: bool,
+}
+
+impl Runtime {
+    /// tokio, with timers finer than its own where the system has them.
+    pub(crate) fn tokio() -> Self {
+        Self {
+            inner: Arc::new(quinn::TokioRuntime),
+            tokio: true,
+        }
+    }
+
+    /// Any other runtime, whose own timers must be as fine as the pacing is to be.
+    pub(crate) fn new(inner: Arc<dyn quinn::Runtime>) -> Self {
+        Self {
+            inner,
+            tokio: false,
+        }
+    }
+}
+
+impl quinn::Runtime for Runtime {
+    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        self.inner.new_timer(at)
+    }
+
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.inner.spawn(match seam::spawned() {
+            Some(cell) => Box::pin(Driver {
+                connection: future,
+                cell,
+                runtime: self.inner.clone(),
+                tokio: self.tokio,
+                timer: None,
+            }),
+            None => future,
+        });
+    }
+
+    fn wrap_udp_socket(&self, socket: std::net::UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        let socket = self.inner.wrap_udp_socket(socket)?;
+        Ok(Arc::new(Socket::new(socket)))
+    }
+
+    fn now(&self) -> Instant {
+        let now = self.inner.now();
+        seam::looked_at_clock(now);
+        now
+    }
+}
+
+/// A connection's driver, which names the connection in every poll.
+struct Driver {
+    connection: Pin<Box<dyn Future<Output = ()> + Send>>,
+    cell: Arc<Cell>,
+    runtime: Arc<dyn quinn::Runtime>,
+    tokio: bool,
+    /// Made when the bucket first holds something back: most connections only receive.
+    timer: Option<Timer>,
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let polled = seam::Poll::begin(this.cell.clone(), this.runtime.now());
+        if this.connection.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if let Some(at) = polled.end() {
+            let timer = this
+                .timer
+                .get_or_insert_with(|| Timer::new(&this.runtime, this.tokio));
+            if timer.poll_until(this.runtime.now(), at, cx).is_ready() {
+                cx.waker().wake_by_ref();
+            }
+        }
+        Poll::Pending
+    }
+}

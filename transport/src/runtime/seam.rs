@@ -1,0 +1,157 @@
+//! How quinn's calls are told apart by connection.
+//!
+//! quinn 0.11 hands neither controllers nor sockets the connection they act for. But in
+//! `Endpoint::connect` and in accepting, one thread calls `start_session`,
+//! `ControllerFactory::build`, `AsyncUdpSocket::create_io_poller` and `Runtime::spawn` one after
+//! the other, and everything that a connection sends later is sent in a poll of the future that
+//! was spawned. So a cell is handed along those calls, and its driver names it in every poll.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use crate::cell::Cell;
+
+thread_local! {
+    static BEGINNING: RefCell<Beginning> = const { RefCell::new(Beginning::Nothing) };
+    static POLLED: RefCell<Option<Polled>> = const { RefCell::new(None) };
+}
+
+/// How far the beginning of a connection has come in this thread. Weak: a connection that fails
+/// on the way leaves nothing behind.
+#[derive(Debug)]
+enum Beginning {
+    Nothing,
+    Built(Weak<Cell>),
+    Placed(Weak<Cell>),
+}
+
+/// The driver that is being polled in this thread.
+#[derive(Debug)]
+struct Polled {
+    cell: Arc<Cell>,
+    /// The time by which quinn acts.
+    now: Instant,
+    /// The bucket has let data through that has not been seen to leave.
+    let_through: bool,
+    /// When the bucket will have something again, if it held anything back.
+    held_back_until: Option<Instant>,
+}
+
+/// A controller is built: for a path of the connection being polled, or for a new connection.
+pub(crate) fn built(new: impl FnOnce() -> Arc<Cell>) -> Built {
+    if let Some(cell) = POLLED.with_borrow(|polled| polled.as_ref().map(|p| p.cell.clone())) {
+        return Built::Path(cell);
+    }
+    let cell = new();
+    BEGINNING.set(Beginning::Built(Arc::downgrade(&cell)));
+    Built::Connection(cell)
+}
+
+/// What a controller is built for.
+#[derive(Debug)]
+pub(crate) enum Built {
+    /// A connection that begins.
+    Connection(Arc<Cell>),
+    /// A new path of a connection.
+    Path(Arc<Cell>),
+}
+
+/// A poller is created: a new connection gets its socket, or an old one another.
+pub(crate) fn placed() {
+    if POLLED.with_borrow(Option::is_some) {
+        return;
+    }
+    BEGINNING.with_borrow_mut(|beginning| {
+        *beginning = match std::mem::replace(beginning, Beginning::Nothing) {
+            Beginning::Built(cell) => Beginning::Placed(cell),
+            _ => Beginning::Nothing,
+        };
+    });
+}
+
+/// A future is spawned: the cell if it is a new connection's driver.
+pub(crate) fn spawned() -> Option<Arc<Cell>> {
+    match BEGINNING.replace(Beginning::Nothing) {
+        Beginning::Placed(cell) => cell.upgrade(),
+        _ => None,
+    }
+}
+
+/// A driver's poll, until it is dropped or ended.
+#[derive(Debug)]
+pub(crate) struct Poll(());
+
+impl Poll {
+    /// Begins a poll of `cell`'s driver.
+    pub(crate) fn begin(cell: Arc<Cell>, now: Instant) -> Self {
+        POLLED.set(Some(Polled {
+            cell,
+            now,
+            let_through: false,
+            held_back_until: None,
+        }));
+        Self(())
+    }
+
+    /// Ends it; when to poll again because the bucket held something back.
+    pub(crate) fn end(self) -> Option<Instant> {
+        POLLED.with_borrow(|polled| polled.as_ref().and_then(|p| p.held_back_until))
+    }
+}
+
+impl Drop for Poll {
+    fn drop(&mut self) {
+        POLLED.set(None);
+    }
+}
+
+/// quinn has looked at the clock.
+pub(crate) fn looked_at_clock(now: Instant) {
+    POLLED.with_borrow_mut(|polled| {
+        if let Some(polled) = polled {
+            polled.now = now;
+            polled.let_through = false;
+        }
+    });
+}
+
+/// Whether `cell`'s bucket holds data back at present; never outside of a poll of its driver,
+/// where it is only the application that asks for the window.
+pub(crate) fn held_back(cell: &Arc<Cell>) -> bool {
+    with_poll_of(cell, |polled| {
+        polled.held_back_until = polled.cell.pacer().check(polled.now).err();
+        polled.let_through = polled.held_back_until.is_none();
+        !polled.let_through
+    })
+    .unwrap_or(false)
+}
+
+/// A batch of `bytes` bytes has left. Only what the bucket let through is taken from it: not
+/// ACKs, and not the probes of RFC 9002, section 6.2.4.
+pub(crate) fn sent(cell: &Arc<Cell>, bytes: u64) {
+    with_poll_of(cell, |polled| {
+        if std::mem::take(&mut polled.let_through) {
+            polled.cell.pacer().sent(polled.now, bytes);
+        }
+    });
+}
+
+/// How many packets a batch of the connection being polled may have, if the socket can take
+/// `most` at once.
+pub(crate) fn batch(most: usize) -> usize {
+    POLLED.with_borrow(|polled| {
+        polled
+            .as_ref()
+            .map_or(most, |p| p.cell.pacer().batch(p.now, most))
+    })
+}
+
+fn with_poll_of<T>(cell: &Arc<Cell>, f: impl FnOnce(&mut Polled) -> T) -> Option<T> {
+    POLLED.with_borrow_mut(|polled| {
+        polled
+            .as_mut()
+            .filter(|polled| Arc::ptr_eq(&polled.cell, cell))
+            .map(f)
+    })
+}

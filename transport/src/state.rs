@@ -1,0 +1,58 @@
+//! What an application can know of a connection's path.
+
+use std::time::Duration;
+
+/// A connection's path as its congestion controller sees it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct PathState {
+    /// Bytes of UDP payload in a full-size packet.
+    pub mtu: u16,
+    /// The controller's window in bytes: its own, not the one that quinn is told.
+    pub window: u64,
+    /// Window in bytes at which slow start ends; `None` while nothing has set one.
+    pub slow_start_threshold: Option<u64>,
+    /// Smoothed round trip time (RFC 9002, section 5.3); `None` before the first sample.
+    pub smoothed_rtt: Option<Duration>,
+    /// Bytes of UDP payload per second at which packets leave; `None` while they are not paced:
+    /// before the first round trip sample, and on paths too short for it.
+    pub pacing_rate: Option<u64>,
+    /// Bytes in flight after the last ACK.
+    pub in_flight: u64,
+    /// The application, not the window or the pacer, kept the connection from sending more.
+    pub app_limited: bool,
+    /// The rate that the controller asks for, if it asks for one, in bytes per second.
+    pub(crate) own_rate: Option<u64>,
+}
+
+impl PathState {
+    pub(crate) fn new(mtu: u16) -> Self {
+        Self {
+            mtu,
+            window: 0,
+            slow_start_threshold: None,
+            smoothed_rtt: None,
+            pacing_rate: None,
+            in_flight: 0,
+            app_limited: true,
+            own_rate: None,
+        }
+    }
+
+    /// Bytes of UDP payload per second that the controller lets the path carry at present: what
+    /// it asks for itself, else its window per round trip. `None` before the first round trip
+    /// sample.
+    ///
+    /// An encoder that stays a tenth below it leaves room for packet headers, retransmissions
+    /// and audio. While the application sends less than this, the controller has not tried it.
+    pub fn rate_estimate(&self) -> Option<u64> {
+        let rtt = self.smoothed_rtt?;
+        Some(self.own_rate.unwrap_or_else(|| rate(self.window, rtt)))
+    }
+}
+
+/// `bytes` per `time`, in bytes per second.
+pub(crate) fn rate(bytes: u64, time: Duration) -> u64 {
+    let nanoseconds = time.as_nanos().max(1);
+    u64::try_from(u128::from(bytes) * 1_000_000_000 / nanoseconds).unwrap_or(u64::MAX)
+}
