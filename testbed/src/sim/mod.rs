@@ -154,3 +154,94 @@ impl Simulation {
 fn origin() -> Instant {
     Instant::now()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddrV4;
+
+    use super::*;
+
+    /// a -- b -- c: 1 Mb/s and 10 ms each way on both links, MTU 1500.
+    fn line() -> Simulation {
+        let link = |name, from, to| {
+            format!(
+                "[[links]]\nname = '{name}'\nfrom = '{from}'\nto = '{to}'\n\
+                 rate_bps = 1000000\ndelay_ms = 10\nqueue_packets = 2\n"
+            )
+        };
+        let text = format!(
+            "name = 'line'\nduration_s = 1\n{}{}\
+             [[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nfrom = 'a'\nto = 'c'\n",
+            link("ab", "a", "b"),
+            link("bc", "b", "c")
+        );
+        let scenario = Scenario::parse(&text, "line.toml", &[]).expect("a scenario");
+        Simulation::new(&scenario).expect("links that can be built")
+    }
+
+    fn datagram(bytes: usize) -> Bytes {
+        Bytes::from(vec![0; bytes])
+    }
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_datagram_crosses_two_links_in_their_exact_time() {
+        let mut simulation = line();
+        let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
+        let receiver = simulation.bind(NodeIndex(2), 7).expect("a free port");
+        // 972 bytes and 28 of headers: 8 ms at 1 Mb/s. Twice 8 + 10 ms.
+        sender.send_to(receiver.address(), datagram(972));
+        simulation.run_until(ms(36) - Duration::from_nanos(1));
+        assert_eq!(receiver.received_bytes(), 0);
+        simulation.run_until(ms(36));
+        assert_eq!(receiver.received_bytes(), 1000);
+        simulation.assert_conservation();
+    }
+
+    #[test]
+    fn a_full_queue_drops_and_every_packet_is_accounted_for() {
+        let mut simulation = line();
+        let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
+        let receiver = simulation.bind(NodeIndex(2), 7).expect("a free port");
+        for _ in 0..5 {
+            sender.send_to(receiver.address(), datagram(972));
+        }
+        simulation.run_until(ms(500));
+        // One in transmission and two that wait.
+        assert_eq!(receiver.received_bytes(), 3000);
+        let stats = simulation.with_link(LinkIndex(0), |now, link| link.stats(now).total());
+        assert_eq!(
+            (stats.arrived.packets, stats.dropped.total().packets),
+            (5, 2)
+        );
+        simulation.assert_conservation();
+    }
+
+    #[test]
+    fn what_exceeds_the_mtu_or_finds_no_port_is_counted_and_goes_no_further() {
+        let mut simulation = line();
+        let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
+        let nobody = SocketAddrV4::new(network::node_address(NodeIndex(2)), 9);
+        sender.send_to(nobody, datagram(1473));
+        sender.send_to(nobody, datagram(1472));
+        simulation.run_until(ms(500));
+        let counters = simulation.counters();
+        assert_eq!(
+            (counters.sent, counters.too_big, counters.unreachable),
+            (2, 1, 1)
+        );
+    }
+
+    #[test]
+    fn a_port_is_bound_once_and_free_again_when_its_socket_is_dropped() {
+        let simulation = line();
+        let first = simulation.bind(NodeIndex(1), 7).expect("a free port");
+        assert!(simulation.bind(NodeIndex(1), 7).is_err());
+        assert!(simulation.bind(NodeIndex(0), 7).is_ok(), "another node");
+        drop(first);
+        assert!(simulation.bind(NodeIndex(1), 7).is_ok());
+    }
+}
