@@ -1,0 +1,169 @@
+//! The command line of `evenkeel-router`.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{Config, ConfigError};
+use crate::daemon::{self, RunError};
+use crate::netlink::Netlink;
+use crate::preflight::{self, HostError};
+use crate::status::{self, Request, SocketError, StatusError};
+
+/// Give this host's routes the rate, queue, delay and loss of a link.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  evenkeel-router check --config r1.toml
+  evenkeel-router run --config r1.toml
+  evenkeel-router status
+  evenkeel-router status --json --name r1
+
+A configuration (docs/router.md has all keys):
+  name = \"r1\"
+  [[links]]
+  name = \"bottleneck\"
+  tun = \"ek-bn\"
+  rate_bps = 2_000_000
+  delay_ms = 18
+  queue_packets = 50
+  routes = [{ to = \"10.0.2.0/24\", via = \"10.0.9.2\", dev = \"veth1\" }]";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Forward packets until SIGINT or SIGTERM; needs CAP_NET_ADMIN
+    Run {
+        /// The configuration (TOML)
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Say what is wrong with a configuration on this host; touch nothing
+    Check {
+        /// The configuration (TOML)
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Print a running router's figures
+    Status {
+        /// Print them as one JSON document
+        #[arg(long)]
+        json: bool,
+        /// The router's name; not needed if there is one only
+        #[arg(long, conflicts_with = "socket")]
+        name: Option<String>,
+        /// The router's status socket
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
+    },
+}
+
+/// Why a command failed. Displays as one line.
+#[derive(Debug, thiserror::Error)]
+enum CliError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    Status(#[from] StatusError),
+    #[error("cannot ask the kernel anything: {0}; the router needs netlink")]
+    Netlink(io::Error),
+    #[error("cannot write to standard output: {0}; is the disk full?")]
+    Output(io::Error),
+}
+
+impl CliError {
+    /// 2 for what another command line or configuration mends, else 1.
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(_) => 2,
+            Self::Host(error) | Self::Run(RunError::Host(error)) if error.is_config() => 2,
+            Self::Status(StatusError::Several(_)) => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// Does what the arguments (program name first) ask for.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help goes to standard output and is no failure; clap knows.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    match carry_out(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("evenkeel-router: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn carry_out(command: Command) -> Result<(), CliError> {
+    match command {
+        Command::Run { config } => Ok(daemon::run(&Config::load(&config)?)?),
+        Command::Check { config } => print(&check(&Config::load(&config)?)?),
+        Command::Status { json, name, socket } => {
+            let socket = socket.map_or_else(|| status::find_socket(name.as_deref()), Ok)?;
+            let status = status::ask(&socket, Request::Status)?;
+            if json {
+                let text = serde_json::to_string_pretty(&status);
+                print(&(text.expect("figures are JSON") + "\n"))
+            } else {
+                print(&status::table(&status))
+            }
+        }
+    }
+}
+
+/// Checks as `run` does before it touches anything; returns what it would do.
+fn check(config: &Config) -> Result<String, CliError> {
+    if status::is_served(&config.socket)? {
+        return Err(SocketError::Taken(config.socket.clone()).into());
+    }
+    let mut netlink = Netlink::open().map_err(CliError::Netlink)?;
+    preflight::examine(config, &mut netlink)?;
+    let mut text = format!("router {}: nothing wrong\n", config.name);
+    for link in &config.links {
+        for route in &link.routes {
+            let via = route
+                .via
+                .map(|via| format!(" via {via}"))
+                .unwrap_or_default();
+            text += &format!(
+                "{}: {} -> {} (MTU {}) -> table {}{via} dev {}\n",
+                link.name, route.to, link.tun, link.mtu, link.table, route.dev
+            );
+        }
+    }
+    Ok(text)
+}
+
+fn print(text: &str) -> Result<(), CliError> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    match written {
+        // Whoever closed the pipe has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(CliError::Output),
+    }
+}

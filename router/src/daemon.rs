@@ -1,0 +1,245 @@
+//! The router at work: from a configuration to forwarded packets, and back to a clean host.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io::{self, Write};
+use std::rc::Rc;
+use std::time::Instant;
+
+use tokio::runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::clock;
+use crate::config::Config;
+use crate::forwarder::Forwarder;
+use crate::netlink::Netlink;
+use crate::plumbing::{Plumbing, SetupError};
+use crate::preflight::{self, HostError};
+use crate::status::{Answer, LinkStatus, Meter, Request, Server, SocketError, Status};
+use crate::transit::{BuildError, Transit};
+
+/// Why a router did not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    /// The host does not allow it.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The kernel refused something.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// There is no status socket.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// A link cannot be built.
+    #[error("link {name}: {source}")]
+    Link {
+        /// Which one.
+        name: String,
+        /// What is wrong.
+        source: BuildError,
+    },
+    /// A device stopped working.
+    #[error(
+        "link {name} has lost its TUN device {tun}: {source}; was it removed? start the router again"
+    )]
+    Device {
+        /// Which link.
+        name: String,
+        /// Which device.
+        tun: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Something that every system grants.
+    #[error("cannot start {what}: {source}; are there too many open files or processes?")]
+    System {
+        /// What was wanted.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A link of a running router.
+struct Line {
+    meter: RefCell<Meter>,
+    forwarder: RefCell<Forwarder>,
+}
+
+/// A running router, as its status socket sees it.
+struct Router {
+    name: String,
+    began: Instant,
+    plumbing: RefCell<Plumbing>,
+    lines: Vec<Rc<Line>>,
+}
+
+/// Turns of tasks between two looks at sockets and timers: with tokio's own 61, a flood on one link
+/// would keep the others waiting for milliseconds.
+const EVENT_INTERVAL: u32 = 4;
+
+/// Runs a router until it is told to stop (SIGINT, SIGTERM, SIGHUP), and removes what it installed.
+///
+/// # Errors
+/// [`RunError`] if it cannot start, or loses a device.
+pub(crate) fn run(config: &Config) -> Result<(), RunError> {
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .event_interval(EVENT_INTERVAL)
+        .build()
+        .map_err(system("the event loop"))?;
+    LocalSet::new().block_on(&runtime, route(config))
+}
+
+async fn route(config: &Config) -> Result<(), RunError> {
+    // First of all: from here on a signal no longer ends the process at once.
+    let mut signals = Signals::listen().map_err(system("listening to signals"))?;
+    let server = Server::bind(&config.socket)?;
+    let mut netlink = Netlink::open().map_err(system("netlink"))?;
+    let exits = preflight::examine(config, &mut netlink)?;
+    let began = clock::now();
+    let transits: Vec<_> = config
+        .links
+        .iter()
+        .enumerate()
+        .map(|(index, link)| {
+            Transit::new(began, link, config.seed, index).map_err(|source| RunError::Link {
+                name: link.name.clone(),
+                source,
+            })
+        })
+        .collect::<Result<_, _>>()?;
+    let (plumbing, tuns) = Plumbing::install(config, &exits, netlink)?;
+
+    let mut lines = Vec::new();
+    for ((link, transit), tun) in config.links.iter().zip(transits).zip(tuns) {
+        let forwarder = Forwarder::new(tun, transit).map_err(system("a timer"))?;
+        lines.push(Rc::new(Line {
+            meter: RefCell::new(Meter::new(link.clone())),
+            forwarder: RefCell::new(forwarder),
+        }));
+    }
+    let router = Rc::new(Router {
+        name: config.name.clone(),
+        began,
+        plumbing: RefCell::new(plumbing),
+        lines,
+    });
+    let mut tasks = JoinSet::new();
+    for line in &router.lines {
+        tasks.spawn_local(forward(Rc::clone(line)));
+    }
+    tasks.spawn_local(serve(server, Rc::clone(&router)));
+    announce(config);
+    let ended = tokio::select! {
+        () = signals.wait() => Ok(()),
+        Some(ended) = tasks.join_next() => match ended {
+            Ok(error) => Err(error),
+            // A bug of ours: what is installed is removed while the panic goes on.
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        },
+    };
+    // Tasks share the router: it is gone, and the host clean, when they are.
+    tasks.shutdown().await;
+    ended
+}
+
+impl Router {
+    fn answer(&self, request: Request) -> Answer {
+        let now = clock::now();
+        let links = self
+            .lines
+            .iter()
+            .map(|line| self.answer_for(line, request, now));
+        match links.collect::<io::Result<Vec<_>>>() {
+            Ok(links) => Answer::Status(Status {
+                router: self.name.clone(),
+                pid: std::process::id(),
+                uptime_s: now.saturating_duration_since(self.began).as_secs_f64(),
+                links,
+            }),
+            Err(error) => Answer::Error {
+                error: format!("cannot read a device's counters: {error}"),
+            },
+        }
+    }
+
+    fn answer_for(&self, line: &Line, request: Request, now: Instant) -> io::Result<LinkStatus> {
+        let mut meter = line.meter.borrow_mut();
+        let mut forwarder = line.forwarder.borrow_mut();
+        let transit = forwarder.transit();
+        let ring_dropped = self.plumbing.borrow_mut().ring_dropped(&meter.spec().tun)?;
+        if request == Request::Sample {
+            return Ok(meter.sample(transit, ring_dropped, now));
+        }
+        if request == Request::RestartMeasurement {
+            meter.restart(transit, ring_dropped, now);
+        }
+        Ok(meter.status(transit, ring_dropped, now))
+    }
+}
+
+/// The signals that end a router.
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hangup: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
+}
+
+async fn forward(line: Rc<Line>) -> RunError {
+    let source = poll_fn(|cx| line.forwarder.borrow_mut().turn(cx)).await;
+    let meter = line.meter.borrow();
+    RunError::Device {
+        name: meter.spec().name.clone(),
+        tun: meter.spec().tun.clone(),
+        source,
+    }
+}
+
+async fn serve(server: Server, router: Rc<Router>) -> RunError {
+    let source = server
+        .serve(Rc::new(move |request| router.answer(request)))
+        .await;
+    RunError::System {
+        what: "the next conversation on the status socket",
+        source,
+    }
+}
+
+/// Tells a supervisor, in one line, that packets are forwarded from now on.
+fn announce(config: &Config) {
+    let links: Vec<_> = config.links.iter().map(|link| &link.name[..]).collect();
+    let mut stdout = io::stdout().lock();
+    // A supervisor that has closed the pipe does not want to know.
+    let _ = writeln!(
+        stdout,
+        "ready name={} pid={} links={}",
+        config.name,
+        std::process::id(),
+        links.join(",")
+    );
+    let _ = stdout.flush();
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> RunError {
+    move |source| RunError::System { what, source }
+}

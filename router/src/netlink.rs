@@ -1,0 +1,465 @@
+//! The kernel's interfaces, routes and rules (rtnetlink(7)), one blocking request at a time.
+//!
+//! Blocking on purpose: requests are answered at once, and what was set up must be undone in a
+//! destructor too.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
+};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+use crate::family::Family;
+use crate::prefix::Prefix;
+
+/// The routing table that rules consult by default (RT_TABLE_MAIN, linux/rtnetlink.h).
+pub(crate) const MAIN_TABLE: u32 = 254;
+
+/// Who installed a route or rule (rtm_protocol). 5 to 255 are free for daemons to use; `ip`
+/// and linux/rtnetlink.h name none with this number.
+const OUR_PROTOCOL: u8 = 107;
+
+/// Length of a message's header in bytes (netlink(7), struct nlmsghdr).
+const HEADER_LEN: usize = 16;
+
+/// Errors of the system by number (errno(3)): a thing is gone, or never was.
+const GONE: [i32; 3] = [2, 3, 19];
+
+/// A conversation with the kernel of the process's network namespace.
+#[derive(Debug)]
+pub(crate) struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+/// An interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interface {
+    pub(crate) index: u32,
+    pub(crate) is_up: bool,
+    /// Packets that found the ring to user space full, since the creation.
+    pub(crate) tx_dropped: u64,
+}
+
+/// A route, as far as this program makes and compares them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RouteEntry {
+    pub(crate) table: u32,
+    pub(crate) to: Prefix,
+    pub(crate) way: Way,
+    pub(crate) metric: u32,
+    /// Source address of the router's own packets.
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) is_ours: bool,
+}
+
+/// Where a route leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To an interface, and there to a gateway or straight to the destination.
+    Out { device: u32, via: Option<IpAddr> },
+    /// Nowhere: the sender is told that the destination is unreachable.
+    Unreachable,
+    /// Somewhere that this program has no name for.
+    Elsewhere,
+}
+
+/// A rule that sends what comes in from an interface to a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RuleEntry {
+    pub(crate) family: Family,
+    pub(crate) from: Option<String>,
+    pub(crate) table: u32,
+    pub(crate) priority: u32,
+    pub(crate) is_ours: bool,
+}
+
+impl Netlink {
+    /// Opens a conversation; it needs no privilege, changes do.
+    pub(crate) fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self {
+            socket,
+            sequence: 0,
+        })
+    }
+
+    /// The interface with this name, if there is one.
+    pub(crate) fn interface(&mut self, name: &str) -> io::Result<Option<Interface>> {
+        let mut message = LinkMessage::default();
+        message
+            .attributes
+            .push(LinkAttribute::IfName(name.to_owned()));
+        let answers = match self.request(RouteNetlinkMessage::GetLink(message), 0) {
+            Err(error) if is_gone(&error) => return Ok(None),
+            answers => answers?,
+        };
+        let interface = answers.into_iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewLink(link) => Some(Interface {
+                index: link.header.index,
+                is_up: link.header.flags.contains(LinkFlags::Up),
+                tx_dropped: link
+                    .attributes
+                    .iter()
+                    .find_map(|attribute| match attribute {
+                        LinkAttribute::Stats64(stats) => Some(stats.tx_dropped),
+                        _ => None,
+                    })
+                    .unwrap_or(0),
+            }),
+            _ => None,
+        });
+        Ok(interface)
+    }
+
+    /// Sets MTU (bytes) and ring length (packets) of an interface, and switches it on without
+    /// multicast: services that look for neighbours (mDNS and the like) leave it alone.
+    pub(crate) fn bring_up(&mut self, index: u32, mtu: u32, ring_packets: u32) -> io::Result<()> {
+        let mut quiet = LinkMessage::default();
+        quiet.header.index = index;
+        quiet.header.change_mask = LinkFlags::Multicast;
+        quiet.attributes = vec![
+            LinkAttribute::Mtu(mtu),
+            LinkAttribute::TxQueueLen(ring_packets),
+        ];
+        self.request(RouteNetlinkMessage::SetLink(quiet), NLM_F_ACK)?;
+        let mut up = LinkMessage::default();
+        up.header.index = index;
+        up.header.flags = LinkFlags::Up;
+        up.header.change_mask = LinkFlags::Up;
+        self.request(RouteNetlinkMessage::SetLink(up), NLM_F_ACK)?;
+        Ok(())
+    }
+
+    /// All unicast and unreachable routes of a family, in all tables.
+    pub(crate) fn routes(&mut self, family: Family) -> io::Result<Vec<RouteEntry>> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = address_family(family);
+        let answers = self.request(RouteNetlinkMessage::GetRoute(message), NLM_F_DUMP)?;
+        let routes = answers.iter().filter_map(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route) => RouteEntry::read(family, route),
+            _ => None,
+        });
+        Ok(routes.collect())
+    }
+
+    /// Adds a route, marked as ours; an error if there is one like it.
+    pub(crate) fn add_route(&mut self, route: &RouteEntry) -> io::Result<()> {
+        let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+        self.request(RouteNetlinkMessage::NewRoute(route.message()), flags)?;
+        Ok(())
+    }
+
+    /// Removes a route; not an error if it is gone already.
+    pub(crate) fn delete_route(&mut self, route: &RouteEntry) -> io::Result<()> {
+        let message = RouteNetlinkMessage::DelRoute(route.message());
+        unless_gone(self.request(message, NLM_F_ACK))
+    }
+
+    /// All rules of a family.
+    pub(crate) fn rules(&mut self, family: Family) -> io::Result<Vec<RuleEntry>> {
+        let mut message = RuleMessage::default();
+        message.header.family = address_family(family);
+        let answers = self.request(RouteNetlinkMessage::GetRule(message), NLM_F_DUMP)?;
+        let rules = answers.iter().filter_map(|answer| match answer {
+            RouteNetlinkMessage::NewRule(rule) => Some(RuleEntry::read(family, rule)),
+            _ => None,
+        });
+        Ok(rules.collect())
+    }
+
+    /// Adds a rule, marked as ours; an error if there is one like it.
+    pub(crate) fn add_rule(&mut self, rule: &RuleEntry) -> io::Result<()> {
+        let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+        self.request(RouteNetlinkMessage::NewRule(rule.message()), flags)?;
+        Ok(())
+    }
+
+    /// Removes a rule; not an error if it is gone already.
+    pub(crate) fn delete_rule(&mut self, rule: &RuleEntry) -> io::Result<()> {
+        let message = RouteNetlinkMessage::DelRule(rule.message());
+        unless_gone(self.request(message, NLM_F_ACK))
+    }
+
+    /// Sends a request and collects what is answered, up to the acknowledgement or the end.
+    fn request(
+        &mut self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+    ) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+
+        // Without a flag there is one answer, and nothing after it.
+        let is_single = flags == 0;
+        let mut answers = Vec::new();
+        loop {
+            let (datagram, _) = self.socket.recv_from_full()?;
+            let mut rest = &datagram[..];
+            while let Some((bytes, following)) = split_message(rest) {
+                rest = following;
+                let Ok(answer) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes) else {
+                    // An attribute that the library does not know how to read: such a route or rule
+                    // is none of ours.
+                    continue;
+                };
+                if answer.header.sequence_number != self.sequence {
+                    continue;
+                }
+                match answer.payload {
+                    NetlinkPayload::Error(error) if error.code.is_some() => {
+                        return Err(error.to_io());
+                    }
+                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(answers),
+                    NetlinkPayload::InnerMessage(inner) => {
+                        answers.push(inner);
+                        if is_single {
+                            return Ok(answers);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+impl RouteEntry {
+    /// A route of ours.
+    pub(crate) fn ours(table: u32, to: Prefix, way: Way) -> Self {
+        Self {
+            table,
+            to,
+            way,
+            metric: 0,
+            source: None,
+            is_ours: true,
+        }
+    }
+
+    fn read(family: Family, message: &RouteMessage) -> Option<Self> {
+        let any: IpAddr = match family {
+            Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
+            Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let mut table = u32::from(message.header.table);
+        let mut destination = any;
+        let mut metric = 0;
+        let (mut device, mut via, mut source) = (None, None, None);
+        for attribute in &message.attributes {
+            match attribute {
+                RouteAttribute::Table(number) => table = *number,
+                RouteAttribute::Destination(address) => destination = ip_address(address)?,
+                RouteAttribute::Priority(number) => metric = *number,
+                RouteAttribute::Oif(index) => device = Some(*index),
+                RouteAttribute::Gateway(address) => via = ip_address(address),
+                RouteAttribute::PrefSource(address) => source = ip_address(address),
+                _ => {}
+            }
+        }
+        let way = match (message.header.kind, device) {
+            (RouteType::Unicast, Some(device)) => Way::Out { device, via },
+            (RouteType::Unicast, None) => Way::Elsewhere,
+            (RouteType::Unreachable, _) => Way::Unreachable,
+            _ => return None,
+        };
+        let length = message.header.destination_prefix_length;
+        (length <= family.bits()).then(|| Self {
+            table,
+            to: Prefix::of(destination, length),
+            way,
+            metric,
+            source,
+            is_ours: message.header.protocol == RouteProtocol::Other(OUR_PROTOCOL),
+        })
+    }
+
+    fn message(&self) -> RouteMessage {
+        let mut message = RouteMessage::default();
+        let header = &mut message.header;
+        header.address_family = address_family(self.to.family());
+        header.destination_prefix_length = self.to.length();
+        // Tables above 255 have no place in the header: the attribute counts.
+        header.table = 0;
+        header.protocol = RouteProtocol::Other(OUR_PROTOCOL);
+        header.kind = match self.way {
+            Way::Unreachable => RouteType::Unreachable,
+            Way::Out { .. } | Way::Elsewhere => RouteType::Unicast,
+        };
+        header.scope = match self.way {
+            Way::Out { via: None, .. } => RouteScope::Link,
+            _ => RouteScope::Universe,
+        };
+        let attributes = &mut message.attributes;
+        attributes.push(RouteAttribute::Table(self.table));
+        if self.to.length() > 0 {
+            attributes.push(RouteAttribute::Destination(self.to.address().into()));
+        }
+        if self.metric > 0 {
+            attributes.push(RouteAttribute::Priority(self.metric));
+        }
+        if let Way::Out { device, via } = self.way {
+            attributes.push(RouteAttribute::Oif(device));
+            attributes.extend(via.map(|via| RouteAttribute::Gateway(via.into())));
+        }
+        attributes.extend(
+            self.source
+                .map(|source| RouteAttribute::PrefSource(source.into())),
+        );
+        message
+    }
+}
+
+impl RuleEntry {
+    fn read(family: Family, message: &RuleMessage) -> Self {
+        let mut rule = Self {
+            family,
+            from: None,
+            table: message.header.table.into(),
+            priority: 0,
+            is_ours: false,
+        };
+        for attribute in &message.attributes {
+            match attribute {
+                RuleAttribute::Iifname(name) => rule.from = Some(name.clone()),
+                RuleAttribute::Table(table) => rule.table = *table,
+                RuleAttribute::Priority(priority) => rule.priority = *priority,
+                RuleAttribute::Protocol(RouteProtocol::Other(OUR_PROTOCOL)) => rule.is_ours = true,
+                _ => {}
+            }
+        }
+        rule
+    }
+
+    fn message(&self) -> RuleMessage {
+        let mut message = RuleMessage::default();
+        message.header.family = address_family(self.family);
+        message.header.action = RuleAction::ToTable;
+        message.attributes = vec![
+            RuleAttribute::Table(self.table),
+            RuleAttribute::Priority(self.priority),
+            RuleAttribute::Protocol(RouteProtocol::Other(OUR_PROTOCOL)),
+        ];
+        message
+            .attributes
+            .extend(self.from.clone().map(RuleAttribute::Iifname));
+        message
+    }
+}
+
+/// The first message of a datagram, and what follows it.
+fn split_message(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let length = u32::from_ne_bytes(*bytes.first_chunk()?);
+    let length = usize::try_from(length).ok()?;
+    let message = bytes.get(..length).filter(|_| length >= HEADER_LEN)?;
+    // Messages begin at multiples of four bytes (netlink(7), NLMSG_ALIGN).
+    let following = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    Some((message, following))
+}
+
+fn unless_gone(result: io::Result<Vec<RouteNetlinkMessage>>) -> io::Result<()> {
+    match result {
+        Err(error) if !is_gone(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error
+        .raw_os_error()
+        .is_some_and(|number| GONE.contains(&number))
+}
+
+fn address_family(family: Family) -> AddressFamily {
+    match family {
+        Family::V4 => AddressFamily::Inet,
+        Family::V6 => AddressFamily::Inet6,
+    }
+}
+
+fn ip_address(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(address) => Some((*address).into()),
+        RouteAddress::Inet6(address) => Some((*address).into()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_route_reads_back_from_its_message() {
+        let entry = RouteEntry {
+            metric: 7,
+            source: Some("10.0.9.1".parse().unwrap()),
+            ..RouteEntry::ours(
+                1001,
+                "10.0.2.0/24".parse().unwrap(),
+                Way::Out {
+                    device: 3,
+                    via: Some("10.0.9.2".parse().unwrap()),
+                },
+            )
+        };
+        assert_eq!(RouteEntry::read(Family::V4, &entry.message()), Some(entry));
+        let nowhere = RouteEntry::ours(70_000, "::/0".parse().unwrap(), Way::Unreachable);
+        assert_eq!(
+            RouteEntry::read(Family::V6, &nowhere.message()),
+            Some(nowhere)
+        );
+    }
+
+    #[test]
+    fn a_rule_reads_back_from_its_message() {
+        let rule = RuleEntry {
+            family: Family::V6,
+            from: Some("ek-bn".to_owned()),
+            table: 1001,
+            priority: 1000,
+            is_ours: true,
+        };
+        assert_eq!(RuleEntry::read(Family::V6, &rule.message()), rule);
+    }
+
+    #[test]
+    fn the_loopback_interface_is_found_and_a_missing_one_is_none() {
+        let mut netlink = Netlink::open().unwrap();
+        assert!(netlink.interface("lo").unwrap().unwrap().index > 0);
+        assert_eq!(netlink.interface("ek-none").unwrap(), None);
+        assert!(!netlink.rules(Family::V4).unwrap().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_datagram_makes_the_splitter_panic_or_hang(bytes: Vec<u8>) {
+            let mut rest = &bytes[..];
+            while let Some((_, following)) = split_message(rest) {
+                prop_assert!(following.len() < rest.len());
+                rest = following;
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What a router installs in the kernel, and how it is removed again.
+//!
+//! Per link: a TUN device with settings of its own; routes of the main table into it; a table of
+//! its own with the routes onwards; a rule that what comes out of the device looks there. The
+//! device takes its settings and the routes into it along when it goes. The rules and the table
+//! stay unless they are removed: by [`Plumbing`]'s destructor, or by the next start.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+
+use tokio_tun::Tun;
+
+use crate::config::{Config, LinkSpec};
+use crate::family::Family;
+use crate::netlink::{MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Way};
+use crate::prefix::Prefix;
+use crate::sysctl::Sysctl;
+
+/// Priority of our rules: behind the local table (0), before the main one (32766).
+pub(crate) const RULE_PRIORITY: u32 = 1000;
+
+/// Packets that a TUN device's ring holds while the router is busy: at 1 Gb/s and 1500 bytes,
+/// 50 ms. The kernel's own 500 (TUN_READQ_SIZE, drivers/net/tun.c) are 6 ms, less than a busy
+/// machine may keep a process waiting.
+const RING_PACKETS: u32 = 4096;
+
+/// Metric of the route that ends a table: any other comes before it.
+const LAST_METRIC: u32 = u32::MAX;
+
+/// Where a configured route leaves the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exit {
+    /// Index of the device.
+    pub(crate) device: u32,
+    /// Source address of the router's own packets.
+    pub(crate) source: Option<IpAddr>,
+}
+
+/// The exits of all routes: one list per link, in the order of the configuration.
+pub(crate) type Exits = Vec<Vec<Exit>>;
+
+/// Why something could not be installed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SetupError {
+    /// No privilege.
+    #[error("{what} is not permitted; run as root, or give the program CAP_NET_ADMIN")]
+    NotPermitted {
+        /// What was tried.
+        what: String,
+    },
+    /// The kernel refused.
+    #[error("{what} failed: {source}; `evenkeel-router check` may tell more")]
+    Failed {
+        /// What was tried.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// What is installed in the kernel. Dropping it removes rules and tables; devices go, with their
+/// settings and the routes into them, when they are closed.
+#[derive(Debug)]
+pub(crate) struct Plumbing {
+    netlink: Netlink,
+    tuns: BTreeSet<String>,
+    tables: BTreeSet<u32>,
+}
+
+/// Metric of our routes in the main table: the lowest a family has, so that they come before the
+/// host's own to the same destinations. (In IPv6, 0 means 1024.)
+pub(crate) fn main_metric(family: Family) -> u32 {
+    match family {
+        Family::V4 => 0,
+        Family::V6 => 1,
+    }
+}
+
+impl Plumbing {
+    /// Installs everything, after removing what a killed router with the same configuration left.
+    /// Returns the devices in the order of the links. Must be called within a tokio runtime.
+    pub(crate) fn install(
+        config: &Config,
+        exits: &Exits,
+        netlink: Netlink,
+    ) -> Result<(Self, Vec<Tun>), SetupError> {
+        let links = &config.links;
+        let mut plumbing = Self {
+            netlink,
+            tuns: links.iter().map(|link| link.tun.clone()).collect(),
+            tables: links.iter().map(|link| link.table).collect(),
+        };
+        plumbing
+            .sweep()
+            .map_err(failed("removing an earlier router's rules"))?;
+        let mut tuns = Vec::new();
+        for (link, exits) in links.iter().zip(exits) {
+            tuns.push(plumbing.install_link(link, exits)?);
+        }
+        Ok((plumbing, tuns))
+    }
+
+    /// Packets that found the ring of a device full, since it was made.
+    pub(crate) fn ring_dropped(&mut self, tun: &str) -> io::Result<u64> {
+        match self.netlink.interface(tun)? {
+            Some(interface) => Ok(interface.tx_dropped),
+            None => Err(io::Error::other(format!("device {tun} is gone"))),
+        }
+    }
+
+    fn install_link(&mut self, link: &LinkSpec, exits: &[Exit]) -> Result<Tun, SetupError> {
+        let tun = self.make_tun(link)?;
+        for family in link.families() {
+            self.install_table(link, family)?;
+        }
+        for (route, exit) in link.routes.iter().zip(exits) {
+            let way = Way::Out {
+                device: exit.device,
+                via: route.via,
+            };
+            self.add_route(&RouteEntry::ours(link.table, route.to, way), &route.dev)?;
+        }
+        // Last, so that no packet comes before the way on is ready.
+        let device = self.index_of(link)?;
+        for (route, exit) in link.routes.iter().zip(exits) {
+            let entry = RouteEntry {
+                metric: main_metric(route.to.family()),
+                source: exit.source,
+                ..RouteEntry::ours(MAIN_TABLE, route.to, Way::Out { device, via: None })
+            };
+            self.add_route(&entry, &link.tun)?;
+        }
+        Ok(tun)
+    }
+
+    fn make_tun(&mut self, link: &LinkSpec) -> Result<Tun, SetupError> {
+        let what = format!("creating the TUN device {}", link.tun);
+        let devices = Tun::builder().name(&link.tun).build();
+        let devices = devices.map_err(|error| failed(&what)(system_error(error)))?;
+        let tun = devices
+            .into_iter()
+            .next()
+            .expect("one queue makes one device");
+        let settings = settings(link);
+        for (sysctl, value) in settings {
+            sysctl
+                .write(value)
+                .map_err(failed(&format!("setting {}", sysctl.name())))?;
+        }
+        let index = self.index_of(link)?;
+        let up = self.netlink.bring_up(index, link.mtu, RING_PACKETS);
+        up.map_err(failed(&format!("switching {} on", link.tun)))?;
+        Ok(tun)
+    }
+
+    fn index_of(&mut self, link: &LinkSpec) -> Result<u32, SetupError> {
+        let what = format!("finding the TUN device {}", link.tun);
+        match self.netlink.interface(&link.tun) {
+            Ok(Some(interface)) => Ok(interface.index),
+            Ok(None) => Err(failed(&what)(io::ErrorKind::NotFound.into())),
+            Err(error) => Err(failed(&what)(error)),
+        }
+    }
+
+    fn install_table(&mut self, link: &LinkSpec, family: Family) -> Result<(), SetupError> {
+        let everything = match family {
+            Family::V4 => Prefix::of(IpAddr::from([0; 4]), 0),
+            Family::V6 => Prefix::of(IpAddr::from([0; 16]), 0),
+        };
+        // If a device goes down, the kernel removes the routes over it. Without an end to the table,
+        // packets would then find the main table and come round again.
+        let end = RouteEntry {
+            metric: LAST_METRIC,
+            ..RouteEntry::ours(link.table, everything, Way::Unreachable)
+        };
+        self.add_route(&end, "nowhere")?;
+        let rule = RuleEntry {
+            family,
+            from: Some(link.tun.clone()),
+            table: link.table,
+            priority: RULE_PRIORITY,
+            is_ours: true,
+        };
+        let what = format!("adding the {family} rule for {}", link.tun);
+        self.netlink.add_rule(&rule).map_err(failed(&what))
+    }
+
+    fn add_route(&mut self, route: &RouteEntry, to: &str) -> Result<(), SetupError> {
+        let what = format!(
+            "adding the route to {} by {to} in table {}",
+            route.to, route.table
+        );
+        self.netlink.add_route(route).map_err(failed(&what))
+    }
+
+    /// Removes our rules and routes of these links.
+    fn sweep(&mut self) -> io::Result<()> {
+        for family in Family::ALL {
+            for rule in self.netlink.rules(family)? {
+                let is_of_links = self.tables.contains(&rule.table)
+                    || rule
+                        .from
+                        .as_ref()
+                        .is_some_and(|from| self.tuns.contains(from));
+                if rule.is_ours && is_of_links {
+                    self.netlink.delete_rule(&rule)?;
+                }
+            }
+            for route in self.netlink.routes(family)? {
+                if route.is_ours && self.tables.contains(&route.table) {
+                    self.netlink.delete_route(&route)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Plumbing {
+    fn drop(&mut self) {
+        if let Err(error) = self.sweep() {
+            eprintln!(
+                "evenkeel-router: cannot remove rules and routes: {error}; the next start will try again"
+            );
+        }
+    }
+}
+
+/// What a TUN device needs so that packets may come back out of it.
+fn settings(link: &LinkSpec) -> Vec<(Sysctl, i64)> {
+    let tun = &link.tun;
+    let v4 = |name, value| (Sysctl::of_interface("ipv4", tun, name), value);
+    let v6 = |name, value| (Sysctl::of_interface("ipv6", tun, name), value);
+    let mut settings = Vec::new();
+    for family in link.families() {
+        settings.extend(match family {
+            // Packets come from anywhere, the host's own addresses included; their way back does not
+            // lead here; and they go on.
+            Family::V4 => vec![
+                v4("rp_filter", 0),
+                v4("accept_local", 1),
+                v4("forwarding", 1),
+            ],
+            // No address of its own (1: none, Documentation/networking/ip-sysctl.rst), and nobody to
+            // learn one from.
+            Family::V6 => vec![
+                v6("disable_ipv6", 0),
+                v6("addr_gen_mode", 1),
+                v6("accept_ra", 0),
+            ],
+        });
+    }
+    settings
+}
+
+fn failed(what: &str) -> impl FnOnce(io::Error) -> SetupError {
+    let what = what.to_owned();
+    move |source| match source.kind() {
+        io::ErrorKind::PermissionDenied => SetupError::NotPermitted { what },
+        _ => SetupError::Failed { what, source },
+    }
+}
+
+/// The number of the system's error, where the library has wrapped it.
+fn system_error(error: tokio_tun::Error) -> io::Error {
+    match error {
+        tokio_tun::Error::IoError(error) => error,
+        tokio_tun::Error::NixError(error) => io::Error::from(error),
+    }
+}

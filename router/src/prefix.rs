@@ -1,0 +1,180 @@
+//! Address prefixes of routes.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use crate::family::Family;
+
+/// A block of addresses, as in `10.0.2.0/24` or `fd00:2::/64`; no bit is set behind its length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Prefix {
+    address: IpAddr,
+    length: u8,
+}
+
+/// Why a text is no prefix.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PrefixError {
+    /// Neither an address nor an address, a slash and a length.
+    #[error("{0:?} is no prefix; write ADDRESS/LENGTH, such as 10.0.2.0/24 or fd00:2::/64")]
+    Syntax(String),
+    /// Longer than the address.
+    #[error("/{length} is longer than an address of {family}, which has {bits} bits", bits = .family.bits())]
+    Length {
+        /// As written.
+        length: u8,
+        /// Of the address.
+        family: Family,
+    },
+    /// Bits are set that the length excludes.
+    #[error("{written} has bits behind its length; did you mean {meant}?")]
+    HostBits {
+        /// As written.
+        written: String,
+        /// Without those bits.
+        meant: Prefix,
+    },
+}
+
+impl Prefix {
+    /// The first `length` bits of an address.
+    ///
+    /// # Panics
+    /// If `length` exceeds the bits of an address.
+    pub fn of(address: IpAddr, length: u8) -> Self {
+        let address = match address {
+            IpAddr::V4(address) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
+                Ipv4Addr::from_bits(address.to_bits() & mask).into()
+            }
+            IpAddr::V6(address) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
+                Ipv6Addr::from_bits(address.to_bits() & mask).into()
+            }
+        };
+        Self { address, length }
+    }
+
+    /// The first address.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Number of fixed bits: 0 to 32 or 128.
+    pub fn length(&self) -> u8 {
+        self.length
+    }
+
+    /// Whose addresses these are.
+    pub fn family(&self) -> Family {
+        Family::of(self.address)
+    }
+
+    /// Whether an address lies in this block.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.family() == Family::of(address) && Self::of(address, self.length) == *self
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = PrefixError;
+
+    fn from_str(text: &str) -> Result<Self, PrefixError> {
+        // What is quoted in an error stays short whatever was written.
+        let syntax = || PrefixError::Syntax(text.chars().take(50).collect());
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| syntax())?;
+        let family = Family::of(address);
+        let length = match length {
+            None => family.bits(),
+            Some(length) => length.parse().map_err(|_| syntax())?,
+        };
+        if length > family.bits() {
+            return Err(PrefixError::Length { length, family });
+        }
+        let prefix = Self::of(address, length);
+        if prefix.address != address {
+            return Err(PrefixError::HostBits {
+                written: format!("{address}/{length}"),
+                meant: prefix,
+            });
+        }
+        Ok(prefix)
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_prefix_without_a_length_is_one_address() {
+        assert_eq!(
+            "10.0.0.1".parse::<Prefix>().unwrap().to_string(),
+            "10.0.0.1/32"
+        );
+        assert_eq!(
+            "fd00::1".parse::<Prefix>().unwrap().to_string(),
+            "fd00::1/128"
+        );
+    }
+
+    #[test]
+    fn a_prefix_contains_the_addresses_that_begin_with_its_bits() {
+        let prefix: Prefix = "10.0.2.0/23".parse().unwrap();
+        for (address, inside) in [("10.0.3.255", true), ("10.0.4.0", false), ("::", false)] {
+            assert_eq!(
+                prefix.contains(address.parse().unwrap()),
+                inside,
+                "{address}"
+            );
+        }
+        let all: Prefix = "::/0".parse().unwrap();
+        assert!(all.contains("ffff::1".parse().unwrap()));
+        assert!(!all.contains("1.2.3.4".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_is_no_prefix_is_refused_with_the_remedy() {
+        let error = |text: &str| text.parse::<Prefix>().unwrap_err().to_string();
+        assert!(error("10.0.2/24").contains("write ADDRESS/LENGTH"));
+        assert!(error("10.0.2.0/x").contains("write ADDRESS/LENGTH"));
+        assert_eq!(
+            error("10.0.0.0/33"),
+            "/33 is longer than an address of IPv4, which has 32 bits"
+        );
+        assert_eq!(
+            error("10.0.2.1/24"),
+            "10.0.2.1/24 has bits behind its length; did you mean 10.0.2.0/24?"
+        );
+        assert!(error(&"x".repeat(10_000)).len() < 200);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "\\PC{0,60}|[0-9a-f:./]{0,40}") {
+            let _ = text.parse::<Prefix>();
+        }
+
+        #[test]
+        fn a_prefix_is_parsed_back_from_its_text(address: u128, length in 0u8..=128) {
+            let prefix = Prefix::of(Ipv6Addr::from_bits(address).into(), length);
+            prop_assert_eq!(prefix.to_string().parse(), Ok(prefix));
+            let prefix = Prefix::of(Ipv4Addr::from_bits(address as u32).into(), length % 33);
+            prop_assert_eq!(prefix.to_string().parse(), Ok(prefix));
+            prop_assert!(prefix.contains(prefix.address()));
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The other end of the status socket.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Answer, Request, RequestLine, Status};
+use crate::config::SOCKET_DIRECTORY;
+
+/// A router answers within a batch of packets; this is for one that is stopped in a debugger.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest answer in bytes: a thousand links.
+const MAX_ANSWER: u64 = 4 << 20;
+
+/// Why there is no status.
+#[derive(Debug, thiserror::Error)]
+pub enum StatusError {
+    /// No socket in the usual place.
+    #[error(
+        "no router is running here (no socket in {SOCKET_DIRECTORY}); start one, or name its socket with --socket"
+    )]
+    None,
+    /// Several.
+    #[error("several routers have sockets in {SOCKET_DIRECTORY}; choose one with --name: {}", .0.join(", "))]
+    Several(Vec<String>),
+    /// Nobody answers, or not as expected.
+    #[error("no answer from {}: {source}; is that router running?", .path.display())]
+    Unanswered {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The router answered with an error.
+    #[error("the router refuses: {0}")]
+    Refused(String),
+}
+
+/// The socket of the router with this name; without one, of the only router there is.
+///
+/// # Errors
+/// [`StatusError`] if there is none, or more than one to choose from.
+pub fn find_socket(name: Option<&str>) -> Result<PathBuf, StatusError> {
+    if let Some(name) = name {
+        return Ok(Path::new(SOCKET_DIRECTORY).join(format!("{name}.sock")));
+    }
+    let names = fs::read_dir(SOCKET_DIRECTORY)
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut names: Vec<_> = names
+        .filter_map(|entry| {
+            Some(
+                entry
+                    .file_name()
+                    .to_str()?
+                    .strip_suffix(".sock")?
+                    .to_owned(),
+            )
+        })
+        .collect();
+    names.sort();
+    match &names[..] {
+        [] => Err(StatusError::None),
+        [name] => Ok(Path::new(SOCKET_DIRECTORY).join(format!("{name}.sock"))),
+        _ => Err(StatusError::Several(names)),
+    }
+}
+
+/// Asks a router.
+///
+/// # Errors
+/// [`StatusError`] if it does not answer, or with an error.
+pub fn ask(socket: &Path, request: Request) -> Result<Status, StatusError> {
+    match exchange(socket, request) {
+        Ok(Answer::Status(status)) => Ok(status),
+        Ok(Answer::Error { error }) => Err(StatusError::Refused(error)),
+        Err(source) => Err(StatusError::Unanswered {
+            path: socket.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn exchange(socket: &Path, request: Request) -> io::Result<Answer> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = serde_json::to_vec(&RequestLine { request })?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    let mut answer = String::new();
+    BufReader::new(stream)
+        .take(MAX_ANSWER)
+        .read_line(&mut answer)?;
+    Ok(serde_json::from_str(&answer)?)
+}

@@ -1,0 +1,136 @@
+//! Figures of a link, as the status socket reports them.
+
+use std::time::{Duration, Instant};
+
+use evenkeel_queue::{DurationHistogram, PortStats, QueueLength};
+
+use super::{Counters, Interval, LinkStatus, QueueFigures, SojournFigures};
+use crate::config::LinkSpec;
+use crate::transit::{Tally, Transit};
+
+/// Reads a link's figures, and knows since when.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    spec: LinkSpec,
+    /// The ring's drops when the measurement window began.
+    ring_dropped_at_restart: u64,
+    /// The counters at the last sample.
+    sampled: Counters,
+}
+
+impl Meter {
+    pub(crate) fn new(spec: LinkSpec) -> Self {
+        Self {
+            spec,
+            ring_dropped_at_restart: 0,
+            sampled: Counters::default(),
+        }
+    }
+
+    /// The link.
+    pub(crate) fn spec(&self) -> &LinkSpec {
+        &self.spec
+    }
+
+    /// All figures. `ring_dropped` counts since the TUN device was made.
+    pub(crate) fn status(
+        &self,
+        transit: &mut Transit,
+        ring_dropped: u64,
+        now: Instant,
+    ) -> LinkStatus {
+        let (total, window) = (transit.total(), transit.window());
+        let elapsed = transit.elapsed(now);
+        let stats = transit.stats(now);
+        let ring_dropped_in_window = ring_dropped.saturating_sub(self.ring_dropped_at_restart);
+        let total = counters(&stats.total(), &total, ring_dropped);
+        LinkStatus {
+            name: self.spec.name.clone(),
+            tun: self.spec.tun.clone(),
+            table: self.spec.table,
+            rate_bps: self.spec.rate_bps(elapsed),
+            queued: stats.queued().into(),
+            inside: total.arrived - total.dropped - total.lost - total.delivered,
+            total,
+            window_s: stats.window_length().as_secs_f64(),
+            window: counters(&stats.window(), &window, ring_dropped_in_window),
+            queue_packets: queue_figures(stats.queue(), stats),
+            sojourn_us: sojourn_figures(stats.sojourn()),
+            utilization: stats.utilization(),
+            loss_rate: stats.loss_rate(),
+            interval: None,
+        }
+    }
+
+    /// All figures, and those since the last sample.
+    pub(crate) fn sample(
+        &mut self,
+        transit: &mut Transit,
+        ring_dropped: u64,
+        now: Instant,
+    ) -> LinkStatus {
+        let queue = transit.take_interval(now);
+        let mut status = self.status(transit, ring_dropped, now);
+        let before = std::mem::replace(&mut self.sampled, status.total);
+        status.interval = Some(Interval {
+            queue_mean: queue.mean,
+            queue_max: queue.max,
+            arrived: status.total.arrived - before.arrived,
+            forwarded: status.total.forwarded - before.forwarded,
+            dropped: status.total.dropped - before.dropped,
+            lost: status.total.lost - before.lost,
+            ring_dropped: status
+                .total
+                .ring_dropped
+                .saturating_sub(before.ring_dropped),
+        });
+        status
+    }
+
+    /// Begins a new measurement window.
+    pub(crate) fn restart(&mut self, transit: &mut Transit, ring_dropped: u64, now: Instant) {
+        transit.restart_measurement(now);
+        self.ring_dropped_at_restart = ring_dropped;
+    }
+}
+
+fn counters(port: &evenkeel_queue::Counters, rest: &Tally, ring_dropped: u64) -> Counters {
+    Counters {
+        arrived: port.arrived.into(),
+        forwarded: port.forwarded.into(),
+        dropped: port.dropped.total().into(),
+        dropped_full: port.dropped.full.into(),
+        dropped_early: port.dropped.early.into(),
+        marked: port.marked.into(),
+        lost: rest.lost.into(),
+        delivered: rest.delivered.into(),
+        refused: rest.refused.into(),
+        full_ttl: rest.full_ttl,
+        link_scope: rest.link_scope.into(),
+        not_ip: rest.not_ip.into(),
+        ring_dropped,
+    }
+}
+
+/// Figures of the queue; before any time has passed, those of its present length.
+fn queue_figures(queue: &QueueLength, stats: &PortStats) -> QueueFigures {
+    let present = stats.queued().packets;
+    QueueFigures {
+        mean: queue.mean().unwrap_or(present as f64),
+        sd: queue.standard_deviation().unwrap_or(0.0),
+        p95: queue.percentile(0.95).unwrap_or(present),
+        max: queue.max(),
+    }
+}
+
+fn sojourn_figures(sojourn: &DurationHistogram) -> Option<SojournFigures> {
+    let microseconds = |time: Duration| time.as_nanos() as f64 / 1e3;
+    let percentile = |p| sojourn.percentile(p).map(microseconds);
+    Some(SojournFigures {
+        p50: percentile(0.5)?,
+        p95: percentile(0.95)?,
+        p99: percentile(0.99)?,
+        mean: microseconds(sojourn.mean()?),
+        max: microseconds(sojourn.max()?),
+    })
+}

@@ -1,0 +1,206 @@
+//! What a router says of itself: the requests and answers on its status socket.
+//!
+//! One JSON object per line, each way; docs/router.md describes every field. Programs that may
+//! not link this crate read the JSON by its field names, so a name here is a promise.
+
+mod client;
+mod meter;
+mod server;
+mod table;
+
+use evenkeel_queue::Amount;
+use serde::{Deserialize, Serialize};
+
+pub use client::{StatusError, ask, find_socket};
+pub(crate) use meter::Meter;
+pub(crate) use server::{Server, SocketError, is_served};
+pub use table::table;
+
+/// What can be asked, as `{"request": "status"}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// All figures.
+    Status,
+    /// Begins a new measurement window; the answer shows it still empty.
+    RestartMeasurement,
+    /// All figures, and those of the interval since the last sample. For one client: a second one
+    /// would cut the first one's intervals.
+    Sample,
+}
+
+/// A line that asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequestLine {
+    request: Request,
+}
+
+/// What is answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// To every request that was understood.
+    Status(Status),
+    /// To everything else.
+    Error {
+        /// Cause and remedy, in one line.
+        error: String,
+    },
+}
+
+/// A router.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its name.
+    pub router: String,
+    /// Its process.
+    pub pid: u32,
+    /// Seconds since its links began; blackouts and changes count from there.
+    pub uptime_s: f64,
+    /// Its links, in the order of the configuration.
+    pub links: Vec<LinkStatus>,
+}
+
+/// An output link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Its name.
+    pub name: String,
+    /// Its TUN device.
+    pub tun: String,
+    /// Its routing table.
+    pub table: u32,
+    /// Its present rate in bits per second of IP packets; `null` if it has none or follows a trace.
+    pub rate_bps: Option<u64>,
+    /// What waits in the queue now, without the packet in transmission.
+    pub queued: Count,
+    /// What is anywhere in the link now: waiting, in transmission, on the way to its far end.
+    pub inside: Count,
+    /// Counters since the start.
+    pub total: Counters,
+    /// Length of the measurement window in seconds.
+    pub window_s: f64,
+    /// Counters of the measurement window.
+    pub window: Counters,
+    /// Queue length over the window in packets, weighted by time.
+    pub queue_packets: QueueFigures,
+    /// Waiting times of the window in microseconds; `null` if no packet left the queue.
+    pub sojourn_us: Option<SojournFigures>,
+    /// Share of the link that was used in the window, 0 to 1; `null` while nothing was offered.
+    pub utilization: Option<f64>,
+    /// Dropped / arrived packets in the window; `null` if none arrived.
+    pub loss_rate: Option<f64>,
+    /// Of `sample` alone: since the last sample, or the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
+}
+
+/// Packets and bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of IP packets.
+    pub bytes: u64,
+}
+
+/// What has happened at a link. In total, and at any moment:
+/// `arrived = dropped + lost + delivered + inside`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counters {
+    /// Came to the queue.
+    pub arrived: Count,
+    /// Left the queue: their transmission ended.
+    pub forwarded: Count,
+    /// Dropped at the queue, for whatever reason.
+    pub dropped: Count,
+    /// Of those: the queue was full.
+    pub dropped_full: Count,
+    /// Of those: the discipline said so.
+    pub dropped_early: Count,
+    /// Marked with congestion experienced; they count as forwarded too.
+    pub marked: Count,
+    /// Lost behind the queue, by chance or in a blackout.
+    pub lost: Count,
+    /// Came out at the far end and went back to the kernel.
+    pub delivered: Count,
+    /// Of those: the kernel did not take them, as they were malformed or the device down.
+    pub refused: Count,
+    /// Of those, in packets: arrived with a TTL of 255, so that they go on with one hop less.
+    pub full_ttl: u64,
+    /// Read from the TUN device but no traffic of the link: multicast, broadcast, link-local.
+    pub link_scope: Count,
+    /// Read from the TUN device but no IP packets.
+    pub not_ip: Count,
+    /// Packets that found the TUN device's ring full: this program was too slow for them.
+    pub ring_dropped: u64,
+}
+
+/// Queue length in packets.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct QueueFigures {
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub sd: f64,
+    /// 95th percentile.
+    pub p95: u64,
+    /// Maximum.
+    pub max: u64,
+}
+
+/// Times from arrival to the start of transmission, in microseconds. Percentiles are at most
+/// 1.6 % too high.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SojournFigures {
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Maximum.
+    pub max: f64,
+}
+
+/// A link since the last sample.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Mean queue length in packets, weighted by time.
+    pub queue_mean: f64,
+    /// Greatest queue length in packets.
+    pub queue_max: u64,
+    /// Came to the queue.
+    pub arrived: Count,
+    /// Left the queue.
+    pub forwarded: Count,
+    /// Dropped at the queue.
+    pub dropped: Count,
+    /// Lost behind the queue.
+    pub lost: Count,
+    /// Packets that found the TUN device's ring full.
+    pub ring_dropped: u64,
+}
+
+impl From<Amount> for Count {
+    fn from(amount: Amount) -> Self {
+        Self {
+            packets: amount.packets,
+            bytes: amount.bytes,
+        }
+    }
+}
+
+impl std::ops::Sub for Count {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            packets: self.packets - earlier.packets,
+            bytes: self.bytes - earlier.bytes,
+        }
+    }
+}

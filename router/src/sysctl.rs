@@ -1,0 +1,48 @@
+//! Settings of the kernel's network, of the process's network namespace (/proc/sys/net).
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// A setting, by its path below /proc/sys/net.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sysctl(PathBuf);
+
+impl Sysctl {
+    /// A setting of IPv4 or IPv6, such as `ipv4/ip_forward`.
+    pub(crate) fn of(path: &str) -> Self {
+        Self(Path::new("/proc/sys/net").join(path))
+    }
+
+    /// A setting of one interface, or of `all`: `version` is `ipv4` or `ipv6`.
+    pub(crate) fn of_interface(version: &str, interface: &str, name: &str) -> Self {
+        Self::of(&format!("{version}/conf/{interface}/{name}"))
+    }
+
+    /// As sysctl(8) names it, with slashes: names of interfaces may hold dots.
+    pub(crate) fn name(&self) -> String {
+        let below = self.0.strip_prefix("/proc/sys").expect("made so");
+        below.display().to_string()
+    }
+
+    pub(crate) fn read(&self) -> io::Result<i64> {
+        let text = fs::read_to_string(&self.0)?;
+        text.trim().parse().map_err(io::Error::other)
+    }
+
+    pub(crate) fn write(&self, value: i64) -> io::Result<()> {
+        fs::write(&self.0, value.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_reads_as_a_number_and_has_its_name() {
+        let loopback = Sysctl::of_interface("ipv4", "lo", "rp_filter");
+        assert_eq!(loopback.name(), "net/ipv4/conf/lo/rp_filter");
+        assert!((0..=2).contains(&loopback.read().unwrap()));
+        assert!(Sysctl::of("ipv4/none").read().is_err());
+    }
+}

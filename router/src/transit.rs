@@ -1,0 +1,175 @@
+//! A packet's way through one link: in, queued, out; and what is counted on it. No I/O.
+
+use std::time::{Duration, Instant};
+
+use evenkeel_queue::{
+    Amount, Link, LinkConfig, LinkError, Packet, PacketMeta, PortStats, QueueInterval,
+    UnknownDiscipline, discipline,
+};
+use rand_pcg::Pcg64;
+
+use crate::config::LinkSpec;
+use crate::family::Family;
+use crate::packet::{self, Kind};
+
+/// Why a link cannot be built as configured.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BuildError {
+    /// The discipline does not exist.
+    #[error(transparent)]
+    Discipline(#[from] UnknownDiscipline),
+    /// The values do not go together.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+}
+
+/// A link with packets of bytes in it.
+#[derive(Debug)]
+pub(crate) struct Transit {
+    link: Link<Datagram>,
+    began: Instant,
+    tally: Tally,
+    at_restart: Tally,
+}
+
+/// A packet in the link.
+#[derive(Debug)]
+pub(crate) struct Datagram {
+    family: Family,
+    bytes: Vec<u8>,
+}
+
+/// What is counted besides the port's own counters, since the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Tally {
+    /// Came out of the link at its far end.
+    pub(crate) delivered: Amount,
+    /// Lost behind the queue.
+    pub(crate) lost: Amount,
+    /// Not let into the link: multicast, broadcast, link-local.
+    pub(crate) link_scope: Amount,
+    /// Not let into the link: no IP packets.
+    pub(crate) not_ip: Amount,
+    /// Delivered with a hop less than they should have: 255 cannot grow.
+    pub(crate) full_ttl: u64,
+    /// Delivered, but the kernel did not take them.
+    pub(crate) refused: Amount,
+}
+
+impl Transit {
+    /// An empty link. Loss and jitter derive from `seed` and the link's position in the file.
+    pub(crate) fn new(
+        epoch: Instant,
+        spec: &LinkSpec,
+        seed: u64,
+        index: usize,
+    ) -> Result<Self, BuildError> {
+        let config = LinkConfig {
+            service: spec.service.clone(),
+            limit: spec.limit,
+            discipline: discipline(&spec.discipline)?,
+            delay: spec.delay,
+            jitter: spec.jitter,
+            loss: spec.loss,
+            blackouts: spec.blackouts.clone(),
+            changes: spec.changes.clone(),
+        };
+        let generator = Pcg64::new(seed.into(), index as u128);
+        Ok(Self {
+            link: Link::new(epoch, config, Box::new(generator))?,
+            began: epoch,
+            tally: Tally::default(),
+            at_restart: Tally::default(),
+        })
+    }
+
+    /// A packet has come in.
+    pub(crate) fn arrive(&mut self, now: Instant, bytes: &[u8]) {
+        let length = u32::try_from(bytes.len()).expect("a packet has at most 64 KiB");
+        match packet::classify(bytes) {
+            Kind::Forward(family) => {
+                let meta = PacketMeta::new(length, packet::ecn(family, bytes));
+                let datagram = Datagram {
+                    family,
+                    bytes: bytes.to_vec(),
+                };
+                self.link.push(now, Packet::new(meta, datagram));
+            }
+            Kind::LinkScope => self.tally.link_scope += Amount::one(length),
+            Kind::NotIp => self.tally.not_ip += Amount::one(length),
+        }
+    }
+
+    /// The next packet that has come out by `now`, as it is to be sent on: marked if the
+    /// discipline said so, and with the hop back that the kernel takes twice.
+    pub(crate) fn depart(&mut self, now: Instant) -> Option<Vec<u8>> {
+        let Packet { meta, payload } = self.link.pop(now)?;
+        let Datagram { family, mut bytes } = payload;
+        if packet::ecn(family, &bytes) != meta.ecn {
+            packet::set_ecn(family, &mut bytes, meta.ecn);
+        }
+        if !packet::give_hop_back(family, &mut bytes) {
+            self.tally.full_ttl += 1;
+        }
+        self.tally.delivered += Amount::one(meta.bytes);
+        Some(bytes)
+    }
+
+    /// When [`Transit::depart`] may have something next.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.link.next_timeout()
+    }
+
+    /// The kernel did not take a packet of so many bytes that had departed.
+    pub(crate) fn refused(&mut self, bytes: usize) {
+        let length = u32::try_from(bytes).expect("a packet has at most 64 KiB");
+        self.tally.refused += Amount::one(length);
+    }
+
+    /// Time since the link's epoch, which blackouts and changes count from.
+    pub(crate) fn elapsed(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.began)
+    }
+
+    /// What the port has measured up to `now`.
+    pub(crate) fn stats(&mut self, now: Instant) -> &PortStats {
+        self.link.stats(now)
+    }
+
+    /// The rest of the counters, since the beginning.
+    pub(crate) fn total(&self) -> Tally {
+        Tally {
+            lost: self.link.lost(),
+            ..self.tally
+        }
+    }
+
+    /// The rest of the counters, of the measurement window.
+    pub(crate) fn window(&self) -> Tally {
+        self.total().since(&self.at_restart)
+    }
+
+    /// Starts a new measurement window.
+    pub(crate) fn restart_measurement(&mut self, now: Instant) {
+        self.link.restart_measurement(now);
+        self.at_restart = self.total();
+    }
+
+    /// The port's queue since the last call.
+    pub(crate) fn take_interval(&mut self, now: Instant) -> QueueInterval {
+        self.link.take_interval(now)
+    }
+}
+
+impl Tally {
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            delivered: self.delivered - earlier.delivered,
+            lost: self.lost - earlier.lost,
+            link_scope: self.link_scope - earlier.link_scope,
+            not_ip: self.not_ip - earlier.not_ip,
+            full_ttl: self.full_ttl - earlier.full_ttl,
+            refused: self.refused - earlier.refused,
+        }
+    }
+}
