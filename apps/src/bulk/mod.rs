@@ -40,9 +40,10 @@ use serde::{Deserialize, Serialize};
 pub use client::client;
 pub use data::{Local, Readable, Sink, Source, Writable};
 pub use error::BulkError;
+pub(crate) use report::packets_sent;
 pub use report::{Checksum, Outcome, Report};
 pub use server::{Host, Limits, NoFiles, ServeOptions, serve, serve_connection};
-pub use transport::transport_config;
+pub use transport::{AckFrequency, TransportSettings, transport_config};
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).
 pub const ALPN: &[u8] = b"evenkeel-bulk/1";

@@ -84,11 +84,7 @@ impl Report {
         checksum: Option<Checksum>,
     ) -> Self {
         let now = connection.stats();
-        let data_packets = |s: &ConnectionStats| {
-            let path = &s.path;
-            path.sent_packets.saturating_sub(path.sent_plpmtud_probes)
-        };
-        let packets_sent = data_packets(&now).saturating_sub(data_packets(before));
+        let packets_sent = packets_sent(&now).saturating_sub(packets_sent(before));
         let packets_lost = now
             .path
             .lost_packets
@@ -113,6 +109,12 @@ impl Report {
             checksum,
         }
     }
+}
+
+/// QUIC packets a connection sent, without path MTU probes.
+pub(crate) fn packets_sent(stats: &ConnectionStats) -> u64 {
+    let path = &stats.path;
+    path.sent_packets.saturating_sub(path.sent_plpmtud_probes)
 }
 
 impl Checksum {

@@ -1,7 +1,6 @@
 //! The server: accepts connections and does what their clients ask for, within limits.
 
 use std::{
-    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -54,8 +53,12 @@ pub trait Host: Send + Sync {
         None
     }
 
-    /// A connection ended; not called for handshakes that failed.
-    fn ended(&self, _client: SocketAddr, _result: &Result<Outcome, BulkError>) {}
+    /// A connection's handshake is done; [`Host::ended`] follows.
+    fn accepted(&self, _connection: &Connection) {}
+
+    /// A connection is served; not called for handshakes that failed. The connection is
+    /// closed as soon as nobody holds it.
+    fn ended(&self, _connection: &Connection, _result: &Result<Outcome, BulkError>) {}
 }
 
 /// The host of a server without files.
@@ -78,7 +81,6 @@ pub async fn serve(
         };
         let (runtime, options, progress) = (runtime.clone(), options.clone(), progress.clone());
         runtime.clone().spawn(Box::pin(async move {
-            let client = incoming.remote_address();
             let connecting = match options.host.configure(&incoming) {
                 Some(config) => incoming.accept_with(config),
                 None => incoming.accept(),
@@ -89,9 +91,10 @@ pub async fn serve(
                 return;
             };
             let host = options.host.clone();
-            let result = serve_connection(connection, runtime, options, progress).await;
+            host.accepted(&connection);
+            let result = serve_connection(connection.clone(), runtime, options, progress).await;
             drop(slot);
-            host.ended(client, &result);
+            host.ended(&connection, &result);
         }));
     }
 }

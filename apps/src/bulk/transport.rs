@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use quinn::{TransportConfig, VarInt, congestion::ControllerFactory};
+use quinn::{AckFrequencyConfig, TransportConfig, VarInt, congestion::ControllerFactory};
 
 use super::MAX_STREAMS;
 
@@ -21,11 +21,37 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// NAT state and the loss of several of them: a sixth of [`IDLE_TIMEOUT`].
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
+/// What an experiment may vary of a connection's transport; the default is what QUIC and
+/// quinn do unasked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransportSettings {
+    /// How the peer is asked to acknowledge what this side sends.
+    pub acks: AckFrequency,
+    /// Whether the path's MTU is searched (RFC 8899); otherwise the UDP payloads that this
+    /// side sends stay at 1200 bytes.
+    pub mtu_discovery: bool,
+}
+
+/// When a receiver acknowledges; the default is every second packet, at most 25 ms later
+/// (RFC 9000, sections 13.2.2 and 18.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckFrequency {
+    /// Ack-eliciting packets per acknowledgement, at least 1.
+    pub every: u32,
+    /// Longest time that an acknowledgement is held back. quinn asks for 1 ms or more, and for
+    /// at most the greater of 25 ms and the round-trip time.
+    pub max_delay: Duration,
+}
+
 /// The transport settings of both sides of a bulk transfer, with `controller`
 /// deciding how fast to send.
-pub fn transport_config(controller: Arc<dyn ControllerFactory + Send + Sync>) -> TransportConfig {
+pub fn transport_config(
+    controller: Arc<dyn ControllerFactory + Send + Sync>,
+    settings: TransportSettings,
+) -> TransportConfig {
     let mut config = TransportConfig::default();
     config
+        .ack_frequency_config(settings.acks.request())
         .congestion_controller_factory(controller)
         .max_idle_timeout(Some(
             IDLE_TIMEOUT
@@ -38,5 +64,41 @@ pub fn transport_config(controller: Arc<dyn ControllerFactory + Send + Sync>) ->
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
         .max_concurrent_uni_streams(VarInt::from_u32(u32::from(MAX_STREAMS)))
         .datagram_receive_buffer_size(None);
+    if !settings.mtu_discovery {
+        config.mtu_discovery_config(None);
+    }
     config
+}
+
+impl Default for TransportSettings {
+    fn default() -> Self {
+        Self {
+            acks: AckFrequency::default(),
+            mtu_discovery: true,
+        }
+    }
+}
+
+impl Default for AckFrequency {
+    fn default() -> Self {
+        Self {
+            every: 2,
+            max_delay: Duration::from_millis(25),
+        }
+    }
+}
+
+impl AckFrequency {
+    /// What to ask the peer for (draft-ietf-quic-ack-frequency); nothing if it does so anyway.
+    fn request(self) -> Option<AckFrequencyConfig> {
+        if self == Self::default() {
+            return None;
+        }
+        let mut config = AckFrequencyConfig::default();
+        // The threshold is how many packets may go *without* an immediate acknowledgement.
+        config
+            .ack_eliciting_threshold(VarInt::from_u32(self.every.saturating_sub(1)))
+            .max_ack_delay(Some(self.max_delay));
+        Some(config)
+    }
 }

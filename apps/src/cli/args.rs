@@ -10,9 +10,9 @@ use std::{
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use rustls::pki_types::ServerName;
 
-use super::units::{parse_positive_seconds, parse_seconds, parse_size};
+use super::units::{parse_interval, parse_positive_seconds, parse_seconds, parse_size};
 use crate::{
-    bulk::{Amount, Direction, Job, MAX_STREAMS},
+    bulk::{AckFrequency, Amount, Direction, Job, MAX_STREAMS, TransportSettings},
     tls::Fingerprint,
 };
 
@@ -21,6 +21,13 @@ const DEFAULT_PORT: u16 = 4433;
 
 /// How long a client sends unless told otherwise, seconds.
 const DEFAULT_SECONDS: u64 = 10;
+
+/// The rarest acknowledgements to ask for, in packets.
+const MAX_ACK_EVERY: i64 = 1000;
+
+/// The longest delay of acknowledgements that QUIC knows, in milliseconds: below 2^14
+/// (RFC 9000, section 18.2).
+const MAX_ACK_DELAY: i64 = (1 << 14) - 1;
 
 const CLIENT_EXAMPLES: &str = "\
 Examples:
@@ -78,8 +85,8 @@ pub(super) struct ServerArgs {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value_t = (Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into())]
     pub(super) listen: SocketAddr,
-    #[arg(long, value_name = "NAME", default_value = "vegas", help = controller_help())]
-    pub(super) controller: String,
+    #[command(flatten)]
+    pub(super) transport: TransportArgs,
     /// Certificate chain in PEM, instead of a fresh self-signed one
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(super) cert: Option<PathBuf>,
@@ -128,8 +135,11 @@ pub(super) struct ClientArgs {
     /// Do not compute SHA-256; saves CPU above about 1 Gb/s
     #[arg(long)]
     no_verify: bool,
-    #[arg(long, value_name = "NAME", default_value = "vegas", help = controller_help())]
-    pub(super) controller: String,
+    #[command(flatten)]
+    pub(super) transport: TransportArgs,
+    /// Local address to send from, and port; any free port unless given
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_local)]
+    pub(super) bind: Option<SocketAddr>,
     /// Trust the one certificate with this fingerprint, which the server prints
     #[arg(long, value_name = "sha256:HEX")]
     pub(super) pin: Option<Fingerprint>,
@@ -142,8 +152,29 @@ pub(super) struct ClientArgs {
     /// Name to expect in the certificate, if not HOST
     #[arg(long, value_name = "NAME", value_parser = parse_server_name)]
     pub(super) server_name: Option<String>,
+    /// List every round-trip time in the records of --json-lines
+    #[arg(long, requires = "json_lines", conflicts_with = "json")]
+    pub(super) rtt_samples: bool,
     #[command(flatten)]
     pub(super) output_form: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TransportArgs {
+    #[arg(long, value_name = "NAME", default_value = "vegas", help = controller_help())]
+    pub(super) controller: String,
+    /// Ask the other side to acknowledge every N-th packet, 1 to 1000
+    #[arg(long, value_name = "N", default_value_t = AckFrequency::default().every,
+          value_parser = clap::value_parser!(u32).range(1..=MAX_ACK_EVERY))]
+    ack_every: u32,
+    /// Ask the other side to hold acknowledgements back for at most this long
+    #[arg(long, value_name = "MILLISECONDS",
+          default_value_t = AckFrequency::default().max_delay.as_millis() as u64,
+          value_parser = clap::value_parser!(u64).range(0..=MAX_ACK_DELAY as u64))]
+    max_ack_delay: u64,
+    /// Keep the UDP payloads of what it sends at 1200 bytes
+    #[arg(long)]
+    no_mtu_discovery: bool,
 }
 
 #[derive(Debug, Args)]
@@ -151,9 +182,13 @@ pub(super) struct OutputArgs {
     /// Print one JSON document at the end
     #[arg(long, conflicts_with = "json_lines")]
     pub(super) json: bool,
-    /// Print a JSON record each second and at the end
+    /// Print a JSON record each interval and at the end
     #[arg(long)]
     pub(super) json_lines: bool,
+    /// Length of an interval of --json-lines, 0.01 to 3600
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval,
+          requires = "json_lines", conflicts_with = "json")]
+    pub(super) interval: Duration,
     /// Write a qlog trace of each connection to this directory
     #[arg(long, value_name = "DIR")]
     pub(super) qlog: Option<PathBuf>,
@@ -211,6 +246,18 @@ impl ClientArgs {
     }
 }
 
+impl TransportArgs {
+    pub(super) fn settings(&self) -> TransportSettings {
+        TransportSettings {
+            acks: AckFrequency {
+                every: self.ack_every,
+                max_delay: Duration::from_millis(self.max_ack_delay),
+            },
+            mtu_discovery: !self.no_mtu_discovery,
+        }
+    }
+}
+
 impl FromStr for HostPort {
     type Err = String;
 
@@ -263,6 +310,17 @@ fn controller_help() -> String {
     )
 }
 
+/// An address to send from; port 0 is any free one.
+fn parse_local(text: &str) -> Result<SocketAddr, String> {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .map_or_else(|| text.parse(), |v6| v6.parse().map(IpAddr::V6));
+    bare.map(|ip| SocketAddr::new(ip, 0))
+        .or_else(|_| text.parse())
+        .map_err(|_| format!("'{text}' is not ADDR, ADDR:PORT or [IPV6]:PORT"))
+}
+
 fn parse_server_name(name: &str) -> Result<String, String> {
     ServerName::try_from(name)
         .map(|_| name.to_owned())
@@ -285,6 +343,30 @@ mod tests {
         fn a_server_reads_back_as_shown(text in "[a-z]{1,9}(\\.[a-z]{1,9})?(:[1-9][0-9]{0,3})?") {
             let server: HostPort = text.parse().unwrap();
             prop_assert_eq!(server.to_string().parse::<HostPort>().unwrap(), server);
+        }
+    }
+
+    #[test]
+    fn local_addresses_are_read_with_and_without_port() {
+        for (text, address) in [
+            ("10.0.0.1", "10.0.0.1:0"),
+            ("10.0.0.1:5000", "10.0.0.1:5000"),
+            ("::1", "[::1]:0"),
+            ("[::1]", "[::1]:0"),
+            ("[::1]:5000", "[::1]:5000"),
+        ] {
+            assert_eq!(parse_local(text).unwrap().to_string(), address);
+        }
+        for text in [
+            "",
+            "localhost",
+            "10.0.0.1:",
+            "10.0.0.1:65536",
+            "[10.0.0.1]",
+            "[::1",
+            ":1",
+        ] {
+            assert!(parse_local(text).is_err(), "{text}");
         }
     }
 

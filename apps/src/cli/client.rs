@@ -2,7 +2,7 @@
 
 use std::{
     io::IsTerminal,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -15,7 +15,8 @@ use super::{
     args::ClientArgs,
     files::{FileSink, FileSource},
     net::{self, Transport, plain, read_file},
-    output::{ClientResult, Form, Interval, Record, print, table},
+    output::{ClientResult, Form, Record, print, table},
+    series::{ClientCounts, ClientSeries, Periods, RttSamples},
     units::{show_bytes, show_rate},
 };
 use crate::{
@@ -35,14 +36,14 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Does one transfer.
 pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
-    let transport = Transport::new(&args.controller, args.output_form.qlog.clone())?;
+    let transport = Transport::new(&args.transport, args.output_form.qlog.clone())?;
     let source = upload(&args).await?;
     let length = source.length();
     let job = args
         .job(length)
         .map_err(|cause| Failure::usage(cause, "see `evenkeel bulk client --help`"))?;
     let trust = trust(&args).await?;
-    let address = net::resolve(&args.server).await?;
+    let address = net::resolve(&args.server, args.bind).await?;
     let sink = match &args.output {
         Some(path) => Some(Arc::new(FileSink::create(path).await?)),
         None => None,
@@ -98,16 +99,12 @@ async fn transfer(
     job: Job,
     local: Local,
 ) -> Result<(), Failure> {
-    let any: SocketAddr = match address {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    let endpoint = open(args.bind, address)?;
+    let samples = args.rtt_samples.then(Arc::<RttSamples>::default);
+    let transport = match &samples {
+        Some(samples) => &transport.observed(samples.clone()),
+        None => transport,
     };
-    let endpoint = net::bind(
-        any,
-        None,
-        "cannot open a socket on",
-        "check the network set-up",
-    )?;
     let connection = connect(args, transport, trust, &endpoint, address).await?;
 
     let watch = Watch {
@@ -117,6 +114,14 @@ async fn transfer(
         progress: Arc::default(),
         start: TokioRuntime.now(),
     };
+    let mut series = (watch.form == Form::JsonLines).then(|| ClientSeries {
+        connection: connection.clone(),
+        direction: job.direction,
+        progress: watch.progress.clone(),
+        samples,
+        periods: Periods::new(watch.start, args.output_form.interval),
+        before: ClientCounts::default(),
+    });
     let running = bulk::client(
         connection.clone(),
         Arc::new(TokioRuntime),
@@ -130,12 +135,13 @@ async fn transfer(
             format!("the transfer with {} failed: {error}", args.server),
             "see the server's own messages, then try again",
         )),
-        failure = watch.show() => Err(failure),
+        failure = watch.show(series.as_mut()) => Err(failure),
         _ = tokio::signal::ctrl_c() => {
             connection.close(VarInt::from_u32(0), b"interrupted");
             Err(watch.interrupted())
         }
     };
+    let rest = series.as_mut().map_or(Ok(()), ClientSeries::print_rest);
     let interrupted = matches!(&result, Err(failure) if failure.status == INTERRUPTED);
     let outcome = result.as_ref().ok();
     if outcome.is_some() || interrupted {
@@ -143,7 +149,23 @@ async fn transfer(
     }
     // The connection's last packet still has to leave.
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
-    result.map(|_| ())
+    result.map(|_| ()).and(rest)
+}
+
+/// A socket that sends to `server`, from `local` if that is given.
+fn open(local: Option<SocketAddr>, server: SocketAddr) -> Result<Endpoint, Failure> {
+    let any: IpAddr = match server {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let (address, remedy) = match local {
+        Some(local) => (
+            local,
+            "give --bind an address of this machine and a free port",
+        ),
+        None => ((any, 0).into(), "check the network set-up"),
+    };
+    net::bind(address, None, "cannot open a socket on", remedy)
 }
 
 async fn connect(
@@ -243,9 +265,9 @@ impl Watch {
     }
 
     /// Shows how it goes until it is dropped or cannot go on.
-    async fn show(&self) -> Failure {
-        if self.form == Form::JsonLines {
-            return match self.print_intervals().await {
+    async fn show(&self, series: Option<&mut ClientSeries>) -> Failure {
+        if let Some(series) = series {
+            return match series.print().await {
                 Err(failure) => failure,
                 Ok(never) => match never {},
             };
@@ -254,27 +276,6 @@ impl Watch {
             self.draw().await;
         }
         std::future::pending().await
-    }
-
-    async fn print_intervals(&self) -> Result<std::convert::Infallible, Failure> {
-        let mut tick = tokio::time::interval(Duration::from_secs(1));
-        tick.tick().await;
-        let (mut start, mut bytes, mut lost) = (Duration::ZERO, 0, 0);
-        loop {
-            tick.tick().await;
-            let (end, now, path) = (self.elapsed(), self.bytes(), self.connection.stats().path);
-            let interval = Interval {
-                start_s: start.as_secs_f64(),
-                end_s: end.as_secs_f64(),
-                bytes: now - bytes,
-                throughput_bps: (now - bytes) as f64 * 8.0 / (end - start).as_secs_f64(),
-                rtt_ms: path.rtt.as_secs_f64() * 1e3,
-                window_bytes: path.cwnd,
-                packets_lost: path.lost_packets.saturating_sub(lost),
-            };
-            Form::print(&Record::Interval(interval))?;
-            (start, bytes, lost) = (end, now, path.lost_packets);
-        }
     }
 
     async fn draw(&self) {
@@ -341,7 +342,7 @@ impl Watch {
         Form::print(&Record::Result(ClientResult {
             version: env!("CARGO_PKG_VERSION"),
             server: args.server.to_string(),
-            controller: args.controller.clone(),
+            controller: args.transport.controller.clone(),
             direction: self.job.direction,
             streams: self.job.streams,
             omit_s: self.job.omit.as_secs_f64(),

@@ -5,6 +5,7 @@ mod client;
 mod files;
 mod net;
 mod output;
+mod series;
 mod server;
 mod units;
 

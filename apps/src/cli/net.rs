@@ -7,14 +7,17 @@ use std::{
     sync::Arc,
 };
 
+use evenkeel::{Observer, SharedFactory};
 use quinn::{
     Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TokioRuntime, TransportConfig,
-    congestion::ControllerFactory,
     udp::{UdpSockRef, UdpSocketState},
 };
 
-use super::{Failure, args::HostPort};
-use crate::bulk;
+use super::{
+    Failure,
+    args::{HostPort, TransportArgs},
+};
+use crate::bulk::{self, TransportSettings};
 
 /// Socket buffers to ask the kernel for, 4 MiB: 30 ms at 1 Gb/s, as long as a busy
 /// machine may keep this process waiting. It grants at most net.core.{r,w}mem_max.
@@ -23,24 +26,37 @@ const SOCKET_BUFFER: usize = 4 << 20;
 /// The transport settings of each new connection.
 #[derive(Clone)]
 pub(super) struct Transport {
-    controller: Arc<dyn ControllerFactory + Send + Sync>,
+    controller: SharedFactory,
+    settings: TransportSettings,
     /// Where traces go.
     qlog: Option<PathBuf>,
 }
 
 impl Transport {
-    /// With the controller and the trace directory of the command line.
+    /// As the command line has it, with traces in the directory `qlog`.
     ///
     /// # Errors
     /// If there is no such controller, or the directory cannot be had.
-    pub(super) fn new(spec: &str, qlog: Option<PathBuf>) -> Result<Self, Failure> {
-        let controller = evenkeel::controller(spec).map_err(|error| {
+    pub(super) fn new(args: &TransportArgs, qlog: Option<PathBuf>) -> Result<Self, Failure> {
+        let controller = evenkeel::controller(&args.controller).map_err(|error| {
             Failure::usage(error, "write --controller NAME or NAME:KEY=VALUE,...")
         })?;
         if let Some(directory) = &qlog {
             std::fs::create_dir_all(directory).map_err(|error| qlog_failure(directory, &error))?;
         }
-        Ok(Self { controller, qlog })
+        Ok(Self {
+            controller,
+            settings: args.settings(),
+            qlog,
+        })
+    }
+
+    /// The same with controllers that report to `observer`.
+    pub(super) fn observed(&self, observer: Arc<dyn Observer>) -> Self {
+        Self {
+            controller: evenkeel::observed(self.controller.clone(), observer),
+            ..self.clone()
+        }
     }
 
     /// The same without traces.
@@ -61,7 +77,7 @@ impl Transport {
     /// # Errors
     /// If the trace cannot be created.
     pub(super) fn connection(&self, trace: &str) -> Result<Arc<TransportConfig>, Failure> {
-        let mut config = bulk::transport_config(self.controller.clone());
+        let mut config = bulk::transport_config(self.controller.clone(), self.settings);
         if let Some(directory) = &self.qlog {
             let path = directory.join(format!("{trace}.sqlog"));
             let file = std::fs::File::create(&path).map_err(|error| qlog_failure(&path, &error))?;
@@ -102,22 +118,38 @@ pub(super) fn bind(
         .map_err(|error| Failure::failed(format!("{what} {address}: {}", plain(&error)), remedy))
 }
 
-/// The first address of a server.
+/// The first address of a server that can be reached from `local`, if that is given.
 ///
 /// # Errors
 /// If there is none.
-pub(super) async fn resolve(server: &HostPort) -> Result<SocketAddr, Failure> {
+pub(super) async fn resolve(
+    server: &HostPort,
+    local: Option<SocketAddr>,
+) -> Result<SocketAddr, Failure> {
     let failure = |cause: &str| {
         Failure::failed(
             format!("cannot resolve {}: {cause}", server.host),
             "check the name, or give an IP address",
         )
     };
-    tokio::net::lookup_host((server.host.as_str(), server.port))
+    let mut addresses = tokio::net::lookup_host((server.host.as_str(), server.port))
         .await
         .map_err(|error| failure(&plain(&error)))?
-        .next()
-        .ok_or_else(|| failure("it has no address"))
+        .peekable();
+    let first = *addresses
+        .peek()
+        .ok_or_else(|| failure("it has no address"))?;
+    let Some(local) = local else {
+        return Ok(first);
+    };
+    addresses
+        .find(|address| address.is_ipv4() == local.is_ipv4())
+        .ok_or_else(|| {
+            Failure::failed(
+                format!("no address of {} can be reached from {local}", server.host),
+                format!("give --bind an address of {first}'s IP version"),
+            )
+        })
 }
 
 /// Reads a small file whole, such as a certificate.

@@ -21,7 +21,7 @@ pub(super) enum Form {
     People,
     /// One JSON document at the end.
     Json,
-    /// A JSON document on a line each second and at the end.
+    /// A JSON document on a line each interval and at the end.
     JsonLines,
 }
 
@@ -31,9 +31,9 @@ pub(super) enum Form {
 pub(super) enum Record {
     /// A server is ready.
     Listening(Listening),
-    /// A second of a client's transfer.
+    /// An interval of a client's connection.
     Interval(Interval),
-    /// A second of a server, in which something moved.
+    /// An interval of a server in which something moved.
     ServerInterval(ServerInterval),
     /// A client's transfer is over.
     Result(ClientResult),
@@ -60,7 +60,10 @@ pub(super) struct Interval {
     pub(super) throughput_bps: f64,
     pub(super) rtt_ms: f64,
     pub(super) window_bytes: u64,
+    pub(super) packets_sent: u64,
     pub(super) packets_lost: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rtt_samples_ms: Option<Vec<f64>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,6 +72,8 @@ pub(super) struct ServerInterval {
     pub(super) end_s: f64,
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,
+    pub(super) udp_datagrams_received: u64,
+    pub(super) udp_bytes_received: u64,
 }
 
 #[derive(Debug, Serialize)]

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use quinn::{Endpoint, Incoming, Runtime, ServerConfig, TokioRuntime, VarInt};
+use quinn::{Connection, Endpoint, Incoming, ServerConfig, TokioRuntime, VarInt};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -14,7 +14,8 @@ use super::{
     args::ServerArgs,
     files::Root,
     net::{self, Transport, plain, read_file},
-    output::{Form, Listening, Record, ServerInterval, Stopped, Transfer, print},
+    output::{Form, Listening, Record, Stopped, Transfer, print},
+    series::{Reception, ServerSeries},
     units::{show_bytes, show_rate},
 };
 use crate::{
@@ -27,7 +28,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves until it is interrupted, or once.
 pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
-    let transport = Transport::new(&args.controller, args.output.qlog.clone())?;
+    let transport = Transport::new(&args.transport, args.output.qlog.clone())?;
     let root = match &args.root {
         Some(directory) => Some(Root::new(directory).await.map_err(|error| {
             Failure::failed(
@@ -56,11 +57,14 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     let server = Server {
         form: Form::of(&args.output),
         once: args.once,
+        interval: args.output.interval,
         progress: Arc::default(),
+        reception: Arc::default(),
         endpoint: endpoint.clone(),
     };
     let host = ServerHost {
         root,
+        reception: server.reception.clone(),
         qlog: transport.traces().then_some((config, transport)),
         report,
     };
@@ -124,14 +128,14 @@ fn announce(args: &ServerArgs, address: SocketAddr, pin: Fingerprint) -> Result<
         Form::JsonLines => Form::print(&Record::Listening(Listening {
             version: env!("CARGO_PKG_VERSION"),
             address: address.to_string(),
-            controller: args.controller.clone(),
+            controller: args.transport.controller.clone(),
             pin: pin.to_string(),
             client_command: command,
         })),
         form => {
             let mut text = format!(
                 "listening on {address}, controller {}\ncertificate pin {pin}\nconnect with: {command}",
-                args.controller
+                args.transport.controller
             );
             if address.ip().is_unspecified() {
                 text += "\n(from elsewhere, with this machine's address instead of localhost)";
@@ -151,7 +155,7 @@ fn summary(args: &ServerArgs, address: SocketAddr) -> Stopped {
     Stopped {
         version: env!("CARGO_PKG_VERSION"),
         address: address.to_string(),
-        controller: args.controller.clone(),
+        controller: args.transport.controller.clone(),
         transfers: 0,
         failed: 0,
         bytes_sent: 0,
@@ -167,7 +171,9 @@ type Ended = (SocketAddr, Result<Outcome, String>);
 struct Server {
     form: Form,
     once: bool,
+    interval: Duration,
     progress: Arc<Progress>,
+    reception: Arc<Reception>,
     endpoint: Endpoint,
 }
 
@@ -186,7 +192,8 @@ impl Server {
         };
         let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
-        let mut intervals = Intervals::new(self.progress.clone());
+        let mut series =
+            ServerSeries::new(self.progress.clone(), self.reception.clone(), self.interval);
         let mut result = Ok(());
         loop {
             tokio::select! {
@@ -213,12 +220,15 @@ impl Server {
                 }
                 _ = interrupt.recv() => break,
                 _ = terminate.recv() => break,
-                interval = intervals.next(), if self.form == Form::JsonLines => {
+                interval = series.next(), if self.form == Form::JsonLines => {
                     Form::print(&Record::ServerInterval(interval))?;
                 }
             }
         }
         self.endpoint.set_server_config(None);
+        if let Some(rest) = series.rest().filter(|_| self.form == Form::JsonLines) {
+            Form::print(&Record::ServerInterval(rest))?;
+        }
         summary.bytes_sent = self.progress.sent();
         summary.bytes_received = self.progress.received();
         if self.form != Form::People {
@@ -250,50 +260,10 @@ impl Server {
     }
 }
 
-/// Seconds in which something moved.
-struct Intervals {
-    progress: Arc<Progress>,
-    tick: tokio::time::Interval,
-    origin: std::time::Instant,
-    start: Duration,
-    sent: u64,
-    received: u64,
-}
-
-impl Intervals {
-    fn new(progress: Arc<Progress>) -> Self {
-        Self {
-            progress,
-            tick: tokio::time::interval(Duration::from_secs(1)),
-            origin: TokioRuntime.now(),
-            start: Duration::ZERO,
-            sent: 0,
-            received: 0,
-        }
-    }
-
-    async fn next(&mut self) -> ServerInterval {
-        loop {
-            self.tick.tick().await;
-            let end = TokioRuntime.now().duration_since(self.origin);
-            let (sent, received) = (self.progress.sent(), self.progress.received());
-            let interval = ServerInterval {
-                start_s: self.start.as_secs_f64(),
-                end_s: end.as_secs_f64(),
-                bytes_sent: sent - self.sent,
-                bytes_received: received - self.received,
-            };
-            (self.start, self.sent, self.received) = (end, sent, received);
-            if interval.bytes_sent + interval.bytes_received > 0 {
-                return interval;
-            }
-        }
-    }
-}
-
 /// The command line's decisions for the library's server.
 struct ServerHost {
     root: Option<Root>,
+    reception: Arc<Reception>,
     /// Settings to vary for each connection, if each has a trace.
     qlog: Option<(ServerConfig, Transport)>,
     report: mpsc::UnboundedSender<Ended>,
@@ -324,13 +294,19 @@ impl Host for ServerHost {
         }
     }
 
-    fn ended(&self, client: SocketAddr, result: &Result<Outcome, BulkError>) {
+    fn accepted(&self, connection: &Connection) {
+        self.reception.accepted(connection);
+    }
+
+    fn ended(&self, connection: &Connection, result: &Result<Outcome, BulkError>) {
+        self.reception.ended(connection);
         let result = match result {
             Ok(outcome) => Ok(outcome.clone()),
             Err(error) => Err(error.to_string()),
         };
         // Once the server stops nobody listens.
-        let _ = self.report.send((unmapped(client), result));
+        let client = unmapped(connection.remote_address());
+        let _ = self.report.send((client, result));
     }
 }
 

@@ -1,11 +1,15 @@
 //! Sizes, times and rates as people write and read them.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use crate::bulk::MAX_BYTES;
 
 /// The longest time an option can name, a day: the longest transfer of the protocol.
 const MAX_SECONDS: f64 = 86_400.0;
+
+/// What can be asked of records in a series: ten of the milliseconds that tokio's timers
+/// count in, up to an hour.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
 
 /// Bytes from `500`, `20MB`, `1.5 GB` or `64KiB`; decimal units by 1000, `i` ones by 1024.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
@@ -65,6 +69,20 @@ pub(super) fn parse_positive_seconds(text: &str) -> Result<Duration, String> {
     let time = parse_seconds(text)?;
     if time.is_zero() {
         return Err("it must be above 0 seconds".into());
+    }
+    Ok(time)
+}
+
+/// As [`parse_seconds`], but no interval shorter than the machine can keep or longer than
+/// anybody waits for.
+pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
+    let time = parse_seconds(text)?;
+    if !INTERVALS.contains(&time) {
+        return Err(format!(
+            "'{text}' is not between {} and {} seconds",
+            INTERVALS.start().as_secs_f64(),
+            INTERVALS.end().as_secs_f64()
+        ));
     }
     Ok(time)
 }
@@ -170,6 +188,11 @@ mod tests {
         }
         assert_eq!(parse_seconds("0.5s"), Ok(Duration::from_millis(500)));
         assert!(parse_positive_seconds("0").is_err());
+        for text in ["0", "0.009", "3600.1"] {
+            assert!(parse_interval(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_interval("0.01"), Ok(Duration::from_millis(10)));
+        assert_eq!(parse_interval("3600"), Ok(Duration::from_secs(3600)));
     }
 
     #[test]

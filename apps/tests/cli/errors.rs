@@ -43,6 +43,21 @@ fn wrong_client_arguments_are_usage_errors() {
         (&["h", "--controller", "vegas:alpha"], "alpha"),
         (&["h", "--controller", "vegas:alpha=-1"], "alpha"),
         (&["h", "--controller", ""], "controller"),
+        (&["h", "--interval", "1"], "--json-lines"),
+        (&["h", "--json", "--interval", "1"], "cannot be used with"),
+        (&["h", "--json", "--rtt-samples"], "cannot be used with"),
+        (&["h", "--json-lines", "--interval", "0"], "0.01 and 3600"),
+        (
+            &["h", "--json-lines", "--interval", "4000"],
+            "0.01 and 3600",
+        ),
+        (&["h", "--rtt-samples"], "--json-lines"),
+        (&["h", "--ack-every", "0"], "1..=1000"),
+        (&["h", "--ack-every", "1001"], "1..=1000"),
+        (&["h", "--max-ack-delay", "16384"], "0..=16383"),
+        (&["h", "--max-ack-delay", "0.5"], "0.5"),
+        (&["h", "--bind", "localhost"], "localhost"),
+        (&["h", "--bind", "10.0.0.1:x"], "10.0.0.1:x"),
     ] {
         let line = failure(&run(&[&["bulk", "client"], arguments].concat()), 2);
         assert!(line.contains(word), "{arguments:?}: {line}");
@@ -58,6 +73,11 @@ fn wrong_server_arguments_are_usage_errors() {
         (&["--key", "x"], "--cert"),
         (&["--json", "--json-lines"], "cannot be used with"),
         (&["--controller", "warp"], "unknown controller"),
+        (&["--interval", "1"], "--json-lines"),
+        (&["--json-lines", "--interval", "0.001"], "0.01 and 3600"),
+        (&["--json-lines", "--rtt-samples"], "--rtt-samples"),
+        (&["--ack-every", "0"], "1..=1000"),
+        (&["--max-ack-delay", "-1"], "-1"),
         (&["extra"], "extra"),
     ] {
         let line = failure(&run(&[&["bulk", "server"], arguments].concat()), 2);
@@ -115,6 +135,18 @@ fn an_address_of_another_machine_cannot_be_listened_on() {
         line.contains("192.0.2.1") && line.contains("--listen"),
         "{line}"
     );
+}
+
+#[test]
+fn an_address_that_cannot_be_sent_from_is_named() {
+    for (local, word) in [
+        ("192.0.2.1", "cannot open a socket on 192.0.2.1:0"),
+        ("::1", "no address of 127.0.0.1 can be reached from [::1]:0"),
+    ] {
+        let arguments = ["bulk", "client", "127.0.0.1", "--insecure", "--bind", local];
+        let line = failure(&run(&arguments), 1);
+        assert!(line.contains(word) && line.contains("--bind"), "{line}");
+    }
 }
 
 #[test]

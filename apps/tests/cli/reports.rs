@@ -1,10 +1,10 @@
 //! What scripts read: JSON, traces, TLS secrets.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, process::Stdio};
 
 use serde_json::Value;
 
-use crate::program::{Server, client, evenkeel, success};
+use crate::program::{Server, client, evenkeel, signal, success};
 
 /// Every field of a side's report, as `docs/bulk.md` lists them.
 const REPORT: [&str; 13] = [
@@ -89,6 +89,7 @@ fn json_lines_are_a_record_a_second_and_the_result() {
                 "throughput_bps",
                 "rtt_ms",
                 "window_bytes",
+                "packets_sent",
                 "packets_lost",
             ]
             .into()
@@ -97,18 +98,158 @@ fn json_lines_are_a_record_a_second_and_the_result() {
         assert_eq!(interval["start_s"], end);
         end = interval["end_s"].clone();
     }
-    let counted: u64 = intervals.iter().map(|i| i["bytes"].as_u64().unwrap()).sum();
-    assert!(counted <= result["sender"]["bytes"].as_u64().unwrap());
+    assert!(intervals.len() as f64 <= end.as_f64().unwrap() + 1.0);
+    assert_eq!(Some(sum(intervals, "bytes")), result["bytes_sent"].as_u64());
+    assert!(sum(intervals, "packets_sent") >= result["sender"]["packets_sent"].as_u64().unwrap());
+}
+
+#[test]
+fn short_intervals_leave_nothing_out_on_either_side() {
+    let mut server = evenkeel(&["bulk", "server", "--listen", "127.0.0.1:0", "--once"])
+        .args(["--json-lines", "--interval", "0.02"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let line = read_until(server.stdout.as_mut().unwrap(), "\n");
+    let listening: Value = serde_json::from_str(&line).unwrap();
+    let command = listening["client_command"].as_str().unwrap().to_owned();
+    let mut command: Vec<&str> = command.split(' ').skip(1).collect();
+    command.extend(["--time", "0.5", "--json-lines", "--interval", "0.02"]);
+    command.extend(["--rtt-samples", "--controller", "vegas"]);
+    let ours = records(&success(evenkeel(&command).output().unwrap()));
+    let (result, ours) = ours.split_last().unwrap();
+    let end = ours.last().unwrap()["end_s"].as_f64().unwrap();
+    assert!((2.0..=end / 0.02 + 1.0).contains(&(ours.len() as f64)));
+    let samples = ours
+        .iter()
+        .flat_map(|interval| interval["rtt_samples_ms"].as_array().unwrap());
+    let samples: Vec<f64> = samples.map(|sample| sample.as_f64().unwrap()).collect();
+    assert!(samples.len() > 10, "{} samples", samples.len());
+    // 0 happens: quinn reads the clock once for all datagrams that it takes from a socket.
+    assert!(
+        samples
+            .iter()
+            .all(|sample| (0.0..end * 1e3).contains(sample))
+    );
+    assert_eq!(Some(sum(ours, "bytes")), result["bytes_sent"].as_u64());
+    assert!(ours.iter().all(|i| i["window_bytes"].as_u64() > Some(0)));
+
+    let theirs = records(&success(server.wait_with_output().unwrap()));
+    let (stopped, theirs) = theirs.split_last().unwrap();
+    let theirs: Vec<Value> = theirs
+        .iter()
+        .filter(|record| record["record"] == "server_interval")
+        .cloned()
+        .collect();
+    assert!(theirs.len() > 1, "{} intervals", theirs.len());
+    for pair in theirs.windows(2) {
+        assert!(pair[0]["end_s"].as_f64() <= pair[1]["start_s"].as_f64());
+    }
+    assert_eq!(
+        fields(&theirs[0]),
+        [
+            "record",
+            "start_s",
+            "end_s",
+            "bytes_sent",
+            "bytes_received",
+            "udp_datagrams_received",
+            "udp_bytes_received",
+        ]
+        .into()
+    );
+    for name in ["bytes_sent", "bytes_received"] {
+        assert_eq!(Some(sum(&theirs, name)), stopped[name].as_u64(), "{name}");
+    }
+    let receiver = &stopped["last"]["receiver"];
+    let udp = sum(&theirs, "udp_bytes_received");
+    assert!(udp >= receiver["udp_bytes_received"].as_u64().unwrap());
+    // quinn's path MTU discovery stops at 1452 bytes; 20 bytes are less than any packet.
+    let datagrams = sum(&theirs, "udp_datagrams_received");
+    assert!(
+        (udp / 1500..udp / 20).contains(&datagrams),
+        "{datagrams} of {udp} bytes"
+    );
+}
+
+#[test]
+fn a_servers_datagrams_count_over_all_connections() {
+    let mut server = evenkeel(&["bulk", "server", "--listen", "127.0.0.1:0"])
+        .args(["--json-lines", "--interval", "0.05"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let line = read_until(server.stdout.as_mut().unwrap(), "\n");
+    let listening: Value = serde_json::from_str(&line).unwrap();
+    let command = listening["client_command"].as_str().unwrap().to_owned();
+    let mut command: Vec<&str> = command.split(' ').skip(1).collect();
+    command.extend(["--bytes", "200kB"]);
+    for _ in 0..3 {
+        success(evenkeel(&command).output().unwrap());
+    }
+    // The client is done a little before the server is.
+    let mut printed = String::new();
+    while printed.matches("\"transfer\"").count() < 3 {
+        printed += &read_until(server.stdout.as_mut().unwrap(), "\n");
+    }
+    signal(&server, "INT");
+    printed += &success(server.wait_with_output().unwrap());
+    let records = records(&printed);
+    let all = |kind: &str| -> Vec<Value> {
+        let of_kind = records.iter().filter(|record| record["record"] == kind);
+        of_kind.cloned().collect()
+    };
+    let transfers = all("transfer");
+    let reported: u64 = transfers
+        .iter()
+        .map(|transfer| transfer["receiver"]["udp_bytes_received"].as_u64().unwrap())
+        .sum();
+    let counted = sum(&all("server_interval"), "udp_bytes_received");
+    // Handshakes and what follows a report are not in the reports, and are some kilobytes each.
+    assert!(
+        (reported..reported + 3 * 20_000).contains(&counted),
+        "{counted} bytes, {reported} of them in the reports"
+    );
+}
+
+#[test]
+fn an_interval_in_which_nothing_moves_has_a_record() {
+    let server = Server::start(&[]);
+    let mut running = evenkeel(&["bulk", "client", &server.address, "--pin", &server.pin])
+        .args(["--time", "20", "--json-lines", "--interval", "0.01"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdout = running.stdout.as_mut().unwrap();
+    read_until(
+        stdout, "
+",
+    );
+    server.signal("STOP");
+    // The sender's probes become rarer and rarer (RFC 9002, section 6.2.1).
+    let still = (0..1000).any(|_| {
+        let interval: Value = serde_json::from_str(&read_until(
+            stdout, "
+",
+        ))
+        .unwrap();
+        assert_eq!(interval["record"], "interval");
+        interval["bytes"] == 0 && interval["packets_sent"] == 0
+    });
+    assert!(still);
+    running.kill().unwrap();
+    running.wait().unwrap();
 }
 
 #[test]
 fn a_server_reports_in_json_lines_or_one_document() {
-    let pipe = || std::process::Stdio::piped();
     for form in ["--json-lines", "--json"] {
         let arguments = ["bulk", "server", "--listen", "127.0.0.1:0", "--once", form];
         let mut server = evenkeel(&arguments)
-            .stdout(pipe())
-            .stderr(pipe())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let command = if form == "--json" {
@@ -220,6 +361,20 @@ fn tls_secrets_go_to_the_file_the_environment_names() {
     }
     let sorted = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
     assert_eq!(sorted(&ours), sorted(&fs::read_to_string(theirs).unwrap()));
+}
+
+/// One document a line.
+fn records(printed: &str) -> Vec<Value> {
+    let lines = printed.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// The sum of a field.
+fn sum(records: &[Value], field: &str) -> u64 {
+    let values = records.iter().map(|record| record[field].as_u64());
+    values.map(Option::unwrap).sum()
 }
 
 fn fields(document: &Value) -> BTreeSet<&str> {

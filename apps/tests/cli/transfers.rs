@@ -125,6 +125,75 @@ fn files_outside_the_root_or_without_a_root_are_refused() {
 }
 
 #[test]
+fn a_client_sends_from_the_address_it_is_given() {
+    let server = Server::start_on("[::]:0", &["--once"]);
+    let port = server.address.rsplit(':').next().unwrap();
+    let target = format!("localhost:{port}");
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let local = free.local_addr().unwrap().to_string();
+    drop(free);
+    let arguments = ["bulk", "client", &target, "--pin", &server.pin];
+    let mut command = evenkeel(&arguments);
+    command.args(["--bytes", "10kB", "--bind", &local]);
+    success(command.output().unwrap());
+    let (status, printed, _) = server.end();
+    assert_eq!(status, Some(0));
+    assert!(
+        printed.contains(&format!("\n{local}: 10.0 kB")),
+        "{printed}"
+    );
+}
+
+#[test]
+fn without_mtu_discovery_no_payload_is_above_1200_bytes() {
+    let option = ["--no-mtu-discovery"];
+    for (ours, theirs, reverse) in [
+        (&option[..], &[][..], false),
+        (&[], &option, true),
+        (&[], &[], false),
+    ] {
+        let server = Server::start(theirs);
+        let mut arguments = vec!["--bytes", "3MB", "--json"];
+        arguments.extend(ours);
+        arguments.extend(reverse.then_some("--reverse"));
+        let result = success(client(&server, &arguments));
+        let sender = &serde_json::from_str::<Value>(&result).unwrap()["sender"];
+        let sent = sender["udp_bytes_sent"].as_u64().unwrap();
+        let packets = sender["packets_sent"].as_u64().unwrap();
+        // Of 3 MB most packets are full: larger ones show in the mean.
+        let small = !(ours.is_empty() && theirs.is_empty());
+        assert_eq!(
+            sent <= 1200 * packets,
+            small,
+            "{sent} bytes in {packets} packets"
+        );
+    }
+}
+
+#[test]
+fn acknowledgements_are_held_back_as_the_sender_asks() {
+    let option = [
+        "--ack-every",
+        "1000",
+        "--max-ack-delay",
+        "20",
+        "--no-mtu-discovery",
+    ];
+    for (ours, theirs, reverse) in [(&option[..], &[][..], false), (&[], &option, true)] {
+        let server = Server::start(theirs);
+        let mut arguments = vec!["--bytes", "100kB", "--json"];
+        arguments.extend(ours);
+        arguments.extend(reverse.then_some("--reverse"));
+        let result = success(client(&server, &arguments));
+        let result: Value = serde_json::from_str(&result).unwrap();
+        // Windows of 10, 20 and 40 packets of 1200 bytes (RFC 9002, section 7.2) do not hold
+        // 100 kB, and each waits for its acknowledgement.
+        let duration = result["sender"]["duration_s"].as_f64().unwrap();
+        assert!(duration > 0.04, "{duration} s");
+    }
+}
+
+#[test]
 fn both_ip_versions_reach_a_server_on_all_addresses() {
     let server = Server::start_on("[::]:0", &[]);
     let port = server.address.rsplit(':').next().unwrap();

@@ -1,6 +1,10 @@
 //! The bulk library over loopback UDP on tokio: honest peers.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use crate::pair::Pair;
 use bytes::Bytes;
@@ -9,6 +13,7 @@ use evenkeel_apps::bulk::{
     ServeOptions, Sink, Source, Writable,
 };
 use futures_util::future::BoxFuture;
+use quinn::Connection;
 use tokio::io::AsyncWrite;
 
 #[tokio::test]
@@ -111,6 +116,34 @@ async fn a_timed_transfer_ends_by_itself_and_leaves_the_warm_up_out() {
         let measured = outcome.receiver.duration_s - 0.1;
         assert!(outcome.receiver.goodput_bps.unwrap() * measured < with_warm_up);
     }
+}
+
+#[tokio::test]
+async fn a_host_hears_of_each_connection_at_its_beginning_and_its_end() {
+    let watcher = Arc::new(Watcher::default());
+    let pair = Pair::new();
+    pair.serve(ServeOptions {
+        host: watcher.clone(),
+        ..ServeOptions::default()
+    });
+    for direction in [Direction::Up, Direction::Down] {
+        download(
+            &pair,
+            Job::new(direction, Amount::Bytes(10_000)),
+            Local::default(),
+        )
+        .await
+        .unwrap();
+    }
+    while watcher.heard().len() < 4 {
+        tokio::task::yield_now().await;
+    }
+    let mut heard = watcher.heard();
+    // The second may begin before the first's server is done.
+    heard.sort_by_key(|&(id, _)| id);
+    let (ids, ends): (Vec<_>, Vec<_>) = heard.into_iter().unzip();
+    assert_eq!((ids[0], ids[2]), (ids[1], ids[3]));
+    assert_eq!(ends, [None, Some(true), None, Some(true)]);
 }
 
 #[tokio::test]
@@ -260,6 +293,33 @@ impl Host for OneFile {
     fn open<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
         let source = Source::Memory(self.0.clone());
         Box::pin(async { Ok(source) })
+    }
+}
+
+/// Notes each connection, and whether its transfer went well once it has ended.
+#[derive(Default)]
+struct Watcher(Mutex<Vec<(usize, Option<bool>)>>, Mutex<Vec<Connection>>);
+
+impl Watcher {
+    fn heard(&self) -> Vec<(usize, Option<bool>)> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Host for Watcher {
+    fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
+        bulk::NoFiles.open(name)
+    }
+
+    fn accepted(&self, connection: &Connection) {
+        // Held, so that no later connection has its identifier.
+        self.1.lock().unwrap().push(connection.clone());
+        self.0.lock().unwrap().push((connection.stable_id(), None));
+    }
+
+    fn ended(&self, connection: &Connection, result: &Result<Outcome, BulkError>) {
+        let end = (connection.stable_id(), Some(result.is_ok()));
+        self.0.lock().unwrap().push(end);
     }
 }
 

@@ -3,3 +3,4 @@
 mod honest;
 mod hostile;
 mod pair;
+mod settings;

@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
-use evenkeel_apps::bulk::{self, Host, Limits, ServeOptions};
+use evenkeel_apps::bulk::{self, Host, Limits, ServeOptions, TransportSettings};
 use quinn::{
     ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig,
     congestion::CubicConfig,
@@ -17,8 +17,13 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Both with the bulk ALPN and transport settings.
+    /// Both with the bulk ALPN and default transport settings.
     pub(crate) fn new() -> Self {
+        Self::with(TransportSettings::default())
+    }
+
+    /// The client with these transport settings, the server with the default ones.
+    pub(crate) fn with(settings: TransportSettings) -> Self {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
         let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap().der().clone();
@@ -26,7 +31,7 @@ impl Pair {
         let address = (Ipv4Addr::LOCALHOST, 0).into();
         let server = Endpoint::server(server_config(certificate.clone(), key), address).unwrap();
         let mut client = Endpoint::client(address).unwrap();
-        client.set_default_client_config(client_config(certificate));
+        client.set_default_client_config(client_config(certificate, settings));
         Self { server, client }
     }
 
@@ -62,8 +67,9 @@ pub(crate) fn impatient(host: Arc<dyn Host>) -> ServeOptions {
     }
 }
 
-fn transport() -> Arc<TransportConfig> {
-    Arc::new(bulk::transport_config(Arc::new(CubicConfig::default())))
+fn transport(settings: TransportSettings) -> Arc<TransportConfig> {
+    let controller = Arc::new(CubicConfig::default());
+    Arc::new(bulk::transport_config(controller, settings))
 }
 
 fn server_config(
@@ -78,11 +84,14 @@ fn server_config(
         .unwrap();
     tls.alpn_protocols = vec![bulk::ALPN.to_vec()];
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
-    config.transport_config(transport());
+    config.transport_config(transport(TransportSettings::default()));
     config
 }
 
-fn client_config(certificate: CertificateDer<'static>) -> ClientConfig {
+fn client_config(
+    certificate: CertificateDer<'static>,
+    settings: TransportSettings,
+) -> ClientConfig {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate).unwrap();
     let mut tls = rustls::ClientConfig::builder_with_provider(provider())
@@ -92,7 +101,7 @@ fn client_config(certificate: CertificateDer<'static>) -> ClientConfig {
         .with_no_client_auth();
     tls.alpn_protocols = vec![bulk::ALPN.to_vec()];
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
-    config.transport_config(transport());
+    config.transport_config(transport(settings));
     config
 }
 

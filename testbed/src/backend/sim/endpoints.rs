@@ -5,14 +5,12 @@ use std::io::BufWriter;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use evenkeel::SharedFactory;
-use evenkeel_apps::bulk::{self, Limits, Progress, ServeOptions};
+use evenkeel_apps::bulk::{self, AckFrequency, Limits, Progress, ServeOptions, TransportSettings};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    AckFrequencyConfig, ClientConfig, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig,
-    TransportConfig, VarInt,
+    ClientConfig, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TransportConfig,
 };
 use rand::Rng;
 use rcgen::{CertificateParams, KeyPair};
@@ -21,7 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use super::flow::Record;
 use super::{Options, SimError, file_error};
 use crate::random::{Purpose, generator};
-use crate::scenario::{AckSpec, FlowSpec, Scenario};
+use crate::scenario::{FlowSpec, Scenario};
 use crate::sim::{SimRuntime, SimSocket, Simulation};
 
 /// The name in the simulation's certificate.
@@ -67,13 +65,21 @@ impl Endpoints {
 
         let controller = controller(spec)?;
         let identity = Identity::fixed();
-        let receiving = transport(spec, bulk::transport_config(controller.clone()));
+        let receiving = TransportSettings {
+            mtu_discovery: spec.mtu_discovery,
+            ..TransportSettings::default()
+        };
+        let sending = TransportSettings {
+            acks: AckFrequency {
+                every: spec.acks.every,
+                max_delay: spec.acks.max_delay,
+            },
+            ..receiving
+        };
+        let receiving = bulk::transport_config(controller.clone(), receiving);
         let receiver = endpoint(&receiver_socket, Some(identity.server(receiving)));
-        let mut sending = transport(
-            spec,
-            bulk::transport_config(evenkeel::observed(controller, record.clone())),
-        );
-        sending.ack_frequency_config(ack_frequency(spec.acks));
+        let observed = evenkeel::observed(controller, record.clone());
+        let mut sending = bulk::transport_config(observed, sending);
         if let Some(directory) = &options.qlog {
             let path = directory.join(format!("{}.qlog", spec.name));
             qlog(&mut sending, &path, &spec.name, &runtime)?;
@@ -115,32 +121,6 @@ pub(super) fn controller(spec: &FlowSpec) -> Result<SharedFactory, SimError> {
         flow: spec.name.clone(),
         source,
     })
-}
-
-fn transport(spec: &FlowSpec, mut config: TransportConfig) -> TransportConfig {
-    if !spec.mtu_discovery {
-        config.mtu_discovery_config(None);
-    }
-    config
-}
-
-/// What a QUIC receiver does unasked: every second packet, at most 25 ms later (RFC 9000,
-/// sections 13.2.2 and 18.2).
-const QUIC_ACKS: AckSpec = AckSpec {
-    every: 2,
-    max_delay: Duration::from_millis(25),
-};
-
-/// Asks the receiver for other habits than its defaults (draft-ietf-quic-ack-frequency).
-fn ack_frequency(acks: AckSpec) -> Option<AckFrequencyConfig> {
-    if acks == QUIC_ACKS {
-        return None;
-    }
-    let mut config = AckFrequencyConfig::default();
-    // The threshold is how many packets may go *without* an immediate acknowledgement.
-    config.ack_eliciting_threshold(VarInt::from_u32(acks.every - 1));
-    config.max_ack_delay(Some(acks.max_delay));
-    Some(config)
 }
 
 fn qlog(

@@ -1,0 +1,356 @@
+//! The interval records of `--json-lines`: what moved, period by period.
+
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use evenkeel::{AckReport, Observer};
+use quinn::{Connection, Runtime, TokioRuntime};
+use tokio::time::MissedTickBehavior;
+
+use super::{
+    Failure,
+    output::{Form, Interval, Record, ServerInterval},
+};
+use crate::bulk::{Direction, Progress, packets_sent};
+
+/// What moved over a client's connection, interval by interval without gaps.
+pub(super) struct ClientSeries {
+    pub(super) connection: Connection,
+    pub(super) direction: Direction,
+    pub(super) progress: Arc<Progress>,
+    /// What the controllers hear, if it was asked for.
+    pub(super) samples: Option<Arc<RttSamples>>,
+    pub(super) periods: Periods,
+    pub(super) before: ClientCounts,
+}
+
+/// A client's counters at the end of an interval.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ClientCounts {
+    bytes: u64,
+    packets_sent: u64,
+    packets_lost: u64,
+}
+
+/// What moved through a server, in the intervals in which anything did.
+pub(super) struct ServerSeries {
+    progress: Arc<Progress>,
+    reception: Arc<Reception>,
+    periods: Periods,
+    before: ServerCounts,
+}
+
+/// A server's counters at the end of an interval.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct ServerCounts {
+    bytes_sent: u64,
+    bytes_received: u64,
+    udp: UdpCounts,
+}
+
+/// Consecutive intervals, of one length as far as the machine keeps up.
+pub(super) struct Periods {
+    origin: Instant,
+    tick: tokio::time::Interval,
+    /// When the current interval began, since the origin.
+    start: Duration,
+}
+
+/// An interval that is over, since the origin.
+#[derive(Clone, Copy)]
+struct Span {
+    start: Duration,
+    end: Duration,
+}
+
+/// Every round-trip time that the controllers hear of, until it is taken, and their window.
+#[derive(Default)]
+pub(super) struct RttSamples(Mutex<Heard>);
+
+#[derive(Default)]
+struct Heard {
+    rtts: Vec<Duration>,
+    /// The window last reported, bytes.
+    window: Option<u64>,
+}
+
+/// What all connections of a server have received.
+#[derive(Default)]
+pub(super) struct Reception(Mutex<Connections>);
+
+#[derive(Default)]
+struct Connections {
+    /// By their stable identifiers.
+    live: BTreeMap<usize, Connection>,
+    ended: UdpCounts,
+}
+
+/// UDP datagrams and the bytes of their payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct UdpCounts {
+    datagrams: u64,
+    bytes: u64,
+}
+
+impl ClientSeries {
+    /// Prints a record at the end of every interval.
+    ///
+    /// # Errors
+    /// If one cannot be printed.
+    pub(super) async fn print(&mut self) -> Result<Infallible, Failure> {
+        loop {
+            let span = self.periods.next().await;
+            self.print_record(span)?;
+        }
+    }
+
+    /// Prints the interval that has begun as if it ended now.
+    ///
+    /// # Errors
+    /// If it cannot be printed.
+    pub(super) fn print_rest(&mut self) -> Result<(), Failure> {
+        let span = self.periods.cut();
+        self.print_record(span)
+    }
+
+    fn print_record(&mut self, span: Span) -> Result<(), Failure> {
+        // Before the connection is asked: it calls the observer with its own lock held.
+        let heard = self.samples.as_ref().map(|samples| samples.take());
+        let stats = self.connection.stats();
+        let counts = ClientCounts {
+            bytes: match self.direction {
+                Direction::Up => self.progress.sent(),
+                Direction::Down => self.progress.received(),
+            },
+            packets_sent: packets_sent(&stats),
+            packets_lost: stats.path.lost_packets,
+        };
+        let before = std::mem::replace(&mut self.before, counts);
+        let bytes = counts.bytes - before.bytes;
+        let seconds = (span.end - span.start).as_secs_f64();
+        Form::print(&Record::Interval(Interval {
+            start_s: span.start.as_secs_f64(),
+            end_s: span.end.as_secs_f64(),
+            bytes,
+            throughput_bps: if seconds > 0.0 {
+                bytes as f64 * 8.0 / seconds
+            } else {
+                0.0
+            },
+            rtt_ms: stats.path.rtt.as_secs_f64() * 1e3,
+            window_bytes: heard
+                .as_ref()
+                .and_then(|heard| heard.window)
+                .unwrap_or(stats.path.cwnd),
+            packets_sent: counts.packets_sent.saturating_sub(before.packets_sent),
+            packets_lost: counts.packets_lost.saturating_sub(before.packets_lost),
+            rtt_samples_ms: heard.map(|heard| heard.rtts.into_iter().map(milliseconds).collect()),
+        }))
+    }
+}
+
+impl ServerSeries {
+    /// Of what `progress` and `reception` count, from now on.
+    pub(super) fn new(
+        progress: Arc<Progress>,
+        reception: Arc<Reception>,
+        period: Duration,
+    ) -> Self {
+        Self {
+            progress,
+            reception,
+            periods: Periods::new(TokioRuntime.now(), period),
+            before: ServerCounts::default(),
+        }
+    }
+
+    /// The next interval in which something moved, once it is over.
+    pub(super) async fn next(&mut self) -> ServerInterval {
+        loop {
+            let span = self.periods.next().await;
+            if let Some(interval) = self.record(span) {
+                return interval;
+            }
+        }
+    }
+
+    /// The interval that has begun as if it ended now, if something moved in it.
+    pub(super) fn rest(&mut self) -> Option<ServerInterval> {
+        let span = self.periods.cut();
+        self.record(span)
+    }
+
+    fn record(&mut self, span: Span) -> Option<ServerInterval> {
+        let counts = ServerCounts {
+            bytes_sent: self.progress.sent(),
+            bytes_received: self.progress.received(),
+            udp: self.reception.total(),
+        };
+        let before = std::mem::replace(&mut self.before, counts);
+        (counts != before).then(|| ServerInterval {
+            start_s: span.start.as_secs_f64(),
+            end_s: span.end.as_secs_f64(),
+            bytes_sent: counts.bytes_sent - before.bytes_sent,
+            bytes_received: counts.bytes_received - before.bytes_received,
+            udp_datagrams_received: counts.udp.datagrams - before.udp.datagrams,
+            udp_bytes_received: counts.udp.bytes - before.udp.bytes,
+        })
+    }
+}
+
+impl Periods {
+    /// Intervals of `period`, the first from `origin` on.
+    pub(super) fn new(origin: Instant, period: Duration) -> Self {
+        let mut tick = tokio::time::interval_at((origin + period).into(), period);
+        // An interval that the machine slept through becomes part of the next record: a
+        // record of no time at all would have no throughput.
+        tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        Self {
+            origin,
+            tick,
+            start: Duration::ZERO,
+        }
+    }
+
+    async fn next(&mut self) -> Span {
+        self.tick.tick().await;
+        self.cut()
+    }
+
+    /// Ends the current interval.
+    fn cut(&mut self) -> Span {
+        let end = TokioRuntime.now().duration_since(self.origin);
+        let start = std::mem::replace(&mut self.start, end);
+        Span { start, end }
+    }
+}
+
+impl RttSamples {
+    /// What was heard since the last call; the window stays.
+    fn take(&self) -> Heard {
+        let mut heard = lock(&self.0);
+        Heard {
+            rtts: std::mem::take(&mut heard.rtts),
+            window: heard.window,
+        }
+    }
+}
+
+impl Observer for RttSamples {
+    fn on_acks(&self, report: &AckReport) {
+        let mut heard = lock(&self.0);
+        heard.rtts.push(report.rtt);
+        heard.window = Some(report.window);
+    }
+}
+
+impl Reception {
+    /// Counts what `connection` receives, until it has [`ended`](Self::ended).
+    pub(super) fn accepted(&self, connection: &Connection) {
+        lock(&self.0)
+            .live
+            .insert(connection.stable_id(), connection.clone());
+    }
+
+    /// Keeps what `connection` has received, and the connection no longer.
+    pub(super) fn ended(&self, connection: &Connection) {
+        let mut connections = lock(&self.0);
+        if connections.live.remove(&connection.stable_id()).is_some() {
+            connections.ended = connections.ended.plus(connection);
+        }
+    }
+
+    fn total(&self) -> UdpCounts {
+        let connections = lock(&self.0);
+        connections
+            .live
+            .values()
+            .fold(connections.ended, UdpCounts::plus)
+    }
+}
+
+impl UdpCounts {
+    fn plus(self, connection: &Connection) -> Self {
+        let received = connection.stats().udp_rx;
+        Self {
+            datagrams: self.datagrams + received.datagrams,
+            bytes: self.bytes + received.bytes,
+        }
+    }
+}
+
+/// Counters are whole at every moment: a panic elsewhere is no reason not to read them.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// To the nanosecond, and shown without digits beyond that.
+fn milliseconds(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "any instant will do as an origin"
+    )]
+    fn acks(rtt_ms: u64, window: u64) -> AckReport {
+        AckReport {
+            now: Instant::now(),
+            rtt: Duration::from_millis(rtt_ms),
+            acked: 1200,
+            window,
+            in_flight: 0,
+            app_limited: false,
+        }
+    }
+
+    #[test]
+    fn samples_are_taken_once_and_the_window_stays() {
+        let samples = RttSamples::default();
+        assert_eq!(samples.take().window, None);
+        samples.on_acks(&acks(3, 2400));
+        samples.on_acks(&acks(5, 3600));
+        let heard = samples.take();
+        assert_eq!(heard.rtts, [3, 5].map(Duration::from_millis));
+        assert_eq!(heard.window, Some(3600));
+        let heard = samples.take();
+        assert_eq!((heard.rtts.len(), heard.window), (0, Some(3600)));
+    }
+
+    #[test]
+    fn a_round_trip_time_is_shown_to_the_nanosecond() {
+        let time = Duration::from_nanos(40_000_001);
+        assert_eq!(milliseconds(time).to_string(), "40.000001");
+    }
+
+    #[test]
+    fn a_server_that_received_only_datagrams_has_moved_something() {
+        let reception = Arc::new(Reception::default());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        let _inside = runtime.enter();
+        let mut series =
+            ServerSeries::new(Arc::default(), reception.clone(), Duration::from_secs(1));
+        assert!(series.rest().is_none());
+        lock(&reception.0).ended = UdpCounts {
+            datagrams: 2,
+            bytes: 77,
+        };
+        let interval = series.rest().unwrap();
+        assert_eq!(
+            (interval.udp_datagrams_received, interval.udp_bytes_received),
+            (2, 77)
+        );
+        assert!(series.rest().is_none());
+    }
+}
