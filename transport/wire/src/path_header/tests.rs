@@ -28,10 +28,16 @@ impl Operation {
         match self {
             Self::AddQueueingTime(waited) => header.add_queueing_time(waited),
             Self::RecordTtl(leaving) => header.record_ttl(leaving),
-            Self::LimitRate(rate) => drop(header.limit_rate(rate)),
-            Self::LimitWindowChange(change) => drop(header.limit_window_change(change)),
+            Self::LimitRate(rate) => {
+                header.limit_rate(rate);
+            }
+            Self::LimitWindowChange(change) => {
+                header.limit_window_change(change);
+            }
             Self::MarkCongested => header.mark_congested(),
-            Self::RaiseContention(flows) => drop(header.raise_contention(flows)),
+            Self::RaiseContention(flows) => {
+                header.raise_contention(flows);
+            }
         }
     }
 
@@ -405,9 +411,11 @@ proptest! {
             match operation {
                 Operation::AddQueueingTime(_) => prop_assert!(new.flags.stamped),
                 Operation::RecordTtl(leaving) => prop_assert_eq!(new.hop_limit, leaving & 63),
-                Operation::LimitRate(rate) if !xcp => prop_assert!(new.feedback.rate() <= rate),
+                Operation::LimitRate(rate) if !xcp => {
+                    prop_assert!(new.flags.offered && new.feedback.rate() <= rate);
+                }
                 Operation::LimitWindowChange(change) if xcp => {
-                    prop_assert!(new.feedback.window_change() <= change);
+                    prop_assert!(new.flags.offered && new.feedback.window_change() <= change);
                 }
                 Operation::LimitRate(_) | Operation::LimitWindowChange(_) => {}
                 Operation::MarkCongested => prop_assert!(new.flags.congested),
