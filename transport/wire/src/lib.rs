@@ -4,6 +4,7 @@
 //! them once in `parse`, and then answers questions about whatever packet it was given; after a
 //! successful `parse` no accessor panics, whatever the bytes. A *repr* (`Ipv4Repr`, `Ipv6Repr`,
 //! `UdpRepr`) is the sensible subset that we send ourselves, with `emit` to write it.
+//! [`PathHeaderMut`] is a third, for routers: it changes a path header inside a packet.
 //!
 //! Every byte is taken to be hostile. Nothing here allocates, does I/O or keeps state.
 
