@@ -295,7 +295,12 @@ fn milliseconds(time: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use quinn::{ClientConfig, Endpoint, ServerConfig};
+
     use super::*;
+    use crate::tls::{Identity, Trust};
 
     #[expect(
         clippy::disallowed_methods,
@@ -329,6 +334,33 @@ mod tests {
     fn a_round_trip_time_is_shown_to_the_nanosecond() {
         let time = Duration::from_nanos(40_000_001);
         assert_eq!(milliseconds(time).to_string(), "40.000001");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_has_ended_is_counted_but_not_held() {
+        let any = (Ipv4Addr::LOCALHOST, 0).into();
+        let crypto = Identity::self_signed().unwrap().server(b"test").unwrap();
+        let server = Endpoint::server(ServerConfig::with_crypto(crypto), any).unwrap();
+        let (crypto, _) = Trust::Anybody.client(b"test").unwrap();
+        let mut client = Endpoint::client(any).unwrap();
+        client.set_default_client_config(ClientConfig::new(crypto));
+        let connecting = client.connect(server.local_addr().unwrap(), "localhost");
+        let incoming = async { server.accept().await.unwrap().await.unwrap() };
+        let (ours, theirs) = tokio::join!(connecting.unwrap(), incoming);
+
+        let reception = Reception::default();
+        reception.accepted(&theirs);
+        let first = reception.total();
+        assert!(first.datagrams > 0 && first.bytes > first.datagrams);
+        ours.unwrap().close(0u32.into(), b"");
+        theirs.closed().await;
+        let last = reception.total();
+        assert!(last.datagrams > first.datagrams);
+        for _ in 0..2 {
+            reception.ended(&theirs);
+            assert_eq!(reception.total(), last);
+            assert!(lock(&reception.0).live.is_empty());
+        }
     }
 
     #[test]
