@@ -1,11 +1,16 @@
 //! What was typed, and what is printed.
 
 use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use evenkeel_testbed::backend::sim;
+use evenkeel_testbed::backend::{netns, sim};
 use evenkeel_testbed::report;
 use evenkeel_testbed::scenario::{Scenario, ScenarioError};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -23,14 +28,28 @@ Examples:
   evenkeel-testbed run testbed/scenarios/dumbbell.toml
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --set flows.0.controller=reno --seed 7
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --set flows.0.count=8 --set flows.0.stagger_s=20
-  evenkeel-testbed run testbed/scenarios/dumbbell.toml --pcap bottleneck --out /tmp/run";
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml --pcap bottleneck --out /tmp/run
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml --on netns
+  evenkeel-testbed exec testbed/scenarios/lossy.toml --host client -- ping -c 3 server";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a scenario; print its figures; write result.json, series and plots
     Run(RunArguments),
+    /// Run a program on a host of a scenario, between its links and routers, without its traffic
+    Exec(ExecArguments),
     /// List the controllers and queue disciplines that a scenario may name
     List,
+    /// Send UDP datagrams at the times that come on standard input (the netns backend's own)
+    #[command(hide = true)]
+    UdpSource {
+        from: Ipv4Addr,
+        to: SocketAddrV4,
+        payload: usize,
+    },
+    /// Receive UDP datagrams and forget them (the netns backend's own)
+    #[command(hide = true)]
+    UdpSink { at: SocketAddrV4 },
 }
 
 #[derive(Debug, Args)]
@@ -60,10 +79,36 @@ struct RunArguments {
     qlog: bool,
 }
 
+#[derive(Debug, Args)]
+struct ExecArguments {
+    /// The scenario file
+    scenario: PathBuf,
+    /// What the scenario runs on
+    #[arg(long, value_enum, default_value_t = Kernel::Netns)]
+    on: Kernel,
+    /// The host to run it on, by name [default: the first]; other hosts' names resolve there
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Override a value, e.g. `links.0.rate_bps=2000000`; may be repeated
+    #[arg(long = "set", value_name = "PATH.TO.KEY=VALUE")]
+    overrides: Vec<String>,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Backend {
     /// Virtual time, in this process
     Sim,
+    /// Network namespaces of this machine, with router daemons, in real time; needs root
+    Netns,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kernel {
+    /// Network namespaces of this machine, with router daemons; needs root
+    Netns,
 }
 
 /// Why a command failed.
@@ -73,6 +118,14 @@ pub(crate) enum CliError {
     Scenario(#[from] ScenarioError),
     #[error(transparent)]
     Sim(#[from] sim::SimError),
+    #[error(transparent)]
+    Netns(#[from] netns::NetnsError),
+    #[error("--pcap and --qlog need virtual time; use --on sim, or run tcpdump with exec")]
+    SimOnly,
+    #[error("cannot wait for signals: {0}")]
+    Signals(io::Error),
+    #[error("{0}")]
+    Udp(io::Error),
     #[error(transparent)]
     Report(#[from] report::ReportError),
     #[error("cannot write to {path}: {source}; choose another place with --out", path = .path.display())]
@@ -85,20 +138,26 @@ impl CliError {
         match self {
             Self::Scenario(error) if error.is_usage() => 2,
             Self::Sim(error) if error.is_usage() => 2,
+            Self::Netns(error) if error.is_usage() => 2,
+            Self::SimOnly => 2,
+            Self::Netns(netns::NetnsError::Interrupted) => 130,
             _ => 1,
         }
     }
 }
 
 /// Carries out what was asked for.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     match &arguments.command {
-        Command::Run(run) => run_scenario(run),
-        Command::List => {
-            print_out(&list());
-            Ok(())
+        Command::Run(run) => run_scenario(run)?,
+        Command::Exec(exec) => return run_program(exec),
+        Command::List => print_out(&list()),
+        Command::UdpSource { from, to, payload } => {
+            netns::udp_source(*from, *to, *payload).map_err(CliError::Udp)?;
         }
+        Command::UdpSink { at } => netns::udp_sink(*at).map_err(CliError::Udp)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn run_scenario(arguments: &RunArguments) -> Result<(), CliError> {
@@ -116,36 +175,72 @@ fn run_scenario(arguments: &RunArguments) -> Result<(), CliError> {
             .collect(),
         qlog: arguments.qlog.then(|| out.clone()),
     };
-    sim::check(&scenario, &options)?;
+    let backend = match arguments.on {
+        Backend::Sim => {
+            sim::check(&scenario, &options)?;
+            "sim"
+        }
+        Backend::Netns if options.qlog.is_some() || !options.captures.is_empty() => {
+            return Err(CliError::SimOnly);
+        }
+        Backend::Netns => {
+            netns::check(&scenario)?;
+            "netns"
+        }
+    };
     std::fs::create_dir_all(&out).map_err(|source| CliError::Output {
         path: out.clone(),
         source,
     })?;
     let bar = progress_bar(&scenario);
+    let progress = |at: Duration| bar.set_position(at.as_millis() as u64);
     let began = wall_clock();
     let observations = match arguments.on {
-        Backend::Sim => sim::run(&scenario, &options, |at| {
-            bar.set_position(at.as_millis() as u64);
-        })?,
+        Backend::Sim => sim::run(&scenario, &options, progress)?,
+        Backend::Netns => netns::run(&scenario, &interrupts()?, progress)?,
     };
     let wall = wall_clock() - began;
     bar.finish_and_clear();
-    let document = report::write(&out, &scenario, "sim", &observations)?;
+    let document = report::write(&out, &scenario, backend, &observations)?;
     if arguments.json {
         print_out(&report::json(&document));
     } else {
         print_out(&report::table(&document));
     }
-    eprintln!(
-        "{}",
-        speed(observations.packets_sent, scenario.duration, wall)
-    );
+    if arguments.on == Backend::Sim {
+        eprintln!(
+            "{}",
+            speed(observations.packets_sent, scenario.duration, wall)
+        );
+    }
     eprintln!(
         "seed {}; results and plots in {}",
         scenario.seed,
         out.display()
     );
     Ok(())
+}
+
+fn run_program(arguments: &ExecArguments) -> Result<ExitCode, CliError> {
+    let Kernel::Netns = arguments.on;
+    let scenario = Scenario::load(&arguments.scenario, &arguments.overrides)?;
+    let host = arguments.host.as_deref();
+    let status = netns::exec(&scenario, host, &arguments.command, &interrupts()?)?;
+    // A shell's way to tell of a signal: 128 + its number.
+    let code = status
+        .code()
+        .or_else(|| Some(128 + status.signal()?))
+        .unwrap_or(1);
+    Ok(ExitCode::from(code as u8))
+}
+
+/// Set when the user interrupts or the system ends this program.
+fn interrupts() -> Result<Arc<AtomicBool>, CliError> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, flag.clone()).map_err(CliError::Signals)?;
+    }
+    Ok(flag)
 }
 
 fn speed(packets: u64, simulated: Duration, wall: Duration) -> String {

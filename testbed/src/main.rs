@@ -9,7 +9,7 @@ use clap::Parser;
 fn main() -> ExitCode {
     let arguments = cli::Arguments::parse();
     match cli::run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("evenkeel-testbed: {error}");
             ExitCode::from(error.exit_code())

@@ -1,3 +1,4 @@
 //! A scenario on something that can run it.
 
+pub mod netns;
 pub mod sim;

@@ -1,0 +1,313 @@
+//! A scenario on this machine's kernel: namespaces, veth pairs, router daemons over TUN, and the
+//! `evenkeel` program inside.
+
+mod cross;
+mod flows;
+mod plan;
+mod process;
+mod routers;
+mod sandbox;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+pub use cross::{udp_sink, udp_source};
+
+use crate::metrics::Observations;
+use crate::scenario::Scenario;
+use cross::CrossTraffic;
+use flows::Flow;
+use plan::Plan;
+use routers::Routers;
+use sandbox::Sandbox;
+
+/// Where the programs are that a run starts, if not beside this one.
+const PROGRAMS: &str = "EVENKEEL_BIN_DIR";
+
+/// Why a scenario could not be run on the kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum NetnsError {
+    /// This process lacks the rights.
+    #[error("namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN); run as root, or use --on sim")]
+    NotRoot,
+    /// There is no TUN.
+    #[error("/dev/net/tun is missing; load the tun module (modprobe tun), or use --on sim")]
+    NoTun,
+    /// There is no proc(5).
+    #[error("/proc cannot be read; mount it, or use --on sim")]
+    NoProc,
+    /// The `ip` program is missing.
+    #[error("cannot run ip: {0}; install iproute2")]
+    NoIp(io::Error),
+    /// A program of ours is missing.
+    #[error("{path} is missing; build it with cargo build --release -p {package}, or say where it is with {PROGRAMS}", path = .path.display())]
+    NoProgram {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// The crate that it belongs to.
+        package: &'static str,
+    },
+    /// A directory or file of the run cannot be made.
+    #[error("cannot write {path}: {source}", path = .path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel refused a namespace, device, address or route.
+    #[error("cannot set up the network: {message}")]
+    Setup {
+        /// What `ip` said.
+        message: String,
+    },
+    /// The scenario has something that this backend cannot do.
+    #[error(
+        "flow {flow}: ON/OFF users that keep their connection run in virtual time only; use reconnect = true, or --on sim"
+    )]
+    Unsupported {
+        /// The flow's name.
+        flow: String,
+    },
+    /// A flow names a controller that does not exist.
+    #[error("flow {flow}: {source}")]
+    Controller {
+        /// The flow's name.
+        flow: String,
+        /// What is wrong.
+        source: evenkeel::SpecError,
+    },
+    /// No such host in the scenario.
+    #[error("no host {name:?}; the scenario has {known}")]
+    UnknownHost {
+        /// What was asked for.
+        name: String,
+        /// The hosts there are.
+        known: String,
+    },
+    /// A child ended by itself.
+    #[error("{what} ended: {reason}")]
+    Died {
+        /// Which.
+        what: String,
+        /// Its last words.
+        reason: String,
+    },
+    /// A child said nothing for too long.
+    #[error("{what} does not answer")]
+    Silent {
+        /// Which.
+        what: String,
+    },
+    /// A child said something else than documented.
+    #[error("{what} gave no sensible answer: {reason}")]
+    Protocol {
+        /// Which.
+        what: String,
+        /// What was wrong with it.
+        reason: String,
+    },
+    /// The user interrupted the run.
+    #[error("interrupted; nothing was left behind")]
+    Interrupted,
+}
+
+impl NetnsError {
+    /// Whether the scenario or the command is wrong.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::Unsupported { .. } | Self::Controller { .. } | Self::UnknownHost { .. }
+        )
+    }
+}
+
+/// Whether this machine and `scenario` can do it; touches nothing.
+///
+/// # Errors
+/// See [`NetnsError`].
+pub fn check(scenario: &Scenario) -> Result<(), NetnsError> {
+    for spec in &scenario.flows {
+        evenkeel::controller(&spec.controller).map_err(|source| NetnsError::Controller {
+            flow: spec.name.clone(),
+            source,
+        })?;
+    }
+    sandbox::may_administer()?;
+    if !Path::new("/dev/net/tun").exists() {
+        return Err(NetnsError::NoTun);
+    }
+    program("evenkeel", "evenkeel-apps")?;
+    program("evenkeel-router", "evenkeel-router").map(|_| ())
+}
+
+/// Runs `scenario` in real time. `progress` is told how far it has come, once per sampling
+/// interval; `interrupted` ends the run. Whatever ends it, nothing is left behind.
+///
+/// # Errors
+/// See [`NetnsError`]. A flow whose connection fails is not an error of the run: its
+/// observation says so.
+pub fn run(
+    scenario: &Scenario,
+    interrupted: &Arc<AtomicBool>,
+    mut progress: impl FnMut(Duration),
+) -> Result<Observations, NetnsError> {
+    check(scenario)?;
+    let evenkeel = program("evenkeel", "evenkeel-apps")?;
+    let testbed = program("evenkeel-testbed", "evenkeel-testbed")?;
+    let sandbox = Sandbox::new()?;
+    let plan = Plan::new(scenario, &sandbox.run, &sandbox.directory);
+    sandbox.build(&plan, scenario.mtu)?;
+    let mut flows = Vec::new();
+    for (index, spec) in scenario.flows.iter().enumerate() {
+        flows.push(Flow::start(scenario, &plan, index, spec, &evenkeel)?);
+    }
+    let mut cross = Vec::new();
+    for (index, spec) in scenario.cross.iter().enumerate() {
+        cross.push(CrossTraffic::start(scenario, &plan, index, spec, &testbed)?);
+    }
+    // Their clocks, by which links change, start with them: so they come last.
+    let router = program("evenkeel-router", "evenkeel-router")?;
+    let mut routers = Routers::start(scenario, &plan, &sandbox, &router)?;
+
+    let epoch = wall_clock();
+    flows.iter_mut().for_each(|flow| flow.begin(epoch));
+    cross.iter_mut().for_each(CrossTraffic::begin);
+    let wait_until = |at: Duration| wait_until(epoch + at, interrupted);
+    let mut warm = false;
+    let mut sample_at = scenario.sampling_interval;
+    loop {
+        let stop = sample_at.min(scenario.duration);
+        if !warm && scenario.warmup <= stop {
+            wait_until(scenario.warmup)?;
+            routers.restart_measurement()?;
+            warm = true;
+        }
+        wait_until(stop)?;
+        routers.sample()?;
+        routers.check()?;
+        for flow in &mut flows {
+            flow.sample()?;
+        }
+        cross.iter_mut().try_for_each(CrossTraffic::check)?;
+        progress(stop);
+        if stop == scenario.duration {
+            break;
+        }
+        sample_at += scenario.sampling_interval;
+    }
+    let links = routers.finish()?;
+    let finish = |flow: Flow| flow.finish(epoch, scenario.sampling_interval);
+    let flows: Vec<_> = flows.into_iter().map(finish).collect();
+    // Only the senders say what they sent; what receivers sent back is not counted here.
+    let packets_sent = flows.iter().map(|flow| flow.sent_packets).sum();
+    Ok(Observations {
+        flows,
+        links,
+        packets_sent,
+    })
+}
+
+/// Runs `command` on a host of the scenario (the first one if none is named), with all links and
+/// routers but without the scenario's traffic; its exit status.
+///
+/// The hosts' names are in /etc/hosts there.
+///
+/// # Errors
+/// See [`NetnsError`].
+pub fn exec(
+    scenario: &Scenario,
+    host: Option<&str>,
+    command: &[String],
+    interrupted: &Arc<AtomicBool>,
+) -> Result<std::process::ExitStatus, NetnsError> {
+    check(scenario)?;
+    let node = match host {
+        None => 0,
+        Some(name) => find_host(scenario, name)?,
+    };
+    let sandbox = Sandbox::new()?;
+    let plan = Plan::new(scenario, &sandbox.run, &sandbox.directory);
+    sandbox.build(&plan, scenario.mtu)?;
+    let router = program("evenkeel-router", "evenkeel-router")?;
+    let mut routers = Routers::start(scenario, &plan, &sandbox, &router)?;
+    let mut child = Command::new("ip")
+        .args(["netns", "exec", &plan.namespaces[node].name])
+        .args(command)
+        .spawn()
+        .map_err(NetnsError::NoIp)?;
+    loop {
+        if let Some(status) = child.try_wait().map_err(NetnsError::NoIp)? {
+            return Ok(status);
+        }
+        let pause = wait_until(wall_clock() + Duration::from_millis(20), interrupted);
+        if let Err(error) = pause.and_then(|()| routers.check()) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error);
+        }
+    }
+}
+
+fn find_host(scenario: &Scenario, name: &str) -> Result<usize, NetnsError> {
+    let position = scenario.nodes.iter().position(|node| node.name == name);
+    position.ok_or_else(|| NetnsError::UnknownHost {
+        name: name.into(),
+        known: scenario
+            .nodes
+            .iter()
+            .map(|node| node.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", "),
+    })
+}
+
+fn wait_until(at: Instant, interrupted: &AtomicBool) -> Result<(), NetnsError> {
+    loop {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(NetnsError::Interrupted);
+        }
+        let left = at.saturating_duration_since(wall_clock());
+        if left.is_zero() {
+            return Ok(());
+        }
+        pause(left.min(Duration::from_millis(20)));
+    }
+}
+
+/// A program of ours, beside this one or where [`PROGRAMS`] says.
+fn program(name: &str, package: &'static str) -> Result<PathBuf, NetnsError> {
+    let directory = match std::env::var_os(PROGRAMS) {
+        Some(directory) => PathBuf::from(directory),
+        None => {
+            let own = std::env::current_exe().map_err(|_| NetnsError::NoProc)?;
+            own.parent().map(Path::to_owned).unwrap_or_default()
+        }
+    };
+    let path = directory.join(name);
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(NetnsError::NoProgram { path, package })
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a kernel backend runs in the machine's time"
+)]
+fn wall_clock() -> Instant {
+    Instant::now()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a kernel backend runs in the machine's time"
+)]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
