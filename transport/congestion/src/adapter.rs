@@ -101,9 +101,11 @@ where
         current_mtu: u16,
         feed: Arc<PathFeed>,
     ) -> Box<dyn congestion::Controller> {
+        let controller = (self.build)(now, current_mtu);
+        feed.follow(controller.follows());
         Box::new(Adapter {
             feed,
-            ..Adapter::new((self.build)(now, current_mtu), now, current_mtu)
+            ..Adapter::new(controller, now, current_mtu)
         })
     }
 }
@@ -123,8 +125,9 @@ impl PathFactory for Foreign {
         self: Arc<Self>,
         now: Instant,
         current_mtu: u16,
-        _feed: Arc<PathFeed>,
+        feed: Arc<PathFeed>,
     ) -> Box<dyn congestion::Controller> {
+        feed.follow(None);
         self.build(now, current_mtu)
     }
 }

@@ -48,6 +48,12 @@ pub trait Controller: Debug + Send + Sync {
         None
     }
 
+    /// Whose feedback the controller follows, so that routers count it among the flows that they
+    /// steer. Asked once, when it begins.
+    fn follows(&self) -> Option<Feedback> {
+        None
+    }
+
     /// Window in bytes at which slow start ends; `None` while nothing has set one.
     fn slow_start_threshold(&self) -> Option<u64>;
 
@@ -91,21 +97,42 @@ pub struct PathSample {
     /// From sending the header to the arrival of its echo, without the time that the peer held
     /// it before it could answer.
     pub rtt: Duration,
-    /// Queueing time that routers added up on the way to the peer; at most `rtt`.
-    pub forward_queueing: Duration,
-    /// Queueing time that routers added up on the way back; at most `rtt - forward_queueing`.
-    pub backward_queueing: Duration,
-    /// No router on the way seems to have left its queueing time out. A hint: switches, wireless
-    /// links and hosts queue unseen.
+    /// Queueing time that routers added up on the way to the peer, at most `rtt`; `None` if none
+    /// did.
+    pub forward_queueing: Option<Duration>,
+    /// Queueing time that routers added up on the way back, at most `rtt` less
+    /// `forward_queueing`; `None` if none did.
+    pub backward_queueing: Option<Duration>,
+    /// In both directions no router seems to have left its queueing time out. A hint: switches,
+    /// wireless links and hosts queue unseen.
     pub complete: bool,
-    /// The least rate, in bytes per second, that a router on the way to the peer grants; `None`
-    /// if no router there grants rates.
-    pub granted_rate: Option<u64>,
+    /// What the routers on the way to the peer grant, if any of them has a say.
+    pub grant: Option<Grant>,
     /// A router on the way to the peer is congested.
     pub congested: bool,
     /// Distinct flows at the most crowded link on the way to the peer; `None` if no router
     /// there counts flows.
     pub flows: Option<u32>,
+}
+
+/// An algorithm by which routers tell senders how much to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feedback {
+    /// ACP: the least rate that a link on the path grants.
+    Acp,
+    /// RCP (Dukkipati et al., IWQoS 2005): likewise.
+    Rcp,
+    /// XCP (Katabi, Handley, Rohrs, SIGCOMM 2002): the least change of the window.
+    Xcp,
+}
+
+/// What routers grant a sender, by the algorithm that it follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    /// Bytes per second, at least 1 (ACP and RCP).
+    Rate(u64),
+    /// Change of the window in 256ths of a byte (XCP).
+    WindowChange(i64),
 }
 
 /// One round trip of data.

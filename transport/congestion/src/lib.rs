@@ -21,7 +21,7 @@ mod window;
 pub use adapter::{
     AckReport, Observer, PathFactory, PathFeed, SharedFactory, adapt, foreign, observed,
 };
-pub use controller::{Ack, Cause, Congestion, Controller, PathSample, Round};
+pub use controller::{Ack, Cause, Congestion, Controller, Feedback, Grant, PathSample, Round};
 pub use params::{Kind, Parameter, SpecError};
 pub use table::{ControllerRow, controller, controllers};
 pub use window::InitialWindow;

@@ -1,16 +1,18 @@
-//! What the endpoint knows of a path and quinn does not pass on, on its way to the controller.
+//! What the endpoint knows of a path and quinn does not pass on, on its way to the controller;
+//! and what the controller wants to know.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::controller::PathSample;
+use crate::controller::{Feedback, PathSample};
 
-/// Samples of one connection that wait for its controller's next ACK.
+/// What one connection's endpoint and its controller tell each other.
 ///
-/// The endpoint fills it where datagrams arrive, the controller empties it where ACKs are
-/// processed: the two may be different threads.
+/// The endpoint works where datagrams arrive, the controller where ACKs are processed: the two
+/// may be different threads.
 #[derive(Debug, Default)]
 pub struct PathFeed {
     waiting: Mutex<Vec<PathSample>>,
+    followed: Mutex<Option<Feedback>>,
 }
 
 impl PathFeed {
@@ -20,15 +22,30 @@ impl PathFeed {
 
     /// Adds a sample; beyond [`MOST_WAITING`](Self::MOST_WAITING) the oldest is forgotten.
     pub fn push(&self, sample: PathSample) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = locked(&self.waiting);
         if waiting.len() == Self::MOST_WAITING {
             waiting.remove(0);
         }
         waiting.push(sample);
     }
 
+    /// Whose feedback the present controller follows.
+    pub fn followed(&self) -> Option<Feedback> {
+        *locked(&self.followed)
+    }
+
+    /// A controller has begun, which follows `feedback`.
+    pub(super) fn follow(&self, feedback: Option<Feedback>) {
+        *locked(&self.followed) = feedback;
+    }
+
     /// All samples in the order of their arrival.
     pub(super) fn take(&self) -> Vec<PathSample> {
-        std::mem::take(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut locked(&self.waiting))
     }
+}
+
+/// Locks, whatever became of a thread that held the lock: nothing is ever left half done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

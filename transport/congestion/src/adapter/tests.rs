@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use quinn_proto::congestion::Controller as _;
 
 use super::*;
-use crate::controller::{PathSample, Round};
+use crate::controller::{Feedback, Grant, PathSample, Round};
 use crate::table::controller;
 use crate::testing::{epoch, ms};
 
@@ -65,6 +65,10 @@ impl Controller for Recorder {
 
     fn pacing_rate(&self) -> Option<u64> {
         Some(self.window.saturating_mul(25))
+    }
+
+    fn follows(&self) -> Option<Feedback> {
+        Some(Feedback::Acp)
     }
 
     fn on_ack(&mut self, ack: &Ack) {
@@ -150,10 +154,10 @@ fn what_the_path_told_comes_before_the_ack_that_follows_it() {
     let sample = |rtt| PathSample {
         now: t0 + ms(40),
         rtt: ms(rtt),
-        forward_queueing: ms(1),
-        backward_queueing: ms(2),
+        forward_queueing: Some(ms(1)),
+        backward_queueing: Some(ms(2)),
         complete: true,
-        granted_rate: Some(1_000_000),
+        grant: Some(Grant::Rate(1_000_000)),
         congested: false,
         flows: None,
     };
@@ -174,6 +178,26 @@ fn what_the_path_told_comes_before_the_ack_that_follows_it() {
     adapter.on_end_acks(t0 + ms(42), 0, false, Some(1));
     let paths = heard(&told);
     assert_eq!(paths[0], Told::Path(sample(36)), "the oldest are forgotten");
+}
+
+#[test]
+fn the_endpoint_learns_whose_feedback_the_present_controller_follows() {
+    let feed = Arc::<PathFeed>::default();
+    let recorder = adapt(|_, _| {
+        Box::new(Recorder {
+            told: Arc::default(),
+            window: 12_000,
+        })
+    });
+    let build = |factory: SharedFactory| factory.build_fed(epoch(), MTU, feed.clone());
+    assert_eq!(feed.followed(), None);
+    build(recorder.clone());
+    assert_eq!(feed.followed(), Some(Feedback::Acp));
+    for other in ["vegas", "cubic"] {
+        build(recorder.clone());
+        build(controller(other).expect("a name of the table"));
+        assert_eq!(feed.followed(), None, "{other}");
+    }
 }
 
 #[test]
