@@ -149,7 +149,7 @@ fn rebinding_and_migration_keep_contexts_and_their_pacing() {
     for host in [Host::Sender, Host::Router, Host::Sender] {
         let socket = pair.net.socket(host);
         pair.client
-            .rebind_abstract(pair.client_side.wrap(socket.clone()))
+            .rebind_abstract(pair.client_side.wrap(socket.clone(), pair.net.runtime()))
             .expect("a bound socket");
         pair.net.run_for(Duration::from_secs(1));
         socket.take();

@@ -2,4 +2,5 @@
 
 mod lifetime;
 mod pacing;
+mod path_header;
 mod support;

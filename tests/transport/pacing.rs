@@ -4,42 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Departure, Host, Net, Recorder, client_tls, flood, identity, server_tls, sink, stock_client,
-    stock_server,
+    Departure, Host, Net, Recorder, client_tls, constant, flood, identity, server_tls, sink,
+    stock_client, stock_server,
 };
-use evenkeel::{AckReport, Congestion, Context, Controller, Observer, SharedFactory};
+use evenkeel::{AckReport, Context, Observer, SharedFactory};
 use quinn::{AckFrequencyConfig, TransportConfig, VarInt};
-
-/// A controller that wants one rate for ever.
-#[derive(Debug, Clone)]
-struct Constant {
-    /// Bytes per second.
-    rate: u64,
-    /// Bytes.
-    window: u64,
-}
-
-impl Controller for Constant {
-    fn on_congestion(&mut self, _: &Congestion) {}
-    fn on_persistent_congestion(&mut self) {}
-    fn on_mtu(&mut self, _: u16) {}
-    fn window(&self) -> u64 {
-        self.window
-    }
-    fn pacing_rate(&self) -> Option<u64> {
-        Some(self.rate)
-    }
-    fn slow_start_threshold(&self) -> Option<u64> {
-        None
-    }
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
-}
-
-fn constant(rate: u64, window: u64) -> SharedFactory {
-    evenkeel::adapt(move |_, _| Box::new(Constant { rate, window }))
-}
 
 #[derive(Debug, Default)]
 struct Samples(Mutex<Vec<AckReport>>);

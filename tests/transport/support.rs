@@ -4,12 +4,15 @@ use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use evenkeel::{Congestion, Controller, SharedFactory};
 use evenkeel_testbed::scenario::{NodeIndex, Scenario};
 use evenkeel_testbed::sim::{SimRuntime, Simulation};
+use evenkeel_wire::PATH_HEADER_MAGIC;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use quinn::rustls::{self, RootCertStore};
@@ -29,12 +32,18 @@ impl Net {
     /// A bottleneck of `rate_bps` with a queue of 50 packets, a round trip of four times
     /// `quarter_rtt_ms` ms, access links hundred times as fast.
     pub(crate) fn new(rate_bps: u64, quarter_rtt_ms: f64) -> Self {
+        Self::with_mtu(rate_bps, quarter_rtt_ms, 1500)
+    }
+
+    /// And IP packets of at most `mtu` bytes.
+    pub(crate) fn with_mtu(rate_bps: u64, quarter_rtt_ms: f64, mtu: u16) -> Self {
         let access = rate_bps * 100;
         let text = format!(
             r#"
             name = "two-hosts"
             duration_s = 1000
             seed = 1
+            mtu = {mtu}
             topology = "dumbbell"
             [[links]]
             name = "bottleneck"
@@ -77,6 +86,7 @@ impl Net {
             inner: self.simulation.bind(node, 0).expect("a free port"),
             runtime: self.simulation.runtime(),
             departures: Mutex::default(),
+            fate: Fates::default(),
         })
     }
 
@@ -115,7 +125,14 @@ pub(crate) enum Host {
 pub(crate) struct Departure {
     pub(crate) at: Instant,
     pub(crate) bytes: usize,
+    /// It begins with a path header.
+    pub(crate) headed: bool,
+    /// How many were sent at once.
+    pub(crate) batch: usize,
 }
+
+/// What becomes of a datagram on its way: nothing, itself, something else, several.
+pub(crate) type Fate = dyn FnMut(&[u8]) -> Vec<Vec<u8>> + Send;
 
 /// A simulated socket that writes down what it sends.
 #[derive(Debug)]
@@ -123,9 +140,24 @@ pub(crate) struct Recorder {
     inner: Arc<dyn AsyncUdpSocket>,
     runtime: SimRuntime,
     departures: Mutex<Vec<Departure>>,
+    fate: Fates,
+}
+
+#[derive(Default)]
+struct Fates(Mutex<Option<Box<Fate>>>);
+
+impl std::fmt::Debug for Fates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Fates")
+    }
 }
 
 impl Recorder {
+    /// From now on this happens to what is sent, after it was written down.
+    pub(crate) fn interfere(&self, fate: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) {
+        *self.fate.0.lock().expect("no test panics in here") = Some(Box::new(fate));
+    }
+
     /// What has left since this was last asked.
     pub(crate) fn take(&self) -> Vec<Departure> {
         std::mem::take(&mut self.departures.lock().expect("no test panics in here"))
@@ -139,13 +171,28 @@ impl AsyncUdpSocket for Recorder {
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
+        let datagrams = transmit.contents.chunks(segment);
+        let batch = datagrams.len();
         let mut departures = self.departures.lock().expect("no test panics in here");
-        departures.extend(transmit.contents.chunks(segment).map(|datagram| Departure {
+        departures.extend(datagrams.clone().map(|datagram| Departure {
             at: self.runtime.now(),
             bytes: datagram.len(),
+            headed: datagram.starts_with(&PATH_HEADER_MAGIC),
+            batch,
         }));
         drop(departures);
-        self.inner.try_send(transmit)
+        let mut fate = self.fate.0.lock().expect("no test panics in here");
+        let Some(fate) = &mut *fate else {
+            return self.inner.try_send(transmit);
+        };
+        for contents in datagrams.flat_map(fate) {
+            self.inner.try_send(&Transmit {
+                contents: &contents,
+                segment_size: None,
+                ..*transmit
+            })?;
+        }
+        Ok(())
     }
 
     fn poll_recv(
@@ -238,11 +285,16 @@ pub(crate) async fn sink(endpoint: quinn::Endpoint, runtime: Arc<SimRuntime>) {
         let Ok(connection) = incoming.await else {
             continue;
         };
-        runtime.spawn(Box::pin(async move {
-            while let Ok(mut stream) = connection.accept_uni().await {
-                while let Ok(Some(_)) = stream.read_chunk(usize::MAX, true).await {}
-            }
-        }));
+        runtime.spawn(Box::pin(drain(connection, Arc::default())));
+    }
+}
+
+/// Reads all streams of a connection until it ends, and counts their bytes.
+pub(crate) async fn drain(connection: quinn::Connection, received: Arc<AtomicU64>) {
+    while let Ok(mut stream) = connection.accept_uni().await {
+        while let Ok(Some(chunk)) = stream.read_chunk(usize::MAX, true).await {
+            received.fetch_add(chunk.bytes.len() as u64, Ordering::Relaxed);
+        }
     }
 }
 
@@ -253,4 +305,36 @@ pub(crate) async fn flood(connection: quinn::Connection) {
     };
     let block = vec![0; 64 * 1024];
     while stream.write_all(&block).await.is_ok() {}
+}
+
+/// A controller that wants one rate for ever.
+#[derive(Debug, Clone)]
+struct Constant {
+    /// Bytes per second.
+    rate: u64,
+    /// Bytes.
+    window: u64,
+}
+
+impl Controller for Constant {
+    fn on_congestion(&mut self, _: &Congestion) {}
+    fn on_persistent_congestion(&mut self) {}
+    fn on_mtu(&mut self, _: u16) {}
+    fn window(&self) -> u64 {
+        self.window
+    }
+    fn pacing_rate(&self) -> Option<u64> {
+        Some(self.rate)
+    }
+    fn slow_start_threshold(&self) -> Option<u64> {
+        None
+    }
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+/// A factory of those; rate in bytes per second, window in bytes.
+pub(crate) fn constant(rate: u64, window: u64) -> SharedFactory {
+    evenkeel::adapt(move |_, _| Box::new(Constant { rate, window }))
 }

@@ -1,12 +1,15 @@
 //! What evenkeel keeps of one connection: the cell that its controller, its driver and its
-//! socket share.
+//! socket share; and what the connections of one endpoint share.
 
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use evenkeel_congestion::{PathFeed, SharedFactory};
+use evenkeel_congestion::{PathFeed, PathSample, SharedFactory};
 
+use crate::header::{Headers, Master};
 use crate::pacer::Pacer;
 use crate::state::PathState;
 
@@ -14,12 +17,64 @@ use crate::state::PathState;
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     cells: AtomicUsize,
+    /// Connections that send headers, by the address of their peer.
+    peers: Mutex<HashMap<Peer, Vec<Weak<Cell>>>>,
 }
+
+/// An address without what an IPv6 socket adds to it.
+type Peer = (IpAddr, u16);
 
 impl Shared {
     /// Cells that are alive.
     pub(crate) fn cells(&self) -> usize {
         self.cells.load(Ordering::Relaxed)
+    }
+
+    /// The `nth` connection whose peer has `address`: `None` beyond the last, `Some(None)` for
+    /// one that is just ending. One at a time: a cell must not end while this is locked.
+    pub(crate) fn connection_with(
+        &self,
+        address: SocketAddr,
+        nth: usize,
+    ) -> Option<Option<Arc<Cell>>> {
+        let peers = locked(&self.peers);
+        peers.get(&peer(address))?.get(nth).map(Weak::upgrade)
+    }
+
+    /// A connection with the peer at `address` is preferred: it is the one in use.
+    pub(crate) fn prefer(&self, address: SocketAddr, cell: &Arc<Cell>) {
+        if let Some(cells) = locked(&self.peers).get_mut(&peer(address)) {
+            let at = cells
+                .iter()
+                .position(|other| other.as_ptr() == Arc::as_ptr(cell));
+            if let Some(at) = at {
+                cells[..=at].rotate_right(1);
+            }
+        }
+    }
+
+    fn move_peer(&self, cell: &Arc<Cell>, from: Option<SocketAddr>, to: SocketAddr) {
+        let mut peers = locked(&self.peers);
+        if let Some(from) = from {
+            remove(&mut peers, from, Arc::as_ptr(cell));
+        }
+        peers
+            .entry(peer(to))
+            .or_default()
+            .insert(0, Arc::downgrade(cell));
+    }
+}
+
+fn peer(address: SocketAddr) -> Peer {
+    (address.ip(), address.port())
+}
+
+fn remove(peers: &mut HashMap<Peer, Vec<Weak<Cell>>>, address: SocketAddr, cell: *const Cell) {
+    if let Some(cells) = peers.get_mut(&peer(address)) {
+        cells.retain(|other| other.as_ptr() != cell);
+        if cells.is_empty() {
+            peers.remove(&peer(address));
+        }
     }
 }
 
@@ -29,11 +84,29 @@ pub(crate) struct Cell {
     shared: Arc<Shared>,
     /// Path samples on their way to the controller.
     pub(crate) feed: Arc<PathFeed>,
-    /// Whether packets are paced at all.
-    pub(crate) pacing: bool,
     pacer: Mutex<Pacer>,
     state: Mutex<PathState>,
     controllers: Mutex<Controllers>,
+    headers: Mutex<Option<Headed>>,
+    wishes: Mutex<Wishes>,
+}
+
+/// A connection whose peer takes path headers.
+#[derive(Debug)]
+pub(crate) struct Headed {
+    pub(crate) headers: Headers,
+    /// Where its packets go.
+    remote: Option<SocketAddr>,
+    /// How many have gone elsewhere since the last that went there.
+    strays: u8,
+}
+
+/// What the application has said and heard.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    /// The most that it can use, in bytes per second.
+    pub(crate) desired_rate: Option<u64>,
+    pub(crate) last_sample: Option<PathSample>,
 }
 
 /// Which controllers the connection runs.
@@ -45,16 +118,20 @@ struct Controllers {
     due: bool,
 }
 
+/// A path validation sends single packets elsewhere; more in a row are a new path.
+const STRAYS_OF_A_NEW_PATH: u8 = 3;
+
 impl Cell {
-    pub(crate) fn new(shared: Arc<Shared>, now: Instant, mtu: u16, pacing: bool) -> Arc<Self> {
+    pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
         shared.cells.fetch_add(1, Ordering::Relaxed);
         Arc::new(Self {
             shared,
             feed: Arc::default(),
-            pacing,
-            pacer: Mutex::new(Pacer::new(now, mtu)),
-            state: Mutex::new(PathState::new(mtu)),
+            pacer: Mutex::new(Pacer::new(0)),
+            state: Mutex::new(PathState::new(0)),
             controllers: Mutex::default(),
+            headers: Mutex::default(),
+            wishes: Mutex::default(),
         })
     }
 
@@ -66,10 +143,57 @@ impl Cell {
         locked(&self.state)
     }
 
-    /// The path has changed: nothing that was measured holds for the new one.
-    pub(crate) fn new_path(&self, now: Instant, mtu: u16) {
-        *self.pacer() = Pacer::new(now, mtu);
+    pub(crate) fn wishes(&self) -> MutexGuard<'_, Wishes> {
+        locked(&self.wishes)
+    }
+
+    /// `None` unless the peer takes headers.
+    pub(crate) fn headed(&self) -> MutexGuard<'_, Option<Headed>> {
+        locked(&self.headers)
+    }
+
+    /// A path begins: nothing that was measured before holds for it.
+    pub(crate) fn new_path(&self, mtu: u16) {
+        *self.pacer() = Pacer::new(mtu);
         *self.state() = PathState::new(mtu);
+    }
+
+    /// The handshake is complete, and both ends take headers.
+    pub(crate) fn agreed(&self, sending: Master, receiving: Master, now: Instant) {
+        *self.headed() = Some(Headed {
+            headers: Headers::new(sending, receiving, now),
+            remote: None,
+            strays: 0,
+        });
+    }
+
+    /// The local address is another one.
+    pub(crate) fn rebound(&self) {
+        if let Some(headed) = &mut *self.headed() {
+            headed.headers.new_path();
+        }
+    }
+
+    /// Whether packets to `destination` are of the path that headers are for.
+    pub(crate) fn is_path_to(
+        self: &Arc<Self>,
+        headed: &mut Headed,
+        destination: SocketAddr,
+    ) -> bool {
+        if headed.remote == Some(destination) {
+            headed.strays = 0;
+            return true;
+        }
+        headed.strays += 1;
+        if headed.remote.is_some() {
+            if headed.strays < STRAYS_OF_A_NEW_PATH {
+                return false;
+            }
+            headed.headers.new_path();
+        }
+        self.shared.move_peer(self, headed.remote, destination);
+        (headed.remote, headed.strays) = (Some(destination), 0);
+        true
     }
 
     /// From the next ACK on the connection runs what `factory` builds.
@@ -100,6 +224,9 @@ impl Cell {
 impl Drop for Cell {
     fn drop(&mut self) {
         self.shared.cells.fetch_sub(1, Ordering::Relaxed);
+        if let Some(remote) = self.headed().as_ref().and_then(|headed| headed.remote) {
+            remove(&mut locked(&self.shared.peers), remote, self);
+        }
     }
 }
 

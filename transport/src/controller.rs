@@ -22,20 +22,21 @@ pub(crate) struct PacedFactory {
 
 impl ControllerFactory for PacedFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let new = || Cell::new(self.shared.clone(), now, current_mtu, self.pacing);
-        let (cell, factory) = match seam::built(new) {
-            Built::Connection(cell) => (cell, self.factory.clone()),
+        let (cell, chosen) = match seam::built(|| Cell::new(self.shared.clone())) {
+            Built::Connection(cell) => (cell, None),
             Built::Path(cell) => {
-                cell.new_path(now, current_mtu);
-                let factory = cell.chosen().unwrap_or_else(|| self.factory.clone());
-                (cell, factory)
+                let chosen = cell.chosen();
+                (cell, chosen)
             }
         };
+        cell.new_path(current_mtu);
+        let factory = chosen.unwrap_or_else(|| self.factory.clone());
         let controller = factory.build_fed(now, current_mtu, cell.feed.clone());
         cell.state().window = controller.metrics().congestion_window;
         Box::new(Paced {
             controller,
             cell,
+            pacing: self.pacing,
             mtu: current_mtu,
             smoothed_rtt: None,
             batch: None,
@@ -47,6 +48,7 @@ impl ControllerFactory for PacedFactory {
 pub(crate) struct Paced {
     controller: Box<dyn Controller>,
     pub(crate) cell: Arc<Cell>,
+    pacing: bool,
     mtu: u16,
     smoothed_rtt: Option<Duration>,
     batch: Option<Batch>,
@@ -96,7 +98,7 @@ impl Paced {
             .map(|bits| bits / 8)
             .filter(|rate| *rate > 0);
         let pacing_rate = match self.smoothed_rtt {
-            Some(rtt) if self.cell.pacing => match own_rate {
+            Some(rtt) if self.pacing => match own_rate {
                 Some(own) => Some(own),
                 None if rtt < SHORTEST_RTT => None,
                 None => Some(derived_rate(&metrics, rtt)),
@@ -108,7 +110,6 @@ impl Paced {
         let pacing_rate = pacer.rate();
         drop(pacer);
         let mut state = self.cell.state();
-        state.mtu = self.mtu;
         state.window = metrics.congestion_window;
         state.slow_start_threshold = metrics.ssthresh;
         state.smoothed_rtt = self.smoothed_rtt;
@@ -190,6 +191,7 @@ impl Controller for Paced {
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.mtu = new_mtu;
         self.cell.pacer().set_packet(new_mtu);
+        self.cell.state().mtu = new_mtu;
         self.controller.on_mtu_update(new_mtu);
     }
 

@@ -5,38 +5,46 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use evenkeel_congestion::SharedFactory;
-use quinn::{AsyncUdpSocket, EndpointConfig, ServerConfig, TransportConfig};
+use evenkeel_congestion::{PathSample, SharedFactory};
+use evenkeel_wire::PATH_HEADER_LEN;
+use quinn::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig};
+use quinn::{AsyncUdpSocket, ClientConfig, EndpointConfig, ServerConfig, TransportConfig, rustls};
 
 use crate::cell::{Cell, Shared};
 use crate::controller::{Paced, PacedFactory};
+use crate::handshake::{ClientCrypto, ServerCrypto};
+use crate::header::{HeaderCounters, HeaderState};
 use crate::runtime::Runtime;
-use crate::socket::Socket;
+use crate::socket::{HeaderSettings, Socket};
 use crate::state::PathState;
 
-/// Makes [`quinn::Endpoint`]s whose connections are paced at their controllers' rates.
+/// Makes [`quinn::Endpoint`]s whose connections are paced at their controllers' rates, and use
+/// path headers with peers that understand them.
 ///
 /// ```
-/// # async fn example(server_config: quinn::ServerConfig) -> Result<(), Box<dyn std::error::Error>> {
-/// let evenkeel = evenkeel::Endpoint::new();
+/// # async fn example(tls: quinn::rustls::ServerConfig) -> Result<(), Box<dyn std::error::Error>> {
+/// let evenkeel = evenkeel::Endpoint::new().path_headers(1);
 /// let controller = evenkeel::controller("vegas")?;
-/// let mut server_config = server_config;
-/// server_config.transport_config(evenkeel.transport(quinn::TransportConfig::default(), controller));
-/// let endpoint: quinn::Endpoint = evenkeel.bind("[::]:4433".parse()?, Some(server_config))?;
+/// let transport = evenkeel.transport(quinn::TransportConfig::default(), controller);
+/// let server = evenkeel.server_config(tls, transport)?;
+/// let endpoint: quinn::Endpoint = evenkeel.bind("[::]:4433".parse()?, Some(server))?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     pacing: bool,
+    /// 0: none.
+    header_every: u32,
     shared: Arc<Shared>,
 }
 
 impl Endpoint {
-    /// Pacing is on.
+    /// Pacing is on, path headers are off.
     pub fn new() -> Self {
         Self {
             pacing: true,
+            header_every: 0,
             shared: Arc::default(),
         }
     }
@@ -46,6 +54,61 @@ impl Endpoint {
     pub fn pacing(mut self, on: bool) -> Self {
         self.pacing = on;
         self
+    }
+
+    /// Offers path headers (`docs/path-header.md`): one datagram in `every` carries one where the
+    /// peer has shown that it takes them off, and one in a round trip until it has. With 0, none
+    /// is sent and support is not offered; any QUIC peer is served either way.
+    ///
+    /// A header takes 32 bytes, which path MTU discovery leaves room for. Do not set an initial
+    /// MTU that a header does not fit behind.
+    pub fn path_headers(mut self, every: u32) -> Self {
+        self.header_every = every;
+        self
+    }
+
+    /// A configuration for connections that this endpoint accepts; `transport` comes from
+    /// [`transport`](Self::transport). Without path headers it is the same as quinn's own.
+    ///
+    /// # Errors
+    /// If QUIC cannot be spoken with `tls`: it must offer TLS 1.3 and
+    /// `TLS13_AES_128_GCM_SHA256`, and its `max_early_data_size` be 0 or `u32::MAX`.
+    pub fn server_config(
+        &self,
+        tls: impl Into<Arc<rustls::ServerConfig>>,
+        transport: Arc<TransportConfig>,
+    ) -> Result<ServerConfig, rustls::Error> {
+        let tls = tls.into();
+        // Also without headers, so that both refuse the same configurations.
+        let crypto = ServerCrypto::new(tls.clone(), self.shared.clone())?;
+        let mut config = ServerConfig::with_crypto(if self.header_every > 0 {
+            Arc::new(crypto)
+        } else {
+            Arc::new(QuicServerConfig::try_from(tls).map_err(no_initial_suite)?)
+        });
+        config.transport_config(transport);
+        Ok(config)
+    }
+
+    /// A configuration for connections that this endpoint makes, like
+    /// [`server_config`](Self::server_config).
+    ///
+    /// # Errors
+    /// As [`server_config`](Self::server_config).
+    pub fn client_config(
+        &self,
+        tls: impl Into<Arc<rustls::ClientConfig>>,
+        transport: Arc<TransportConfig>,
+    ) -> Result<ClientConfig, rustls::Error> {
+        let tls = tls.into();
+        let crypto = ClientCrypto::new(tls.clone(), self.shared.clone())?;
+        let mut config = ClientConfig::new(if self.header_every > 0 {
+            Arc::new(crypto)
+        } else {
+            Arc::new(QuicClientConfig::try_from(tls).map_err(no_initial_suite)?)
+        });
+        config.transport_config(transport);
+        Ok(config)
     }
 
     /// Gives connections with this configuration the controllers of `controller`, and a context.
@@ -88,7 +151,8 @@ impl Endpoint {
         server: Option<ServerConfig>,
         socket: UdpSocket,
     ) -> io::Result<quinn::Endpoint> {
-        quinn::Endpoint::new(config, server, socket, Arc::new(Runtime::tokio()))
+        let runtime = Runtime::tokio(self.headers(Arc::new(quinn::TokioRuntime), None));
+        quinn::Endpoint::new(self.prepared(config), server, socket, Arc::new(runtime))
     }
 
     /// An endpoint on any socket and runtime, virtual time among them. Packets are paced by the
@@ -104,8 +168,10 @@ impl Endpoint {
         socket: Arc<dyn AsyncUdpSocket>,
         runtime: Arc<dyn quinn::Runtime>,
     ) -> io::Result<quinn::Endpoint> {
-        let runtime = Arc::new(Runtime::new(runtime));
-        quinn::Endpoint::new_with_abstract_socket(config, server, self.wrap(socket), runtime)
+        let socket = self.wrap(socket, runtime.clone());
+        let headers = self.headers(runtime.clone(), None);
+        let runtime = Arc::new(Runtime::new(runtime, headers));
+        quinn::Endpoint::new_with_abstract_socket(self.prepared(config), server, socket, runtime)
     }
 
     /// Connections that have a context, of all endpoints made with this configuration or its
@@ -114,9 +180,44 @@ impl Endpoint {
         self.shared.cells()
     }
 
-    /// A socket for [`quinn::Endpoint::rebind_abstract`] around `socket`.
-    pub fn wrap(&self, socket: Arc<dyn AsyncUdpSocket>) -> Arc<dyn AsyncUdpSocket> {
-        Arc::new(Socket::new(socket))
+    /// A socket for [`quinn::Endpoint::rebind_abstract`] around `socket`, for an endpoint on
+    /// `runtime`.
+    pub fn wrap(
+        &self,
+        socket: Arc<dyn AsyncUdpSocket>,
+        runtime: Arc<dyn quinn::Runtime>,
+    ) -> Arc<dyn AsyncUdpSocket> {
+        Arc::new(Socket::new(socket, self.headers(runtime, None)))
+    }
+
+    fn headers(
+        &self,
+        runtime: Arc<dyn quinn::Runtime>,
+        hop_limit: Option<u8>,
+    ) -> Option<HeaderSettings> {
+        (self.header_every > 0).then(|| HeaderSettings {
+            shared: self.shared.clone(),
+            every: self.header_every,
+            hop_limit,
+            runtime,
+        })
+    }
+
+    /// With path headers, what they ask of the endpoint: room for a header in receive buffers,
+    /// and a fixed bit by which QUIC packets are told from them.
+    fn prepared(&self, mut config: EndpointConfig) -> EndpointConfig {
+        if self.header_every > 0 {
+            let largest = config.get_max_udp_payload_size() + PATH_HEADER_LEN as u64;
+            config
+                .max_udp_payload_size(
+                    u16::try_from(largest)
+                        .unwrap_or(u16::MAX)
+                        .min(LARGEST_PAYLOAD),
+                )
+                .expect("it was at least 1200 before");
+            config.grease_quic_bit(false);
+        }
+        config
     }
 }
 
@@ -124,6 +225,13 @@ impl Default for Endpoint {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The largest UDP payload (RFC 9000, section 18.2, max_udp_payload_size).
+const LARGEST_PAYLOAD: u16 = 65_527;
+
+fn no_initial_suite(error: NoInitialCipherSuite) -> rustls::Error {
+    rustls::Error::General(error.to_string())
 }
 
 /// What evenkeel knows of a connection, and can change while it runs. Clones, and contexts of
@@ -149,6 +257,25 @@ impl Context {
     /// The present path as the controller sees it.
     pub fn state(&self) -> PathState {
         self.cell.state().clone()
+    }
+
+    /// What became of path headers; `None` if the peer does not understand them, or the handshake
+    /// is not complete.
+    pub fn path_headers(&self) -> Option<(HeaderState, HeaderCounters)> {
+        let headed = self.cell.headed();
+        let headers = &headed.as_ref()?.headers;
+        Some((headers.state(), headers.counters()))
+    }
+
+    /// What the newest path header told of the path.
+    pub fn path_sample(&self) -> Option<PathSample> {
+        self.cell.wishes().last_sample.clone()
+    }
+
+    /// The most that the application can use, in bytes of UDP payload per second; routers that
+    /// hand out rates need not offer more. `None`, as at first, is no limit.
+    pub fn desire(&self, bytes_per_second: Option<u64>) {
+        self.cell.wishes().desired_rate = bytes_per_second;
     }
 
     /// Lets another controller take over with the next ACK. It begins as on a new path, with its

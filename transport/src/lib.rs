@@ -20,17 +20,20 @@
 mod cell;
 mod controller;
 mod endpoint;
+mod handshake;
+mod header;
 mod pacer;
 mod runtime;
 mod socket;
 mod state;
 
 pub use endpoint::{Context, Endpoint};
-pub use evenkeel_congestion::{Ack, Cause, Congestion, Controller, Round};
+pub use evenkeel_congestion::{Ack, Cause, Congestion, Controller, Feedback, Grant, Round};
 pub use evenkeel_congestion::{
     AckReport, ControllerRow, Kind, Observer, Parameter, PathFactory, PathFeed, PathSample,
     SharedFactory, SpecError, adapt, controller, controllers, foreign, observed,
 };
+pub use header::{HeaderCounters, HeaderState};
 pub use state::PathState;
 
 #[cfg(test)]

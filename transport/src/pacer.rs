@@ -13,7 +13,8 @@ pub(crate) struct Pacer {
     packet: u64,
     /// What may leave at `updated`, in billionths of a byte: exact for whole nanoseconds.
     tokens: i128,
-    updated: Instant,
+    /// `None` before there has been a rate.
+    updated: Option<Instant>,
 }
 
 /// The bucket holds what the rate gives in this time: as much as a wake-up may be late without
@@ -38,12 +39,12 @@ const LONGEST_GAP: Duration = Duration::from_secs(10);
 
 impl Pacer {
     /// A bucket that holds nothing back until it has a rate.
-    pub(crate) fn new(now: Instant, packet: u16) -> Self {
+    pub(crate) fn new(packet: u16) -> Self {
         Self {
             rate: None,
             packet: u64::from(packet),
             tokens: 0,
-            updated: now,
+            updated: None,
         }
     }
 
@@ -106,8 +107,9 @@ impl Pacer {
     }
 
     fn refill(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.updated);
-        self.updated = self.updated.max(now);
+        let updated = self.updated.unwrap_or(now);
+        let passed = now.saturating_duration_since(updated);
+        self.updated = Some(updated.max(now));
         if let Some(rate) = self.rate {
             self.tokens = (self.tokens + per(rate, passed)).min(self.depth());
         }
@@ -142,7 +144,7 @@ mod tests {
     const PACKET: u64 = 1200;
 
     fn paced(now: Instant, rate: u64) -> Pacer {
-        let mut pacer = Pacer::new(now, PACKET as u16);
+        let mut pacer = Pacer::new(PACKET as u16);
         pacer.set_rate(now, Some(rate));
         pacer
     }
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn without_a_rate_nothing_is_held_back() {
         let t0 = epoch();
-        let mut pacer = Pacer::new(t0, 1200);
+        let mut pacer = Pacer::new(1200);
         for _ in 0..100 {
             assert_eq!((pacer.check(t0), pacer.batch(t0, 10)), (Ok(()), 10));
             pacer.sent(t0, 12_000);

@@ -19,7 +19,7 @@ use std::time::Instant;
 use quinn::{AsyncTimer, AsyncUdpSocket};
 
 use crate::cell::Cell;
-use crate::socket::Socket;
+use crate::socket::{self, HeaderSettings, Socket};
 use timer::Timer;
 
 /// The runtime that evenkeel's endpoints run on.
@@ -28,22 +28,26 @@ pub(crate) struct Runtime {
     inner: Arc<dyn quinn::Runtime>,
     /// `inner` is tokio, so that its file descriptors can be waited for.
     tokio: bool,
+    /// How new sockets of the system use headers.
+    headers: Option<HeaderSettings>,
 }
 
 impl Runtime {
     /// tokio, with timers finer than its own where the system has them.
-    pub(crate) fn tokio() -> Self {
+    pub(crate) fn tokio(headers: Option<HeaderSettings>) -> Self {
         Self {
             inner: Arc::new(quinn::TokioRuntime),
             tokio: true,
+            headers,
         }
     }
 
     /// Any other runtime, whose own timers must be as fine as the pacing is to be.
-    pub(crate) fn new(inner: Arc<dyn quinn::Runtime>) -> Self {
+    pub(crate) fn new(inner: Arc<dyn quinn::Runtime>, headers: Option<HeaderSettings>) -> Self {
         Self {
             inner,
             tokio: false,
+            headers,
         }
     }
 }
@@ -67,8 +71,12 @@ impl quinn::Runtime for Runtime {
     }
 
     fn wrap_udp_socket(&self, socket: std::net::UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        let headers = self.headers.clone().map(|settings| HeaderSettings {
+            hop_limit: socket::fix_hop_limit(&socket),
+            ..settings
+        });
         let socket = self.inner.wrap_udp_socket(socket)?;
-        Ok(Arc::new(Socket::new(socket)))
+        Ok(Arc::new(Socket::new(socket, headers)))
     }
 
     fn now(&self) -> Instant {

@@ -22,6 +22,7 @@ thread_local! {
 #[derive(Debug)]
 enum Beginning {
     Nothing,
+    Session(Weak<Cell>),
     Built(Weak<Cell>),
     Placed(Weak<Cell>),
 }
@@ -38,14 +39,31 @@ struct Polled {
     held_back_until: Option<Instant>,
 }
 
-/// A controller is built: for a path of the connection being polled, or for a new connection.
+/// A TLS session of a new connection begins.
+pub(crate) fn session_begins(cell: &Arc<Cell>) {
+    BEGINNING.set(Beginning::Session(Arc::downgrade(cell)));
+}
+
+/// A controller is built: for a new connection, which has a cell already if it has a session of
+/// ours, or for a path of the connection being polled.
 pub(crate) fn built(new: impl FnOnce() -> Arc<Cell>) -> Built {
-    if let Some(cell) = POLLED.with_borrow(|polled| polled.as_ref().map(|p| p.cell.clone())) {
+    let begun = match BEGINNING.replace(Beginning::Nothing) {
+        Beginning::Session(cell) => cell.upgrade(),
+        _ => None,
+    };
+    if begun.is_none()
+        && let Some((cell, _)) = polled()
+    {
         return Built::Path(cell);
     }
-    let cell = new();
+    let cell = begun.unwrap_or_else(new);
     BEGINNING.set(Beginning::Built(Arc::downgrade(&cell)));
     Built::Connection(cell)
+}
+
+/// The connection being polled, and the time by which quinn acts.
+pub(crate) fn polled() -> Option<(Arc<Cell>, Instant)> {
+    POLLED.with_borrow(|polled| polled.as_ref().map(|p| (p.cell.clone(), p.now)))
 }
 
 /// What a controller is built for.
@@ -59,7 +77,8 @@ pub(crate) enum Built {
 
 /// A poller is created: a new connection gets its socket, or an old one another.
 pub(crate) fn placed() {
-    if POLLED.with_borrow(Option::is_some) {
+    if let Some((cell, _)) = polled() {
+        cell.rebound();
         return;
     }
     BEGINNING.with_borrow_mut(|beginning| {

@@ -1,0 +1,475 @@
+//! Path headers between shipping endpoints in virtual time, over honest and hostile paths.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use evenkeel::{Context, HeaderCounters, HeaderState, SharedFactory};
+use quinn::{ServerConfig, TransportConfig};
+
+use crate::support::{
+    Host, Net, Recorder, client_tls, constant, flood, identity, server_tls, stock_client,
+    stock_server,
+};
+
+/// Length of a path header.
+const HEADER: usize = 32;
+
+/// Who takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Stock,
+    /// One datagram in so many carries a header; 0 for none.
+    Evenkeel(u32),
+}
+
+/// A client that floods a server.
+struct Pair {
+    net: Net,
+    client_socket: Arc<Recorder>,
+    server_socket: Arc<Recorder>,
+    client: quinn::Endpoint,
+    client_side: evenkeel::Endpoint,
+    connection: Arc<Mutex<Option<quinn::Connection>>>,
+    /// The server's side of it.
+    accepted: Arc<Mutex<Option<quinn::Connection>>>,
+    received: Arc<AtomicU64>,
+}
+
+impl Pair {
+    fn new(client: Kind, server: Kind) -> Self {
+        Self::on(Net::new(10_000_000, 10.0), client, server, reno())
+    }
+
+    fn on(mut net: Net, client: Kind, server: Kind, controller: SharedFactory) -> Self {
+        let identity = identity();
+        let server_socket = net.socket(Host::Receiver);
+        let config = net.endpoint_config();
+        let server = match server {
+            Kind::Stock => quinn::Endpoint::new_with_abstract_socket(
+                config,
+                Some(stock_server(server_tls(&identity), plain())),
+                server_socket.clone(),
+                net.runtime(),
+            ),
+            Kind::Evenkeel(every) => {
+                let evenkeel = evenkeel::Endpoint::new().path_headers(every);
+                let transport = evenkeel.transport(TransportConfig::default(), reno());
+                let server: ServerConfig = evenkeel
+                    .server_config(server_tls(&identity), transport)
+                    .expect("a right configuration");
+                evenkeel.bind_abstract(config, Some(server), server_socket.clone(), net.runtime())
+            }
+        }
+        .expect("a bound socket");
+        let address = server.local_addr().expect("a bound socket");
+        let accepted = Arc::new(Mutex::new(None));
+        let received = Arc::default();
+        net.spawn(sink_into(
+            server,
+            net.runtime(),
+            accepted.clone(),
+            Arc::clone(&received),
+        ));
+
+        let client_socket = net.socket(Host::Sender);
+        let config = net.endpoint_config();
+        let every = match client {
+            Kind::Stock => 0,
+            Kind::Evenkeel(every) => every,
+        };
+        let client_side = evenkeel::Endpoint::new().path_headers(every);
+        let mut endpoint = client_side
+            .bind_abstract(config, None, client_socket.clone(), net.runtime())
+            .expect("a bound socket");
+        let config = match client {
+            Kind::Stock => stock_client(client_tls(&identity), plain()),
+            Kind::Evenkeel(_) => {
+                let transport = client_side.transport(TransportConfig::default(), controller);
+                client_side
+                    .client_config(client_tls(&identity), transport)
+                    .expect("a right configuration")
+            }
+        };
+        endpoint.set_default_client_config(config);
+        let connection = Arc::new(Mutex::new(None));
+        let (slot, connecting) = (connection.clone(), endpoint.connect(address, "localhost"));
+        net.spawn(async move {
+            let connection = connecting
+                .expect("a right configuration")
+                .await
+                .expect("a path");
+            *slot.lock().expect("no test panics in here") = Some(connection.clone());
+            flood(connection).await;
+        });
+        Self {
+            net,
+            client_socket,
+            server_socket,
+            client: endpoint,
+            client_side,
+            connection,
+            accepted,
+            received,
+        }
+    }
+
+    fn run(&mut self, time: Duration) {
+        self.net.run_for(time);
+    }
+
+    fn connection(&self) -> quinn::Connection {
+        let connection = self.connection.lock().expect("no test panics in here");
+        connection.clone().expect("it is connected")
+    }
+
+    /// Contexts of the client's and the server's side.
+    fn contexts(&self) -> (Option<Context>, Option<Context>) {
+        let accepted = self
+            .accepted
+            .lock()
+            .expect("no test panics in here")
+            .clone();
+        (
+            Context::of(&self.connection()),
+            Context::of(&accepted.expect("it is connected")),
+        )
+    }
+
+    /// States and counters of the client's and the server's side.
+    fn headers(&self) -> [(HeaderState, HeaderCounters); 2] {
+        let (client, server) = self.contexts();
+        [client, server].map(|context| {
+            let context = context.expect("an evenkeel configuration");
+            context.path_headers().expect("both take headers")
+        })
+    }
+
+    /// Application bytes that the server has received.
+    fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// Application bytes that arrive in `time`.
+    fn progress(&mut self, time: Duration) -> u64 {
+        let before = self.received();
+        self.run(time);
+        self.received() - before
+    }
+}
+
+/// Reads all streams of the endpoint's connections, and shows the newest of these.
+async fn sink_into(
+    endpoint: quinn::Endpoint,
+    runtime: Arc<evenkeel_testbed::sim::SimRuntime>,
+    slot: Arc<Mutex<Option<quinn::Connection>>>,
+    received: Arc<AtomicU64>,
+) {
+    while let Some(incoming) = endpoint.accept().await {
+        let Ok(connection) = incoming.await else {
+            continue;
+        };
+        *slot.lock().expect("no test panics in here") = Some(connection.clone());
+        quinn::Runtime::spawn(
+            &*runtime,
+            Box::pin(crate::support::drain(connection, received.clone())),
+        );
+    }
+}
+
+fn reno() -> SharedFactory {
+    evenkeel::controller("reno").expect("a name of the table")
+}
+
+fn plain() -> Arc<TransportConfig> {
+    Arc::new(TransportConfig::default())
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn has_header(datagram: &[u8]) -> bool {
+    datagram.starts_with(&evenkeel_wire::PATH_HEADER_MAGIC)
+}
+
+const HEADED: Kind = Kind::Evenkeel(1);
+
+#[test]
+fn headers_are_confirmed_within_two_round_trips_and_tell_the_round_trip() {
+    let mut pair = Pair::new(HEADED, HEADED);
+    // 40 ms each: handshake, a probe and its echo.
+    pair.run(Duration::from_millis(150));
+    assert_eq!(
+        pair.headers().map(|(state, _)| state),
+        [HeaderState::Confirmed; 2]
+    );
+    pair.client_socket.take();
+    pair.run(seconds(5));
+    let left = pair.client_socket.take();
+    assert!(left.len() > 2000 && left.iter().all(|departure| departure.headed));
+    let (client, server) = pair.contexts();
+    let client = client.expect("an evenkeel configuration");
+    let sample = client.path_sample().expect("5 s of them");
+    // 50 packets of queue at most.
+    assert!(
+        (40..110).contains(&sample.rtt.as_millis()),
+        "{:?}",
+        sample.rtt
+    );
+    assert_eq!((sample.forward_queueing, sample.complete), (None, false));
+    assert!(
+        server
+            .expect("an evenkeel configuration")
+            .path_sample()
+            .is_some()
+    );
+    for (_, counters) in pair.headers() {
+        assert!(counters.echoes > 1000, "{counters:?}");
+        assert_eq!(
+            (counters.forged, counters.old, counters.unusable_echoes),
+            (0, 0, 0)
+        );
+    }
+}
+
+#[test]
+fn segmentation_offload_stays_on_with_headers() {
+    // 400 Mb/s by the controller's rate; a window's ACKs would let go of two packets at a time.
+    let net = Net::new(1_000_000_000, 5.0);
+    let mut pair = Pair::on(net, HEADED, HEADED, constant(50_000_000, 10_000_000));
+    pair.run(Duration::from_millis(500));
+    pair.client_socket.take();
+    pair.run(Duration::from_millis(500));
+    let left = pair.client_socket.take();
+    assert!(left.iter().all(|departure| departure.headed));
+    let batched = left.iter().filter(|departure| departure.batch >= 5).count();
+    assert!(batched * 2 > left.len(), "{batched} of {}", left.len());
+}
+
+#[test]
+fn a_share_of_the_datagrams_carries_headers_if_that_is_asked_for() {
+    let mut pair = Pair::new(Kind::Evenkeel(8), HEADED);
+    pair.run(seconds(1));
+    pair.client_socket.take();
+    pair.run(seconds(5));
+    let left = pair.client_socket.take();
+    let share = left.iter().filter(|departure| departure.headed).count() as f64 / left.len() as f64;
+    // More than an eighth: what arrives with the ACKs is echoed. Those come for every second packet.
+    assert!((0.12..=0.6).contains(&share), "{share}");
+}
+
+#[test]
+fn stock_quinn_in_either_role_sees_no_header() {
+    for (client, server) in [
+        (Kind::Stock, HEADED),
+        (HEADED, Kind::Stock),
+        (Kind::Evenkeel(0), HEADED),
+        (HEADED, Kind::Evenkeel(0)),
+    ] {
+        let mut pair = Pair::new(client, server);
+        pair.run(seconds(5));
+        assert!(pair.received() > 3_000_000, "{client:?} to {server:?}");
+        let left = [pair.client_socket.take(), pair.server_socket.take()].concat();
+        assert!(left.iter().all(|departure| !departure.headed));
+        let (client, server) = pair.contexts();
+        for context in [client, server].into_iter().flatten() {
+            assert_eq!(context.path_headers(), None);
+        }
+    }
+}
+
+/// Progress in 10 s after 2 s without headers, for comparison.
+fn undisturbed() -> u64 {
+    let mut pair = Pair::new(Kind::Evenkeel(0), Kind::Evenkeel(0));
+    pair.run(seconds(2));
+    pair.progress(seconds(10))
+}
+
+fn drop_headed(datagram: &[u8]) -> Vec<Vec<u8>> {
+    if has_header(datagram) {
+        Vec::new()
+    } else {
+        vec![datagram.to_vec()]
+    }
+}
+
+#[test]
+fn a_path_that_eats_headers_costs_no_more_than_these() {
+    let normal = undisturbed();
+    for (there, back) in [(true, false), (false, true), (true, true)] {
+        let mut pair = Pair::new(HEADED, HEADED);
+        if there {
+            pair.client_socket.interfere(drop_headed);
+        }
+        if back {
+            pair.server_socket.interfere(drop_headed);
+        }
+        pair.run(seconds(2));
+        let went = pair.progress(seconds(10));
+        let [(client, counters), (server, _)] = pair.headers();
+        assert_eq!((client, server), (HeaderState::Plain, HeaderState::Plain));
+        println!(
+            "headers eaten there {there}, back {back}: {} sent, {:.1} % of the undisturbed progress",
+            counters.sent,
+            100.0 * went as f64 / normal as f64,
+        );
+        assert!(
+            counters.sent < 40,
+            "six, and searches for the MTU: {}",
+            counters.sent
+        );
+        assert!(went as f64 > 0.95 * normal as f64, "{went} of {normal}");
+    }
+}
+
+#[test]
+fn a_path_that_begins_to_eat_headers_half_way_is_survived() {
+    let normal = undisturbed();
+    let mut pair = Pair::new(HEADED, HEADED);
+    pair.run(seconds(2));
+    assert_eq!(pair.headers()[0].0, HeaderState::Confirmed);
+    pair.client_socket.interfere(drop_headed);
+    let went = pair.progress(seconds(10));
+    println!(
+        "headers eaten from now on: {:.1} % of the undisturbed progress",
+        100.0 * went as f64 / normal as f64
+    );
+    assert_eq!(pair.headers()[0].0, HeaderState::Plain);
+    // A blackout of four round trips, which RFC 9002 takes for persistent congestion, and Reno's
+    // way back from it.
+    assert!(went as f64 > 0.7 * normal as f64, "{went} of {normal}");
+}
+
+#[test]
+fn a_peer_that_agrees_and_never_echoes_gets_no_headers_in_the_end() {
+    let normal = undisturbed();
+    let mut pair = Pair::new(HEADED, HEADED);
+    // It sends its packets without the header that it put on.
+    pair.server_socket.interfere(|datagram| {
+        vec![if has_header(datagram) {
+            datagram[HEADER..].to_vec()
+        } else {
+            datagram.to_vec()
+        }]
+    });
+    pair.run(seconds(2));
+    let went = pair.progress(seconds(10));
+    let [(client, counters), _] = pair.headers();
+    println!(
+        "never an echo: {} sent, {:.1} % of the undisturbed progress",
+        counters.sent,
+        100.0 * went as f64 / normal as f64
+    );
+    assert_eq!((client, counters.echoes), (HeaderState::Plain, 0));
+    assert!(went as f64 > 0.98 * normal as f64, "{went} of {normal}");
+}
+
+#[test]
+fn forgeries_are_no_signals_and_do_not_stop_the_packets_behind_them() {
+    let normal = undisturbed();
+    let mut pair = Pair::new(HEADED, HEADED);
+    // Every header arrives with a tag that is not its own.
+    pair.client_socket.interfere(|datagram| {
+        let mut forged = datagram.to_vec();
+        if has_header(datagram) {
+            forged[HEADER - 1] ^= 1;
+        }
+        vec![forged]
+    });
+    pair.run(seconds(2));
+    let went = pair.progress(seconds(10));
+    let [(client, _), (_, counters)] = pair.headers();
+    assert_eq!((client, counters.accepted), (HeaderState::Plain, 0));
+    assert!(counters.forged >= 6, "{counters:?}");
+    assert!(went as f64 > 0.98 * normal as f64, "{went} of {normal}");
+}
+
+#[test]
+fn spoofed_datagrams_change_nothing() {
+    let mut pair = Pair::new(HEADED, HEADED);
+    pair.run(seconds(1));
+    // With each datagram come others from its address: garbage behind the magic, the same header
+    // with other fields, two headers, half a header, an older header again.
+    let (mut count, mut old) = (0_u8, Vec::new());
+    pair.client_socket.interfere(move |datagram| {
+        count = count.wrapping_add(1);
+        let mut garbage = datagram.to_vec();
+        for (at, byte) in garbage.iter_mut().enumerate().skip(4) {
+            *byte ^= count.wrapping_mul(at as u8) | 1;
+        }
+        let mut flipped = datagram[..HEADER.min(datagram.len())].to_vec();
+        if let Some(byte) = flipped.get_mut(16 + usize::from(count % 12)) {
+            *byte ^= 1 << (count % 8);
+        }
+        let nested = [&flipped[..], datagram].concat();
+        let half = datagram[..17].to_vec();
+        let replayed = std::mem::replace(&mut old, datagram.to_vec());
+        let mut fates = vec![garbage, flipped, nested, half, datagram.to_vec(), replayed];
+        fates.retain(|fate| !fate.is_empty());
+        fates
+    });
+    let [_, (_, before)] = pair.headers();
+    let (_, sent_before) = pair.headers()[0];
+    pair.run(seconds(5));
+    let [(state, sent), (_, after)] = pair.headers();
+    assert_eq!(state, HeaderState::Confirmed);
+    // Nothing but what was sent, each at most once.
+    assert!(after.accepted - before.accepted <= sent.sent - sent_before.sent + 50);
+    assert!(after.forged > before.forged + 500, "{after:?}");
+    assert!(after.old > before.old + 100, "{after:?}");
+    assert_eq!(sent.unusable_echoes, 0);
+    assert!(pair.connection().close_reason().is_none());
+}
+
+#[test]
+fn the_mtu_that_is_found_leaves_room_for_a_header() {
+    for (mtu, least) in [(1280, 1200), (1400, 1320), (1500, 1420)] {
+        let mut pair = Pair::on(Net::with_mtu(10_000_000, 10.0, mtu), HEADED, HEADED, reno());
+        pair.run(seconds(10));
+        let (client, _) = pair.contexts();
+        let found = client.expect("an evenkeel configuration").state().mtu;
+        // IPv4 and UDP take 28 bytes; quinn searches to within 20.
+        let room = mtu - 28 - HEADER as u16;
+        assert!((least..=room).contains(&found), "{found} of {room} bytes");
+        pair.client_socket.take();
+        pair.run(seconds(1));
+        let left = pair.client_socket.take();
+        assert!(
+            left.len() > 500,
+            "{} datagrams at an MTU of {mtu}",
+            left.len()
+        );
+        assert!(
+            left.iter()
+                .all(|departure| departure.headed && departure.bytes <= usize::from(mtu) - 28)
+        );
+    }
+}
+
+#[test]
+fn migration_and_rebinding_under_load_confirm_headers_again() {
+    let mut pair = Pair::new(HEADED, HEADED);
+    pair.run(seconds(2));
+    for host in [Host::Sender, Host::Router, Host::Sender] {
+        let socket = pair.net.socket(host);
+        let wrapped = pair.client_side.wrap(socket.clone(), pair.net.runtime());
+        pair.client
+            .rebind_abstract(wrapped)
+            .expect("a bound socket");
+        let before = pair.headers().map(|(_, counters)| counters.echoes);
+        let went = pair.progress(seconds(5));
+        assert!(went > 3_000_000, "{host:?}: {went} bytes");
+        socket.take();
+        pair.run(seconds(1));
+        assert!(
+            socket.take().iter().all(|departure| departure.headed),
+            "{host:?}"
+        );
+        for (now, before) in pair.headers().into_iter().zip(before) {
+            assert_eq!(now.0, HeaderState::Confirmed, "{host:?}");
+            assert!(now.1.echoes > before + 500, "{host:?}: {:?}", now.1);
+            assert_eq!(now.1.forged, 0, "{host:?}");
+        }
+    }
+}

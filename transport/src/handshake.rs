@@ -1,0 +1,467 @@
+//! A QUIC TLS session around rustls's, which tells the peer that path headers are understood and
+//! derives their keys: `docs/path-header.md`, section 3.
+//!
+//! quinn's own session has no place for a transport parameter that quinn does not know. This one
+//! does what quinn-proto 0.11.19's does in `crypto/rustls.rs`, and leaves to quinn what needs no
+//! session: the keys of Initial packets for a server, and the integrity of Retry packets.
+
+use std::any::Any;
+use std::io;
+use std::sync::Arc;
+
+use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
+use quinn::crypto::{
+    self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
+    UnsupportedVersion,
+};
+use quinn::rustls::pki_types::{CertificateDer, ServerName};
+use quinn::rustls::quic::{
+    ClientConnection, Connection, DirectionalKeys, KeyChange, Secrets, ServerConnection, Suite,
+    Version,
+};
+use quinn::rustls::server::ResolvesServerCertUsingSni;
+use quinn::rustls::{self, CipherSuite};
+use quinn::{ConnectError, ConnectionId, Side, TransportErrorCode};
+use quinn_proto::TransportError;
+use quinn_proto::transport_parameters::TransportParameters;
+
+use crate::cell::{Cell, Shared};
+use crate::runtime::seam;
+
+/// Id of the transport parameter `path_header`: section 3.1.
+const PARAMETER: u64 = 0x0ed2_b74c;
+
+/// Versions of the header that are understood: this one.
+const VERSIONS: [u8; 1] = [1];
+
+/// The exporter's label: section 3.2.
+const LABEL: &[u8] = b"EXPORTER-evenkeel-path-header";
+
+/// TLS for connections that a server accepts.
+pub(crate) struct ServerCrypto {
+    tls: Arc<rustls::ServerConfig>,
+    common: Common,
+}
+
+/// TLS for connections that a client makes.
+pub(crate) struct ClientCrypto {
+    tls: Arc<rustls::ClientConfig>,
+    common: Common,
+}
+
+/// What all sessions of a configuration have in common.
+#[derive(Clone)]
+struct Common {
+    /// Protects Initial packets.
+    initial: Suite,
+    /// quinn's own; asked for what needs no session.
+    stock: Arc<QuicServerConfig>,
+    shared: Arc<Shared>,
+}
+
+impl ServerCrypto {
+    /// # Errors
+    /// If QUIC cannot be spoken with `tls`.
+    pub(crate) fn new(
+        tls: Arc<rustls::ServerConfig>,
+        shared: Arc<Shared>,
+    ) -> Result<Self, rustls::Error> {
+        ServerConnection::new(tls.clone(), Version::V1, Vec::new())?;
+        let common = Common::new(tls.clone(), shared)?;
+        Ok(Self { tls, common })
+    }
+}
+
+impl ClientCrypto {
+    /// # Errors
+    /// If QUIC cannot be spoken with `tls`.
+    pub(crate) fn new(
+        tls: Arc<rustls::ClientConfig>,
+        shared: Arc<Shared>,
+    ) -> Result<Self, rustls::Error> {
+        let nobody = ServerName::try_from("evenkeel.invalid").expect("a name (RFC 2606)");
+        ClientConnection::new(tls.clone(), Version::V1, nobody, Vec::new())?;
+        let nothing = rustls::ServerConfig::builder_with_provider(tls.crypto_provider().clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
+        let common = Common::new(Arc::new(nothing), shared)?;
+        Ok(Self { tls, common })
+    }
+}
+
+impl Common {
+    fn new(tls: Arc<rustls::ServerConfig>, shared: Arc<Shared>) -> Result<Self, rustls::Error> {
+        // RFC 9001, section 5.2.
+        let initial = tls
+            .crypto_provider()
+            .cipher_suites
+            .iter()
+            .find(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256)
+            .and_then(|suite| suite.tls13()?.quic_suite());
+        let no_suite = "QUIC needs TLS13_AES_128_GCM_SHA256: add it to the crypto provider";
+        let no_suite = || rustls::Error::General(no_suite.into());
+        Ok(Self {
+            initial: initial.ok_or_else(no_suite)?,
+            stock: Arc::new(tls.try_into().map_err(|_| no_suite())?),
+            shared,
+        })
+    }
+
+    fn session(&self, number: u32, version: Version, tls: Connection) -> Box<dyn Session> {
+        let cell = Cell::new(self.shared.clone());
+        seam::session_begins(&cell);
+        Box::new(HeaderSession {
+            number,
+            version,
+            tls,
+            next_secrets: None,
+            told_of_handshake_data: false,
+            common: self.clone(),
+            unagreed: Some(cell),
+        })
+    }
+}
+
+impl crypto::ServerConfig for ServerCrypto {
+    fn initial_keys(
+        &self,
+        version: u32,
+        dst_cid: &ConnectionId,
+    ) -> Result<Keys, UnsupportedVersion> {
+        self.common.stock.initial_keys(version, dst_cid)
+    }
+
+    fn retry_tag(&self, version: u32, orig_dst_cid: &ConnectionId, packet: &[u8]) -> [u8; 16] {
+        self.common.stock.retry_tag(version, orig_dst_cid, packet)
+    }
+
+    fn start_session(
+        self: Arc<Self>,
+        version: u32,
+        params: &TransportParameters,
+    ) -> Box<dyn Session> {
+        let number = version;
+        let version = tls_version(number).expect("quinn asks initial_keys first, which knows it");
+        let tls = ServerConnection::new(self.tls.clone(), version, encoded(params))
+            .expect("the configuration was tried when it was made");
+        self.common
+            .session(number, version, Connection::Server(tls))
+    }
+}
+
+impl crypto::ClientConfig for ClientCrypto {
+    fn start_session(
+        self: Arc<Self>,
+        version: u32,
+        server_name: &str,
+        params: &TransportParameters,
+    ) -> Result<Box<dyn Session>, ConnectError> {
+        let number = version;
+        let version = tls_version(number).ok_or(ConnectError::UnsupportedVersion)?;
+        let invalid = || ConnectError::InvalidServerName(server_name.into());
+        let name = ServerName::try_from(server_name)
+            .map_err(|_| invalid())?
+            .to_owned();
+        let tls = ClientConnection::new(self.tls.clone(), version, name, encoded(params))
+            .expect("the configuration was tried when it was made");
+        Ok(self
+            .common
+            .session(number, version, Connection::Client(tls)))
+    }
+}
+
+/// A session that offers path headers.
+struct HeaderSession {
+    /// The QUIC version, and what rustls calls it.
+    number: u32,
+    version: Version,
+    tls: Connection,
+    next_secrets: Option<Secrets>,
+    told_of_handshake_data: bool,
+    common: Common,
+    /// The connection, until the handshake has shown whether its peer takes headers.
+    unagreed: Option<Arc<Cell>>,
+}
+
+impl HeaderSession {
+    fn is_client(&self) -> bool {
+        matches!(self.tls, Connection::Client(_))
+    }
+
+    /// Derives the headers' keys when the handshake is complete.
+    fn agree(&mut self) {
+        if self.tls.is_handshaking() {
+            return;
+        }
+        // Without a poll there is no time; a handshake is only ever completed in one.
+        let Some((cell, (_, now))) = self.unagreed.take().zip(seam::polled()) else {
+            return;
+        };
+        let parameters = self.tls.quic_transport_parameters().unwrap_or_default();
+        if !understands_headers(parameters) {
+            return;
+        }
+        let Ok(secret) = self.tls.export_keying_material([0; 32], LABEL, Some(&[])) else {
+            return;
+        };
+        let (mut to_server, mut to_client) = ([0; 16], [0; 16]);
+        to_server.copy_from_slice(&secret[..16]);
+        to_client.copy_from_slice(&secret[16..]);
+        if self.is_client() {
+            cell.agreed(to_server, to_client, now);
+        } else {
+            cell.agreed(to_client, to_server, now);
+        }
+    }
+}
+
+impl Session for HeaderSession {
+    fn initial_keys(&self, dst_cid: &ConnectionId, side: Side) -> Keys {
+        let keys = self.common.initial.keys(dst_cid, side.into(), self.version);
+        both_directions(keys)
+    }
+
+    fn handshake_data(&self) -> Option<Box<dyn Any>> {
+        self.told_of_handshake_data.then(|| -> Box<dyn Any> {
+            let server_name = match &self.tls {
+                Connection::Client(_) => None,
+                Connection::Server(tls) => tls.server_name().map(Into::into),
+            };
+            Box::new(HandshakeData {
+                protocol: self.tls.alpn_protocol().map(Into::into),
+                server_name,
+            })
+        })
+    }
+
+    fn peer_identity(&self) -> Option<Box<dyn Any>> {
+        let chain = self.tls.peer_certificates()?;
+        let chain: Vec<CertificateDer<'static>> = chain
+            .iter()
+            .map(|certificate| certificate.clone().into_owned())
+            .collect();
+        Some(Box::new(chain))
+    }
+
+    fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
+        let DirectionalKeys { header, packet } = self.tls.zero_rtt_keys()?;
+        Some((Box::new(header), Box::new(packet)))
+    }
+
+    fn early_data_accepted(&self) -> Option<bool> {
+        match &self.tls {
+            Connection::Client(tls) => Some(tls.is_early_data_accepted()),
+            Connection::Server(_) => None,
+        }
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.tls.is_handshaking()
+    }
+
+    fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
+        self.tls.read_hs(buf).map_err(|error| TransportError {
+            code: self
+                .tls
+                .alert()
+                .map_or(TransportErrorCode::PROTOCOL_VIOLATION, |alert| {
+                    TransportErrorCode::crypto(alert.into())
+                }),
+            frame: None,
+            reason: error.to_string(),
+        })?;
+        self.agree();
+        // A server knows its client's wishes with the name, a client the server's with the
+        // protocol; at the latest when all is known.
+        let named = match &self.tls {
+            Connection::Client(_) => false,
+            Connection::Server(tls) => tls.server_name().is_some(),
+        };
+        let known = named || self.tls.alpn_protocol().is_some() || !self.is_handshaking();
+        Ok(known && !std::mem::replace(&mut self.told_of_handshake_data, known))
+    }
+
+    fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
+        let Some(bytes) = self.tls.quic_transport_parameters() else {
+            return Ok(None);
+        };
+        let side = if self.is_client() {
+            Side::Client
+        } else {
+            Side::Server
+        };
+        Ok(Some(TransportParameters::read(
+            side,
+            &mut io::Cursor::new(bytes),
+        )?))
+    }
+
+    fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
+        let keys = self.tls.write_hs(buf);
+        self.agree();
+        match keys? {
+            KeyChange::Handshake { keys } => Some(both_directions(keys)),
+            KeyChange::OneRtt { keys, next } => {
+                self.next_secrets = Some(next);
+                Some(both_directions(keys))
+            }
+        }
+    }
+
+    fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
+        let keys = self.next_secrets.as_mut()?.next_packet_keys();
+        Some(KeyPair {
+            local: Box::new(keys.local),
+            remote: Box::new(keys.remote),
+        })
+    }
+
+    fn is_valid_retry(&self, orig_dst_cid: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
+        let Some((token, tag)) = payload.split_last_chunk::<16>() else {
+            return false;
+        };
+        let packet = [header, token].concat();
+        let right = crypto::ServerConfig::retry_tag(
+            &*self.common.stock,
+            self.number,
+            orig_dst_cid,
+            &packet,
+        );
+        right == *tag
+    }
+
+    fn export_keying_material(
+        &self,
+        output: &mut [u8],
+        label: &[u8],
+        context: &[u8],
+    ) -> Result<(), ExportKeyingMaterialError> {
+        self.tls
+            .export_keying_material(output, label, Some(context))
+            .map(drop)
+            .map_err(|_| ExportKeyingMaterialError)
+    }
+}
+
+/// The versions that quinn-proto offers and rustls knows: RFC 9001, and the drafts before it.
+fn tls_version(number: u32) -> Option<Version> {
+    match number {
+        0xff00_001d..=0xff00_0020 => Some(Version::V1Draft),
+        0x0000_0001 | 0xff00_0021..=0xff00_0022 => Some(Version::V1),
+        _ => None,
+    }
+}
+
+fn both_directions(keys: rustls::quic::Keys) -> Keys {
+    Keys {
+        header: KeyPair {
+            local: Box::new(keys.local.header),
+            remote: Box::new(keys.remote.header),
+        },
+        packet: KeyPair {
+            local: Box::new(keys.local.packet),
+            remote: Box::new(keys.remote.packet),
+        },
+    }
+}
+
+/// quinn's transport parameters, and ours.
+fn encoded(params: &TransportParameters) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    params.write(&mut bytes);
+    // RFC 9000, section 16: 0b10 is the prefix of four bytes.
+    let id = 0x8000_0000 | u32::try_from(PARAMETER).expect("an id of 30 bits");
+    bytes.extend_from_slice(&id.to_be_bytes());
+    bytes.push(VERSIONS.len() as u8);
+    bytes.extend_from_slice(&VERSIONS);
+    bytes
+}
+
+/// Whether a peer with these transport parameters takes headers of our version.
+fn understands_headers(mut parameters: &[u8]) -> bool {
+    loop {
+        let Some((id, value)) = next_parameter(&mut parameters) else {
+            return false;
+        };
+        if id == PARAMETER {
+            return VERSIONS.iter().any(|version| value.contains(version));
+        }
+    }
+}
+
+/// Reads one parameter: RFC 9000, section 18. `None` at the end, and where they are malformed.
+fn next_parameter<'a>(bytes: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
+    let id = variable_length(bytes)?;
+    let len = usize::try_from(variable_length(bytes)?).ok()?;
+    let (value, rest) = bytes.split_at_checked(len)?;
+    *bytes = rest;
+    Some((id, value))
+}
+
+/// Reads a variable-length integer: RFC 9000, section 16.
+fn variable_length(bytes: &mut &[u8]) -> Option<u64> {
+    let first = *bytes.first()?;
+    let (number, rest) = bytes.split_at_checked(1 << (first >> 6))?;
+    *bytes = rest;
+    let value = number
+        .iter()
+        .fold(0, |value, byte| value << 8 | u64::from(*byte));
+    Some(value & (u64::MAX >> (66 - 8 * number.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn our_own_parameters_are_understood() {
+        assert!(understands_headers(&[0x8e, 0xd2, 0xb7, 0x4c, 1, 1]));
+        // Behind another, in an id of eight bytes, with versions of the future.
+        let bytes = [
+            0x01, 2, 0x40, 0x64, 0xc0, 0, 0, 0, 0x0e, 0xd2, 0xb7, 0x4c, 3, 2, 1, 0x2a,
+        ];
+        assert!(understands_headers(&bytes));
+    }
+
+    #[test]
+    fn peers_without_our_version_do_not_take_headers() {
+        for bytes in [
+            &[][..],
+            &[0x8e, 0xd2, 0xb7, 0x4c, 0],
+            &[0x8e, 0xd2, 0xb7, 0x4c, 2, 2, 3],
+            &[0x8e, 0xd2, 0xb7, 0x4c, 9, 1],
+            &[0x01, 1],
+            &[0xff; 8],
+        ] {
+            assert!(!understands_headers(bytes), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn integers_are_those_of_rfc_9000() {
+        // Appendix A.1.
+        for (mut bytes, value) in [
+            (
+                &[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c][..],
+                151_288_809_941_952_652,
+            ),
+            (&[0x9d, 0x7f, 0x3e, 0x7d], 494_878_333),
+            (&[0x7b, 0xbd], 15_293),
+            (&[0x25], 37),
+            (&[0x40, 0x25], 37),
+        ] {
+            assert_eq!(variable_length(&mut bytes), Some(value));
+            assert!(bytes.is_empty());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_parameters_cause_a_panic(bytes: Vec<u8>) {
+            understands_headers(&bytes);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The path header of one connection: when to send one, what arrives, what it tells.
+//!
+//! `docs/path-header.md` is the specification; sections are those of it. Nothing here sends or
+//! receives: [`Socket`](crate::socket) does.
+
+mod receiver;
+mod sender;
+mod tag;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use evenkeel_congestion::{Feedback, Grant, PathSample};
+use evenkeel_wire::{Echo, PATH_HEADER_LEN, PathHeaderView};
+
+use receiver::{Receiver, Verdict};
+pub(crate) use sender::Facts;
+use sender::{Return, Returned, Sender, State};
+pub(crate) use tag::Master;
+
+/// The headers of one connection.
+pub(crate) struct Headers {
+    sender: Sender,
+    receiver: Receiver,
+    counters: HeaderCounters,
+}
+
+/// Whether path headers are sent at present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeaderState {
+    /// Headers got no echo on this path, so that none are sent.
+    Plain,
+    /// A header is sent now and then, to see whether it is echoed.
+    Probing,
+    /// The peer echoes headers.
+    Confirmed,
+}
+
+/// What has become of path headers since the connection began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeaderCounters {
+    /// Headers sent.
+    pub sent: u64,
+    /// Headers accepted.
+    pub accepted: u64,
+    /// Headers from the peer's address with a wrong tag: forged, or changed on the way.
+    pub forged: u64,
+    /// Headers not newer than one accepted before.
+    pub old: u64,
+    /// Headers of ours that came back as an echo; each counts once.
+    pub echoes: u64,
+    /// Echoes of nothing that was sent on this path, or of something too old.
+    pub unusable_echoes: u64,
+    /// Samples in which more queueing than time was told, or a rate of zero.
+    pub clamped: u64,
+}
+
+impl Headers {
+    /// The masters are derived at `epoch`.
+    pub(crate) fn new(sending: Master, receiving: Master, epoch: Instant) -> Self {
+        Self {
+            sender: Sender::new(sending, epoch),
+            receiver: Receiver::new(receiving, epoch),
+            counters: HeaderCounters::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> HeaderState {
+        match self.sender.state() {
+            State::Plain => HeaderState::Plain,
+            State::Probing { .. } => HeaderState::Probing,
+            State::Confirmed { .. } => HeaderState::Confirmed,
+        }
+    }
+
+    pub(crate) fn counters(&self) -> HeaderCounters {
+        self.counters
+    }
+
+    /// The path is another one.
+    pub(crate) fn new_path(&mut self) {
+        self.sender.new_path();
+    }
+
+    /// Whether the next datagram is to carry a header; on a confirmed path, every `every`th.
+    pub(crate) fn due(&mut self, now: Instant, rtt: Option<Duration>, every: u32) -> bool {
+        let news = self.receiver.has_news();
+        self.sender.due(now, rtt, every, news)
+    }
+
+    /// Headers for datagrams that are about to leave.
+    pub(crate) fn prepare(&self, now: Instant, facts: Facts) -> Prepared {
+        Prepared {
+            first: self.sender.next_time(now),
+            count: 0,
+            facts,
+            echo: self.receiver.echo(now),
+        }
+    }
+
+    /// The next header of `prepared`.
+    pub(crate) fn write(&self, prepared: &mut Prepared) -> [u8; PATH_HEADER_LEN] {
+        let time = prepared.first + prepared.count;
+        prepared.count += 1;
+        self.sender.write(time, &prepared.facts, prepared.echo)
+    }
+
+    /// The datagrams with all that was written have left; `due` if [`due`](Self::due) asked for
+    /// them.
+    pub(crate) fn sent(&mut self, now: Instant, prepared: &Prepared, due: bool) {
+        if prepared.count > 0 {
+            self.counters.sent += prepared.count;
+            let Prepared {
+                first,
+                count,
+                facts,
+                ..
+            } = prepared;
+            self.sender.sent(*first, *count, facts);
+            if due {
+                self.sender.probed(now, facts.rtt);
+            }
+            self.receiver.echoed();
+        }
+    }
+
+    /// `count` datagrams have left without a header.
+    pub(crate) fn sent_bare(&mut self, count: u32) {
+        self.sender.sent_bare(count);
+    }
+
+    /// A header has arrived from the peer's address. `Err` if it is not of this connection, else
+    /// what it tells.
+    pub(crate) fn arrived(
+        &mut self,
+        now: Instant,
+        header: &[u8; PATH_HEADER_LEN],
+    ) -> Result<Option<PathSample>, NotOurs> {
+        match self.receiver.check(now, header) {
+            Verdict::Forged => return Err(NotOurs),
+            Verdict::Old => {
+                self.counters.old += 1;
+                return Ok(None);
+            }
+            Verdict::Accepted => self.counters.accepted += 1,
+        }
+        let Ok(view) = PathHeaderView::parse(header) else {
+            return Ok(None);
+        };
+        let Some(echo) = view.echo() else {
+            return Ok(None);
+        };
+        let returned = match self.sender.returned(now, &echo) {
+            Return::First(returned) => returned,
+            Return::Repeated => return Ok(None),
+            Return::Unusable => {
+                self.counters.unusable_echoes += 1;
+                return Ok(None);
+            }
+        };
+        self.counters.echoes += 1;
+        let (sample, clamped) = sample(now, &view, &echo, returned);
+        self.counters.clamped += u64::from(clamped);
+        Ok(Some(sample))
+    }
+
+    /// No connection with the peer's address has sent a header that has arrived.
+    pub(crate) fn count_forged(&mut self) {
+        self.counters.forged += 1;
+    }
+}
+
+impl fmt::Debug for Headers {
+    /// Without the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Headers")
+            .field("state", &self.state())
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A header with a tag that is not of this connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotOurs;
+
+/// The headers of one batch of datagrams.
+pub(crate) struct Prepared {
+    first: u64,
+    count: u64,
+    facts: Facts,
+    echo: Option<Echo>,
+}
+
+/// One round trip, all of it from one header, and whether something of it had to be clamped.
+fn sample(
+    now: Instant,
+    header: &PathHeaderView<'_>,
+    echo: &Echo,
+    returned: Returned,
+) -> (PathSample, bool) {
+    let rtt = returned.rtt;
+    let signals = header.signals();
+    let forward = echo.flags.stamped.then(|| echo.queueing_time.duration());
+    let backward = signals
+        .flags
+        .stamped
+        .then(|| signals.queueing_time.duration());
+    let forward_queueing = forward.map(|time| time.min(rtt));
+    let left = rtt - forward_queueing.unwrap_or_default();
+    let backward_queueing = backward.map(|time| time.min(left));
+    let grant =
+        returned
+            .followed
+            .filter(|_| echo.flags.offered)
+            .and_then(|followed| match followed {
+                Feedback::Acp | Feedback::Rcp => {
+                    echo.feedback.rate().bytes_per_second().map(Grant::Rate)
+                }
+                Feedback::Xcp => Some(Grant::WindowChange(
+                    echo.feedback.window_change().in_256ths(),
+                )),
+            });
+    let clamped = forward != forward_queueing
+        || backward != backward_queueing
+        || grant == Some(Grant::Rate(0));
+    let covered = |stamped: bool, gap: bool| stamped && !gap;
+    let sample = PathSample {
+        now,
+        rtt,
+        forward_queueing,
+        backward_queueing,
+        complete: covered(echo.flags.stamped, echo.flags.gap)
+            && covered(signals.flags.stamped, signals.flags.gap),
+        grant: match grant {
+            Some(Grant::Rate(rate)) => Some(Grant::Rate(rate.max(1))),
+            other => other,
+        },
+        congested: echo.flags.congested,
+        flows: Some(echo.contention.flows()).filter(|flows| *flows > 0),
+    };
+    (sample, clamped)
+}

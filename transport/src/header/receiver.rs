@@ -1,0 +1,117 @@
+//! Headers that arrive: `docs/path-header.md`, sections 4.2 and 6.
+
+use std::time::{Duration, Instant};
+
+use evenkeel_wire::{Echo, PATH_HEADER_LEN, PathHeaderView};
+
+use super::tag::{Keys, Master, same};
+
+/// What one connection knows of the headers that its peer sends.
+pub(super) struct Receiver {
+    master: Master,
+    /// When the masters were derived.
+    epoch: Instant,
+    generation: u64,
+    keys: Keys,
+    newest: Option<Newest>,
+    /// The newest header has not been echoed yet.
+    unechoed: bool,
+}
+
+/// The newest header that was accepted.
+struct Newest {
+    bytes: [u8; PATH_HEADER_LEN],
+    /// When it was sent, in microseconds of its sender's clock.
+    time: u64,
+    arrival: Instant,
+}
+
+/// What becomes of a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is the newest.
+    Accepted,
+    /// The peer has not sent it, or somebody has changed it.
+    Forged,
+    /// It is not newer than the newest.
+    Old,
+}
+
+impl Receiver {
+    pub(super) fn new(master: Master, epoch: Instant) -> Self {
+        Self {
+            master,
+            epoch,
+            generation: 0,
+            keys: Keys::new(&master, 0),
+            newest: None,
+            unechoed: false,
+        }
+    }
+
+    /// Checks a header that begins `datagram`.
+    pub(super) fn check(&mut self, now: Instant, header: &[u8; PATH_HEADER_LEN]) -> Verdict {
+        let Ok(view) = PathHeaderView::parse(header) else {
+            return Verdict::Forged;
+        };
+        let expected = match &self.newest {
+            Some(newest) => newest.time.saturating_add(micros(now, newest.arrival)),
+            None => micros(now, self.epoch),
+        };
+        let first = self.generation + u64::from(view.phase() != (self.generation % 2 == 1));
+        let tag = view.tag();
+        let found = [first, first + 2, first + 4]
+            .into_iter()
+            .find_map(|generation| {
+                let keys = if generation == self.generation {
+                    self.keys
+                } else {
+                    Keys::new(&self.master, generation)
+                };
+                let time = keys.time(view.timestamp(), expected)?;
+                same(keys.tag(time, &view.covered_by_tag()), tag)
+                    .then_some((generation, keys, time))
+            });
+        let Some((generation, keys, time)) = found else {
+            return Verdict::Forged;
+        };
+        if self
+            .newest
+            .as_ref()
+            .is_some_and(|newest| time <= newest.time)
+        {
+            return Verdict::Old;
+        }
+        (self.generation, self.keys) = (generation, keys);
+        self.newest = Some(Newest {
+            bytes: *header,
+            time,
+            arrival: now,
+        });
+        self.unechoed = true;
+        Verdict::Accepted
+    }
+
+    /// Whether the newest header waits for its echo.
+    pub(super) fn has_news(&self) -> bool {
+        self.unechoed
+    }
+
+    /// The echo of the newest header.
+    pub(super) fn echo(&self, now: Instant) -> Option<Echo> {
+        let newest = self.newest.as_ref()?;
+        let view = PathHeaderView::parse(&newest.bytes).ok()?;
+        Echo::of(&view, now.saturating_duration_since(newest.arrival))
+    }
+
+    /// The newest header has been echoed.
+    pub(super) fn echoed(&mut self) {
+        self.unechoed = false;
+    }
+}
+
+/// Microseconds from `from` to `to`.
+pub(super) fn micros(to: Instant, from: Instant) -> u64 {
+    let time: Duration = to.saturating_duration_since(from);
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,189 @@
+//! Keys and tags of path headers: `docs/path-header.md`, sections 3.2 and 6.
+
+use evenkeel_wire::{HeaderTimestamp, PATH_HEADER_LEN};
+
+/// The secret of all headers of one connection in one direction.
+pub(crate) type Master = [u8; 16];
+
+/// What the tag covers: all bytes before it.
+const COVERED: usize = PATH_HEADER_LEN - 4;
+
+/// The microseconds that a timestamp tells apart.
+const PERIOD: u64 = 1 << 24;
+
+/// The keys of one generation.
+#[derive(Clone, Copy)]
+pub(super) struct Keys {
+    key: [u8; 16],
+    /// Microseconds below 2^24.
+    offset: u64,
+}
+
+impl Keys {
+    pub(super) fn new(master: &Master, generation: u64) -> Self {
+        let block = |i| {
+            let mut message = [0; 9];
+            message[..8].copy_from_slice(&generation.to_be_bytes());
+            message[8] = i;
+            siphash(master, &message)
+        };
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&block(0));
+        key[8..].copy_from_slice(&block(1));
+        let [a, b, c, ..] = block(2);
+        Self {
+            key,
+            offset: u64::from(u32::from_be_bytes([0, a, b, c])),
+        }
+    }
+
+    /// The tag of a header sent at `time`, in microseconds of its sender's clock.
+    pub(super) fn tag(&self, time: u64, covered: &[u8; COVERED]) -> [u8; 4] {
+        let mut message = [0; 8 + COVERED];
+        message[..8].copy_from_slice(&time.to_be_bytes());
+        message[8..].copy_from_slice(covered);
+        let [a, b, c, d, ..] = siphash(&self.key, &message);
+        [a, b, c, d]
+    }
+
+    /// What a header sent at `time` shows of it.
+    pub(super) fn timestamp(&self, time: u64) -> HeaderTimestamp {
+        HeaderTimestamp::from_micros(time.wrapping_add(self.offset))
+    }
+
+    /// The time nearest to `expected` that a header with `timestamp` can have been sent at;
+    /// `None` before the clock began.
+    pub(super) fn time(&self, timestamp: HeaderTimestamp, expected: u64) -> Option<u64> {
+        let shown = u64::from(timestamp.micros()).wrapping_sub(self.offset);
+        let behind = expected.wrapping_sub(shown) % PERIOD;
+        if behind < PERIOD / 2 {
+            expected.checked_sub(behind)
+        } else {
+            expected.checked_add(PERIOD - behind)
+        }
+    }
+}
+
+/// Whether two tags are the same, in a time that does not tell where they differ.
+pub(super) fn same(a: [u8; 4], b: [u8; 4]) -> bool {
+    u32::from_ne_bytes(a) ^ u32::from_ne_bytes(b) == 0
+}
+
+/// SipHash-2-4 (Aumasson, Bernstein, INDOCRYPT 2012, section 2).
+fn siphash(key: &[u8; 16], message: &[u8]) -> [u8; 8] {
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    };
+    let (k0, k1) = (word(&key[..8]), word(&key[8..]));
+    let mut v = [
+        k0 ^ 0x736f_6d65_7073_6575,
+        k1 ^ 0x646f_7261_6e64_6f6d,
+        k0 ^ 0x6c79_6765_6e65_7261,
+        k1 ^ 0x7465_6462_7974_6573,
+    ];
+    let mut compress = |word: u64| {
+        v[3] ^= word;
+        sip_round(&mut v);
+        sip_round(&mut v);
+        v[0] ^= word;
+    };
+    let words = message.chunks_exact(8);
+    // The last word holds what is left, and the length's low byte on top.
+    let last = word(words.remainder()) | (message.len() as u64) << 56;
+    words.for_each(|bytes| compress(word(bytes)));
+    compress(last);
+    v[2] ^= 0xff;
+    for _ in 0..4 {
+        sip_round(&mut v);
+    }
+    (v[0] ^ v[1] ^ v[2] ^ v[3]).to_le_bytes()
+}
+
+fn sip_round(v: &mut [u64; 4]) {
+    v[0] = v[0].wrapping_add(v[1]);
+    v[2] = v[2].wrapping_add(v[3]);
+    v[1] = v[1].rotate_left(13) ^ v[0];
+    v[3] = v[3].rotate_left(16) ^ v[2];
+    v[0] = v[0].rotate_left(32);
+    v[2] = v[2].wrapping_add(v[1]);
+    v[0] = v[0].wrapping_add(v[3]);
+    v[1] = v[1].rotate_left(17) ^ v[2];
+    v[3] = v[3].rotate_left(21) ^ v[0];
+    v[2] = v[2].rotate_left(32);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn bytes<const N: usize>(value: &Value) -> [u8; N] {
+        let text = value.as_str().expect("hexadecimal text");
+        let bytes: Vec<u8> = (0..text.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal"))
+            .collect();
+        bytes.try_into().expect("the right length")
+    }
+
+    #[test]
+    fn siphash_is_that_of_its_authors() {
+        // The example of the paper's appendix A.
+        let key: [u8; 16] = std::array::from_fn(|i| i as u8);
+        let message: [u8; 15] = std::array::from_fn(|i| i as u8);
+        assert_eq!(
+            u64::from_le_bytes(siphash(&key, &message)),
+            0xa129_ca61_49be_45e5
+        );
+    }
+
+    #[test]
+    fn keys_and_tags_are_those_of_the_vectors() {
+        let vectors: Value =
+            serde_json::from_str(include_str!("../../wire/vectors/path-header.json"))
+                .expect("the vectors are JSON");
+        let vectors = vectors["tags"].as_array().expect("an array of tags");
+        assert!(vectors.len() >= 3);
+        for vector in vectors {
+            let keys = Keys::new(
+                &bytes(&vector["master"]),
+                vector["generation"].as_u64().expect("a number"),
+            );
+            let time = vector["sent_us"].as_u64().expect("a number");
+            assert_eq!(keys.key, bytes(&vector["key"]));
+            assert_eq!(Some(keys.offset), vector["offset"].as_u64());
+            let tag = keys.tag(time, &bytes(&vector["covered"]));
+            assert!(same(tag, bytes(&vector["tag"])));
+            let header: [u8; 32] = bytes(&vector["header"]);
+            assert_eq!(
+                header[16..19],
+                keys.timestamp(time).micros().to_be_bytes()[1..]
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_time_is_found_again_from_its_timestamp(
+            master: Master, generation: u64, time in 0_u64..1 << 60, wrong in -8_000_000_i64..8_000_000,
+        ) {
+            let keys = Keys::new(&master, generation);
+            let expected = time.saturating_add_signed(wrong);
+            prop_assert_eq!(keys.time(keys.timestamp(time), expected), Some(time));
+        }
+
+        #[test]
+        fn any_flip_of_a_covered_bit_makes_another_tag(
+            master: Master, time: u64, covered: [u8; 28], bit in 0_usize..224,
+        ) {
+            let keys = Keys::new(&master, 0);
+            let mut flipped = covered;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(!same(keys.tag(time, &covered), keys.tag(time, &flipped)));
+        }
+    }
+}

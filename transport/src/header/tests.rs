@@ -1,0 +1,417 @@
+//! Two ends of a connection that exchange headers, and what others try.
+
+use evenkeel_congestion::Feedback as Followed;
+use evenkeel_wire::PathHeaderMut;
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{epoch, ms, us};
+
+type Header = [u8; PATH_HEADER_LEN];
+
+const FACTS: Facts = Facts {
+    rtt: Some(Duration::from_millis(40)),
+    window: 12_000,
+    desired_rate: None,
+    followed: None,
+    hop_limit: Some(64),
+};
+
+/// Two ends, 20 ms apart, whose clocks began at different times.
+struct Pair {
+    near: Headers,
+    far: Headers,
+    now: Instant,
+    /// When the far end's clock began.
+    far_epoch: Instant,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let now = epoch();
+        Self {
+            far_epoch: now + ms(15),
+            near: Headers::new([1; 16], [2; 16], now),
+            far: Headers::new([2; 16], [1; 16], now + ms(15)),
+            now: now + ms(100),
+        }
+    }
+
+    /// A header from near arrives at far, is held for `held`, and its echo arrives at near.
+    fn round_trip(&mut self, facts: Facts, held: Duration) -> Option<PathSample> {
+        self.round_trip_changed(facts, held, |_| {}, |_| {})
+    }
+
+    /// As `round_trip`, with what happens to the header on the way and to the one that comes back.
+    fn round_trip_changed(
+        &mut self,
+        facts: Facts,
+        held: Duration,
+        forward: impl FnOnce(&mut Header),
+        backward: impl FnOnce(&mut Header),
+    ) -> Option<PathSample> {
+        let mut header = send(&mut self.near, self.now, facts);
+        forward(&mut header);
+        self.now += ms(20);
+        let arrived = self.far.arrived(self.now, &header);
+        assert!(arrived.is_ok(), "it is of this connection");
+        self.now += held;
+        let mut header = send(&mut self.far, self.now, FACTS);
+        backward(&mut header);
+        self.now += ms(20);
+        self.near
+            .arrived(self.now, &header)
+            .expect("it is of this connection")
+    }
+}
+
+fn send(headers: &mut Headers, now: Instant, facts: Facts) -> Header {
+    let due = headers.due(now, facts.rtt, 1);
+    let mut prepared = headers.prepare(now, facts);
+    let header = headers.write(&mut prepared);
+    headers.sent(now, &prepared, due);
+    header
+}
+
+/// As a router does it, by the same codec.
+fn stamped(header: &mut Header, stamp: impl FnOnce(&mut PathHeaderMut<'_>)) {
+    // An IPv4 packet around it: mutators work on packets, whose checksum they keep.
+    let mut packet = vec![0x45, 0, 0, 60, 0, 0, 0, 0, 64, 17, 0, 0];
+    packet.extend_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, 0, 40, 0, 0]);
+    packet.extend_from_slice(header);
+    stamp(&mut PathHeaderMut::find(&mut packet).expect("a header in a packet"));
+    header.copy_from_slice(&packet[28..]);
+}
+
+#[test]
+fn the_round_trip_of_a_header_is_that_of_the_wire_however_long_it_was_held() {
+    let mut pair = Pair::new();
+    for held in [ms(0), ms(3), ms(25), ms(800), ms(8_000)] {
+        let sample = pair.round_trip(FACTS, held).expect("a sample");
+        let error = sample.rtt.abs_diff(ms(40));
+        // Times held are rounded to 1/8192.
+        assert!(error <= us(1) + held / 8192, "{error:?} after {held:?}");
+        assert_eq!(
+            (sample.forward_queueing, sample.grant, sample.complete),
+            (None, None, false)
+        );
+    }
+    assert_eq!(pair.near.state(), HeaderState::Confirmed);
+}
+
+#[test]
+fn an_echo_is_not_sent_of_what_has_become_too_old() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.round_trip(FACTS, ms(9_000)), None);
+    assert_eq!(pair.near.state(), HeaderState::Probing);
+    assert_eq!(pair.near.counters().unusable_echoes, 0);
+}
+
+#[test]
+fn queueing_of_both_ways_belongs_to_one_round_trip() {
+    let mut pair = Pair::new();
+    let queue = |time| {
+        move |header: &mut Header| {
+            stamped(header, |h| {
+                h.add_queueing_time(time);
+                h.record_ttl(64);
+            });
+        }
+    };
+    let sample = pair
+        .round_trip_changed(FACTS, ms(1), queue(ms(3)), queue(ms(5)))
+        .expect("a sample");
+    assert_eq!(sample.forward_queueing, Some(ms(3)));
+    assert_eq!(sample.backward_queueing, Some(ms(5)));
+    assert!(sample.complete);
+    assert_eq!(pair.near.counters().clamped, 0);
+}
+
+#[test]
+fn more_queueing_than_time_is_clamped_and_counted() {
+    let mut pair = Pair::new();
+    let lie = |header: &mut Header| {
+        stamped(header, |h| {
+            h.add_queueing_time(Duration::MAX);
+        });
+    };
+    let sample = pair
+        .round_trip_changed(FACTS, ms(1), lie, lie)
+        .expect("a sample");
+    assert_eq!(sample.forward_queueing, Some(sample.rtt));
+    assert_eq!(sample.backward_queueing, Some(ms(0)));
+    assert_eq!(pair.near.counters().clamped, 1);
+}
+
+#[test]
+fn a_granted_rate_is_for_the_algorithm_that_asked_for_it() {
+    let follows = |followed| Facts { followed, ..FACTS };
+    let offer = |rate: u64| {
+        move |header: &mut Header| {
+            stamped(header, |h| {
+                h.limit_rate(evenkeel_wire::CompactRate::from_bytes_per_second(rate));
+            });
+        }
+    };
+    let mut pair = Pair::new();
+    let acp = follows(Some(Followed::Acp));
+    let sample = pair
+        .round_trip_changed(acp, ms(1), offer(4000), |_| {})
+        .expect("a sample");
+    assert_eq!(sample.grant, Some(Grant::Rate(4000)));
+    // A rate of zero would stop the flow: the least there is, and counted.
+    let sample = pair
+        .round_trip_changed(acp, ms(1), offer(0), |_| {})
+        .expect("a sample");
+    assert_eq!(
+        (sample.grant, pair.near.counters().clamped),
+        (Some(Grant::Rate(1)), 1)
+    );
+    // Nobody asked.
+    let sample = pair
+        .round_trip_changed(FACTS, ms(1), offer(4000), |_| {})
+        .expect("a sample");
+    assert_eq!(sample.grant, None);
+    // Without a router there is no grant, whatever the sender asked for.
+    let wish = Facts {
+        desired_rate: Some(9000),
+        ..acp
+    };
+    assert_eq!(pair.round_trip(wish, ms(1)).expect("a sample").grant, None);
+}
+
+#[test]
+fn a_change_of_algorithm_makes_grants_on_their_way_void() {
+    let acp = Facts {
+        followed: Some(Followed::Acp),
+        ..FACTS
+    };
+    let mut pair = Pair::new();
+    let mut first = send(&mut pair.near, pair.now, acp);
+    stamped(&mut first, |h| {
+        h.limit_rate(evenkeel_wire::CompactRate::from_bytes_per_second(4000));
+    });
+    pair.now += ms(1);
+    send(
+        &mut pair.near,
+        pair.now,
+        Facts {
+            followed: Some(Followed::Rcp),
+            ..FACTS
+        },
+    );
+    pair.far
+        .arrived(pair.now + ms(20), &first)
+        .expect("it is of this connection");
+    let back = send(&mut pair.far, pair.now + ms(21), FACTS);
+    let sample = pair
+        .near
+        .arrived(pair.now + ms(41), &back)
+        .expect("it is of this connection");
+    assert_eq!(sample.expect("its round trip counts").grant, None);
+}
+
+#[test]
+fn probes_without_an_echo_double_their_distance_and_end_after_six() {
+    let mut pair = Pair::new();
+    let start = pair.now;
+    let mut sent = Vec::new();
+    for millisecond in 0..10_000 {
+        let now = start + ms(millisecond);
+        if pair.near.due(now, Some(ms(40)), 1) {
+            send(&mut pair.near, now, FACTS);
+            sent.push(millisecond);
+        }
+    }
+    assert_eq!(sent, [0, 40, 120, 280, 600, 1240]);
+    assert_eq!(pair.near.state(), HeaderState::Plain);
+    pair.near.new_path();
+    assert_eq!(pair.near.state(), HeaderState::Probing);
+}
+
+#[test]
+fn a_path_that_stops_echoing_is_probed_again_after_four_round_trips() {
+    let mut pair = Pair::new();
+    pair.round_trip(FACTS, ms(0)).expect("a sample");
+    assert!(pair.near.due(pair.now + ms(160), FACTS.rtt, 1));
+    assert_eq!(pair.near.state(), HeaderState::Confirmed);
+    assert!(pair.near.due(pair.now + ms(161), FACTS.rtt, 1));
+    assert_eq!(pair.near.state(), HeaderState::Probing);
+}
+
+#[test]
+fn an_echo_that_is_repeated_confirms_nothing() {
+    let mut pair = Pair::new();
+    pair.round_trip(FACTS, ms(0)).expect("a sample");
+    // From now on all headers are lost there, and the far end repeats itself.
+    for _ in 0..100 {
+        pair.now += ms(10);
+        let header = send(&mut pair.far, pair.now, FACTS);
+        assert_eq!(pair.near.arrived(pair.now, &header), Ok(None));
+        pair.near.due(pair.now, FACTS.rtt, 1);
+    }
+    assert_eq!(pair.near.state(), HeaderState::Probing);
+    assert_eq!(
+        (
+            pair.near.counters().echoes,
+            pair.near.counters().unusable_echoes
+        ),
+        (1, 0)
+    );
+}
+
+#[test]
+fn one_datagram_in_so_many_carries_a_header_on_a_confirmed_path() {
+    let mut pair = Pair::new();
+    pair.round_trip(FACTS, ms(0)).expect("a sample");
+    // What has just arrived is to be echoed.
+    assert!(pair.near.due(pair.now, FACTS.rtt, 4));
+    send(&mut pair.near, pair.now, FACTS);
+    for _ in 0..3 {
+        assert!(!pair.near.due(pair.now, FACTS.rtt, 4));
+        pair.near.sent_bare(1);
+    }
+    assert!(pair.near.due(pair.now, FACTS.rtt, 4));
+}
+
+#[test]
+fn headers_of_a_batch_are_a_microsecond_apart_and_each_can_be_echoed() {
+    let mut pair = Pair::new();
+    let mut prepared = pair.near.prepare(pair.now, FACTS);
+    let batch: Vec<Header> = (0..100).map(|_| pair.near.write(&mut prepared)).collect();
+    pair.near.sent(pair.now, &prepared, true);
+    for (sent, header) in batch.iter().enumerate() {
+        pair.now += us(1);
+        pair.far
+            .arrived(pair.now + ms(20), header)
+            .expect("it is of this connection");
+        if sent % 7 == 0 || sent == 99 {
+            let back = send(&mut pair.far, pair.now + ms(20), FACTS);
+            let sample = pair
+                .near
+                .arrived(pair.now + ms(40), &back)
+                .expect("it is of this connection");
+            let rtt = sample.expect("a sample").rtt;
+            assert!(rtt.abs_diff(ms(40)) <= us(2), "header {sent}: {rtt:?}");
+        }
+    }
+}
+
+#[test]
+fn an_older_header_replayed_is_no_signal() {
+    let mut pair = Pair::new();
+    let old = send(&mut pair.near, pair.now, FACTS);
+    pair.far
+        .arrived(pair.now + ms(20), &old)
+        .expect("it is of this connection");
+    for later in [ms(21), ms(1000), ms(8_000)] {
+        assert_eq!(pair.far.arrived(pair.now + later, &old), Ok(None));
+    }
+    assert_eq!(
+        (pair.far.counters().old, pair.far.counters().accepted),
+        (3, 1)
+    );
+    // After half a period and more its time reads as another, and its tag is wrong.
+    for periods in [1, 2, 100] {
+        let later = us((1 << 24) * periods);
+        assert_eq!(
+            pair.far.arrived(pair.now + ms(20) + later, &old),
+            Err(NotOurs)
+        );
+    }
+}
+
+#[test]
+fn a_new_path_has_new_keys_and_echoes_of_the_old_one_do_not_count() {
+    let mut pair = Pair::new();
+    pair.round_trip(FACTS, ms(0)).expect("a sample");
+    let before = send(&mut pair.near, pair.now, FACTS);
+    pair.far
+        .arrived(pair.now + ms(20), &before)
+        .expect("it is of this connection");
+    let late = send(&mut pair.far, pair.now + ms(21), FACTS);
+    pair.near.new_path();
+    assert_eq!(pair.near.arrived(pair.now + ms(41), &late), Ok(None));
+    assert_eq!(pair.near.counters().unusable_echoes, 1);
+    pair.now += ms(50);
+    for path in 0..5 {
+        let sample = pair.round_trip(FACTS, ms(0)).expect("a sample");
+        assert!(sample.rtt.abs_diff(ms(40)) <= us(1), "path {path}");
+        assert_eq!(pair.far.arrived(pair.now, &before), Err(NotOurs));
+        pair.near.new_path();
+    }
+    // Changes of which nothing arrived: two are found, with either parity.
+    pair.near.new_path();
+    pair.round_trip(FACTS, ms(0)).expect("a sample");
+}
+
+proptest! {
+    #[test]
+    fn what_others_invent_is_not_accepted(mut header: Header, like_ours: bool, after in 0_u64..100_000) {
+        let mut pair = Pair::new();
+        let ours = send(&mut pair.near, pair.now, FACTS);
+        if like_ours {
+            // Right but for the tag.
+            header[..28].copy_from_slice(&ours[..28]);
+        }
+        prop_assume!(header[28..] != ours[28..]);
+        prop_assert_eq!(pair.far.arrived(pair.now + ms(after), &header), Err(NotOurs));
+        prop_assert_eq!(pair.far.counters().accepted, 0);
+    }
+
+    #[test]
+    fn flips_where_no_router_may_write_are_found(bit in 0_usize..256) {
+        let mut pair = Pair::new();
+        pair.round_trip(FACTS, ms(0)).expect("a sample");
+        let mut header = send(&mut pair.near, pair.now, FACTS);
+        header[bit / 8] ^= 0x80 >> (bit % 8);
+        // Section 2: flags S G C R, AQT, hop limit, feedback, contention.
+        let routers = matches!(bit, 40..44 | 48..72 | 74..104);
+        prop_assert_eq!(pair.far.arrived(pair.now + ms(20), &header).is_ok(), routers);
+    }
+
+    #[test]
+    fn no_lie_of_routers_makes_a_sample_absurd(
+        there: [u8; 9], back: [u8; 9], follows in prop::sample::select(&[None, Some(Followed::Acp), Some(Followed::Xcp)][..]),
+    ) {
+        let lie = |lie: [u8; 9]| move |header: &mut Header| {
+            header[5] = header[5] & 0x0f | lie[0] & 0xf0;
+            header[6..9].copy_from_slice(&lie[1..4]);
+            header[9] = header[9] & 0xc0 | lie[4] & 0x3f;
+            header[10..12].copy_from_slice(&lie[5..7]);
+            if header[4] >> 3 & 7 != 3 {
+                header[12] = lie[7];
+            }
+        };
+        let mut pair = Pair::new();
+        let facts = Facts { followed: follows, ..FACTS };
+        let sample = pair.round_trip_changed(facts, ms(2), lie(there), lie(back)).expect("a sample");
+        prop_assert!(sample.rtt.abs_diff(ms(40)) <= us(2));
+        let queueing = sample.forward_queueing.unwrap_or_default() + sample.backward_queueing.unwrap_or_default();
+        prop_assert!(queueing <= sample.rtt);
+        match sample.grant {
+            Some(Grant::Rate(rate)) => prop_assert!(rate > 0 && follows == Some(Followed::Acp)),
+            Some(Grant::WindowChange(_)) => prop_assert_eq!(follows, Some(Followed::Xcp)),
+            None => {}
+        }
+    }
+
+    #[test]
+    fn any_echo_of_the_peer_is_a_sane_sample_or_none(echo: [u8; 10], flags: u8, wait in 0_u64..20_000) {
+        // The peer has the keys: its own headers with arbitrary echoes.
+        let mut pair = Pair::new();
+        pair.round_trip(FACTS, ms(0)).expect("a sample");
+        pair.now += ms(wait);
+        let mut header = send(&mut pair.far, pair.now, FACTS);
+        header[19..28].copy_from_slice(&echo[..9]);
+        header[5] = flags & 0x0f;
+        header[9] = header[9] & 0xbf | flags & 0x40;
+        let view = PathHeaderView::parse(&header).expect("a header of ours");
+        let time = u64::try_from((pair.now - pair.far_epoch).as_micros()).expect("a short test");
+        let tag = tag::Keys::new(&[2; 16], 0).tag(time, &view.covered_by_tag());
+        header[28..].copy_from_slice(&tag);
+        if let Ok(Some(sample)) = pair.near.arrived(pair.now, &header) {
+            prop_assert!(sample.rtt < Duration::from_secs(9));
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Taking headers off buffers that hold several datagrams.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const HEADER: [u8; PATH_HEADER_LEN] = {
+    let mut header = [0; PATH_HEADER_LEN];
+    let magic = evenkeel_wire::PATH_HEADER_MAGIC;
+    (header[0], header[1], header[2], header[3]) = (magic[0], magic[1], magic[2], magic[3]);
+    // Version 1, kind ACP, 32 bytes.
+    header[4] = 0x4f;
+    header
+};
+
+/// A socket that gives what it was given, `GRO` buffers at a time, and sends nothing.
+#[derive(Debug, Default)]
+struct Buffers(Mutex<VecDeque<(Vec<u8>, usize)>>);
+
+impl AsyncUdpSocket for Buffers {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        unreachable!("nothing is sent")
+    }
+
+    fn try_send(&self, _: &Transmit<'_>) -> io::Result<()> {
+        unreachable!("nothing is sent")
+    }
+
+    fn poll_recv(
+        &self,
+        _: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        metas: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let mut waiting = self.0.lock().expect("no test panics in here");
+        let mut count = 0;
+        for (buf, meta) in bufs.iter_mut().zip(metas) {
+            let Some((bytes, stride)) = waiting.pop_front() else {
+                break;
+            };
+            buf[..bytes.len()].copy_from_slice(&bytes);
+            (meta.len, meta.stride) = (bytes.len(), stride);
+            count += 1;
+        }
+        if count == 0 {
+            Poll::Pending
+        } else {
+            Poll::Ready(Ok(count))
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        unreachable!("nobody asks")
+    }
+}
+
+/// A clock that stands still.
+#[derive(Debug)]
+struct Still(Instant);
+
+impl Runtime for Still {
+    fn new_timer(&self, _: Instant) -> Pin<Box<dyn quinn::AsyncTimer>> {
+        unreachable!("nobody waits")
+    }
+
+    fn spawn(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        unreachable!("nothing runs")
+    }
+
+    fn wrap_udp_socket(&self, _: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        unreachable!("there is one socket")
+    }
+
+    fn now(&self) -> Instant {
+        self.0
+    }
+}
+
+/// What quinn sees of `buffers`, each with the stride of its datagrams.
+fn received(buffers: Vec<(Vec<u8>, usize)>) -> Vec<Vec<u8>> {
+    let settings = HeaderSettings {
+        shared: Arc::default(),
+        every: 1,
+        hop_limit: None,
+        runtime: Arc::new(Still(crate::testing::epoch())),
+    };
+    let inner = Arc::new(Buffers(Mutex::new(buffers.into())));
+    let socket = Socket::new(inner, Some(settings));
+    let mut seen = Vec::new();
+    let mut space = vec![vec![0; 4096]; 4];
+    loop {
+        let mut bufs: Vec<_> = space.iter_mut().map(|buf| IoSliceMut::new(buf)).collect();
+        let mut metas = [RecvMeta::default(); 4];
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let Poll::Ready(count) = socket.poll_recv(&mut cx, &mut bufs, &mut metas) else {
+            return seen;
+        };
+        for (buf, meta) in bufs.iter().zip(&metas).take(count.expect("no error")) {
+            // As quinn 0.11 splits it (`RecvState::poll_socket`).
+            let mut data = &buf[..meta.len];
+            while !data.is_empty() {
+                let (datagram, rest) = data.split_at(meta.stride.min(data.len()));
+                seen.push(datagram.to_vec());
+                data = rest;
+            }
+        }
+    }
+}
+
+fn headed(packet: &[u8]) -> Vec<u8> {
+    [&HEADER, packet].concat()
+}
+
+#[test]
+fn every_datagram_of_a_batch_loses_its_header() {
+    let packets: Vec<Vec<u8>> = (0..10).map(|i| vec![0x40 | i; 100]).collect();
+    let mut bytes: Vec<u8> = packets.iter().flat_map(|packet| headed(packet)).collect();
+    bytes.extend(headed(&[0x41; 7]));
+    let seen = received(vec![(bytes, 132)]);
+    assert_eq!(seen[..10], packets);
+    assert_eq!(seen[10..], [vec![0x41; 7]]);
+}
+
+#[test]
+fn one_header_is_taken_off_and_no_second_one() {
+    let nested = headed(&headed(&[0x40; 50]));
+    assert_eq!(
+        received(vec![(nested.clone(), nested.len())]),
+        [headed(&[0x40; 50])]
+    );
+}
+
+#[test]
+fn a_header_with_nothing_behind_it_is_no_datagram() {
+    let seen = received(vec![(HEADER.to_vec(), 32), (vec![0x40; 9], 9)]);
+    assert_eq!(seen, [vec![0x40; 9]]);
+}
+
+#[test]
+fn a_stride_of_zero_ends() {
+    assert_eq!(received(vec![(vec![0x40; 3], 0)]).concat(), [0x40; 3]);
+}
+
+proptest! {
+    #[test]
+    fn any_mixture_arrives_whole_and_in_order(
+        messages in prop::collection::vec(
+            (1_usize..120, prop::collection::vec((any::<bool>(), 0x40_u8..=0xff), 1..6), 1_usize..=120),
+            1..12,
+        ),
+    ) {
+        let (mut buffers, mut expected) = (Vec::new(), Vec::new());
+        for (size, datagrams, last) in messages {
+            // All on the wire as long as the first, but for the last.
+            let stride = size + PATH_HEADER_LEN;
+            let mut bytes = Vec::new();
+            let count = datagrams.len();
+            for (nth, (with, fill)) in datagrams.into_iter().enumerate() {
+                let on_wire = if nth + 1 == count { stride.min(last + PATH_HEADER_LEN) } else { stride };
+                let packet = vec![fill; if with { on_wire - PATH_HEADER_LEN } else { on_wire }];
+                bytes.extend(if with { headed(&packet) } else { packet.clone() });
+                expected.push(packet);
+            }
+            buffers.push((bytes, stride));
+        }
+        prop_assert_eq!(received(buffers), expected);
+    }
+
+    #[test]
+    fn no_bytes_cause_a_panic_or_grow(bytes in prop::collection::vec(any::<u8>(), 1..300), stride in 0_usize..300, ours: bool) {
+        let mut bytes = bytes;
+        if ours {
+            for datagram in bytes.chunks_mut(stride.max(1)).filter(|datagram| datagram.len() > 5) {
+                datagram[..4].copy_from_slice(&evenkeel_wire::PATH_HEADER_MAGIC);
+            }
+        }
+        let len = bytes.len();
+        prop_assert!(received(vec![(bytes, stride)]).concat().len() <= len);
+    }
+}
