@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 fn scenario(name: &str) -> String {
@@ -32,6 +33,13 @@ fn can_run() -> bool {
         return false;
     }
     true
+}
+
+/// Tests that measure have the machine to themselves, as far as this program goes.
+fn alone() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    // A test that failed has left the machine as usable as it was.
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts `run SCENARIO --on netns --json` in a directory of its own.
@@ -133,6 +141,7 @@ fn the_kernel_and_virtual_time_agree_and_two_runs_at_once_do_not_meet() {
     if !can_run() {
         return;
     }
+    let _alone = alone();
     let name = scenario("dumbbell.toml");
     let controllers = ["vegas", "reno"];
     // A whole number of Reno's saws (7.4 s each) after the warm-up.
@@ -172,6 +181,7 @@ fn a_file_of_twenty_megabytes_arrives_identical_over_a_lossy_link() {
     if !can_run() {
         return;
     }
+    let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("data.bin");
     let mut bytes = Vec::new();
@@ -210,6 +220,7 @@ fn exec_runs_a_program_on_a_host_and_passes_its_status_on() {
     if !can_run() {
         return;
     }
+    let _alone = alone();
     let lossy = scenario("lossy.toml");
     let exec = |command: &[&str]| -> Output {
         let mut arguments = vec![
@@ -226,6 +237,16 @@ fn exec_runs_a_program_on_a_host_and_passes_its_status_on() {
     };
     assert_eq!(exec(&["sh", "-c", "exit 7"]).status.code(), Some(7));
     assert_eq!(exec(&["sh", "-c", "kill -9 $$"]).status.code(), Some(137));
+    let other = exec(&[
+        "sh",
+        "-c",
+        "ip netns exec $EVENKEEL_NETNS_server ip -brief address show lo",
+    ]);
+    assert!(
+        text(&other.stdout).contains("10.0.0.2/32"),
+        "{}",
+        text(&other.stdout)
+    );
     let ping = exec(&["ping", "-c", "5", "-i", "0.2", "server"]);
     let summary = text(&ping.stdout);
     assert!(ping.status.success(), "{summary}{}", text(&ping.stderr));
@@ -250,10 +271,132 @@ fn exec_runs_a_program_on_a_host_and_passes_its_status_on() {
 }
 
 #[test]
+fn udp_and_tcp_are_shaped_to_the_configured_rate_of_ip_packets() {
+    if !can_run() {
+        return;
+    }
+    let _alone = alone();
+    for rate in [1e6, 10e6, 100e6] {
+        // iperf3 counts payload: 1200 of 1228 bytes of an IP packet.
+        assert_shaped("UDP", rate, || {
+            let udp = iperf3(rate, &format!("-u -b {} -l 1200 -t 5 -O 1", rate * 1.5));
+            number(&udp["end"]["sum_received"]["bits_per_second"]) * 1228.0 / 1200.0
+        });
+        assert_shaped("TCP", rate, || {
+            let tcp = iperf3(rate, "-t 6 -O 2");
+            number(&tcp["end"]["sum_received"]["bits_per_second"]) * TCP_PACKET
+        });
+    }
+}
+
+/// Bytes of an IP packet per byte of TCP payload: 1448 and 52 of headers with timestamps.
+const TCP_PACKET: f64 = 1500.0 / 1448.0;
+
+/// Never more than 1 % above the rate; not less than 1 % below it in one of three tries, because a
+/// machine that is busy otherwise cannot send at any rate.
+fn assert_shaped(what: &str, rate: f64, measure: impl Fn() -> f64) {
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let ratio = measure() / rate;
+        assert!(ratio <= 1.01, "{what} at {rate}: {ratio} of it");
+        if ratio >= 0.99 {
+            return;
+        }
+        seen.push(ratio);
+    }
+    panic!("{what} at {rate}: {seen:?} of it");
+}
+
+/// iperf3 from client to server over a link of `rate` bits per second and 5 ms.
+fn iperf3(rate: f64, options: &str) -> serde_json::Value {
+    let script = format!(
+        "ip netns exec $EVENKEEL_NETNS_server iperf3 -s -1 -D && sleep 0.5 && iperf3 -c server -J {options}"
+    );
+    serde_json::from_str(&on_client(rate, &script)).expect("iperf3's JSON")
+}
+
+/// Runs a shell script on the client of a link of `rate` bits per second and 5 ms.
+fn on_client(rate: f64, script: &str) -> String {
+    let rate = format!("links.0.rate_bps={rate}");
+    let settings = [
+        "links.0.loss=0",
+        "links.0.delay_ms=5",
+        "links.0.queue_packets=100",
+        &rate,
+    ];
+    let lossy = scenario("lossy.toml");
+    let mut arguments = vec!["exec", lossy.as_str(), "--host", "client"];
+    for setting in settings {
+        arguments.extend(["--set", setting]);
+    }
+    arguments.extend(["--", "sh", "-c", script]);
+    let output = testbed(&arguments).output().expect("the program starts");
+    assert!(
+        output.status.success(),
+        "{}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
+#[test]
+fn the_wire_rates_of_a_tcp_and_a_quic_flow_add_up_to_the_links() {
+    if !can_run() {
+        return;
+    }
+    let _alone = alone();
+    let programs = Path::new(env!("CARGO_BIN_EXE_evenkeel-testbed"))
+        .parent()
+        .expect("a directory");
+    let evenkeel = programs.join("evenkeel");
+    let evenkeel = evenkeel.display();
+    // Both start within half a second and last 12 s; seconds 3 to 10 of each are compared.
+    let script = format!(
+        "ip netns exec $EVENKEEL_NETNS_server iperf3 -s -1 -J > $DIR/tcp & \
+         ip netns exec $EVENKEEL_NETNS_server {evenkeel} bulk server --listen 10.0.0.2:5000 --once --json-lines > $DIR/quic & \
+         sleep 1; iperf3 -c server -t 12 > /dev/null & \
+         {evenkeel} bulk client 10.0.0.2:5000 --insecure --controller reno --time 12 --no-mtu-discovery > /dev/null; \
+         wait; cat $DIR/tcp; echo; echo ======; cat $DIR/quic"
+    );
+    let script = format!("DIR=$(mktemp -d); {script}; rm -r $DIR");
+    let output = on_client(20e6, &script);
+    let (tcp, quic) = output.split_once("======").expect("both parts");
+    let tcp: serde_json::Value = serde_json::from_str(tcp).expect("iperf3's JSON");
+    let tcp_bytes: f64 = tcp["intervals"].as_array().expect("intervals")[3..10]
+        .iter()
+        .map(|interval| number(&interval["sum"]["bytes"]) * TCP_PACKET)
+        .sum();
+    let intervals: Vec<serde_json::Value> = quic
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .filter(|record: &serde_json::Value| record["record"] == "server_interval")
+        .collect();
+    let quic_bytes: f64 = intervals[3..10]
+        .iter()
+        .map(|record| {
+            number(&record["udp_bytes_received"]) + 28.0 * number(&record["udp_datagrams_received"])
+        })
+        .sum();
+    let rate = (tcp_bytes + quic_bytes) * 8.0 / 7.0;
+    // The two sevens of seconds are up to half a second apart: 3 % is what a change of the
+    // shares within it can make of the sum, at most.
+    assert!(
+        (0.97..=1.03).contains(&(rate / 20e6)),
+        "TCP {tcp_bytes} and QUIC {quic_bytes} bytes: {rate} bit/s"
+    );
+    assert!(
+        tcp_bytes > 0.02 * quic_bytes && quic_bytes > 0.02 * tcp_bytes,
+        "both send"
+    );
+}
+
+#[test]
 fn an_interrupt_ends_a_run_and_leaves_nothing_behind() {
     if !can_run() {
         return;
     }
+    let _alone = alone();
     let (child, _out) = start(&scenario("dumbbell.toml"), &[]);
     let pid = child.id();
     eventually("traffic", || processes_of(pid).lines().count() >= 4);
@@ -268,6 +411,7 @@ fn a_router_that_dies_ends_the_run_with_its_name_and_leaves_nothing_behind() {
     if !can_run() {
         return;
     }
+    let _alone = alone();
     let (child, _out) = start(&scenario("dumbbell.toml"), &[]);
     let pid = child.id();
     eventually("routers", || processes_of(pid).lines().count() >= 4);
@@ -289,6 +433,7 @@ fn what_a_killed_run_leaves_is_removed_by_the_next_one() {
     if !can_run() {
         return;
     }
+    let _alone = alone();
     let (mut child, _out) = start(&scenario("dumbbell.toml"), &[]);
     let pid = child.id();
     eventually("routers", || processes_of(pid).lines().count() >= 4);
@@ -311,6 +456,7 @@ fn cross_traffic_and_short_flows_run_on_the_kernel_too() {
     if !can_run() {
         return;
     }
+    let _alone = alone();
     let (cross, _first) = start(
         &scenario("vbr.toml"),
         &["duration_s=12", "warmup_s=2", "cross.0.start_s=1"],

@@ -215,7 +215,8 @@ pub fn run(
 /// Runs `command` on a host of the scenario (the first one if none is named), with all links and
 /// routers but without the scenario's traffic; its exit status.
 ///
-/// The hosts' names are in /etc/hosts there.
+/// The hosts' names are in /etc/hosts there, and `EVENKEEL_NETNS_HOST` holds the name of each host's
+/// namespace, for programs that need a partner on another host (`ip netns exec`).
 ///
 /// # Errors
 /// See [`NetnsError`].
@@ -235,9 +236,11 @@ pub fn exec(
     sandbox.build(&plan, scenario.mtu)?;
     let router = program("evenkeel-router", "evenkeel-router")?;
     let mut routers = Routers::start(scenario, &plan, &sandbox, &router)?;
+    let namespaces = plan.namespaces.iter().map(|n| (variable(&n.host), &n.name));
     let mut child = Command::new("ip")
         .args(["netns", "exec", &plan.namespaces[node].name])
         .args(command)
+        .envs(namespaces)
         .spawn()
         .map_err(NetnsError::NoIp)?;
     loop {
@@ -251,6 +254,14 @@ pub fn exec(
             return Err(error);
         }
     }
+}
+
+/// The environment variable that names a host's namespace: letters and digits of its name stay.
+fn variable(host: &str) -> String {
+    let name = host
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    "EVENKEEL_NETNS_".chars().chain(name).collect()
 }
 
 fn find_host(scenario: &Scenario, name: &str) -> Result<usize, NetnsError> {

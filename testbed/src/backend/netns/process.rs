@@ -115,12 +115,18 @@ impl Process {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits for the program's end, for at most `patience`; then kills it.
-    pub(super) fn end(&mut self, patience: Duration) {
+    /// Waits for the program's end, for at most `patience`; whether it has come.
+    pub(super) fn ends_within(&mut self, patience: Duration) -> bool {
         let deadline = wall_clock() + patience;
         while self.ended().is_none() && wall_clock() < deadline {
             pause(Duration::from_millis(5));
         }
+        self.ended().is_some()
+    }
+
+    /// Waits for the program's end, for at most `patience`; then kills it.
+    pub(super) fn end(&mut self, patience: Duration) {
+        self.ends_within(patience);
         self.kill();
     }
 

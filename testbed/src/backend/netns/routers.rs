@@ -154,19 +154,21 @@ impl Routers {
 
 impl Daemon {
     fn ask(&mut self, request: &str) -> Result<Status, NetnsError> {
-        let answer = self.exchange(request);
-        match answer.map(|line| serde_json::from_str(&line)) {
-            Ok(Ok(status)) => Ok(status),
-            _ if self.process.ended().is_some() => Err(self.process.failure()),
-            Ok(Err(error)) => Err(NetnsError::Protocol {
-                what: self.socket.display().to_string(),
-                reason: error.to_string(),
-            }),
-            Err(error) => Err(NetnsError::Protocol {
-                what: self.socket.display().to_string(),
-                reason: error.to_string(),
-            }),
+        let reason = match self.exchange(request) {
+            Ok(line) => match serde_json::from_str(&line) {
+                Ok(status) => return Ok(status),
+                Err(error) => error.to_string(),
+            },
+            Err(error) => error.to_string(),
+        };
+        // A daemon that dies closes its socket a moment before it is gone.
+        if self.process.ends_within(Duration::from_millis(500)) {
+            return Err(self.process.failure());
         }
+        Err(NetnsError::Protocol {
+            what: self.socket.display().to_string(),
+            reason,
+        })
     }
 
     fn exchange(&self, request: &str) -> std::io::Result<String> {
