@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio_tun::Tun;
@@ -15,6 +16,11 @@ use crate::transit::Transit;
 /// some tens of microseconds of work.
 const BATCH: usize = 32;
 
+/// After packets were sent, the timer does not fire for others before this time has passed, if no
+/// arrival comes first: each costs as much as several packets do (docs/router.md has figures). A
+/// packet that comes alone is sent at its instant.
+const COALESCING: Duration = Duration::from_micros(100);
+
 /// The largest IP packet there is: whatever the MTU becomes, nothing is cut off.
 const LARGEST_PACKET: usize = 65_535;
 
@@ -24,8 +30,9 @@ pub(crate) struct Forwarder {
     timer: Timer,
     transit: Transit,
     buffer: Vec<u8>,
+    /// When packets were sent last.
+    sent: Instant,
 }
-
 impl Forwarder {
     /// Must be called within a tokio runtime.
     pub(crate) fn new(tun: Tun, transit: Transit) -> io::Result<Self> {
@@ -34,6 +41,7 @@ impl Forwarder {
             timer: Timer::new()?,
             transit,
             buffer: vec![0; LARGEST_PACKET],
+            sent: clock::now(),
         })
     }
 
@@ -54,11 +62,12 @@ impl Forwarder {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            let deadline = self.transit.next_timeout();
-            if deadline.is_some_and(|at| at <= clock::now()) {
+            let due = self.transit.next_timeout();
+            if due.is_some_and(|at| at <= clock::now()) {
                 continue;
             }
-            match self.timer.poll(cx, deadline) {
+            let coalesced = due.map(|at| at.max(self.sent + COALESCING));
+            match self.timer.poll(cx, coalesced) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(error),
                 Poll::Pending => return Poll::Pending,
@@ -85,6 +94,7 @@ impl Forwarder {
     fn send(&mut self) {
         let now = clock::now();
         while let Some(packet) = self.transit.depart(now) {
+            self.sent = now;
             // The device takes packets at once, or refuses them: it has no queue in this direction.
             if self.tun.try_send(&packet).is_err() {
                 self.transit.refused(packet.len());

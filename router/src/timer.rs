@@ -39,14 +39,16 @@ impl Timer {
         })
     }
 
-    /// Waits for `deadline`, or for ever. Ready when the timer has fired; it may be ready too early,
-    /// for an instant that was set before.
+    /// Waits for `deadline`, or for ever. It may be ready too early, for an instant that was set
+    /// before: setting a timer costs more than to look whether there is something to do.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         deadline: Option<Instant>,
     ) -> Poll<io::Result<()>> {
-        if deadline != self.armed {
+        if let Some(deadline) = deadline
+            && self.armed.is_none_or(|armed| armed > deadline)
+        {
             self.set(deadline)?;
         }
         match self.descriptor.poll_read_ready(cx)? {
@@ -61,17 +63,17 @@ impl Timer {
         }
     }
 
-    fn set(&mut self, deadline: Option<Instant>) -> io::Result<()> {
-        let never = Timespec {
+    fn set(&mut self, deadline: Instant) -> io::Result<()> {
+        let once = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
         let value = Itimerspec {
-            it_interval: never,
-            it_value: deadline.map_or(never, |at| self.clock.timespec(at)),
+            it_interval: once,
+            it_value: self.clock.timespec(deadline),
         };
         timerfd_settime(&self.descriptor, TimerfdTimerFlags::ABSTIME, &value)?;
-        self.armed = deadline;
+        self.armed = Some(deadline);
         Ok(())
     }
 }
