@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{self, Write};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinSet, LocalSet};
+use tokio::time::interval;
 
 use crate::clock;
 use crate::config::Config;
@@ -79,6 +80,9 @@ struct Router {
 /// would keep the others waiting for milliseconds.
 const EVENT_INTERVAL: u32 = 4;
 
+/// How often the devices are looked for.
+const DEVICE_CHECK: Duration = Duration::from_secs(1);
+
 /// Runs a router until it is told to stop (SIGINT, SIGTERM, SIGHUP), and removes what it installed.
 ///
 /// # Errors
@@ -130,6 +134,7 @@ async fn route(config: &Config) -> Result<(), RunError> {
     for line in &router.lines {
         tasks.spawn_local(forward(Rc::clone(line)));
     }
+    tasks.spawn_local(watch(Rc::clone(&router)));
     tasks.spawn_local(serve(server, Rc::clone(&router)));
     announce(config);
     let ended = tokio::select! {
@@ -166,10 +171,10 @@ impl Router {
     }
 
     fn answer_for(&self, line: &Line, request: Request, now: Instant) -> io::Result<LinkStatus> {
+        let ring_dropped = self.ring_dropped(line)?;
         let mut meter = line.meter.borrow_mut();
         let mut forwarder = line.forwarder.borrow_mut();
         let transit = forwarder.transit();
-        let ring_dropped = self.plumbing.borrow_mut().ring_dropped(&meter.spec().tun)?;
         if request == Request::Sample {
             return Ok(meter.sample(transit, ring_dropped, now));
         }
@@ -177,6 +182,22 @@ impl Router {
             meter.restart(transit, ring_dropped, now);
         }
         Ok(meter.status(transit, ring_dropped, now))
+    }
+
+    fn ring_dropped(&self, line: &Line) -> io::Result<u64> {
+        let mut plumbing = self.plumbing.borrow_mut();
+        plumbing.ring_dropped(&line.meter.borrow().spec().tun)
+    }
+}
+
+impl Line {
+    fn lost_device(&self, source: io::Error) -> RunError {
+        let meter = self.meter.borrow();
+        RunError::Device {
+            name: meter.spec().name.clone(),
+            tun: meter.spec().tun.clone(),
+            source,
+        }
     }
 }
 
@@ -207,11 +228,19 @@ impl Signals {
 
 async fn forward(line: Rc<Line>) -> RunError {
     let source = poll_fn(|cx| line.forwarder.borrow_mut().turn(cx)).await;
-    let meter = line.meter.borrow();
-    RunError::Device {
-        name: meter.spec().name.clone(),
-        tun: meter.spec().tun.clone(),
-        source,
+    line.lost_device(source)
+}
+
+/// Notices when a device has been removed: its descriptor says so to writers alone.
+async fn watch(router: Rc<Router>) -> RunError {
+    let mut ticks = interval(DEVICE_CHECK);
+    loop {
+        ticks.tick().await;
+        for line in &router.lines {
+            if let Err(source) = router.ring_dropped(line) {
+                return line.lost_device(source);
+            }
+        }
     }
 }
 

@@ -1,1 +1,262 @@
+use proptest::prelude::*;
 
+use super::*;
+
+const ROUTES: &str = r#"routes = [{ to = "10.0.2.0/24", via = "10.0.9.2", dev = "veth1" }]"#;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, "r.toml", Path::new("/nowhere"))
+}
+
+/// A configuration whose only link begins in line 2 and has `lines` from line 5 on.
+fn with(lines: &str) -> String {
+    format!("name = \"r\"\n[[links]]\nname = \"l\"\ntun = \"ek-l\"\n{lines}\n{ROUTES}\n")
+}
+
+fn link(lines: &str) -> LinkSpec {
+    parse(&with(lines)).unwrap().links.remove(0)
+}
+
+fn refusal(text: &str) -> String {
+    parse(text).expect_err(text).to_string()
+}
+
+#[test]
+fn the_configuration_of_the_manual_is_read_as_it_says() {
+    let text = r#"
+        name = "r1"
+        seed = 7
+        socket = "here/r1.sock"
+        [[links]]
+        name = "bottleneck"
+        tun = "ek-bn"
+        rate_bps = 1964800
+        delay_ms = 18.0
+        queue_packets = 50
+        queue_bytes = 1e6
+        discipline = "drop-tail"
+        loss = 0.01
+        jitter_ms = 1
+        blackouts = [{ start_s = 10, length_s = 0.5 }]
+        changes = [{ at_s = 20, rate_bps = 1e6, delay_ms = 9 }, { at_s = 30, queue_packets = 20 }]
+        mtu = 1400
+        routes = [
+            { to = "10.0.2.0/24", via = "10.0.9.2", dev = "veth1" },
+            { to = "fd00:2::/64", via = "fe80::1", dev = "veth1" },
+        ]
+        table = 70000
+    "#;
+    let config = parse(text).unwrap();
+    assert_eq!((&config.name[..], config.seed), ("r1", 7));
+    assert_eq!(config.socket, Path::new("/nowhere/here/r1.sock"));
+    assert_eq!(config.families().collect::<Vec<_>>(), Family::ALL);
+    let link = &config.links[0];
+    assert_eq!(link.delay, Duration::from_millis(18));
+    assert_eq!(link.jitter, Duration::from_millis(1));
+    assert_eq!(
+        link.limit,
+        Limit {
+            packets: Some(50),
+            bytes: Some(1_000_000)
+        }
+    );
+    assert_eq!((link.mtu, link.table, link.loss), (1400, 70_000, 0.01));
+    let seconds = Duration::from_secs;
+    assert_eq!(link.blackouts, [(seconds(10), Duration::from_millis(500))]);
+    assert_eq!(link.changes.len(), 3);
+    assert_eq!(link.rate_bps(seconds(19)), Some(1_964_800));
+    assert_eq!(link.rate_bps(seconds(20)), Some(1_000_000));
+    let last = Change::Limit(Limit {
+        packets: Some(20),
+        bytes: Some(1_000_000),
+    });
+    assert_eq!(link.changes[2], (seconds(30), last));
+    assert_eq!(link.routes[1].via, Some("fe80::1".parse().unwrap()));
+    assert_eq!(link.routes[1].place.line, 20);
+    assert_eq!(link.place.to_string(), "r.toml:5");
+}
+
+#[test]
+fn what_is_left_out_has_the_documented_default() {
+    let config = parse(&with("")).unwrap();
+    assert_eq!(config.seed, 1);
+    assert_eq!(config.socket, Path::new("/run/evenkeel/r.sock"));
+    let link = &config.links[0];
+    assert!(matches!(link.service, Service::Unlimited));
+    assert_eq!(link.limit, Limit::packets(100));
+    assert_eq!(
+        (&link.discipline[..], link.mtu, link.table),
+        ("drop-tail", 1500, 1001)
+    );
+    assert_eq!(
+        (link.delay, link.jitter, link.loss),
+        (Duration::ZERO, Duration::ZERO, 0.0)
+    );
+    assert_eq!(config.families().collect::<Vec<_>>(), [Family::V4]);
+}
+
+#[test]
+fn the_tables_of_links_follow_their_position() {
+    let second =
+        "[[links]]\nname = \"m\"\ntun = \"ek-m\"\nroutes = [{ to = \"::/0\", dev = \"v\" }]\n";
+    let config = parse(&(with("") + second)).unwrap();
+    assert_eq!(config.links[1].table, 1002);
+    let error = refusal(&(with("table = 1002") + second));
+    assert!(
+        error.starts_with("r.toml:8: table = 1002 is taken by link \"l\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_bounded_queue_in_bytes_alone_has_no_bound_in_packets() {
+    assert_eq!(link("queue_bytes = 9000").limit, Limit::bytes(9000));
+}
+
+#[test]
+fn every_mistake_is_told_with_its_line_and_a_remedy() {
+    let cases = [
+        ("speed = 3", 5, "unknown field `speed`"),
+        ("rate_bps = 0", 5, "rate_bps must be a whole number from 1"),
+        ("rate_bps = 1.5", 5, "rate_bps must be a whole number"),
+        ("rate_bps = \"fast\"", 5, "expected a number"),
+        (
+            "\n\nloss = 1.5",
+            7,
+            "loss = 1.5 is outside its range, 0 to 1",
+        ),
+        ("loss = nan", 5, "outside its range"),
+        ("delay_ms = -1", 5, "delay_ms = -1 is outside"),
+        ("delay_ms = 1e300", 5, "outside its range"),
+        ("queue_packets = 0", 5, "queue_packets must be"),
+        (
+            "discipline = \"red\"",
+            5,
+            "unknown discipline \"red\"; choose one of: drop-tail",
+        ),
+        (
+            "rate_bps = 1\ntrace = \"x\"",
+            6,
+            "a rate_bps or a trace, not both",
+        ),
+        (
+            "trace = \"none.trace\"",
+            5,
+            "relative to the configuration's directory",
+        ),
+        ("trace = \"\"", 5, "name a file"),
+        ("mtu = 67", 5, "mtu must be a whole number from 68 to 65535"),
+        ("table = 254", 5, "one of the kernel's own"),
+        ("table = 0", 5, "table must be"),
+        (
+            "blackouts = [{ start_s = 1, length_s = 0 }]",
+            5,
+            "length_s must be above 0",
+        ),
+        (
+            "blackouts = [{ start_s = 1, length_s = 2 }, { start_s = 2, length_s = 1 }]",
+            5,
+            "overlap",
+        ),
+        (
+            "blackouts = [{ start_s = 1 }]",
+            5,
+            "missing field `length_s`",
+        ),
+        ("changes = [{ at_s = 1 }]", 5, "changes nothing"),
+        (
+            "changes = [{ at_s = 1, rate_bps = 1 }]",
+            5,
+            "begins without one",
+        ),
+        (
+            "changes = [{ at_s = 2, loss = 0 }, { at_s = 1, loss = 0 }]",
+            5,
+            "out of order",
+        ),
+        ("name = \"twice\"", 5, "duplicate key"),
+        ("= 3", 5, ""),
+    ];
+    for (lines, line, said) in cases {
+        let error = refusal(&with(lines));
+        assert!(
+            error.starts_with(&format!("r.toml:{line}: ")),
+            "{lines}: {error}"
+        );
+        assert!(error.contains(said), "{lines}: {error}");
+        assert_eq!(error.lines().count(), 1, "{lines}: {error}");
+    }
+}
+
+#[test]
+fn names_devices_and_destinations_are_checked() {
+    let head = "name = \"r\"\n[[links]]\nname = \"l\"\n";
+    let tun = |name: &str| refusal(&format!("{head}tun = {name:?}\n{ROUTES}"));
+    for name in ["", "sixteen-bytes-xx", "a/b", "a b", "-a", "\u{e9}", ".."] {
+        assert!(tun(name).contains("is no name; use up to 15 of"), "{name}");
+    }
+    assert!(tun("all").contains("means all interfaces"));
+    let route = |route: &str| refusal(&format!("{head}tun = \"ek-l\"\nroutes = [{route}]"));
+    assert!(route("").starts_with("r.toml:5: routes is empty"));
+    assert!(route("{ to = \"10.0.2.1/24\", dev = \"v\" }").contains("did you mean 10.0.2.0/24?"));
+    assert!(
+        route("{ to = \"::/0\", via = \"10.0.0.1\", dev = \"v\" }")
+            .contains("of another IP version")
+    );
+    assert!(
+        route("{ to = \"::/0\", via = \"gateway\", dev = \"v\" }").contains("not an IP address")
+    );
+    assert!(
+        route("{ to = \"::/0\", via = \"ff02::1\", dev = \"v\" }")
+            .contains("no host has this address")
+    );
+    assert!(route("{ to = \"::/0\", dev = \"ek-l\" }").contains("is the tun of a link"));
+    let twice = "{ to = \"10.0.0.0/8\", dev = \"v\" }, { to = \"10.0.0.0/8\", dev = \"w\" }";
+    assert!(route(twice).contains("10.0.0.0/8 is routed over link \"l\" already"));
+    let small =
+        format!("{head}tun = \"ek-l\"\nmtu = 1279\nroutes = [{{ to = \"::/0\", dev = \"v\" }}]");
+    assert!(refusal(&small).starts_with("r.toml:5: mtu = 1279 is below 1280"));
+    assert!(refusal("name = \"r\"\nlinks = []").contains("links is empty"));
+    assert!(refusal("name = \"../r\"\n[[links]]\n").starts_with("r.toml:"));
+}
+
+#[test]
+fn a_trace_is_read_from_beside_the_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r.toml");
+    fs::write(&path, with("trace = \"t.trace\"")).unwrap();
+    fs::write(directory.path().join("t.trace"), "3\n1\n").unwrap();
+    let error = Config::load(&path).unwrap_err().to_string();
+    assert!(
+        error.contains("t.trace: line 2: 1 ms comes after 3 ms"),
+        "{error}"
+    );
+    fs::write(directory.path().join("t.trace"), "3\n10\n").unwrap();
+    let config = Config::load(&path).unwrap();
+    assert!(matches!(config.links[0].service, Service::Trace(_)));
+    assert_eq!(config.links[0].rate_bps(Duration::ZERO), None);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "\\PC{0,200}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn no_value_makes_the_reader_panic(
+        key in prop::sample::select(vec![
+            "rate_bps", "delay_ms", "queue_packets", "queue_bytes", "loss", "jitter_ms", "mtu", "table",
+        ]),
+        value in prop_oneof![
+            any::<i64>().prop_map(|value| value.to_string()),
+            any::<f64>().prop_map(|value| format!("{value:e}")),
+            Just("[]".to_owned()), Just("inf".to_owned()), Just("{}".to_owned()),
+        ],
+    ) {
+        if let Err(error) = parse(&with(&format!("{key} = {value}"))) {
+            let error = error.to_string();
+            prop_assert!(error.starts_with("r.toml:5: "), "{}", error);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What the router costs beyond moving packets: forwarded packets per second of CPU time, against
+//! a loop that reads one TUN device and writes it back. Same routes, one thread each, runs interleaved.
+//!
+//! `cargo bench -p evenkeel-router --bench bare_loop -- [RUNS] [SECONDS]`, as root.
+
+#[path = "../tests/daemon/support.rs"]
+#[expect(dead_code, reason = "tests use the rest")]
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Host, Lab, Versions, link};
+use tokio_tun::Tun;
+
+/// What is offered, and what the link is.
+struct Load {
+    title: &'static str,
+    /// Bytes of UDP payload.
+    payload: usize,
+    /// Packets per second; as many as the sender can if `None`.
+    rate: Option<u32>,
+    link: &'static str,
+}
+
+const LOADS: &[Load] = &[
+    Load {
+        title: "flood of 1228-byte packets, no rate",
+        payload: 1200,
+        rate: None,
+        link: "queue_packets = 1000",
+    },
+    Load {
+        title: "flood of 1228-byte packets, 10 Gb/s, 1 ms",
+        payload: 1200,
+        rate: None,
+        link: "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000",
+    },
+    Load {
+        title: "flood of 128-byte packets, 10 Gb/s, 1 ms",
+        payload: 100,
+        rate: None,
+        link: "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000",
+    },
+    Load {
+        title: "180 Mb/s of 1228-byte packets, 200 Mb/s, 5 ms",
+        payload: 1200,
+        rate: Some(18_324),
+        link: "rate_bps = 200e6\ndelay_ms = 5\nqueue_packets = 1000",
+    },
+];
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    if let [command, tun] = &arguments[..]
+        && command == "loop"
+    {
+        return bare_loop(tun);
+    }
+    // `cargo test --all-targets` runs this too, without `--bench`.
+    if !arguments.iter().any(|argument| argument == "--bench") {
+        return println!("not measured: run it with `cargo bench`");
+    }
+    let mut numbers = arguments
+        .iter()
+        .filter_map(|argument| argument.parse().ok());
+    let runs = numbers.next().unwrap_or(10);
+    let seconds = numbers.next().unwrap_or(3);
+    for load in LOADS {
+        compare(load, runs, Duration::from_secs(seconds));
+    }
+}
+
+/// The other side of the comparison.
+fn bare_loop(tun: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let tun = Tun::builder().name(tun).up().build().unwrap().remove(0);
+        println!("ready");
+        let mut buffer = vec![0; 65_535];
+        loop {
+            let length = tun.recv(&mut buffer).await.unwrap();
+            let _ = tun.try_send(&buffer[..length]);
+        }
+    });
+}
+
+fn compare(load: &Load, runs: u64, time: Duration) {
+    println!("{}", load.title);
+    let (mut bare, mut router) = (Vec::new(), Vec::new());
+    for _ in 0..runs {
+        let Some(lab) = Lab::new(Versions::Both) else {
+            return;
+        };
+        bare.push(measure_bare(&lab, load, time));
+        drop(lab);
+        let Some(lab) = Lab::new(Versions::Both) else {
+            return;
+        };
+        let process = lab.start(&link(load.link));
+        router.push(measure(&lab, process.pid(), load, time));
+    }
+    let [bare, router] = [bare, router].map(|mut runs: Vec<Figures>| {
+        runs.sort_by(|a, b| a.per_cpu_second().total_cmp(&b.per_cpu_second()));
+        runs
+    });
+    for (name, runs) in [("bare loop", &bare), ("router", &router)] {
+        let median = &runs[runs.len() / 2];
+        println!(
+            "  {name:<10} {:>9.0} packets per CPU second (median of {}; {:.0} to {:.0}); {:.0} packets/s, {:.0} % of a CPU",
+            median.per_cpu_second(),
+            runs.len(),
+            runs[0].per_cpu_second(),
+            runs[runs.len() - 1].per_cpu_second(),
+            median.packets / time.as_secs_f64(),
+            median.cpu_seconds / time.as_secs_f64() * 100.0,
+        );
+    }
+    let ratio = router[router.len() / 2].per_cpu_second() / bare[bare.len() / 2].per_cpu_second();
+    println!("  ratio      {ratio:.3}");
+}
+
+struct Figures {
+    packets: f64,
+    cpu_seconds: f64,
+}
+
+impl Figures {
+    fn per_cpu_second(&self) -> f64 {
+        self.packets / self.cpu_seconds
+    }
+}
+
+/// Makes by hand what the router makes, and lets the loop run there.
+fn measure_bare(lab: &Lab, load: &Load, time: Duration) -> Figures {
+    let this = std::env::current_exe().unwrap();
+    let mut process = lab
+        .command(Host::R, this)
+        .args(["loop", "ek-bn"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    BufReader::new(process.stdout.take().unwrap())
+        .read_line(&mut ready)
+        .unwrap();
+    for (name, value) in [
+        ("rp_filter", "0"),
+        ("accept_local", "1"),
+        ("forwarding", "1"),
+    ] {
+        lab.set(Host::R, &format!("ipv4/conf/ek-bn/{name}"), value);
+    }
+    lab.ip(Host::R, "link set ek-bn txqueuelen 4096");
+    lab.ip(
+        Host::R,
+        "route add 10.0.2.0/24 via 10.0.9.2 dev vb table 1001",
+    );
+    lab.ip(Host::R, "rule add iif ek-bn table 1001 priority 1000");
+    lab.ip(Host::R, "route add 10.0.2.0/24 dev ek-bn");
+    let figures = measure(lab, process.id(), load, time);
+    process.kill().unwrap();
+    process.wait().unwrap();
+    figures
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark of a daemon in real time"
+)]
+fn measure(lab: &Lab, pid: u32, load: &Load, time: Duration) -> Figures {
+    let receiver = lab.udp(Host::B, "10.0.2.1:9");
+    let sender = lab.udp(Host::A, "10.0.1.1:0");
+    sender.connect(receiver.local_addr().unwrap()).unwrap();
+    let payload = vec![0; load.payload];
+    let blast = |time: Duration| {
+        let began = Instant::now();
+        let mut sent = 0;
+        while began.elapsed() < time {
+            // Whatever is not sent now is none of the router's business.
+            let _ = sender.send(&payload);
+            sent += 1;
+            if let Some(rate) = load.rate {
+                let next = began + Duration::from_secs(1) * sent / rate;
+                if let Some(pause) = next.checked_duration_since(Instant::now()) {
+                    std::thread::sleep(pause);
+                }
+            }
+        }
+    };
+    blast(Duration::from_millis(300));
+    let before = (received(lab), cpu_seconds(pid));
+    blast(time);
+    let after = (received(lab), cpu_seconds(pid));
+    Figures {
+        packets: after.0 - before.0,
+        cpu_seconds: after.1 - before.1,
+    }
+}
+
+/// Packets that have come to host B.
+fn received(lab: &Lab) -> f64 {
+    let statistics = lab.ip(Host::B, "-j -s link show eth0");
+    let statistics: Value = serde_json::from_str(&statistics).unwrap();
+    support::number(&statistics, "0.stats64.rx.packets")
+}
+
+/// User and system time of a process (proc(5), /proc/PID/stat, fields 14 and 15).
+fn cpu_seconds(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // The name, in parentheses, may hold blanks; the state, field 3, follows it.
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    let ticks = fields
+        .split(' ')
+        .skip(11)
+        .take(2)
+        .map(|field| field.parse::<f64>().unwrap());
+    ticks.sum::<f64>() / ticks_per_second()
+}
+
+fn ticks_per_second() -> f64 {
+    let output = Command::new("getconf").arg("CLK_TCK").output().unwrap();
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
+}

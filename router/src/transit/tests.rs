@@ -1,0 +1,186 @@
+use std::path::Path;
+
+use evenkeel_queue::{Discipline, DropTail};
+use evenkeel_wire::{Ecn, Ipv4Repr, Ipv4View, Ipv6Repr};
+use proptest::prelude::*;
+
+use super::*;
+use crate::clock;
+use crate::config::Config;
+
+fn spec(values: &str) -> LinkSpec {
+    let text = format!(
+        "name = \"r\"\n[[links]]\nname = \"l\"\ntun = \"ek-l\"\n{values}\nroutes = [{{ to = \"::/0\", dev = \"v\" }}]"
+    );
+    Config::parse(&text, "r.toml", Path::new("."))
+        .unwrap()
+        .links
+        .remove(0)
+}
+
+fn transit(epoch: Instant, values: &str) -> Transit {
+    Transit::new(epoch, &spec(values), 1, 0).unwrap()
+}
+
+fn v4(ttl: u8, payload_len: u16) -> Vec<u8> {
+    let repr = Ipv4Repr {
+        source: [10, 0, 0, 1].into(),
+        destination: [10, 0, 2, 1].into(),
+        protocol: 17,
+        ecn: Ecn::Ect0,
+        dscp: 0,
+        ttl,
+        identification: 0,
+        dont_fragment: true,
+        payload_len,
+    };
+    let mut packet = repr.emit().to_vec();
+    packet.resize(packet.len() + usize::from(payload_len), 0xaa);
+    packet
+}
+
+fn v6(hop_limit: u8) -> Vec<u8> {
+    let repr = Ipv6Repr {
+        source: "fd00::1".parse().unwrap(),
+        destination: "fd00:2::1".parse().unwrap(),
+        protocol: 59,
+        ecn: Ecn::NotEct,
+        dscp: 0,
+        flow_label: 0,
+        hop_limit,
+        payload_len: 0,
+    };
+    repr.emit().to_vec()
+}
+
+#[test]
+fn a_packet_comes_out_at_its_instant_with_its_hop_back() {
+    let epoch = clock::now();
+    let mut transit = transit(epoch, "rate_bps = 8e6\ndelay_ms = 10");
+    transit.arrive(epoch, &v4(63, 980));
+    // 1000 bytes at a byte per microsecond, and 10 ms on the way.
+    let due = epoch + Duration::from_millis(11);
+    assert_eq!(transit.next_timeout(), Some(due));
+    assert_eq!(transit.depart(due - Duration::from_nanos(1)), None);
+    assert_eq!(transit.depart(due), Some(v4(64, 980)));
+    assert_eq!(transit.next_timeout(), None);
+    assert_eq!(transit.total().delivered, Amount::one(1000));
+}
+
+#[test]
+fn what_is_no_traffic_is_counted_apart() {
+    let epoch = clock::now();
+    let mut transit = transit(epoch, "");
+    let mut multicast = v4(1, 0);
+    multicast[16..20].copy_from_slice(&[224, 0, 0, 22]);
+    transit.arrive(epoch, &multicast);
+    transit.arrive(epoch, &[0; 60]);
+    transit.arrive(epoch, &[]);
+    assert_eq!(transit.depart(epoch), None);
+    let total = transit.total();
+    assert_eq!(total.link_scope, Amount::one(20));
+    assert_eq!(
+        total.not_ip,
+        Amount {
+            packets: 2,
+            bytes: 60
+        }
+    );
+    assert_eq!(transit.stats(epoch).total().arrived, Amount::ZERO);
+}
+
+#[test]
+fn a_full_ttl_is_counted_and_a_restart_begins_a_new_window() {
+    let epoch = clock::now();
+    let mut transit = transit(epoch, "");
+    transit.arrive(epoch, &v6(255));
+    assert_eq!(transit.depart(epoch), Some(v6(255)));
+    assert_eq!(transit.window().full_ttl, 1);
+    transit.restart_measurement(epoch);
+    transit.arrive(epoch, &v6(254));
+    assert_eq!(transit.depart(epoch), Some(v6(255)));
+    transit.refused(40);
+    let (total, window) = (transit.total(), transit.window());
+    assert_eq!((total.full_ttl, window.full_ttl), (1, 0));
+    assert_eq!((total.delivered.packets, window.delivered.packets), (2, 1));
+    assert_eq!(window.refused, Amount::one(40));
+}
+
+/// Marks everything.
+#[derive(Debug)]
+struct MarkAll;
+
+impl Discipline for MarkAll {
+    fn on_arrival(
+        &mut self,
+        _: Instant,
+        _: &mut PacketMeta,
+        _: &evenkeel_queue::PortView,
+    ) -> evenkeel_queue::Verdict {
+        evenkeel_queue::Verdict::Mark
+    }
+}
+
+#[test]
+fn a_mark_of_the_discipline_reaches_the_packet() {
+    let epoch = clock::now();
+    for (discipline, ecn) in [
+        (Box::new(MarkAll) as Box<dyn Discipline>, Ecn::Ce),
+        (Box::new(DropTail), Ecn::Ect0),
+    ] {
+        let mut transit = transit(epoch, "");
+        let config = LinkConfig {
+            discipline,
+            ..LinkConfig::default()
+        };
+        transit.link = Link::new(epoch, config, Box::new(Pcg64::new(1, 0))).unwrap();
+        transit.arrive(epoch, &v4(63, 10));
+        let packet = transit.depart(epoch).unwrap();
+        let view = Ipv4View::parse(&packet).unwrap();
+        assert_eq!((view.ecn(), view.ttl()), (ecn, 64));
+        assert!(view.checksum_holds());
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_packet_and_byte_is_accounted_for_whatever_comes(
+        packets in prop::collection::vec(
+            (prop_oneof![
+                (any::<u8>(), 0u16..1400).prop_map(|(ttl, length)| v4(ttl, length)),
+                any::<u8>().prop_map(v6),
+                prop::collection::vec(any::<u8>(), 0..100),
+            ], 0u64..3000),
+            0..100,
+        ),
+    ) {
+        let epoch = clock::now();
+        let mut transit = transit(epoch, "rate_bps = 4e6\nqueue_packets = 3\nloss = 0.2\ndelay_ms = 5\njitter_ms = 2");
+        let (mut now, mut read, mut out) = (epoch, Amount::ZERO, Amount::ZERO);
+        let account = |transit: &mut Transit, now, read: Amount, out: Amount| {
+            let total = transit.total();
+            let port = transit.stats(now).total();
+            prop_assert_eq!(read, port.arrived + total.link_scope + total.not_ip);
+            prop_assert_eq!(out, total.delivered);
+            transit.link.check_conservation().unwrap();
+            Ok((port, total))
+        };
+        for (packet, pause) in packets {
+            now += Duration::from_micros(pause);
+            read += Amount::one(packet.len() as u32);
+            transit.arrive(now, &packet);
+            while let Some(packet) = transit.depart(now) {
+                out += Amount::one(packet.len() as u32);
+            }
+            account(&mut transit, now, read, out)?;
+        }
+        while let Some(due) = transit.next_timeout() {
+            now = due;
+            while let Some(packet) = transit.depart(now) {
+                out += Amount::one(packet.len() as u32);
+            }
+        }
+        let (port, total) = account(&mut transit, now, read, out)?;
+        prop_assert_eq!(port.arrived, port.dropped.total() + total.lost + total.delivered);
+    }
+}

@@ -1,0 +1,246 @@
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt;
+
+use crate::raw::{self, Injector, Sniffer};
+use crate::support::{Host, Lab, Versions, link, number};
+
+/// Answers to whoever sends, until nobody has for two seconds.
+fn echo(socket: &UdpSocket) {
+    let mut buffer = vec![0; 65_536];
+    while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+        socket.send_to(&buffer[..length], from).unwrap();
+    }
+}
+
+/// Sends `payload` and checks that the same comes back; how long that took.
+#[expect(clippy::disallowed_methods, reason = "measures a daemon in real time")]
+fn round_trip(socket: &UdpSocket, payload: &[u8]) -> Duration {
+    let began = Instant::now();
+    socket.send(payload).unwrap();
+    let mut buffer = vec![0; 65_536];
+    let length = socket.recv(&mut buffer).expect("an answer");
+    assert!(buffer[..length] == *payload, "the payload has changed");
+    began.elapsed()
+}
+
+/// Both ends of an echo service of B.
+fn pair(lab: &Lab, from: Host, version: u8) -> (UdpSocket, UdpSocket) {
+    let (any, service) = match version {
+        4 => ("0.0.0.0:0", "10.0.2.1:7"),
+        _ => ("[::]:0", "[fd00:2::1]:7"),
+    };
+    let receiver = lab.udp(Host::B, service);
+    let sender = lab.udp(from, any);
+    sender.connect(receiver.local_addr().unwrap()).unwrap();
+    (sender, receiver)
+}
+
+#[test]
+fn a_round_trip_takes_the_configured_delay_and_at_most_half_a_millisecond_more() {
+    let Some(lab) = Lab::alone(Versions::Both) else {
+        return;
+    };
+    let _router = lab.start(&link("rate_bps = 100e6\ndelay_ms = 18.0"));
+    for version in [4, 6] {
+        let (sender, receiver) = pair(&lab, Host::A, version);
+        thread::scope(|scope| {
+            scope.spawn(|| echo(&receiver));
+            // The machine may be busy with other things: the shortest of twenty is the router's own.
+            let shortest = (0..20).map(|_| round_trip(&sender, b"ping")).min().unwrap();
+            let delay = Duration::from_millis(18);
+            assert!(shortest >= delay, "IPv{version}: {shortest:?}");
+            assert!(
+                shortest < delay + Duration::from_micros(500),
+                "IPv{version}: {shortest:?}"
+            );
+        });
+    }
+}
+
+#[test]
+fn datagrams_of_all_sizes_arrive_unharmed_in_fragments_too() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let router = lab.start(&link("rate_bps = 100e6\nmtu = 1280"));
+    for version in [4, 6] {
+        let (sender, receiver) = pair(&lab, Host::A, version);
+        // Let the kernel fragment at the MTU of its device, then at that of the path.
+        sockopt::set_ip_mtu_discover(&sender, sockopt::Ipv4PathMtuDiscovery::DONT).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| echo(&receiver));
+            for length in [0, 1, 500, 1232] {
+                round_trip(&sender, &vec![length as u8; length]);
+            }
+            if version == 4 {
+                for length in [1400, 4000, 20_000] {
+                    let payload: Vec<u8> = (0..length).map(|at| at as u8).collect();
+                    round_trip(&sender, &payload);
+                }
+            }
+        });
+    }
+    assert!(number(&router.link(), "total.arrived.packets") > 20.0);
+}
+
+#[test]
+fn a_sender_learns_the_mtu_of_the_link() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let _router = lab.start(&link("rate_bps = 100e6\nmtu = 1280"));
+    for version in [4, 6] {
+        let (sender, receiver) = pair(&lab, Host::A, version);
+        // Never fragment, and forget no answer of a router.
+        let discover = match version {
+            4 => sockopt::set_ip_mtu_discover(&sender, sockopt::Ipv4PathMtuDiscovery::DO),
+            _ => sockopt::set_ipv6_mtu_discover(&sender, sockopt::Ipv6PathMtuDiscovery::DO),
+        };
+        discover.unwrap();
+        sender.send(&[0; 1400]).unwrap();
+        // The router's answer is reported by the next call.
+        let refused = (0..20).any(|_| {
+            let _ = sender.recv(&mut [0]);
+            sender.send(&[0; 1400]).is_err()
+        });
+        assert!(
+            refused,
+            "IPv{version}: nobody has said that the packet is too big"
+        );
+        thread::scope(|scope| {
+            scope.spawn(|| echo(&receiver));
+            round_trip(&sender, &[1; 1200]);
+        });
+    }
+}
+
+#[test]
+fn the_routers_own_packets_take_the_link_and_count_no_hop() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let router = lab.start(&link("delay_ms = 10"));
+    let sniffer = Sniffer::new(&lab, Host::B);
+    for version in [4, 6] {
+        let (sender, receiver) = pair(&lab, Host::R, version);
+        thread::scope(|scope| {
+            scope.spawn(|| echo(&receiver));
+            assert!(round_trip(&sender, b"from the router") >= Duration::from_millis(10));
+        });
+        let hops_at = if version == 4 { 8 } else { 7 };
+        let packet = sniffer
+            .find(|packet| packet[0] >> 4 == version && packet.ends_with(b"from the router"));
+        assert_eq!(packet[hops_at], 64, "IPv{version}");
+    }
+    assert!(number(&router.link(), "total.arrived.packets") >= 2.0);
+}
+
+#[test]
+fn a_packet_of_any_kind_loses_one_hop_and_nothing_else_changes() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let router = lab.start(&link("rate_bps = 10e6\ndelay_ms = 1"));
+    let injector = Injector::new(&lab, Host::A);
+    let sniffer = Sniffer::new(&lab, Host::B);
+    // No-operation and end of list (RFC 791, section 3.1); an experimental protocol (RFC 3692); a
+    // last fragment without a first; a hop-by-hop header with padding (RFC 8200, section 4.3) and a
+    // fragment header; nothing at all.
+    let mut fragment = raw::v4(64, 17, 1003, &[], &[7; 64]);
+    fragment[6..8].copy_from_slice(&[0x00, 0x10]);
+    raw::fix_checksum(&mut fragment);
+    let packets = [
+        raw::v4(64, 253, 1001, &[], b"experiment"),
+        raw::v4(64, 17, 1002, &[1, 1, 1, 0], &[9; 100]),
+        fragment,
+        raw::v4(2, 253, 1004, &[], b"the last hop but one"),
+        raw::v4(255, 253, 1005, &[], b""),
+        raw::v6(64, 253, 0x1001, b"experiment"),
+        raw::v6(64, 0, 0x1002, &[253, 0, 1, 4, 0, 0, 0, 0, 1, 2, 3]),
+        raw::v6(2, 44, 0x1003, &[253, 0, 0, 8, 0, 0, 0, 9, 1, 2, 3, 4]),
+        raw::v6(255, 59, 0x1004, b""),
+    ];
+    for packet in packets {
+        injector.send(&packet).unwrap();
+        let mut expected = packet.clone();
+        let (hops_at, id) = if packet[0] >> 4 == 4 {
+            (8, 4..6)
+        } else {
+            (7, 1..4)
+        };
+        expected[hops_at] -= 1;
+        if hops_at == 8 {
+            raw::fix_checksum(&mut expected);
+        }
+        let seen =
+            sniffer.find(|seen| seen[0] == packet[0] && seen[id.clone()] == packet[id.clone()]);
+        assert_eq!(seen, expected);
+    }
+    assert_eq!(number(&router.link(), "total.full_ttl"), 0.0);
+}
+
+#[test]
+fn the_router_is_one_hop_to_traceroute() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let _router = lab.start(&link("rate_bps = 10e6"));
+    let injector = Injector::new(&lab, Host::A);
+    let sniffer = Sniffer::new(&lab, Host::A);
+    injector
+        .send(&raw::v4(1, 253, 77, &[], b"how far?"))
+        .unwrap();
+    // Time exceeded (RFC 792): type 11.
+    let answer = sniffer.find(|packet| packet[0] == 0x45 && packet[9] == 1 && packet[20] == 11);
+    assert_eq!(answer[12..16], [10, 0, 1, 254]);
+    // With two hops it is there, where nobody knows the protocol: unreachable (RFC 792), type 3.
+    injector
+        .send(&raw::v4(2, 253, 78, &[], b"how far?"))
+        .unwrap();
+    let answer = sniffer.find(|packet| packet[0] == 0x45 && packet[9] == 1 && packet[20] == 3);
+    assert_eq!(answer[12..16], [10, 0, 2, 1]);
+}
+
+#[test]
+fn without_ipv4_the_router_forwards_ipv6() {
+    let Some(lab) = Lab::new(Versions::V6) else {
+        return;
+    };
+    lab.set(Host::R, "ipv4/ip_forward", "0");
+    let routes = r#"routes = [{ to = "fd00:2::/64", via = "fd00:9::2", dev = "vb" }]"#;
+    let router = lab.start(&format!(
+        "[[links]]\nname = \"six\"\ntun = \"ek-six\"\ndelay_ms = 5\nmtu = 1280\n{routes}"
+    ));
+    let (sender, receiver) = pair(&lab, Host::A, 6);
+    thread::scope(|scope| {
+        scope.spawn(|| echo(&receiver));
+        assert!(round_trip(&sender, &[5; 1232]) >= Duration::from_millis(5));
+    });
+    assert_eq!(number(&router.link(), "total.delivered.packets"), 1.0);
+}
+
+#[test]
+fn traffic_ends_where_its_device_goes_down_and_does_not_come_round_again() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let router = lab.start(&link("rate_bps = 100e6"));
+    lab.ip(Host::R, "link set vb down");
+    let injector = Injector::new(&lab, Host::A);
+    for number in 0..10 {
+        injector
+            .send(&raw::v4(64, 253, number, &[], b"lost"))
+            .unwrap();
+    }
+    let link = (0..50)
+        .map(|_| {
+            std::thread::park_timeout(Duration::from_millis(10));
+            router.link()
+        })
+        .find(|link| number(link, "total.delivered.packets") >= 10.0);
+    let link = link.expect("ten packets come");
+    assert_eq!(number(&link, "total.arrived.packets"), 10.0);
+}

@@ -1,0 +1,126 @@
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::raw::{self, Injector, Sniffer};
+use crate::support::{Host, Lab, Versions, link};
+
+/// Checks that packets go from A to B.
+fn forwards(lab: &Lab) {
+    let sniffer = Sniffer::new(lab, Host::B);
+    Injector::new(lab, Host::A)
+        .send(&raw::v4(64, 253, 4711, &[], b"still there?"))
+        .unwrap();
+    sniffer.find(|packet| packet.ends_with(b"still there?"));
+}
+
+#[test]
+fn a_router_that_is_told_to_stop_leaves_nothing_behind() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let before =
+        lab.leftovers() + &lab.ip(Host::R, "rule") + &lab.ip(Host::R, "route show table all");
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let router = lab.start(&link("rate_bps = 10e6"));
+        assert!(router.ready.starts_with(&format!(
+            "ready name=r1 pid={} links=bottleneck",
+            router.pid()
+        )));
+        assert!(lab.leftovers().contains("ek-bn"));
+        forwards(&lab);
+        let (status, stderr) = router.stop(signal);
+        assert_eq!((status.code(), &stderr[..]), (Some(0), ""));
+        assert_eq!(lab.leftovers(), "");
+        assert!(!lab.socket().exists());
+    }
+    let after =
+        lab.leftovers() + &lab.ip(Host::R, "rule") + &lab.ip(Host::R, "route show table all");
+    assert_eq!(before, after);
+}
+
+#[test]
+fn what_a_killed_router_leaves_the_next_start_removes() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let router = lab.start(&link("rate_bps = 10e6"));
+    router.stop(Signal::KILL);
+    assert!(
+        lab.leftovers().contains("1001") && lab.socket().exists(),
+        "a kill leaves something"
+    );
+    let router = lab.start(&link("rate_bps = 10e6"));
+    forwards(&lab);
+    let rules = lab.ip(Host::R, "rule");
+    assert_eq!(rules.matches("ek-bn").count(), 1, "{rules}");
+    router.stop(Signal::TERM);
+    assert_eq!(lab.leftovers(), "");
+}
+
+#[test]
+fn two_routers_in_one_host_leave_each_other_alone() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let router = lab.start(&link("rate_bps = 10e6"));
+    let other = format!(
+        "name = \"r2\"\nsocket = {:?}\n[[links]]\nname = \"back\"\ntun = \"ek-back\"\ntable = 2001\n\
+         routes = [{{ to = \"10.0.1.1/32\", dev = \"va\" }}]\n",
+        lab.directory().join("r2.sock")
+    );
+    let config = lab.directory().join("r2.toml");
+    std::fs::write(&config, other).unwrap();
+    let start = || {
+        let mut command = lab.evenkeel_router(&["run", "--config"]);
+        let child = command
+            .arg(&config)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let there = (0..200).any(|_| {
+            std::thread::park_timeout(Duration::from_millis(10));
+            lab.ip(Host::R, "rule").contains("2001")
+                && lab.ip(Host::R, "route").contains("10.0.1.1 dev ek-back")
+        });
+        assert!(there, "the second router starts");
+        child
+    };
+    let mut second = start();
+    second.kill().unwrap();
+    second.wait().unwrap();
+    let second = start();
+    forwards(&lab);
+    let rules = lab.ip(Host::R, "rule");
+    assert!(
+        rules.contains("ek-bn lookup 1001") && rules.contains("ek-back lookup 2001"),
+        "{rules}"
+    );
+    router.stop(Signal::TERM);
+    let rules = lab.ip(Host::R, "rule");
+    assert!(
+        !rules.contains("1001") && rules.contains("ek-back lookup 2001"),
+        "{rules}"
+    );
+    let mut second = second;
+    rustix::process::kill_process(rustix::process::Pid::from_child(&second), Signal::TERM).unwrap();
+    assert!(second.wait().unwrap().success());
+    assert_eq!(lab.leftovers(), "");
+}
+
+#[test]
+fn a_router_whose_device_is_removed_says_so_and_cleans_up() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let mut router = lab.start(&link("rate_bps = 10e6"));
+    lab.ip(Host::R, "link del ek-bn");
+    let (status, stderr) = router.wait();
+    assert_eq!(status.code(), Some(1));
+    assert!(
+        stderr.contains("link bottleneck has lost its TUN device ek-bn"),
+        "{stderr}"
+    );
+    assert_eq!(stderr.lines().count(), 1);
+    assert_eq!(lab.leftovers(), "");
+}

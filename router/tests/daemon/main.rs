@@ -1,0 +1,10 @@
+//! The daemon at work, in network namespaces. Needs root and `ip`; says `skipped` otherwise.
+
+mod forwarding;
+mod junk;
+mod lifecycle;
+mod raw;
+mod refusal;
+mod shaping;
+mod status;
+mod support;

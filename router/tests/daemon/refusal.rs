@@ -1,0 +1,284 @@
+use std::process::{Command, Output};
+
+use rustix::process::Signal;
+
+use crate::support::{Host, Lab, Versions, link};
+
+/// The one line on standard error, after checking that it is one, and the exit status.
+fn refusal(output: &Output) -> (i32, String) {
+    let stderr = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(output.stdout.is_empty());
+    let line = stderr
+        .strip_prefix("evenkeel-router: ")
+        .expect("the program's name comes first");
+    (output.status.code().unwrap(), line.trim_end().to_owned())
+}
+
+impl Lab {
+    /// What `check` and `run` say to a configuration that both refuse.
+    fn refused(&self, links: &str) -> (i32, String) {
+        let config = self.write_config(links);
+        let say = |command: &str| {
+            let mut command = self.evenkeel_router(&[command, "--config"]);
+            refusal(&command.arg(&config).output().unwrap())
+        };
+        let said = say("run");
+        assert_eq!(say("check"), said);
+        assert_eq!(self.leftovers(), "");
+        said
+    }
+}
+
+#[test]
+fn a_good_configuration_is_explained_and_nothing_touched() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let config = lab.write_config(&link("rate_bps = 1e6"));
+    let output = lab
+        .evenkeel_router(&["check", "--config"])
+        .arg(config)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    assert!(
+        text.contains("10.0.2.0/24 -> ek-bn (MTU 1500) -> table 1001 via 10.0.9.2 dev vb"),
+        "{text}"
+    );
+    assert_eq!(lab.leftovers(), "");
+    assert!(!lab.socket().exists());
+}
+
+#[test]
+fn what_does_not_fit_the_host_is_refused_with_its_line() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let with_route = |route: &str| {
+        format!("[[links]]\nname = \"l\"\ntun = \"ek-l\"\nroutes = [\n  {route}\n]\n")
+    };
+    let refused = |links: &str, said: &str| {
+        let (code, line) = lab.refused(links);
+        assert_eq!(code, 2, "{line}");
+        assert!(line.contains("r1.toml:") && line.contains(said), "{line}");
+        line
+    };
+    let line = refused(
+        &with_route(r#"{ to = "10.0.2.0/24", via = "10.0.9.2", dev = "eth7" }"#),
+        "no device \"eth7\"",
+    );
+    assert!(line.contains("r1.toml:7:"), "{line}");
+    refused(
+        &with_route(r#"{ to = "10.0.2.0/24", via = "10.7.7.7", dev = "vb" }"#),
+        "no route to 10.7.7.7 by device \"vb\"",
+    );
+    refused(
+        &with_route(r#"{ to = "10.0.9.0/24", dev = "vb" }"#),
+        "10.0.9.0/24 is routed already",
+    );
+    lab.ip(Host::R, "link add ek-bn type veth peer name ek-other");
+    let (code, line) = {
+        let config = lab.write_config(&link(""));
+        refusal(
+            &lab.evenkeel_router(&["check", "--config"])
+                .arg(config)
+                .output()
+                .unwrap(),
+        )
+    };
+    assert!(
+        code == 2 && line.contains("there is an interface of this name"),
+        "{line}"
+    );
+    lab.ip(Host::R, "link del ek-bn");
+    lab.ip(Host::R, "route add 10.99.0.0/24 via 10.0.9.2 table 1001");
+    refused(
+        &link(""),
+        "table 1001 of link \"bottleneck\" is in use by a route to 10.99.0.0/24",
+    );
+    lab.ip(Host::R, "route del 10.99.0.0/24 table 1001");
+    lab.ip(Host::R, "rule add iif va table 1001 priority 77");
+    refused(&link(""), "in use by a rule (priority 77)");
+    lab.ip(Host::R, "rule del iif va table 1001 priority 77");
+    lab.ip(Host::R, "link set vb down");
+    refused(&link(""), "device \"vb\" is down");
+}
+
+#[test]
+fn settings_that_would_swallow_packets_are_refused_with_the_remedy() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let cases = [
+        ("ipv4/ip_forward", "0", "1"),
+        ("ipv4/conf/all/rp_filter", "1", "0"),
+        ("ipv4/conf/all/rp_filter", "2", "0"),
+        ("ipv4/conf/vb/rp_filter", "1", "0"),
+        ("ipv6/conf/all/forwarding", "0", "1"),
+    ];
+    for (setting, value, remedy) in cases {
+        lab.set(Host::R, setting, value);
+        let (code, line) = lab.refused(&link(""));
+        assert_eq!(code, 1, "{line}");
+        assert!(
+            line.starts_with(&format!("net/{setting} is {value}, but ")),
+            "{line}"
+        );
+        assert!(
+            line.ends_with(&format!("sysctl -w net/{setting}={remedy}")),
+            "{line}"
+        );
+        lab.set(Host::R, setting, remedy);
+        // Switching IPv6 forwarding off has removed what routers may not have.
+    }
+    lab.start(&link("")).stop(Signal::TERM);
+}
+
+#[test]
+fn a_name_or_a_table_that_is_taken_is_refused() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let _router = lab.start(&link(""));
+    let config = lab.directory().join("r1.toml");
+    for command in ["run", "check"] {
+        let output = lab
+            .evenkeel_router(&[command, "--config"])
+            .arg(&config)
+            .output()
+            .unwrap();
+        let (code, line) = refusal(&output);
+        assert!(
+            code == 1 && line.starts_with("a router is running on "),
+            "{line}"
+        );
+    }
+    let other = lab.directory().join("other.toml");
+    let refused = |text: &str, said: &str| {
+        let socket = lab.directory().join("other.sock");
+        std::fs::write(&other, format!("name = \"o\"\nsocket = {socket:?}\n{text}")).unwrap();
+        let output = lab
+            .evenkeel_router(&["run", "--config"])
+            .arg(&other)
+            .output()
+            .unwrap();
+        let (code, line) = refusal(&output);
+        assert!(code == 2 && line.contains(said), "{line}");
+        assert!(!socket.exists());
+    };
+    let route = "routes = [{ to = \"10.0.1.1/32\", dev = \"va\" }]";
+    refused(
+        &format!("[[links]]\nname = \"l\"\ntun = \"ek-bn\"\n{route}"),
+        "there is an interface of this name",
+    );
+    refused(
+        &format!("[[links]]\nname = \"l\"\ntun = \"ek-l\"\n{route}"),
+        "in use by another router's device \"ek-bn\"",
+    );
+    let files = lab.directory().join("r1.sock.file");
+    std::fs::write(&files, "").unwrap();
+    std::fs::write(
+        &other,
+        format!(
+            "name = \"o\"\nsocket = {files:?}\n[[links]]\nname = \"l\"\ntun = \"ek-l\"\n{route}"
+        ),
+    )
+    .unwrap();
+    let (code, line) = refusal(
+        &lab.evenkeel_router(&["run", "--config"])
+            .arg(&other)
+            .output()
+            .unwrap(),
+    );
+    assert!(
+        code == 1 && line.contains("exists and is no socket"),
+        "{line}"
+    );
+}
+
+#[test]
+fn without_the_privilege_or_the_device_the_line_says_what_to_do() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let config = lab.write_config(&link(""));
+    let program = env!("CARGO_BIN_EXE_evenkeel-router");
+    let mut unprivileged = lab.command(Host::R, "setpriv");
+    unprivileged.args([
+        "--bounding-set",
+        "-net_admin",
+        "--inh-caps",
+        "-net_admin",
+        program,
+        "run",
+        "--config",
+    ]);
+    let (code, line) = refusal(&unprivileged.arg(&config).output().unwrap());
+    assert_eq!(code, 1);
+    assert!(
+        line.contains("ek-bn is not permitted; run as root, or give the program CAP_NET_ADMIN"),
+        "{line}"
+    );
+    let mut without_tun = lab.command(Host::R, "unshare");
+    let script = format!(
+        "mount -t tmpfs none /dev/net && exec {program} run --config {}",
+        config.display()
+    );
+    let (code, line) = refusal(
+        &without_tun
+            .args(["-m", "sh", "-c", &script])
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(code, 1);
+    assert!(
+        line.starts_with("there is no /dev/net/tun; load it with `modprobe tun`"),
+        "{line}"
+    );
+    assert_eq!(lab.leftovers(), "");
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_told_without_root() {
+    let say = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_evenkeel-router"))
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    let (code, line) = refusal(&say(&["check", "--config", "/nonexistent.toml"]));
+    assert_eq!(code, 2);
+    assert!(
+        line.starts_with("cannot read the configuration /nonexistent.toml"),
+        "{line}"
+    );
+    let (code, line) = refusal(&say(&["status", "--socket", "/nonexistent.sock"]));
+    assert_eq!(code, 1);
+    assert!(
+        line.starts_with("no answer from /nonexistent.sock"),
+        "{line}"
+    );
+    for wrong in [
+        &[][..],
+        &["walk"],
+        &["run"],
+        &["status", "--name", "a", "--socket", "b"],
+    ] {
+        assert_eq!(say(wrong).status.code(), Some(2));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("r.toml");
+    std::fs::write(
+        &config,
+        "name = \"r\"\n[[links]]\nname = \"l\"\nspeed = 3\n",
+    )
+    .unwrap();
+    let (code, line) = refusal(&say(&["check", "--config", config.to_str().unwrap()]));
+    assert_eq!(code, 2);
+    assert!(
+        line.contains("r.toml:4: unknown field `speed`, expected one of"),
+        "{line}"
+    );
+}
