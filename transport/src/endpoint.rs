@@ -256,7 +256,11 @@ impl Context {
 
     /// The present path as the controller sees it.
     pub fn state(&self) -> PathState {
-        self.cell.state().clone()
+        let pacing_waits = self.cell.pacer().waits();
+        PathState {
+            pacing_waits,
+            ..self.cell.state().clone()
+        }
     }
 
     /// What became of path headers; `None` if the peer does not understand them, or the handshake

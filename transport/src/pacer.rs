@@ -15,6 +15,8 @@ pub(crate) struct Pacer {
     tokens: i128,
     /// `None` before there has been a rate.
     updated: Option<Instant>,
+    /// How often something was held back.
+    waits: u64,
 }
 
 /// The bucket holds what the rate gives in this time: as much as a wake-up may be late without
@@ -45,12 +47,18 @@ impl Pacer {
             packet: u64::from(packet),
             tokens: 0,
             updated: None,
+            waits: 0,
         }
     }
 
     /// Bytes per second at which packets leave; `None` while nothing is held back.
     pub(crate) fn rate(&self) -> Option<u64> {
         self.rate
+    }
+
+    /// How often [`check`](Self::check) has held something back.
+    pub(crate) fn waits(&self) -> u64 {
+        self.waits
     }
 
     /// From now on `rate` bytes leave per second; with `None`, all at once.
@@ -88,6 +96,7 @@ impl Pacer {
         if self.tokens >= rest.min(scaled(BATCH * self.packet)) {
             return Ok(());
         }
+        self.waits += 1;
         let missing = rest - self.tokens;
         let wait = missing.div_euclid(i128::from(rate)) + 1;
         let wait = Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX));

@@ -136,7 +136,7 @@ impl Socket {
         let mut in_place = 0;
         for (buf, meta) in bufs.iter_mut().zip(metas) {
             strip(buf, meta, lengths, |header| {
-                settings.arrived(now, meta.addr, header);
+                settings.arrived(now, meta.addr, header)
             });
             if overflow.is_empty() {
                 in_place += 1;
@@ -251,8 +251,8 @@ impl AsyncUdpSocket for Socket {
 }
 
 impl HeaderSettings {
-    /// A header has arrived from `address`: finds the connection that it is for.
-    fn arrived(&self, now: Instant, address: SocketAddr, header: &[u8; PATH_HEADER_LEN]) {
+    /// A header has arrived from `address`: finds the connection that it is for, if there is one.
+    fn arrived(&self, now: Instant, address: SocketAddr, header: &[u8; PATH_HEADER_LEN]) -> bool {
         let mut first = None;
         for nth in 0..MOST_TRIED {
             let Some(cell) = self.shared.connection_with(address, nth) else {
@@ -272,7 +272,7 @@ impl HeaderSettings {
                         cell.wishes().last_sample = Some(sample.clone());
                         cell.feed.push(sample);
                     }
-                    return;
+                    return true;
                 }
                 Err(NotOurs) => {
                     first.get_or_insert(cell);
@@ -284,6 +284,7 @@ impl HeaderSettings {
         {
             headed.headers.count_forged();
         }
+        false
     }
 }
 
@@ -312,38 +313,38 @@ fn set_ipv6_hop_limit(_: &UdpSocket, _: u8) -> Option<()> {
 
 /// Takes the headers off the datagrams of one buffer, and closes the gaps. `lengths` are those of
 /// the datagrams that are left.
+///
+/// Datagrams in one buffer have arrived at the same time from the same peer. The newest header
+/// among them is looked at; older ones only if that one is none of the peer's.
 fn strip(
     buf: &mut [u8],
     meta: &RecvMeta,
     lengths: &mut Vec<usize>,
-    mut arrived: impl FnMut(&[u8; PATH_HEADER_LEN]),
+    mut is_ours: impl FnMut(&[u8; PATH_HEADER_LEN]) -> bool,
 ) {
     lengths.clear();
-    let (mut from, mut to) = (0, 0);
     let end = meta.len.min(buf.len());
-    while from < end {
-        let next = end.min(from + meta.stride.max(1));
-        let datagram = &buf[from..next];
-        let packet = match split_path_header(datagram) {
-            Some((prefix, packet)) => {
-                if let (PathHeaderPrefix::Known(_), Some(header)) = (prefix, datagram.first_chunk())
-                {
-                    arrived(header);
-                }
-                next - packet.len()..next
-            }
-            None => from..next,
-        };
-        let len = packet.len();
-        if packet.start != to {
-            buf.copy_within(packet, to);
+    let stride = meta.stride.max(1);
+    for datagram in buf[..end].chunks(stride).rev() {
+        if let Some((PathHeaderPrefix::Known(_), _)) = split_path_header(datagram)
+            && datagram.first_chunk().is_some_and(&mut is_ours)
+        {
+            break;
+        }
+    }
+    let mut to = 0;
+    for from in (0..end).step_by(stride) {
+        let next = end.min(from + stride);
+        let len =
+            split_path_header(&buf[from..next]).map_or(next - from, |(_, packet)| packet.len());
+        if next - len != to {
+            buf.copy_within(next - len..next, to);
         }
         // Nothing behind a header is no datagram for quinn.
         if len > 0 {
             lengths.push(len);
         }
         to += len;
-        from = next;
     }
 }
 

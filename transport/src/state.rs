@@ -17,6 +17,8 @@ pub struct PathState {
     /// Bytes of UDP payload per second at which packets leave; `None` while they are not paced:
     /// before the first round trip sample, and on paths too short for it.
     pub pacing_rate: Option<u64>,
+    /// How often pacing has held packets back on this path.
+    pub pacing_waits: u64,
     /// Bytes in flight after the last ACK.
     pub in_flight: u64,
     /// The application, not the window or the pacer, kept the connection from sending more.
@@ -33,6 +35,7 @@ impl PathState {
             slow_start_threshold: None,
             smoothed_rtt: None,
             pacing_rate: None,
+            pacing_waits: 0,
             in_flight: 0,
             app_limited: true,
             own_rate: None,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use evenkeel_congestion::Feedback as Followed;
 use evenkeel_wire::{
     CompactBytes, CompactRate, CompactTime, ECHO_LIFETIME, Echo, Feedback, PATH_HEADER_LEN,
-    PathHeaderKind, PathHeaderRepr, Signals, WindowChange,
+    PathHeaderKind, PathHeaderRepr, PathHeaderView, Signals, WindowChange,
 };
 
 use super::receiver::micros;
@@ -207,9 +207,12 @@ impl Sender {
             timestamp: self.keys.timestamp(time),
             echo,
             tag: [0; 4],
-        };
-        header.tag = self.keys.tag(time, &header.covered_by_tag());
-        header.emit()
+        }
+        .emit();
+        let view = PathHeaderView::parse(&header).expect("what was just written");
+        let tag = self.keys.tag(time, &view.covered_by_tag());
+        header[PATH_HEADER_LEN - tag.len()..].copy_from_slice(&tag);
+        header
     }
 
     /// `count` datagrams have left with headers, the first of them with the time `first` and

@@ -4,9 +4,12 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quinn::AsyncTimer;
+
+/// Times that are nearer to each other are the same: they come from the same bucket, rounded.
+const SAME: Duration = Duration::from_micros(1);
 
 /// A timer of one driver.
 pub(super) struct Timer {
@@ -46,14 +49,19 @@ impl Timer {
         at: Instant,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        let changed = self.set_for.replace(at) != Some(at);
+        let changed = self
+            .set_for
+            .is_none_or(|set| set.max(at) - set.min(at) > SAME);
+        if changed {
+            self.set_for = Some(at);
+        }
         let poll = match &mut self.kind {
             #[cfg(target_os = "linux")]
             Kind::Precise(timer) => {
                 if changed {
                     timer.set(at.saturating_duration_since(now));
                 }
-                timer.poll(cx)
+                timer.poll(now >= at, cx)
             }
             Kind::Runtime(_, Some(timer)) => {
                 if changed {
@@ -131,13 +139,20 @@ mod precise {
                 .expect("a timer of our own takes any setting");
         }
 
-        /// Ready if it has gone off since it was set.
-        pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        /// Ready if it has gone off since it was set; if the time it was set for has `passed`,
+        /// that need not be asked.
+        pub(super) fn poll(&self, passed: bool, cx: &mut Context<'_>) -> Poll<()> {
             loop {
                 let Ok(mut readable) = ready!(self.fd.poll_read_ready(cx)) else {
                     // The runtime is shutting down.
                     return Poll::Pending;
                 };
+                if passed {
+                    // Setting it anew takes back what there is to read.
+                    readable.clear_ready();
+                    return Poll::Ready(());
+                }
+                // It may have gone off just now, or this may be what is left of the last time.
                 let mut expirations = [0; 8];
                 match readable.try_io(|fd| {
                     rustix::io::read(fd.get_ref(), &mut expirations).map_err(io::Error::from)

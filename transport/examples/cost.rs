@@ -1,0 +1,343 @@
+//! What pacing and path headers cost: CPU seconds per gigabyte and throughput, against plain quinn
+//! with the same controller, in interleaved rounds.
+//!
+//! `cargo run --release -p evenkeel --example cost -- [ROUNDS] [MEGABYTES] [CONTROLLER]` sends over
+//! loopback. With `RATE_MBPS` and `RTT_MS` behind these it sends through a relay in this process,
+//! a bottleneck of that rate with a round trip of its own, whose CPU time does not count.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use quinn::rustls::{self, RootCertStore};
+use quinn::{
+    ClientConfig, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime, TransportConfig,
+};
+use rustix::time::{ClockId, clock_gettime};
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Packets that wait at the relay's bottleneck.
+const QUEUE: usize = 500;
+
+/// What is compared; the first is what the others are compared to.
+const MODES: [Mode; 3] = [Mode::Quinn, Mode::Paced, Mode::Headed];
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Mode {
+    Quinn,
+    Paced,
+    /// And a header on every datagram.
+    Headed,
+}
+
+struct Plan {
+    rounds: usize,
+    megabytes: usize,
+    controller: String,
+    /// Bits per second and round trip of the relay.
+    relay: Option<(f64, Duration)>,
+}
+
+/// One transfer.
+#[derive(Debug, Clone, Copy)]
+struct Outcome {
+    cpu_s_per_gb: f64,
+    mbit_per_s: f64,
+    pacing_waits: u64,
+}
+
+fn main() -> ExitCode {
+    match plan().and_then(|plan| measure(&plan)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cost: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn plan() -> Result<Plan, Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number =
+        |at: usize, default: usize| arguments.get(at).map_or(Ok(default), |text| text.parse());
+    let relay = match (arguments.get(3), arguments.get(4)) {
+        (Some(rate), Some(rtt)) => {
+            let rtt: f64 = rtt.parse()?;
+            Some((
+                rate.parse::<f64>()? * 1e6,
+                Duration::from_secs_f64(rtt / 1000.0),
+            ))
+        }
+        _ => None,
+    };
+    Ok(Plan {
+        rounds: number(0, 21)?,
+        megabytes: number(1, 200)?,
+        controller: arguments.get(2).cloned().unwrap_or_else(|| "cubic".into()),
+        relay,
+    })
+}
+
+fn measure(plan: &Plan) -> Result<(), Failure> {
+    let mut outcomes = [const { Vec::new() }; MODES.len()];
+    for round in 0..plan.rounds {
+        for at in 0..MODES.len() {
+            // Another order each round, so that what drifts hits all alike.
+            let mode = (at + round) % MODES.len();
+            outcomes[mode].push(transfer(plan, MODES[mode])?);
+        }
+    }
+    println!(
+        "{} rounds of {} MB, {}: median (least to most)",
+        plan.rounds, plan.megabytes, plan.controller
+    );
+    let base = spread(&outcomes[0], |outcome| outcome.cpu_s_per_gb).1;
+    for (mode, outcomes) in MODES.iter().zip(&outcomes) {
+        let (least, median, most) = spread(outcomes, |outcome| outcome.cpu_s_per_gb);
+        let (slowest, speed, fastest) = spread(outcomes, |outcome| outcome.mbit_per_s);
+        let waits = spread(outcomes, |outcome| outcome.pacing_waits as f64).1;
+        println!(
+            "{mode:?}: {median:.3} CPU s/GB ({least:.3} to {most:.3}), x {:.3}; {speed:.0} Mb/s \
+             ({slowest:.0} to {fastest:.0}); held back {waits:.0} times",
+            median / base
+        );
+    }
+    Ok(())
+}
+
+/// Least, median and most.
+fn spread(outcomes: &[Outcome], value: impl Fn(&Outcome) -> f64) -> (f64, f64, f64) {
+    let mut values: Vec<f64> = outcomes.iter().map(value).collect();
+    values.sort_by(f64::total_cmp);
+    (
+        values[0],
+        values[values.len() / 2],
+        values[values.len() - 1],
+    )
+}
+
+/// Sends from one thread to another.
+fn transfer(plan: &Plan, mode: Mode) -> Result<Outcome, Failure> {
+    let identity = rcgen::generate_simple_self_signed(["localhost".into()])?;
+    let certificate = identity.cert.der().clone();
+    let key = PrivatePkcs8KeyDer::from(identity.signing_key.serialize_der());
+    let (address, bound) = channel();
+    let (server_certificate, controller) = (certificate.clone(), plan.controller.clone());
+    let receiver = thread::spawn(move || -> Result<f64, Failure> {
+        block_on(async {
+            let server = server(mode, &controller, server_certificate, key)?;
+            address.send(server.local_addr()?)?;
+            let connection = server
+                .accept()
+                .await
+                .ok_or("the endpoint was closed")?
+                .await?;
+            let mut stream = connection.accept_uni().await?;
+            let before = thread_cpu_s();
+            while stream.read_chunk(usize::MAX, true).await?.is_some() {}
+            let cpu = thread_cpu_s() - before;
+            connection.closed().await;
+            Ok(cpu)
+        })
+    });
+    let mut to = bound.recv()?;
+    if let Some((rate, rtt)) = plan.relay {
+        to = relay(to, rate, rtt)?;
+    }
+    let (sent, elapsed, pacing_waits) = block_on(async {
+        let client = client(mode, &plan.controller, certificate)?;
+        let connection = client.connect(to, "localhost")?.await?;
+        let mut stream = connection.open_uni().await?;
+        let block = vec![0; 1_000_000];
+        let (cpu, start) = (thread_cpu_s(), TokioRuntime.now());
+        for _ in 0..plan.megabytes {
+            stream.write_all(&block).await?;
+        }
+        stream.finish()?;
+        stream.stopped().await?;
+        let spent = (thread_cpu_s() - cpu, TokioRuntime.now() - start);
+        let context = evenkeel::Context::of(&connection);
+        connection.close(0_u32.into(), b"done");
+        client.wait_idle().await;
+        let waits = context.map_or(0, |context| context.state().pacing_waits);
+        Ok::<_, Failure>((spent.0, spent.1, waits))
+    })?;
+    let received = receiver.join().map_err(|_| "the receiver panicked")??;
+    let megabytes = plan.megabytes as f64;
+    Ok(Outcome {
+        cpu_s_per_gb: (sent + received) * 1000.0 / megabytes,
+        mbit_per_s: megabytes * 8.0 / elapsed.as_secs_f64(),
+        pacing_waits,
+    })
+}
+
+fn evenkeel(mode: Mode) -> evenkeel::Endpoint {
+    evenkeel::Endpoint::new().path_headers(u32::from(mode == Mode::Headed))
+}
+
+fn server(
+    mode: Mode,
+    controller: &str,
+    certificate: CertificateDer<'static>,
+    key: PrivatePkcs8KeyDer<'static>,
+) -> Result<Endpoint, Failure> {
+    if mode == Mode::Quinn {
+        let mut config = ServerConfig::with_single_cert(vec![certificate], key.into())?;
+        config.transport_config(Arc::new(plain(controller)?));
+        return Ok(Endpoint::server(config, LOOPBACK)?);
+    }
+    let tls = rustls::ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key.into())?;
+    let evenkeel = evenkeel(mode);
+    let transport = evenkeel.transport(
+        TransportConfig::default(),
+        evenkeel::controller(controller)?,
+    );
+    let config = evenkeel.server_config(tls, transport)?;
+    Ok(evenkeel.bind(LOOPBACK, Some(config))?)
+}
+
+fn client(
+    mode: Mode,
+    controller: &str,
+    certificate: CertificateDer<'static>,
+) -> Result<Endpoint, Failure> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate)?;
+    let (mut endpoint, config) = if mode == Mode::Quinn {
+        let mut config = ClientConfig::with_root_certificates(Arc::new(roots))?;
+        config.transport_config(Arc::new(plain(controller)?));
+        let socket = UdpSocket::bind(LOOPBACK)?;
+        let endpoint = Endpoint::new(
+            EndpointConfig::default(),
+            None,
+            socket,
+            Arc::new(TokioRuntime),
+        )?;
+        (endpoint, config)
+    } else {
+        let tls = rustls::ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let evenkeel = evenkeel(mode);
+        let transport = evenkeel.transport(
+            TransportConfig::default(),
+            evenkeel::controller(controller)?,
+        );
+        (
+            evenkeel.bind(LOOPBACK, None)?,
+            evenkeel.client_config(tls, transport)?,
+        )
+    };
+    endpoint.set_default_client_config(config);
+    Ok(endpoint)
+}
+
+fn plain(controller: &str) -> Result<TransportConfig, Failure> {
+    let mut config = TransportConfig::default();
+    config.congestion_controller_factory(evenkeel::controller(controller)?);
+    Ok(config)
+}
+
+fn block_on<T>(task: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(task)
+}
+
+/// CPU time of this thread.
+fn thread_cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The address of a relay to `server`: a bottleneck of `rate` bits per second on the way there,
+/// half of `rtt` in each direction. Its threads end with this process.
+fn relay(server: SocketAddr, rate: f64, rtt: Duration) -> Result<SocketAddr, Failure> {
+    let (near, far) = (UdpSocket::bind(LOOPBACK)?, UdpSocket::bind(LOOPBACK)?);
+    let address = near.local_addr()?;
+    far.connect(server)?;
+    let (client, clients) = channel();
+    let (there, back) = (near.try_clone()?, far.try_clone()?);
+    let (queue, queued) = channel();
+    thread::spawn(move || {
+        let mut idle_at = now();
+        let mut known = false;
+        let mut buffer = [0; 2048];
+        while let Ok((len, from)) = near.recv_from(&mut buffer) {
+            if !std::mem::replace(&mut known, true) && client.send(from).is_err() {
+                return;
+            }
+            let service = Duration::from_secs_f64(len as f64 * 8.0 / rate);
+            let start = idle_at.max(now());
+            if start - now() < service * QUEUE as u32 {
+                idle_at = start + service;
+                if queue
+                    .send((idle_at + rtt / 2, buffer[..len].to_vec()))
+                    .is_err()
+                {
+                    return;
+                }
+            }
+        }
+    });
+    thread::spawn(move || deliver(&queued, |datagram| far.send(datagram).is_ok()));
+    let (answers, answered) = channel();
+    thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        while let Ok(len) = back.recv(&mut buffer) {
+            if answers
+                .send((now() + rtt / 2, buffer[..len].to_vec()))
+                .is_err()
+            {
+                return;
+            }
+        }
+    });
+    thread::spawn(move || {
+        if let Ok(client) = clients.recv() {
+            deliver(&answered, |datagram| {
+                there.send_to(datagram, client).is_ok()
+            });
+        }
+    });
+    Ok(address)
+}
+
+/// Hands datagrams on when their time has come.
+fn deliver(queued: &Receiver<(Instant, Vec<u8>)>, mut send: impl FnMut(&[u8]) -> bool) {
+    let mut waiting = VecDeque::<(Instant, Vec<u8>)>::new();
+    loop {
+        let wait = waiting
+            .front()
+            .map_or(Duration::MAX, |(at, _)| at.saturating_duration_since(now()));
+        match queued.recv_timeout(wait.min(Duration::from_secs(60))) {
+            Ok(next) => waiting.push_back(next),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        while let Some((_, datagram)) = due(&mut waiting) {
+            send(&datagram);
+        }
+    }
+}
+
+fn due(waiting: &mut VecDeque<(Instant, Vec<u8>)>) -> Option<(Instant, Vec<u8>)> {
+    waiting.front().filter(|(at, _)| *at <= now())?;
+    waiting.pop_front()
+}
+
+fn now() -> Instant {
+    TokioRuntime.now()
+}
