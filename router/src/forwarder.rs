@@ -12,9 +12,12 @@ use crate::clock;
 use crate::timer::Timer;
 use crate::transit::Transit;
 
-/// Packets that are read before the ones that are due go out and other links have their turn:
-/// some tens of microseconds of work.
-const BATCH: usize = 32;
+/// Packets that share a reading of the clock: eight take some five microseconds to read, so that is
+/// how exact their arrivals are.
+const BURST: usize = 8;
+
+/// Bursts after which other links have their turn: some tens of microseconds of work.
+const BURSTS: usize = 4;
 
 /// After packets were sent, the timer does not fire for others before this time has passed, if no
 /// arrival comes first: each costs as much as several packets do (docs/router.md has figures). A
@@ -52,53 +55,60 @@ impl Forwarder {
 
     /// Does what can be done now. Never ready but with an error: the device is gone.
     pub(crate) fn turn(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        loop {
-            let is_drained = match self.receive(cx) {
+        for _ in 0..BURSTS {
+            let now = clock::now();
+            let is_drained = match self.receive(cx, now) {
                 Ok(is_drained) => is_drained,
                 Err(error) => return Poll::Ready(error),
             };
-            self.send();
-            if !is_drained {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            let due = self.transit.next_timeout();
-            if due.is_some_and(|at| at <= clock::now()) {
-                continue;
-            }
-            let coalesced = due.map(|at| at.max(self.sent + COALESCING));
-            match self.timer.poll(cx, coalesced) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(error)) => return Poll::Ready(error),
-                Poll::Pending => return Poll::Pending,
+            self.send(now);
+            if is_drained {
+                match self.wait(cx) {
+                    Ok(Poll::Ready(())) => {}
+                    Ok(Poll::Pending) => return Poll::Pending,
+                    Err(error) => return Poll::Ready(error),
+                }
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
-    /// Takes a batch of packets in; `true` if there are no more, and this task will hear of the next.
-    fn receive(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
-        for _ in 0..BATCH {
+    /// Takes packets in; `true` if there are no more, and this task will hear of the next.
+    fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
+        for _ in 0..BURST {
             let mut buffer = ReadBuf::new(&mut self.buffer);
             match Pin::new(&mut self.tun).poll_read(cx, &mut buffer) {
                 Poll::Pending => return Ok(true),
                 Poll::Ready(Err(error)) => return Err(error),
-                // Each packet has its own time of arrival: reading the clock costs a fiftieth of
-                // reading the packet.
-                Poll::Ready(Ok(())) => self.transit.arrive(clock::now(), buffer.filled()),
+                Poll::Ready(Ok(())) => self.transit.arrive(now, buffer.filled()),
             }
         }
         Ok(false)
     }
 
     /// Sends what is due.
-    fn send(&mut self) {
-        let now = clock::now();
+    fn send(&mut self, now: Instant) {
         while let Some(packet) = self.transit.depart(now) {
             self.sent = now;
             // The device takes packets at once, or refuses them: it has no queue in this direction.
             if self.tun.try_send(&packet).is_err() {
                 self.transit.refused(packet.len());
             }
+            self.transit.recycle(packet);
+        }
+    }
+
+    /// Ready if something is due, or may be; otherwise the timer will wake the task.
+    fn wait(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
+        let due = self.transit.next_timeout();
+        if due.is_some_and(|at| at <= clock::now()) {
+            return Ok(Poll::Ready(()));
+        }
+        let coalesced = due.map(|at| at.max(self.sent + COALESCING));
+        match self.timer.poll(cx, coalesced) {
+            Poll::Pending => Ok(Poll::Pending),
+            Poll::Ready(fired) => fired.map(Poll::Ready),
         }
     }
 }

@@ -277,10 +277,13 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::path::Path;
     use std::process::Command;
+    use std::sync::{Mutex, PoisonError};
 
     use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
     use super::*;
+
+    static TURN: Mutex<()> = Mutex::new(());
 
     fn ip(arguments: &str) {
         let status = Command::new("ip").args(arguments.split(' ')).status();
@@ -293,6 +296,9 @@ mod tests {
             eprintln!("skipped: needs root");
             return;
         }
+        // A program that another test starts would hold our descriptors, and with them the device, for
+        // a moment.
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let name = format!("ek-{}-{name}", std::process::id());
         ip(&format!("netns add {name}"));
         let result = std::thread::scope(|scope| {

@@ -12,6 +12,9 @@ use crate::config::LinkSpec;
 use crate::family::Family;
 use crate::packet::{self, Kind};
 
+/// Buffers that are kept for packets to come: more than most links hold packets.
+const SPARE_BUFFERS: usize = 1024;
+
 /// Why a link cannot be built as configured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildError {
@@ -30,6 +33,8 @@ pub(crate) struct Transit {
     began: Instant,
     tally: Tally,
     at_restart: Tally,
+    /// Buffers to use again: the allocator is slow for packets of over a kilobyte.
+    spare: Vec<Vec<u8>>,
 }
 
 /// A packet in the link.
@@ -80,6 +85,7 @@ impl Transit {
             began: epoch,
             tally: Tally::default(),
             at_restart: Tally::default(),
+            spare: Vec::new(),
         })
     }
 
@@ -89,9 +95,11 @@ impl Transit {
         match packet::classify(bytes) {
             Kind::Forward(family) => {
                 let meta = PacketMeta::new(length, packet::ecn(family, bytes));
+                let mut copy = self.spare.pop().unwrap_or_default();
+                copy.extend_from_slice(bytes);
                 let datagram = Datagram {
                     family,
-                    bytes: bytes.to_vec(),
+                    bytes: copy,
                 };
                 self.link.push(now, Packet::new(meta, datagram));
             }
@@ -113,6 +121,14 @@ impl Transit {
         }
         self.tally.delivered += Amount::one(meta.bytes);
         Some(bytes)
+    }
+
+    /// Takes the buffer of a packet that has been sent.
+    pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < SPARE_BUFFERS {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
     }
 
     /// When [`Transit::depart`] may have something next.
