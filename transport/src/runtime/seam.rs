@@ -125,14 +125,20 @@ impl Drop for Poll {
     }
 }
 
-/// quinn has looked at the clock.
+/// quinn has looked at the clock: in a poll, to see what there is to send; else because something
+/// begins, which has nothing to do with what another runtime's endpoint may have left half begun.
 pub(crate) fn looked_at_clock(now: Instant) {
-    POLLED.with_borrow_mut(|polled| {
-        if let Some(polled) = polled {
+    let in_poll = POLLED.with_borrow_mut(|polled| match polled {
+        Some(polled) => {
             polled.now = now;
             polled.let_through = false;
+            true
         }
+        None => false,
     });
+    if !in_poll {
+        BEGINNING.set(Beginning::Nothing);
+    }
 }
 
 /// Whether `cell`'s bucket holds data back at present; never outside of a poll of its driver,
@@ -173,4 +179,115 @@ fn with_poll_of<T>(cell: &Arc<Cell>, f: impl FnOnce(&mut Polled) -> T) -> Option
             .filter(|polled| Arc::ptr_eq(&polled.cell, cell))
             .map(f)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::epoch;
+
+    fn cell() -> Arc<Cell> {
+        Cell::new(Arc::default())
+    }
+
+    fn is(cell: &Arc<Cell>, other: Option<Arc<Cell>>) -> bool {
+        other.is_some_and(|other| Arc::ptr_eq(cell, &other))
+    }
+
+    #[test]
+    fn a_cell_goes_from_the_session_to_the_driver() {
+        let ours = cell();
+        session_begins(&ours);
+        let Built::Connection(built) = built(cell) else {
+            panic!("no driver is polled")
+        };
+        assert!(Arc::ptr_eq(&ours, &built));
+        placed();
+        assert!(is(&ours, spawned()));
+        assert!(spawned().is_none(), "the next future is another's");
+    }
+
+    #[test]
+    fn without_a_session_of_ours_the_controller_brings_the_cell() {
+        let ours = cell();
+        assert!(matches!(built(|| ours.clone()), Built::Connection(_)));
+        placed();
+        assert!(is(&ours, spawned()));
+    }
+
+    #[test]
+    fn other_orders_are_not_a_connection() {
+        let ours = cell();
+        placed();
+        assert!(spawned().is_none(), "no controller of ours");
+        built(|| ours.clone());
+        assert!(spawned().is_none(), "no socket of ours");
+        placed();
+        assert!(spawned().is_none());
+    }
+
+    #[test]
+    fn what_another_endpoint_left_half_begun_is_forgotten() {
+        let theirs = cell();
+        built(|| theirs.clone());
+        looked_at_clock(epoch());
+        placed();
+        assert!(spawned().is_none());
+    }
+
+    #[test]
+    fn a_connection_that_fails_leaves_nothing() {
+        session_begins(&cell());
+        let ours = cell();
+        let Built::Connection(built) = built(|| ours.clone()) else {
+            panic!("no driver is polled")
+        };
+        assert!(Arc::ptr_eq(&ours, &built), "the session's is gone");
+        let weak = Arc::downgrade(&ours);
+        drop((ours, built));
+        placed();
+        assert!(weak.upgrade().is_none() && spawned().is_none());
+    }
+
+    #[test]
+    fn a_path_of_the_connection_being_polled_keeps_its_cell() {
+        let ours = cell();
+        let poll = Poll::begin(ours.clone(), epoch());
+        let Built::Path(path) = built(cell) else {
+            panic!("a driver is polled")
+        };
+        assert!(Arc::ptr_eq(&ours, &path));
+        placed();
+        assert!(poll.end().is_none() && spawned().is_none());
+        assert!(polled().is_none(), "the poll is over");
+    }
+
+    #[test]
+    fn only_the_connection_being_polled_is_held_back() {
+        let (now, ours, other) = (epoch(), cell(), cell());
+        for cell in [&ours, &other] {
+            cell.new_path(1200);
+            cell.pacer().set_rate(now, Some(1200));
+        }
+        let poll = Poll::begin(ours.clone(), now);
+        assert!(!held_back(&ours));
+        sent(&ours, 2400);
+        assert!(held_back(&ours) && !held_back(&other));
+        assert!(poll.end().is_some());
+        assert!(!held_back(&ours), "outside of a poll the application asks");
+    }
+
+    #[test]
+    fn what_was_not_let_through_is_not_taken_from_the_bucket() {
+        let (now, ours) = (epoch(), cell());
+        ours.new_path(1200);
+        ours.pacer().set_rate(now, Some(1200));
+        let _poll = Poll::begin(ours.clone(), now);
+        sent(&ours, 2400);
+        assert!(!held_back(&ours), "an ACK or a probe");
+        // Let through, but nothing was sent; then an ACK, in another attempt.
+        looked_at_clock(now);
+        sent(&ours, 2400);
+        assert!(!held_back(&ours));
+    }
 }
