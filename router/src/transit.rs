@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use evenkeel_queue::{
-    Amount, Link, LinkConfig, LinkError, Packet, PacketMeta, PortStats, QueueInterval,
-    UnknownDiscipline, discipline,
+    Amount, DisciplineError, Link, LinkConfig, LinkError, Packet, PacketMeta, PortStats,
+    QueueInterval, discipline,
 };
 use rand_pcg::Pcg64;
 
@@ -18,9 +18,9 @@ const SPARE_BUFFERS: usize = 1024;
 /// Why a link cannot be built as configured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildError {
-    /// The discipline does not exist.
+    /// The discipline does not exist, or not with these parameters or this limit.
     #[error(transparent)]
-    Discipline(#[from] UnknownDiscipline),
+    Discipline(#[from] DisciplineError),
     /// The values do not go together.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -72,7 +72,7 @@ impl Transit {
         let config = LinkConfig {
             service: spec.service.clone(),
             limit: spec.limit,
-            discipline: discipline(&spec.discipline)?,
+            discipline: discipline(&spec.discipline, spec.limit)?,
             delay: spec.delay,
             jitter: spec.jitter,
             loss: spec.loss,

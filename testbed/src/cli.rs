@@ -260,9 +260,12 @@ fn list() -> String {
             text += &format!("  {:<12}   {}\n", "", parameter);
         }
     }
-    text += "Queue disciplines:\n";
+    text += "Queue disciplines (parameters likewise):\n";
     for row in evenkeel_queue::disciplines() {
         text += &format!("  {:<12} {}\n", row.name, row.summary);
+        for parameter in row.parameters {
+            text += &format!("  {:<12}   {}\n", "", parameter);
+        }
     }
     text
 }

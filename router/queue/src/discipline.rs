@@ -1,15 +1,26 @@
 //! Queue disciplines: what to admit, mark or drop.
 
 mod drop_tail;
+mod parameters;
+mod red;
 mod table;
 
 use std::fmt::Debug;
 use std::time::Instant;
 
+use rand::rngs::Xoshiro256PlusPlus;
+
 use crate::{Amount, Limit, PacketMeta, Rate};
 
 pub use drop_tail::DropTail;
-pub use table::{DisciplineRow, UnknownDiscipline, discipline, disciplines};
+pub use parameters::{DisciplineError, Parameter, ParameterKind};
+pub use table::{DisciplineRow, discipline, disciplines};
+
+/// A discipline before its port is there: its parameters, checked.
+pub trait DisciplineConfig: Debug + Send + Sync {
+    /// The discipline of a new port. All its randomness comes from `rng`, which is its own.
+    fn build(&self, rng: Xoshiro256PlusPlus) -> Box<dyn Discipline>;
+}
 
 /// Decides what happens to packets; never holds one.
 ///
@@ -68,6 +79,6 @@ pub struct PortView {
     pub transmitting: bool,
     /// How much may wait.
     pub limit: Limit,
-    /// The link's rate; `None` if it has none, or follows a trace.
+    /// The link's rate, or the mean one of the trace that it follows; `None` if it is unlimited.
     pub rate: Option<Rate>,
 }

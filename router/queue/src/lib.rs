@@ -45,8 +45,8 @@ mod trace;
 
 pub use conservation::ConservationError;
 pub use discipline::{
-    Discipline, DisciplineRow, DropReason, DropTail, PortView, UnknownDiscipline, Verdict,
-    discipline, disciplines,
+    Discipline, DisciplineConfig, DisciplineError, DisciplineRow, DropReason, DropTail, Parameter,
+    ParameterKind, PortView, Verdict, discipline, disciplines,
 };
 pub use limit::Limit;
 pub use link::{Change, Link, LinkConfig, LinkError};

@@ -6,12 +6,13 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use rand::Rng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng, SeedableRng};
 
 use crate::impairment::{NodeCounters, NotAProbability};
 use crate::{
-    Amount, ConservationError, Discipline, DropTail, Limit, Packet, Port, PortConfig, PortStats,
-    QueueInterval, Rate, RateOfTrace, Service, Verdict,
+    Amount, ConservationError, DisciplineConfig, DropTail, Limit, Packet, Port, PortConfig,
+    PortStats, QueueInterval, Rate, RateOfTrace, Service, Verdict,
 };
 use wire::Wire;
 
@@ -25,7 +26,7 @@ pub struct LinkConfig {
     /// How much may wait at the port.
     pub limit: Limit,
     /// What the port admits, marks and drops.
-    pub discipline: Box<dyn Discipline>,
+    pub discipline: Box<dyn DisciplineConfig>,
     /// Propagation delay.
     pub delay: Duration,
     /// Extra delay drawn uniformly from zero to this.
@@ -108,8 +109,8 @@ pub struct Link<P> {
 }
 
 impl<P: Debug + Send> Link<P> {
-    /// An empty link. All its randomness derives from `rng`: loss and jitter draw from separate
-    /// generators, so that switching one on does not change what the other does.
+    /// An empty link. All its randomness derives from `rng`: loss, jitter and discipline draw from
+    /// separate generators, so that switching one on does not change what the others do.
     ///
     /// # Errors
     /// [`LinkError`] if `config` holds something that no link can do.
@@ -119,6 +120,7 @@ impl<P: Debug + Send> Link<P> {
         mut rng: Box<dyn Rng + Send>,
     ) -> Result<Self, LinkError> {
         let wire = Wire::new(epoch, &config, &mut *rng)?;
+        let discipline_rng = Xoshiro256PlusPlus::from_rng(&mut *rng);
         let mut changes = Vec::with_capacity(config.changes.len());
         for (time, change) in config.changes {
             if matches!(
@@ -133,7 +135,7 @@ impl<P: Debug + Send> Link<P> {
         let port = PortConfig {
             service: config.service,
             limit: config.limit,
-            discipline: config.discipline,
+            discipline: config.discipline.build(discipline_rng),
         };
         Ok(Self {
             port: Port::new(epoch, port),

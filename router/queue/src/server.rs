@@ -51,10 +51,12 @@ impl Server {
         }
     }
 
+    /// The rate, or the mean one of a trace; `None` if there is no limit.
     pub(crate) fn rate(&self) -> Option<Rate> {
         match self {
             Self::Rate(server) => Some(server.rate),
-            Self::Unlimited | Self::Trace(_) => None,
+            Self::Trace(server) => Some(server.trace.mean_rate()),
+            Self::Unlimited => None,
         }
     }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::Rate;
+
 /// Bytes that one line of a trace lets through (mahimahi, mm-link(1): an MTU-sized packet).
 pub const OPPORTUNITY_BYTES: u32 = 1500;
 
@@ -107,6 +109,15 @@ impl DeliveryTrace {
         self.opportunities.len() as u64
     }
 
+    /// What the opportunities of a period come to, at least one bit per second.
+    pub fn mean_rate(&self) -> Rate {
+        const BITS_PER_OPPORTUNITY: u64 = OPPORTUNITY_BYTES as u64 * 8;
+        let bits = u128::from(self.opportunities()) * u128::from(BITS_PER_OPPORTUNITY);
+        let per_second = bits * 1000 / u128::from(self.period_ms());
+        let per_second = u64::try_from(per_second).unwrap_or(u64::MAX).max(1);
+        Rate::new(per_second).expect("at least one")
+    }
+
     /// How many opportunities there are from the beginning to `elapsed`, both included.
     pub(crate) fn opportunities_until(&self, elapsed: Duration) -> u64 {
         let elapsed_ms = whole_milliseconds(elapsed);
@@ -182,6 +193,14 @@ mod tests {
         let times: Vec<_> = (0..5).map(|number| trace.time_of(number)).collect();
         assert_eq!(times, [0, 10, 10, 20, 20].map(ms));
         assert_eq!(trace.opportunities_until(ms(10)), 3);
+    }
+
+    #[test]
+    fn the_mean_rate_is_the_bits_of_a_period_over_its_length() {
+        // Four opportunities of 12,000 bits in 10 ms; one in 49 days.
+        let mean = |text| DeliveryTrace::parse(text).unwrap().mean_rate();
+        assert_eq!(mean("3\n3\n7\n10\n").bits_per_second(), 4_800_000);
+        assert_eq!(mean("4294967295\n").bits_per_second(), 1);
     }
 
     #[test]

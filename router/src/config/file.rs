@@ -213,7 +213,7 @@ impl Reader<'_> {
             tun: interface("tun", &link.tun)?,
             service,
             limit,
-            discipline: known_discipline(link.discipline.as_ref())?,
+            discipline: known_discipline(link.discipline.as_ref(), limit)?,
             delay: milliseconds("delay_ms", link.delay_ms.as_ref())?,
             jitter: milliseconds("jitter_ms", link.jitter_ms.as_ref())?,
             loss: link
@@ -441,11 +441,11 @@ fn next_router(via: &Spanned<String>, family: Family) -> Result<IpAddr, Fault> {
     }
 }
 
-fn known_discipline(name: Option<&Spanned<String>>) -> Result<String, Fault> {
+fn known_discipline(name: Option<&Spanned<String>>, limit: Limit) -> Result<String, Fault> {
     let Some(name) = name else {
         return Ok("drop-tail".to_owned());
     };
-    match discipline(name.get_ref()) {
+    match discipline(name.get_ref(), limit) {
         Ok(_) => Ok(name.get_ref().clone()),
         Err(error) => Err(Fault::new(name.span(), error.to_string())),
     }

@@ -44,7 +44,7 @@ pub struct LinkSpec {
     pub service: Service,
     /// How much may wait.
     pub limit: Limit,
-    /// Name of a discipline of `evenkeel-queue`.
+    /// Name of a discipline of `evenkeel-queue`, with its parameters.
     pub discipline: String,
     /// Propagation delay.
     pub delay: Duration,

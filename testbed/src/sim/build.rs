@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use evenkeel_queue::{
-    Change, DeliveryTrace, Limit, Link, LinkConfig, LinkError, Rate, Service, TraceError,
-    UnknownDiscipline, discipline,
+    Change, DeliveryTrace, DisciplineError, Limit, Link, LinkConfig, LinkError, Rate, Service,
+    TraceError, discipline,
 };
 use rand_pcg::Pcg64;
 
@@ -15,13 +15,13 @@ use crate::scenario::{LinkChange, LinkSpec, ServiceSpec};
 /// Why a link cannot be built as the scenario says.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The queue discipline does not exist.
+    /// The queue discipline does not exist, or not with these parameters or this limit.
     #[error("link {name}: {source}")]
     Discipline {
         /// The link's name.
         name: String,
-        /// What is wrong, and which ones exist.
-        source: UnknownDiscipline,
+        /// What is wrong, and what would be right.
+        source: DisciplineError,
     },
     /// The packet-delivery trace is not one.
     #[error("link {name}: trace {path}: {source}", path = .path.display())]
@@ -48,16 +48,19 @@ pub(super) fn link(
     spec: &LinkSpec,
     rng: Pcg64,
 ) -> Result<Link<Datagram>, BuildError> {
-    let config = LinkConfig {
-        service: service(spec)?,
-        limit: Limit {
-            packets: spec.queue.packets.map(u64::from),
-            bytes: spec.queue.bytes,
-        },
-        discipline: discipline(&spec.discipline).map_err(|source| BuildError::Discipline {
+    let limit = Limit {
+        packets: spec.queue.packets.map(u64::from),
+        bytes: spec.queue.bytes,
+    };
+    let discipline =
+        discipline(&spec.discipline, limit).map_err(|source| BuildError::Discipline {
             name: spec.name.clone(),
             source,
-        })?,
+        })?;
+    let config = LinkConfig {
+        service: service(spec)?,
+        limit,
+        discipline,
         delay: spec.delay,
         jitter: spec.jitter,
         loss: spec.loss,

@@ -1,8 +1,8 @@
 //! The table of disciplines: the only place that knows them by name.
 
-use std::fmt;
-
-use super::{Discipline, DropTail};
+use super::parameters::{DisciplineError, Parameter, Values, echo, list};
+use super::{DisciplineConfig, DropTail, red};
+use crate::Limit;
 
 /// A discipline that scenarios and router configurations can name.
 #[derive(Debug)]
@@ -11,79 +11,125 @@ pub struct DisciplineRow {
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
-    build: fn() -> Box<dyn Discipline>,
+    /// What can be set, in the order in which to show it.
+    pub parameters: &'static [Parameter],
+    configure: fn(&Values, Limit) -> Result<Box<dyn DisciplineConfig>, DisciplineError>,
 }
 
-/// All disciplines.
+/// All disciplines, in the order in which to show them.
 pub fn disciplines() -> &'static [DisciplineRow] {
     TABLE
 }
 
-/// Builds a discipline by name.
+/// The discipline that `spec` names, for a port with this `limit`: `red`, or with parameters
+/// `red:min=5,max=15`. [`disciplines`] lists names and parameters.
 ///
 /// # Errors
-/// [`UnknownDiscipline`] lists the names there are.
-pub fn discipline(name: &str) -> Result<Box<dyn Discipline>, UnknownDiscipline> {
-    TABLE
-        .iter()
-        .find(|row| row.name == name)
-        .map(|row| (row.build)())
-        .ok_or_else(|| UnknownDiscipline {
-            name: name.to_owned(),
-        })
+/// One line that names what is wrong with `spec` and what would be right.
+///
+/// ```
+/// use evenkeel_queue::{Limit, discipline};
+///
+/// let red = discipline("red:max_p=0.02,ecn=true", Limit::packets(60))?;
+/// let error = discipline("red:min=5", Limit::NONE).unwrap_err();
+/// assert!(error.to_string().starts_with("red: max is a share of the limit in packets"));
+/// # drop(red);
+/// # Ok::<(), evenkeel_queue::DisciplineError>(())
+/// ```
+pub fn discipline(spec: &str, limit: Limit) -> Result<Box<dyn DisciplineConfig>, DisciplineError> {
+    let (name, parameters) = match spec.split_once(':') {
+        Some((name, parameters)) => (name, Some(parameters)),
+        None => (spec, None),
+    };
+    let row =
+        TABLE
+            .iter()
+            .find(|row| row.name == name)
+            .ok_or_else(|| DisciplineError::Unknown {
+                name: echo(name),
+                known: list(TABLE.iter().map(|row| row.name)),
+            })?;
+    let values = Values::parse(row.name, row.parameters, parameters)?;
+    (row.configure)(&values, limit)
 }
 
-/// No discipline has this name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownDiscipline {
-    /// What was asked for.
-    pub name: String,
-}
-
-impl fmt::Display for UnknownDiscipline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = TABLE.iter().map(|row| row.name).collect();
-        write!(
-            f,
-            "unknown discipline {:?}; choose one of: {}",
-            self.name,
-            names.join(", ")
-        )
-    }
-}
-
-impl std::error::Error for UnknownDiscipline {}
-
-const TABLE: &[DisciplineRow] = &[DisciplineRow {
-    name: "drop-tail",
-    summary: "first come, first served; drops arrivals when the queue is full",
-    build: || Box::new(DropTail),
-}];
+const TABLE: &[DisciplineRow] = &[
+    DisciplineRow {
+        name: "drop-tail",
+        summary: "first come, first served; drops arrivals when the queue is full",
+        parameters: &[],
+        configure: |_, _| Ok(Box::new(DropTail)),
+    },
+    DisciplineRow {
+        name: "red",
+        summary: "random early detection: drops or marks at random as the average queue grows",
+        parameters: red::PARAMETERS,
+        configure: |values, limit| Ok(Box::new(red::Params::read(values, limit)?)),
+    },
+];
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
-    fn every_row_is_built_by_its_name_and_names_are_unique() {
+    fn every_row_is_found_by_its_name_and_names_are_unique() {
         for row in disciplines() {
-            assert!(discipline(row.name).is_ok());
-            assert_eq!(
-                disciplines()
-                    .iter()
-                    .filter(|other| other.name == row.name)
-                    .count(),
-                1
-            );
+            assert!(discipline(row.name, Limit::packets(100)).is_ok());
+            let same = disciplines().iter().filter(|other| other.name == row.name);
+            assert_eq!(same.count(), 1);
+            for parameter in row.parameters {
+                let same = row.parameters.iter();
+                let same = same.filter(|other| other.name == parameter.name);
+                assert_eq!(same.count(), 1, "{parameter}");
+            }
         }
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_the_list() {
-        let error = discipline("tail-drop").unwrap_err().to_string();
+    fn a_wrong_spec_gets_one_line_that_says_what_would_be_right() {
+        let refused = |spec, limit| discipline(spec, limit).unwrap_err().to_string();
+        let limit = Limit::packets(60);
         assert_eq!(
-            error,
-            r#"unknown discipline "tail-drop"; choose one of: drop-tail"#
+            refused("tail-drop", limit),
+            r#"unknown discipline "tail-drop"; choose one of: drop-tail, red"#
         );
+        assert_eq!(
+            refused("drop-tail:min=5", limit),
+            r#"drop-tail takes no parameters; write "drop-tail" alone"#
+        );
+        assert_eq!(
+            refused("red:max_p=0", limit),
+            "red: max_p=0 is not allowed; use a number from 0.000001 to 1"
+        );
+        assert_eq!(
+            refused("red:min=30", limit),
+            "red: min=30 is not below max=30; make min the smaller"
+        );
+        assert_eq!(
+            refused("red", Limit::bytes(90_000)),
+            "red: min is a share of the limit in packets, and this queue has none; \
+             give min, or a limit of one packet or more"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_names_a_discipline_or_gets_one_line(
+            spec in prop_oneof![
+                any::<String>(),
+                "(red|drop-tail|rde):?[a-z]{0,6}=?[-0-9.e]{0,8},?(min|max|max_p|w|ecn)=[-0-9.einfNatrue]{0,6}",
+            ],
+            packets in proptest::option::of(0u64..1000),
+        ) {
+            let limit = Limit { packets, bytes: None };
+            if let Err(error) = discipline(&spec, limit) {
+                let message = error.to_string();
+                prop_assert!(!message.is_empty() && !message.contains(char::is_control), "{message:?}");
+                prop_assert!(message.len() < 700, "{} bytes", message.len());
+            }
+        }
     }
 }
