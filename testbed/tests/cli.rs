@@ -230,6 +230,9 @@ fn list_names_controllers_with_their_parameters_and_disciplines() {
         "cubic",
         "bbr",
         "drop-tail",
+        "red",
+        "max_p=0.1",
+        "ecn=false",
     ] {
         assert!(list.contains(word), "{word:?} in: {list}");
     }
@@ -257,6 +260,9 @@ fn wrong_scenarios_and_overrides_are_refused_in_one_line_with_exit_code_two() {
         ("flows.0.controller=vegas:alpah=1", &["alpah", "alpha"]),
         ("flows.0.controller=vegas:alpha=9", &["alpha"]),
         ("links.0.discipline=red-tail", &["red-tail", "drop-tail"]),
+        ("links.0.discipline=red:mni=5", &["mni", "min"]),
+        ("links.0.discipline=red:max_p=2", &["bottleneck", "max_p"]),
+        ("links.0.discipline=red:min=30", &["min=30", "max=25"]),
         ("duration_s=0", &["duration_s"]),
         ("nonsense", &["nonsense"]),
     ] {

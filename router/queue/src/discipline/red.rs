@@ -34,8 +34,8 @@ const MAX_P: f64 = 0.1;
 const WEIGHT: f64 = 0.002;
 
 /// What an idle link could have sent is counted in "small packets" (Floyd and Jacobson, section 4,
-/// without a size); of so many bytes in ns-2.35 (`idle_pktsize_`).
-const SMALL_PACKET_BYTES: u32 = 100;
+/// without a size); of so many bytes in ns-2.35 (`mean_pktsize_`).
+const SMALL_PACKET_BYTES: u32 = 500;
 
 /// More packets than any queue holds.
 const MOST_PACKETS: f64 = 1e6;

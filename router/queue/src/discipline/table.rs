@@ -13,8 +13,11 @@ pub struct DisciplineRow {
     pub summary: &'static str,
     /// What can be set, in the order in which to show it.
     pub parameters: &'static [Parameter],
-    configure: fn(&Values, Limit) -> Result<Box<dyn DisciplineConfig>, DisciplineError>,
+    configure: Configure,
 }
+
+/// From the parameters given, and the port's limit.
+type Configure = fn(&Values, Limit) -> Result<Box<dyn DisciplineConfig>, DisciplineError>;
 
 /// All disciplines, in the order in which to show them.
 pub fn disciplines() -> &'static [DisciplineRow] {

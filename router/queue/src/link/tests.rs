@@ -221,6 +221,46 @@ fn jitter_does_not_change_which_packets_are_lost() {
 }
 
 #[test]
+fn a_discipline_has_a_generator_of_its_own() {
+    let start = epoch();
+    // RED whose average is the queue: from 10 packets on, half of all arrivals are dropped early.
+    let red = "red:min=1,max=1000,max_p=1,w=1";
+    let run = |spec, loss| {
+        let limit = Limit::packets(500);
+        let mut link = link(
+            start,
+            LinkConfig {
+                limit,
+                loss,
+                discipline: crate::discipline(spec, limit).unwrap(),
+                ..kilobyte_per_ms()
+            },
+        );
+        let verdicts: Vec<_> = (0..500)
+            .map(|number| link.push(start, packet(1000, number)))
+            .collect();
+        // Which of those that were admitted, by position, come out.
+        let admitted = (0..).zip(&verdicts);
+        let admitted = admitted.filter(|(_, verdict)| **verdict == Verdict::Admit);
+        let admitted: Vec<u64> = admitted.map(|(number, _)| number).collect();
+        let out: Vec<_> = drain(&mut link, start)
+            .iter()
+            .map(|(_, number)| admitted.binary_search(number).unwrap())
+            .collect();
+        (verdicts, out)
+    };
+    // What RED drops does not depend on whether the wire loses packets too.
+    let (without_loss, _) = run(red, 0.0);
+    let (with_loss, survivors) = run(red, 0.3);
+    assert_eq!(without_loss, with_loss);
+    assert!(with_loss.contains(&Verdict::Drop(DropReason::Early)));
+    // Nor which positions on the wire are lost on what RED draws.
+    let (_, all_survivors) = run("drop-tail", 0.3);
+    assert!(survivors.len() > 10);
+    assert_eq!(survivors, all_survivors[..survivors.len()]);
+}
+
+#[test]
 fn what_no_link_can_do_is_refused() {
     let start = epoch();
     let refused = |config| Link::<u64>::new(start, config, rng()).unwrap_err();

@@ -36,7 +36,7 @@ fn red(params: Params, seed: u128) -> Red<Pcg64> {
     Red::new(params, Pcg64::new(seed, 0))
 }
 
-/// A rate at which a small packet takes 100 us, one of 1000 bytes 1 ms.
+/// A rate at which a small packet takes 500 us, one of 1000 bytes 1 ms.
 fn kilobyte_per_ms() -> Rate {
     Rate::new(8_000_000).expect("not zero")
 }
@@ -91,8 +91,8 @@ fn the_average_moves_by_the_weight_towards_what_each_arrival_finds() {
 
 #[test]
 fn the_average_decays_by_the_small_packets_that_an_idle_link_could_have_sent() {
-    // 5 ms at 8 Mbit/s: 5000 bytes, 50 small packets.
-    assert!(close(small_packets(ms(5), kilobyte_per_ms()), 50.0));
+    // 5 ms at 8 Mbit/s: 5000 bytes, 10 small packets.
+    assert!(close(small_packets(ms(5), kilobyte_per_ms()), 10.0));
     assert!(close(decayed(8.0, 0.5, 3.0), 1.0));
     let start = epoch();
     let mut red = red(PAPER, 1);
@@ -101,9 +101,9 @@ fn the_average_decays_by_the_small_packets_that_an_idle_link_could_have_sent() {
     red.on_departure(start, &mut PacketMeta::new(1000, Ecn::NotEct), &busy(0));
     assert_eq!(red.vars.idle_since, Some(start + ms(1)));
     arrive(&mut red, start + ms(6), &idle());
-    // 8 x 0.998^50 = 7.238...
-    assert!(close(red.vars.average, 8.0 * 0.998f64.powi(50)));
-    assert!((7.23..7.24).contains(&red.vars.average));
+    // 8 x 0.998^10 = 7.841...
+    assert!(close(red.vars.average, 8.0 * 0.998f64.powi(10)));
+    assert!((7.84..7.85).contains(&red.vars.average));
 }
 
 #[test]
@@ -125,8 +125,8 @@ fn idle_time_that_one_arrival_has_seen_is_not_counted_again_by_the_next() {
         "it keeps the link idle"
     );
     assert_eq!(arrive(&mut red, start + ms(3), &idle()), DROP);
-    // Ten small packets to the first, twenty more to the second.
-    assert!(close(red.vars.average, 40.0 * 0.998f64.powi(30)));
+    // Two small packets to the first, four more to the second.
+    assert!(close(red.vars.average, 40.0 * 0.998f64.powi(6)));
 }
 
 #[test]
