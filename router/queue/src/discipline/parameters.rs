@@ -62,7 +62,7 @@ impl fmt::Display for ParameterKind {
 
 /// Why a text names no discipline that fits the port. Each message is one line with the cause and
 /// the remedy.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DisciplineError {
     /// No discipline has this name.
     #[error("unknown discipline \"{name}\"; choose one of: {known}")]
@@ -128,11 +128,11 @@ pub enum DisciplineError {
         /// The parameter that must be the smaller.
         lower: &'static str,
         /// Its value.
-        lower_value: String,
+        lower_value: f64,
         /// The parameter that must be the larger.
         upper: &'static str,
         /// Its value.
-        upper_value: String,
+        upper_value: f64,
     },
     /// The port has no limit to derive a default from.
     #[error(
@@ -256,9 +256,9 @@ impl Values {
         DisciplineError::Order {
             discipline: self.discipline,
             lower,
-            lower_value: lower_value.to_string(),
+            lower_value,
             upper,
-            upper_value: upper_value.to_string(),
+            upper_value,
         }
     }
 
