@@ -4,7 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel::{Context, HeaderCounters, HeaderState, SharedFactory};
+use evenkeel::{
+    Congestion, Context, Controller, Feedback, Grant, HeaderCounters, HeaderState, PathSample,
+    SharedFactory,
+};
+use evenkeel_wire::{CompactCount, CompactRate, PathHeaderMut};
 use quinn::{ServerConfig, TransportConfig};
 
 use crate::support::{
@@ -53,7 +57,7 @@ impl Pair {
                 net.runtime(),
             ),
             Kind::Evenkeel(every) => {
-                let evenkeel = evenkeel::Endpoint::new().path_headers(every);
+                let evenkeel = evenkeel::Endpoint::new().path_headers(every).hop_limit(64);
                 let transport = evenkeel.transport(TransportConfig::default(), reno());
                 let server: ServerConfig = evenkeel
                     .server_config(server_tls(&identity), transport)
@@ -78,7 +82,7 @@ impl Pair {
             Kind::Stock => 0,
             Kind::Evenkeel(every) => every,
         };
-        let client_side = evenkeel::Endpoint::new().path_headers(every);
+        let client_side = evenkeel::Endpoint::new().path_headers(every).hop_limit(64);
         let mut endpoint = client_side
             .bind_abstract(config, None, client_socket.clone(), net.runtime())
             .expect("a bound socket");
@@ -471,5 +475,96 @@ fn migration_and_rebinding_under_load_confirm_headers_again() {
             assert!(now.1.echoes > before + 500, "{host:?}: {:?}", now.1);
             assert_eq!(now.1.forged, 0, "{host:?}");
         }
+    }
+}
+
+/// What a controller hears of its path, and of rounds.
+#[derive(Debug, Clone, Default)]
+struct Listener {
+    samples: Arc<Mutex<Vec<PathSample>>>,
+}
+
+impl Controller for Listener {
+    fn on_path(&mut self, sample: &PathSample) {
+        let mut samples = self.samples.lock().expect("no test panics in here");
+        samples.push(sample.clone());
+    }
+    fn on_congestion(&mut self, _: &Congestion) {}
+    fn on_persistent_congestion(&mut self) {}
+    fn on_mtu(&mut self, _: u16) {}
+    fn window(&self) -> u64 {
+        24_000
+    }
+    fn follows(&self) -> Option<Feedback> {
+        Some(Feedback::Acp)
+    }
+    fn slow_start_threshold(&self) -> Option<u64> {
+        None
+    }
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+/// What a router does to the header of a datagram, if it has one.
+fn stamped(datagram: &[u8], stamp: impl Fn(&mut PathHeaderMut<'_>)) -> Vec<Vec<u8>> {
+    if !has_header(datagram) {
+        return vec![datagram.to_vec()];
+    }
+    let len = |len: usize| (len as u16).to_be_bytes();
+    let (ip, udp) = (len(datagram.len() + 28), len(datagram.len() + 8));
+    let mut packet = vec![0x45, 0, ip[0], ip[1], 0, 0, 0, 0, 63, 17, 0, 0];
+    packet.extend([10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, udp[0], udp[1], 0, 0]);
+    packet.extend(datagram);
+    stamp(&mut PathHeaderMut::find(&mut packet).expect("a header in a packet"));
+    vec![packet.split_off(28)]
+}
+
+#[test]
+fn what_routers_stamp_reaches_the_controller() {
+    let listener = Listener::default();
+    let samples = listener.samples.clone();
+    let factory = evenkeel::adapt(move |_, _| Box::new(listener.clone()));
+    let mut pair = Pair::on(Net::new(10_000_000, 10.0), HEADED, HEADED, factory);
+    pair.run(seconds(1));
+    pair.client_socket.interfere(|datagram| {
+        stamped(datagram, |header| {
+            // A sender that follows ACP is counted, with its round trip.
+            assert!(header.view().rtt().duration() >= Duration::from_millis(40));
+            header.add_queueing_time(Duration::from_millis(3));
+            header.record_ttl(63);
+            header.limit_rate(CompactRate::from_bytes_per_second(500_000));
+            header.mark_congested();
+            header.raise_contention(CompactCount::from_flows(7));
+        })
+    });
+    pair.server_socket.interfere(|datagram| {
+        stamped(datagram, |header| {
+            header.add_queueing_time(Duration::from_millis(5));
+            header.record_ttl(63);
+        })
+    });
+    pair.run(seconds(1));
+    samples.lock().expect("no test panics in here").clear();
+    pair.run(seconds(2));
+    let samples = samples.lock().expect("no test panics in here");
+    assert!(samples.len() > 200, "{} samples", samples.len());
+    for sample in &*samples {
+        assert_eq!(sample.forward_queueing, Some(Duration::from_millis(3)));
+        assert_eq!(sample.backward_queueing, Some(Duration::from_millis(5)));
+        let Some(Grant::Rate(rate)) = sample.grant else {
+            panic!("{sample:?}")
+        };
+        // Rates round down by less than 1/2048.
+        assert!((499_755..=500_000).contains(&rate), "{rate}");
+        assert_eq!(
+            (sample.complete, sample.congested, sample.flows),
+            (true, true, Some(7))
+        );
+        assert!(
+            (40..60).contains(&sample.rtt.as_millis()),
+            "{:?}",
+            sample.rtt
+        );
     }
 }

@@ -36,6 +36,7 @@ pub struct Endpoint {
     pacing: bool,
     /// 0: none.
     header_every: u32,
+    hop_limit: Option<u8>,
     shared: Arc<Shared>,
 }
 
@@ -45,6 +46,7 @@ impl Endpoint {
         Self {
             pacing: true,
             header_every: 0,
+            hop_limit: None,
             shared: Arc::default(),
         }
     }
@@ -64,6 +66,14 @@ impl Endpoint {
     /// MTU that a header does not fit behind.
     pub fn path_headers(mut self, every: u32) -> Self {
         self.header_every = every;
+        self
+    }
+
+    /// The TTL or hop limit with which packets of abstract sockets leave. Without it, path headers
+    /// cannot tell whether every router has stamped ([`PathSample::complete`]). For sockets of the
+    /// system it is known.
+    pub fn hop_limit(mut self, hop_limit: u8) -> Self {
+        self.hop_limit = Some(hop_limit);
         self
     }
 
@@ -151,7 +161,7 @@ impl Endpoint {
         server: Option<ServerConfig>,
         socket: UdpSocket,
     ) -> io::Result<quinn::Endpoint> {
-        let runtime = Runtime::tokio(self.headers(Arc::new(quinn::TokioRuntime), None));
+        let runtime = Runtime::tokio(self.headers(Arc::new(quinn::TokioRuntime)));
         quinn::Endpoint::new(self.prepared(config), server, socket, Arc::new(runtime))
     }
 
@@ -169,7 +179,7 @@ impl Endpoint {
         runtime: Arc<dyn quinn::Runtime>,
     ) -> io::Result<quinn::Endpoint> {
         let socket = self.wrap(socket, runtime.clone());
-        let headers = self.headers(runtime.clone(), None);
+        let headers = self.headers(runtime.clone());
         let runtime = Arc::new(Runtime::new(runtime, headers));
         quinn::Endpoint::new_with_abstract_socket(self.prepared(config), server, socket, runtime)
     }
@@ -187,18 +197,14 @@ impl Endpoint {
         socket: Arc<dyn AsyncUdpSocket>,
         runtime: Arc<dyn quinn::Runtime>,
     ) -> Arc<dyn AsyncUdpSocket> {
-        Arc::new(Socket::new(socket, self.headers(runtime, None)))
+        Arc::new(Socket::new(socket, self.headers(runtime)))
     }
 
-    fn headers(
-        &self,
-        runtime: Arc<dyn quinn::Runtime>,
-        hop_limit: Option<u8>,
-    ) -> Option<HeaderSettings> {
+    fn headers(&self, runtime: Arc<dyn quinn::Runtime>) -> Option<HeaderSettings> {
         (self.header_every > 0).then(|| HeaderSettings {
             shared: self.shared.clone(),
             every: self.header_every,
-            hop_limit,
+            hop_limit: self.hop_limit,
             runtime,
         })
     }
