@@ -22,6 +22,13 @@ pub trait DisciplineConfig: Debug + Send + Sync {
     fn build(&self, rng: Xoshiro256PlusPlus) -> Box<dyn Discipline>;
 }
 
+/// A discipline that can be copied, and draws nothing, is its own configuration.
+impl<D: Discipline + Clone + Sync + 'static> DisciplineConfig for D {
+    fn build(&self, _rng: Xoshiro256PlusPlus) -> Box<dyn Discipline> {
+        Box::new(self.clone())
+    }
+}
+
 /// Decides what happens to packets; never holds one.
 ///
 /// The [`Port`](crate::Port) owns the FIFO, the limit and the counters, and calls in the order
