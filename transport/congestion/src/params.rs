@@ -17,24 +17,37 @@ pub struct Parameter {
     pub meaning: &'static str,
     /// What it is without being given; `None` if the meaning says so.
     pub default: Option<f64>,
-    /// Which numbers it takes.
+    /// Which values it takes.
     pub kind: Kind,
 }
 
-/// Numbers that a parameter takes.
+/// What a parameter takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// Any number from the first to the second.
     Number(f64, f64),
     /// A whole number from the first to the second.
     Count(u16, u16),
+    /// One of these words; its number is its place among them, from 0.
+    Choice(&'static [&'static str]),
+}
+
+impl Parameter {
+    /// The default as it would be written; `None` if there is none.
+    pub fn default_text(&self) -> Option<String> {
+        let default = self.default?;
+        Some(match self.kind {
+            Kind::Number(..) | Kind::Count(..) => default.to_string(),
+            Kind::Choice(words) => words[default as usize].to_owned(),
+        })
+    }
 }
 
 impl fmt::Display for Parameter {
     /// `alpha=1: meaning (a number from 0 to 100)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)?;
-        if let Some(default) = self.default {
+        if let Some(default) = self.default_text() {
             write!(f, "={default}")?;
         }
         write!(f, ": {} ({})", self.meaning, self.kind)
@@ -46,6 +59,7 @@ impl fmt::Display for Kind {
         match self {
             Self::Number(least, most) => write!(f, "a number from {least} to {most}"),
             Self::Count(least, most) => write!(f, "a whole number from {least} to {most}"),
+            Self::Choice(words) => write!(f, "one of {}", list(words.iter().copied())),
         }
     }
 }
@@ -107,7 +121,7 @@ pub enum SpecError {
         /// What it takes.
         expected: String,
     },
-    /// A value is out of its range, or has a fraction where it may not.
+    /// A value is out of its range, has a fraction where it may not, or is none of the words.
     #[error("{controller}: {parameter}={value} is not allowed; use {expected}")]
     OutOfRange {
         /// The controller's name.
@@ -176,7 +190,7 @@ impl Values {
                     parameter: parameter.name,
                 });
             }
-            given[index] = Some(number(controller, parameter, value)?);
+            given[index] = Some(read(controller, parameter, value)?);
         }
         let values = parameters
             .iter()
@@ -186,7 +200,7 @@ impl Values {
         Ok(Self { controller, values })
     }
 
-    /// The value of a parameter that has a default.
+    /// The value of a parameter that has a default. Of a choice, the place of the word.
     pub(crate) fn number(&self, name: &str) -> f64 {
         self.optional(name)
             .expect("a parameter that is read unconditionally has a default in its row")
@@ -240,11 +254,26 @@ pub(crate) fn echo(text: &str) -> String {
     short
 }
 
-fn number(
+/// The number that `text` means to `parameter`.
+fn read(
     controller: &'static str,
     parameter: &'static Parameter,
     text: &str,
 ) -> Result<f64, SpecError> {
+    let out_of_range = || SpecError::OutOfRange {
+        controller,
+        parameter: parameter.name,
+        value: echo(text),
+        expected: parameter.kind.to_string(),
+    };
+    let (least, most, whole) = match parameter.kind {
+        Kind::Number(least, most) => (least, most, false),
+        Kind::Count(least, most) => (f64::from(least), f64::from(most), true),
+        Kind::Choice(words) => {
+            let place = words.iter().position(|word| *word == text);
+            return Ok(place.ok_or_else(out_of_range)? as f64);
+        }
+    };
     let value = text
         .parse()
         .ok()
@@ -255,21 +284,10 @@ fn number(
             value: echo(text),
             expected: parameter.kind.to_string(),
         })?;
-    let allowed = match parameter.kind {
-        Kind::Number(least, most) => (least..=most).contains(&value),
-        Kind::Count(least, most) => {
-            value.fract() == 0.0 && (f64::from(least)..=f64::from(most)).contains(&value)
-        }
-    };
-    if allowed {
+    if (least..=most).contains(&value) && (!whole || value.fract() == 0.0) {
         Ok(value)
     } else {
-        Err(SpecError::OutOfRange {
-            controller,
-            parameter: parameter.name,
-            value: echo(text),
-            expected: parameter.kind.to_string(),
-        })
+        Err(out_of_range())
     }
 }
 
@@ -277,7 +295,7 @@ fn number(
 mod tests {
     use super::*;
 
-    static PARAMETERS: [Parameter; 3] = [
+    static PARAMETERS: [Parameter; 4] = [
         Parameter {
             name: "alpha",
             meaning: "packets",
@@ -295,6 +313,12 @@ mod tests {
             meaning: "packets",
             default: None,
             kind: Kind::Count(2, 100),
+        },
+        Parameter {
+            name: "mood",
+            meaning: "a word",
+            default: Some(1.0),
+            kind: Kind::Choice(&["bold", "shy"]),
         },
     ];
 
@@ -329,7 +353,7 @@ mod tests {
         let table = [
             (
                 "alpa=1",
-                "vegas has no parameter \"alpa\": use one of alpha, beta, iw",
+                "vegas has no parameter \"alpa\": use one of alpha, beta, iw, mood",
             ),
             (
                 "",
@@ -384,6 +408,10 @@ mod tests {
                 "vegas: iw=1 is not allowed; use a whole number from 2 to 100",
             ),
             (
+                "mood=1",
+                "vegas: mood=1 is not allowed; use one of bold, shy",
+            ),
+            (
                 "alpha=1,alpha=1",
                 "vegas: alpha is given twice; give it once",
             ),
@@ -395,6 +423,13 @@ mod tests {
         for (text, message) in table {
             let error = parse(text).expect_err(text);
             assert_eq!(error.to_string(), message, "for {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_has_the_number_of_its_place() {
+        for (text, number) in [("mood=bold", 0.0), ("mood=shy", 1.0), ("iw=2", 1.0)] {
+            assert_eq!(parse(text).expect("right").number("mood"), number, "{text}");
         }
     }
 
@@ -429,6 +464,10 @@ mod tests {
         assert_eq!(
             PARAMETERS[2].to_string(),
             "iw: packets (a whole number from 2 to 100)"
+        );
+        assert_eq!(
+            PARAMETERS[3].to_string(),
+            "mood=shy: a word (one of bold, shy)"
         );
     }
 }
