@@ -68,6 +68,24 @@ impl Gaimd {
             acked: 0,
         }
     }
+
+    /// Sets the additive increase from now on, in packets per round trip.
+    pub(crate) fn set_alpha(&mut self, alpha: f64) {
+        self.config.alpha = alpha;
+    }
+
+    /// Whether the window is below the threshold, or nothing has set one.
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.threshold
+            .is_none_or(|threshold| self.window < threshold)
+    }
+
+    /// Reduces the window to `factor` times itself and goes on with additive increase.
+    pub(crate) fn reduce_to(&mut self, factor: f64) {
+        self.window = multiplicative_decrease(self.window, factor, self.mtu);
+        self.threshold = Some(self.window);
+        self.acked = 0;
+    }
 }
 
 /// RFC 9002, section 7.3.1: slow start adds what was acknowledged, up to the threshold.
@@ -112,9 +130,7 @@ impl Controller for Gaimd {
     }
 
     fn on_congestion(&mut self, _event: &Congestion) {
-        self.window = multiplicative_decrease(self.window, self.config.beta, self.mtu);
-        self.threshold = Some(self.window);
-        self.acked = 0;
+        self.reduce_to(self.config.beta);
     }
 
     fn on_persistent_congestion(&mut self) {

@@ -89,7 +89,7 @@ enum Phase {
 
 /// What a round's Diff asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+pub(crate) enum Step {
     Grow,
     Keep,
     Shrink,
@@ -115,9 +115,32 @@ impl Vegas {
         self.phase = Phase::Avoidance;
     }
 
-    /// Acts upon the extra data that a round showed, in packets: `queued` by its least RTT
-    /// sample, `queued_at_end` by the sample of a packet sent at the present window.
-    fn decide(&mut self, round: &Round, queued: f64, queued_at_end: f64) {
+    /// Sets the thresholds of the rounds to come, in packets.
+    pub(crate) fn set_thresholds(&mut self, alpha: f64, beta: f64) {
+        self.config.alpha = alpha;
+        self.config.beta = beta;
+    }
+
+    /// Takes in a round: follows BaseRTT and slow start. Returns what congestion avoidance
+    /// asks for, `None` if it has nothing to decide.
+    pub(crate) fn observe(&mut self, round: &Round) -> Option<Step> {
+        let base_rtt = self
+            .base_rtt
+            .map_or(round.rtt_min, |least| least.min(round.rtt_min));
+        self.base_rtt = Some(base_rtt);
+        // Neither a round whose window was cut nor one in which the application sent too
+        // little shows what the present window does.
+        if round.in_recovery || round.app_limited {
+            return None;
+        }
+        let queued = |rtt| extra_packets(self.window, base_rtt, rtt, self.mtu);
+        self.verdict(round, queued(round.rtt_min), queued(round.rtt_end))
+    }
+
+    /// Judges the extra data that a round showed, in packets: `queued` by its least RTT
+    /// sample, `queued_at_end` by the sample of a packet sent at the present window. Moves slow
+    /// start on; returns what congestion avoidance asks for.
+    fn verdict(&mut self, round: &Round, queued: f64, queued_at_end: f64) -> Option<Step> {
         let window_in_use = round.unused <= UNUSED_PACKETS * u64::from(self.mtu);
         match self.phase {
             Phase::SlowStart => self.phase = Phase::SlowStartHold,
@@ -126,18 +149,26 @@ impl Vegas {
             }
             Phase::SlowStartHold if window_in_use => self.phase = Phase::SlowStart,
             Phase::SlowStartHold => {}
-            Phase::Avoidance => match step(queued, self.config.alpha, self.config.beta) {
-                Step::Grow if window_in_use => {
-                    let increment = packets_to_bytes(self.config.increment, self.mtu);
-                    self.window = self.window.saturating_add(increment);
-                }
-                Step::Shrink => {
-                    let less = self.window.saturating_sub(u64::from(self.mtu));
-                    self.window = less.max(minimum_window(self.mtu));
-                }
-                Step::Grow | Step::Keep => {}
-            },
+            Phase::Avoidance => {
+                let step = step(queued, self.config.alpha, self.config.beta);
+                return (step != Step::Grow || window_in_use).then_some(step);
+            }
         }
+        None
+    }
+
+    /// Adds `packets` to the window.
+    pub(crate) fn grow(&mut self, packets: f64) {
+        let increment = packets_to_bytes(packets, self.mtu);
+        self.window = self.window.saturating_add(increment);
+    }
+
+    /// Takes `packets` from the window, down to the minimum.
+    pub(crate) fn shrink(&mut self, packets: f64) {
+        let less = self
+            .window
+            .saturating_sub(packets_to_bytes(packets, self.mtu));
+        self.window = less.max(minimum_window(self.mtu));
     }
 }
 
@@ -177,17 +208,11 @@ impl Controller for Vegas {
     }
 
     fn on_round(&mut self, round: &Round) {
-        let base_rtt = self
-            .base_rtt
-            .map_or(round.rtt_min, |least| least.min(round.rtt_min));
-        self.base_rtt = Some(base_rtt);
-        // Neither a round whose window was cut nor one in which the application sent too
-        // little shows what the present window does.
-        if round.in_recovery || round.app_limited {
-            return;
+        match self.observe(round) {
+            Some(Step::Grow) => self.grow(self.config.increment),
+            Some(Step::Shrink) => self.shrink(1.0),
+            Some(Step::Keep) | None => {}
         }
-        let queued = |rtt| extra_packets(self.window, base_rtt, rtt, self.mtu);
-        self.decide(round, queued(round.rtt_min), queued(round.rtt_end));
     }
 
     fn on_congestion(&mut self, _event: &Congestion) {
