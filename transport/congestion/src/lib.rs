@@ -10,6 +10,9 @@
 //! controllers do, [`adapt`] serves a controller of your own and
 //! [`foreign`] one that is written for quinn.
 
+pub mod a_aimd;
+pub mod abgd;
+pub mod ada_vegas;
 mod adapter;
 mod controller;
 pub mod gaimd;

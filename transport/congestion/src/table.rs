@@ -1,5 +1,10 @@
 //! The table of controllers: name, parameters, how to build one.
 
+use std::time::Duration;
+
+use crate::a_aimd::{AAimd, Schedule, VERSIONS};
+use crate::abgd::{self, Abgd};
+use crate::ada_vegas::{self, AdaVegas};
 use crate::adapter::{SharedFactory, adapt, quinn_bbr, quinn_cubic};
 use crate::gaimd::{self, Gaimd};
 use crate::params::{Kind, Parameter, SpecError, Values, echo, list};
@@ -89,6 +94,24 @@ static ROWS: &[ControllerRow] = &[
         build: vegas,
     },
     ControllerRow {
+        name: "ada-vegas",
+        summary: "AdaVegas: grows by 1 to 8, the faster the longer nothing speaks against it",
+        parameters: &ada_vegas_parameters(),
+        build: ada_vegas,
+    },
+    ControllerRow {
+        name: "abgd",
+        summary: "TCP(alpha, beta, gamma, delta): reno that all flows reduce together, before losses",
+        parameters: &abgd_parameters(abgd::Config::PAPER),
+        build: abgd,
+    },
+    ControllerRow {
+        name: "a-aimd",
+        summary: "adaptive additive increase: reno whose alpha follows the contention",
+        parameters: &A_AIMD_PARAMETERS,
+        build: a_aimd,
+    },
+    ControllerRow {
         name: "cubic",
         summary: "quinn's own CUBIC",
         parameters: &[],
@@ -111,23 +134,93 @@ const INITIAL_WINDOW: Parameter = Parameter {
     kind: Kind::Count(2, 1000),
 };
 
+const fn additive_increase(default: f64) -> Parameter {
+    Parameter {
+        name: "alpha",
+        meaning: "packets added per round trip",
+        default: Some(default),
+        kind: Kind::Number(0.01, 100.0),
+    }
+}
+
+const fn multiplicative_decrease(default: f64) -> Parameter {
+    Parameter {
+        name: "beta",
+        meaning: "factor the window is reduced to on loss",
+        default: Some(default),
+        kind: Kind::Number(0.05, 0.99),
+    }
+}
+
 const fn gaimd_parameters(default: gaimd::Config) -> [Parameter; 3] {
     [
+        additive_increase(default.alpha),
+        multiplicative_decrease(default.beta),
+        INITIAL_WINDOW,
+    ]
+}
+
+const fn abgd_parameters(default: abgd::Config) -> [Parameter; 6] {
+    [
+        additive_increase(default.alpha),
+        multiplicative_decrease(default.beta),
         Parameter {
-            name: "alpha",
-            meaning: "packets added per round trip",
-            default: Some(default.alpha),
+            name: "delta",
+            meaning: "packets added per round trip while the queue is nearly empty; alpha turns it off",
+            default: Some(default.delta),
             kind: Kind::Number(0.01, 100.0),
         },
         Parameter {
-            name: "beta",
-            meaning: "factor the window is reduced to on loss",
-            default: Some(default.beta),
-            kind: Kind::Number(0.05, 0.99),
+            name: "upper",
+            meaning: "fill of the queue from which gamma reduces the window",
+            default: Some(default.upper),
+            kind: Kind::Number(0.01, 1.0),
+        },
+        Parameter {
+            name: "lower",
+            meaning: "fill of the queue up to which delta counts instead of alpha",
+            default: Some(default.lower),
+            kind: Kind::Number(0.0, 1.0),
         },
         INITIAL_WINDOW,
     ]
 }
+
+const A_AIMD_PARAMETERS: [Parameter; 3] = [
+    Parameter {
+        name: "schedule",
+        meaning: "the paper's version: alpha of four periods of 30 s",
+        default: Some(0.0),
+        kind: Kind::Choice(&version_names()),
+    },
+    Parameter {
+        name: "start_s",
+        meaning: "seconds of the schedule that have passed when the connection begins",
+        default: Some(0.0),
+        kind: Kind::Number(0.0, 120.0),
+    },
+    INITIAL_WINDOW,
+];
+
+const fn version_names() -> [&'static str; VERSIONS.len()] {
+    let mut names = [""; VERSIONS.len()];
+    let mut version = 0;
+    while version < names.len() {
+        names[version] = VERSIONS[version].name;
+        version += 1;
+    }
+    names
+}
+
+/// The words of a parameter that is on or off: the place of a word is its number.
+const OFF_OR_ON: Kind = Kind::Choice(&["false", "true"]);
+
+const GAMMA: Parameter = Parameter {
+    name: "gamma",
+    meaning: "slow start ends above this many packets of its own queued",
+    default: Some(vegas::Config::VEGAS_1.gamma),
+    kind: Kind::Number(0.0, 1000.0),
+};
 
 const fn vegas_parameters(default: vegas::Config) -> [Parameter; 5] {
     [
@@ -149,12 +242,24 @@ const fn vegas_parameters(default: vegas::Config) -> [Parameter; 5] {
             default: Some(default.increment),
             kind: Kind::Number(0.01, 100.0),
         },
+        GAMMA,
+        INITIAL_WINDOW,
+    ]
+}
+
+const fn ada_vegas_parameters() -> [Parameter; 3] {
+    [
         Parameter {
-            name: "gamma",
-            meaning: "slow start ends above this many packets of its own queued",
-            default: Some(default.gamma),
-            kind: Kind::Number(0.0, 1000.0),
+            name: "relapse",
+            meaning: "whether a round without growth brings the table's first row back at once",
+            default: Some(if ada_vegas::Config::PAPER.relapse {
+                1.0
+            } else {
+                0.0
+            }),
+            kind: OFF_OR_ON,
         },
+        GAMMA,
         INITIAL_WINDOW,
     ]
 }
@@ -194,6 +299,52 @@ fn vegas(values: &Values) -> Result<SharedFactory, SpecError> {
     Ok(adapt(move |_, mtu| Box::new(Vegas::new(config, mtu))))
 }
 
+fn ada_vegas_config(values: &Values) -> ada_vegas::Config {
+    ada_vegas::Config {
+        relapse: values.number("relapse") == 1.0,
+        gamma: values.number("gamma"),
+        initial_window: initial_window(values),
+        ..ada_vegas::Config::PAPER
+    }
+}
+
+fn ada_vegas(values: &Values) -> Result<SharedFactory, SpecError> {
+    let config = ada_vegas_config(values);
+    Ok(adapt(move |_, mtu| Box::new(AdaVegas::new(config, mtu))))
+}
+
+fn abgd_config(values: &Values) -> Result<abgd::Config, SpecError> {
+    values.in_order("alpha", "delta")?;
+    values.in_order("lower", "upper")?;
+    Ok(abgd::Config {
+        alpha: values.number("alpha"),
+        beta: values.number("beta"),
+        delta: values.number("delta"),
+        upper: values.number("upper"),
+        lower: values.number("lower"),
+        initial_window: initial_window(values),
+    })
+}
+
+fn abgd(values: &Values) -> Result<SharedFactory, SpecError> {
+    let config = abgd_config(values)?;
+    Ok(adapt(move |_, mtu| Box::new(Abgd::new(config, mtu))))
+}
+
+fn a_aimd(values: &Values) -> Result<SharedFactory, SpecError> {
+    let alphas = VERSIONS[values.number("schedule") as usize].alphas;
+    let elapsed = Duration::from_secs_f64(values.number("start_s"));
+    let initial_window = initial_window(values);
+    Ok(adapt(move |start, mtu| {
+        let schedule = Schedule {
+            start,
+            elapsed,
+            alphas,
+        };
+        Box::new(AAimd::new(schedule, initial_window, mtu))
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -222,7 +373,9 @@ mod tests {
             let written: Vec<String> = row
                 .parameters
                 .iter()
-                .filter_map(|parameter| Some(format!("{}={}", parameter.name, parameter.default?)))
+                .filter_map(|parameter| {
+                    Some(format!("{}={}", parameter.name, parameter.default_text()?))
+                })
                 .collect();
             if !written.is_empty() {
                 controller(&format!("{}:{}", row.name, written.join(",")))
@@ -270,6 +423,14 @@ mod tests {
             vegas_config(&values("vegas8", None)),
             Ok(vegas::Config::VEGAS_8)
         );
+        assert_eq!(
+            ada_vegas_config(&values("ada-vegas", None)),
+            ada_vegas::Config::default()
+        );
+        assert_eq!(
+            abgd_config(&values("abgd", None)),
+            Ok(abgd::Config::default())
+        );
     }
 
     #[test]
@@ -288,6 +449,30 @@ mod tests {
                 initial_window: InitialWindow::Packets(7),
             })
         );
+        assert_eq!(
+            ada_vegas_config(&values("ada-vegas", Some("relapse=true,gamma=2,iw=3"))),
+            ada_vegas::Config {
+                relapse: true,
+                gamma: 2.0,
+                initial_window: InitialWindow::Packets(3),
+                ..ada_vegas::Config::PAPER
+            }
+        );
+        assert!(!ada_vegas_config(&values("ada-vegas", Some("relapse=false"))).relapse);
+        assert_eq!(
+            abgd_config(&values(
+                "abgd",
+                Some("alpha=0.5,beta=0.7,delta=1,upper=0.6,lower=0.2,iw=3")
+            )),
+            Ok(abgd::Config {
+                alpha: 0.5,
+                beta: 0.7,
+                delta: 1.0,
+                upper: 0.6,
+                lower: 0.2,
+                initial_window: InitialWindow::Packets(3),
+            })
+        );
         let built = controller("reno:iw=4")
             .expect("a right spec")
             .build(epoch(), 1200);
@@ -299,11 +484,11 @@ mod tests {
         let table = [
             (
                 "vega",
-                "unknown controller \"vega\": use one of reno, gaimd, smooth-aimd, vegas, vegas8, cubic, bbr",
+                "unknown controller \"vega\": use one of reno, gaimd, smooth-aimd, vegas, vegas8, ada-vegas, abgd, a-aimd, cubic, bbr",
             ),
             (
                 "",
-                "unknown controller \"\": use one of reno, gaimd, smooth-aimd, vegas, vegas8, cubic, bbr",
+                "unknown controller \"\": use one of reno, gaimd, smooth-aimd, vegas, vegas8, ada-vegas, abgd, a-aimd, cubic, bbr",
             ),
             (
                 "cubic:beta=0.5",
@@ -323,6 +508,22 @@ mod tests {
                 "vegas: alpha=5 is above beta=3; make alpha the smaller",
             ),
             (
+                "ada-vegas:relapse=yes",
+                "ada-vegas: relapse=yes is not allowed; use one of false, true",
+            ),
+            (
+                "abgd:delta=0.5",
+                "abgd: alpha=1 is above delta=0.5; make alpha the smaller",
+            ),
+            (
+                "abgd:lower=0.6",
+                "abgd: lower=0.6 is above upper=0.5; make lower the smaller",
+            ),
+            (
+                "a-aimd:schedule=O",
+                "a-aimd: schedule=O is not allowed; use one of A, B, C, D, E, F, G, H, I, J, K, L, M, N",
+            ),
+            (
                 "gaimd:beta=1",
                 "gaimd: beta=1 is not allowed; use a number from 0.05 to 0.99",
             ),
@@ -340,7 +541,7 @@ mod tests {
         fn any_text_builds_a_controller_or_gets_one_line(
             spec in prop_oneof![
                 any::<String>(),
-                "(reno|gaimd|vegas8?|cubic|bbr|vega):?[a-z]{0,6}=?[-0-9.e]{0,8},?(alpha|beta|inc|gamma|iw)=[-0-9.einfNa]{0,6}",
+                "(reno|gaimd|vegas8?|ada-vegas|abgd|a-aimd|cubic|bbr|vega):?[a-z]{0,6}=?[-0-9.e]{0,8},?(alpha|beta|inc|gamma|iw|relapse|schedule)=[-0-9.einfNa]{0,6}",
             ]
         ) {
             if let Err(error) = controller(&spec) {

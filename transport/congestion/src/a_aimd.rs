@@ -1,0 +1,126 @@
+//! Adaptive additive increase: NewReno whose alpha follows the contention for the path.
+//!
+//! C. V. Samaras and V. Tsaoussidis, "On the Properties of Adaptive Additive Increase",
+//! section 5: few flows should grow faster than a packet per round trip, many flows slower, so
+//! that together they always grow alike. The paper knows the contention beforehand and
+//! switches alpha at given times. All else is the NewReno of RFC 9002.
+//! What the paper leaves open: `docs/algorithms/a-aimd.md`; deviations: `docs/deviations.md`.
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use crate::controller::{Ack, Congestion, Controller};
+use crate::gaimd::{self, Gaimd};
+use crate::window::InitialWindow;
+
+/// Tells how fast a flow may grow at the present contention.
+pub trait Contention: Debug + Clone + Send + Sync + 'static {
+    /// Packets to add per round trip at `now`, above 0. Asked before every ACK, with times that
+    /// do not decrease.
+    fn alpha(&self, now: Instant) -> f64;
+}
+
+/// Length of each of a schedule's four periods (sections 5.2 and 5.3).
+pub const PERIOD: Duration = Duration::from_secs(30);
+
+/// A contention known beforehand: alpha in four periods of [`PERIOD`]; the last one lasts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Schedule {
+    /// When the connection began.
+    pub start: Instant,
+    /// How much of the schedule had passed by then.
+    pub elapsed: Duration,
+    /// alpha_1 to alpha_4, packets per round trip.
+    pub alphas: [f64; 4],
+}
+
+impl Contention for Schedule {
+    fn alpha(&self, now: Instant) -> f64 {
+        let elapsed = self.elapsed + now.saturating_duration_since(self.start);
+        let period = elapsed.as_secs() / PERIOD.as_secs();
+        self.alphas[period.min(3) as usize]
+    }
+}
+
+/// A schedule that the paper tried.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Version {
+    /// Its letter.
+    pub name: &'static str,
+    /// alpha_1 to alpha_4, packets per round trip.
+    pub alphas: [f64; 4],
+}
+
+/// Tables 1 (A to G, for 10 flows that double three times) and 2 (H to N, for 80 that halve).
+pub const VERSIONS: [Version; 14] = [
+    version("A", [2.0, 1.0, 0.5, 0.1]),
+    version("B", [2.0, 1.0, 0.25, 0.05]),
+    version("C", [2.0, 1.0, 0.1, 0.01]),
+    version("D", [1.5, 1.0, 0.5, 0.1]),
+    version("E", [1.0, 0.7, 0.4, 0.1]),
+    version("F", [1.0, 0.5, 0.1, 0.05]),
+    version("G", [0.5, 0.4, 0.2, 0.1]),
+    version("H", [0.1, 0.5, 1.0, 2.0]),
+    version("I", [0.05, 0.25, 1.0, 2.0]),
+    version("J", [0.01, 0.1, 1.0, 2.0]),
+    version("K", [0.1, 0.5, 1.0, 1.5]),
+    version("L", [0.1, 0.4, 0.7, 1.0]),
+    version("M", [0.05, 0.1, 0.5, 1.0]),
+    version("N", [0.1, 0.2, 0.4, 0.5]),
+];
+
+/// The algorithm's state.
+#[derive(Debug, Clone)]
+pub struct AAimd<C> {
+    contention: C,
+    aimd: Gaimd,
+}
+
+impl<C: Contention> AAimd<C> {
+    /// A controller in slow start, for full-size packets of `mtu` bytes.
+    pub fn new(contention: C, initial_window: InitialWindow, mtu: u16) -> Self {
+        let reno = gaimd::Config {
+            initial_window,
+            ..gaimd::Config::RENO
+        };
+        Self {
+            contention,
+            aimd: Gaimd::new(reno, mtu),
+        }
+    }
+}
+
+const fn version(name: &'static str, alphas: [f64; 4]) -> Version {
+    Version { name, alphas }
+}
+
+impl<C: Contention> Controller for AAimd<C> {
+    fn on_ack(&mut self, ack: &Ack) {
+        self.aimd.set_alpha(self.contention.alpha(ack.now));
+        self.aimd.on_ack(ack);
+    }
+
+    fn on_congestion(&mut self, event: &Congestion) {
+        self.aimd.on_congestion(event);
+    }
+
+    fn on_persistent_congestion(&mut self) {
+        self.aimd.on_persistent_congestion();
+    }
+
+    fn on_mtu(&mut self, mtu: u16) {
+        self.aimd.on_mtu(mtu);
+    }
+
+    fn window(&self) -> u64 {
+        self.aimd.window()
+    }
+
+    fn slow_start_threshold(&self) -> Option<u64> {
+        self.aimd.slow_start_threshold()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,281 @@
+//! TCP(alpha, beta, gamma, delta): Reno that reduces its window together with all others, before
+//! the queue overflows.
+//!
+//! C. Zhang and V. Tsaoussidis, "TCP Smoothness and Window Adjustment Strategy", section III.
+//! The queue's fill is read from the round trip time, between the least and the greatest one.
+//! Half full, and a round trip later, the window falls by gamma to what the path holds without
+//! a queue (Eq. 10 and 11); nearly empty, it grows by delta instead of alpha (Eq. 12). A loss
+//! halves it; slow start is Reno's and overflows the queue, which shows the greatest round trip.
+//! What the paper leaves open: `docs/algorithms/abgd.md`; deviations: `docs/deviations.md`.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::controller::{Ack, Congestion, Controller, Round};
+use crate::gaimd::{self, Gaimd};
+use crate::window::InitialWindow;
+
+/// Share of a new sample in the smoothed round trip time: RFC 6298, section 2; the paper gives
+/// none.
+const SMOOTHING: f64 = 1.0 / 8.0;
+
+/// Losses after which a least or greatest round trip is forgotten. The paper never forgets them.
+const REMEMBERED_LOSSES: usize = 8;
+
+/// What can be set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Config {
+    /// Packets added per round trip.
+    pub alpha: f64,
+    /// Factor the window is reduced to on loss, in 0..1.
+    pub beta: f64,
+    /// Packets added per round trip while the queue is nearly empty; alpha turns it off.
+    pub delta: f64,
+    /// Fill of the queue, 0 to 1, from which the window is reduced by gamma: Th_upper.
+    pub upper: f64,
+    /// Fill of the queue, 0 to 1, up to which delta counts instead of alpha: Th_lower.
+    pub lower: f64,
+    /// The window to begin with.
+    pub initial_window: InitialWindow,
+}
+
+impl Config {
+    /// Section III, with delta enabled.
+    pub const PAPER: Self = Self {
+        alpha: gaimd::Config::RENO.alpha,
+        beta: gaimd::Config::RENO.beta,
+        delta: 2.0,
+        upper: 0.5,
+        lower: 0.1,
+        initial_window: InitialWindow::Rfc9002,
+    };
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::PAPER
+    }
+}
+
+/// The algorithm's state.
+#[derive(Debug, Clone)]
+pub struct Abgd {
+    config: Config,
+    /// Slow start, additive increase and what a loss does.
+    aimd: Gaimd,
+    samples: Samples,
+    /// Seconds.
+    smoothed_rtt: Option<f64>,
+    extremes: Extremes,
+    excursion: Excursion,
+}
+
+/// A fill of `upper` or more, from its detection to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Excursion {
+    /// The queue is less full.
+    None,
+    /// Detected at that time; the window is yet to be reduced.
+    Detected(Instant),
+    /// The window has been reduced for it.
+    Answered,
+}
+
+/// Tells samples that the peer's timer may have held back: their ACKs are for fewer packets
+/// than those of the round before.
+#[derive(Debug, Clone, Default)]
+struct Samples {
+    /// ACKs and packets of this round so far.
+    current: (u64, u64),
+    /// Those of the round before.
+    last: (u64, u64),
+}
+
+/// The least and the greatest round trip times, in seconds, since the last few losses.
+#[derive(Debug, Clone, Default)]
+struct Extremes {
+    /// Since the last loss.
+    current: Option<Range>,
+    /// Between the losses before, the oldest first.
+    past: VecDeque<Range>,
+}
+
+/// Round trip times, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Range {
+    /// The least sample.
+    least: f64,
+    /// The greatest smoothed one.
+    greatest: f64,
+}
+
+impl Abgd {
+    /// A controller in slow start, for full-size packets of `mtu` bytes.
+    pub fn new(config: Config, mtu: u16) -> Self {
+        let reno = gaimd::Config {
+            alpha: config.alpha,
+            beta: config.beta,
+            initial_window: config.initial_window,
+        };
+        Self {
+            config,
+            aimd: Gaimd::new(reno, mtu),
+            samples: Samples::default(),
+            smoothed_rtt: None,
+            extremes: Extremes::default(),
+            excursion: Excursion::None,
+        }
+    }
+
+    /// Takes in a round trip sample. Returns the queue's fill, `None` if nothing is known of it.
+    fn measure(&mut self, rtt: Duration) -> Option<f64> {
+        let rtt = rtt.as_secs_f64();
+        let smoothed = self
+            .smoothed_rtt
+            .map_or(rtt, |before| before + SMOOTHING * (rtt - before));
+        self.smoothed_rtt = Some(smoothed);
+        self.extremes.include(rtt, smoothed);
+        fill(smoothed, self.extremes.range()?)
+    }
+
+    /// Answers a fill of `fill`, seen by an ACK of a packet sent at `sent`.
+    fn react(&mut self, fill: f64, now: Instant, sent: Instant) {
+        let alpha = if fill <= self.config.lower {
+            self.config.delta
+        } else {
+            self.config.alpha
+        };
+        self.aimd.set_alpha(alpha);
+        match self.excursion {
+            Excursion::None if fill >= self.config.upper => {
+                self.excursion = Excursion::Detected(now);
+            }
+            // A round trip later all others have seen it too, and it counts even if their
+            // reductions have already emptied the queue.
+            Excursion::Detected(at) if sent >= at => {
+                if let Some(range) = self.extremes.range() {
+                    self.aimd.reduce_to(gamma(range, self.config.upper));
+                }
+                self.excursion = Excursion::Answered;
+            }
+            Excursion::Answered if fill < self.config.upper => self.excursion = Excursion::None,
+            Excursion::None | Excursion::Detected(_) | Excursion::Answered => {}
+        }
+    }
+}
+
+impl Samples {
+    /// Counts an ACK of `packets` packets. Returns whether it came without the peer's timer.
+    fn at_once(&mut self, packets: u64) -> bool {
+        let (current_acks, current_packets) = self.current;
+        self.current = (
+            current_acks.saturating_add(1),
+            current_packets.saturating_add(packets),
+        );
+        let (acks, all) = self.last;
+        packets.saturating_mul(acks) >= all
+    }
+
+    fn end_round(&mut self) {
+        self.last = std::mem::take(&mut self.current);
+    }
+}
+
+impl Extremes {
+    fn include(&mut self, rtt: f64, smoothed: f64) {
+        let new = Range {
+            least: rtt,
+            greatest: smoothed,
+        };
+        self.current = Some(self.current.map_or(new, |range| range.union(new)));
+    }
+
+    /// A loss: what came before it counts for some losses more.
+    fn end_epoch(&mut self) {
+        self.past.extend(self.current.take());
+        if self.past.len() > REMEMBERED_LOSSES {
+            self.past.pop_front();
+        }
+    }
+
+    fn range(&self) -> Option<Range> {
+        self.past
+            .iter()
+            .copied()
+            .chain(self.current)
+            .reduce(Range::union)
+    }
+}
+
+impl Range {
+    fn union(self, other: Self) -> Self {
+        Self {
+            least: self.least.min(other.least),
+            greatest: self.greatest.max(other.greatest),
+        }
+    }
+}
+
+/// Eq. (10) and (12): (RTT - minRTT) / (maxRTT - minRTT); `None` if they are the same.
+fn fill(rtt: f64, range: Range) -> Option<f64> {
+    let span = range.greatest - range.least;
+    (span > 0.0).then(|| (rtt - range.least) / span)
+}
+
+/// Eq. (11): minRTT / (Th_upper maxRTT + (1 - Th_upper) minRTT), in 0..=1.
+fn gamma(range: Range, upper: f64) -> f64 {
+    let at_threshold = upper * range.greatest + (1.0 - upper) * range.least;
+    if at_threshold > 0.0 {
+        range.least / at_threshold
+    } else {
+        1.0
+    }
+}
+
+impl Controller for Abgd {
+    fn on_ack(&mut self, ack: &Ack) {
+        let at_once = self.samples.at_once(ack.packets);
+        let fill = ack
+            .rtt
+            .filter(|_| at_once)
+            .and_then(|rtt| self.measure(rtt));
+        // Slow start is Reno's, and a recovery period has had its reduction.
+        if let Some(fill) = fill
+            && !self.aimd.in_slow_start()
+            && ack.bytes_after_recovery > 0
+        {
+            self.react(fill, ack.now, ack.sent);
+        }
+        self.aimd.on_ack(ack);
+    }
+
+    fn on_round(&mut self, _round: &Round) {
+        self.samples.end_round();
+    }
+
+    fn on_congestion(&mut self, event: &Congestion) {
+        self.aimd.on_congestion(event);
+        self.extremes.end_epoch();
+        self.excursion = Excursion::Answered;
+    }
+
+    fn on_persistent_congestion(&mut self) {
+        self.aimd.on_persistent_congestion();
+    }
+
+    fn on_mtu(&mut self, mtu: u16) {
+        self.aimd.on_mtu(mtu);
+    }
+
+    fn window(&self) -> u64 {
+        self.aimd.window()
+    }
+
+    fn slow_start_threshold(&self) -> Option<u64> {
+        self.aimd.slow_start_threshold()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
