@@ -35,6 +35,8 @@ pub(crate) mod testing {
 
     use std::time::{Duration, Instant};
 
+    use crate::controller::{Ack, Cause, Congestion, Round};
+
     /// The instant at which a test begins. An `Instant` can only come from the clock;
     /// nothing depends on which one it is.
     #[expect(
@@ -48,5 +50,42 @@ pub(crate) mod testing {
     /// A duration in milliseconds.
     pub(crate) fn ms(milliseconds: u64) -> Duration {
         Duration::from_millis(milliseconds)
+    }
+    /// A round with samples of `rtt` milliseconds, whose window was in use.
+    pub(crate) fn round(rtt: u64) -> Round {
+        Round {
+            now: epoch(),
+            rtt_min: ms(rtt),
+            rtt_end: ms(rtt),
+            bytes: 10_000,
+            lost: 0,
+            in_flight: 10_000,
+            unused: 0,
+            app_limited: false,
+            in_recovery: false,
+        }
+    }
+
+    /// An ACK at `now` of `bytes` bytes, two packets, the newest sent `rtt` milliseconds before.
+    pub(crate) fn ack(now: Instant, rtt: u64, bytes: u64) -> Ack {
+        Ack {
+            now,
+            sent: now - ms(rtt),
+            rtt: Some(ms(rtt)),
+            packets: 2,
+            bytes,
+            bytes_after_recovery: bytes,
+            in_flight: bytes,
+            app_limited: false,
+        }
+    }
+
+    /// Two packets were lost.
+    pub(crate) fn loss() -> Congestion {
+        Congestion {
+            now: epoch(),
+            cause: Cause::Loss,
+            lost: 2000,
+        }
     }
 }
