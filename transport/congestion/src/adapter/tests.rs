@@ -17,12 +17,16 @@ const MTU: u16 = 1200;
 const PACKET: u64 = MTU as u64;
 
 /// The rows that run a controller of ours.
-const OURS: [&str; 5] = [
+const OURS: [&str; 9] = [
     "reno",
     "gaimd:alpha=2,beta=0.7",
     "smooth-aimd",
     "vegas",
     "vegas8",
+    "ada-vegas:relapse=false",
+    "ada-vegas:relapse=true",
+    "abgd",
+    "a-aimd:schedule=A",
 ];
 
 /// The controller that `spec` names, as quinn gets it.
