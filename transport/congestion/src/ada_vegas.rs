@@ -56,7 +56,7 @@ impl Config {
     /// Table I, and the reading that comes nearer to the paper's Table VII.
     pub const PAPER: Self = Self {
         table: &TABLE_I,
-        relapse: false,
+        relapse: true,
         gamma: vegas::Config::VEGAS_1.gamma,
         initial_window: InitialWindow::Rfc9002,
     };
