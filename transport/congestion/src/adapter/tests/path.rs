@@ -149,6 +149,44 @@ fn vegas_keeps_between_alpha_and_beta_packets_queued() {
 }
 
 #[test]
+fn ada_vegas_settles_like_vegas_if_it_relapses_and_like_vegas8_at_most_if_not() {
+    // Packets a second, propagation in ms, as above.
+    for (rate, propagation) in [(50, 5), (200, 40), (1000, 100), (10_000, 100)] {
+        for (spec, most) in [("ada-vegas", 3.0), ("ada-vegas:relapse=false", 8.0)] {
+            let (_, queue) = settled(spec, rate, propagation);
+            let expected = 1.0..=most + 1.0;
+            assert!(
+                expected.contains(&queue),
+                "{spec}, {rate}/s, {propagation} ms: {queue} packets"
+            );
+        }
+    }
+}
+
+#[test]
+fn abgd_cycles_between_the_knee_and_half_of_the_queue_that_overflowed() {
+    // 1000 packets a second, 100 ms: 100 packets fill the path. Slow start ends with a mark.
+    let mut path = Path::new("abgd", 1000, ms(100));
+    path.run(ms(500));
+    let cliff = path.window();
+    path.connection.run(&Op::Mark);
+    path.run(Duration::from_secs(20));
+    let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
+    for _ in 0..200 {
+        path.run(ms(100));
+        least = least.min(path.window());
+        most = most.max(path.window());
+    }
+    assert!(cliff > 150.0, "{cliff} packets hardly queue");
+    assert!((95.0..=110.0).contains(&least), "least {least}");
+    let half = (100.0 + cliff) / 2.0;
+    assert!(
+        (half - 20.0..=half + 10.0).contains(&most),
+        "{most}, half is {half}"
+    );
+}
+
+#[test]
 fn vegas_leaves_slow_start_with_the_first_doubling_that_fills_the_queue() {
     // 100 packets fill the path: 10, 20, 40, 80, 160, and an eighth back.
     let mut path = Path::new("vegas", 1000, ms(100));
