@@ -130,9 +130,14 @@ fn every_mistake_is_told_with_its_line_and_a_remedy() {
         ("delay_ms = 1e300", 5, "outside its range"),
         ("queue_packets = 0", 5, "queue_packets must be"),
         (
-            "discipline = \"red\"",
+            "discipline = \"rde\"",
             5,
-            "unknown discipline \"red\"; choose one of: drop-tail",
+            "unknown discipline \"rde\"; choose one of: drop-tail, red",
+        ),
+        (
+            "discipline = \"red:min=60\"",
+            5,
+            "red: min=60 is not below max=50; make min the smaller",
         ),
         (
             "rate_bps = 1\ntrace = \"x\"",

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use evenkeel_queue::{Discipline, DropTail};
+use evenkeel_queue::{Discipline, DisciplineConfig, DropTail};
 use evenkeel_wire::{Ecn, Ipv4Repr, Ipv4View, Ipv6Repr};
 use proptest::prelude::*;
 
@@ -107,7 +107,7 @@ fn a_full_ttl_is_counted_and_a_restart_begins_a_new_window() {
 }
 
 /// Marks everything.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct MarkAll;
 
 impl Discipline for MarkAll {
@@ -125,7 +125,7 @@ impl Discipline for MarkAll {
 fn a_mark_of_the_discipline_reaches_the_packet() {
     let epoch = clock::now();
     for (discipline, ecn) in [
-        (Box::new(MarkAll) as Box<dyn Discipline>, Ecn::Ce),
+        (Box::new(MarkAll) as Box<dyn DisciplineConfig>, Ecn::Ce),
         (Box::new(DropTail), Ecn::Ect0),
     ] {
         let mut transit = transit(epoch, "");
