@@ -71,12 +71,10 @@ pub(super) fn same(a: [u8; 4], b: [u8; 4]) -> bool {
 
 /// SipHash-2-4 (Aumasson, Bernstein, INDOCRYPT 2012, section 2).
 fn siphash(key: &[u8; 16], message: &[u8]) -> [u8; 8] {
-    let word = |bytes: &[u8]| {
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        u64::from_le_bytes(word)
+    let ([k0, k1], []) = key.as_chunks::<8>() else {
+        unreachable!("16 bytes are two times 8")
     };
-    let (k0, k1) = (word(&key[..8]), word(&key[8..]));
+    let (k0, k1) = (u64::from_le_bytes(*k0), u64::from_le_bytes(*k1));
     let mut v = [
         k0 ^ 0x736f_6d65_7073_6575,
         k1 ^ 0x646f_7261_6e64_6f6d,
@@ -89,11 +87,15 @@ fn siphash(key: &[u8; 16], message: &[u8]) -> [u8; 8] {
         sip_round(&mut v);
         v[0] ^= word;
     };
-    let words = message.chunks_exact(8);
+    let (words, rest) = message.as_chunks::<8>();
+    for word in words {
+        compress(u64::from_le_bytes(*word));
+    }
     // The last word holds what is left, and the length's low byte on top.
-    let last = word(words.remainder()) | (message.len() as u64) << 56;
-    words.for_each(|bytes| compress(word(bytes)));
-    compress(last);
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    last[7] = message.len() as u8;
+    compress(u64::from_le_bytes(last));
     v[2] ^= 0xff;
     for _ in 0..4 {
         sip_round(&mut v);

@@ -1,6 +1,7 @@
 //! What the endpoint knows of a path and quinn does not pass on, on its way to the controller;
 //! and what the controller wants to know.
 
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::controller::{Feedback, PathSample};
@@ -11,7 +12,7 @@ use crate::controller::{Feedback, PathSample};
 /// may be different threads.
 #[derive(Debug, Default)]
 pub struct PathFeed {
-    waiting: Mutex<Vec<PathSample>>,
+    waiting: Mutex<VecDeque<PathSample>>,
     followed: Mutex<Option<Feedback>>,
 }
 
@@ -24,9 +25,9 @@ impl PathFeed {
     pub fn push(&self, sample: PathSample) {
         let mut waiting = locked(&self.waiting);
         if waiting.len() == Self::MOST_WAITING {
-            waiting.remove(0);
+            waiting.pop_front();
         }
-        waiting.push(sample);
+        waiting.push_back(sample);
     }
 
     /// Whose feedback the present controller follows.
@@ -40,7 +41,7 @@ impl PathFeed {
     }
 
     /// All samples in the order of their arrival.
-    pub(super) fn take(&self) -> Vec<PathSample> {
+    pub(super) fn take(&self) -> VecDeque<PathSample> {
         std::mem::take(&mut locked(&self.waiting))
     }
 }
