@@ -476,6 +476,26 @@ fn cross_traffic_and_short_flows_run_on_the_kernel_too() {
 }
 
 #[test]
+fn a_discipline_that_does_not_exist_is_refused_before_anything_is_touched() {
+    let arguments = [
+        "run",
+        &scenario("dumbbell.toml"),
+        "--on",
+        "netns",
+        "--set",
+        "links.0.discipline=rde",
+    ];
+    let output = testbed(&arguments).output().expect("the program starts");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(
+        error.contains("bottleneck") && error.contains("drop-tail"),
+        "{error}"
+    );
+}
+
+#[test]
 fn without_the_rights_one_line_says_what_to_do() {
     if !can_run() {
         return;

@@ -10,7 +10,8 @@ pub struct Observations {
     pub flows: Vec<FlowObservation>,
     /// One for each direction of a link that is reported, in the scenario's order.
     pub links: Vec<LinkObservation>,
-    /// IP packets that hosts have sent in the whole run.
+    /// IP packets that hosts have sent in the whole run; a backend that sees less says what it
+    /// counts (docs/results.md).
     pub packets_sent: u64,
 }
 

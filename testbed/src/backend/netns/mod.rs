@@ -19,6 +19,7 @@ pub use cross::{udp_sink, udp_source};
 
 use crate::metrics::Observations;
 use crate::scenario::Scenario;
+use crate::sim::{BuildError, Simulation};
 use cross::CrossTraffic;
 use flows::Flow;
 use plan::Plan;
@@ -73,6 +74,9 @@ pub enum NetnsError {
         /// The flow's name.
         flow: String,
     },
+    /// A link cannot be built as the scenario says.
+    #[error(transparent)]
+    Build(#[from] BuildError),
     /// A flow names a controller that does not exist.
     #[error("flow {flow}: {source}")]
     Controller {
@@ -121,7 +125,10 @@ impl NetnsError {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::Unsupported { .. } | Self::Controller { .. } | Self::UnknownHost { .. }
+            Self::Build(_)
+                | Self::Unsupported { .. }
+                | Self::Controller { .. }
+                | Self::UnknownHost { .. }
         )
     }
 }
@@ -131,6 +138,8 @@ impl NetnsError {
 /// # Errors
 /// See [`NetnsError`].
 pub fn check(scenario: &Scenario) -> Result<(), NetnsError> {
+    // What virtual time cannot build, the routers would refuse one by one.
+    Simulation::new(scenario)?;
     for spec in &scenario.flows {
         evenkeel::controller(&spec.controller).map_err(|source| NetnsError::Controller {
             flow: spec.name.clone(),
