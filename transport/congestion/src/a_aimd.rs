@@ -3,21 +3,27 @@
 //! C. V. Samaras and V. Tsaoussidis, "On the Properties of Adaptive Additive Increase",
 //! section 5: few flows should grow faster than a packet per round trip, many flows slower, so
 //! that together they always grow alike. The paper knows the contention beforehand and
-//! switches alpha at given times. All else is the NewReno of RFC 9002.
+//! switches alpha at given times; here routers can also tell it, in path headers. All else is
+//! the NewReno of RFC 9002, and without such routers so is alpha.
 //! What the paper leaves open: `docs/algorithms/a-aimd.md`; deviations: `docs/deviations.md`.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use crate::controller::{Ack, Congestion, Controller};
+use crate::controller::{Ack, Congestion, Controller, PathSample};
+use crate::freshness::Freshness;
 use crate::gaimd::{self, Gaimd};
 use crate::window::InitialWindow;
 
 /// Tells how fast a flow may grow at the present contention.
 pub trait Contention: Debug + Clone + Send + Sync + 'static {
-    /// Packets to add per round trip at `now`, above 0. Asked before every ACK, with times that
-    /// do not decrease.
-    fn alpha(&self, now: Instant) -> f64;
+    /// A path header told of one round trip.
+    fn on_path(&mut self, sample: &PathSample) {
+        let _ = sample;
+    }
+
+    /// Packets to add per round trip from `ack` on, above 0. Asked with every ACK.
+    fn alpha(&mut self, ack: &Ack) -> f64;
 }
 
 /// Length of each of a schedule's four periods (sections 5.2 and 5.3).
@@ -35,8 +41,8 @@ pub struct Schedule {
 }
 
 impl Contention for Schedule {
-    fn alpha(&self, now: Instant) -> f64 {
-        let elapsed = self.elapsed + now.saturating_duration_since(self.start);
+    fn alpha(&mut self, ack: &Ack) -> f64 {
+        let elapsed = self.elapsed + ack.now.saturating_duration_since(self.start);
         let period = elapsed.as_secs() / PERIOD.as_secs();
         self.alphas[period.min(3) as usize]
     }
@@ -69,6 +75,78 @@ pub const VERSIONS: [Version; 14] = [
     version("N", [0.1, 0.2, 0.4, 0.5]),
 ];
 
+/// The least alpha of the paper's tables: versions C and J at 80 flows.
+const LEAST_ALPHA: f64 = 0.01;
+
+/// How fast to grow at a contention that routers count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share {
+    /// Packets that all flows together are to add per round trip.
+    pub target: f64,
+    /// The most that this one adds.
+    pub most: f64,
+}
+
+impl Share {
+    /// What most of the paper's versions agree on: 10 flows with alpha 2, 20 with 1 (Table 1, A to
+    /// D). No version has more than 2.
+    pub const PAPER: Self = Self {
+        target: 20.0,
+        most: 2.0,
+    };
+
+    /// alpha = target / N, from the least to the most.
+    fn alpha(self, flows: u32) -> f64 {
+        (self.target / f64::from(flows.max(1))).clamp(LEAST_ALPHA, self.most)
+    }
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self::PAPER
+    }
+}
+
+/// A contention that routers count: distinct flows at the most crowded link on the way.
+#[derive(Debug, Clone)]
+pub struct Counted {
+    share: Share,
+    /// By the newest path header with a count.
+    alpha: f64,
+    freshness: Freshness,
+}
+
+impl Counted {
+    /// Grows as `share` says.
+    pub fn new(share: Share) -> Self {
+        Self {
+            share,
+            alpha: gaimd::Config::RENO.alpha,
+            freshness: Freshness::default(),
+        }
+    }
+}
+
+impl Contention for Counted {
+    fn on_path(&mut self, sample: &PathSample) {
+        if let Some(flows) = sample.flows {
+            self.alpha = self.share.alpha(flows);
+            self.freshness.hear(sample.now);
+        }
+    }
+
+    fn alpha(&mut self, ack: &Ack) -> f64 {
+        if let Some(rtt) = ack.rtt {
+            self.freshness.measure(rtt);
+        }
+        if !self.freshness.holds(ack.now) {
+            self.freshness.forget();
+            self.alpha = gaimd::Config::RENO.alpha;
+        }
+        self.alpha
+    }
+}
+
 /// The algorithm's state.
 #[derive(Debug, Clone)]
 pub struct AAimd<C> {
@@ -95,8 +173,12 @@ const fn version(name: &'static str, alphas: [f64; 4]) -> Version {
 }
 
 impl<C: Contention> Controller for AAimd<C> {
+    fn on_path(&mut self, sample: &PathSample) {
+        self.contention.on_path(sample);
+    }
+
     fn on_ack(&mut self, ack: &Ack) {
-        self.aimd.set_alpha(self.contention.alpha(ack.now));
+        self.aimd.set_alpha(self.contention.alpha(ack));
         self.aimd.on_ack(ack);
     }
 
@@ -128,7 +210,7 @@ impl<C: Contention> Controller for AAimd<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ack, epoch, loss, ms};
+    use crate::testing::{ack, epoch, loss, ms, path_sample};
 
     const MTU: u16 = 1000;
 
@@ -162,9 +244,9 @@ mod tests {
             ("N", 60, 30_000, 0.5),
         ];
         for (name, elapsed, at, alpha) in table {
-            let schedule = schedule(name, t0, elapsed);
+            let mut schedule = schedule(name, t0, elapsed);
             assert_eq!(
-                schedule.alpha(t0 + ms(at)),
+                schedule.alpha(&ack(t0 + ms(at), 100, 1000)),
                 alpha,
                 "{name} after {elapsed} s and {at} ms"
             );
@@ -208,6 +290,59 @@ mod tests {
         }
         aimd.on_congestion(&loss());
         assert_eq!(aimd.window(), 12_650);
+    }
+
+    fn counted(now: Instant, flows: Option<u32>) -> PathSample {
+        PathSample {
+            now,
+            flows,
+            ..path_sample()
+        }
+    }
+
+    #[test]
+    fn flows_that_routers_count_share_what_they_add() {
+        let other = Share {
+            target: 8.0,
+            most: 1.0,
+        };
+        // (share, flows, alpha)
+        let table = [
+            (Share::PAPER, 0, 2.0),
+            (Share::PAPER, 1, 2.0),
+            (Share::PAPER, 10, 2.0), // Tables 1 and 2
+            (Share::PAPER, 20, 1.0),
+            (Share::PAPER, 40, 0.5),
+            (Share::PAPER, 80, 0.25),
+            (Share::PAPER, 2000, 0.01),
+            (Share::PAPER, u32::MAX, 0.01),
+            (other, 1, 1.0),
+            (other, 16, 0.5),
+        ];
+        for (share, flows, alpha) in table {
+            assert_eq!(share.alpha(flows), alpha, "{share:?}, {flows} flows");
+            let mut contention = Counted::new(share);
+            contention.on_path(&counted(epoch(), Some(flows)));
+            assert_eq!(contention.alpha(&ack(epoch(), 100, 1000)), alpha);
+        }
+    }
+
+    #[test]
+    fn without_a_router_that_counts_it_is_reno_after_four_round_trips() {
+        let t0 = epoch();
+        let mut aimd = AAimd::new(Counted::new(Share::PAPER), InitialWindow::Packets(40), MTU);
+        aimd.on_congestion(&loss());
+        let grown = |aimd: &mut AAimd<Counted>, at| {
+            let before = aimd.window();
+            aimd.on_ack(&ack(t0 + ms(at), 100, before));
+            aimd.window() - before
+        };
+        assert_eq!(grown(&mut aimd, 0), 1000);
+        aimd.on_path(&counted(t0, Some(40)));
+        assert_eq!(grown(&mut aimd, 0), 500);
+        aimd.on_path(&counted(t0 + ms(100), None));
+        assert_eq!(grown(&mut aimd, 400), 500, "the count holds");
+        assert_eq!(grown(&mut aimd, 401), 1000);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! What the paper leaves open: `docs/algorithms/ada-vegas.md`; deviations: `docs/deviations.md`.
 
 use crate::controller::{Ack, Congestion, Controller, Round};
-use crate::vegas::{self, Step, Vegas};
+use crate::vegas::{self, RoundRtt, Step, Vegas};
 use crate::window::InitialWindow;
 
 /// Least number of packets that a round above beta takes from the window (section III-B).
@@ -48,6 +48,8 @@ pub struct Config {
     pub relapse: bool,
     /// More queued packets than this: slow start ends.
     pub gamma: f64,
+    /// Which round trip time of a round counts.
+    pub rtt: RoundRtt,
     /// The window to begin with.
     pub initial_window: InitialWindow,
 }
@@ -58,6 +60,7 @@ impl Config {
         table: &TABLE_I,
         relapse: true,
         gamma: vegas::Config::VEGAS_1.gamma,
+        rtt: RoundRtt::Least,
         initial_window: InitialWindow::Rfc9002,
     };
 }
@@ -97,6 +100,7 @@ impl AdaVegas {
             beta: first.beta,
             increment: first.increment,
             gamma: config.gamma,
+            rtt: config.rtt,
             initial_window: config.initial_window,
         };
         Self {

@@ -30,7 +30,7 @@ use std::time::Instant;
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{self, BbrConfig, ControllerFactory, ControllerMetrics, CubicConfig};
 
-use crate::controller::{Ack, Cause, Congestion, Controller};
+use crate::controller::{Ack, Cause, Congestion, Controller, DEFAULT_OVERHEAD};
 use rounds::Rounds;
 
 pub use feed::PathFeed;
@@ -139,6 +139,8 @@ struct Adapter {
     feed: Arc<PathFeed>,
     /// Bytes of UDP payload in a full-size packet.
     mtu: u16,
+    /// Bytes that the controller knows each full-size packet to add to its UDP payload.
+    overhead: u16,
     /// Bytes.
     initial_window: u64,
     /// When the current recovery period began; packets sent up to then belong to it.
@@ -157,6 +159,7 @@ impl Adapter {
             controller,
             feed: Arc::default(),
             mtu,
+            overhead: DEFAULT_OVERHEAD,
             recovery_start: None,
             newest_acked: None,
             batch: None,
@@ -228,6 +231,11 @@ impl congestion::Controller for Adapter {
             in_flight: in_flight.saturating_add(batch.bytes),
             app_limited,
         };
+        let overhead = self.feed.overhead();
+        if overhead != self.overhead {
+            self.overhead = overhead;
+            self.controller.on_overhead(overhead);
+        }
         for sample in self.feed.take() {
             self.controller.on_path(&sample);
         }
@@ -236,6 +244,7 @@ impl congestion::Controller for Adapter {
         if let Some(round) = self.rounds.on_ack(&ack, window) {
             self.controller.on_round(&round);
         }
+        self.feed.ask_for_headers(self.controller.header_interval());
     }
 
     fn on_congestion_event(

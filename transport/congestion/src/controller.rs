@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
+use evenkeel_wire::{IPV4_HEADER_LEN, PATH_HEADER_LEN, UDP_HEADER_LEN};
+
 /// A congestion control algorithm of one path.
 ///
 /// Of one ACK frame, [`on_path`](Self::on_path) comes first with what the path header brought
@@ -38,6 +40,12 @@ pub trait Controller: Debug + Send + Sync {
     /// unless its minimum has risen above it.
     fn on_mtu(&mut self, mtu: u16);
 
+    /// Each full-size packet adds `bytes` bytes to its UDP payload on the wire: IP and UDP headers,
+    /// and the path header. Until this is said, [`DEFAULT_OVERHEAD`].
+    fn on_overhead(&mut self, bytes: u16) {
+        let _ = bytes;
+    }
+
     /// Bytes that may be in flight: a full window of n packets lets n packets fly.
     fn window(&self) -> u64;
 
@@ -54,12 +62,23 @@ pub trait Controller: Debug + Send + Sync {
         None
     }
 
+    /// One datagram in so many, at least 1, needs to carry a path header. The endpoint may send
+    /// fewer headers than that, and asks again after every ACK.
+    fn header_interval(&self) -> u32 {
+        1
+    }
+
     /// Window in bytes at which slow start ends; `None` while nothing has set one.
     fn slow_start_threshold(&self) -> Option<u64>;
 
     /// A copy with the same state, for a path on which only the port has changed.
     fn clone_box(&self) -> Box<dyn Controller>;
 }
+
+/// Bytes that a packet has beyond its UDP payload if nobody knows better: the headers of IPv4,
+/// UDP and the path.
+pub const DEFAULT_OVERHEAD: u16 =
+    IPV4_HEADER_LEN as u16 + UDP_HEADER_LEN as u16 + PATH_HEADER_LEN as u16;
 
 /// The packets that one ACK frame newly acknowledged.
 #[derive(Debug, Clone, PartialEq)]
@@ -152,6 +171,9 @@ pub struct Round {
     /// `rtt_min` if that ACK covers fewer packets than the round's average, because then the
     /// peer's timer may have held it back.
     pub rtt_end: Duration,
+    /// The mean of the RTT samples of the round's ACKs, whatever held them back: what ns-2's
+    /// Vegas takes.
+    pub rtt_mean: Duration,
     /// Bytes newly acknowledged.
     pub bytes: u64,
     /// Bytes found lost.

@@ -80,11 +80,27 @@ impl Gaimd {
             .is_none_or(|threshold| self.window < threshold)
     }
 
-    /// Reduces the window to `factor` times itself and goes on with additive increase.
-    pub(crate) fn reduce_to(&mut self, factor: f64) {
-        self.window = multiplicative_decrease(self.window, factor, self.mtu);
+    /// Goes on in congestion avoidance with `window` bytes, at least the minimum.
+    pub(crate) fn leave_slow_start(&mut self, window: u64) {
+        self.window = window.max(minimum_window(self.mtu));
         self.threshold = Some(self.window);
         self.acked = 0;
+    }
+
+    /// Lowers the window to `window` bytes if it is larger.
+    pub(crate) fn lower_to(&mut self, window: u64) {
+        self.window = self.window.min(window.max(minimum_window(self.mtu)));
+    }
+
+    /// Raises the window to `window` bytes if it is smaller.
+    pub(crate) fn raise_to(&mut self, window: u64) {
+        self.window = self.window.max(window);
+    }
+
+    /// Reduces the window to `factor` times itself and goes on with additive increase.
+    pub(crate) fn reduce_to(&mut self, factor: f64) {
+        let window = multiplicative_decrease(self.window, factor, self.mtu);
+        self.leave_slow_start(window);
     }
 }
 

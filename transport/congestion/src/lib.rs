@@ -12,21 +12,32 @@
 
 pub mod a_aimd;
 pub mod abgd;
+pub mod acp;
 pub mod ada_vegas;
 mod adapter;
+mod base_rtt;
 mod controller;
+mod freshness;
 pub mod gaimd;
+pub mod guided;
+mod loss_bound;
 mod params;
+pub mod rcp;
+pub mod ro_vegas;
 mod table;
+pub mod tfrc;
 pub mod vegas;
 mod window;
+pub mod xcp;
 
 pub use adapter::{
     AckReport, Observer, PathFactory, PathFeed, SharedFactory, adapt, foreign, observed,
 };
-pub use controller::{Ack, Cause, Congestion, Controller, Feedback, Grant, PathSample, Round};
+pub use controller::{
+    Ack, Cause, Congestion, Controller, DEFAULT_OVERHEAD, Feedback, Grant, PathSample, Round,
+};
 pub use params::{Kind, Parameter, SpecError};
-pub use table::{ControllerRow, controller, controllers};
+pub use table::{ControllerRow, controller, controllers, uses_path_headers};
 pub use window::InitialWindow;
 
 #[cfg(test)]
@@ -35,7 +46,7 @@ pub(crate) mod testing {
 
     use std::time::{Duration, Instant};
 
-    use crate::controller::{Ack, Cause, Congestion, Round};
+    use crate::controller::{Ack, Cause, Congestion, PathSample, Round};
 
     /// The instant at which a test begins. An `Instant` can only come from the clock;
     /// nothing depends on which one it is.
@@ -57,6 +68,7 @@ pub(crate) mod testing {
             now: epoch(),
             rtt_min: ms(rtt),
             rtt_end: ms(rtt),
+            rtt_mean: ms(rtt),
             bytes: 10_000,
             lost: 0,
             in_flight: 10_000,
@@ -77,6 +89,20 @@ pub(crate) mod testing {
             bytes_after_recovery: bytes,
             in_flight: bytes,
             app_limited: false,
+        }
+    }
+
+    /// A sample of a path with a router in both directions that says nothing but an empty queue.
+    pub(crate) fn path_sample() -> PathSample {
+        PathSample {
+            now: epoch(),
+            rtt: ms(100),
+            forward_queueing: Some(Duration::ZERO),
+            backward_queueing: Some(Duration::ZERO),
+            complete: true,
+            grant: None,
+            congested: false,
+            flows: None,
         }
     }
 

@@ -133,6 +133,26 @@ pub enum SpecError {
         /// What it takes.
         expected: String,
     },
+    /// A parameter is given that another makes meaningless.
+    #[error("{controller}: {parameter} means nothing with {other}; give one of them")]
+    Excluded {
+        /// The controller's name.
+        controller: &'static str,
+        /// The parameter.
+        parameter: &'static str,
+        /// The other one.
+        other: &'static str,
+    },
+    /// A parameter is given that means nothing without another.
+    #[error("{controller}: {parameter} means nothing without {other}; give both")]
+    Incomplete {
+        /// The controller's name.
+        controller: &'static str,
+        /// The parameter.
+        parameter: &'static str,
+        /// The other one.
+        other: &'static str,
+    },
     /// Two values contradict each other.
     #[error(
         "{controller}: {lower}={lower_value} is above {upper}={upper_value}; make {lower} the smaller"
@@ -155,7 +175,14 @@ pub enum SpecError {
 #[derive(Debug)]
 pub(crate) struct Values {
     controller: &'static str,
-    values: Vec<(&'static Parameter, Option<f64>)>,
+    values: Vec<Given>,
+}
+
+/// The value of one parameter.
+#[derive(Debug)]
+struct Given {
+    parameter: &'static Parameter,
+    given: Option<f64>,
 }
 
 impl Values {
@@ -195,7 +222,7 @@ impl Values {
         let values = parameters
             .iter()
             .zip(given)
-            .map(|(parameter, given)| (parameter, given.or(parameter.default)))
+            .map(|(parameter, given)| Given { parameter, given })
             .collect();
         Ok(Self { controller, values })
     }
@@ -208,12 +235,51 @@ impl Values {
 
     /// The value of a parameter, `None` if it was not given and has no default.
     pub(crate) fn optional(&self, name: &str) -> Option<f64> {
-        let (_, value) = self
+        let value = self
             .values
             .iter()
-            .find(|(parameter, _)| parameter.name == name)
+            .find(|value| value.parameter.name == name)
             .expect("a row builds from parameters that it lists");
-        *value
+        value.given.or(value.parameter.default)
+    }
+
+    /// Whether the controller has this parameter and it was given.
+    pub(crate) fn is_given(&self, name: &str) -> bool {
+        self.values
+            .iter()
+            .any(|value| value.parameter.name == name && value.given.is_some())
+    }
+
+    /// Checks that `parameter` and `other` are not both given.
+    pub(crate) fn exclude(
+        &self,
+        parameter: &'static str,
+        other: &'static str,
+    ) -> Result<(), SpecError> {
+        if !(self.is_given(parameter) && self.is_given(other)) {
+            return Ok(());
+        }
+        Err(SpecError::Excluded {
+            controller: self.controller,
+            parameter,
+            other,
+        })
+    }
+
+    /// Checks that `other` is given if `parameter` is.
+    pub(crate) fn require(
+        &self,
+        parameter: &'static str,
+        other: &'static str,
+    ) -> Result<(), SpecError> {
+        if !self.is_given(parameter) || self.is_given(other) {
+            return Ok(());
+        }
+        Err(SpecError::Incomplete {
+            controller: self.controller,
+            parameter,
+            other,
+        })
     }
 
     /// Checks that the value of `lower` is not above that of `upper`.
@@ -446,6 +512,26 @@ mod tests {
                 .expect("in range")
                 .in_order("alpha", "beta"),
             Ok(())
+        );
+    }
+
+    #[test]
+    fn parameters_that_do_not_go_together_are_named() {
+        let values = parse("alpha=1,mood=shy").expect("right");
+        assert!(values.is_given("alpha") && !values.is_given("beta"));
+        assert!(!values.is_given("no such parameter"));
+        assert_eq!(values.exclude("alpha", "beta"), Ok(()));
+        assert_eq!(values.require("alpha", "mood"), Ok(()));
+        assert_eq!(values.require("iw", "beta"), Ok(()));
+        let both = values.exclude("alpha", "mood").expect_err("both are given");
+        assert_eq!(
+            both.to_string(),
+            "vegas: alpha means nothing with mood; give one of them"
+        );
+        let alone = values.require("alpha", "iw").expect_err("iw is not given");
+        assert_eq!(
+            alone.to_string(),
+            "vegas: alpha means nothing without iw; give both"
         );
     }
 

@@ -2,14 +2,20 @@
 
 use std::time::Duration;
 
-use crate::a_aimd::{AAimd, Schedule, VERSIONS};
+use crate::a_aimd::{AAimd, Counted, Schedule, Share, VERSIONS};
 use crate::abgd::{self, Abgd};
+use crate::acp::AcpRule;
 use crate::ada_vegas::{self, AdaVegas};
 use crate::adapter::{SharedFactory, adapt, quinn_bbr, quinn_cubic};
 use crate::gaimd::{self, Gaimd};
+use crate::guided::{self, FallbackKind, Guided, Rule};
 use crate::params::{Kind, Parameter, SpecError, Values, echo, list};
-use crate::vegas::{self, Vegas};
+use crate::rcp::RcpRule;
+use crate::ro_vegas::{self, RoVegas};
+use crate::tfrc::{self, Tfrc};
+use crate::vegas::{self, RoundRtt, Vegas};
 use crate::window::InitialWindow;
+use crate::xcp::XcpRule;
 
 /// A controller that can be asked for by name.
 #[derive(Debug)]
@@ -20,6 +26,8 @@ pub struct ControllerRow {
     pub summary: &'static str,
     /// What can be set, in the order in which to show it.
     pub parameters: &'static [Parameter],
+    /// It makes use of path headers. What a spec asks for, [`uses_path_headers`] tells.
+    pub uses_path: bool,
     build: fn(&Values) -> Result<SharedFactory, SpecError>,
 }
 
@@ -38,6 +46,24 @@ pub struct ControllerRow {
 /// # Ok::<(), evenkeel_congestion::SpecError>(())
 /// ```
 pub fn controller(spec: &str) -> Result<SharedFactory, SpecError> {
+    let (row, values) = parse(spec)?;
+    (row.build)(&values)
+}
+
+/// Whether the controller that `spec` names makes use of path headers.
+///
+/// # Errors
+///
+/// As [`controller`].
+pub fn uses_path_headers(spec: &str) -> Result<bool, SpecError> {
+    let (row, values) = parse(spec)?;
+    (row.build)(&values)?;
+    // A schedule takes the place of what routers count.
+    Ok(row.uses_path && !values.is_given(SCHEDULE))
+}
+
+/// The row that `spec` names, and the values of its parameters.
+fn parse(spec: &str) -> Result<(&'static ControllerRow, Values), SpecError> {
     let (name, parameters) = match spec.split_once(':') {
         Some((name, parameters)) => (name, Some(parameters)),
         None => (spec, None),
@@ -49,7 +75,8 @@ pub fn controller(spec: &str) -> Result<SharedFactory, SpecError> {
                 name: echo(name),
                 known: list(ROWS.iter().map(|row| row.name)),
             })?;
-    (row.build)(&Values::parse(row.name, row.parameters, parameters)?)
+    let values = Values::parse(row.name, row.parameters, parameters)?;
+    Ok((row, values))
 }
 
 /// All controllers, in the order in which to show them.
@@ -62,6 +89,7 @@ static ROWS: &[ControllerRow] = &[
         name: "reno",
         summary: "NewReno of RFC 9002",
         parameters: &[INITIAL_WINDOW],
+        uses_path: false,
         build: |values| {
             gaimd(gaimd::Config {
                 initial_window: initial_window(values),
@@ -73,54 +101,98 @@ static ROWS: &[ControllerRow] = &[
         name: "gaimd",
         summary: "general AIMD, TCP(alpha, beta)",
         parameters: &gaimd_parameters(gaimd::Config::RENO),
+        uses_path: false,
         build: |values| gaimd(gaimd_config(values)),
     },
     ControllerRow {
         name: "smooth-aimd",
         summary: "general AIMD in small steps, as fast as reno",
         parameters: &gaimd_parameters(gaimd::Config::SMOOTH),
+        uses_path: false,
         build: |values| gaimd(gaimd_config(values)),
     },
     ControllerRow {
         name: "vegas",
         summary: "TCP Vegas: keeps 1 to 3 packets queued",
         parameters: &vegas_parameters(vegas::Config::VEGAS_1),
+        uses_path: false,
         build: vegas,
     },
     ControllerRow {
         name: "vegas8",
         summary: "Vegas_8 of the AdaVegas paper: grows by 8, keeps 4 to 8 packets queued",
         parameters: &vegas_parameters(vegas::Config::VEGAS_8),
+        uses_path: false,
         build: vegas,
     },
     ControllerRow {
         name: "ada-vegas",
         summary: "AdaVegas: grows by 1 to 8, the faster the longer nothing speaks against it",
         parameters: &ada_vegas_parameters(),
+        uses_path: false,
         build: ada_vegas,
+    },
+    ControllerRow {
+        name: "ro-vegas",
+        summary: "RoVegas: vegas that routers tell how long packets queue, there and back",
+        parameters: &RO_VEGAS_PARAMETERS,
+        uses_path: true,
+        build: ro_vegas,
+    },
+    ControllerRow {
+        name: "acp",
+        summary: "ACP: takes the rate that the links on its path compute; vegas where none does",
+        parameters: &GUIDED_PARAMETERS,
+        uses_path: true,
+        build: guided::<AcpRule>,
+    },
+    ControllerRow {
+        name: "xcp",
+        summary: "XCP: changes its window as the links on its path say; vegas where none does",
+        parameters: &GUIDED_PARAMETERS,
+        uses_path: true,
+        build: guided::<XcpRule>,
+    },
+    ControllerRow {
+        name: "rcp",
+        summary: "RCP: takes the rate that the links on its path share out; vegas where none does",
+        parameters: &GUIDED_PARAMETERS,
+        uses_path: true,
+        build: guided::<RcpRule>,
     },
     ControllerRow {
         name: "abgd",
         summary: "TCP(alpha, beta, gamma, delta): reno that all flows reduce together, before losses",
         parameters: &abgd_parameters(abgd::Config::PAPER),
+        uses_path: false,
         build: abgd,
     },
     ControllerRow {
         name: "a-aimd",
         summary: "adaptive additive increase: reno whose alpha follows the contention",
         parameters: &A_AIMD_PARAMETERS,
+        uses_path: true,
         build: a_aimd,
+    },
+    ControllerRow {
+        name: "tfrc",
+        summary: "TFRC: the rate that TCP would get with the losses measured",
+        parameters: &TFRC_PARAMETERS,
+        uses_path: false,
+        build: tfrc,
     },
     ControllerRow {
         name: "cubic",
         summary: "quinn's own CUBIC",
         parameters: &[],
+        uses_path: false,
         build: |_| Ok(quinn_cubic()),
     },
     ControllerRow {
         name: "bbr",
         summary: "quinn's own BBR; random by itself, so that no seed repeats a run",
         parameters: &[],
+        uses_path: false,
         build: |_| Ok(quinn_bbr()),
     },
 ];
@@ -186,17 +258,32 @@ const fn abgd_parameters(default: abgd::Config) -> [Parameter; 6] {
     ]
 }
 
-const A_AIMD_PARAMETERS: [Parameter; 3] = [
+/// The parameter of `a-aimd` without which routers count the flows.
+const SCHEDULE: &str = "schedule";
+
+const A_AIMD_PARAMETERS: [Parameter; 5] = [
     Parameter {
-        name: "schedule",
-        meaning: "the paper's version: alpha of four periods of 30 s",
-        default: Some(0.0),
+        name: "target",
+        meaning: "packets that all flows together add per round trip, as routers count them",
+        default: Some(Share::PAPER.target),
+        kind: Kind::Number(0.1, 1000.0),
+    },
+    Parameter {
+        name: "most",
+        meaning: "packets that this flow adds per round trip at most",
+        default: Some(Share::PAPER.most),
+        kind: Kind::Number(0.01, 100.0),
+    },
+    Parameter {
+        name: SCHEDULE,
+        meaning: "instead of routers, the paper's version: alpha of four periods of 30 s",
+        default: None,
         kind: Kind::Choice(&version_names()),
     },
     Parameter {
         name: "start_s",
-        meaning: "seconds of the schedule that have passed when the connection begins",
-        default: Some(0.0),
+        meaning: "seconds of the schedule that have passed when the connection begins; not given, 0",
+        default: None,
         kind: Kind::Number(0.0, 120.0),
     },
     INITIAL_WINDOW,
@@ -222,7 +309,14 @@ const GAMMA: Parameter = Parameter {
     kind: Kind::Number(0.0, 1000.0),
 };
 
-const fn vegas_parameters(default: vegas::Config) -> [Parameter; 5] {
+const RTT: Parameter = Parameter {
+    name: "rtt",
+    meaning: "which of a round's samples counts: the least, or the mean as in ns-2",
+    default: Some(0.0),
+    kind: Kind::Choice(&["least", "mean"]),
+};
+
+const fn vegas_parameters(default: vegas::Config) -> [Parameter; 6] {
     [
         Parameter {
             name: "alpha",
@@ -243,11 +337,39 @@ const fn vegas_parameters(default: vegas::Config) -> [Parameter; 5] {
             kind: Kind::Number(0.01, 100.0),
         },
         GAMMA,
+        RTT,
         INITIAL_WINDOW,
     ]
 }
 
-const fn ada_vegas_parameters() -> [Parameter; 3] {
+const RO_VEGAS_PARAMETERS: [Parameter; 7] = {
+    let [alpha, beta, increment, gamma, rtt, initial_window] =
+        vegas_parameters(ro_vegas::Config::PAPER.vegas);
+    let probes = Parameter {
+        name: "probes",
+        meaning: "path headers asked for per round trip, more when the way back queues; not given, on every packet",
+        default: None,
+        kind: Kind::Count(1, 1000),
+    };
+    [alpha, beta, increment, gamma, rtt, probes, initial_window]
+};
+
+const GUIDED_PARAMETERS: [Parameter; 2] = [
+    Parameter {
+        name: "fallback",
+        meaning: "who decides while no router that grants is heard",
+        default: Some(guided::Config::PAPER.fallback as u8 as f64),
+        kind: Kind::Choice(&["vegas", "reno"]),
+    },
+    Parameter {
+        name: "iw",
+        meaning: "initial window in packets",
+        default: Some(1.0),
+        kind: Kind::Count(1, 1000),
+    },
+];
+
+const fn ada_vegas_parameters() -> [Parameter; 4] {
     [
         Parameter {
             name: "relapse",
@@ -260,9 +382,26 @@ const fn ada_vegas_parameters() -> [Parameter; 3] {
             kind: OFF_OR_ON,
         },
         GAMMA,
+        RTT,
         INITIAL_WINDOW,
     ]
 }
+
+const TFRC_PARAMETERS: [Parameter; 3] = [
+    Parameter {
+        name: "damping",
+        meaning: "whether packets leave slower while the round trip is longer than usual",
+        default: Some(1.0),
+        kind: OFF_OR_ON,
+    },
+    Parameter {
+        name: "discounting",
+        meaning: "whether a long time without losses makes earlier ones count less",
+        default: Some(1.0),
+        kind: OFF_OR_ON,
+    },
+    INITIAL_WINDOW,
+];
 
 fn initial_window(values: &Values) -> InitialWindow {
     match values.optional(INITIAL_WINDOW.name) {
@@ -283,6 +422,13 @@ fn gaimd(config: gaimd::Config) -> Result<SharedFactory, SpecError> {
     Ok(adapt(move |_, mtu| Box::new(Gaimd::new(config, mtu))))
 }
 
+fn round_rtt(values: &Values) -> RoundRtt {
+    match values.number(RTT.name) as u8 {
+        0 => RoundRtt::Least,
+        _ => RoundRtt::Mean,
+    }
+}
+
 fn vegas_config(values: &Values) -> Result<vegas::Config, SpecError> {
     values.in_order("alpha", "beta")?;
     Ok(vegas::Config {
@@ -290,6 +436,7 @@ fn vegas_config(values: &Values) -> Result<vegas::Config, SpecError> {
         beta: values.number("beta"),
         increment: values.number("inc"),
         gamma: values.number("gamma"),
+        rtt: round_rtt(values),
         initial_window: initial_window(values),
     })
 }
@@ -299,10 +446,40 @@ fn vegas(values: &Values) -> Result<SharedFactory, SpecError> {
     Ok(adapt(move |_, mtu| Box::new(Vegas::new(config, mtu))))
 }
 
+fn ro_vegas_config(values: &Values) -> Result<ro_vegas::Config, SpecError> {
+    Ok(ro_vegas::Config {
+        vegas: vegas_config(values)?,
+        probes: values.optional("probes").map(|probes| probes as u16),
+    })
+}
+
+fn ro_vegas(values: &Values) -> Result<SharedFactory, SpecError> {
+    let config = ro_vegas_config(values)?;
+    Ok(adapt(move |_, mtu| Box::new(RoVegas::new(config, mtu))))
+}
+
+fn guided<R: Rule + Default>(values: &Values) -> Result<SharedFactory, SpecError> {
+    let config = guided_config(values);
+    Ok(adapt(move |_, mtu| {
+        Box::new(Guided::new(R::default(), config, mtu))
+    }))
+}
+
+fn guided_config(values: &Values) -> guided::Config {
+    guided::Config {
+        fallback: match values.number("fallback") as u8 {
+            0 => FallbackKind::Vegas,
+            _ => FallbackKind::Reno,
+        },
+        initial_window: initial_window(values),
+    }
+}
+
 fn ada_vegas_config(values: &Values) -> ada_vegas::Config {
     ada_vegas::Config {
         relapse: values.number("relapse") == 1.0,
         gamma: values.number("gamma"),
+        rtt: round_rtt(values),
         initial_window: initial_window(values),
         ..ada_vegas::Config::PAPER
     }
@@ -332,9 +509,18 @@ fn abgd(values: &Values) -> Result<SharedFactory, SpecError> {
 }
 
 fn a_aimd(values: &Values) -> Result<SharedFactory, SpecError> {
-    let alphas = VERSIONS[values.number("schedule") as usize].alphas;
-    let elapsed = Duration::from_secs_f64(values.number("start_s"));
+    values.exclude("target", SCHEDULE)?;
+    values.exclude("most", SCHEDULE)?;
+    values.require("start_s", SCHEDULE)?;
     let initial_window = initial_window(values);
+    let Some(version) = values.optional(SCHEDULE) else {
+        let share = share(values);
+        return Ok(adapt(move |_, mtu| {
+            Box::new(AAimd::new(Counted::new(share), initial_window, mtu))
+        }));
+    };
+    let alphas = VERSIONS[version as usize].alphas;
+    let elapsed = Duration::from_secs_f64(values.optional("start_s").unwrap_or_default());
     Ok(adapt(move |start, mtu| {
         let schedule = Schedule {
             start,
@@ -343,6 +529,26 @@ fn a_aimd(values: &Values) -> Result<SharedFactory, SpecError> {
         };
         Box::new(AAimd::new(schedule, initial_window, mtu))
     }))
+}
+
+fn share(values: &Values) -> Share {
+    Share {
+        target: values.number("target"),
+        most: values.number("most"),
+    }
+}
+
+fn tfrc_config(values: &Values) -> tfrc::Config {
+    tfrc::Config {
+        damping: values.number("damping") == 1.0,
+        discounting: values.number("discounting") == 1.0,
+        initial_window: initial_window(values),
+    }
+}
+
+fn tfrc(values: &Values) -> Result<SharedFactory, SpecError> {
+    let config = tfrc_config(values);
+    Ok(adapt(move |now, mtu| Box::new(Tfrc::new(config, now, mtu))))
 }
 
 #[cfg(test)]
@@ -392,6 +598,21 @@ mod tests {
     }
 
     #[test]
+    fn a_spec_tells_whether_path_headers_are_of_use() {
+        for row in controllers() {
+            assert_eq!(
+                uses_path_headers(row.name),
+                Ok(row.uses_path),
+                "{}",
+                row.name
+            );
+        }
+        for wrong in ["vega", "vegas:alpha=5", "a-aimd:start_s=5"] {
+            assert_eq!(uses_path_headers(wrong).err(), controller(wrong).err());
+        }
+    }
+
+    #[test]
     fn names_are_unique() {
         let names: BTreeSet<_> = controllers().iter().map(|row| row.name).collect();
         assert_eq!(names.len(), controllers().len());
@@ -431,6 +652,15 @@ mod tests {
             abgd_config(&values("abgd", None)),
             Ok(abgd::Config::default())
         );
+        assert_eq!(
+            guided_config(&values("acp", None)),
+            guided::Config::default()
+        );
+        assert_eq!(
+            ro_vegas_config(&values("ro-vegas", None)),
+            Ok(ro_vegas::Config::default())
+        );
+        assert_eq!(tfrc_config(&values("tfrc", None)), tfrc::Config::default());
     }
 
     #[test]
@@ -440,12 +670,16 @@ mod tests {
             gaimd::Config::SMOOTH
         );
         assert_eq!(
-            vegas_config(&values("vegas", Some("alpha=2,beta=4,inc=3,gamma=5,iw=7"))),
+            vegas_config(&values(
+                "vegas",
+                Some("alpha=2,beta=4,inc=3,gamma=5,rtt=mean,iw=7")
+            )),
             Ok(vegas::Config {
                 alpha: 2.0,
                 beta: 4.0,
                 increment: 3.0,
                 gamma: 5.0,
+                rtt: RoundRtt::Mean,
                 initial_window: InitialWindow::Packets(7),
             })
         );
@@ -459,6 +693,20 @@ mod tests {
             }
         );
         assert!(!ada_vegas_config(&values("ada-vegas", Some("relapse=false"))).relapse);
+        assert_eq!(round_rtt(&values("vegas8", None)), RoundRtt::Least);
+        let by_the_mean = ada_vegas_config(&values("ada-vegas", Some("rtt=mean")));
+        assert_eq!(by_the_mean.rtt, RoundRtt::Mean);
+        assert_eq!(
+            ro_vegas_config(&values("ro-vegas", Some("alpha=2,rtt=mean,probes=8"))),
+            Ok(ro_vegas::Config {
+                vegas: vegas::Config {
+                    alpha: 2.0,
+                    rtt: RoundRtt::Mean,
+                    ..vegas::Config::VEGAS_1
+                },
+                probes: Some(8),
+            })
+        );
         assert_eq!(
             abgd_config(&values(
                 "abgd",
@@ -473,6 +721,30 @@ mod tests {
                 initial_window: InitialWindow::Packets(3),
             })
         );
+        assert_eq!(
+            guided_config(&values("acp", Some("fallback=reno,iw=10"))),
+            guided::Config {
+                fallback: FallbackKind::Reno,
+                initial_window: InitialWindow::Packets(10),
+            }
+        );
+        assert_eq!(share(&values("a-aimd", None)), Share::default());
+        assert_eq!(
+            share(&values("a-aimd", Some("target=10,most=1"))),
+            Share {
+                target: 10.0,
+                most: 1.0,
+            }
+        );
+        assert_eq!(
+            tfrc_config(&values("tfrc", Some("damping=false,iw=4"))),
+            tfrc::Config {
+                damping: false,
+                initial_window: InitialWindow::Packets(4),
+                ..tfrc::Config::RFC_5348
+            }
+        );
+        assert!(!tfrc_config(&values("tfrc", Some("discounting=false"))).discounting);
         let built = controller("reno:iw=4")
             .expect("a right spec")
             .build(epoch(), 1200);
@@ -484,11 +756,11 @@ mod tests {
         let table = [
             (
                 "vega",
-                "unknown controller \"vega\": use one of reno, gaimd, smooth-aimd, vegas, vegas8, ada-vegas, abgd, a-aimd, cubic, bbr",
+                "unknown controller \"vega\": use one of reno, gaimd, smooth-aimd, vegas, vegas8, ada-vegas, ro-vegas, acp, xcp, rcp, abgd, a-aimd, tfrc, cubic, bbr",
             ),
             (
                 "",
-                "unknown controller \"\": use one of reno, gaimd, smooth-aimd, vegas, vegas8, ada-vegas, abgd, a-aimd, cubic, bbr",
+                "unknown controller \"\": use one of reno, gaimd, smooth-aimd, vegas, vegas8, ada-vegas, ro-vegas, acp, xcp, rcp, abgd, a-aimd, tfrc, cubic, bbr",
             ),
             (
                 "cubic:beta=0.5",
@@ -501,7 +773,7 @@ mod tests {
             ),
             (
                 "vegas:alpa=1",
-                "vegas has no parameter \"alpa\": use one of alpha, beta, inc, gamma, iw",
+                "vegas has no parameter \"alpa\": use one of alpha, beta, inc, gamma, rtt, iw",
             ),
             (
                 "vegas:alpha=5",
@@ -524,6 +796,18 @@ mod tests {
                 "a-aimd: schedule=O is not allowed; use one of A, B, C, D, E, F, G, H, I, J, K, L, M, N",
             ),
             (
+                "a-aimd:start_s=30",
+                "a-aimd: start_s means nothing without schedule; give both",
+            ),
+            (
+                "a-aimd:schedule=B,most=1",
+                "a-aimd: most means nothing with schedule; give one of them",
+            ),
+            (
+                "a-aimd:target=1,schedule=B",
+                "a-aimd: target means nothing with schedule; give one of them",
+            ),
+            (
                 "gaimd:beta=1",
                 "gaimd: beta=1 is not allowed; use a number from 0.05 to 0.99",
             ),
@@ -541,7 +825,7 @@ mod tests {
         fn any_text_builds_a_controller_or_gets_one_line(
             spec in prop_oneof![
                 any::<String>(),
-                "(reno|gaimd|vegas8?|ada-vegas|abgd|a-aimd|cubic|bbr|vega):?[a-z]{0,6}=?[-0-9.e]{0,8},?(alpha|beta|inc|gamma|iw|relapse|schedule)=[-0-9.einfNa]{0,6}",
+                "(reno|gaimd|vegas8?|ada-vegas|ro-vegas|acp|xcp|rcp|abgd|a-aimd|tfrc|cubic|bbr|vega):?[a-z]{0,6}=?[-0-9.e]{0,8},?(alpha|beta|inc|gamma|iw|relapse|probes|fallback|target|start_s|schedule)=[-0-9.einfNa]{0,6}",
             ]
         ) {
             if let Err(error) = controller(&spec) {

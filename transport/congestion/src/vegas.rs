@@ -32,8 +32,21 @@ pub struct Config {
     pub increment: f64,
     /// More queued packets than this: slow start ends.
     pub gamma: f64,
+    /// Which round trip time of a round counts.
+    pub rtt: RoundRtt,
     /// The window to begin with.
     pub initial_window: InitialWindow,
+}
+
+/// Which of a round's RTT samples Diff is computed from. The papers do not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RoundRtt {
+    /// The least; in slow start that of a packet sent at the doubled window.
+    #[default]
+    Least,
+    /// The mean, as in ns-2: bursts that queue for a moment count, and so do ACKs that the
+    /// peer's timer held back.
+    Mean,
 }
 
 impl Config {
@@ -43,6 +56,7 @@ impl Config {
         beta: 3.0,
         increment: 1.0,
         gamma: 1.0,
+        rtt: RoundRtt::Least,
         initial_window: InitialWindow::Rfc9002,
     };
 
@@ -108,8 +122,8 @@ impl Vegas {
         }
     }
 
-    /// Ends slow start with a window of `window` bytes.
-    fn leave_slow_start(&mut self, window: u64) {
+    /// Goes on in congestion avoidance with `window` bytes, at least the minimum.
+    pub(crate) fn leave_slow_start(&mut self, window: u64) {
         self.window = window.max(minimum_window(self.mtu));
         self.threshold = Some(self.window);
         self.phase = Phase::Avoidance;
@@ -124,17 +138,68 @@ impl Vegas {
     /// Takes in a round: follows BaseRTT and slow start. Returns what congestion avoidance
     /// asks for, `None` if it has nothing to decide.
     pub(crate) fn observe(&mut self, round: &Round) -> Option<Step> {
-        let base_rtt = self
-            .base_rtt
-            .map_or(round.rtt_min, |least| least.min(round.rtt_min));
+        let base_rtt = self.measure(round.rtt_min);
+        let (least, end) = self.round_trips(round.rtt_min, round.rtt_mean, round.rtt_end);
+        self.judge(round, base_rtt, least, end)
+    }
+
+    /// Of the least, the mean and the last round trip of a round those that avoidance and slow
+    /// start go by.
+    pub(crate) fn round_trips(
+        &self,
+        least: Duration,
+        mean: Duration,
+        end: Duration,
+    ) -> (Duration, Duration) {
+        match self.config.rtt {
+            RoundRtt::Least => (least, end),
+            RoundRtt::Mean => (mean, mean),
+        }
+    }
+
+    /// Takes in a round trip time. Returns the least ever: BaseRTT.
+    pub(crate) fn measure(&mut self, rtt: Duration) -> Duration {
+        let base_rtt = self.base_rtt.map_or(rtt, |least| least.min(rtt));
         self.base_rtt = Some(base_rtt);
+        base_rtt
+    }
+
+    /// Judges a round by `base_rtt`, by `least`, the least of its round trip times, and by `end`,
+    /// that of a packet sent at the present window. Moves slow start on; returns what congestion
+    /// avoidance asks for.
+    pub(crate) fn judge(
+        &mut self,
+        round: &Round,
+        base_rtt: Duration,
+        least: Duration,
+        end: Duration,
+    ) -> Option<Step> {
         // Neither a round whose window was cut nor one in which the application sent too
         // little shows what the present window does.
         if round.in_recovery || round.app_limited {
             return None;
         }
         let queued = |rtt| extra_packets(self.window, base_rtt, rtt, self.mtu);
-        self.verdict(round, queued(round.rtt_min), queued(round.rtt_end))
+        self.verdict(round, queued(least), queued(end))
+    }
+
+    /// Whether round trips of `rtt` on a path of `base_rtt` mean more than beta packets queued.
+    pub(crate) fn is_too_large(&self, base_rtt: Duration, rtt: Duration) -> bool {
+        extra_packets(self.window, base_rtt, rtt, self.mtu) > self.config.beta
+    }
+
+    /// Does what congestion avoidance asks for.
+    pub(crate) fn take(&mut self, step: Option<Step>) {
+        match step {
+            Some(Step::Grow) => self.grow(self.config.increment),
+            Some(Step::Shrink) => self.shrink(1.0),
+            Some(Step::Keep) | None => {}
+        }
+    }
+
+    /// Lowers the window to `window` bytes if it is larger.
+    pub(crate) fn lower_to(&mut self, window: u64) {
+        self.window = self.window.min(window.max(minimum_window(self.mtu)));
     }
 
     /// Judges the extra data that a round showed, in packets: `queued` by its least RTT
@@ -208,11 +273,8 @@ impl Controller for Vegas {
     }
 
     fn on_round(&mut self, round: &Round) {
-        match self.observe(round) {
-            Some(Step::Grow) => self.grow(self.config.increment),
-            Some(Step::Shrink) => self.shrink(1.0),
-            Some(Step::Keep) | None => {}
-        }
+        let step = self.observe(round);
+        self.take(step);
     }
 
     fn on_congestion(&mut self, _event: &Congestion) {
@@ -256,6 +318,7 @@ mod tests {
             now: epoch(),
             rtt_min: ms(rtt),
             rtt_end: ms(rtt),
+            rtt_mean: ms(rtt),
             bytes: 10_000,
             lost: 0,
             in_flight: 10_000,
@@ -400,6 +463,30 @@ mod tests {
             vegas.window, 17_000,
             "congestion avoidance goes by the least sample"
         );
+    }
+
+    #[test]
+    fn by_the_mean_bursts_that_queue_for_a_moment_count() {
+        let mean = Config {
+            rtt: RoundRtt::Mean,
+            ..Config::VEGAS_1
+        };
+        let bursts = Round {
+            rtt_mean: ms(125),
+            ..round(100)
+        };
+        // Diff = 20 x 25 / 125 = 4 by the mean, 0 by the least and by the last sample.
+        for (config, phase, after) in [
+            (mean, Phase::Avoidance, 19_000),
+            (Config::VEGAS_1, Phase::Avoidance, 21_000),
+            (mean, Phase::SlowStartHold, 17_500),
+            (Config::VEGAS_1, Phase::SlowStartHold, 20_000),
+        ] {
+            let mut vegas = in_phase(config, phase, 20_000);
+            vegas.on_round(&bursts);
+            assert_eq!(vegas.window, after, "{phase:?}, {:?}", config.rtt);
+            assert_eq!(vegas.base_rtt, Some(ms(100)));
+        }
     }
 
     #[test]

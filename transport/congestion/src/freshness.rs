@@ -1,0 +1,96 @@
+//! How long a controller may act on what routers told: `docs/path-header.md`, section 4.3,
+//! Expiry.
+
+use std::time::{Duration, Instant};
+
+use evenkeel_wire::ECHO_LIFETIME;
+
+/// Round trips for which feedback holds.
+const ROUND_TRIPS: u32 = 4;
+
+/// The least time for which feedback holds.
+const LEAST_HOLD: Duration = Duration::from_millis(100);
+
+/// Share of a new sample in the smoothed round trip time, as a power of two: 1/8
+/// (RFC 9002, section 5.3).
+const SMOOTHING: u32 = 8;
+
+/// Whether there is feedback to act on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Freshness {
+    smoothed_rtt: Option<Duration>,
+    heard: Option<Instant>,
+}
+
+impl Freshness {
+    /// A round trip took `rtt`.
+    pub(crate) fn measure(&mut self, rtt: Duration) {
+        self.smoothed_rtt = Some(self.smoothed_rtt.map_or(rtt, |smoothed| {
+            smoothed.saturating_mul(SMOOTHING - 1).saturating_add(rtt) / SMOOTHING
+        }));
+    }
+
+    /// Routers told something at `now`.
+    pub(crate) fn hear(&mut self, now: Instant) {
+        self.heard = Some(self.heard.map_or(now, |heard| heard.max(now)));
+    }
+
+    /// Nothing holds until they tell something again.
+    pub(crate) fn forget(&mut self) {
+        self.heard = None;
+    }
+
+    /// Whether what they told last holds at `now`. To be asked after what came with an ACK has
+    /// been heard: at rates below a packet in the time that feedback holds, each brings its own.
+    pub(crate) fn holds(&self, now: Instant) -> bool {
+        self.heard
+            .is_some_and(|heard| now.saturating_duration_since(heard) <= self.hold())
+    }
+
+    /// For how long feedback holds.
+    pub(crate) fn hold(&self) -> Duration {
+        let round_trips = self.smoothed_rtt().saturating_mul(ROUND_TRIPS);
+        round_trips.clamp(LEAST_HOLD, ECHO_LIFETIME)
+    }
+
+    /// Smoothed round trip time, 0 before the first sample.
+    pub(crate) fn smoothed_rtt(&self) -> Duration {
+        self.smoothed_rtt.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{epoch, ms};
+
+    #[test]
+    fn feedback_holds_for_four_round_trips_within_bounds() {
+        // (round trip in ms, hold in ms)
+        for (rtt, hold) in [(1, 100), (25, 100), (80, 320), (2000, 8000)] {
+            let mut freshness = Freshness::default();
+            freshness.measure(ms(rtt));
+            assert_eq!(freshness.hold(), ms(hold));
+            let t0 = epoch();
+            assert!(!freshness.holds(t0), "nothing was heard yet");
+            freshness.hear(t0);
+            assert!(freshness.holds(t0 + ms(hold)));
+            assert!(!freshness.holds(t0 + ms(hold) + Duration::from_nanos(1)));
+            freshness.hear(t0 + ms(5000));
+            freshness.hear(t0);
+            assert!(freshness.holds(t0 + ms(5000 + hold)), "the newest counts");
+        }
+        let mut freshness = Freshness::default();
+        assert_eq!(freshness.hold(), ms(100), "before a sample");
+        freshness.measure(Duration::MAX);
+        assert_eq!(freshness.hold(), ECHO_LIFETIME);
+    }
+
+    #[test]
+    fn the_smoothed_round_trip_is_that_of_rfc_9002() {
+        let mut freshness = Freshness::default();
+        freshness.measure(ms(80));
+        freshness.measure(ms(160));
+        assert_eq!(freshness.smoothed_rtt(), ms(90));
+    }
+}

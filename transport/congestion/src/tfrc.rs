@@ -1,0 +1,381 @@
+//! TCP-friendly rate control: the rate that TCP would get with the losses measured.
+//!
+//! S. Floyd, M. Handley, J. Padhye and J. Widmer, RFC 5348. The throughput equation (section 3.1)
+//! turns the round trip and the rate of loss events, a mean of the last eight intervals between
+//! them, into a rate that moves little with each loss. Until the first loss the rate doubles
+//! each round trip; it is never more than twice what arrived. The rate paces, and the window is
+//! a cap that paced packets do not reach.
+//! Deviations: the sender does the receiver's part, from ACKs, and the endings of the
+//! no-feedback timer are made up for when the next ACK comes; see `docs/deviations.md`.
+
+mod equation;
+mod intervals;
+mod received;
+
+use std::time::{Duration, Instant};
+
+use crate::controller::{Ack, Congestion, Controller, Round};
+use crate::window::{InitialWindow, minimum_window};
+use equation::{loss_event_rate, throughput};
+use intervals::LossIntervals;
+use received::ReceiveRates;
+
+/// The round trip before the first sample (RFC 9002, section 6.2.2).
+const INITIAL_RTT: Duration = Duration::from_millis(333);
+
+/// The least round trip, against divisions by none.
+const LEAST_RTT: Duration = Duration::from_micros(1);
+
+/// Share of the old value in the smoothed round trip, and in the mean of its square roots
+/// (RFC 5348, sections 4.3 and 4.5: q and q2).
+const SMOOTHING: f64 = 0.9;
+
+/// A packet leaves this often whatever was lost (RFC 5348, section 4.3, t_mbi).
+const LONGEST_GAP: Duration = Duration::from_secs(64);
+
+/// Round trips without feedback that halve the rate (RFC 5348, section 4.3, step 3).
+const FEEDBACK_RTTS: u32 = 4;
+
+/// What is left of X_recv when a sender that had little to send loses packets (RFC 5348, section
+/// 4.3).
+const LIMITED_LOSS: f64 = 0.85;
+
+/// The window holds a quarter more than the rate keeps in flight: queueing may lengthen the round
+/// trip by that within one. Without pacing, that is all that a connection can send too much.
+const HEADROOM: f64 = 1.25;
+
+/// And what a pacer may be late by; on short round trips it is more than they are.
+const PACER_LATENESS: Duration = Duration::from_millis(1);
+
+/// And as many packets, since a lone one may wait for the peer's timer.
+const HEADROOM_PACKETS: u64 = 2;
+
+/// What can be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// Packets leave slower while the round trip is longer than usual (RFC 5348, section 4.5).
+    pub damping: bool,
+    /// A long time without losses makes the history count less (RFC 5348, section 5.5).
+    pub discounting: bool,
+    /// The window of the first round trip.
+    pub initial_window: InitialWindow,
+}
+
+impl Config {
+    /// All that RFC 5348 describes.
+    pub const RFC_5348: Self = Self {
+        damping: true,
+        discounting: true,
+        initial_window: InitialWindow::Rfc9002,
+    };
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::RFC_5348
+    }
+}
+
+/// The algorithm's state.
+#[derive(Debug, Clone)]
+pub struct Tfrc {
+    config: Config,
+    /// Bytes of UDP payload in a full-size packet: s.
+    mtu: u16,
+    /// Bytes.
+    window: u64,
+    /// X: bytes per second, finite and above 0.
+    rate: f64,
+    rtt: RoundTrip,
+    intervals: LossIntervals,
+    received: ReceiveRates,
+    /// The greatest X_recv so far, bytes per second.
+    most_received: f64,
+    /// Where the present interval of X_recv begins; `None` until an ACK comes in it.
+    interval: Option<Instant>,
+    /// When the interval before it ended.
+    interval_end: Instant,
+    /// A loss event began since then.
+    lost: bool,
+    /// tld: when the rate was last doubled.
+    doubled: Instant,
+    /// From when on the no-feedback timer runs.
+    heard: Instant,
+}
+
+/// R and what belongs to it.
+#[derive(Debug, Clone, Copy)]
+struct RoundTrip {
+    /// R: smoothed; a guess before the first sample.
+    smoothed: Duration,
+    /// R_sample: the newest sample, `None` before the first.
+    sample: Option<Duration>,
+    /// R_sqmean: the mean of the samples' square roots, in roots of seconds.
+    root_mean: f64,
+}
+
+impl RoundTrip {
+    const UNKNOWN: Self = Self {
+        smoothed: INITIAL_RTT,
+        sample: None,
+        root_mean: 0.0,
+    };
+
+    /// R = q R + (1 - q) R_sample; R_sqmean = q2 R_sqmean + (1 - q2) sqrt(R_sample)
+    fn update(&mut self, sample: Duration) {
+        let sample = sample.max(LEAST_RTT);
+        let root = sample.as_secs_f64().sqrt();
+        if self.sample.is_none() {
+            self.smoothed = sample;
+            self.root_mean = root;
+        } else {
+            let smoothed = self.smoothed.mul_f64(SMOOTHING) + sample.mul_f64(1.0 - SMOOTHING);
+            self.smoothed = smoothed.max(LEAST_RTT);
+            self.root_mean = SMOOTHING * self.root_mean + (1.0 - SMOOTHING) * root;
+        }
+        self.sample = Some(sample);
+    }
+
+    /// X_inst / X = R_sqmean / sqrt(R_sample)
+    fn damping(&self) -> f64 {
+        self.sample
+            .map_or(1.0, |sample| self.root_mean / sample.as_secs_f64().sqrt())
+    }
+}
+
+impl Tfrc {
+    /// A controller in slow start, for full-size packets of `mtu` bytes, that begins at `now`.
+    pub fn new(config: Config, now: Instant, mtu: u16) -> Self {
+        let mut tfrc = Self {
+            config,
+            mtu,
+            window: config.initial_window.bytes(mtu),
+            rate: 0.0,
+            rtt: RoundTrip::UNKNOWN,
+            intervals: LossIntervals::new(config.discounting),
+            received: ReceiveRates::unlimited(now),
+            most_received: 0.0,
+            interval: None,
+            interval_end: now,
+            lost: false,
+            doubled: now,
+            heard: now,
+        };
+        tfrc.rate = tfrc.initial_rate();
+        tfrc
+    }
+
+    fn packet(&self) -> f64 {
+        f64::from(self.mtu)
+    }
+
+    /// W_init / R (RFC 5348, section 4.2).
+    fn initial_rate(&self) -> f64 {
+        self.config.initial_window.bytes(self.mtu) as f64 / self.rtt.smoothed.as_secs_f64()
+    }
+
+    /// s / t_mbi.
+    fn least_rate(&self) -> f64 {
+        self.packet() / LONGEST_GAP.as_secs_f64()
+    }
+
+    /// X_Bps; `None` before the first loss.
+    fn equation_rate(&self) -> Option<f64> {
+        let p = self.intervals.loss_event_rate()?;
+        Some(throughput(self.packet(), self.rtt.smoothed, p))
+    }
+
+    /// RFC 5348, section 4.3, step 4: X = max(min(X_Bps, recv_limit), s / t_mbi), and before the
+    /// first loss, once a round trip, X = max(min(2 X, recv_limit), initial_rate).
+    fn recompute(&mut self, now: Instant, receive_limit: f64) {
+        if let Some(equation_rate) = self.equation_rate() {
+            self.rate = equation_rate.min(receive_limit).max(self.least_rate());
+        } else if now.saturating_duration_since(self.doubled) >= self.rtt.smoothed {
+            self.rate = (2.0 * self.rate)
+                .min(receive_limit)
+                .max(self.initial_rate());
+            self.doubled = now;
+        }
+    }
+
+    /// RFC 5348, section 4.3, step 4, first half: what an interval says that brought `rate`
+    /// bytes per second. Returns recv_limit.
+    fn limit(&mut self, now: Instant, rate: f64, data_limited: bool) -> f64 {
+        if !data_limited {
+            self.received.update(now, rate, self.rtt.smoothed);
+            2.0 * self.received.max()
+        } else if self.lost {
+            self.received.halve();
+            self.received.maximize(now, LIMITED_LOSS * rate);
+            self.received.max()
+        } else {
+            self.received.maximize(now, rate);
+            2.0 * self.received.max()
+        }
+    }
+
+    /// When the no-feedback timer ends that began at `start` (RFC 5348, section 4.3, step 3).
+    fn feedback_due(&self, start: Instant) -> Option<Instant> {
+        let packets = 2.0 * self.packet() / self.rate;
+        let packets = Duration::try_from_secs_f64(packets).ok()?;
+        start.checked_add(packets.max(self.rtt.smoothed.saturating_mul(FEEDBACK_RTTS)))
+    }
+
+    /// Makes up for every end of the no-feedback timer before `now`; the sender was `idle`, or
+    /// without an answer.
+    fn miss_feedback(&mut self, now: Instant, idle: bool) {
+        let mut start = self.heard;
+        while let Some(due) = self.feedback_due(start).filter(|due| *due < now) {
+            let before = self.rate;
+            self.no_feedback(due, idle);
+            if self.rate == before {
+                break;
+            }
+            start = due;
+        }
+        self.heard = now;
+    }
+
+    /// RFC 5348, section 4.4: the no-feedback timer ends.
+    fn no_feedback(&mut self, now: Instant, idle: bool) {
+        let received = self.received.max();
+        let recover_rate = self.initial_rate();
+        let Some(equation_rate) = self.equation_rate() else {
+            if !(idle && self.rate < 2.0 * recover_rate) {
+                self.rate = (self.rate / 2.0).max(self.least_rate());
+            }
+            return;
+        };
+        if idle && received < recover_rate {
+            return;
+        }
+        // Twice what arrived may already have been the limit.
+        let limit = received.min(equation_rate / 2.0);
+        self.limit_to(now, limit);
+    }
+
+    /// RFC 5348, section 4.4, Update_Limits: from now on X is at most `rate`, until more arrives.
+    fn limit_to(&mut self, now: Instant, rate: f64) {
+        let limit = rate.max(self.least_rate());
+        self.received.replace(now, limit / 2.0);
+        self.recompute(now, limit);
+    }
+
+    /// Bytes that the window comes down to, and that ACKs let it grow to.
+    fn cap(&self) -> u64 {
+        let newest = self.rtt.sample.unwrap_or(self.rtt.smoothed);
+        let rtt = self.rtt.smoothed.max(newest).as_secs_f64();
+        let time = HEADROOM * rtt + PACER_LATENESS.as_secs_f64();
+        ((self.rate * time) as u64).saturating_add(HEADROOM_PACKETS * u64::from(self.mtu))
+    }
+
+    /// Lowers the window to the cap.
+    fn lower_window(&mut self) {
+        self.window = self.window.min(self.cap()).max(minimum_window(self.mtu));
+    }
+
+    /// X_inst (RFC 5348, section 4.5), or X: bytes per second.
+    fn sending_rate(&self) -> f64 {
+        let damping = if self.config.damping {
+            self.rtt.damping()
+        } else {
+            1.0
+        };
+        (self.rate * damping).max(self.least_rate())
+    }
+}
+
+impl Controller for Tfrc {
+    fn on_ack(&mut self, ack: &Ack) {
+        self.miss_feedback(ack.now, ack.app_limited);
+        self.intervals.count(ack.packets as f64);
+        if let (None, Some(sample)) = (self.rtt.sample, ack.rtt) {
+            self.rtt.update(sample);
+            self.doubled = ack.now;
+            if self.intervals.is_empty() {
+                self.rate = self.initial_rate();
+            }
+        }
+        // After silence a round trip at most belongs to the data that ends it: the receiver of
+        // RFC 5348, section 6.2, counts so.
+        let silence = ack.now.saturating_duration_since(self.interval_end);
+        let rtt = self.rtt.smoothed;
+        let start = if silence > rtt {
+            ack.now.checked_sub(rtt).unwrap_or(self.interval_end)
+        } else {
+            self.interval_end
+        };
+        self.interval.get_or_insert(start);
+        // No faster than slow start, so that a longer round trip opens no window at once.
+        self.window = self.window.saturating_add(ack.bytes_after_recovery);
+        self.lower_window();
+    }
+
+    fn on_round(&mut self, round: &Round) {
+        self.rtt.update(round.rtt_end);
+        self.intervals.count(round.lost as f64 / self.packet());
+        let start = self.interval.take().unwrap_or(self.interval_end);
+        let time = round.now.saturating_duration_since(start).max(LEAST_RTT);
+        let rate = round.bytes as f64 / time.as_secs_f64();
+        self.interval_end = round.now;
+        self.most_received = self.most_received.max(rate);
+        let receive_limit = self.limit(round.now, rate, round.app_limited);
+        self.recompute(round.now, receive_limit);
+        self.lost = false;
+        self.lower_window();
+    }
+
+    fn on_congestion(&mut self, event: &Congestion) {
+        if self.intervals.is_empty() {
+            // RFC 5348, section 6.3.1: twice the right rate was one too much.
+            let target = if self.most_received > 0.0 {
+                self.most_received.min(self.rate)
+            } else {
+                self.rate / 2.0
+            };
+            let p = loss_event_rate(self.packet(), self.rtt.smoothed, target);
+            self.intervals.first_loss_event(1.0 / p);
+        } else {
+            self.intervals.loss_event();
+        }
+        self.lost = true;
+        let rate = self.rate;
+        self.recompute(event.now, 2.0 * self.received.max());
+        self.rate = self.rate.min(rate);
+        self.lower_window();
+    }
+
+    fn on_persistent_congestion(&mut self) {
+        // QUIC's minimum window in each round trip, where RFC 5348 would have halved the rate
+        // once or twice; twice what arrives of it leads back.
+        self.window = minimum_window(self.mtu);
+        let least = self.window as f64 / self.rtt.smoothed.as_secs_f64();
+        self.rate = self.rate.min(least);
+        self.received.replace(self.interval_end, self.rate / 2.0);
+    }
+
+    fn on_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
+        self.window = self.window.max(minimum_window(mtu));
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        self.rtt.sample?;
+        Some((self.sending_rate() as u64).max(1))
+    }
+
+    fn slow_start_threshold(&self) -> Option<u64> {
+        None
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

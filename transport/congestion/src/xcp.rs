@@ -1,0 +1,169 @@
+//! XCP: routers tell the sender by how much to change its window, packet by packet.
+//!
+//! D. Katabi, M. Handley and C. Rohrs, "Congestion Control for High Bandwidth-Delay Product
+//! Networks" (SIGCOMM 2002), section 3.3: each packet tells the window and the round trip time,
+//! comes back with H_feedback, the least change that a link on the way allows for it, and
+//! cwnd = max(cwnd + H_feedback, one packet). A comparator of ACP's. Without XCP's routers, with
+//! losses and with lies: [`crate::guided`].
+//! Page: `docs/algorithms/xcp.md`; deviations: `docs/deviations.md`.
+
+use std::time::Duration;
+
+use crate::controller::{Feedback, Grant, PathSample};
+use crate::guided::{Facts, Guided, Rtts, Rule};
+
+/// Packets leave this much faster than a window per round trip, so that the window is what
+/// limits: XCP's routers share out windows.
+const PACING_GAIN: f64 = 1.1;
+
+/// A sender by XCP.
+pub type Xcp = Guided<XcpRule>;
+
+/// The rule of XCP's senders.
+#[derive(Debug, Clone, Default)]
+pub struct XcpRule {
+    /// Sum of H_feedback of the headers heard since the last ACK with any, in bytes.
+    heard: f64,
+    /// How many those were.
+    headers: u32,
+    /// Packets acknowledged whose H_feedback has not been applied.
+    packets: u64,
+}
+
+impl Rule for XcpRule {
+    const FOLLOWS: Feedback = Feedback::Xcp;
+
+    const KEEPS_RATE: bool = false;
+
+    fn hear(&mut self, sample: &PathSample) -> bool {
+        let Some(Grant::WindowChange(change)) = sample.grant else {
+            return false;
+        };
+        self.heard += change as f64 / 256.0;
+        self.headers = self.headers.saturating_add(1);
+        true
+    }
+
+    /// cwnd = max(cwnd + H_feedback, one packet) for every packet acknowledged. An echo is of one
+    /// of them: the others count as if they had been given the same.
+    fn next(&mut self, window: f64, facts: &Facts<'_>) -> f64 {
+        let ack = facts.ack;
+        self.packets = self.packets.saturating_add(ack.packets);
+        if self.headers == 0 {
+            return window;
+        }
+        let Self {
+            heard,
+            headers,
+            packets,
+        } = std::mem::take(self);
+        let change = facts.payload * packets as f64 * heard / f64::from(headers);
+        let change = if change > 0.0 {
+            // In a recovery period a window does not grow (RFC 9002, section 7.3.2).
+            change * ack.bytes_after_recovery as f64 / ack.bytes.max(1) as f64
+        } else {
+            change
+        };
+        (window + change).max(f64::from(facts.mtu))
+    }
+
+    fn period(rtts: &Rtts) -> Duration {
+        rtts.latest.div_f64(PACING_GAIN)
+    }
+
+    fn slack(_window: f64, _mtu: u16) -> f64 {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::Ack;
+    use crate::testing::{ack, epoch, ms, path_sample};
+
+    fn tell(rule: &mut XcpRule, bytes: i64) -> bool {
+        rule.hear(&PathSample {
+            grant: Some(Grant::WindowChange(256 * bytes)),
+            ..path_sample()
+        })
+    }
+
+    /// The window after one of 10000 bytes, where all of an IP packet but a tenth is payload.
+    fn next(rule: &mut XcpRule, ack: &Ack) -> f64 {
+        rule.next(
+            10_000.0,
+            &Facts {
+                ack,
+                rtts: Rtts {
+                    base: ms(100),
+                    latest: ms(110),
+                    smoothed: ms(150),
+                },
+                mtu: 1000,
+                payload: 0.9,
+            },
+        )
+    }
+
+    #[test]
+    fn every_packet_acknowledged_changes_the_window() {
+        let two = ack(epoch(), 100, 2000);
+        // (H_feedback of the headers heard, window after an ACK of two packets)
+        let table = [
+            (vec![100], 10_180.0),
+            (vec![100, 200], 10_270.0),
+            (vec![-100], 9820.0),
+            (vec![-100, 100], 10_000.0),
+            (vec![-1_000_000], 1000.0), // one packet
+            (vec![], 10_000.0),
+        ];
+        for (told, after) in table {
+            let mut rule = XcpRule::default();
+            for bytes in &told {
+                assert!(tell(&mut rule, *bytes));
+            }
+            assert_eq!(next(&mut rule, &two), after, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn packets_without_an_echo_wait_for_the_next_one() {
+        let two = ack(epoch(), 100, 2000);
+        let mut rule = XcpRule::default();
+        assert_eq!(next(&mut rule, &two), 10_000.0);
+        tell(&mut rule, 100);
+        assert_eq!(next(&mut rule, &two), 10_360.0, "four packets");
+        assert_eq!(next(&mut rule, &two), 10_000.0, "once");
+        assert!(!rule.hear(&PathSample {
+            grant: Some(Grant::Rate(1)),
+            ..path_sample()
+        }));
+    }
+
+    #[test]
+    fn in_recovery_a_window_falls_and_does_not_grow() {
+        let mut rule = XcpRule::default();
+        for (bytes, may_grow, after) in
+            [(100, 0, 10_000.0), (100, 500, 10_045.0), (-100, 0, 9820.0)]
+        {
+            tell(&mut rule, bytes);
+            let ack = Ack {
+                bytes_after_recovery: may_grow,
+                ..ack(epoch(), 100, 2000)
+            };
+            assert_eq!(next(&mut rule, &ack), after);
+        }
+    }
+
+    #[test]
+    fn the_window_limits_and_not_the_pace() {
+        let rtts = Rtts {
+            base: ms(100),
+            latest: ms(110),
+            smoothed: ms(150),
+        };
+        assert_eq!(XcpRule::period(&rtts), ms(100));
+        assert_eq!(XcpRule::slack(10_000.0, 1000), 0.0);
+    }
+}
