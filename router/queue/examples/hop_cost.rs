@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_queue::{Limit, Link, LinkConfig, Packet, PacketMeta, Rate, Service};
+use evenkeel_queue::{Carrier, Limit, Link, LinkConfig, Packet, PacketMeta, Rate, Service};
 use evenkeel_wire::Ecn;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
@@ -12,7 +12,10 @@ use rand_pcg::Pcg64;
 const PACKETS: u64 = 5_000_000;
 
 /// As large as the simulator's datagrams.
-type Payload = [u64; 12];
+#[derive(Debug)]
+struct Payload(#[expect(dead_code, reason = "only its size matters")] [u64; 12]);
+
+impl Carrier for Payload {}
 
 #[expect(clippy::disallowed_methods, reason = "a measurement of wall time")]
 fn clock() -> Instant {
@@ -71,7 +74,7 @@ fn main() {
 /// Pushes a packet every `gap` of virtual time and follows the link's wake-ups in between.
 fn measure(name: &str, config: LinkConfig, gap: Duration) {
     let epoch = clock();
-    let mut link =
+    let mut link: Link<Payload> =
         Link::new(epoch, config, Box::new(Pcg64::seed_from_u64(1))).expect("a plain link");
     let mut now = epoch;
     let (mut wakes, mut out) = (0u64, 0u64);
@@ -85,7 +88,7 @@ fn measure(name: &str, config: LinkConfig, gap: Duration) {
         }
         link.push(
             now,
-            Packet::new(PacketMeta::new(1228, Ecn::Ect0), [number; 12] as Payload),
+            Packet::new(PacketMeta::new(1228, Ecn::Ect0), Payload([number; 12])),
         );
         while link.pop(now).is_some() {
             out += 1;

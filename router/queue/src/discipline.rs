@@ -1,7 +1,7 @@
 //! Queue disciplines: what to admit, mark or drop.
 
 mod drop_tail;
-mod parameters;
+pub(crate) mod parameters;
 mod red;
 mod table;
 

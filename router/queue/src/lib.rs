@@ -2,7 +2,8 @@
 //!
 //! A [`Port`] is the output of a router: the only FIFO, its transmitter and its counters. A
 //! [`Discipline`] tells it what to admit, mark or drop. Behind the port come [`impairment`]s: nodes that
-//! delay, lose or jitter packets. A [`Link`] is one direction of a link, made of both.
+//! delay, lose or jitter packets. [`Stamp`]s, if it has any, write into the path headers of the packets
+//! that leave it. A [`Link`] is one direction of a link, made of both.
 //!
 //! The simulator and the router daemon host them alike: push a packet, ask when something will
 //! happen, come back then (or later) and pop. Time is an argument. Being called late changes
@@ -11,8 +12,16 @@
 //! ```
 //! use std::time::{Duration, Instant};
 //!
-//! use evenkeel_queue::{Limit, Link, LinkConfig, LinkError, Packet, PacketMeta, Rate, Service};
+//! use evenkeel_queue::{
+//!     Carrier, Limit, Link, LinkConfig, LinkError, Packet, PacketMeta, Rate, Service,
+//! };
 //! use evenkeel_wire::Ecn;
+//!
+//! /// What the host wants to have carried: here without a path header.
+//! #[derive(Debug, PartialEq)]
+//! struct Datagram(&'static str);
+//!
+//! impl Carrier for Datagram {}
 //!
 //! /// How long a packet of 1228 bytes takes over an empty link of 2 Mbit/s and 18 ms.
 //! fn one_way_delay(epoch: Instant, rng: impl rand::Rng + Send + 'static) -> Result<Duration, LinkError> {
@@ -23,9 +32,9 @@
 //!         ..LinkConfig::default()
 //!     };
 //!     let mut link = Link::new(epoch, config, Box::new(rng))?;
-//!     link.push(epoch, Packet::new(PacketMeta::new(1228, Ecn::Ect0), "a datagram"));
+//!     link.push(epoch, Packet::new(PacketMeta::new(1228, Ecn::Ect0), Datagram("hello")));
 //!     let arrival = link.next_timeout().expect("a packet is on its way");
-//!     assert_eq!(link.pop(arrival).expect("it has arrived").payload, "a datagram");
+//!     assert_eq!(link.pop(arrival).expect("it has arrived").payload, Datagram("hello"));
 //!     Ok(arrival - epoch)
 //! }
 //! ```
@@ -40,6 +49,7 @@ mod packet;
 mod port;
 mod rate;
 mod server;
+mod stamp;
 mod stats;
 mod trace;
 
@@ -54,6 +64,10 @@ pub use packet::{Amount, Packet, PacketMeta};
 pub use port::{Port, PortConfig, RateOfTrace};
 pub use rate::Rate;
 pub use server::Service;
+pub use stamp::{
+    Arrival, CarriedHeader, Carrier, Departure, FlowKey, HeaderCounts, Stamp, StampConfig,
+    StampError, StampFigures, StampRow, stamp_set, stamps,
+};
 pub use stats::{Counters, Drops, DurationHistogram, PortStats, QueueInterval, QueueLength};
 pub use trace::{DeliveryTrace, OPPORTUNITY_BYTES, TraceError};
 
@@ -63,7 +77,10 @@ mod testing {
 
     use evenkeel_wire::Ecn;
 
-    use crate::{Packet, PacketMeta};
+    use crate::{Carrier, Packet, PacketMeta};
+
+    /// Tests that are not about stamps carry numbers.
+    impl Carrier for u64 {}
 
     /// Where a test's time begins.
     #[expect(

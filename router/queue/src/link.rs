@@ -7,12 +7,13 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use rand::rngs::Xoshiro256PlusPlus;
-use rand::{Rng, SeedableRng};
+use rand::{Rng, RngExt, SeedableRng};
 
 use crate::impairment::{NodeCounters, NotAProbability};
 use crate::{
-    Amount, ConservationError, DisciplineConfig, DropTail, Limit, Packet, Port, PortConfig,
-    PortStats, QueueInterval, Rate, RateOfTrace, Service, Verdict,
+    Amount, Carrier, ConservationError, DisciplineConfig, DropTail, Limit, Packet, Port,
+    PortConfig, PortStats, QueueInterval, Rate, RateOfTrace, Service, StampConfig, StampFigures,
+    Verdict,
 };
 use wire::Wire;
 
@@ -27,6 +28,11 @@ pub struct LinkConfig {
     pub limit: Limit,
     /// What the port admits, marks and drops.
     pub discipline: Box<dyn DisciplineConfig>,
+    /// What the port writes into path headers, in this order; see [`stamp_set`](crate::stamp_set).
+    pub stamps: Vec<Box<dyn StampConfig>>,
+    /// With what stamps hash flows; `None` to draw it like everything random. On a real network it
+    /// must be a secret: who knows it can make flows that look like one.
+    pub flow_hash_key: Option<[u8; 16]>,
     /// Propagation delay.
     pub delay: Duration,
     /// Extra delay drawn uniformly from zero to this.
@@ -45,6 +51,8 @@ impl Default for LinkConfig {
             service: Service::Unlimited,
             limit: Limit::NONE,
             discipline: Box::new(DropTail),
+            stamps: Vec::new(),
+            flow_hash_key: None,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             loss: 0.0,
@@ -108,7 +116,7 @@ pub struct Link<P> {
     popped: Amount,
 }
 
-impl<P: Debug + Send> Link<P> {
+impl<P: Carrier + Debug + Send> Link<P> {
     /// An empty link. All its randomness derives from `rng`: loss, jitter and discipline draw from
     /// separate generators, so that switching one on does not change what the others do.
     ///
@@ -121,6 +129,8 @@ impl<P: Debug + Send> Link<P> {
     ) -> Result<Self, LinkError> {
         let wire = Wire::new(epoch, &config, &mut *rng)?;
         let discipline_rng = Xoshiro256PlusPlus::from_rng(&mut *rng);
+        // Last, so that it changes nobody else's draws.
+        let flow_hash_key = config.flow_hash_key.unwrap_or_else(|| rng.random());
         let mut changes = Vec::with_capacity(config.changes.len());
         for (time, change) in config.changes {
             if matches!(
@@ -136,6 +146,8 @@ impl<P: Debug + Send> Link<P> {
             service: config.service,
             limit: config.limit,
             discipline: config.discipline.build(discipline_rng),
+            stamps: config.stamps,
+            flow_hash_key,
         };
         Ok(Self {
             port: Port::new(epoch, port),
@@ -178,6 +190,12 @@ impl<P: Debug + Send> Link<P> {
     pub fn stats(&mut self, now: Instant) -> &PortStats {
         self.advance(now);
         self.port.stats(now)
+    }
+
+    /// Where the port's stamps stand at `now`.
+    pub fn stamp_figures(&mut self, now: Instant) -> Vec<StampFigures> {
+        self.advance(now);
+        self.port.stamp_figures(now)
     }
 
     /// Starts a new measurement window of the port: the warm-up is over.

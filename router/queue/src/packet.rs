@@ -10,7 +10,8 @@ use evenkeel_wire::Ecn;
 pub struct Packet<P> {
     /// What ports and disciplines read and write.
     pub meta: PacketMeta,
-    /// The host's own: a simulated datagram, or the bytes of an IP packet. Never looked at.
+    /// The host's own: a simulated datagram, or the bytes of an IP packet. Looked at as a
+    /// [`Carrier`](crate::Carrier), by ports with stamps alone.
     pub payload: P,
 }
 

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::impairment::NodeCounters;
 use crate::server::Server;
+use crate::stamp::Stamper;
 use crate::{
-    Amount, ConservationError, Discipline, DropReason, Limit, Packet, PacketMeta, PortStats,
-    PortView, QueueInterval, Rate, Service, Verdict,
+    Amount, Carrier, ConservationError, Discipline, DropReason, Limit, Packet, PacketMeta,
+    PortStats, PortView, QueueInterval, Rate, Service, StampConfig, StampFigures, Verdict,
 };
 
 /// What a port is made of.
@@ -19,6 +20,10 @@ pub struct PortConfig {
     pub limit: Limit,
     /// What it admits, marks and drops.
     pub discipline: Box<dyn Discipline>,
+    /// What it writes into path headers, in this order; nothing, for most ports.
+    pub stamps: Vec<Box<dyn StampConfig>>,
+    /// With what stamps hash flows. Who knows it can make flows that look like one.
+    pub flow_hash_key: [u8; 16],
 }
 
 /// A queue and the transmitter behind it: store and forward.
@@ -36,6 +41,7 @@ pub struct Port<P> {
     server: Server,
     limit: Limit,
     discipline: Box<dyn Discipline>,
+    stamper: Stamper,
     waiting: VecDeque<Waiting<P>>,
     transmission: Option<Transmission<P>>,
     /// Transmitted, and not fetched by the host yet; with the end of the transmission.
@@ -47,6 +53,8 @@ pub struct Port<P> {
 #[derive(Debug)]
 struct Waiting<P> {
     arrived: Instant,
+    /// Whether a header is to be stamped.
+    has_header: bool,
     packet: Packet<P>,
 }
 
@@ -61,7 +69,7 @@ struct Transmission<P> {
 #[error("a link that follows a trace has no rate to change; remove the trace or the change")]
 pub struct RateOfTrace;
 
-impl<P> Port<P> {
+impl<P: Carrier> Port<P> {
     /// An empty port; `now` is where its measurement, and its trace, begin.
     pub fn new(now: Instant, config: PortConfig) -> Self {
         Self {
@@ -69,6 +77,7 @@ impl<P> Port<P> {
             server: Server::new(now, config.service),
             limit: config.limit,
             discipline: config.discipline,
+            stamper: Stamper::new(now, &config.stamps, &config.flow_hash_key),
             waiting: VecDeque::new(),
             transmission: None,
             departed: VecDeque::new(),
@@ -89,6 +98,11 @@ impl<P> Port<P> {
         // Whatever could start by now has started: what waits is waiting for a later instant.
         let starts = self.server.next_start(now) <= now;
         debug_assert!(!starts || (self.transmission.is_none() && self.waiting.is_empty()));
+        let has_header = self.stamper.has_stamps() && {
+            let port = self.view();
+            self.stamper
+                .on_arrival(now, bytes, &mut packet.payload, &port)
+        };
         let mut verdict = self.decide(&mut packet.meta, |discipline, meta, port| {
             discipline.on_arrival(now, meta, port)
         });
@@ -99,6 +113,7 @@ impl<P> Port<P> {
         if !matches!(verdict, Verdict::Drop(_)) {
             let waiting = Waiting {
                 arrived: now,
+                has_header,
                 packet,
             };
             if starts {
@@ -124,12 +139,12 @@ impl<P> Port<P> {
         Some((ended, packet))
     }
 
-    /// When there is something to do: a packet to fetch, or a timer of the discipline. A host
+    /// When there is something to do: a packet to fetch, or a timer of discipline or stamps. A host
     /// that cares for packets alone may skip timers: they fire, at their instants, with its next call.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.next_departure()
             .into_iter()
-            .chain(self.discipline.next_timer())
+            .chain(self.next_timer())
             .min()
     }
 
@@ -146,8 +161,15 @@ impl<P> Port<P> {
     pub fn stats(&mut self, now: Instant) -> &PortStats {
         let now = self.advance(now);
         self.stats.settle(now);
+        self.stats.set_headers(self.stamper.counts());
         self.stats.set_offered_bytes(self.server.offered_bytes(now));
         &self.stats
+    }
+
+    /// Where the stamps stand at `now`.
+    pub fn stamp_figures(&mut self, now: Instant) -> Vec<StampFigures> {
+        self.advance(now);
+        self.stamper.figures()
     }
 
     /// Starts a new measurement window: the warm-up is over.
@@ -247,22 +269,35 @@ impl<P> Port<P> {
         Some(self.server.next_start(next.arrived))
     }
 
-    /// Fires the discipline's timers before `end`, and those at `end` if it is `inclusive`.
+    /// The earliest timer of discipline and stamps.
+    fn next_timer(&self) -> Option<Instant> {
+        match (self.discipline.next_timer(), self.stamper.next_timer()) {
+            (Some(discipline), Some(stamps)) => Some(discipline.min(stamps)),
+            (discipline, stamps) => discipline.or(stamps),
+        }
+    }
+
+    /// Fires timers before `end`, and those at `end` if it is `inclusive`: at one instant the
+    /// discipline's before those of stamps.
     fn fire_timers(&mut self, end: Instant, inclusive: bool) {
-        while let Some(timer) = self.discipline.next_timer() {
-            // A timer that the discipline set in its past is due now.
+        while let Some(timer) = self.next_timer() {
+            // A timer that was set in the past is due now.
             let at = timer.max(self.now);
             if at > end || (at == end && !inclusive) {
                 break;
             }
             self.step_to(at);
             let port = self.view();
-            self.discipline.on_timer(at, &port);
-            let next = self.discipline.next_timer();
-            assert!(
-                next.is_none_or(|next| next > timer),
-                "a discipline's timer moves on when it fires"
-            );
+            if self.discipline.next_timer() == Some(timer) {
+                self.discipline.on_timer(at, &port);
+                let next = self.discipline.next_timer();
+                assert!(
+                    next.is_none_or(|next| next > timer),
+                    "a discipline's timer moves on when it fires"
+                );
+            } else {
+                self.stamper.on_timer(at, &port);
+            }
         }
     }
 
@@ -283,6 +318,7 @@ impl<P> Port<P> {
     fn start(&mut self, at: Instant, next: Waiting<P>) -> Verdict {
         let Waiting {
             arrived,
+            has_header,
             mut packet,
         } = next;
         let bytes = packet.meta.bytes;
@@ -293,6 +329,11 @@ impl<P> Port<P> {
         });
         self.count(verdict, bytes);
         if !matches!(verdict, Verdict::Drop(_)) {
+            if has_header {
+                let port = self.view();
+                self.stamper
+                    .on_departure(at, bytes, sojourn, &mut packet.payload, &port);
+            }
             let ends = self.server.transmit(arrived, bytes);
             self.stats.started(bytes, sojourn);
             self.transmission = Some(Transmission { ends, packet });

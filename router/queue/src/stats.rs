@@ -6,7 +6,7 @@ mod queue_length;
 use std::ops::Sub;
 use std::time::{Duration, Instant};
 
-use crate::{Amount, DropReason};
+use crate::{Amount, DropReason, HeaderCounts};
 
 pub use histogram::DurationHistogram;
 pub use queue_length::{QueueInterval, QueueLength};
@@ -22,6 +22,8 @@ pub struct Counters {
     pub dropped: Drops,
     /// Packets that were marked; they count as forwarded too, in their time.
     pub marked: Amount,
+    /// What stamps have seen; nothing at a port without.
+    pub headers: HeaderCounts,
 }
 
 impl Sub for Counters {
@@ -36,6 +38,7 @@ impl Sub for Counters {
                 early: self.dropped.early - earlier.dropped.early,
             },
             marked: self.marked - earlier.marked,
+            headers: self.headers - earlier.headers,
         }
     }
 }
@@ -185,6 +188,10 @@ impl PortStats {
 
     pub(crate) fn set_offered_bytes(&mut self, offered: Option<u64>) {
         self.offered_bytes = offered;
+    }
+
+    pub(crate) fn set_headers(&mut self, headers: HeaderCounts) {
+        self.total.headers = headers;
     }
 
     pub(crate) fn arrived(&mut self, bytes: u32) {

@@ -149,7 +149,7 @@ pub enum DisciplineError {
 
 /// Values for all parameters of one discipline, given or by default.
 #[derive(Debug)]
-pub(super) struct Values {
+pub(crate) struct Values {
     discipline: &'static str,
     values: Vec<(&'static Parameter, Option<Value>)>,
 }
@@ -162,7 +162,7 @@ enum Value {
 
 impl Values {
     /// Reads `text`, what follows the colon, if there is one.
-    pub(super) fn parse(
+    pub(crate) fn parse(
         discipline: &'static str,
         parameters: &'static [Parameter],
         text: Option<&str>,
@@ -205,13 +205,13 @@ impl Values {
     }
 
     /// The value of a number that has a default.
-    pub(super) fn number(&self, name: &str) -> f64 {
+    pub(crate) fn number(&self, name: &str) -> f64 {
         self.optional(name)
             .expect("a number that is read unconditionally has a default in its row")
     }
 
     /// The value of a number, `None` if it was not given and has no default.
-    pub(super) fn optional(&self, name: &str) -> Option<f64> {
+    pub(crate) fn optional(&self, name: &str) -> Option<f64> {
         match self.find(name) {
             (ParameterKind::Number { .. }, Some(Value::Number(value))) => Some(value),
             (ParameterKind::Number { default, .. }, None) => default,
@@ -220,7 +220,7 @@ impl Values {
     }
 
     /// The value of a switch.
-    pub(super) fn switch(&self, name: &str) -> bool {
+    pub(crate) fn switch(&self, name: &str) -> bool {
         match self.find(name) {
             (ParameterKind::Switch, Some(Value::Switch(value))) => value,
             (ParameterKind::Switch, None) => false,
@@ -229,7 +229,7 @@ impl Values {
     }
 
     /// The value of a number; if it was not given, the `share` of `limit`.
-    pub(super) fn number_or_share(
+    pub(crate) fn number_or_share(
         &self,
         parameter: &'static str,
         share: f64,
@@ -248,7 +248,7 @@ impl Values {
     }
 
     /// That the `lower` of two values is contradicted by the `upper`.
-    pub(super) fn out_of_order(
+    pub(crate) fn out_of_order(
         &self,
         (lower, lower_value): (&'static str, f64),
         (upper, upper_value): (&'static str, f64),
@@ -273,12 +273,12 @@ impl Values {
 }
 
 /// The names as a person would list them.
-pub(super) fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
 /// What a user wrote, fit for one line of a message.
-pub(super) fn echo(text: &str) -> String {
+pub(crate) fn echo(text: &str) -> String {
     let mut characters = text.chars();
     let mut short: String = characters
         .by_ref()

@@ -7,6 +7,8 @@
 //! Above the upper threshold every arrival is dropped, or, in the gentle variant (S. Floyd,
 //! "Recommendation on using the gentle variant of RED", 2000), above twice that threshold.
 //!
+//! With `wait`, as ns-2 does it, arrivals right after a signal are spared.
+//!
 //! Deviation: above the thresholds ECN-capable packets are dropped too (RFC 3168, section 7), where
 //! the paper marks them. The queue is counted in packets, without the one in transmission.
 
@@ -83,6 +85,11 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         kind: ParameterKind::Switch,
     },
     Parameter {
+        name: "wait",
+        meaning: "signals keep an interval of 1 / p at least, as in ns-2, instead of of any length up to that",
+        kind: ParameterKind::Switch,
+    },
+    Parameter {
         name: "ecn",
         meaning: "early signals are marks where the sender understands them",
         kind: ParameterKind::Switch,
@@ -101,6 +108,7 @@ pub(super) struct Params {
     /// w_q: above 0, at most 1.
     weight: f64,
     gentle: bool,
+    wait: bool,
     ecn: bool,
 }
 
@@ -118,6 +126,7 @@ impl Params {
             max_p: values.number("max_p"),
             weight: values.number("w"),
             gentle: values.switch("gentle"),
+            wait: values.switch("wait"),
             ecn: values.switch("ecn"),
         })
     }
@@ -189,7 +198,12 @@ impl<R: Rng> Red<R> {
             return Verdict::Admit;
         }
         let count = vars.count.map_or(0, |count| count.saturating_add(1));
-        if !self.rng.random_bool(spread_probability(base, count)) {
+        let probability = if self.params.wait {
+            waiting_probability(base, count)
+        } else {
+            spread_probability(base, count)
+        };
+        if !self.rng.random_bool(probability) {
             vars.count = Some(count);
             return Verdict::Admit;
         }
@@ -270,6 +284,20 @@ fn base_probability(params: &Params, average: f64) -> f64 {
 /// p_a = p_b / (1 - count p_b)
 fn spread_probability(base: f64, count: u32) -> f64 {
     let rest = 1.0 - f64::from(count) * base;
+    if rest > base { base / rest } else { 1.0 }
+}
+
+/// The same where signals wait for each other (ns-2.35's `wait_`): none before the (1 / p_b)-th
+/// arrival, then intervals uniform over 1 / p_b, ..., 2 / p_b - 1, on the mean three times as long.
+///
+/// p_a = 0                           count p_b < 1;
+/// p_a = p_b / (2 - count p_b)       from there on
+fn waiting_probability(base: f64, count: u32) -> f64 {
+    let waited = f64::from(count) * base;
+    if waited < 1.0 {
+        return 0.0;
+    }
+    let rest = 2.0 - waited;
     if rest > base { base / rest } else { 1.0 }
 }
 

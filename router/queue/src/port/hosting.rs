@@ -72,6 +72,8 @@ fn scripted(now: Instant, limit: Limit, discipline: Scripted) -> Port<u64> {
             service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
             limit,
             discipline,
+            stamps: Vec::new(),
+            flow_hash_key: [0; 16],
         },
     )
 }

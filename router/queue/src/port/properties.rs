@@ -55,6 +55,8 @@ fn port(start: Instant, service: &Service, limit: Limit) -> Port<u64> {
         service: service.clone(),
         limit,
         discipline: Box::new(DropTail),
+        stamps: Vec::new(),
+        flow_hash_key: [0; 16],
     };
     Port::new(start, config)
 }

@@ -23,6 +23,8 @@ fn drop_tail(now: Instant, service: Service, limit: Limit) -> Port<u64> {
         service,
         limit,
         discipline,
+        stamps: Vec::new(),
+        flow_hash_key: [0; 16],
     };
     Port::new(now, config)
 }

@@ -1,5 +1,7 @@
 //! Tests of RED: its equations worked by hand, then behind a port.
 
+use std::ops::RangeInclusive;
+
 use evenkeel_wire::Ecn;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -16,6 +18,7 @@ const PAPER: Params = Params {
     max_p: 0.1,
     weight: 0.002,
     gentle: false,
+    wait: false,
     ecn: false,
 };
 
@@ -207,30 +210,70 @@ fn the_count_begins_between_the_thresholds_and_again_with_every_signal() {
 }
 
 #[test]
-fn intervals_between_signals_are_uniform() {
-    // Average 20: p_b = 0.05, so intervals are uniform over 1..=19: mean 10, variance
-    // (19^2 - 1) / 12 = 30, standard deviation 5.48. Of 10,000 intervals the mean has one of
-    // 0.055 (four of them: 0.22), the variance, with a fourth moment of 1.79 times its square,
-    // one of 30 sqrt(0.79 / 10,000) = 0.27 (four of them: 1.1). Geometric intervals of the same
-    // mean would have a variance of 90.
-    let mut red = red(MEMORYLESS, 1993);
+fn signals_that_wait_have_no_chance_before_one_over_p_and_are_certain_before_two() {
+    // p_b = 1/4: nothing at 0 to 3; then 1/4, 1/3, 1/2, 1.
+    let waiting = |count| waiting_probability(0.25, count);
+    for count in [0, 1, 2, 3] {
+        assert_eq!(waiting(count), 0.0);
+    }
+    assert!(close(waiting(4), 0.25));
+    assert!(close(waiting(5), 1.0 / 3.0));
+    assert!(close(waiting(6), 0.5));
+    for count in [7, 8, 9, u32::MAX] {
+        assert_eq!(waiting(count), 1.0);
+    }
+    for count in [0, 1, u32::MAX] {
+        assert_eq!(waiting_probability(0.0, count), 0.0);
+    }
+}
+
+/// Mean and variance of 10,000 intervals between signals at an average of 20, and the range that
+/// they lie in.
+fn intervals(params: Params) -> (f64, f64, RangeInclusive<u32>) {
+    let mut red = red(params, 1993);
     let mut intervals = Vec::new();
     let mut interval = 0u32;
     // The first interval begins at count -1, and is one longer.
     while intervals.len() <= 10_000 {
         interval += 1;
         if arrive(&mut red, epoch(), &busy(20)) != Verdict::Admit {
-            intervals.push(f64::from(interval));
+            intervals.push(interval);
             interval = 0;
         }
     }
     let intervals = &intervals[1..];
     let length = intervals.len() as f64;
-    let mean = intervals.iter().sum::<f64>() / length;
-    let variance = intervals.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / length;
+    let mean = intervals.iter().map(|x| f64::from(*x)).sum::<f64>() / length;
+    let squares = intervals.iter().map(|x| (f64::from(*x) - mean).powi(2));
+    let variance = squares.sum::<f64>() / length;
+    let least = *intervals.iter().min().expect("there are intervals");
+    let most = *intervals.iter().max().expect("there are intervals");
+    (mean, variance, least..=most)
+}
+
+#[test]
+fn intervals_between_signals_are_uniform() {
+    // Average 20: p_b = 0.05, so intervals are uniform over 1..=19: mean 10, variance
+    // (19^2 - 1) / 12 = 30, standard deviation 5.48. Of 10,000 intervals the mean has one of
+    // 0.055 (four of them: 0.22), the variance, with a fourth moment of 1.79 times its square,
+    // one of 30 sqrt(0.79 / 10,000) = 0.27 (four of them: 1.1). Geometric intervals of the same
+    // mean would have a variance of 90.
+    let (mean, variance, range) = intervals(MEMORYLESS);
     assert!((mean - 10.0).abs() < 0.22, "mean {mean}");
     assert!((variance - 30.0).abs() < 1.1, "variance {variance}");
-    assert!(intervals.iter().all(|x| (1.0..=19.0).contains(x)));
+    assert_eq!(range, 1..=19);
+}
+
+#[test]
+fn intervals_between_signals_that_wait_are_uniform_from_one_over_p_on() {
+    // As above, over 20..=39: mean 29.5, variance (20^2 - 1) / 12 = 33.25.
+    let (mean, variance, range) = intervals(Params {
+        wait: true,
+        ..MEMORYLESS
+    });
+    assert!((mean - 29.5).abs() < 0.23, "mean {mean}");
+    assert!((variance - 33.25).abs() < 1.2, "variance {variance}");
+    assert_eq!(range, 20..=39);
 }
 
 #[test]
@@ -251,13 +294,14 @@ fn with_ecn_early_signals_are_marks_but_above_the_thresholds_all_are_dropped() {
 fn parameters_are_the_smoothness_papers_shares_of_the_limit_unless_given() {
     let read = |text, limit| Params::read(&Values::parse("red", PARAMETERS, text).unwrap(), limit);
     assert_eq!(read(None, Limit::packets(60)), Ok(PAPER));
-    let text = Some("min=5,max=15,max_p=0.02,w=0.01,gentle=true,ecn=true");
+    let text = Some("min=5,max=15,max_p=0.02,w=0.01,gentle=true,wait=true,ecn=true");
     let given = Params {
         min: 5.0,
         max: 15.0,
         max_p: 0.02,
         weight: 0.01,
         gentle: true,
+        wait: true,
         ecn: true,
     };
     assert_eq!(read(text, Limit::NONE), Ok(given));
@@ -290,6 +334,8 @@ fn port(now: Instant, spec: &str, limit: u64, seed: u64) -> Port<u64> {
             service: Service::Rate(kilobyte_per_ms()),
             limit,
             discipline: config.build(Xoshiro256PlusPlus::seed_from_u64(seed)),
+            stamps: Vec::new(),
+            flow_hash_key: [0; 16],
         },
     )
 }
@@ -339,15 +385,15 @@ fn params() -> impl Strategy<Value = Params> {
         0.01..50.0f64,
         1e-6..=1.0f64,
         1e-6..=1.0f64,
-        any::<bool>(),
-        any::<bool>(),
+        any::<[bool; 3]>(),
     )
-        .prop_map(|(min, width, max_p, weight, gentle, ecn)| Params {
+        .prop_map(|(min, width, max_p, weight, [gentle, wait, ecn])| Params {
             min,
             max: min + width,
             max_p,
             weight,
             gentle,
+            wait,
             ecn,
         })
 }
@@ -392,7 +438,10 @@ proptest! {
     ) {
         let (lower, upper) = (base_probability(&params, average), base_probability(&params, average + more));
         prop_assert!((0.0..=1.0).contains(&lower) && lower <= upper);
-        let (first, second) = (spread_probability(lower, count), spread_probability(lower, count.saturating_add(1)));
+        let next = count.saturating_add(1);
+        let (first, second) = (spread_probability(lower, count), spread_probability(lower, next));
         prop_assert!((0.0..=1.0).contains(&first) && lower <= first && first <= second);
+        let (waiting, later) = (waiting_probability(lower, count), waiting_probability(lower, next));
+        prop_assert!((0.0..=first).contains(&waiting) && waiting <= later);
     }
 }

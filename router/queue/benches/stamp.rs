@@ -1,0 +1,139 @@
+//! What stamps cost per packet, and that it does not depend on how many flows there are.
+//!
+//! `cargo bench -p evenkeel-queue --bench stamp`
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use evenkeel_queue::{
+    CarriedHeader, Carrier, FlowKey, Limit, Link, LinkConfig, Packet, PacketMeta, Rate, Service,
+    stamp_set,
+};
+use evenkeel_wire::{
+    CompactRate, CompactTime, Ecn, HeaderTimestamp, Ipv4Repr, PROTOCOL_UDP, PathHeaderKind,
+    PathHeaderMut, PathHeaderRepr, PseudoHeader, Signals, Skipped, UdpRepr,
+};
+use rand_pcg::Pcg64;
+
+/// Bytes of each IP packet, as far as the link knows.
+const BYTES: u32 = 1228;
+
+/// Bytes that are really there: nobody looks further, and all packets fit a cache.
+const BYTES_HELD: usize = 100;
+
+/// Packets that go round: each flow sends one or more.
+const ROUND: u32 = 10_000;
+
+/// An IP packet, as the router daemon carries it.
+#[derive(Debug)]
+struct IpPacket(Vec<u8>);
+
+impl Carrier for IpPacket {
+    fn path_header(&mut self) -> Result<CarriedHeader<'_>, Skipped> {
+        let leaving_ttl = self.0[8] - 1;
+        let header = PathHeaderMut::find(&mut self.0)?;
+        Ok(CarriedHeader {
+            header,
+            leaving_ttl,
+        })
+    }
+
+    fn flow(&self) -> Option<FlowKey> {
+        FlowKey::of_ip_packet(&self.0)
+    }
+}
+
+/// The packet of one of many flows, with a path header.
+fn packet(flow: u32) -> Vec<u8> {
+    let (source, destination) = (
+        Ipv4Addr::from(0x0a00_0000 + flow),
+        Ipv4Addr::new(10, 255, 0, 1),
+    );
+    let header = PathHeaderRepr {
+        kind: PathHeaderKind::Acp,
+        rtt: CompactTime::from_duration(Duration::from_millis(80)),
+        signals: Signals::initial(CompactRate::NO_LIMIT, Some(64)),
+        phase: false,
+        timestamp: HeaderTimestamp::from_micros(0),
+        echo: None,
+        tag: [1, 2, 3, 4],
+    };
+    let mut payload = header.emit().to_vec();
+    payload.resize(BYTES_HELD - 28, 0xaa);
+    let udp = UdpRepr {
+        source_port: 4433,
+        destination_port: 4433,
+    };
+    let pseudo = PseudoHeader::V4 {
+        source,
+        destination,
+    };
+    let ip = Ipv4Repr {
+        source,
+        destination,
+        protocol: PROTOCOL_UDP,
+        ecn: Ecn::Ect0,
+        dscp: 0,
+        ttl: 64,
+        identification: 0,
+        dont_fragment: true,
+        payload_len: u16::try_from(8 + payload.len()).expect("a small packet"),
+    };
+    [&ip.emit()[..], &udp.emit(&pseudo, &payload), &payload].concat()
+}
+
+/// A link of 1 Gb/s with these stamps.
+fn link(epoch: Instant, specs: &[&str]) -> Link<IpPacket> {
+    let config = LinkConfig {
+        service: Service::Rate(Rate::new(1_000_000_000).expect("not zero")),
+        limit: Limit::packets(1000),
+        stamps: stamp_set(specs).expect("right names"),
+        ..LinkConfig::default()
+    };
+    Link::new(epoch, config, Box::new(Pcg64::new(1, 0))).expect("a plain link")
+}
+
+#[expect(clippy::disallowed_methods, reason = "where virtual time begins")]
+fn clock() -> Instant {
+    Instant::now()
+}
+
+/// Enqueues, stamps and dequeues packets of all flows in turn. What has left comes again, so that the
+/// allocator is not measured.
+fn per_packet(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("packet");
+    group.throughput(Throughput::Elements(1));
+    let sets: [(&str, &[&str]); 3] = [
+        ("none", &[]),
+        ("aqt", &["aqt"]),
+        ("aqt, acp, flows", &["aqt", "acp", "flows"]),
+    ];
+    for (name, specs) in sets {
+        for flows in [1, 100, 10_000u32] {
+            let id = BenchmarkId::new(name, flows);
+            group.bench_function(id, |bencher| {
+                let mut packets: VecDeque<_> =
+                    (0..ROUND).map(|number| packet(number % flows)).collect();
+                let mut now = clock();
+                let mut link = link(now, specs);
+                bencher.iter(|| {
+                    // A packet takes 9.8 us: the link is nearly full.
+                    now += Duration::from_micros(10);
+                    let next = packets.pop_front().expect("the link holds but a few");
+                    let meta = PacketMeta::new(BYTES, Ecn::Ect0);
+                    link.push(now, Packet::new(meta, IpPacket(next)));
+                    while let Some(packet) = link.pop(now) {
+                        packets.push_back(black_box(packet.payload.0));
+                    }
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, per_packet);
+criterion_main!(benches);

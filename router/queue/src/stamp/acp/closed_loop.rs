@@ -1,0 +1,297 @@
+//! ACP's link and ideal senders in one loop: section II-B's senders with real-valued windows, in
+//! packets, over a port with a true queue.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use evenkeel_wire::{PathHeaderKind, PathHeaderView};
+
+use super::*;
+use crate::stamp::stamp_set;
+use crate::stamp::testing::{IpPacket, header};
+use crate::testing::{epoch, ms};
+use crate::{DropTail, Limit, Port, PortConfig, Rate, Service};
+
+/// As in the paper (section III-A).
+const PACKET: usize = 1000;
+
+/// A sender that paces a window of any size.
+#[derive(Debug, Clone)]
+struct Sender {
+    /// Packets.
+    window: f64,
+    /// mrtt: without queueing.
+    round_trip: Duration,
+    /// rtt: the last one, with queueing.
+    last_round_trip: Duration,
+    stops: Instant,
+}
+
+impl Sender {
+    /// Section II-B, equations 1 to 3.
+    fn on_feedback(&mut self, rate: f64, is_congested: bool) {
+        let excess = rate * self.round_trip.as_secs_f64() / PACKET as f64 - self.window;
+        let gain = if excess > 0.0 && is_congested {
+            0.1
+        } else {
+            1.0
+        };
+        self.window = (self.window + gain * excess / self.window).max(1.0);
+    }
+
+    fn gap(&self) -> Duration {
+        self.last_round_trip.div_f64(self.window)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Send(usize),
+    Feedback(usize, Duration, u64, bool),
+}
+
+/// A bottleneck and its users.
+struct Loop {
+    now: Instant,
+    port: Port<IpPacket>,
+    senders: Vec<Sender>,
+    events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
+    scheduled: u64,
+}
+
+impl Loop {
+    fn new(rate: Rate, limit: u64) -> Self {
+        let now = epoch();
+        let config = PortConfig {
+            service: Service::Rate(rate),
+            limit: Limit::packets(limit),
+            discipline: Box::new(DropTail),
+            stamps: stamp_set(["acp"]).unwrap(),
+            flow_hash_key: [7; 16],
+        };
+        Self {
+            now,
+            port: Port::new(now, config),
+            senders: Vec::new(),
+            events: BinaryHeap::new(),
+            scheduled: 0,
+        }
+    }
+
+    fn add(&mut self, starts: Instant, stops: Instant, round_trip: Duration) {
+        let sender = self.senders.len();
+        self.senders.push(Sender {
+            window: 1.0,
+            round_trip,
+            last_round_trip: round_trip,
+            stops,
+        });
+        self.schedule(starts, Event::Send(sender));
+    }
+
+    fn schedule(&mut self, at: Instant, event: Event) {
+        self.scheduled += 1;
+        self.events.push(Reverse((at, self.scheduled, event)));
+    }
+
+    fn run(&mut self, until: Instant) {
+        while let Some(Reverse((at, ..))) = self.events.peek()
+            && *at <= until
+        {
+            let Some(Reverse((now, _, event))) = self.events.pop() else {
+                break;
+            };
+            self.now = now;
+            self.collect();
+            match event {
+                Event::Send(sender) => self.send(sender),
+                Event::Feedback(sender, round_trip, rate, is_congested) => {
+                    self.senders[sender].last_round_trip = round_trip;
+                    self.senders[sender].on_feedback(rate as f64, is_congested);
+                }
+            }
+        }
+        self.now = until;
+        self.collect();
+    }
+
+    fn send(&mut self, sender: usize) {
+        let Sender {
+            stops,
+            last_round_trip,
+            ..
+        } = self.senders[sender];
+        if self.now >= stops {
+            return;
+        }
+        let repr = header(PathHeaderKind::Acp, last_round_trip);
+        let mut packet = IpPacket::headered(&repr, PACKET);
+        // The payload says whose it is.
+        packet.0[100..108].copy_from_slice(&(sender as u64).to_be_bytes());
+        self.port.enqueue(self.now, packet.queued());
+        self.collect();
+        let next = self.now + self.senders[sender].gap();
+        self.schedule(next, Event::Send(sender));
+    }
+
+    /// What has crossed the link comes back after the rest of its round trip.
+    fn collect(&mut self) {
+        while let Some((at, packet)) = self.port.dequeue(self.now) {
+            let Ok(header) = PathHeaderView::find(&packet.payload.0) else {
+                continue;
+            };
+            let signals = header.signals();
+            let sender = u64::from_be_bytes(packet.payload.0[100..108].try_into().expect("eight"));
+            let sender = sender as usize;
+            let rate = signals.feedback.rate().bytes_per_second();
+            let round_trip = packet.meta.queued + self.senders[sender].round_trip;
+            let back = at - packet.meta.queued + round_trip;
+            let rate = rate.expect("the port has offered a rate");
+            self.schedule(
+                back.max(self.now),
+                Event::Feedback(sender, round_trip, rate, signals.flags.congested),
+            );
+        }
+    }
+
+    fn figure(&mut self, name: &str) -> f64 {
+        let figures = self.port.stamp_figures(self.now);
+        let found = figures[0].figures.iter().find(|(other, _)| *other == name);
+        found.expect("the stamp has such a figure").1
+    }
+}
+
+/// Means of figures over a stretch of time, and the share of the link that was used in it.
+struct Stretch {
+    users: f64,
+    desired: f64,
+    utilization: f64,
+    queue_packets: f64,
+}
+
+impl Loop {
+    /// Runs from second `from` to second `to` of the loop that began at `start`.
+    fn measure(&mut self, start: Instant, from: u64, to: u64) -> Stretch {
+        self.run(start + Duration::from_secs(from));
+        self.port.restart_measurement(self.now);
+        let samples = (to - from) * 10;
+        let (mut users, mut desired) = (0.0, 0.0);
+        for sample in 1..=samples {
+            self.run(start + Duration::from_secs(from) + ms(100 * sample));
+            users += self.figure("users") / samples as f64;
+            desired += self.figure("desired_bps") / 8.0 / samples as f64;
+        }
+        let stats = self.port.stats(self.now);
+        Stretch {
+            users,
+            desired,
+            utilization: stats.utilization().expect("time has passed"),
+            queue_packets: stats.queue().mean().expect("time has passed"),
+        }
+    }
+}
+
+fn assert_within(value: f64, expected: f64, tolerance: f64) {
+    let error = value / expected - 1.0;
+    assert!(error.abs() < tolerance, "{value} is not {expected}");
+}
+
+/// Section III-D, figures 9 to 11, at an eighth of the capacity: 30 users, 10 from 30 s on, and 30 again from 45 s on.
+#[test]
+fn the_estimate_follows_30_users_then_10_then_30_and_all_share_99_percent_of_the_link() {
+    let mut test = Loop::new(Rate::new(20_000_000).expect("not zero"), 200);
+    let start = test.now;
+    let round_trip = ms(80);
+    let second = |second| start + Duration::from_secs(second);
+    for number in 0..30 {
+        let stops = if number < 10 { 75 } else { 30 };
+        test.add(start + round_trip * number, second(stops), round_trip);
+    }
+    for number in 0..20 {
+        test.add(second(45) + round_trip * number, second(75), round_trip);
+    }
+    for (from, to, users) in [(20, 30, 30.0), (38, 45, 10.0), (60, 75, 30.0)] {
+        let stretch = test.measure(start, from, to);
+        // The windows of 30 users are 6.6 packets, so that the share of each is real-valued.
+        assert_within(stretch.users, users, 0.01);
+        assert_within(stretch.desired, 0.99 * 2.5e6 / users, 0.01);
+        assert_within(stretch.utilization, 0.99, 0.002);
+        // Far from the square root of the users that random phases would queue: the loop spaces them.
+        assert!(stretch.queue_packets < 2.0, "{}", stretch.queue_packets);
+    }
+    // "No observable packet drops", also while users come and go.
+    assert_eq!(test.port.stats(test.now).total().dropped.total().packets, 0);
+}
+
+#[test]
+fn users_of_different_round_trips_get_the_same_rate() {
+    let mut test = Loop::new(Rate::new(20_000_000).expect("not zero"), 500);
+    let start = test.now;
+    let round_trips = [20, 60, 100, 140, 180].map(ms);
+    for number in 0..20usize {
+        let starts = start + ms(80) * u32::try_from(number).expect("small");
+        test.add(
+            starts,
+            start + Duration::from_secs(60),
+            round_trips[number % 5],
+        );
+    }
+    let stretch = test.measure(start, 30, 60);
+    assert_within(stretch.utilization, 0.99, 0.002);
+    assert_within(stretch.users, 20.0, 0.02);
+    for sender in &test.senders {
+        let rate = sender.window * PACKET as f64 / sender.round_trip.as_secs_f64();
+        assert_within(rate, 0.99 * 2.5e6 / 20.0, 0.02);
+    }
+}
+
+#[test]
+fn users_whose_round_trips_do_not_count_share_the_link_at_the_pace_of_the_first_period() {
+    let mut test = Loop::new(Rate::new(200_000_000).expect("not zero"), 200);
+    let start = test.now;
+    let round_trip = Duration::from_micros(900);
+    for number in 0..5 {
+        test.add(
+            start + ms(80) * number,
+            start + Duration::from_secs(12),
+            round_trip,
+        );
+    }
+    let stretch = test.measure(start, 8, 12);
+    assert_within(test.figure("rtt_ms"), 50.0, 1e-9);
+    assert_within(stretch.utilization, 0.99, 0.005);
+    assert_within(stretch.users, 5.0, 0.05);
+    assert_within(stretch.desired, 0.99 * 25e6 / 5.0, 0.05);
+}
+
+#[test]
+fn packets_without_headers_are_left_the_room_they_take() {
+    let mut test = Loop::new(Rate::new(20_000_000).expect("not zero"), 200);
+    let start = test.now;
+    for number in 0..10 {
+        test.add(
+            start + ms(80) * number,
+            start + Duration::from_secs(60),
+            ms(80),
+        );
+    }
+    // Half the link: 1250 packets of 1000 bytes a second, which heed nothing.
+    let silent = IpPacket::v4((7, 7), &[0; 972]);
+    for number in 0..60 * 1250u32 {
+        let now = start + Duration::from_micros(800) * number;
+        test.run(now);
+        test.port.enqueue(now, silent.clone().queued());
+        if number == 30 * 1250 {
+            test.port.restart_measurement(now);
+        }
+    }
+    assert_within(test.figure("desired_bps") / 8.0, 0.49 * 2.5e6 / 10.0, 0.02);
+    // As many as would fill the link at that rate.
+    assert_within(test.figure("users"), 0.99 / 0.049, 0.02);
+    let utilization = test
+        .port
+        .stats(test.now)
+        .utilization()
+        .expect("time has passed");
+    assert_within(utilization, 0.99, 0.002);
+}

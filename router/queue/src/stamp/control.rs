@@ -1,0 +1,158 @@
+//! What the link algorithms of ACP, RCP and XCP have in common: bounds on the round trips that they
+//! believe, the mean of those, and the queue that is there all the while.
+
+use std::time::{Duration, Instant};
+
+use evenkeel_wire::{ECHO_LIFETIME, PathHeaderView};
+
+use crate::discipline::parameters::{DisciplineError, Parameter, ParameterKind, Values};
+use crate::{PortView, Rate};
+
+/// The mean round trip before any was heard of: d(0) of ACP, section II-D. XCP's paper is silent;
+/// RCP's authors' router has 200 ms.
+pub(super) const INITIAL_RTT: Duration = Duration::from_millis(50);
+
+/// Shorter round trips are not believed: so short a period has few packets in it, and a timer that
+/// fires more often is a burden.
+const RTT_MIN_MS: f64 = 1.0;
+
+/// Longer round trips are not believed: no sender has feedback of one (docs/path-header.md, section
+/// 4.3).
+const RTT_MAX_MS: f64 = ECHO_LIFETIME.as_micros() as f64 / 1e3;
+
+/// The least part of a period in which the queue is watched, however long the queue is.
+const LEAST_WATCH: f64 = 0.25;
+
+/// The parameter for the shortest round trip.
+pub(super) const fn rtt_min(meaning: &'static str) -> Parameter {
+    Parameter {
+        name: "rtt_min_ms",
+        meaning,
+        kind: ParameterKind::Number {
+            least: 0.1,
+            most: 1000.0,
+            default: Some(RTT_MIN_MS),
+        },
+    }
+}
+
+/// The parameter for the longest round trip.
+pub(super) const fn rtt_max(meaning: &'static str) -> Parameter {
+    Parameter {
+        name: "rtt_max_ms",
+        meaning,
+        kind: ParameterKind::Number {
+            least: 10.0,
+            most: RTT_MAX_MS,
+            default: Some(RTT_MAX_MS),
+        },
+    }
+}
+
+/// Between which round trips are believed; `min` is above zero and below `max`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct RttBounds {
+    pub(super) min: Duration,
+    pub(super) max: Duration,
+}
+
+impl RttBounds {
+    /// What [`rtt_min`] and [`rtt_max`] set.
+    ///
+    /// # Errors
+    /// If they are out of order.
+    pub(super) fn read(values: &Values) -> Result<Self, DisciplineError> {
+        let (min, max) = (values.number("rtt_min_ms"), values.number("rtt_max_ms"));
+        if min >= max {
+            return Err(values.out_of_order(("rtt_min_ms", min), ("rtt_max_ms", max)));
+        }
+        Ok(Self {
+            min: Duration::from_secs_f64(min / 1e3),
+            max: Duration::from_secs_f64(max / 1e3),
+        })
+    }
+
+    /// The nearest round trip that is believed.
+    pub(super) fn clamp(&self, rtt: Duration) -> Duration {
+        rtt.clamp(self.min, self.max)
+    }
+}
+
+/// The mean of the round trips that headers tell in a period.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct MeanRtt {
+    sum_us: u64,
+    count: u64,
+}
+
+impl MeanRtt {
+    /// Hears of one; outside `bounds`, zero too, it does not count.
+    pub(super) fn hear(&mut self, header: &PathHeaderView<'_>, bounds: RttBounds) {
+        let rtt = header.rtt().duration();
+        if (bounds.min..=bounds.max).contains(&rtt) {
+            self.sum_us += rtt.as_micros() as u64;
+            self.count += 1;
+        }
+    }
+
+    /// `None` if none counted.
+    pub(super) fn get(&self) -> Option<Duration> {
+        let mean = self.sum_us.checked_div(self.count)?;
+        Some(Duration::from_micros(mean))
+    }
+}
+
+/// The queue that a period's arrivals find all the while.
+///
+/// ACP's paper (section II-D), and XCP's likewise, takes "the minimum queue seen by the arriving
+/// packets during the last propagation delay", which is the mean round trip less queue / capacity, the
+/// queue being the "instantaneous" one. A period lasts one mean round trip; so its last propagation
+/// delay begins when the queue found at its start has been sent, and arrivals before that are not
+/// asked. If the queue takes longer than three quarters of the period, the last quarter is watched:
+/// the queue is there all the while.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PersistentQueue {
+    watch_from: Instant,
+    /// Bytes; `None` before the first arrival.
+    least: Option<u64>,
+}
+
+impl PersistentQueue {
+    /// For a period of this `length` that begins at `now`, with a queue that takes `queue_delay` to
+    /// send.
+    pub(super) fn new(now: Instant, length: Duration, queue_delay: Duration) -> Self {
+        Self {
+            watch_from: now + queue_delay.min(length.mul_f64(1.0 - LEAST_WATCH)),
+            least: None,
+        }
+    }
+
+    /// A packet arrives.
+    pub(super) fn see(&mut self, now: Instant, port: &PortView) {
+        if now >= self.watch_from {
+            let seen = port.queued.bytes;
+            self.least = Some(self.least.map_or(seen, |least| least.min(seen)));
+        }
+    }
+
+    /// The queue in bytes at the end of the period; without an arrival, what one would see now.
+    pub(super) fn bytes(&self, port: &PortView) -> f64 {
+        self.least.unwrap_or(port.queued.bytes) as f64
+    }
+
+    #[cfg(test)]
+    pub(super) fn watch_from(&self) -> Instant {
+        self.watch_from
+    }
+}
+
+/// How long it takes to send what has queued, at `capacity` in bytes per second.
+pub(super) fn queue_delay(port: &PortView, capacity: f64) -> Duration {
+    let delay = Duration::try_from_secs_f64(port.queued.bytes as f64 / capacity);
+    delay.unwrap_or(Duration::MAX)
+}
+
+/// C: bytes of IP packets per second.
+pub(super) fn bytes_per_second(rate: Rate) -> f64 {
+    rate.bits_per_second() as f64 / 8.0
+}

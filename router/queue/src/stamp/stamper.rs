@@ -1,0 +1,147 @@
+//! The stamps of a port, as the port hosts them.
+
+use std::time::Instant;
+
+use siphasher::sip::SipHasher13;
+
+use super::{
+    Arrival, CarriedHeader, Carrier, Departure, HeaderCounts, Stamp, StampConfig, StampFigures,
+};
+use crate::PortView;
+
+/// All stamps of one port; none, for most ports.
+#[derive(Debug, Default)]
+pub(crate) struct Stamper {
+    stamps: Vec<(&'static str, Box<dyn Stamp>)>,
+    /// Hashes flows, if a stamp tells them apart.
+    hasher: Option<SipHasher13>,
+    /// The earliest of the stamps' timers.
+    timer: Option<Instant>,
+    counts: HeaderCounts,
+}
+
+impl Stamper {
+    /// Of a port that begins at `now`. Flows are hashed with `flow_hash_key`.
+    pub(crate) fn new(
+        now: Instant,
+        configs: &[Box<dyn StampConfig>],
+        flow_hash_key: &[u8; 16],
+    ) -> Self {
+        let stamps: Vec<_> = configs
+            .iter()
+            .map(|config| (config.name(), config.build(now)))
+            .collect();
+        let tells_flows_apart = stamps.iter().any(|(_, stamp)| stamp.tells_flows_apart());
+        let mut stamper = Self {
+            stamps,
+            hasher: tells_flows_apart.then(|| SipHasher13::new_with_key(flow_hash_key)),
+            timer: None,
+            counts: HeaderCounts::default(),
+        };
+        stamper.set_timer();
+        stamper
+    }
+
+    /// Whether there is anything to be told.
+    pub(crate) fn has_stamps(&self) -> bool {
+        !self.stamps.is_empty()
+    }
+
+    /// A packet arrives; whether it has a header to be stamped when it leaves.
+    pub(crate) fn on_arrival(
+        &mut self,
+        now: Instant,
+        bytes: u32,
+        carrier: &mut impl Carrier,
+        port: &PortView,
+    ) -> bool {
+        let flow = match &self.hasher {
+            Some(hasher) => carrier.flow().map(|flow| hasher.hash(flow.as_bytes())),
+            None => None,
+        };
+        let carried = match carrier.path_header() {
+            Ok(carried) => {
+                self.counts.recognised += 1;
+                Some(carried)
+            }
+            Err(reason) => {
+                self.counts.skipped(reason);
+                None
+            }
+        };
+        let arrival = Arrival {
+            bytes,
+            header: carried.as_ref().map(|carried| carried.header.view()),
+            flow,
+        };
+        for (_, stamp) in &mut self.stamps {
+            stamp.on_arrival(now, &arrival, port);
+        }
+        self.set_timer();
+        carried.is_some()
+    }
+
+    /// A packet of `bytes` that had a header is about to be transmitted, after waiting `queued`.
+    pub(crate) fn on_departure(
+        &mut self,
+        now: Instant,
+        bytes: u32,
+        queued: std::time::Duration,
+        carrier: &mut impl Carrier,
+        port: &PortView,
+    ) {
+        let Ok(CarriedHeader {
+            header,
+            leaving_ttl,
+        }) = carrier.path_header()
+        else {
+            return;
+        };
+        let mut departure = Departure {
+            bytes,
+            header,
+            queued,
+            leaving_ttl,
+        };
+        for (_, stamp) in &mut self.stamps {
+            stamp.on_departure(now, &mut departure, port);
+        }
+        self.counts.stamped += 1;
+    }
+
+    /// The instant of [`Stamper::next_timer`] has come.
+    pub(crate) fn on_timer(&mut self, now: Instant, port: &PortView) {
+        for (_, stamp) in &mut self.stamps {
+            let Some(due) = stamp.next_timer().filter(|timer| *timer <= now) else {
+                continue;
+            };
+            stamp.on_timer(now, port);
+            assert!(
+                stamp.next_timer().is_none_or(|next| next > due),
+                "a stamp's timer moves on when it fires"
+            );
+        }
+        self.set_timer();
+    }
+
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.timer
+    }
+
+    pub(crate) fn counts(&self) -> HeaderCounts {
+        self.counts
+    }
+
+    pub(crate) fn figures(&self) -> Vec<StampFigures> {
+        let figures = |(name, stamp): &(&'static str, Box<dyn Stamp>)| StampFigures {
+            stamp: name,
+            figures: stamp.figures(),
+        };
+        self.stamps.iter().map(figures).collect()
+    }
+
+    fn set_timer(&mut self) {
+        let timers = self.stamps.iter();
+        self.timer = timers.filter_map(|(_, stamp)| stamp.next_timer()).min();
+    }
+}

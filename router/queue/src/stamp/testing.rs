@@ -1,0 +1,159 @@
+//! IP packets with path headers, for tests.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use evenkeel_wire::{
+    CompactRate, CompactTime, Ecn, Feedback, HeaderTimestamp, Ipv4Repr, Ipv4View, Ipv6Repr,
+    Ipv6View, PROTOCOL_UDP, PathHeaderKind, PathHeaderMut, PathHeaderRepr, PathHeaderView,
+    PseudoHeader, Signals, Skipped, UdpRepr,
+};
+
+use crate::{CarriedHeader, Carrier, FlowKey, Packet, PacketMeta};
+
+/// The TTL of packets that are made here, as they leave their sender.
+pub(crate) const TTL: u8 = 64;
+
+/// An IP packet in bytes. It leaves the host of its port with a hop less.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IpPacket(pub(crate) Vec<u8>);
+
+impl Carrier for IpPacket {
+    fn path_header(&mut self) -> Result<CarriedHeader<'_>, Skipped> {
+        let leaving_ttl = self.ttl().wrapping_sub(1);
+        let header = PathHeaderMut::find(&mut self.0)?;
+        Ok(CarriedHeader {
+            header,
+            leaving_ttl,
+        })
+    }
+
+    fn flow(&self) -> Option<FlowKey> {
+        FlowKey::of_ip_packet(&self.0)
+    }
+}
+
+impl IpPacket {
+    /// UDP over IPv4 between the first addresses of two networks.
+    pub(crate) fn v4(ports: (u16, u16), payload: &[u8]) -> Self {
+        let (source, destination) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 2, 1));
+        let pseudo = PseudoHeader::V4 {
+            source,
+            destination,
+        };
+        let datagram = datagram(ports, &pseudo, payload);
+        let header = Ipv4Repr {
+            source,
+            destination,
+            protocol: PROTOCOL_UDP,
+            ecn: Ecn::Ect0,
+            dscp: 0,
+            ttl: TTL,
+            identification: 0,
+            dont_fragment: true,
+            payload_len: u16::try_from(datagram.len()).expect("tests make small packets"),
+        };
+        Self([&header.emit()[..], &datagram].concat())
+    }
+
+    /// The same over IPv6.
+    pub(crate) fn v6(ports: (u16, u16), payload: &[u8]) -> Self {
+        let address = |network| Ipv6Addr::new(0xfd00, network, 0, 0, 0, 0, 0, 1);
+        let (source, destination) = (address(0), address(2));
+        let pseudo = PseudoHeader::V6 {
+            source,
+            destination,
+        };
+        let datagram = datagram(ports, &pseudo, payload);
+        let header = Ipv6Repr {
+            source,
+            destination,
+            protocol: PROTOCOL_UDP,
+            ecn: Ecn::Ect0,
+            dscp: 0,
+            flow_label: 0,
+            hop_limit: TTL,
+            payload_len: u16::try_from(datagram.len()).expect("tests make small packets"),
+        };
+        Self([&header.emit()[..], &datagram].concat())
+    }
+
+    /// A packet of `bytes` in all whose header says `repr`.
+    pub(crate) fn headered(repr: &PathHeaderRepr, bytes: usize) -> Self {
+        let mut payload = repr.emit().to_vec();
+        payload.resize(bytes - 28, 0xaa);
+        Self::v4((4433, 4433), &payload)
+    }
+
+    /// As it is queued.
+    pub(crate) fn queued(self) -> Packet<Self> {
+        let bytes = u32::try_from(self.0.len()).expect("tests make small packets");
+        Packet::new(PacketMeta::new(bytes, Ecn::Ect0), self)
+    }
+
+    pub(crate) fn header(&self) -> PathHeaderView<'_> {
+        PathHeaderView::find(&self.0).expect("the test has put one there")
+    }
+
+    pub(crate) fn ttl(&self) -> u8 {
+        match self.0.first().map(|byte| byte >> 4) {
+            Some(4) => Ipv4View::parse(&self.0).map_or(0, |view| view.ttl()),
+            _ => Ipv6View::parse(&self.0).map_or(0, |view| view.hop_limit()),
+        }
+    }
+
+    /// The next host has taken its hop off.
+    pub(crate) fn take_hop(&mut self) {
+        match self.0[0] >> 4 {
+            4 => self.0[8] -= 1,
+            _ => self.0[7] -= 1,
+        }
+    }
+
+    /// Whether the UDP checksum is that of a full computation.
+    pub(crate) fn udp_checksum_holds(&self) -> bool {
+        match self.0[0] >> 4 {
+            4 => {
+                let view = Ipv4View::parse(&self.0).expect("a whole packet");
+                let udp = view.udp().expect("well formed").expect("it is UDP");
+                udp.checksum_holds(&PseudoHeader::V4 {
+                    source: view.source(),
+                    destination: view.destination(),
+                })
+            }
+            _ => {
+                let view = Ipv6View::parse(&self.0).expect("a whole packet");
+                let udp = view.udp().expect("well formed").expect("it is UDP");
+                udp.checksum_holds(&PseudoHeader::V6 {
+                    source: view.source(),
+                    destination: view.destination(),
+                })
+            }
+        }
+    }
+}
+
+/// A header as a sender with this round trip writes it.
+pub(crate) fn header(kind: PathHeaderKind, rtt: Duration) -> PathHeaderRepr {
+    PathHeaderRepr {
+        kind,
+        rtt: CompactTime::from_duration(rtt),
+        signals: Signals::initial(Feedback::from(CompactRate::NO_LIMIT), Some(TTL)),
+        phase: false,
+        timestamp: HeaderTimestamp::from_micros(0),
+        echo: None,
+        tag: [1, 2, 3, 4],
+    }
+}
+
+fn datagram(
+    (source_port, destination_port): (u16, u16),
+    pseudo: &PseudoHeader,
+    payload: &[u8],
+) -> Vec<u8> {
+    let header = UdpRepr {
+        source_port,
+        destination_port,
+    };
+    [&header.emit(pseudo, payload)[..], payload].concat()
+}
