@@ -2,31 +2,29 @@
 //! with the same controller, in interleaved rounds.
 //!
 //! `cargo run --release -p evenkeel --example cost -- [ROUNDS] [MEGABYTES] [CONTROLLER]` sends over
-//! loopback. With `RATE_MBPS` and `RTT_MS` behind these it sends through a relay in this process,
-//! a bottleneck of that rate with a round trip of its own, whose CPU time does not count.
+//! loopback. With `NAMESPACE` and `ADDRESS` behind these the receiver is in that network namespace,
+//! at that address, and what is in between is the kernel's and its routers', whose CPU time does
+//! not count. docs/performance.md has the commands.
 
-use std::collections::VecDeque;
 use std::error::Error;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::rustls::{self, RootCertStore};
 use quinn::{
     ClientConfig, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime, TransportConfig,
 };
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use rustix::time::{ClockId, clock_gettime};
 
 type Failure = Box<dyn Error + Send + Sync>;
-
-const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-
-/// Packets that wait at the relay's bottleneck.
-const QUEUE: usize = 500;
 
 /// What is compared; the first is what the others are compared to.
 const MODES: [Mode; 3] = [Mode::Quinn, Mode::Paced, Mode::Headed];
@@ -43,8 +41,10 @@ struct Plan {
     rounds: usize,
     megabytes: usize,
     controller: String,
-    /// Bits per second and round trip of the relay.
-    relay: Option<(f64, Duration)>,
+    /// Where the receiver is, if not here.
+    elsewhere: Option<PathBuf>,
+    /// Its address.
+    receiver: IpAddr,
 }
 
 /// One transfer.
@@ -69,21 +69,17 @@ fn plan() -> Result<Plan, Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number =
         |at: usize, default: usize| arguments.get(at).map_or(Ok(default), |text| text.parse());
-    let relay = match (arguments.get(3), arguments.get(4)) {
-        (Some(rate), Some(rtt)) => {
-            let rtt: f64 = rtt.parse()?;
-            Some((
-                rate.parse::<f64>()? * 1e6,
-                Duration::from_secs_f64(rtt / 1000.0),
-            ))
-        }
-        _ => None,
-    };
+    let receiver = arguments
+        .get(4)
+        .map_or(Ok(Ipv4Addr::LOCALHOST.into()), |text| text.parse())?;
     Ok(Plan {
         rounds: number(0, 21)?,
         megabytes: number(1, 200)?,
         controller: arguments.get(2).cloned().unwrap_or_else(|| "cubic".into()),
-        relay,
+        elsewhere: arguments
+            .get(3)
+            .map(|name| Path::new("/run/netns").join(name)),
+        receiver,
     })
 }
 
@@ -132,9 +128,14 @@ fn transfer(plan: &Plan, mode: Mode) -> Result<Outcome, Failure> {
     let key = PrivatePkcs8KeyDer::from(identity.signing_key.serialize_der());
     let (address, bound) = channel();
     let (server_certificate, controller) = (certificate.clone(), plan.controller.clone());
+    let (at, elsewhere) = (plan.receiver, plan.elsewhere.clone());
     let receiver = thread::spawn(move || -> Result<f64, Failure> {
+        if let Some(namespace) = elsewhere {
+            let namespace = File::open(namespace)?;
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+        }
         block_on(async {
-            let server = server(mode, &controller, server_certificate, key)?;
+            let server = server(mode, at, &controller, server_certificate, key)?;
             address.send(server.local_addr()?)?;
             let connection = server
                 .accept()
@@ -149,10 +150,7 @@ fn transfer(plan: &Plan, mode: Mode) -> Result<Outcome, Failure> {
             Ok(cpu)
         })
     });
-    let mut to = bound.recv()?;
-    if let Some((rate, rtt)) = plan.relay {
-        to = relay(to, rate, rtt)?;
-    }
+    let to = bound.recv()?;
     let (sent, elapsed, pacing_waits) = block_on(async {
         let client = client(mode, &plan.controller, certificate)?;
         let connection = client.connect(to, "localhost")?.await?;
@@ -186,6 +184,7 @@ fn evenkeel(mode: Mode) -> evenkeel::Endpoint {
 
 fn server(
     mode: Mode,
+    at: IpAddr,
     controller: &str,
     certificate: CertificateDer<'static>,
     key: PrivatePkcs8KeyDer<'static>,
@@ -193,7 +192,7 @@ fn server(
     if mode == Mode::Quinn {
         let mut config = ServerConfig::with_single_cert(vec![certificate], key.into())?;
         config.transport_config(Arc::new(plain(controller)?));
-        return Ok(Endpoint::server(config, LOOPBACK)?);
+        return Ok(Endpoint::server(config, (at, 0).into())?);
     }
     let tls = rustls::ServerConfig::builder()
         .with_no_client_auth()
@@ -204,7 +203,7 @@ fn server(
         evenkeel::controller(controller)?,
     );
     let config = evenkeel.server_config(tls, transport)?;
-    Ok(evenkeel.bind(LOOPBACK, Some(config))?)
+    Ok(evenkeel.bind((at, 0).into(), Some(config))?)
 }
 
 fn client(
@@ -212,12 +211,13 @@ fn client(
     controller: &str,
     certificate: CertificateDer<'static>,
 ) -> Result<Endpoint, Failure> {
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let mut roots = RootCertStore::empty();
     roots.add(certificate)?;
     let (mut endpoint, config) = if mode == Mode::Quinn {
         let mut config = ClientConfig::with_root_certificates(Arc::new(roots))?;
         config.transport_config(Arc::new(plain(controller)?));
-        let socket = UdpSocket::bind(LOOPBACK)?;
+        let socket = UdpSocket::bind(any)?;
         let endpoint = Endpoint::new(
             EndpointConfig::default(),
             None,
@@ -235,7 +235,7 @@ fn client(
             evenkeel::controller(controller)?,
         );
         (
-            evenkeel.bind(LOOPBACK, None)?,
+            evenkeel.bind(any, None)?,
             evenkeel.client_config(tls, transport)?,
         )
     };
@@ -260,84 +260,4 @@ fn block_on<T>(task: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
 fn thread_cpu_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-/// The address of a relay to `server`: a bottleneck of `rate` bits per second on the way there,
-/// half of `rtt` in each direction. Its threads end with this process.
-fn relay(server: SocketAddr, rate: f64, rtt: Duration) -> Result<SocketAddr, Failure> {
-    let (near, far) = (UdpSocket::bind(LOOPBACK)?, UdpSocket::bind(LOOPBACK)?);
-    let address = near.local_addr()?;
-    far.connect(server)?;
-    let (client, clients) = channel();
-    let (there, back) = (near.try_clone()?, far.try_clone()?);
-    let (queue, queued) = channel();
-    thread::spawn(move || {
-        let mut idle_at = now();
-        let mut known = false;
-        let mut buffer = [0; 2048];
-        while let Ok((len, from)) = near.recv_from(&mut buffer) {
-            if !std::mem::replace(&mut known, true) && client.send(from).is_err() {
-                return;
-            }
-            let service = Duration::from_secs_f64(len as f64 * 8.0 / rate);
-            let start = idle_at.max(now());
-            if start - now() < service * QUEUE as u32 {
-                idle_at = start + service;
-                if queue
-                    .send((idle_at + rtt / 2, buffer[..len].to_vec()))
-                    .is_err()
-                {
-                    return;
-                }
-            }
-        }
-    });
-    thread::spawn(move || deliver(&queued, |datagram| far.send(datagram).is_ok()));
-    let (answers, answered) = channel();
-    thread::spawn(move || {
-        let mut buffer = [0; 2048];
-        while let Ok(len) = back.recv(&mut buffer) {
-            if answers
-                .send((now() + rtt / 2, buffer[..len].to_vec()))
-                .is_err()
-            {
-                return;
-            }
-        }
-    });
-    thread::spawn(move || {
-        if let Ok(client) = clients.recv() {
-            deliver(&answered, |datagram| {
-                there.send_to(datagram, client).is_ok()
-            });
-        }
-    });
-    Ok(address)
-}
-
-/// Hands datagrams on when their time has come.
-fn deliver(queued: &Receiver<(Instant, Vec<u8>)>, mut send: impl FnMut(&[u8]) -> bool) {
-    let mut waiting = VecDeque::<(Instant, Vec<u8>)>::new();
-    loop {
-        let wait = waiting
-            .front()
-            .map_or(Duration::MAX, |(at, _)| at.saturating_duration_since(now()));
-        match queued.recv_timeout(wait.min(Duration::from_secs(60))) {
-            Ok(next) => waiting.push_back(next),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-        while let Some((_, datagram)) = due(&mut waiting) {
-            send(&datagram);
-        }
-    }
-}
-
-fn due(waiting: &mut VecDeque<(Instant, Vec<u8>)>) -> Option<(Instant, Vec<u8>)> {
-    waiting.front().filter(|(at, _)| *at <= now())?;
-    waiting.pop_front()
-}
-
-fn now() -> Instant {
-    TokioRuntime.now()
 }

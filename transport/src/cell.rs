@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use evenkeel_congestion::{PathFeed, PathSample, SharedFactory};
 
-use crate::header::{Headers, Master};
+use crate::header::{Agreement, HeaderState, Headers};
 use crate::pacer::Pacer;
 use crate::state::PathState;
 
@@ -18,7 +18,15 @@ use crate::state::PathState;
 pub(crate) struct Shared {
     cells: AtomicUsize,
     /// Connections that send headers, by the address of their peer.
-    peers: Mutex<HashMap<Peer, Vec<Weak<Cell>>>>,
+    peers: Mutex<HashMap<Peer, Neighbour>>,
+}
+
+/// A peer's address to which headers may go.
+#[derive(Debug, Default)]
+struct Neighbour {
+    cells: Vec<Weak<Cell>>,
+    /// When a datagram last came from there.
+    arrived: Option<Instant>,
 }
 
 /// An address without what an IPv6 socket adds to it.
@@ -38,12 +46,25 @@ impl Shared {
         nth: usize,
     ) -> Option<Option<Arc<Cell>>> {
         let peers = locked(&self.peers);
-        peers.get(&peer(address))?.get(nth).map(Weak::upgrade)
+        let cells = &peers.get(&peer(address))?.cells;
+        cells.get(nth).map(Weak::upgrade)
+    }
+
+    /// A datagram has arrived from `address`.
+    pub(crate) fn arrived(&self, address: SocketAddr, now: Instant) {
+        if let Some(neighbour) = locked(&self.peers).get_mut(&peer(address)) {
+            neighbour.arrived = Some(now);
+        }
+    }
+
+    /// When a datagram last arrived from `address`, as far as headers may go there.
+    pub(crate) fn last_arrival(&self, address: SocketAddr) -> Option<Instant> {
+        locked(&self.peers).get(&peer(address))?.arrived
     }
 
     /// A connection with the peer at `address` is preferred: it is the one in use.
     pub(crate) fn prefer(&self, address: SocketAddr, cell: &Arc<Cell>) {
-        if let Some(cells) = locked(&self.peers).get_mut(&peer(address)) {
+        if let Some(Neighbour { cells, .. }) = locked(&self.peers).get_mut(&peer(address)) {
             let at = cells
                 .iter()
                 .position(|other| other.as_ptr() == Arc::as_ptr(cell));
@@ -61,6 +82,7 @@ impl Shared {
         peers
             .entry(peer(to))
             .or_default()
+            .cells
             .insert(0, Arc::downgrade(cell));
     }
 }
@@ -69,8 +91,8 @@ fn peer(address: SocketAddr) -> Peer {
     (address.ip(), address.port())
 }
 
-fn remove(peers: &mut HashMap<Peer, Vec<Weak<Cell>>>, address: SocketAddr, cell: *const Cell) {
-    if let Some(cells) = peers.get_mut(&peer(address)) {
+fn remove(peers: &mut HashMap<Peer, Neighbour>, address: SocketAddr, cell: *const Cell) {
+    if let Some(Neighbour { cells, .. }) = peers.get_mut(&peer(address)) {
         cells.retain(|other| other.as_ptr() != cell);
         if cells.is_empty() {
             peers.remove(&peer(address));
@@ -89,6 +111,8 @@ pub(crate) struct Cell {
     controllers: Mutex<Controllers>,
     headers: Mutex<Option<Headed>>,
     wishes: Mutex<Wishes>,
+    /// Packets go to an address that the peer has not shown to be its own.
+    unvalidated: AtomicBool,
 }
 
 /// A connection whose peer takes path headers.
@@ -96,9 +120,37 @@ pub(crate) struct Cell {
 pub(crate) struct Headed {
     pub(crate) headers: Headers,
     /// Where its packets go.
-    remote: Option<SocketAddr>,
+    pub(crate) remote: Option<SocketAddr>,
     /// How many have gone elsewhere since the last that went there.
     strays: u8,
+    /// Bytes of UDP payload in a full-size packet.
+    mtu: u16,
+    /// The largest packet in bytes behind which a header is known to fit.
+    room: u16,
+}
+
+impl Headed {
+    fn new(headers: Headers) -> Self {
+        Self {
+            headers,
+            remote: None,
+            strays: 0,
+            mtu: 0,
+            room: 0,
+        }
+    }
+
+    /// The largest packet in bytes that may have a header, where full-size packets have `mtu`:
+    /// searches for the MTU count a header in, but for those that were made while none were sent.
+    pub(crate) fn room(&mut self, mtu: u16) -> u16 {
+        if mtu != self.mtu {
+            if mtu < self.room || self.headers.state() != HeaderState::Plain {
+                self.room = mtu;
+            }
+            self.mtu = mtu;
+        }
+        self.room
+    }
 }
 
 /// What the application has said and heard.
@@ -132,6 +184,7 @@ impl Cell {
             controllers: Mutex::default(),
             headers: Mutex::default(),
             wishes: Mutex::default(),
+            unvalidated: AtomicBool::new(false),
         })
     }
 
@@ -159,12 +212,8 @@ impl Cell {
     }
 
     /// The handshake is complete, and both ends take headers.
-    pub(crate) fn agreed(&self, sending: Master, receiving: Master, now: Instant) {
-        *self.headed() = Some(Headed {
-            headers: Headers::new(sending, receiving, now),
-            remote: None,
-            strays: 0,
-        });
+    pub(crate) fn agreed(&self, agreement: Agreement, now: Instant) {
+        *self.headed() = Some(Headed::new(Headers::new(agreement, now)));
     }
 
     /// The local address is another one.
@@ -174,7 +223,22 @@ impl Cell {
         }
     }
 
-    /// Whether packets to `destination` are of the path that headers are for.
+    /// quinn lets the controller count an ACK, as it does once the path's address is validated.
+    pub(crate) fn validated(&self) {
+        // Without a write where nothing changes: this comes with every ACK.
+        if self.unvalidated.load(Ordering::Relaxed) {
+            self.unvalidated.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// When a datagram last came from where headers go.
+    pub(crate) fn last_arrival(&self, headed_to: Option<SocketAddr>) -> Option<Instant> {
+        self.shared.last_arrival(headed_to?)
+    }
+
+    /// Whether packets to `destination` are of the path that headers are for, and may have some:
+    /// not before the destination is validated, because quinn does not count them towards what an
+    /// address may be sent until then (RFC 9000, section 8.1).
     pub(crate) fn is_path_to(
         self: &Arc<Self>,
         headed: &mut Headed,
@@ -182,7 +246,7 @@ impl Cell {
     ) -> bool {
         if headed.remote == Some(destination) {
             headed.strays = 0;
-            return true;
+            return !self.unvalidated.load(Ordering::Relaxed);
         }
         headed.strays += 1;
         if headed.remote.is_some() {
@@ -190,10 +254,11 @@ impl Cell {
                 return false;
             }
             headed.headers.new_path();
+            self.unvalidated.store(true, Ordering::Relaxed);
         }
         self.shared.move_peer(self, headed.remote, destination);
         (headed.remote, headed.strays) = (Some(destination), 0);
-        true
+        !self.unvalidated.load(Ordering::Relaxed)
     }
 
     /// From the next ACK on the connection runs what `factory` builds.
@@ -243,4 +308,50 @@ impl std::fmt::Debug for Controllers {
 /// a right one.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::header::{Facts, Grease};
+    use crate::testing::{epoch, ms};
+
+    const FACTS: Facts = Facts {
+        rtt: Some(Duration::from_millis(40)),
+        window: 12_000,
+        desired_rate: None,
+        mtu: 1200,
+        overhead: 60,
+        followed: None,
+        hop_limit: None,
+    };
+
+    #[test]
+    fn packets_that_a_search_without_headers_has_found_are_too_large_for_one() {
+        let mut now = epoch();
+        let agreement = Agreement {
+            sending: [1; 16],
+            receiving: [2; 16],
+            max_ack_delay: ms(25),
+            grease: Grease::new(&[]),
+        };
+        let mut headed = Headed::new(Headers::new(agreement, now));
+        assert_eq!((headed.room(1200), headed.room(1320)), (1200, 1320));
+        // No header is echoed.
+        while headed.headers.state() != HeaderState::Plain {
+            now += ms(10);
+            if headed.headers.due(now, FACTS.rtt, 1, || Some(now)) {
+                let mut prepared = headed.headers.prepare(now, FACTS, true);
+                headed.headers.write(&mut prepared, true, &mut Vec::new());
+                headed.headers.sent(&prepared);
+            }
+        }
+        assert_eq!(headed.room(1452), 1320);
+        // A new path keeps what was found if only the port has changed.
+        headed.headers.new_path();
+        assert_eq!(headed.room(1452), 1320);
+        assert_eq!((headed.room(1200), headed.room(1400)), (1200, 1400));
+    }
 }

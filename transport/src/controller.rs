@@ -161,6 +161,7 @@ impl Controller for Paced {
         let Some(batch) = self.batch.take().filter(|batch| batch.now == now) else {
             return;
         };
+        self.cell.validated();
         self.smoothed_rtt = Some(match self.smoothed_rtt {
             None => now.saturating_duration_since(batch.sent),
             Some(_) => batch.smoothed_rtt,

@@ -13,7 +13,7 @@ use quinn::{AsyncUdpSocket, ClientConfig, EndpointConfig, ServerConfig, Transpor
 use crate::cell::{Cell, Shared};
 use crate::controller::{Paced, PacedFactory};
 use crate::handshake::{ClientCrypto, ServerCrypto};
-use crate::header::{HeaderCounters, HeaderState};
+use crate::header::{ANSWERS, HeaderCounters, HeaderState};
 use crate::runtime::Runtime;
 use crate::socket::{HeaderSettings, Socket};
 use crate::state::PathState;
@@ -59,13 +59,22 @@ impl Endpoint {
     }
 
     /// Offers path headers (`docs/path-header.md`): one datagram in `every` carries one where the
-    /// peer has shown that it takes them off, and one in a round trip until it has. With 0, none
-    /// is sent and support is not offered; any QUIC peer is served either way.
+    /// peer has shown that it takes them off, and two in a round trip at least; until it has, a
+    /// copy of one in a round trip. A controller can ask for fewer. With 0, none is sent and support is not
+    /// offered; any QUIC peer is served either way.
     ///
     /// A header takes 32 bytes, which path MTU discovery leaves room for. Do not set an initial
     /// MTU that a header does not fit behind.
     pub fn path_headers(mut self, every: u32) -> Self {
         self.header_every = every;
+        self
+    }
+
+    /// Offers path headers in place of [`path_headers`](Self::path_headers), but sends, besides two
+    /// in a round trip, only those that answer the peer's: for endpoints that mainly receive, or
+    /// whose controller makes no use of them.
+    pub fn answer_path_headers(mut self) -> Self {
+        self.header_every = ANSWERS;
         self
     }
 

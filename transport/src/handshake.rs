@@ -8,6 +8,7 @@
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::crypto::{
@@ -26,10 +27,18 @@ use quinn_proto::TransportError;
 use quinn_proto::transport_parameters::TransportParameters;
 
 use crate::cell::{Cell, Shared};
+use crate::header::{Agreement, Grease};
 use crate::runtime::seam;
 
 /// Id of the transport parameter `path_header`: section 3.1.
 const PARAMETER: u64 = 0x0ed2_b74c;
+
+/// Id of `max_ack_delay`, in milliseconds, and what holds without it: RFC 9000, section 18.2.
+const MAX_ACK_DELAY: u64 = 0x0b;
+const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+
+/// The greatest `max_ack_delay`, 2^14 ms less one: RFC 9000, section 18.2.
+const GREATEST_MAX_ACK_DELAY: u64 = (1 << 14) - 1;
 
 /// Versions of the header that are understood: this one.
 const VERSIONS: [u8; 1] = [1];
@@ -108,7 +117,13 @@ impl Common {
         })
     }
 
-    fn session(&self, number: u32, version: Version, tls: Connection) -> Box<dyn Session> {
+    fn session(
+        &self,
+        number: u32,
+        version: Version,
+        grease: Grease,
+        tls: Connection,
+    ) -> Box<dyn Session> {
         let cell = Cell::new(self.shared.clone());
         seam::session_begins(&cell);
         Box::new(HeaderSession {
@@ -118,7 +133,7 @@ impl Common {
             next_secrets: None,
             told_of_handshake_data: false,
             common: self.clone(),
-            unagreed: Some(cell),
+            unagreed: Some((cell, grease)),
         })
     }
 }
@@ -143,10 +158,11 @@ impl crypto::ServerConfig for ServerCrypto {
     ) -> Box<dyn Session> {
         let number = version;
         let version = tls_version(number).expect("quinn asks initial_keys first, which knows it");
-        let tls = ServerConnection::new(self.tls.clone(), version, encoded(params))
+        let (params, grease) = encoded(params);
+        let tls = ServerConnection::new(self.tls.clone(), version, params)
             .expect("the configuration was tried when it was made");
         self.common
-            .session(number, version, Connection::Server(tls))
+            .session(number, version, grease, Connection::Server(tls))
     }
 }
 
@@ -163,11 +179,12 @@ impl crypto::ClientConfig for ClientCrypto {
         let name = ServerName::try_from(server_name)
             .map_err(|_| invalid())?
             .to_owned();
-        let tls = ClientConnection::new(self.tls.clone(), version, name, encoded(params))
+        let (params, grease) = encoded(params);
+        let tls = ClientConnection::new(self.tls.clone(), version, name, params)
             .expect("the configuration was tried when it was made");
         Ok(self
             .common
-            .session(number, version, Connection::Client(tls)))
+            .session(number, version, grease, Connection::Client(tls)))
     }
 }
 
@@ -181,7 +198,7 @@ struct HeaderSession {
     told_of_handshake_data: bool,
     common: Common,
     /// The connection, until the handshake has shown whether its peer takes headers.
-    unagreed: Option<Arc<Cell>>,
+    unagreed: Option<(Arc<Cell>, Grease)>,
 }
 
 impl HeaderSession {
@@ -195,7 +212,7 @@ impl HeaderSession {
             return;
         }
         // Without a poll there is no time; a handshake is only ever completed in one.
-        let Some((cell, (_, now))) = self.unagreed.take().zip(seam::polled()) else {
+        let Some(((cell, grease), (_, now))) = self.unagreed.take().zip(seam::polled()) else {
             return;
         };
         let parameters = self.tls.quic_transport_parameters().unwrap_or_default();
@@ -208,11 +225,18 @@ impl HeaderSession {
         let (mut to_server, mut to_client) = ([0; 16], [0; 16]);
         to_server.copy_from_slice(&secret[..16]);
         to_client.copy_from_slice(&secret[16..]);
-        if self.is_client() {
-            cell.agreed(to_server, to_client, now);
+        let (sending, receiving) = if self.is_client() {
+            (to_server, to_client)
         } else {
-            cell.agreed(to_client, to_server, now);
-        }
+            (to_client, to_server)
+        };
+        let agreement = Agreement {
+            sending,
+            receiving,
+            max_ack_delay: max_ack_delay(parameters),
+            grease,
+        };
+        cell.agreed(agreement, now);
     }
 }
 
@@ -366,28 +390,55 @@ fn both_directions(keys: rustls::quic::Keys) -> Keys {
     }
 }
 
-/// quinn's transport parameters, and ours.
-fn encoded(params: &TransportParameters) -> Vec<u8> {
+/// quinn's transport parameters, and ours; and what its random choices follow from.
+fn encoded(params: &TransportParameters) -> (Vec<u8>, Grease) {
     let mut bytes = Vec::new();
     params.write(&mut bytes);
+    let mut grease = Grease::new(&reserved_parameters(&bytes));
+    let versions = grease.versions(&VERSIONS);
     // RFC 9000, section 16: 0b10 is the prefix of four bytes.
     let id = 0x8000_0000 | u32::try_from(PARAMETER).expect("an id of 30 bits");
     bytes.extend_from_slice(&id.to_be_bytes());
-    bytes.push(VERSIONS.len() as u8);
-    bytes.extend_from_slice(&VERSIONS);
-    bytes
+    bytes.push(versions.len() as u8);
+    bytes.extend_from_slice(&versions);
+    (bytes, grease)
+}
+
+/// The parameters that quinn fills with random bytes (RFC 9000, section 18.1), and nothing else:
+/// its generator is seeded by `EndpointConfig::rng_seed`, so that runs in virtual time repeat.
+fn reserved_parameters(mut parameters: &[u8]) -> Vec<u8> {
+    let mut reserved = Vec::new();
+    while let Some((id, value)) = next_parameter(&mut parameters) {
+        if id % 31 == 27 {
+            reserved.extend_from_slice(&id.to_be_bytes());
+            reserved.extend_from_slice(value);
+        }
+    }
+    reserved
+}
+
+/// The value of a parameter, if it is there.
+fn parameter(mut parameters: &[u8], id: u64) -> Option<&[u8]> {
+    loop {
+        let (found, value) = next_parameter(&mut parameters)?;
+        if found == id {
+            return Some(value);
+        }
+    }
 }
 
 /// Whether a peer with these transport parameters takes headers of our version.
-fn understands_headers(mut parameters: &[u8]) -> bool {
-    loop {
-        let Some((id, value)) = next_parameter(&mut parameters) else {
-            return false;
-        };
-        if id == PARAMETER {
-            return VERSIONS.iter().any(|version| value.contains(version));
-        }
-    }
+fn understands_headers(parameters: &[u8]) -> bool {
+    parameter(parameters, PARAMETER)
+        .is_some_and(|offered| VERSIONS.iter().any(|version| offered.contains(version)))
+}
+
+/// How long a peer with these transport parameters may delay an ACK.
+fn max_ack_delay(parameters: &[u8]) -> Duration {
+    parameter(parameters, MAX_ACK_DELAY)
+        .and_then(|mut value| variable_length(&mut value))
+        .filter(|milliseconds| *milliseconds <= GREATEST_MAX_ACK_DELAY)
+        .map_or(DEFAULT_MAX_ACK_DELAY, Duration::from_millis)
 }
 
 /// Reads one parameter: RFC 9000, section 18. `None` at the end, and where they are malformed.
@@ -438,6 +489,33 @@ mod tests {
         ] {
             assert!(!understands_headers(bytes), "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn the_peers_ack_delay_is_what_it_says_or_the_default() {
+        for (bytes, milliseconds) in [
+            (&[0x0b, 1, 40][..], 40),
+            (&[0x01, 2, 0x40, 0x64, 0x0b, 2, 0x7f, 0xff], 16_383),
+            (&[], 25),
+            (&[0x0b, 4, 0x80, 0, 0x40, 0], 25),
+            (&[0x0b, 0], 25),
+        ] {
+            assert_eq!(
+                max_ack_delay(bytes),
+                Duration::from_millis(milliseconds),
+                "{bytes:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn random_choices_follow_from_what_quinn_drew_and_from_nothing_else() {
+        // Ids 27 and 58 are reserved; a connection id is not, and no seed fixes it.
+        let (drawn, cid) = ([27, 2, 7, 9, 58, 0], [0x0f, 3, 1, 2, 3]);
+        let expected = reserved_parameters(&drawn);
+        assert_eq!(expected.len(), 18);
+        assert_eq!(reserved_parameters(&[&cid[..], &drawn].concat()), expected);
+        assert_ne!(reserved_parameters(&[27, 2, 7, 8, 58, 0]), expected);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! `docs/path-header.md` is the specification; sections are those of it. Nothing here sends or
 //! receives: [`Socket`](crate::socket) does.
 
+mod grease;
 mod receiver;
 mod sender;
 mod tag;
@@ -13,10 +14,11 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use evenkeel_congestion::{Feedback, Grant, PathSample};
-use evenkeel_wire::{Echo, PATH_HEADER_LEN, PathHeaderView};
+use evenkeel_wire::{Echo, PATH_HEADER_LEN, PathHeaderRepr, PathHeaderView};
 
+pub(crate) use grease::Grease;
 use receiver::{Receiver, Verdict};
-pub(crate) use sender::Facts;
+pub(crate) use sender::{ANSWERS, Facts};
 use sender::{Return, Returned, Sender, State};
 pub(crate) use tag::Master;
 
@@ -24,7 +26,20 @@ pub(crate) use tag::Master;
 pub(crate) struct Headers {
     sender: Sender,
     receiver: Receiver,
+    grease: Grease,
     counters: HeaderCounters,
+}
+
+/// What the handshake has settled for the headers of a connection.
+#[derive(Clone)]
+pub(crate) struct Agreement {
+    /// Of headers that are sent.
+    pub(crate) sending: Master,
+    /// Of headers that arrive.
+    pub(crate) receiving: Master,
+    /// The longest time for which the peer delays an ACK.
+    pub(crate) max_ack_delay: Duration,
+    pub(crate) grease: Grease,
 }
 
 /// Whether path headers are sent at present.
@@ -44,6 +59,9 @@ pub enum HeaderState {
 pub struct HeaderCounters {
     /// Headers sent.
     pub sent: u64,
+    /// Headers of a kind that nobody knows, sent in place of others so that all keep passing
+    /// them; not among [`sent`](Self::sent).
+    pub greased: u64,
     /// Headers accepted.
     pub accepted: u64,
     /// Headers from the peer's address with a wrong tag: forged, or changed on the way.
@@ -60,10 +78,12 @@ pub struct HeaderCounters {
 
 impl Headers {
     /// The masters are derived at `epoch`.
-    pub(crate) fn new(sending: Master, receiving: Master, epoch: Instant) -> Self {
+    pub(crate) fn new(agreement: Agreement, epoch: Instant) -> Self {
+        let max_ack_delay = agreement.max_ack_delay;
         Self {
-            sender: Sender::new(sending, epoch),
-            receiver: Receiver::new(receiving, epoch),
+            sender: Sender::new(agreement.sending, epoch, max_ack_delay),
+            receiver: Receiver::new(agreement.receiving, epoch),
+            grease: agreement.grease,
             counters: HeaderCounters::default(),
         }
     }
@@ -71,7 +91,7 @@ impl Headers {
     pub(crate) fn state(&self) -> HeaderState {
         match self.sender.state() {
             State::Plain => HeaderState::Plain,
-            State::Probing { .. } => HeaderState::Probing,
+            State::Probing(_) => HeaderState::Probing,
             State::Confirmed { .. } => HeaderState::Confirmed,
         }
     }
@@ -85,49 +105,76 @@ impl Headers {
         self.sender.new_path();
     }
 
-    /// Whether the next datagram is to carry a header; on a confirmed path, every `every`th.
-    pub(crate) fn due(&mut self, now: Instant, rtt: Option<Duration>, every: u32) -> bool {
+    /// Whether the next datagram is to carry a header; on a confirmed path, every `every`th, or
+    /// what answers the peer's ([`ANSWERS`]). `rtt` is what ACKs say, `arrived` when a datagram last came from the peer's address.
+    pub(crate) fn due(
+        &mut self,
+        now: Instant,
+        rtt: Option<Duration>,
+        every: u32,
+        arrived: impl FnOnce() -> Option<Instant>,
+    ) -> bool {
         let news = self.receiver.has_news();
-        self.sender.due(now, rtt, every, news)
+        let accepted = self.receiver.arrived();
+        let arrived = || accepted.max(arrived());
+        self.sender.due(now, rtt, every, news, arrived)
     }
 
-    /// Headers for datagrams that are about to leave.
-    pub(crate) fn prepare(&self, now: Instant, facts: Facts) -> Prepared {
+    /// How many datagrams without a header may leave before one of `every` is due.
+    pub(crate) fn until_due(&self, every: u32) -> usize {
+        usize::try_from(self.sender.until_due(every)).unwrap_or(usize::MAX)
+    }
+
+    /// Headers for datagrams that are about to leave; `due` if [`due`](Self::due) asked for them.
+    pub(crate) fn prepare(&self, now: Instant, facts: Facts, due: bool) -> Prepared {
         Prepared {
+            now,
+            due,
             first: self.sender.next_time(now),
             count: 0,
-            facts,
-            echo: self.receiver.echo(now),
+            greased: 0,
+            draft: self.sender.draft(&facts, self.receiver.echo(now)),
+            followed: facts.followed,
         }
     }
 
-    /// The next header of `prepared`.
-    pub(crate) fn write(&self, prepared: &mut Prepared) -> [u8; PATH_HEADER_LEN] {
+    /// Writes the next header of `prepared` to the end of `datagrams`. A datagram that is not
+    /// `alone` has to stay as long as the others of its batch.
+    pub(crate) fn write(&mut self, prepared: &mut Prepared, alone: bool, datagrams: &mut Vec<u8>) {
+        let brings_news = prepared.count == 0 && self.receiver.has_news();
+        if prepared.due
+            && !brings_news
+            && self.state() == HeaderState::Confirmed
+            && let Some(grease) = self.grease.header(alone)
+        {
+            prepared.greased += 1;
+            datagrams.extend_from_slice(&grease);
+            return;
+        }
         let time = prepared.first + prepared.count;
         prepared.count += 1;
-        self.sender.write(time, &prepared.facts, prepared.echo)
+        let header = self.sender.seal(&mut prepared.draft, time);
+        datagrams.extend_from_slice(&header);
     }
 
-    /// The datagrams with all that was written have left; `due` if [`due`](Self::due) asked for
-    /// them.
-    pub(crate) fn sent(&mut self, now: Instant, prepared: &Prepared, due: bool) {
+    /// The datagrams with all that was written have left.
+    pub(crate) fn sent(&mut self, prepared: &Prepared) {
         if prepared.count > 0 {
-            self.counters.sent += prepared.count;
-            let Prepared {
-                first,
-                count,
-                facts,
-                ..
-            } = prepared;
-            self.sender.sent(*first, *count, facts);
-            if due {
-                self.sender.probed(now, facts.rtt);
+            self.sender
+                .sent(prepared.first, prepared.count, prepared.followed);
+            if prepared.due {
+                self.sender.probed(prepared.now);
             }
             self.receiver.echoed();
         }
+        if prepared.greased > 0 {
+            self.sent_bare(prepared.greased);
+        }
+        self.counters.sent += prepared.count;
+        self.counters.greased += u64::from(prepared.greased);
     }
 
-    /// `count` datagrams have left without a header.
+    /// `count` datagrams have left without a header that tells anything.
     pub(crate) fn sent_bare(&mut self, count: u32) {
         self.sender.sent_bare(count);
     }
@@ -189,10 +236,13 @@ pub(crate) struct NotOurs;
 
 /// The headers of one batch of datagrams.
 pub(crate) struct Prepared {
+    now: Instant,
+    due: bool,
     first: u64,
     count: u64,
-    facts: Facts,
-    echo: Option<Echo>,
+    greased: u32,
+    draft: PathHeaderRepr,
+    followed: Option<Feedback>,
 }
 
 /// One round trip, all of it from one header, and whether something of it had to be clamped.

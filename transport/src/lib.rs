@@ -20,6 +20,9 @@
 mod cell;
 mod controller;
 mod endpoint;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod header;
 mod pacer;
@@ -31,7 +34,7 @@ pub use endpoint::{Context, Endpoint};
 pub use evenkeel_congestion::{Ack, Cause, Congestion, Controller, Feedback, Grant, Round};
 pub use evenkeel_congestion::{
     AckReport, ControllerRow, Kind, Observer, Parameter, PathFactory, PathFeed, PathSample,
-    SharedFactory, SpecError, adapt, controller, controllers, foreign, observed,
+    SharedFactory, SpecError, adapt, controller, controllers, foreign, observed, uses_path_headers,
 };
 pub use header::{HeaderCounters, HeaderState};
 pub use state::PathState;

@@ -4,18 +4,21 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use evenkeel_wire::{PATH_HEADER_LEN, PathHeaderPrefix, split_path_header};
+use evenkeel_wire::{
+    IPV4_HEADER_LEN, IPV6_HEADER_LEN, PATH_HEADER_LEN, PathHeaderPrefix, UDP_HEADER_LEN,
+    split_path_header,
+};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, Runtime, UdpPoller};
 
 use crate::cell::{Cell, Headed, Shared};
-use crate::header::{Facts, HeaderState, NotOurs};
+use crate::header::{Facts, HeaderState, Headers, NotOurs, Prepared};
 use crate::runtime::seam;
 
 /// The socket of an endpoint.
@@ -85,31 +88,63 @@ impl Socket {
             let state = cell.state();
             (state.smoothed_rtt, state.window, state.mtu)
         };
+        let every = settings.every.max(cell.feed.header_interval());
         let on_path = cell.is_path_to(headed, transmit.destination) && one_rtt;
-        let headers = &mut headed.headers;
-        let due = on_path && headers.due(now, rtt, settings.every);
+        let room = usize::from(headed.room(mtu));
+        let (headers, remote) = (&mut headed.headers, headed.remote);
+        let alone = segments.len() == 1;
+        let due = on_path
+            && segment <= room
+            && headers.due(now, rtt, every, || cell.last_arrival(remote));
         // Searches for the path's MTU are as large as what is sent later.
-        let mtu_probe = on_path && segments.len() == 1 && segment > usize::from(mtu);
-        let headed = due || (mtu_probe && headers.state() != HeaderState::Plain);
-        if !headed {
-            let bare = u32::try_from(segments.len()).unwrap_or(u32::MAX);
-            return self
-                .inner
-                .try_send(transmit)
-                .inspect(|()| headers.sent_bare(bare));
+        let mtu_probe = on_path && alone && segment > usize::from(mtu);
+        let state = headers.state();
+        let headed = due || (mtu_probe && state != HeaderState::Plain);
+        if headed {
+            let overhead = overhead(transmit.destination, every);
+            cell.feed.set_overhead(overhead);
+            let facts = Facts {
+                rtt,
+                window,
+                desired_rate: cell.wishes().desired_rate,
+                mtu,
+                overhead,
+                followed: cell.feed.followed(),
+                hop_limit: settings.hop_limit,
+            };
+            let prepared = headers.prepare(now, facts, due);
+            if mtu_probe || state == HeaderState::Confirmed {
+                return self.send_behind_headers(headers, prepared, transmit, mtu_probe);
+            }
+            // What tries the path is a copy. Where headers are lost, nothing else is.
+            let probe = Transmit {
+                contents: &transmit.contents[..segment.min(transmit.contents.len())],
+                segment_size: None,
+                ..*transmit
+            };
+            self.send_behind_headers(headers, prepared, &probe, false)?;
         }
-        let facts = Facts {
-            rtt,
-            window,
-            desired_rate: cell.wishes().desired_rate,
-            followed: cell.feed.followed(),
-            hop_limit: settings.hop_limit,
-        };
-        let mut prepared = headers.prepare(now, facts);
+        let bare = u32::try_from(segments.len()).unwrap_or(u32::MAX);
+        self.inner
+            .try_send(transmit)
+            .inspect(|()| headers.sent_bare(bare))
+    }
+
+    /// Sends datagrams with a header in front of each, of full length if they are `full`.
+    fn send_behind_headers(
+        &self,
+        headers: &mut Headers,
+        mut prepared: Prepared,
+        transmit: &Transmit<'_>,
+        full: bool,
+    ) -> io::Result<()> {
+        let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
+        let segments = transmit.contents.chunks(segment.max(1));
+        let full = full || segments.len() > 1;
         BATCH.with_borrow_mut(|batch| {
             batch.clear();
             for datagram in segments {
-                batch.extend_from_slice(&headers.write(&mut prepared));
+                headers.write(&mut prepared, !full, batch);
                 batch.extend_from_slice(datagram);
             }
             self.inner.try_send(&Transmit {
@@ -118,7 +153,7 @@ impl Socket {
                 ..*transmit
             })
         })?;
-        headers.sent(now, &prepared, due);
+        headers.sent(&prepared);
         Ok(())
     }
 
@@ -134,10 +169,15 @@ impl Socket {
         let mut received = self.received();
         let Received { overflow, lengths } = &mut *received;
         let mut in_place = 0;
+        let mut last_bare = None;
         for (buf, meta) in bufs.iter_mut().zip(metas) {
-            strip(buf, meta, lengths, |header| {
+            let accepted = strip(buf, meta, lengths, |header| {
                 settings.arrived(now, meta.addr, header)
             });
+            if !accepted && last_bare != Some(meta.addr) {
+                settings.shared.arrived(meta.addr, now);
+                last_bare = Some(meta.addr);
+            }
             if overflow.is_empty() {
                 in_place += 1;
                 if are_a_batch(lengths) {
@@ -225,17 +265,21 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn max_transmit_segments(&self) -> usize {
-        let most = self.inner.max_transmit_segments();
+        let mut most = self.inner.max_transmit_segments();
         if let Some(settings) = &self.headers
             && let Some((cell, now)) = seam::polled()
             && let Some(headed) = &mut *cell.headed()
         {
-            let headers = &mut headed.headers;
-            let single = settings.every > 1 || headers.state() == HeaderState::Probing;
+            let (headers, remote) = (&mut headed.headers, headed.remote);
+            let every = settings.every.max(cell.feed.header_interval());
             // Bound first: the guard of an `if` condition lasts to the end of its block.
             let rtt = cell.state().smoothed_rtt;
-            if single && headers.due(now, rtt, settings.every) {
-                return 1;
+            // The datagrams of a batch all carry one, or none does.
+            if every > 1 && headers.state() == HeaderState::Confirmed {
+                if headers.due(now, rtt, every, || cell.last_arrival(remote)) {
+                    return 1;
+                }
+                most = most.min(headers.until_due(every));
             }
         }
         seam::batch(most)
@@ -288,6 +332,18 @@ impl HeaderSettings {
     }
 }
 
+/// Bytes that each full-size packet to `destination` adds to its UDP payload on the wire, when one
+/// in `every` carries a header.
+fn overhead(destination: SocketAddr, every: u32) -> u16 {
+    // IPv6 sockets have IPv4 addresses mapped.
+    let ip = match destination.ip().to_canonical() {
+        IpAddr::V4(_) => IPV4_HEADER_LEN,
+        IpAddr::V6(_) => IPV6_HEADER_LEN,
+    };
+    let header = PATH_HEADER_LEN as u32 / every.max(1);
+    (ip + UDP_HEADER_LEN) as u16 + header as u16
+}
+
 /// Fixes the TTL and hop limit of a socket's packets, so that routers can tell whether a hop
 /// before them has stamped; `None` if the system does not let.
 pub(crate) fn fix_hop_limit(socket: &UdpSocket) -> Option<u8> {
@@ -312,7 +368,7 @@ fn set_ipv6_hop_limit(_: &UdpSocket, _: u8) -> Option<()> {
 }
 
 /// Takes the headers off the datagrams of one buffer, and closes the gaps. `lengths` are those of
-/// the datagrams that are left.
+/// the datagrams that are left. Returns whether a header of the peer's was among them.
 ///
 /// Datagrams in one buffer have arrived at the same time from the same peer. The newest header
 /// among them is looked at; older ones only if that one is none of the peer's.
@@ -321,17 +377,16 @@ fn strip(
     meta: &RecvMeta,
     lengths: &mut Vec<usize>,
     mut is_ours: impl FnMut(&[u8; PATH_HEADER_LEN]) -> bool,
-) {
+) -> bool {
     lengths.clear();
     let end = meta.len.min(buf.len());
     let stride = meta.stride.max(1);
-    for datagram in buf[..end].chunks(stride).rev() {
-        if let Some((PathHeaderPrefix::Known(_), _)) = split_path_header(datagram)
-            && datagram.first_chunk().is_some_and(&mut is_ours)
-        {
-            break;
-        }
-    }
+    let found = buf[..end].chunks(stride).rev().any(|datagram| {
+        matches!(
+            split_path_header(datagram),
+            Some((PathHeaderPrefix::Known(_), _))
+        ) && datagram.first_chunk().is_some_and(&mut is_ours)
+    });
     let mut to = 0;
     for from in (0..end).step_by(stride) {
         let next = end.min(from + stride);
@@ -346,6 +401,7 @@ fn strip(
         }
         to += len;
     }
+    found
 }
 
 /// Whether datagrams of these lengths are what one buffer can hold: all as long as the first, and

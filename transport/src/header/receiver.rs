@@ -97,6 +97,11 @@ impl Receiver {
         self.unechoed
     }
 
+    /// When the newest header arrived.
+    pub(super) fn arrived(&self) -> Option<Instant> {
+        self.newest.as_ref().map(|newest| newest.arrival)
+    }
+
     /// The echo of the newest header.
     pub(super) fn echo(&self, now: Instant) -> Option<Echo> {
         let newest = self.newest.as_ref()?;

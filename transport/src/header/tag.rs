@@ -39,10 +39,14 @@ impl Keys {
 
     /// The tag of a header sent at `time`, in microseconds of its sender's clock.
     pub(super) fn tag(&self, time: u64, covered: &[u8; COVERED]) -> [u8; 4] {
-        let mut message = [0; 8 + COVERED];
-        message[..8].copy_from_slice(&time.to_be_bytes());
-        message[8..].copy_from_slice(covered);
-        let [a, b, c, d, ..] = siphash(&self.key, &message);
+        let (words, rest) = covered.as_chunks();
+        // Words of the message are read with their low bytes first, the time has them last.
+        let mut sip = SipHash::new(&self.key);
+        sip.compress(time.swap_bytes());
+        for word in words {
+            sip.compress(u64::from_le_bytes(*word));
+        }
+        let [a, b, c, d, ..] = sip.finish(rest, 8 + COVERED);
         [a, b, c, d]
     }
 
@@ -69,51 +73,75 @@ pub(super) fn same(a: [u8; 4], b: [u8; 4]) -> bool {
     u32::from_ne_bytes(a) ^ u32::from_ne_bytes(b) == 0
 }
 
-/// SipHash-2-4 (Aumasson, Bernstein, INDOCRYPT 2012, section 2).
-fn siphash(key: &[u8; 16], message: &[u8]) -> [u8; 8] {
-    let ([k0, k1], []) = key.as_chunks::<8>() else {
-        unreachable!("16 bytes are two times 8")
-    };
-    let (k0, k1) = (u64::from_le_bytes(*k0), u64::from_le_bytes(*k1));
-    let mut v = [
-        k0 ^ 0x736f_6d65_7073_6575,
-        k1 ^ 0x646f_7261_6e64_6f6d,
-        k0 ^ 0x6c79_6765_6e65_7261,
-        k1 ^ 0x7465_6462_7974_6573,
-    ];
-    let mut compress = |word: u64| {
-        v[3] ^= word;
-        sip_round(&mut v);
-        sip_round(&mut v);
-        v[0] ^= word;
-    };
-    let (words, rest) = message.as_chunks::<8>();
+/// SipHash-2-4 of a message.
+pub(super) fn siphash(key: &[u8; 16], message: &[u8]) -> [u8; 8] {
+    let mut sip = SipHash::new(key);
+    let (words, rest) = message.as_chunks();
     for word in words {
-        compress(u64::from_le_bytes(*word));
+        sip.compress(u64::from_le_bytes(*word));
     }
-    // The last word holds what is left, and the length's low byte on top.
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    last[7] = message.len() as u8;
-    compress(u64::from_le_bytes(last));
-    v[2] ^= 0xff;
-    for _ in 0..4 {
-        sip_round(&mut v);
-    }
-    (v[0] ^ v[1] ^ v[2] ^ v[3]).to_le_bytes()
+    sip.finish(rest, message.len())
 }
 
-fn sip_round(v: &mut [u64; 4]) {
-    v[0] = v[0].wrapping_add(v[1]);
-    v[2] = v[2].wrapping_add(v[3]);
-    v[1] = v[1].rotate_left(13) ^ v[0];
-    v[3] = v[3].rotate_left(16) ^ v[2];
-    v[0] = v[0].rotate_left(32);
-    v[2] = v[2].wrapping_add(v[1]);
-    v[0] = v[0].wrapping_add(v[3]);
-    v[1] = v[1].rotate_left(17) ^ v[2];
-    v[3] = v[3].rotate_left(21) ^ v[0];
-    v[2] = v[2].rotate_left(32);
+/// SipHash-2-4 (Aumasson, Bernstein, INDOCRYPT 2012, section 2). In line: each header has one, and
+/// a message of known length becomes a straight run of instructions.
+struct SipHash {
+    v0: u64,
+    v1: u64,
+    v2: u64,
+    v3: u64,
+}
+
+impl SipHash {
+    #[inline]
+    fn new(key: &[u8; 16]) -> Self {
+        let ([k0, k1], []) = key.as_chunks::<8>() else {
+            unreachable!("16 bytes are two times 8")
+        };
+        let (k0, k1) = (u64::from_le_bytes(*k0), u64::from_le_bytes(*k1));
+        Self {
+            v0: k0 ^ 0x736f_6d65_7073_6575,
+            v1: k1 ^ 0x646f_7261_6e64_6f6d,
+            v2: k0 ^ 0x6c79_6765_6e65_7261,
+            v3: k1 ^ 0x7465_6462_7974_6573,
+        }
+    }
+
+    #[inline]
+    fn compress(&mut self, word: u64) {
+        self.v3 ^= word;
+        self.round();
+        self.round();
+        self.v0 ^= word;
+    }
+
+    /// The hash of a message of `len` bytes that ends with `rest`, less than a word.
+    #[inline]
+    fn finish(mut self, rest: &[u8], len: usize) -> [u8; 8] {
+        // The last word holds what is left, and the length's low byte on top.
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        last[7] = len as u8;
+        self.compress(u64::from_le_bytes(last));
+        self.v2 ^= 0xff;
+        for _ in 0..4 {
+            self.round();
+        }
+        (self.v0 ^ self.v1 ^ self.v2 ^ self.v3).to_le_bytes()
+    }
+
+    #[inline]
+    fn round(&mut self) {
+        self.v0 = self.v0.wrapping_add(self.v1);
+        self.v2 = self.v2.wrapping_add(self.v3);
+        self.v1 = self.v1.rotate_left(13) ^ self.v0;
+        self.v3 = self.v3.rotate_left(16) ^ self.v2;
+        self.v0 = self.v0.rotate_left(32).wrapping_add(self.v3);
+        self.v2 = self.v2.wrapping_add(self.v1);
+        self.v3 = self.v3.rotate_left(21) ^ self.v0;
+        self.v1 = self.v1.rotate_left(17) ^ self.v2;
+        self.v2 = self.v2.rotate_left(32);
+    }
 }
 
 #[cfg(test)]

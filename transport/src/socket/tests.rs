@@ -141,6 +141,19 @@ fn a_stride_of_zero_ends() {
     assert_eq!(received(vec![(vec![0x40; 3], 0)]).concat(), [0x40; 3]);
 }
 
+#[test]
+fn what_a_packet_adds_to_its_payload_depends_on_address_and_share_of_headers() {
+    for (address, every, bytes) in [
+        ("192.0.2.1:9", 1, 60),
+        ("[2001:db8::1]:9", 1, 80),
+        ("[::ffff:192.0.2.1]:9", 4, 36),
+        ("192.0.2.1:9", 1000, 28),
+    ] {
+        let address = address.parse().expect("an address");
+        assert_eq!(overhead(address, every), bytes, "{address}, {every}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_mixture_arrives_whole_and_in_order(

@@ -1,0 +1,145 @@
+//! What keeps others used to what they do not know: `docs/path-header.md`, sections 3.1 and 9.
+
+use evenkeel_wire::{PATH_HEADER_LEN, PATH_HEADER_MAGIC, PATH_HEADER_VERSION};
+
+use super::tag::siphash;
+
+/// Random choices of one connection, which nobody needs to be unable to guess.
+#[derive(Debug, Clone)]
+pub(crate) struct Grease {
+    key: [u8; 16],
+    drawn: u64,
+    /// Headers that could be replaced until the next that is.
+    left: u64,
+}
+
+/// The least length of a header: section 2.3.
+const SHORTEST: usize = 8;
+
+/// On average one in half so many of the headers that carry nothing new is of kind 0: often
+/// enough to be noticed in any long transfer, and little next to loss.
+const MOST_BETWEEN: u64 = 512;
+
+/// No version has these numbers: section 3.1.
+const NO_VERSION: std::ops::RangeInclusive<u8> = 0x04..=0xff;
+
+impl Grease {
+    /// All choices follow from `seed`.
+    pub(crate) fn new(seed: &[u8]) -> Self {
+        let mut key = [0; 16];
+        for (half, block) in key.chunks_exact_mut(8).enumerate() {
+            block.copy_from_slice(&siphash(&[half as u8; 16], seed));
+        }
+        let mut grease = Self {
+            key,
+            drawn: 0,
+            left: 0,
+        };
+        grease.left = grease.below(MOST_BETWEEN);
+        grease
+    }
+
+    /// The versions to offer: `versions`, and for every second connection one that nobody has.
+    pub(crate) fn versions(&mut self, versions: &[u8]) -> Vec<u8> {
+        let mut offered = versions.to_vec();
+        if self.below(2) == 1 {
+            let known = u64::from(*NO_VERSION.start());
+            let count = u64::from(*NO_VERSION.end()) - known + 1;
+            let at = self.below(versions.len() as u64 + 1) as usize;
+            offered.insert(at, (known + self.below(count)) as u8);
+        }
+        offered
+    }
+
+    /// A header could be replaced: the one to send instead, if it is time for one. A header that
+    /// is not `alone` in its batch has to be as long as the others.
+    pub(super) fn header(&mut self, alone: bool) -> Option<Vec<u8>> {
+        if self.left > 0 {
+            self.left -= 1;
+            return None;
+        }
+        self.left = self.below(MOST_BETWEEN);
+        let longest = PATH_HEADER_LEN / 4;
+        let words = if alone {
+            let shortest = SHORTEST / 4;
+            shortest + self.below((longest - shortest + 1) as u64) as usize
+        } else {
+            longest
+        };
+        let mut header = PATH_HEADER_MAGIC.to_vec();
+        // Kind 0.
+        header.push(PATH_HEADER_VERSION << 6 | (words - 1) as u8);
+        while header.len() < 4 * words {
+            header.push(self.below(256) as u8);
+        }
+        Some(header)
+    }
+
+    /// A number below `end`; the modulo favours low ones by less than 2^-50.
+    fn below(&mut self, end: u64) -> u64 {
+        self.drawn += 1;
+        u64::from_le_bytes(siphash(&self.key, &self.drawn.to_le_bytes())) % end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_wire::{PathHeaderPrefix, split_path_header};
+
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_choices_and_another_gives_others() {
+        let choices = |seed: &[u8]| {
+            let mut grease = Grease::new(seed);
+            let headers: Vec<_> = (0..5_000).filter_map(|_| grease.header(true)).collect();
+            (grease.versions(&[1]), headers)
+        };
+        assert_eq!(choices(b"a"), choices(b"a"));
+        assert_ne!(choices(b"a").1, choices(b"b").1);
+    }
+
+    #[test]
+    fn every_second_connection_offers_a_version_that_nobody_has_beside_the_real_ones() {
+        let mut seen = std::collections::HashSet::new();
+        let mut first = 0;
+        for seed in 0..1_000_u32 {
+            let offered = Grease::new(&seed.to_le_bytes()).versions(&[1]);
+            let unknown: Vec<_> = offered.iter().filter(|version| **version != 1).collect();
+            assert_eq!(offered.len() - unknown.len(), 1, "{offered:?}");
+            assert!(unknown.len() <= 1 && unknown.iter().all(|version| **version >= 4));
+            first += usize::from(offered[0] != 1);
+            seen.extend(unknown.into_iter().copied());
+        }
+        // 500 draws of 252 values leave 252 e^-2 = 34 out.
+        assert!((200..=235).contains(&seen.len()), "{}", seen.len());
+        // A quarter, +- 4 standard deviations of 13.7.
+        assert!((195..=305).contains(&first), "{first}");
+    }
+
+    #[test]
+    fn now_and_then_a_header_is_of_kind_0_and_is_taken_off_whole() {
+        let mut grease = Grease::new(b"seed");
+        let mut lengths = std::collections::BTreeSet::new();
+        let mut count = 0;
+        for nth in 0..100_000 {
+            let alone = nth % 2 == 0;
+            let Some(mut header) = grease.header(alone) else {
+                continue;
+            };
+            count += 1;
+            assert!(alone || header.len() == PATH_HEADER_LEN);
+            lengths.insert(header.len());
+            header.extend([0x40; 30]);
+            let (prefix, packet) = split_path_header(&header).expect("a header");
+            assert_eq!(prefix, PathHeaderPrefix::Unknown);
+            assert_eq!(packet, [0x40; 30]);
+        }
+        // One in 256.5, +- 4 standard deviations (their distances are uniform).
+        assert!((344..=436).contains(&count), "{count}");
+        assert_eq!(
+            lengths.into_iter().collect::<Vec<_>>(),
+            [8, 12, 16, 20, 24, 28, 32]
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! evenkeel endpoints with themselves and with stock quinn.
+
+use evenkeel::{Context, Endpoint, HeaderState};
+use quinn::Connection;
+use quinn::rustls::pki_types::CertificateDer;
+
+use crate::support::{
+    Identity, LOOPBACK, echoed, echoing, headed_client, headed_server, is_paced_without_headers,
+    run, stock_client, stock_server, transport,
+};
+
+/// Lets `client` exchange data with `server`, also from another port, and gives both ends of the
+/// connection to `check` before it ends.
+fn exchange(
+    client: fn(&Identity) -> quinn::Endpoint,
+    server: fn(&Identity) -> quinn::Endpoint,
+    check: fn(&Connection, &Connection),
+) {
+    run(async move {
+        let identity = Identity::new();
+        let server = server(&identity);
+        let address = server.local_addr().expect("it is bound");
+        let mut accepted = echoing(server);
+        let client = client(&identity);
+        let connecting = client
+            .connect(address, "localhost")
+            .expect("a right configuration");
+        let connection = connecting.await.expect("a handshake");
+        echoed(&connection).await;
+        client
+            .rebind(std::net::UdpSocket::bind(LOOPBACK).expect("a free port"))
+            .expect("a bound socket");
+        echoed(&connection).await;
+        let accepted = accepted.recv().await.expect("it is the server's too");
+        check(&connection, &accepted);
+    });
+}
+
+#[test]
+fn two_headed_endpoints_exchange_headers() {
+    exchange(headed_client, headed_server, |client, server| {
+        for connection in [client, server] {
+            let context = Context::of(connection).expect("an evenkeel configuration");
+            let (state, counters) = context.path_headers().expect("both take headers");
+            assert_eq!((counters.forged, counters.clamped), (0, 0));
+            assert_eq!(state, HeaderState::Confirmed);
+            assert!(counters.echoes > 10, "{counters:?}");
+        }
+    });
+}
+
+#[test]
+fn stock_quinn_serves_a_headed_client() {
+    exchange(headed_client, stock_server, |client, _| {
+        is_paced_without_headers(client);
+    });
+}
+
+#[test]
+fn a_headed_server_serves_stock_quinn() {
+    exchange(stock_client, headed_server, |_, server| {
+        is_paced_without_headers(server);
+    });
+}
+
+#[test]
+fn data_of_a_resumed_connection_comes_with_its_first_flight() {
+    run(async {
+        let identity = Identity::new();
+        let server = headed_server(&identity);
+        let address = server.local_addr().expect("it is bound");
+        let _accepted = echoing(server);
+        let client = headed_client(&identity);
+        let connect = || {
+            client
+                .connect(address, "localhost")
+                .expect("a right configuration")
+        };
+        assert!(connect().into_0rtt().is_err(), "nothing to resume yet");
+        let connection = connect().await.expect("a handshake");
+        echoed(&connection).await;
+        let (connection, accepted) = connect().into_0rtt().map_err(drop).expect("a ticket");
+        echoed(&connection).await;
+        assert!(accepted.await);
+        // Headers have keys of this connection all the same.
+        let context = Context::of(&connection).expect("an evenkeel configuration");
+        let (state, counters) = context.path_headers().expect("both take headers");
+        assert_eq!((state, counters.forged), (HeaderState::Confirmed, 0));
+    });
+}
+
+#[test]
+fn a_retry_is_believed_from_the_server_alone() {
+    run(async {
+        let identity = Identity::new();
+        let server = headed_server(&identity);
+        let address = server.local_addr().expect("it is bound");
+        let accepting = tokio::spawn(async move {
+            let first = server.accept().await.expect("it is open");
+            assert!(!first.remote_address_validated());
+            first.retry().map_err(drop).expect("a first attempt");
+            let second = server.accept().await.expect("it is open");
+            assert!(second.remote_address_validated());
+            second.await.expect("a handshake")
+        });
+        let client = headed_client(&identity);
+        let connecting = client
+            .connect(address, "localhost")
+            .expect("a right configuration");
+        let connection = connecting.await.expect("a handshake");
+        let accepted = accepting.await.expect("it does not panic");
+        assert_eq!(connection.close_reason(), None);
+        let data = accepted.handshake_data().expect("it is complete");
+        let data = data
+            .downcast::<quinn::crypto::rustls::HandshakeData>()
+            .expect("as quinn's own");
+        assert_eq!(data.protocol.as_deref(), Some(&b"echo"[..]));
+        assert_eq!(data.server_name.as_deref(), Some("localhost"));
+        let chain = connection.peer_identity().expect("the server's");
+        let chain = chain
+            .downcast::<Vec<CertificateDer<'_>>>()
+            .expect("as quinn's own");
+        assert_eq!(*chain, [identity.certificate()]);
+    });
+}
+
+#[test]
+fn configurations_that_quic_cannot_use_are_refused_with_and_without_headers() {
+    let identity = Identity::new();
+    for endpoint in [Endpoint::new(), Endpoint::new().path_headers(1)] {
+        let mut tls = identity.server();
+        tls.max_early_data_size = 1000;
+        let error = endpoint
+            .server_config(tls, transport(&endpoint))
+            .expect_err("RFC 9001, 4.6.1");
+        assert!(error.to_string().contains("early data"), "{error}");
+    }
+}
