@@ -11,6 +11,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use evenkeel_wire::{
+    CompactRate, CompactTime, HeaderTimestamp, PATH_HEADER_LEN, PathHeaderKind, PathHeaderRepr,
+    Signals,
+};
 use serde_json::Value;
 use support::{Host, Lab, Versions, link};
 use tokio_tun::Tun;
@@ -20,6 +24,8 @@ struct Load {
     title: &'static str,
     /// Bytes of UDP payload.
     payload: usize,
+    /// Whether the payload begins with a path header.
+    header: bool,
     /// Packets per second; as many as the sender can if `None`.
     rate: Option<u32>,
     link: &'static str,
@@ -29,24 +35,35 @@ const LOADS: &[Load] = &[
     Load {
         title: "flood of 1228-byte packets, no rate",
         payload: 1200,
+        header: false,
         rate: None,
         link: "queue_packets = 1000",
     },
     Load {
         title: "flood of 1228-byte packets, 10 Gb/s, 1 ms",
         payload: 1200,
+        header: false,
         rate: None,
         link: "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000",
     },
     Load {
+        title: "the same with path headers, stamped",
+        payload: 1200,
+        header: true,
+        rate: None,
+        link: "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000\nstamps = [\"aqt\", \"acp\", \"flows\"]",
+    },
+    Load {
         title: "flood of 128-byte packets, 10 Gb/s, 1 ms",
         payload: 100,
+        header: false,
         rate: None,
         link: "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000",
     },
     Load {
         title: "180 Mb/s of 1228-byte packets, 200 Mb/s, 5 ms",
         payload: 1200,
+        header: false,
         rate: Some(18_324),
         link: "rate_bps = 200e6\ndelay_ms = 5\nqueue_packets = 1000",
     },
@@ -177,7 +194,10 @@ fn measure(lab: &Lab, pid: u32, load: &Load, time: Duration) -> Figures {
     let receiver = lab.udp(Host::B, "10.0.2.1:9");
     let sender = lab.udp(Host::A, "10.0.1.1:0");
     sender.connect(receiver.local_addr().unwrap()).unwrap();
-    let payload = vec![0; load.payload];
+    let mut payload = vec![0; load.payload];
+    if load.header {
+        payload[..PATH_HEADER_LEN].copy_from_slice(&header());
+    }
     let blast = |time: Duration| {
         let began = Instant::now();
         let mut sent = 0;
@@ -201,6 +221,20 @@ fn measure(lab: &Lab, pid: u32, load: &Load, time: Duration) -> Figures {
         packets: after.0 - before.0,
         cpu_seconds: after.1 - before.1,
     }
+}
+
+/// As a sender that follows ACP writes it.
+fn header() -> [u8; PATH_HEADER_LEN] {
+    let repr = PathHeaderRepr {
+        kind: PathHeaderKind::Acp,
+        rtt: CompactTime::from_duration(Duration::from_millis(2)),
+        signals: Signals::initial(CompactRate::NO_LIMIT, Some(64)),
+        phase: false,
+        timestamp: HeaderTimestamp::from_micros(0),
+        echo: None,
+        tag: [1, 2, 3, 4],
+    };
+    repr.emit()
 }
 
 /// Packets that have come to host B.

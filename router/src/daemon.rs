@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinSet, LocalSet};
@@ -102,15 +103,18 @@ async fn route(config: &Config) -> Result<(), RunError> {
     let server = Server::bind(&config.socket)?;
     let mut netlink = Netlink::open().map_err(system("netlink"))?;
     let exits = preflight::examine(config, &mut netlink)?;
+    let flow_hash_key = secret().map_err(system("the random number generator"))?;
     let began = clock::now();
     let transits: Vec<_> = config
         .links
         .iter()
         .enumerate()
         .map(|(index, link)| {
-            Transit::new(began, link, config.seed, index).map_err(|source| RunError::Link {
-                name: link.name.clone(),
-                source,
+            Transit::new(began, link, config.seed, index, flow_hash_key).map_err(|source| {
+                RunError::Link {
+                    name: link.name.clone(),
+                    source,
+                }
             })
         })
         .collect::<Result<_, _>>()?;
@@ -252,6 +256,14 @@ async fn serve(server: Server, router: Rc<Router>) -> RunError {
         what: "the next conversation on the status socket",
         source,
     }
+}
+
+/// Bytes that nobody can guess.
+fn secret() -> io::Result<[u8; 16]> {
+    let mut secret = [0; 16];
+    // The kernel gives up to 256 bytes at once (getrandom(2)).
+    getrandom(&mut secret, GetRandomFlags::empty())?;
+    Ok(secret)
 }
 
 /// Tells a supervisor, in one line, that packets are forwarded from now on.

@@ -7,6 +7,9 @@
 
 pub mod cli;
 pub mod config;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod status;
 
 mod clock;

@@ -85,14 +85,17 @@ pub(crate) fn set_ecn(family: Family, packet: &mut [u8], ecn: Ecn) {
     }
 }
 
+/// The time to live or hop limit that a packet will have on the next link. What the kernel takes
+/// off as it forwards the packet from the device is given back, except from 255.
+pub(crate) fn leaving_hops(family: Family, packet: &[u8]) -> u8 {
+    packet[hops_at(family)].min(u8::MAX - 1)
+}
+
 /// Adds one to the time to live or hop limit of a packet to forward. `false`, and nothing
 /// changes, if it is 255 already.
 #[must_use]
 pub(crate) fn give_hop_back(family: Family, packet: &mut [u8]) -> bool {
-    let at = match family {
-        Family::V4 => ipv4::TTL,
-        Family::V6 => ipv6::HOP_LIMIT,
-    };
+    let at = hops_at(family);
     let Some(hops) = packet[at].checked_add(1) else {
         return false;
     };
@@ -101,6 +104,13 @@ pub(crate) fn give_hop_back(family: Family, packet: &mut [u8]) -> bool {
         Family::V6 => packet[at] = hops,
     }
     true
+}
+
+fn hops_at(family: Family) -> usize {
+    match family {
+        Family::V4 => ipv4::TTL,
+        Family::V6 => ipv6::HOP_LIMIT,
+    }
 }
 
 /// Replaces an octet of an IPv4 header and updates the checksum.
@@ -164,6 +174,18 @@ mod tests {
             let mut packet = v6(ttl);
             assert!(give_hop_back(Family::V6, &mut packet));
             assert_eq!(packet, v6(ttl + 1));
+        }
+    }
+
+    #[test]
+    fn a_packet_leaves_with_the_hops_that_were_read_unless_they_were_full() {
+        // The kernel takes one off what goes back to it.
+        for hops in 1..=255 {
+            for (family, mut packet) in [(Family::V4, v4(hops)), (Family::V6, v6(hops))] {
+                let leaving = leaving_hops(family, &packet);
+                let _ = give_hop_back(family, &mut packet);
+                assert_eq!(leaving, packet[hops_at(family)] - 1);
+            }
         }
     }
 

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use evenkeel_queue::{
-    Amount, DisciplineError, Link, LinkConfig, LinkError, Packet, PacketMeta, PortStats,
-    QueueInterval, discipline,
+    Amount, CarriedHeader, Carrier, DisciplineError, FlowKey, Link, LinkConfig, LinkError, Packet,
+    PacketMeta, PortStats, QueueInterval, StampError, StampFigures, discipline, stamp_set,
 };
+use evenkeel_wire::{PathHeaderMut, Skipped};
 use rand_pcg::Pcg64;
 
 use crate::config::LinkSpec;
@@ -21,6 +22,9 @@ pub(crate) enum BuildError {
     /// The discipline does not exist, or not with these parameters or this limit.
     #[error(transparent)]
     Discipline(#[from] DisciplineError),
+    /// The stamps do not exist, or not with these parameters.
+    #[error(transparent)]
+    Stamps(#[from] StampError),
     /// The values do not go together.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -44,6 +48,21 @@ pub(crate) struct Datagram {
     bytes: Vec<u8>,
 }
 
+impl Carrier for Datagram {
+    fn path_header(&mut self) -> Result<CarriedHeader<'_>, Skipped> {
+        let leaving_ttl = packet::leaving_hops(self.family, &self.bytes);
+        let header = PathHeaderMut::find(&mut self.bytes)?;
+        Ok(CarriedHeader {
+            header,
+            leaving_ttl,
+        })
+    }
+
+    fn flow(&self) -> Option<FlowKey> {
+        FlowKey::of_ip_packet(&self.bytes)
+    }
+}
+
 /// What is counted besides the port's own counters, since the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
@@ -62,17 +81,21 @@ pub(crate) struct Tally {
 }
 
 impl Transit {
-    /// An empty link. Loss and jitter derive from `seed` and the link's position in the file.
+    /// An empty link. Loss and jitter derive from `seed` and the link's position in the file;
+    /// `flow_hash_key` must be nobody else's: see [`LinkConfig::flow_hash_key`].
     pub(crate) fn new(
         epoch: Instant,
         spec: &LinkSpec,
         seed: u64,
         index: usize,
+        flow_hash_key: [u8; 16],
     ) -> Result<Self, BuildError> {
         let config = LinkConfig {
             service: spec.service.clone(),
             limit: spec.limit,
             discipline: discipline(&spec.discipline, spec.limit)?,
+            stamps: stamp_set(&spec.stamps)?,
+            flow_hash_key: Some(flow_hash_key),
             delay: spec.delay,
             jitter: spec.jitter,
             loss: spec.loss,
@@ -150,6 +173,11 @@ impl Transit {
     /// What the port has measured up to `now`.
     pub(crate) fn stats(&mut self, now: Instant) -> &PortStats {
         self.link.stats(now)
+    }
+
+    /// Where the stamps stand.
+    pub(crate) fn stamp_figures(&mut self, now: Instant) -> Vec<StampFigures> {
+        self.link.stamp_figures(now)
     }
 
     /// The rest of the counters, since the beginning.

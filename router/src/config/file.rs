@@ -7,7 +7,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use evenkeel_queue::{Change, DeliveryTrace, Limit, Rate, Service, discipline};
+use evenkeel_queue::{Change, DeliveryTrace, Limit, Rate, Service, discipline, stamp_set};
 use serde::de::{Deserialize, Deserializer, Visitor};
 use toml::Spanned;
 
@@ -77,6 +77,8 @@ struct LinkTable {
     queue_packets: Option<Spanned<Number>>,
     queue_bytes: Option<Spanned<Number>>,
     discipline: Option<Spanned<String>>,
+    #[serde(default)]
+    stamps: Vec<Spanned<String>>,
     loss: Option<Spanned<Number>>,
     jitter_ms: Option<Spanned<Number>>,
     #[serde(default)]
@@ -214,6 +216,7 @@ impl Reader<'_> {
             service,
             limit,
             discipline: known_discipline(link.discipline.as_ref(), limit)?,
+            stamps: known_stamps(&link.stamps)?,
             delay: milliseconds("delay_ms", link.delay_ms.as_ref())?,
             jitter: milliseconds("jitter_ms", link.jitter_ms.as_ref())?,
             loss: link
@@ -449,6 +452,17 @@ fn known_discipline(name: Option<&Spanned<String>>, limit: Limit) -> Result<Stri
         Ok(_) => Ok(name.get_ref().clone()),
         Err(error) => Err(Fault::new(name.span(), error.to_string())),
     }
+}
+
+fn known_stamps(specs: &[Spanned<String>]) -> Result<Vec<String>, Fault> {
+    let names: Vec<_> = specs.iter().map(|spec| spec.get_ref().clone()).collect();
+    for (at, spec) in specs.iter().enumerate() {
+        // One more at a time, so that the first wrong one is the last.
+        if let Err(error) = stamp_set(&names[..=at]) {
+            return Err(Fault::new(spec.span(), error.to_string()));
+        }
+    }
+    Ok(names)
 }
 
 fn table(table: Option<&Spanned<Number>>) -> Result<Option<u32>, Fault> {

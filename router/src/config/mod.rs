@@ -46,6 +46,8 @@ pub struct LinkSpec {
     pub limit: Limit,
     /// Name of a discipline of `evenkeel-queue`, with its parameters.
     pub discipline: String,
+    /// Names of stamps of `evenkeel-queue`, with their parameters.
+    pub stamps: Vec<String>,
     /// Propagation delay.
     pub delay: Duration,
     /// Extra delay drawn uniformly from zero to this.

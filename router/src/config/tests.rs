@@ -35,6 +35,7 @@ fn the_configuration_of_the_manual_is_read_as_it_says() {
         queue_packets = 50
         queue_bytes = 1e6
         discipline = "drop-tail"
+        stamps = ["aqt", "acp:gamma=0.2", "flows"]
         loss = 0.01
         jitter_ms = 1
         blackouts = [{ start_s = 10, length_s = 0.5 }]
@@ -72,8 +73,27 @@ fn the_configuration_of_the_manual_is_read_as_it_says() {
     });
     assert_eq!(link.changes[2], (seconds(30), last));
     assert_eq!(link.routes[1].via, Some("fe80::1".parse().unwrap()));
-    assert_eq!(link.routes[1].place.line, 20);
+    assert_eq!(link.stamps, ["aqt", "acp:gamma=0.2", "flows"]);
+    assert_eq!(link.routes[1].place.line, 21);
     assert_eq!(link.place.to_string(), "r.toml:5");
+}
+
+#[test]
+fn a_wrong_stamp_is_refused_where_it_stands() {
+    let refused = |stamps: &str| refusal(&with(stamps));
+    assert_eq!(
+        refused("stamps = [\n  \"aqt\",\n  \"apc\",\n]"),
+        "r.toml:7: unknown stamp \"apc\"; choose from: aqt, acp, xcp, rcp, flows"
+    );
+    assert_eq!(
+        refused("stamps = [\"acp\",\n\"acp\"]"),
+        "r.toml:6: the stamp acp is given twice; a port stamps once, give it once"
+    );
+    assert_eq!(
+        refused("stamps = [\"acp:gamma=2\"]"),
+        "r.toml:5: acp: gamma=2 is not allowed; use a number from 0.001 to 1"
+    );
+    assert!(link("").stamps.is_empty());
 }
 
 #[test]

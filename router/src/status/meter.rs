@@ -1,8 +1,9 @@
 //! Figures of a link, as the status socket reports them.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use evenkeel_queue::{DurationHistogram, PortStats, QueueLength};
+use evenkeel_queue::{DurationHistogram, PortStats, QueueLength, StampFigures};
 
 use super::{Counters, Interval, LinkStatus, QueueFigures, SojournFigures};
 use crate::config::LinkSpec;
@@ -41,6 +42,11 @@ impl Meter {
     ) -> LinkStatus {
         let (total, window) = (transit.total(), transit.window());
         let elapsed = transit.elapsed(now);
+        let stamps = transit
+            .stamp_figures(now)
+            .into_iter()
+            .map(by_name)
+            .collect();
         let stats = transit.stats(now);
         let ring_dropped_in_window = ring_dropped.saturating_sub(self.ring_dropped_at_restart);
         let total = counters(&stats.total(), &total, ring_dropped);
@@ -58,6 +64,7 @@ impl Meter {
             sojourn_us: sojourn_figures(stats.sojourn()),
             utilization: stats.utilization(),
             loss_rate: stats.loss_rate(),
+            stamps,
             interval: None,
         }
     }
@@ -94,6 +101,12 @@ impl Meter {
     }
 }
 
+fn by_name(stamp: StampFigures) -> (String, BTreeMap<String, f64>) {
+    let figures = stamp.figures.into_iter();
+    let figures = figures.map(|(name, value)| (name.to_owned(), value));
+    (stamp.stamp.to_owned(), figures.collect())
+}
+
 fn counters(port: &evenkeel_queue::Counters, rest: &Tally, ring_dropped: u64) -> Counters {
     Counters {
         arrived: port.arrived.into(),
@@ -109,6 +122,7 @@ fn counters(port: &evenkeel_queue::Counters, rest: &Tally, ring_dropped: u64) ->
         link_scope: rest.link_scope.into(),
         not_ip: rest.not_ip.into(),
         ring_dropped,
+        headers: port.headers.into(),
     }
 }
 

@@ -8,7 +8,9 @@ mod meter;
 mod server;
 mod table;
 
-use evenkeel_queue::Amount;
+use std::collections::BTreeMap;
+
+use evenkeel_queue::{Amount, HeaderCounts};
 use serde::{Deserialize, Serialize};
 
 pub use client::{StatusError, ask, find_socket};
@@ -91,6 +93,9 @@ pub struct LinkStatus {
     pub utilization: Option<f64>,
     /// Dropped / arrived packets in the window; `null` if none arrived.
     pub loss_rate: Option<f64>,
+    /// Where each of the link's stamps stands, by its name: figures by theirs (docs/queue.md).
+    #[serde(default)]
+    pub stamps: BTreeMap<String, BTreeMap<String, f64>>,
     /// Of `sample` alone: since the last sample, or the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
@@ -135,6 +140,43 @@ pub struct Counters {
     pub not_ip: Count,
     /// Packets that found the TUN device's ring full: this program was too slow for them.
     pub ring_dropped: u64,
+    /// What stamps have seen; nothing at a link without.
+    #[serde(default)]
+    pub headers: Headers,
+}
+
+/// Packets with and without path headers, at a link with stamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Headers {
+    /// Came with a header to be stamped.
+    pub recognised: u64,
+    /// Of those: stamped, as their transmission started.
+    pub stamped: u64,
+    /// Came without a header.
+    pub foreign: u64,
+    /// Left alone: the datagram ends before its header does.
+    pub truncated: u64,
+    /// Left alone: a header of another version.
+    pub version: u64,
+    /// Left alone: a header of an unknown kind.
+    pub kind: u64,
+    /// Left alone: in a fragment, behind IPv6 extension headers, in front of UDP options, or without a
+    /// checksum over IPv6.
+    pub untouchable: u64,
+}
+
+impl From<HeaderCounts> for Headers {
+    fn from(counts: HeaderCounts) -> Self {
+        Self {
+            recognised: counts.recognised,
+            stamped: counts.stamped,
+            foreign: counts.foreign,
+            truncated: counts.truncated,
+            version: counts.version,
+            kind: counts.kind,
+            untouchable: counts.untouchable,
+        }
+    }
 }
 
 /// Queue length in packets.

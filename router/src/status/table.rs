@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{LinkStatus, Status};
+use super::{Headers, LinkStatus, Status};
 
 /// A router's figures as a table, one block per link.
 pub fn table(status: &Status) -> String {
@@ -84,6 +84,35 @@ fn write_link(text: &mut String, link: &LinkStatus) {
     );
     write.expect("writing to a string cannot fail");
     for (label, value) in rows {
+        writeln!(text, "  {label:<10} {value}").expect("writing to a string cannot fail");
+    }
+    if !link.stamps.is_empty() {
+        write_stamps(text, link);
+    }
+}
+
+fn write_stamps(text: &mut String, link: &LinkStatus) {
+    let Headers {
+        recognised,
+        stamped,
+        foreign,
+        truncated,
+        version,
+        kind,
+        untouchable,
+    } = link.window.headers;
+    let refused = truncated + version + kind + untouchable;
+    let headers = format!(
+        "{stamped} stamped of {recognised}; {refused} refused (truncated {truncated}, version {version}, \
+         kind {kind}, untouchable {untouchable}); {foreign} packets without"
+    );
+    let stamps = link.stamps.iter().map(|(stamp, figures)| {
+        let figures = figures
+            .iter()
+            .map(|(name, value)| format!("{name} {value:.2}"));
+        (&stamp[..], figures.collect::<Vec<_>>().join(", "))
+    });
+    for (label, value) in std::iter::once(("headers", headers)).chain(stamps) {
         writeln!(text, "  {label:<10} {value}").expect("writing to a string cannot fail");
     }
 }

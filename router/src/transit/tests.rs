@@ -1,7 +1,10 @@
 use std::path::Path;
 
 use evenkeel_queue::{Discipline, DisciplineConfig, DropTail};
-use evenkeel_wire::{Ecn, Ipv4Repr, Ipv4View, Ipv6Repr};
+use evenkeel_wire::{
+    CompactRate, CompactTime, Ecn, HeaderTimestamp, Ipv4Repr, Ipv4View, Ipv6Repr, PathHeaderKind,
+    PathHeaderRepr, PathHeaderView, PseudoHeader, Signals, UdpRepr,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -19,7 +22,7 @@ fn spec(values: &str) -> LinkSpec {
 }
 
 fn transit(epoch: Instant, values: &str) -> Transit {
-    Transit::new(epoch, &spec(values), 1, 0).unwrap()
+    Transit::new(epoch, &spec(values), 1, 0, [7; 16]).unwrap()
 }
 
 fn v4(ttl: u8, payload_len: u16) -> Vec<u8> {
@@ -104,6 +107,104 @@ fn a_full_ttl_is_counted_and_a_restart_begins_a_new_window() {
     assert_eq!((total.full_ttl, window.full_ttl), (1, 0));
     assert_eq!((total.delivered.packets, window.delivered.packets), (2, 1));
     assert_eq!(window.refused, Amount::one(40));
+}
+
+/// A packet of 1000 bytes whose sender wrote a path header and a TTL of 64 into it.
+fn headered() -> Vec<u8> {
+    let header = PathHeaderRepr {
+        kind: PathHeaderKind::Acp,
+        rtt: CompactTime::from_duration(Duration::from_millis(50)),
+        signals: Signals::initial(CompactRate::NO_LIMIT, Some(64)),
+        phase: false,
+        timestamp: HeaderTimestamp::from_micros(7),
+        echo: None,
+        tag: [1, 2, 3, 4],
+    };
+    let mut payload = header.emit().to_vec();
+    payload.resize(972, 0x55);
+    let mut packet = v4(64, 980);
+    let (source, destination) = ([10, 0, 0, 1].into(), [10, 0, 2, 1].into());
+    let pseudo = PseudoHeader::V4 {
+        source,
+        destination,
+    };
+    let udp = UdpRepr {
+        source_port: 4433,
+        destination_port: 4433,
+    };
+    packet[20..28].copy_from_slice(&udp.emit(&pseudo, &payload));
+    packet[28..].copy_from_slice(&payload);
+    packet
+}
+
+/// What the kernel does to a packet that it forwards.
+fn forward(packet: &mut [u8]) {
+    let view = Ipv4View::parse(packet).unwrap();
+    let mut repr = Ipv4Repr::parse(&view).unwrap();
+    repr.ttl -= 1;
+    packet[..20].copy_from_slice(&repr.emit());
+}
+
+/// Packets' way over a host with these stamps: into the device, and back to the kernel.
+fn cross(packets: Vec<Vec<u8>>, stamps: &str) -> Vec<Vec<u8>> {
+    let epoch = clock::now();
+    let mut transit = transit(epoch, &format!("rate_bps = 8e6\nstamps = {stamps}"));
+    for mut packet in packets {
+        forward(&mut packet);
+        transit.arrive(epoch, &packet);
+    }
+    std::iter::from_fn(|| transit.depart(epoch + Duration::from_secs(1)))
+        .map(|mut packet| {
+            forward(&mut packet);
+            packet
+        })
+        .collect()
+}
+
+#[test]
+fn two_routers_that_stamp_leave_no_gap_and_a_host_between_that_does_not_leaves_one() {
+    let sent = vec![headered(), headered()];
+    let mut once = cross(sent, r#"["aqt", "acp", "flows"]"#);
+    for packet in &once {
+        let view = Ipv4View::parse(packet).unwrap();
+        assert_eq!(view.ttl(), 63);
+        assert!(view.checksum_holds());
+        let pseudo = PseudoHeader::V4 {
+            source: view.source(),
+            destination: view.destination(),
+        };
+        assert!(view.udp().unwrap().unwrap().checksum_holds(&pseudo));
+        let signals = PathHeaderView::find(packet).unwrap().signals();
+        assert_eq!((signals.hop_limit, signals.flags.gap), (63, false));
+        assert!(signals.flags.stamped && signals.flags.offered);
+    }
+    // The second waited for the first.
+    let aqt = |packet: &[u8]| {
+        let signals = PathHeaderView::find(packet).unwrap().signals();
+        signals.queueing_time.duration().as_micros()
+    };
+    assert_eq!((aqt(&once[0]), aqt(&once[1])), (0, 1000));
+    let gap = |packet: &[u8]| PathHeaderView::find(packet).unwrap().signals().flags.gap;
+    let twice = cross(once.clone(), r#"["aqt"]"#);
+    assert_eq!((aqt(&twice[1]), gap(&twice[1])), (2000, false));
+    once.iter_mut().for_each(|packet| forward(packet));
+    let after_another = cross(once, r#"["aqt"]"#);
+    assert!(gap(&after_another[0]));
+}
+
+#[test]
+fn the_stamps_of_a_packet_of_the_host_itself_say_the_ttl_that_it_leaves_with() {
+    for (ttl, leaving) in [(64, 64), (254, 254), (255, 254)] {
+        let epoch = clock::now();
+        let mut transit = transit(epoch, r#"stamps = ["aqt"]"#);
+        let mut packet = headered();
+        packet[8] = ttl;
+        transit.arrive(epoch, &packet);
+        let mut departed = transit.depart(epoch).unwrap();
+        forward(&mut departed);
+        let signals = PathHeaderView::find(&departed).unwrap().signals();
+        assert_eq!((departed[8], signals.hop_limit), (leaving, leaving & 0x3f));
+    }
 }
 
 /// Marks everything.

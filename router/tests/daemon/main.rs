@@ -6,5 +6,6 @@ mod lifecycle;
 mod raw;
 mod refusal;
 mod shaping;
+mod stamps;
 mod status;
 mod support;

@@ -1,4 +1,4 @@
-//! A small network for tests: `a -- r -- b`, each in a network namespace of its own.
+//! A small network for tests: `a -- r -- b`, if asked for with `-- c`, each in a network namespace of its own.
 //!
 //! It needs root, and `ip` of iproute2. Names hold this process's number, so that runs do not meet;
 //! everything goes when the lab is dropped.
@@ -26,6 +26,8 @@ pub(crate) enum Host {
     R,
     /// Receives: 10.0.2.1 and fd00:2::1, behind 10.0.9.2 and fd00:9::2.
     B,
+    /// Behind B once the lab is [extended](Lab::extend): 10.0.3.1, behind 10.0.8.2.
+    C,
 }
 
 /// Which addresses a lab has.
@@ -129,6 +131,29 @@ impl Lab {
         Some(lab)
     }
 
+    /// Adds host C behind B, which routes to it by its device `vc`.
+    pub(crate) fn extend(&self) {
+        run("ip", &["netns", "add", &self.namespace(Host::C)]);
+        let peer = self.namespace(Host::C);
+        self.ip(
+            Host::B,
+            &format!("link add vc type veth peer name eth0 netns {peer}"),
+        );
+        self.ip(Host::B, "link set vc up");
+        self.ip(Host::C, "link set eth0 up");
+        self.ip(Host::C, "link set lo up");
+        self.ip(Host::B, "addr add 10.0.8.1/24 dev vc");
+        self.ip(Host::C, "addr add 10.0.8.2/24 dev eth0");
+        self.ip(Host::C, "addr add 10.0.3.1/32 dev lo");
+        self.ip(Host::C, "route add default via 10.0.8.1");
+        self.ip(Host::B, "route add 10.0.3.0/24 via 10.0.8.2 dev vc");
+        self.ip(Host::R, "route add 10.0.3.0/24 via 10.0.9.2 dev vb");
+        self.set(Host::B, "ipv4/ip_forward", "1");
+        for device in ["all", "eth0", "vc"] {
+            self.set(Host::B, &format!("ipv4/conf/{device}/rp_filter"), "0");
+        }
+    }
+
     /// Name of a host's namespace.
     pub(crate) fn namespace(&self, host: Host) -> String {
         format!("{}-{host:?}", self.prefix).to_lowercase()
@@ -208,8 +233,23 @@ impl Lab {
     /// Starts a router and waits until it forwards.
     pub(crate) fn start(&self, links: &str) -> Router {
         let config = self.write_config(links);
-        let mut command = self.evenkeel_router(&["run", "--config"]);
+        self.start_with(Host::R, &config, self.socket())
+    }
+
+    /// Starts a router of its own in a host other than R.
+    pub(crate) fn start_in(&self, host: Host, links: &str) -> Router {
+        let name = format!("{host:?}").to_lowercase();
+        let socket = self.directory().join(format!("{name}.sock"));
+        let config = self.directory().join(format!("{name}.toml"));
+        let text = format!("name = {name:?}\nsocket = {socket:?}\n{links}");
+        fs::write(&config, text).unwrap();
+        self.start_with(host, &config, socket)
+    }
+
+    fn start_with(&self, host: Host, config: &Path, socket: PathBuf) -> Router {
+        let mut command = self.command(host, env!("CARGO_BIN_EXE_evenkeel-router"));
         let mut child = command
+            .args(["run", "--config"])
             .arg(config)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -232,7 +272,7 @@ impl Lab {
         Router {
             child,
             ready,
-            socket: self.socket(),
+            socket,
         }
     }
 
@@ -259,7 +299,10 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        for host in [Host::A, Host::R, Host::B] {
+        for host in [Host::A, Host::R, Host::B, Host::C] {
+            if !Path::new("/run/netns").join(self.namespace(host)).exists() {
+                continue;
+            }
             let _ = Command::new("ip")
                 .args(["netns", "del", &self.namespace(host)])
                 .status();
