@@ -1,5 +1,7 @@
 //! What was typed, and what is printed.
 
+mod reproduce;
+
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::process::ExitStatusExt;
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use evenkeel_testbed::backend::{netns, sim};
 use evenkeel_testbed::report;
+use evenkeel_testbed::reproduce::{ExperimentError, ReportError, StoreError};
 use evenkeel_testbed::scenario::{Scenario, ScenarioError};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -30,7 +33,9 @@ Examples:
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --set flows.0.count=8 --set flows.0.stagger_s=20
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --pcap bottleneck --out /tmp/run
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --on netns
-  evenkeel-testbed exec testbed/scenarios/lossy.toml --host client -- ping -c 3 server";
+  evenkeel-testbed exec testbed/scenarios/lossy.toml --host client -- ping -c 3 server
+  evenkeel-testbed reproduce --quick
+  evenkeel-testbed reproduce smoothness --seeds 5";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -38,7 +43,11 @@ enum Command {
     Run(RunArguments),
     /// Run a program on a host of a scenario, between its links and routers, without its traffic
     Exec(ExecArguments),
-    /// List the controllers and queue disciplines that a scenario may name
+    /// Run the papers' experiments; write a report of what came out
+    Reproduce(reproduce::ReproduceArguments),
+    /// Write the report on what `reproduce` has run, in one or several parts
+    Report(reproduce::ReportArguments),
+    /// List the controllers, queue disciplines and stamps that a scenario may name
     List,
     /// Send UDP datagrams at the times that come on standard input (the netns backend's own)
     #[command(hide = true)]
@@ -128,6 +137,14 @@ pub(crate) enum CliError {
     Udp(io::Error),
     #[error(transparent)]
     Report(#[from] report::ReportError),
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Reproduced(#[from] ReportError),
+    #[error("cannot read this program's own file: {0}")]
+    Executable(io::Error),
     #[error("cannot write to {path}: {source}; choose another place with --out", path = .path.display())]
     Output { path: PathBuf, source: io::Error },
 }
@@ -139,7 +156,7 @@ impl CliError {
             Self::Scenario(error) if error.is_usage() => 2,
             Self::Sim(error) if error.is_usage() => 2,
             Self::Netns(error) if error.is_usage() => 2,
-            Self::SimOnly => 2,
+            Self::SimOnly | Self::Experiment(_) => 2,
             Self::Netns(netns::NetnsError::Interrupted) => 130,
             _ => 1,
         }
@@ -151,6 +168,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     match &arguments.command {
         Command::Run(run) => run_scenario(run)?,
         Command::Exec(exec) => return run_program(exec),
+        Command::Reproduce(arguments) => return reproduce::reproduce(arguments),
+        Command::Report(arguments) => return reproduce::report(arguments),
         Command::List => print_out(&list()),
         Command::UdpSource { from, to, payload } => {
             netns::udp_source(*from, *to, *payload).map_err(CliError::Udp)?;
@@ -262,6 +281,13 @@ fn list() -> String {
     }
     text += "Queue disciplines (parameters likewise):\n";
     for row in evenkeel_queue::disciplines() {
+        text += &format!("  {:<12} {}\n", row.name, row.summary);
+        for parameter in row.parameters {
+            text += &format!("  {:<12}   {}\n", "", parameter);
+        }
+    }
+    text += "Stamps of path headers (parameters likewise):\n";
+    for row in evenkeel_queue::stamps() {
         text += &format!("  {:<12} {}\n", row.name, row.summary);
         for parameter in row.parameters {
             text += &format!("  {:<12}   {}\n", "", parameter);

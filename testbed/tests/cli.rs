@@ -233,6 +233,8 @@ fn list_names_controllers_with_their_parameters_and_disciplines() {
         "red",
         "max_p=0.1",
         "ecn=false",
+        "aqt",
+        "gamma=0.1",
     ] {
         assert!(list.contains(word), "{word:?} in: {list}");
     }
@@ -263,6 +265,12 @@ fn wrong_scenarios_and_overrides_are_refused_in_one_line_with_exit_code_two() {
         ("links.0.discipline=red:mni=5", &["mni", "min"]),
         ("links.0.discipline=red:max_p=2", &["bottleneck", "max_p"]),
         ("links.0.discipline=red:min=30", &["min=30", "max=25"]),
+        ("flows.0.path_headers=-1", &["path_headers"]),
+        ("flows.0.pacing=1", &["pacing", "true or false"]),
+        ("links.0.stamps=aqt", &["stamps", "array of strings"]),
+        ("links.0.stamps=[\"aqt\", \"apc\"]", &["apc", "acp"]),
+        ("links.0.stamps=[\"acp:gamma=7\"]", &["bottleneck", "gamma"]),
+        ("access.stamps=[\"aqt\", \"aqt\"]", &["aqt", "twice"]),
         ("duration_s=0", &["duration_s"]),
         ("nonsense", &["nonsense"]),
     ] {

@@ -7,6 +7,7 @@ mod fairness;
 mod flow;
 mod link;
 mod observations;
+mod path;
 
 use std::time::Duration;
 
@@ -18,9 +19,11 @@ pub use flow::{
 };
 pub use link::{loss_rate, utilization};
 pub use observations::{
-    FlowObservation, LinkObservation, Observations, QueueObservation, QueueSample, RttSample,
-    SojournObservation, Transfer,
+    ControllerSample, FlowObservation, HeaderObservation, LinkObservation, Observations,
+    PathObservation, QueueObservation, QueueSample, RttSample, SojournObservation,
+    StampObservation, Transfer,
 };
+pub use path::{PathSeries, path_series, path_summary};
 
 /// Time over which throughput is sampled for CoV and short-term fairness: "smoothness",
 /// section IV-B.

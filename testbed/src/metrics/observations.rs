@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use evenkeel_apps::path::{HeaderReport, SampleRecord};
+use serde::{Deserialize, Serialize};
+
 /// All that a backend reports of a run. Times count from the run's beginning.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observations {
@@ -24,6 +27,10 @@ pub struct FlowObservation {
     pub group: String,
     /// Its controller, as the scenario spells it.
     pub controller: String,
+    /// Whether its sender paced packets at its controller's rate.
+    pub pacing: bool,
+    /// On every how many-th of its datagrams its sender was to put a path header; 0: on none.
+    pub path_headers: u32,
     /// When it began.
     pub start: Duration,
     /// When it was stopped or had delivered all it had to, whichever came first.
@@ -33,11 +40,13 @@ pub struct FlowObservation {
     pub delivered: Vec<u64>,
     /// Bytes handed to the receiving application, per sampling interval from 0.
     pub app_delivered: Vec<u64>,
-    /// Congestion window at the end of each sampling interval, in bytes (the sum over the
-    /// flow's connections); `None` without a connection.
-    pub window: Vec<Option<u64>>,
+    /// What its controller had decided at the end of each sampling interval; `None` without a
+    /// connection.
+    pub controller_state: Vec<Option<ControllerSample>>,
     /// Round-trip times that the sender measured; those before the warm-up's end are ignored.
     pub rtt: Vec<RttSample>,
+    /// What became of its path headers, and what they told; `None` if none were agreed on.
+    pub path: Option<PathObservation>,
     /// Packets that the sender sent after the warm-up.
     pub sent_packets: u64,
     /// Packets that the sender declared lost after the warm-up.
@@ -46,6 +55,26 @@ pub struct FlowObservation {
     pub transfers: Vec<Transfer>,
     /// Why the flow failed, in one line.
     pub error: Option<String>,
+}
+
+/// What the controllers of a flow had decided at an instant, over all its connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControllerSample {
+    /// Congestion windows in bytes.
+    pub window: u64,
+    /// Windows in bytes at which slow start ends, of the connections that have one.
+    pub slow_start_threshold: Option<u64>,
+    /// Bytes of UDP payload per second at which packets are paced, of the connections that are.
+    pub pacing_rate: Option<u64>,
+}
+
+/// Path headers of a flow's sender.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PathObservation {
+    /// Whether headers were sent in the end, and how many there were after the warm-up.
+    pub headers: HeaderReport,
+    /// What they told in the whole run, in order; times are since its beginning.
+    pub samples: Vec<SampleRecord>,
 }
 
 /// A round-trip time and when it was measured.
@@ -87,6 +116,8 @@ pub struct LinkObservation {
     pub forwarded: u64,
     /// Packets that the queue refused.
     pub dropped: u64,
+    /// Packets that the queue marked as having met congestion (ECN); they are forwarded too.
+    pub marked: u64,
     /// Packets that were lost behind the queue, by random loss or a blackout.
     pub lost: u64,
     /// Bytes of the forwarded packets.
@@ -99,6 +130,75 @@ pub struct LinkObservation {
     pub queue_series: Vec<QueueSample>,
     /// Packets that the queue refused in each sampling interval from 0.
     pub drop_series: Vec<u64>,
+    /// What became of path headers; `None` where nothing stamps them.
+    pub headers: Option<HeaderObservation>,
+    /// What the link's stamps tell of themselves.
+    pub stamps: Vec<StampObservation>,
+}
+
+impl LinkObservation {
+    /// A sampling interval is over: each figure of each stamp, always the same in the same order.
+    pub(crate) fn sample_stamps<'a>(
+        &mut self,
+        figures: impl Iterator<Item = (&'a str, &'a str, f64)>,
+    ) {
+        for (index, (stamp, figure, value)) in figures.enumerate() {
+            if self.stamps.len() == index {
+                self.stamps.push(StampObservation {
+                    stamp: stamp.to_owned(),
+                    figure: figure.to_owned(),
+                    series: Vec::new(),
+                });
+            }
+            self.stamps[index].series.push(value);
+        }
+    }
+}
+
+/// Path headers at a link that stamps, in packets. All but `stamped` were counted on arrival, and
+/// add up to the packets that came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeaderObservation {
+    /// With a header to be stamped.
+    pub recognised: u64,
+    /// Stamped.
+    pub stamped: u64,
+    /// Without a header.
+    pub foreign: u64,
+    /// With a header that was left alone because it is cut short.
+    pub truncated: u64,
+    /// With one of an unknown version.
+    pub version: u64,
+    /// With one of an unknown kind.
+    pub kind: u64,
+    /// With one in a packet that may not be changed.
+    pub untouchable: u64,
+}
+
+/// One figure of a stamp.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StampObservation {
+    /// The stamp's name.
+    pub stamp: String,
+    /// The figure's name, with its unit.
+    pub figure: String,
+    /// Its value at the end of each sampling interval from 0.
+    pub series: Vec<f64>,
+}
+
+impl ControllerSample {
+    /// With another connection.
+    pub fn plus(self, other: Self) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            window: self.window.saturating_add(other.window),
+            slow_start_threshold: sum(self.slow_start_threshold, other.slow_start_threshold),
+            pacing_rate: sum(self.pacing_rate, other.pacing_rate),
+        }
+    }
 }
 
 /// Length of a queue over a time, in packets.

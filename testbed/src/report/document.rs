@@ -1,11 +1,16 @@
 //! The contents of `result.json`; docs/results.md describes every field.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use evenkeel_apps::path::{HeaderReport, LastAndMean, SampleSummary};
 use serde::Serialize;
 
 use super::SERIES_FILE;
-use crate::metrics::{self, FlowObservation, LinkObservation, Observations, Timing, Transfer};
+use crate::metrics::{
+    self, FlowObservation, HeaderObservation, LinkObservation, Observations, PathObservation,
+    StampObservation, Timing, Transfer,
+};
 use crate::scenario::{Scenario, ScenarioFile};
 
 /// The figures of a run. Rates are whole bits per second; ratios have six decimals, times in
@@ -49,6 +54,10 @@ pub struct FlowResult {
     pub group: String,
     /// Its controller, as the scenario spells it.
     pub controller: String,
+    /// Whether its sender paced packets at its controller's rate.
+    pub pacing: bool,
+    /// On every how many-th of its datagrams its sender was to put a path header; 0: on none.
+    pub path_headers: u32,
     /// When it began, in seconds.
     pub start_s: f64,
     /// When it ended, in seconds.
@@ -67,10 +76,23 @@ pub struct FlowResult {
     pub retransmitted_ratio: Option<f64>,
     /// Round-trip times that the sender measured.
     pub rtt_ms: Option<RttResult>,
+    /// What became of its path headers, and what they told; `None` if none were agreed on.
+    pub path: Option<PathResult>,
     /// Its transfers, over the whole run.
     pub transfers: TransfersResult,
     /// Why it failed.
     pub error: Option<String>,
+}
+
+/// What became of the path headers of a flow's sender, and what they told it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PathResult {
+    /// The state in the end, and counts.
+    #[serde(flatten)]
+    pub headers: HeaderReport,
+    /// The samples: [`metrics::path_summary`].
+    #[serde(flatten)]
+    pub samples: SampleSummary,
 }
 
 /// Round-trip times in milliseconds.
@@ -159,10 +181,16 @@ pub struct LinkResult {
     pub forwarded_bytes: u64,
     /// Packets that the queue refused.
     pub dropped: u64,
+    /// Packets that the queue marked (ECN).
+    pub marked: u64,
     /// [`metrics::loss_rate`].
     pub loss_rate: Option<f64>,
     /// Packets lost behind the queue, by random loss or a blackout.
     pub lost: u64,
+    /// What became of path headers; `None` at a link that stamps none.
+    pub headers: Option<HeaderObservation>,
+    /// Where the link's stamps stood at the end: their figures by stamp and name.
+    pub stamps: BTreeMap<String, BTreeMap<String, Option<f64>>>,
 }
 
 /// Queue length in packets.
@@ -234,6 +262,8 @@ impl FlowResult {
             name: flow.name.clone(),
             group: flow.group.clone(),
             controller: flow.controller.clone(),
+            pacing: flow.pacing,
+            path_headers: flow.path_headers,
             start_s: seconds(flow.start),
             stop_s: seconds(flow.stop),
             throughput_bps: metrics::throughput_bps(flow, timing).map(whole),
@@ -248,8 +278,30 @@ impl FlowResult {
                 p95: milliseconds(rtt.p95),
                 p99: milliseconds(rtt.p99),
             }),
+            path: flow.path.as_ref().map(|path| PathResult::new(path, timing)),
             transfers: TransfersResult::new(&flow.transfers),
             error: flow.error.clone(),
+        }
+    }
+}
+
+impl PathResult {
+    fn new(path: &PathObservation, timing: &Timing) -> Self {
+        let summary = metrics::path_summary(path, timing);
+        let time = |time: Option<LastAndMean>| {
+            time.map(|time| LastAndMean {
+                last: to_three_decimals(time.last),
+                mean: to_three_decimals(time.mean),
+            })
+        };
+        Self {
+            headers: path.headers.clone(),
+            samples: SampleSummary {
+                forward_queueing_ms: time(summary.forward_queueing_ms),
+                backward_queueing_ms: time(summary.backward_queueing_ms),
+                congested_share: summary.congested_share.and_then(ratio),
+                ..summary
+            },
         }
     }
 }
@@ -321,10 +373,28 @@ impl LinkResult {
             forwarded: link.forwarded,
             forwarded_bytes: link.forwarded_bytes,
             dropped: link.dropped,
+            marked: link.marked,
             loss_rate: metrics::loss_rate(link).and_then(ratio),
             lost: link.lost,
+            headers: link.headers,
+            stamps: by_stamp(link, |figure| {
+                figure.series.last().and_then(|value| rounded(*value, 6))
+            }),
         }
     }
+}
+
+/// Figures of a link's stamps, by the names of stamp and figure.
+pub(super) fn by_stamp<T>(
+    link: &LinkObservation,
+    value: impl Fn(&StampObservation) -> T,
+) -> BTreeMap<String, BTreeMap<String, T>> {
+    let mut stamps = BTreeMap::<String, BTreeMap<String, T>>::new();
+    for figure in &link.stamps {
+        let figures = stamps.entry(figure.stamp.clone()).or_default();
+        figures.insert(figure.figure.clone(), value(figure));
+    }
+    stamps
 }
 
 /// When a scenario is measured.
@@ -346,6 +416,11 @@ fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
+/// Milliseconds that are no duration to the microsecond.
+pub(super) fn to_three_decimals(milliseconds: f64) -> f64 {
+    (milliseconds * 1e3).round() / 1e3
+}
+
 /// A rate in whole bits per second.
 fn whole(rate_bps: f64) -> u64 {
     rate_bps.round() as u64
@@ -357,7 +432,7 @@ fn ratio(value: f64) -> Option<f64> {
 }
 
 /// A number with so many decimals; `None` for what is no number, which JSON cannot hold.
-fn rounded(value: f64, decimals: i32) -> Option<f64> {
+pub(super) fn rounded(value: f64, decimals: i32) -> Option<f64> {
     let scale = 10f64.powi(decimals);
     let rounded = (value * scale).round() / scale;
     rounded.is_finite().then_some(rounded)

@@ -12,10 +12,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use document::{
-    Fairness, FlowResult, LinkResult, Percentiles, QueueResult, ResultDocument, RttResult,
-    SojournResult, Totals, TransfersResult,
+    Fairness, FlowResult, LinkResult, PathResult, Percentiles, QueueResult, ResultDocument,
+    RttResult, SojournResult, Totals, TransfersResult,
 };
-pub use series::{FlowSeries, LinkSeries, Series, TransferRecord};
+pub use series::{FlowSeries, HeaderSeries, LinkSeries, Series, TransferRecord};
 pub use table::table;
 
 use crate::metrics::Observations;
@@ -33,8 +33,9 @@ pub struct ReportError {
 }
 
 /// Computes the figures of a run and writes `result.json`, `series.json` and the plots
-/// `rate.svg`, `window.svg` and `queue.svg` into `directory`, which must exist. The same scenario
-/// and observations give the same bytes.
+/// `rate.svg`, `window.svg` and `queue.svg` into `directory`, which must exist; and `queueing.svg`
+/// and `grant.svg` if path headers told of such. The same scenario and observations give the same
+/// bytes.
 ///
 /// # Errors
 /// If a file cannot be written.

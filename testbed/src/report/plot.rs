@@ -4,7 +4,8 @@ mod chart;
 
 use chart::{Chart, Line, Weight};
 
-use crate::metrics::{FlowObservation, LinkObservation, Observations, SAMPLE};
+use super::document::timing;
+use crate::metrics::{self, FlowObservation, LinkObservation, Observations, PathSeries, SAMPLE};
 use crate::scenario::Scenario;
 
 /// Most flows that are told apart by colour; of more, groups are.
@@ -19,8 +20,8 @@ const PANEL_SHARE: f64 = 0.1;
 /// Payload of a QUIC packet of the smallest full size, in bytes (RFC 9000 section 14).
 const PACKET_BYTES: f64 = 1200.0;
 
-/// All plots with their file names.
-pub(super) fn all(scenario: &Scenario, observations: &Observations) -> [(&'static str, String); 3] {
+/// All plots with their file names; those of path headers if these told something.
+pub(super) fn all(scenario: &Scenario, observations: &Observations) -> Vec<(&'static str, String)> {
     let title = title(scenario);
     let chart = |name, y_label, panels| Chart {
         title: format!("{name}: {title}"),
@@ -38,13 +39,13 @@ pub(super) fn all(scenario: &Scenario, observations: &Observations) -> [(&'stati
         rates.collect()
     });
     let windows = flow_lines(scenario, observations, 0.0, |flow| {
-        let windows = flow.window.iter();
-        windows
-            .map(|bytes| bytes.map(|bytes| bytes as f64 / PACKET_BYTES))
+        let states = flow.controller_state.iter();
+        states
+            .map(|state| state.map(|state| state.window as f64 / PACKET_BYTES))
             .collect()
     });
     let queues = queue_panels(scenario, observations);
-    [
+    let mut plots = vec![
         (
             "rate.svg",
             chart("Throughput", "Mb/s of IP packets", vec![rates]).draw(),
@@ -54,7 +55,45 @@ pub(super) fn all(scenario: &Scenario, observations: &Observations) -> [(&'stati
             chart("Congestion window", "packets of 1200 bytes", vec![windows]).draw(),
         ),
         ("queue.svg", chart("Queue", "packets", queues).draw()),
-    ]
+    ];
+    let lines =
+        |values: fn(PathSeries) -> Vec<Option<f64>>| header_lines(scenario, observations, values);
+    let there = lines(|series| series.forward_queueing_ms);
+    let back = lines(|series| series.backward_queueing_ms);
+    let panels: Vec<_> = there.into_iter().chain(back).collect();
+    if !panels.is_empty() {
+        let name = "Queueing on the way and on the way back, from path headers";
+        plots.push(("queueing.svg", chart(name, "milliseconds", panels).draw()));
+    }
+    let grants = lines(|series| {
+        let grants = series.grant_bps.into_iter();
+        grants
+            .map(|bits| bits.map(|bits| bits as f64 / 1e6))
+            .collect()
+    });
+    if let Some(grants) = grants {
+        let chart = chart("Rate granted by routers", "Mb/s", vec![grants]);
+        plots.push(("grant.svg", chart.draw()));
+    }
+    plots
+}
+
+/// A line for each flow of what path headers told; `None` if they told no flow anything.
+fn header_lines(
+    scenario: &Scenario,
+    observations: &Observations,
+    values: impl Fn(PathSeries) -> Vec<Option<f64>>,
+) -> Option<Vec<Line>> {
+    let timing = timing(scenario);
+    let lines = flow_lines(scenario, observations, 0.0, |flow| {
+        let count = flow.delivered.len();
+        flow.path.as_ref().map_or_else(
+            || vec![None; count],
+            |path| values(metrics::path_series(path, &timing, count)),
+        )
+    });
+    let told = lines.iter().any(|line| !line.segments.is_empty());
+    told.then_some(lines)
 }
 
 /// Scenario, controllers and seed.

@@ -1,9 +1,14 @@
 //! The contents of `series.json`: what happened when.
 
+use std::collections::BTreeMap;
+
+use evenkeel_apps::path::SampleRecord;
 use serde::Serialize;
 
-use super::document::seconds;
-use crate::metrics::{FlowObservation, LinkObservation, Observations};
+use super::document::{by_stamp, rounded, seconds, timing, to_three_decimals};
+use crate::metrics::{
+    self, ControllerSample, FlowObservation, LinkObservation, Observations, PathObservation,
+};
 use crate::scenario::Scenario;
 
 /// Time series of a run. Element i of a series is about the time from i to i + 1 intervals
@@ -29,8 +34,31 @@ pub struct FlowSeries {
     pub goodput_bps: Vec<u64>,
     /// Congestion window at the end of the interval, in bytes; `None` without a connection.
     pub window_bytes: Vec<Option<u64>>,
+    /// Window at which slow start ends, at the end of the interval, in bytes; `None` without one.
+    pub slow_start_threshold_bytes: Vec<Option<u64>>,
+    /// Bits of UDP payload per second at which packets are paced, at the end of the interval;
+    /// `None` while they are not.
+    pub pacing_rate_bps: Vec<Option<u64>>,
+    /// What path headers told; `None` if none were agreed on.
+    pub path: Option<HeaderSeries>,
     /// All its transfers.
     pub transfers: Vec<TransferRecord>,
+}
+
+/// What path headers told in each interval; `None` where none did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HeaderSeries {
+    /// Mean queueing time on the way to the receiver, in milliseconds.
+    pub forward_queueing_ms: Vec<Option<f64>>,
+    /// Mean queueing time on the way back, in milliseconds.
+    pub backward_queueing_ms: Vec<Option<f64>>,
+    /// Bits per second that routers granted last.
+    pub grant_bps: Vec<Option<u64>>,
+    /// Flows at the most crowded link, as counted last.
+    pub flows: Vec<Option<u32>>,
+    /// Every sample, if the scenario asks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<Vec<SampleRecord>>,
 }
 
 /// One transfer.
@@ -57,6 +85,8 @@ pub struct LinkSeries {
     pub queue_packets_max: Vec<u64>,
     /// Packets that the queue refused in the interval.
     pub dropped: Vec<u64>,
+    /// Figures of the link's stamps at the end of the interval, by stamp and name.
+    pub stamps: BTreeMap<String, BTreeMap<String, Vec<Option<f64>>>>,
 }
 
 impl Series {
@@ -68,7 +98,7 @@ impl Series {
             flows: observations
                 .flows
                 .iter()
-                .map(|flow| FlowSeries::new(flow, interval_s))
+                .map(|flow| FlowSeries::new(scenario, flow))
                 .collect(),
             links: observations.links.iter().map(LinkSeries::new).collect(),
         }
@@ -82,7 +112,8 @@ impl Series {
 }
 
 impl FlowSeries {
-    fn new(flow: &FlowObservation, interval_s: f64) -> Self {
+    fn new(scenario: &Scenario, flow: &FlowObservation) -> Self {
+        let interval_s = scenario.sampling_interval.as_secs_f64();
         let rates = |bytes: &[u64]| {
             let rate = |bytes: &u64| (*bytes as f64 * 8.0 / interval_s).round() as u64;
             bytes.iter().map(rate).collect()
@@ -93,12 +124,48 @@ impl FlowSeries {
             bytes: transfer.bytes,
             sha256_verified: transfer.sha256_verified,
         });
+        let controller = |value: &dyn Fn(&ControllerSample) -> Option<u64>| {
+            let states = flow.controller_state.iter();
+            states.map(|state| value(state.as_ref()?)).collect()
+        };
         Self {
             name: flow.name.clone(),
             rate_bps: rates(&flow.delivered),
             goodput_bps: rates(&flow.app_delivered),
-            window_bytes: flow.window.clone(),
+            window_bytes: controller(&|state| Some(state.window)),
+            slow_start_threshold_bytes: controller(&|state| state.slow_start_threshold),
+            pacing_rate_bps: controller(&|state| Some(state.pacing_rate?.saturating_mul(8))),
+            path: flow
+                .path
+                .as_ref()
+                .map(|path| HeaderSeries::new(scenario, path, flow.delivered.len())),
             transfers: transfers.collect(),
+        }
+    }
+}
+
+impl HeaderSeries {
+    fn new(scenario: &Scenario, path: &PathObservation, intervals: usize) -> Self {
+        let series = metrics::path_series(path, &timing(scenario), intervals);
+        let rounded = |times: Vec<Option<f64>>| {
+            let times = times.into_iter();
+            times.map(|time| time.map(to_three_decimals)).collect()
+        };
+        let record = |sample: &SampleRecord| SampleRecord {
+            at_s: (sample.at_s * 1e6).round() / 1e6,
+            rtt_ms: to_three_decimals(sample.rtt_ms),
+            forward_queueing_ms: sample.forward_queueing_ms.map(to_three_decimals),
+            backward_queueing_ms: sample.backward_queueing_ms.map(to_three_decimals),
+            ..sample.clone()
+        };
+        Self {
+            forward_queueing_ms: rounded(series.forward_queueing_ms),
+            backward_queueing_ms: rounded(series.backward_queueing_ms),
+            grant_bps: series.grant_bps,
+            flows: series.flows,
+            samples: scenario
+                .path_samples
+                .then(|| path.samples.iter().map(record).collect()),
         }
     }
 }
@@ -114,6 +181,13 @@ impl LinkSeries {
                 .collect(),
             queue_packets_max: link.queue_series.iter().map(|sample| sample.max).collect(),
             dropped: link.drop_series.clone(),
+            stamps: by_stamp(link, |figure| {
+                figure
+                    .series
+                    .iter()
+                    .map(|value| rounded(*value, 6))
+                    .collect()
+            }),
         }
     }
 }

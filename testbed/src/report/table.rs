@@ -40,6 +40,7 @@ pub fn table(document: &ResultDocument) -> String {
             ),
         );
     }
+    text += &headers(&document.flows);
     text += &transfers(&document.flows);
     for flow in &document.flows {
         if let Some(error) = &flow.error {
@@ -191,6 +192,12 @@ fn links(links: &[LinkResult]) -> String {
             ),
         );
     }
+    for link in links.iter().filter(|link| link.marked > 0) {
+        push(
+            &mut text,
+            format_args!("{}: {} packets marked\n", link.name, link.marked),
+        );
+    }
     text
 }
 
@@ -222,6 +229,42 @@ fn transfers(flows: &[FlowResult]) -> String {
             Some(true) => text += ", SHA-256 agrees",
             Some(false) => text += ", SHA-256 DIFFERS",
             None => {}
+        }
+        text += "\n";
+    }
+    if text.is_empty() {
+        text
+    } else {
+        format!("\n{text}")
+    }
+}
+
+/// A line for each flow with path headers that told something; of a large group, for its first.
+fn headers(flows: &[FlowResult]) -> String {
+    let mut text = String::new();
+    let groups = flows.chunk_by(|a, b| a.group == b.group);
+    let shown = groups.flat_map(|group| match group.len() {
+        ..=MAX_ROWS => group,
+        _ => &group[..1],
+    });
+    for flow in shown {
+        let Some(path) = &flow.path else { continue };
+        let samples = &path.samples;
+        push(
+            &mut text,
+            format_args!(
+                "{}: {} path headers came back, queueing {} ms there and {} ms back",
+                flow.name,
+                path.headers.counts.echoes,
+                fixed(samples.forward_queueing_ms.map(|time| time.mean), 1.0, 2),
+                fixed(samples.backward_queueing_ms.map(|time| time.mean), 1.0, 2),
+            ),
+        );
+        if let Some(bps) = samples.grant_bps {
+            push(
+                &mut text,
+                format_args!(", {:.3} Mb/s granted", bps as f64 / 1e6),
+            );
         }
         text += "\n";
     }

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use evenkeel::HeaderState;
+use evenkeel_apps::path::{HeaderCounts, HeaderReport, SampleRecord};
+
 use super::*;
 use crate::metrics::{
-    FlowObservation, LinkObservation, QueueObservation, QueueSample, RttSample, SojournObservation,
-    Transfer,
+    ControllerSample, FlowObservation, HeaderObservation, LinkObservation, PathObservation,
+    QueueObservation, QueueSample, RttSample, SojournObservation, StampObservation, Transfer,
 };
 
 const SCENARIO: &str = r#"name = "small"
@@ -46,15 +49,24 @@ fn observations() -> Observations {
         app_delivered: delivered.iter().map(|bytes| bytes / 2).collect(),
         ..FlowObservation::default()
     };
+    let controller = |window: Option<u64>| {
+        window.map(|window| ControllerSample {
+            window,
+            slow_start_threshold: (window > 2400).then_some(2400),
+            pacing_rate: (window > 3600).then_some(1000),
+        })
+    };
     let a = FlowObservation {
-        window: vec![
+        controller_state: [
             None,
             Some(2400),
             Some(3600),
             Some(3600),
             Some(4800),
             Some(4800),
-        ],
+        ]
+        .map(controller)
+        .to_vec(),
         rtt: vec![
             RttSample {
                 at: seconds(0),
@@ -65,6 +77,7 @@ fn observations() -> Observations {
                 rtt: Duration::from_micros(40_123),
             },
         ],
+        pacing: true,
         sent_packets: 3,
         lost_packets: 1,
         transfers: vec![Transfer {
@@ -91,6 +104,7 @@ fn observations() -> Observations {
         arrived: 300,
         forwarded: 299,
         dropped: 1,
+        marked: 4,
         lost: 2,
         forwarded_bytes: 1500,
         queue: QueueObservation {
@@ -111,6 +125,18 @@ fn observations() -> Observations {
             })
             .collect(),
         drop_series: vec![0, 0, 1, 0, 0, 0],
+        headers: Some(HeaderObservation {
+            recognised: 250,
+            stamped: 249,
+            foreign: 49,
+            kind: 1,
+            ..HeaderObservation::default()
+        }),
+        stamps: vec![StampObservation {
+            stamp: "acp".into(),
+            figure: "users".into(),
+            series: vec![10.0, f64::NAN, 2.5, 2.0, 2.0, 1.999_999_9],
+        }],
     };
     Observations {
         flows: vec![a, b],
@@ -141,6 +167,8 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
                 "name": "a",
                 "group": "a",
                 "controller": "vegas:alpha=<1&\"2\">",
+                "pacing": true,
+                "path_headers": 0,
                 "start_s": 0.0,
                 "stop_s": 3.0,
                 // 600 bytes in 2 s.
@@ -152,6 +180,7 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
                 "lost_packets": 1,
                 "retransmitted_ratio": 0.333333,
                 "rtt_ms": {"min": 40.123, "p50": 40.123, "p95": 40.123, "p99": 40.123},
+                "path": null,
                 "transfers": {
                     "started": 1,
                     "completed": 1,
@@ -165,6 +194,8 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
                 "name": "b",
                 "group": "b",
                 "controller": "reno",
+                "pacing": false,
+                "path_headers": 0,
                 "start_s": 2.0,
                 "stop_s": 3.0,
                 // 100 bytes in 1 s.
@@ -175,6 +206,7 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
                 "lost_packets": 0,
                 "retransmitted_ratio": null,
                 "rtt_ms": null,
+                "path": null,
                 "transfers": {
                     "started": 0, "completed": 0, "bytes": 0, "sha256_verified": null, "completion_s": null
                 },
@@ -198,8 +230,14 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
                 "forwarded": 299,
                 "forwarded_bytes": 1500,
                 "dropped": 1,
+                "marked": 4,
                 "loss_rate": 0.003333,
-                "lost": 2
+                "lost": 2,
+                "headers": {
+                    "recognised": 250, "stamped": 249, "foreign": 49,
+                    "truncated": 0, "version": 0, "kind": 1, "untouchable": 0
+                },
+                "stamps": {"acp": {"users": 2.0}}
             }
         ],
         "series": "series.json"
@@ -213,11 +251,15 @@ fn series_hold_every_interval() {
     let expected = concat!(
         r#"{"interval_s":0.5,"flows":[{"name":"a","rate_bps":[144,144,4800,1600,1600,1600],"#,
         r#""goodput_bps":[64,64,2400,800,800,800],"window_bytes":[null,2400,3600,3600,4800,4800],"#,
+        r#""slow_start_threshold_bytes":[null,null,2400,2400,2400,2400],"#,
+        r#""pacing_rate_bps":[null,null,null,null,8000,8000],"path":null,"#,
         r#""transfers":[{"start_s":0.0,"end_s":2.345678,"bytes":1000,"sha256_verified":true}]},"#,
         r#"{"name":"b","rate_bps":[0,0,0,0,800,800],"goodput_bps":[0,0,0,0,400,400],"#,
-        r#""window_bytes":[],"transfers":[]}],"#,
+        r#""window_bytes":[],"slow_start_threshold_bytes":[],"pacing_rate_bps":[],"path":null,"#,
+        r#""transfers":[]}],"#,
         r#""links":[{"name":"bottleneck","queue_packets":[0,1,2,3,4,5],"#,
-        r#""queue_packets_max":[1,2,3,4,5,6],"dropped":[0,0,1,0,0,0]}]}"#,
+        r#""queue_packets_max":[1,2,3,4,5,6],"dropped":[0,0,1,0,0,0],"#,
+        r#""stamps":{"acp":{"users":[10.0,null,2.5,2.0,2.0,2.0]}}}]}"#,
         "\n"
     );
     assert_eq!(series.json(), expected);
@@ -239,6 +281,7 @@ link         rate  utilized    queue  +-  p95  max  wait p95  arrived  dropped  
              Mb/s         %  packets                      ms  packets  packets     %
 bottleneck  0.008      75.0      1.2   -    2    3      20.0      300        1  0.33
 bottleneck: 2 packets lost at random or in blackouts
+bottleneck: 4 packets marked
 
 fairness: Jain 0.800, worst case 0.333, short term 0.900
 
@@ -249,6 +292,71 @@ b failed: no server
 }
 
 #[test]
+fn what_path_headers_told_is_in_result_series_table_and_plots() {
+    let mut observations = observations();
+    let sample = |at_s: f64, forward_ms: f64, grant_bps| SampleRecord {
+        at_s,
+        rtt_ms: 40.0,
+        forward_queueing_ms: Some(forward_ms),
+        backward_queueing_ms: None,
+        complete: true,
+        grant_bps,
+        window_change_bytes: None,
+        congested: false,
+        flows: Some(2),
+    };
+    observations.flows[0].path = Some(PathObservation {
+        headers: HeaderReport {
+            state: HeaderState::Confirmed,
+            counts: HeaderCounts {
+                sent: 9,
+                echoes: 3,
+                ..HeaderCounts::default()
+            },
+        },
+        samples: vec![
+            sample(0.7, 90.0, None),
+            sample(1.2, 1.0004, None),
+            sample(2.6, 3.0, Some(500_000)),
+        ],
+    });
+    let scenario = scenario(&["sampling.path_samples=true"]);
+    let document = ResultDocument::new(&scenario, "sim", &observations);
+    let path = serde_json::to_value(&document.flows[0].path).unwrap();
+    assert_eq!(
+        (&path["state"], &path["sent"]),
+        (&"confirmed".into(), &9.into())
+    );
+    assert_eq!(path["samples"], 2, "the warm-up ends at 1 s");
+    assert_eq!(
+        path["forward_queueing_ms"],
+        serde_json::json!({"last": 3.0, "mean": 2.0})
+    );
+    assert_eq!(path["backward_queueing_ms"], serde_json::Value::Null);
+    assert_eq!(
+        (&path["grant_bps"], &path["flows"]),
+        (&500_000.into(), &2.into())
+    );
+
+    let series = serde_json::to_value(Series::new(&scenario, &observations)).unwrap();
+    let path = &series["flows"][0]["path"];
+    assert_eq!(
+        path["forward_queueing_ms"],
+        serde_json::json!([null, 90.0, 1.0, null, null, 3.0])
+    );
+    assert_eq!(path["samples"].as_array().unwrap().len(), 3);
+    assert_eq!(path["samples"][1]["forward_queueing_ms"], 1.0);
+    assert_eq!(series["flows"][1]["path"], serde_json::Value::Null);
+
+    let line =
+        "a: 3 path headers came back, queueing 2.00 ms there and - ms back, 0.500 Mb/s granted\n";
+    assert!(table(&document).contains(line), "{}", table(&document));
+    let plots = plot::all(&scenario, &observations);
+    let names: Vec<_> = plots.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names[3..], ["queueing.svg", "grant.svg"]);
+}
+
+#[test]
 fn a_large_group_is_summarised_by_smallest_median_and_greatest() {
     let mut observations = observations();
     let template = observations.flows[0].clone();
@@ -256,6 +364,13 @@ fn a_large_group_is_summarised_by_smallest_median_and_greatest() {
         .map(|n| FlowObservation {
             name: format!("a-{n}"),
             delivered: vec![0, 0, n * 250_000, 0, 0, 0],
+            path: Some(PathObservation {
+                headers: HeaderReport {
+                    state: HeaderState::Confirmed,
+                    counts: HeaderCounts::default(),
+                },
+                samples: Vec::new(),
+            }),
             ..template.clone()
         })
         .collect();
@@ -269,6 +384,7 @@ fn a_large_group_is_summarised_by_smallest_median_and_greatest() {
     assert_eq!(throughput("a x13 median"), "7.000");
     assert_eq!(throughput("a x13 greatest"), "13.000");
     assert!(!text.contains("a-1 "), "{text}");
+    assert_eq!(text.matches("path headers came back").count(), 1, "{text}");
 }
 
 #[test]

@@ -22,6 +22,9 @@ const MAX_INSTANCES: usize = 2000;
 /// Most samples of all flows' series together: half a gigabyte of memory.
 const MAX_SAMPLES: f64 = 20_000_000.0;
 
+/// Smallest MTU with path headers: IPv4, UDP, the header, and QUIC's smallest full-size packet.
+const MIN_HEADED_MTU: u16 = 20 + 8 + evenkeel_wire::PATH_HEADER_LEN as u16 + 1200;
+
 /// Generator stream of start times; the simulator's own are numbered from 1.
 const START_STREAM: u128 = 100 << 64;
 
@@ -66,6 +69,7 @@ pub(super) fn expand(file: ScenarioFile, directory: &Path) -> Result<Scenario, F
         seed: file.seed,
         mtu: file.mtu,
         sampling_interval: Duration::from_millis(file.sampling.interval_ms),
+        path_samples: file.sampling.path_samples,
         nodes,
         links,
         flows,
@@ -91,6 +95,13 @@ impl Expansion<'_> {
         flows: &mut Vec<FlowSpec>,
     ) -> Result<(), Fault> {
         let app = self.app(&table.app)?;
+        if table.path_headers > 0 && self.file.mtu < MIN_HEADED_MTU {
+            let message = format!(
+                "path headers make packets of {MIN_HEADED_MTU} bytes, and the mtu is {}; raise mtu, or set path_headers = 0",
+                self.file.mtu
+            );
+            return Err(Fault::new(&table.origin.origin, message));
+        }
         let mut rng = Pcg64::new(u128::from(self.file.seed), START_STREAM | group as u128);
         for instance in 0..table.count {
             let name = self.instance_name(&table.name, instance, table.count)?;
@@ -116,6 +127,8 @@ impl Expansion<'_> {
                     max_delay: Duration::from_millis(u64::from(table.max_ack_delay_ms)),
                 },
                 mtu_discovery: table.mtu_discovery,
+                pacing: table.pacing,
+                path_headers: table.path_headers,
             });
         }
         Ok(())
@@ -296,6 +309,7 @@ impl Expansion<'_> {
             rate_bps: access.rate_bps,
             delay: milliseconds(delay_ms),
             queue_packets: access.queue_packets,
+            stamps: access.stamps.clone(),
         };
         let sender = self
             .network

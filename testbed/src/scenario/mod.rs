@@ -42,6 +42,8 @@ pub struct Scenario {
     pub mtu: u16,
     /// Width of the intervals of time series; divides 500 ms.
     pub sampling_interval: Duration,
+    /// Whether results list what every path header told.
+    pub path_samples: bool,
     /// Hosts and routers.
     pub nodes: Vec<NodeSpec>,
     /// One-way links. A link of the file is two in a row: its own direction, then the reverse.

@@ -103,6 +103,7 @@ impl Network {
                 bytes: None,
             },
             discipline: Direction::default().discipline,
+            stamps: access.stamps.clone(),
             delay: access.delay,
             loss: 0.0,
             jitter: Duration::ZERO,
@@ -154,11 +155,12 @@ impl Network {
 }
 
 /// What joins generated hosts to their router, in both directions.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Access {
     pub(super) rate_bps: Option<u64>,
     pub(super) delay: Duration,
     pub(super) queue_packets: u32,
+    pub(super) stamps: Vec<String>,
 }
 
 /// Name of a router of a topology: `left` and `right`, or `r0`, `r1`, ...
@@ -246,6 +248,7 @@ fn direction(
             bytes: table.queue_bytes,
         },
         discipline: table.discipline.clone(),
+        stamps: table.stamps.clone(),
         delay: milliseconds(table.delay_ms),
         loss: table.loss,
         jitter: milliseconds(table.jitter_ms),

@@ -80,6 +80,22 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// An array of strings.
+    pub(super) fn strings(&self, key: &str) -> Result<Option<Vec<String>>, Fault> {
+        let wanted = "an array of strings in quotes";
+        let strings = self.read(key, wanted, |value| match value {
+            Value::Array(elements) => elements
+                .iter()
+                .map(|element| match &element.value {
+                    Value::String(text) => Some(text.clone()),
+                    _ => None,
+                })
+                .collect(),
+            _ => None,
+        })?;
+        Ok(strings.map(|strings| strings.value))
+    }
+
     pub(super) fn boolean(&self, key: &str) -> Result<Option<bool>, Fault> {
         let value = self.read(key, "true or false", |value| match value {
             Value::Boolean(value) => Some(*value),

@@ -33,6 +33,8 @@ pub struct LinkSpec {
     pub queue: QueueLimit,
     /// Name of the queue discipline; checked by who builds the queue.
     pub discipline: String,
+    /// What the link writes into path headers; checked by who builds the queue.
+    pub stamps: Vec<String>,
     /// Propagation delay of every packet.
     pub delay: Duration,
     /// Probability that a packet is lost behind the queue, 0 to 1.
@@ -127,6 +129,11 @@ pub struct FlowSpec {
     pub acks: AckSpec,
     /// Whether the path's MTU is searched; otherwise UDP payloads stay at 1200 bytes.
     pub mtu_discovery: bool,
+    /// Whether packets are paced at the controller's rate; otherwise as quinn does it.
+    pub pacing: bool,
+    /// A path header is on every so many-th datagram of the sender, and the receiver echoes; with
+    /// 0 neither knows of headers.
+    pub path_headers: u32,
 }
 
 /// When a receiver acknowledges.
@@ -278,6 +285,7 @@ mod tests {
                 bytes: None,
             },
             discipline: "drop-tail".into(),
+            stamps: Vec::new(),
             delay: Duration::ZERO,
             loss: 0.0,
             jitter: Duration::ZERO,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use evenkeel_queue::{
     Change, DeliveryTrace, DisciplineError, Limit, Link, LinkConfig, LinkError, Rate, Service,
-    TraceError, discipline,
+    StampError, TraceError, discipline, stamp_set,
 };
 use rand_pcg::Pcg64;
 
@@ -22,6 +22,14 @@ pub enum BuildError {
         name: String,
         /// What is wrong, and what would be right.
         source: DisciplineError,
+    },
+    /// A stamp does not exist, or not with these parameters.
+    #[error("link {name}: {source}")]
+    Stamps {
+        /// The link's name.
+        name: String,
+        /// What is wrong, and what would be right.
+        source: StampError,
     },
     /// The packet-delivery trace is not one.
     #[error("link {name}: trace {path}: {source}", path = .path.display())]
@@ -57,10 +65,16 @@ pub(super) fn link(
             name: spec.name.clone(),
             source,
         })?;
+    let stamps = stamp_set(&spec.stamps).map_err(|source| BuildError::Stamps {
+        name: spec.name.clone(),
+        source,
+    })?;
     let config = LinkConfig {
         service: service(spec)?,
         limit,
         discipline,
+        stamps,
+        flow_hash_key: None,
         delay: spec.delay,
         jitter: spec.jitter,
         loss: spec.loss,

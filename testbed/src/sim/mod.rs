@@ -12,12 +12,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use evenkeel_queue::Link;
 
 pub use build::BuildError;
 pub use executor::SimRuntime;
-pub use network::NetworkCounters;
+pub use network::{HOP_LIMIT, NetworkCounters};
 pub use socket::SimSocket;
 
 use crate::random::{Purpose, generator};
@@ -82,12 +82,11 @@ impl Simulation {
         let socket = self.bind(spec.from, 0)?;
         let times = SendTimes::new(spec, generator(seed, Purpose::Cross, index));
         let payload = (spec.packet_bytes as usize).saturating_sub(network::HEADER_BYTES);
-        let contents = Bytes::from(vec![0; payload]);
         let runtime = self.runtime();
         self.executor.core().spawn(Box::pin(async move {
             for at in times {
                 runtime.sleep_until(runtime.epoch() + at).await;
-                socket.send_to(sink.address(), contents.clone());
+                socket.send_to(sink.address(), BytesMut::zeroed(payload));
             }
         }));
         Ok(())
@@ -157,16 +156,30 @@ fn origin() -> Instant {
 
 #[cfg(test)]
 mod tests {
+    use std::io::IoSliceMut;
     use std::net::SocketAddrV4;
+    use std::task::{Context, Poll, Waker};
+
+    use evenkeel_wire::{
+        CompactRate, CompactTime, HeaderTimestamp, PATH_HEADER_LEN, PathHeaderKind, PathHeaderRepr,
+        PathHeaderView, Signals,
+    };
+    use quinn::AsyncUdpSocket;
+    use quinn::udp::RecvMeta;
 
     use super::*;
 
     /// a -- b -- c: 1 Mb/s and 10 ms each way on both links, MTU 1500.
     fn line() -> Simulation {
+        line_with("")
+    }
+
+    /// The same with more keys in both links.
+    fn line_with(keys: &str) -> Simulation {
         let link = |name, from, to| {
             format!(
                 "[[links]]\nname = '{name}'\nfrom = '{from}'\nto = '{to}'\n\
-                 rate_bps = 1000000\ndelay_ms = 10\nqueue_packets = 2\n"
+                 rate_bps = 1000000\ndelay_ms = 10\nqueue_packets = 2\n{keys}\n"
             )
         };
         let text = format!(
@@ -179,8 +192,38 @@ mod tests {
         Simulation::new(&scenario).expect("links that can be built")
     }
 
-    fn datagram(bytes: usize) -> Bytes {
-        Bytes::from(vec![0; bytes])
+    /// A path header and, behind it, so many bytes.
+    fn headed(bytes: usize) -> BytesMut {
+        let header = PathHeaderRepr {
+            kind: PathHeaderKind::Acp,
+            rtt: CompactTime::ZERO,
+            signals: Signals::initial(CompactRate::NO_LIMIT, Some(HOP_LIMIT)),
+            phase: false,
+            timestamp: HeaderTimestamp::from_micros(0),
+            echo: None,
+            tag: [0; 4],
+        };
+        let mut datagram = BytesMut::from(&header.emit()[..]);
+        datagram.resize(PATH_HEADER_LEN + bytes, 0);
+        datagram
+    }
+
+    /// What has arrived at a socket, datagram by datagram.
+    fn received(socket: &SimSocket) -> Vec<Vec<u8>> {
+        let mut datagrams = Vec::new();
+        let mut buffer = [0; 1500];
+        let mut meta = [RecvMeta::default()];
+        let mut context = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Ok(_)) =
+            socket.poll_recv(&mut context, &mut [IoSliceMut::new(&mut buffer)], &mut meta)
+        {
+            datagrams.push(buffer[..meta[0].len].to_vec());
+        }
+        datagrams
+    }
+
+    fn datagram(bytes: usize) -> BytesMut {
+        BytesMut::zeroed(bytes)
     }
 
     fn ms(ms: u64) -> Duration {
@@ -218,6 +261,60 @@ mod tests {
             (5, 2)
         );
         simulation.assert_conservation();
+    }
+
+    #[test]
+    fn links_stamp_the_headers_that_cross_them_and_leave_all_else_alone() {
+        let mut simulation = line_with("stamps = ['aqt', 'flows:period_ms=10']");
+        let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
+        let receiver = simulation.bind(NodeIndex(2), 7).expect("a free port");
+        // 940 bytes, 32 and 28 of headers: 8 ms at 1 Mb/s. The second waits for the first once.
+        sender.send_to(receiver.address(), headed(940));
+        sender.send_to(receiver.address(), headed(940));
+        sender.send_to(receiver.address(), datagram(10));
+        simulation.run_until(ms(100));
+        let datagrams = received(&receiver);
+        assert_eq!(datagrams.len(), 3);
+        for (datagram, waited) in datagrams.iter().zip([0, 8]) {
+            let header = PathHeaderView::parse(datagram).expect("a header");
+            let signals = header.signals();
+            assert_eq!(signals.queueing_time.duration(), ms(waited));
+            assert!(signals.flags.stamped && !signals.flags.gap);
+            // One router between sender and receiver.
+            assert_eq!(signals.hop_limit, HOP_LIMIT - 1);
+            // The count of a period in which nothing else was sent.
+            assert!(signals.contention.flows() <= 1);
+        }
+        assert_eq!(datagrams[2], [0; 10]);
+        let headers = simulation.with_link(LinkIndex(0), |now, link| {
+            let stats = link.stats(now);
+            stats.total().headers
+        });
+        assert_eq!((headers.stamped, headers.foreign), (2, 1));
+    }
+
+    #[test]
+    fn a_hop_that_does_not_stamp_shows_as_a_gap_behind_it() {
+        let link = |name: &str, from: &str, to: &str, stamps: &str| {
+            format!("[[links]]\nname = '{name}'\nfrom = '{from}'\nto = '{to}'\n{stamps}\n")
+        };
+        let text = format!(
+            "name = 'line'\nduration_s = 1\n{}{}{}\
+             [[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nfrom = 'a'\nto = 'd'\n",
+            link("ab", "a", "b", "stamps = ['aqt']"),
+            link("bc", "b", "c", ""),
+            link("cd", "c", "d", "stamps = ['aqt']"),
+        );
+        let scenario = Scenario::parse(&text, "line.toml", &[]).expect("a scenario");
+        let mut simulation = Simulation::new(&scenario).expect("links that can be built");
+        let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
+        let receiver = simulation.bind(NodeIndex(3), 7).expect("a free port");
+        sender.send_to(receiver.address(), headed(0));
+        simulation.run_until(ms(1));
+        let datagrams = received(&receiver);
+        let header = PathHeaderView::parse(&datagrams[0]).expect("a header");
+        let flags = header.signals().flags;
+        assert!(flags.stamped && flags.gap);
     }
 
     #[test]

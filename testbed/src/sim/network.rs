@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Instant;
 
-use bytes::Bytes;
-use evenkeel_queue::{Link, Packet, PacketMeta};
-use evenkeel_wire::Ecn;
+use bytes::BytesMut;
+use evenkeel_queue::{CarriedHeader, Carrier, FlowKey, Link, Packet, PacketMeta};
+use evenkeel_wire::{Ecn, PROTOCOL_UDP, PathHeaderMut, Skipped};
 
 use super::executor::{Core, lock};
 use super::pcap::Capture;
@@ -19,14 +19,35 @@ pub(super) const HEADER_BYTES: usize =
     evenkeel_wire::IPV4_HEADER_LEN + evenkeel_wire::UDP_HEADER_LEN;
 
 /// A UDP datagram on its way.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Datagram {
     pub(super) source: SocketAddrV4,
     pub(super) destination: SocketAddrV4,
     /// The node that has the destination's address.
     pub(super) to: NodeIndex,
     pub(super) ecn: Ecn,
-    pub(super) contents: Bytes,
+    /// Time to live on its next link, or on arrival.
+    pub(super) ttl: u8,
+    pub(super) contents: BytesMut,
+}
+
+impl Carrier for Datagram {
+    /// There is no checksum to keep: a capture computes it.
+    fn path_header(&mut self) -> Result<CarriedHeader<'_>, Skipped> {
+        Ok(CarriedHeader {
+            header: PathHeaderMut::parse(&mut self.contents)?,
+            leaving_ttl: self.ttl,
+        })
+    }
+
+    fn flow(&self) -> Option<FlowKey> {
+        Some(FlowKey::new(
+            (*self.source.ip()).into(),
+            (*self.destination.ip()).into(),
+            PROTOCOL_UDP,
+            Some((self.source.port(), self.destination.port())),
+        ))
+    }
 }
 
 /// What a socket has received and not yet read.
@@ -62,6 +83,8 @@ pub struct NetworkCounters {
     pub too_big: u64,
     /// Packets for a port that nobody has bound.
     pub unreachable: u64,
+    /// Packets that more routers would have had to forward than their time to live allows.
+    pub expired: u64,
 }
 
 #[derive(Debug)]
@@ -200,6 +223,14 @@ impl Network {
                 capture.packet(self.core.elapsed(), &payload);
             }
             let to = link.to;
+            if payload.to != to {
+                // A router counts itself, and does not forward what it is the last to see.
+                payload.ttl = payload.ttl.saturating_sub(1);
+                if payload.ttl == 0 {
+                    self.counters.expired += 1;
+                    continue;
+                }
+            }
             self.arrive(now, to, payload);
         }
         let link = &mut self.links[index];
@@ -227,6 +258,9 @@ impl Network {
         }
     }
 }
+
+/// The TTL with which packets leave their hosts: Linux's default.
+pub const HOP_LIMIT: u8 = 64;
 
 /// 10.0.0.1: the address of the first node; the others follow (RFC 1918 space).
 const FIRST_ADDRESS: u32 = 0x0a00_0001;

@@ -13,9 +13,6 @@ use pcap_file::{DataLink, PcapError, TsResolution};
 
 use super::network::Datagram;
 
-/// The time to live that Linux gives a packet; the virtual network does not count hops.
-const TTL: u8 = 64;
-
 /// Writes the packets that leave a link, with IP and UDP headers as they are on the wire.
 ///
 /// Timestamps are virtual time since the run began, in nanoseconds.
@@ -70,7 +67,7 @@ fn ip_packet(datagram: &Datagram) -> Vec<u8> {
         protocol: PROTOCOL_UDP,
         ecn: datagram.ecn,
         dscp: 0,
-        ttl: TTL,
+        ttl: datagram.ttl,
         identification: 0,
         dont_fragment: true,
         payload_len,

@@ -7,13 +7,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use evenkeel_wire::Ecn;
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
 use super::executor::{Core, lock};
-use super::network::{Datagram, Inbox, Network};
+use super::network::{Datagram, HOP_LIMIT, Inbox, Network};
 use crate::scenario::NodeIndex;
 
 /// Datagrams that one `try_send` may carry, as Linux with UDP GSO (quinn asks for 10 at most).
@@ -63,7 +63,7 @@ impl SimSocket {
     }
 
     /// Sends one datagram.
-    pub(super) fn send_to(&self, destination: SocketAddrV4, contents: Bytes) {
+    pub(super) fn send_to(&self, destination: SocketAddrV4, contents: BytesMut) {
         let mut network = lock(&self.network);
         if let Some(to) = network.node_at(*destination.ip()) {
             let datagram = Datagram {
@@ -71,6 +71,7 @@ impl SimSocket {
                 destination,
                 to,
                 ecn: Ecn::NotEct,
+                ttl: HOP_LIMIT,
                 contents,
             };
             network.send(self.core.now(), self.node, datagram);
@@ -99,7 +100,8 @@ impl AsyncUdpSocket for SimSocket {
                 destination,
                 to,
                 ecn: to_wire(transmit.ecn),
-                contents: Bytes::copy_from_slice(contents),
+                ttl: HOP_LIMIT,
+                contents: BytesMut::from(contents),
             };
             network.send(now, self.node, datagram);
         }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use evenkeel_apps::path::{HeaderCounts, HeaderReport, HeaderUse, SampleRecord};
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64;
 use serde::Deserialize;
@@ -14,7 +15,7 @@ use serde::Deserialize;
 use super::plan::{Plan, node_address};
 use super::process::{Line, Process};
 use super::{NetnsError, pause, wall_clock};
-use crate::metrics::{FlowObservation, RttSample, Transfer};
+use crate::metrics::{ControllerSample, FlowObservation, PathObservation, RttSample, Transfer};
 use crate::random::{PeriodLength, Purpose, generator, pareto};
 use crate::scenario::{App, FlowSpec, Payload, Scenario};
 
@@ -89,6 +90,11 @@ impl Flow {
         if !spec.mtu_discovery {
             arguments.push("--no-mtu-discovery");
         }
+        if !spec.pacing {
+            arguments.push("--no-pacing");
+        }
+        let headers = HeaderUse::of_every(spec.path_headers).answer().to_string();
+        arguments.extend(["--path-headers", &headers]);
         let arguments: Vec<String> = arguments.into_iter().map(Into::into).collect();
         let what = format!("the server of {}", spec.name);
         let mut server =
@@ -122,6 +128,8 @@ impl Flow {
                 controller: spec.controller.clone(),
                 start: spec.start,
                 stop: spec.stop,
+                pacing: spec.pacing,
+                path_headers: spec.path_headers,
                 ..FlowObservation::default()
             },
         })
@@ -136,7 +144,8 @@ impl Flow {
     /// A sampling interval is over.
     pub(super) fn sample(&mut self) -> Result<(), NetnsError> {
         self.drain();
-        self.observation.window.push(self.sender.window());
+        let controller = self.sender.controller();
+        self.observation.controller_state.push(controller);
         match self.server.ended() {
             Some(_) => Err(self.server.failure()),
             None => Ok(()),
@@ -148,7 +157,7 @@ impl Flow {
         self.stop();
         self.drain();
         let mut observation = std::mem::take(&mut self.observation);
-        let buckets = observation.window.len();
+        let buckets = observation.controller_state.len();
         let spread =
             |bytes: fn(&Received) -> u64| spread(&self.received, epoch, interval, buckets, bytes);
         observation.delivered = spread(|received| received.ip_bytes);
@@ -157,6 +166,10 @@ impl Flow {
         observation.sent_packets = state.sent;
         observation.lost_packets = state.lost;
         observation.rtt = std::mem::take(&mut state.rtt);
+        observation.path = state.headers.take().map(|headers| PathObservation {
+            headers,
+            samples: std::mem::take(&mut state.path),
+        });
         observation.transfers = std::mem::take(&mut state.transfers);
         observation.error = state.error.take();
         if let Some(done) = state.done {
@@ -223,10 +236,12 @@ struct Sender {
 #[derive(Debug, Default)]
 struct State {
     clients: usize,
-    window: Option<u64>,
+    controller: Option<ControllerSample>,
     sent: u64,
     lost: u64,
     rtt: Vec<RttSample>,
+    headers: Option<HeaderReport>,
+    path: Vec<SampleRecord>,
     transfers: Vec<Transfer>,
     error: Option<String>,
     done: Option<Duration>,
@@ -321,7 +336,7 @@ impl Sender {
         let mut state = self.lock();
         state.clients -= 1;
         if state.clients == 0 {
-            state.window = None;
+            state.controller = None;
         }
         completed
     }
@@ -333,10 +348,11 @@ impl Sender {
         number: usize,
         until: Option<Instant>,
     ) -> bool {
+        let mut headers = HeaderCounts::default();
         loop {
             match client.line(LOOK) {
                 Ok(Some(line)) => {
-                    if self.record(epoch, &line, number) {
+                    if self.record(epoch, &line, number, &mut headers) {
                         client.end(PATIENCE);
                         return true;
                     }
@@ -356,22 +372,57 @@ impl Sender {
                 client.interrupt();
                 client.end(PATIENCE);
                 for line in client.lines() {
-                    self.record(epoch, &line, number);
+                    self.record(epoch, &line, number, &mut headers);
                 }
                 return false;
             }
         }
     }
 
-    /// Takes in a line of a client; whether it was the result of a completed transfer.
-    fn record(&self, epoch: Instant, line: &Line, number: usize) -> bool {
+    /// Takes in a line of a client, whose headers were `before` in the line before; whether it was
+    /// the result of a completed transfer.
+    fn record(
+        &self,
+        epoch: Instant,
+        line: &Line,
+        number: usize,
+        before: &mut HeaderCounts,
+    ) -> bool {
         let at = line.at - epoch;
         let mut state = self.lock();
         match parse(line) {
+            // The run is over, and the routers are gone.
+            Record::Interval(interval) if at.saturating_sub(interval.length()) >= self.duration => {
+                false
+            }
             Record::Interval(interval) => {
-                if let Some(window) = interval.window_bytes {
-                    state.window = Some(window);
+                state.controller = Some(ControllerSample {
+                    window: interval.window_bytes,
+                    slow_start_threshold: interval.slow_start_threshold_bytes,
+                    pacing_rate: interval.pacing_rate_bps.map(|bits| bits / 8),
+                });
+                if let Some(path) = interval.path {
+                    let new = path.counts.since(std::mem::replace(before, path.counts));
+                    let counted = state.headers.as_ref().map(|headers| headers.counts);
+                    let counted = counted.unwrap_or_default();
+                    let counts = if at > self.warmup {
+                        counted.plus(new)
+                    } else {
+                        counted
+                    };
+                    state.headers = Some(HeaderReport { counts, ..path });
                 }
+                // They are as long before the line as before the interval's end.
+                let origin_s = at.as_secs_f64() - interval.end_s;
+                state.path.extend(
+                    interval
+                        .path_samples
+                        .into_iter()
+                        .map(|sample| SampleRecord {
+                            at_s: (origin_s + sample.at_s).max(0.0),
+                            ..sample
+                        }),
+                );
                 if at > self.warmup {
                     state.sent += interval.packets_sent;
                     state.lost += interval.packets_lost;
@@ -418,7 +469,17 @@ impl Sender {
             Amount::Bytes(bytes) => add("--bytes", bytes.to_string()),
             Amount::File(path) => add("--file", path.display().to_string()),
         }
+        add(
+            "--path-headers",
+            HeaderUse::of_every(self.spec.path_headers).to_string(),
+        );
         arguments.extend(["--json-lines".into(), "--rtt-samples".into()]);
+        if self.spec.path_headers > 0 {
+            arguments.push("--path-samples".into());
+        }
+        if !self.spec.pacing {
+            arguments.push("--no-pacing".into());
+        }
         if !self.spec.verify {
             arguments.push("--no-verify".into());
         }
@@ -447,8 +508,8 @@ impl Sender {
         self.lock().error.get_or_insert(reason);
     }
 
-    fn window(&self) -> Option<u64> {
-        self.lock().window
+    fn controller(&self) -> Option<ControllerSample> {
+        self.lock().controller
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -517,11 +578,24 @@ enum Record {
 
 #[derive(Debug, Deserialize)]
 struct Interval {
+    start_s: f64,
+    end_s: f64,
     packets_sent: u64,
     packets_lost: u64,
-    window_bytes: Option<u64>,
+    window_bytes: u64,
+    slow_start_threshold_bytes: Option<u64>,
+    pacing_rate_bps: Option<u64>,
+    path: Option<HeaderReport>,
     #[serde(default)]
     rtt_samples_ms: Vec<f64>,
+    #[serde(default)]
+    path_samples: Vec<SampleRecord>,
+}
+
+impl Interval {
+    fn length(&self) -> Duration {
+        Duration::from_secs_f64((self.end_s - self.start_s).max(0.0))
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -141,6 +141,7 @@ fn is_plain(link: &LinkSpec) -> bool {
         && link.loss == 0.0
         && link.blackouts.is_empty()
         && link.changes.is_empty()
+        && link.stamps.is_empty()
 }
 
 fn route(scenario: &Scenario, pairs: &[Pair], link: LinkIndex, destination: usize) -> RouteTable {
@@ -185,6 +186,7 @@ fn router(
             queue_packets: link.queue.packets,
             queue_bytes: link.queue.bytes,
             discipline: link.discipline.clone(),
+            stamps: link.stamps.clone(),
             blackouts: link
                 .blackouts
                 .iter()
@@ -247,6 +249,8 @@ struct LinkTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_bytes: Option<u64>,
     discipline: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stamps: Vec<String>,
     blackouts: Vec<BlackoutTable>,
     changes: Vec<ChangeTable>,
     routes: Vec<RouteTable>,

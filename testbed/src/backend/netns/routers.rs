@@ -1,5 +1,6 @@
 //! The router daemons of a run, and what they say of their links.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,9 @@ use super::NetnsError;
 use super::plan::Plan;
 use super::process::Process;
 use super::sandbox::Sandbox;
-use crate::metrics::{LinkObservation, QueueObservation, QueueSample, SojournObservation};
+use crate::metrics::{
+    HeaderObservation, LinkObservation, QueueObservation, QueueSample, SojournObservation,
+};
 use crate::scenario::Scenario;
 
 /// How long a daemon may take to come up or to answer.
@@ -34,6 +37,7 @@ struct Daemon {
 /// A reported link: where its figures come from, and what they were.
 #[derive(Debug)]
 struct Followed {
+    has_stamps: bool,
     /// Which daemon, and which of its links; `None` for a link without a queue of ours.
     place: Option<(usize, usize)>,
     observation: LinkObservation,
@@ -80,6 +84,7 @@ impl Routers {
             .filter(|(link, _)| link.reported);
         let links = links
             .map(|(link, place)| Followed {
+                has_stamps: !link.stamps.is_empty(),
                 place,
                 observation: LinkObservation {
                     name: link.name.clone(),
@@ -114,6 +119,12 @@ impl Routers {
                 interval.dropped.packets + interval.ring_dropped
             });
             followed.observation.drop_series.push(dropped);
+            let stamps = link.iter().flat_map(|link| &link.stamps);
+            let figures = stamps.flat_map(|(stamp, figures)| {
+                let figures = figures.iter();
+                figures.map(|(figure, value)| (stamp.as_str(), figure.as_str(), *value))
+            });
+            followed.observation.sample_stamps(figures);
         }
         Ok(())
     }
@@ -137,6 +148,7 @@ impl Routers {
             let mut observation = followed.observation;
             if let Some((daemon, position)) = followed.place {
                 answers[daemon].links[position].fill(&mut observation);
+                observation.headers = observation.headers.filter(|_| followed.has_stamps);
             }
             observation
         };
@@ -194,6 +206,8 @@ struct LinkStatus {
     queue_packets: QueueFigures,
     sojourn_us: Option<SojournFigures>,
     interval: Option<Interval>,
+    #[serde(default)]
+    stamps: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -207,8 +221,10 @@ struct Counters {
     arrived: Count,
     forwarded: Count,
     dropped: Count,
+    marked: Count,
     lost: Count,
     ring_dropped: u64,
+    headers: Option<HeaderObservation>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -241,7 +257,9 @@ impl LinkStatus {
         observation.forwarded = self.window.forwarded.packets;
         observation.forwarded_bytes = self.window.forwarded.bytes;
         observation.dropped = self.window.dropped.packets + self.window.ring_dropped;
+        observation.marked = self.window.marked.packets;
         observation.lost = self.window.lost.packets;
+        observation.headers = self.window.headers;
         observation.queue = QueueObservation {
             mean: self.queue_packets.mean,
             sd: self.queue_packets.sd,

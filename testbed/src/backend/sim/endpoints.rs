@@ -8,10 +8,8 @@ use std::sync::Arc;
 
 use evenkeel::SharedFactory;
 use evenkeel_apps::bulk::{self, AckFrequency, Limits, Progress, ServeOptions, TransportSettings};
-use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::{
-    ClientConfig, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TransportConfig,
-};
+use evenkeel_apps::path::HeaderUse;
+use quinn::{Endpoint, EndpointConfig, QlogConfig, Runtime, TransportConfig};
 use rand::Rng;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -20,7 +18,7 @@ use super::flow::Record;
 use super::{Options, SimError, file_error};
 use crate::random::{Purpose, generator};
 use crate::scenario::{FlowSpec, Scenario};
-use crate::sim::{SimRuntime, SimSocket, Simulation};
+use crate::sim::{HOP_LIMIT, SimRuntime, SimSocket, Simulation};
 
 /// The name in the simulation's certificate.
 pub(super) const SERVER_NAME: &str = "evenkeel";
@@ -49,19 +47,23 @@ impl Endpoints {
         let sender_socket = simulation.bind(spec.from, 0).map_err(ports)?;
         let runtime = simulation.runtime();
         let mut seeds = generator(scenario.seed, Purpose::Endpoint, index);
-        let mut endpoint = |socket: &Arc<SimSocket>, server| {
+        let mut bind = |evenkeel: &evenkeel::Endpoint, socket: &Arc<SimSocket>, server| {
             let mut config = EndpointConfig::default();
             let mut seed = [0; 32];
             seeds.fill_bytes(&mut seed);
             config.rng_seed(Some(seed));
-            Endpoint::new_with_abstract_socket(
-                config,
-                server,
-                socket.clone(),
-                Arc::new(runtime.clone()),
-            )
-            .expect("a virtual socket knows its address")
+            let runtime = Arc::new(runtime.clone());
+            evenkeel
+                .bind_abstract(config, server, socket.clone(), runtime)
+                .expect("a virtual socket knows its address")
         };
+        let evenkeel = |headers: HeaderUse| {
+            let paced = evenkeel::Endpoint::new().pacing(spec.pacing);
+            headers.set(paced.hop_limit(HOP_LIMIT))
+        };
+        let headers = HeaderUse::of_every(spec.path_headers);
+        let sends = evenkeel(headers);
+        let receives = evenkeel(headers.answer());
 
         let controller = controller(spec)?;
         let identity = Identity::fixed();
@@ -76,16 +78,19 @@ impl Endpoints {
             },
             ..receiving
         };
-        let receiving = bulk::transport_config(controller.clone(), receiving);
-        let receiver = endpoint(&receiver_socket, Some(identity.server(receiving)));
-        let observed = evenkeel::observed(controller, record.clone());
-        let mut sending = bulk::transport_config(observed, sending);
+        let receiving = receives.transport(bulk::transport_config(receiving), controller.clone());
+        let server = receives.server_config(identity.server(), receiving);
+        let server = server.expect("ring has QUIC's initial cipher suite");
+        let receiver = bind(&receives, &receiver_socket, Some(server));
+        let mut sending = bulk::transport_config(sending);
         if let Some(directory) = &options.qlog {
             let path = directory.join(format!("{}.qlog", spec.name));
             qlog(&mut sending, &path, &spec.name, &runtime)?;
         }
-        let mut sender = endpoint(&sender_socket, None);
-        sender.set_default_client_config(identity.client(sending));
+        let observed = evenkeel::observed(controller, record.clone());
+        let client = sends.client_config(identity.client(), sends.transport(sending, observed));
+        let mut sender = bind(&sends, &sender_socket, None);
+        sender.set_default_client_config(client.expect("ring has QUIC's initial cipher suite"));
 
         let progress = Arc::<Progress>::default();
         let serve = ServeOptions {
@@ -165,7 +170,7 @@ impl Identity {
         }
     }
 
-    fn server(&self, transport: TransportConfig) -> ServerConfig {
+    fn server(&self) -> rustls::ServerConfig {
         let mut tls = rustls::ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("ring has TLS 1.3")
@@ -176,13 +181,10 @@ impl Identity {
             )
             .expect("the key is the certificate's");
         tls.alpn_protocols = vec![bulk::ALPN.to_vec()];
-        let crypto = QuicServerConfig::try_from(tls).expect("ring has QUIC's initial cipher suite");
-        let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-        config.transport_config(Arc::new(transport));
-        config
+        tls
     }
 
-    fn client(&self, transport: TransportConfig) -> ClientConfig {
+    fn client(&self) -> rustls::ClientConfig {
         let mut roots = rustls::RootCertStore::empty();
         roots
             .add(self.certificate.clone())
@@ -195,10 +197,7 @@ impl Identity {
         tls.alpn_protocols = vec![bulk::ALPN.to_vec()];
         // Every connection of a flow makes the whole handshake, the first and the last alike.
         tls.resumption = rustls::client::Resumption::disabled();
-        let crypto = QuicClientConfig::try_from(tls).expect("ring has QUIC's initial cipher suite");
-        let mut config = ClientConfig::new(Arc::new(crypto));
-        config.transport_config(Arc::new(transport));
-        config
+        tls
     }
 }
 

@@ -3,14 +3,15 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use evenkeel::{AckReport, Observer};
+use evenkeel::{AckReport, Context, Observer, PathSample};
 use evenkeel_apps::bulk::Progress;
+use evenkeel_apps::path::{HeaderCounts, HeaderReport, SampleRecord};
 use quinn::Connection;
 
 use super::endpoints::Endpoints;
 use super::transfer;
 use super::{Options, SimError};
-use crate::metrics::{FlowObservation, RttSample, Transfer};
+use crate::metrics::{ControllerSample, FlowObservation, PathObservation, RttSample, Transfer};
 use crate::scenario::{FlowSpec, Scenario};
 use crate::sim::{SimSocket, Simulation};
 
@@ -24,6 +25,7 @@ pub(super) struct Flow {
     delivered_before: u64,
     app_before: u64,
     warm: Packets,
+    warm_headers: HeaderCounts,
 }
 
 impl Flow {
@@ -49,6 +51,8 @@ impl Flow {
             controller: spec.controller.clone(),
             start: spec.start,
             stop: spec.stop,
+            pacing: spec.pacing,
+            path_headers: spec.path_headers,
             ..FlowObservation::default()
         };
         Ok(Self {
@@ -59,12 +63,17 @@ impl Flow {
             delivered_before: 0,
             app_before: 0,
             warm: Packets::default(),
+            warm_headers: HeaderCounts::default(),
         })
     }
 
     /// The warm-up is over: packets count from here.
     pub(super) fn warmed_up(&mut self) {
         self.warm = self.record.packets();
+        self.warm_headers = self
+            .record
+            .headers()
+            .map_or_else(HeaderCounts::default, |h| h.counts);
     }
 
     /// A sampling interval is over.
@@ -75,18 +84,28 @@ impl Flow {
             .delivered
             .push(delivered - self.delivered_before);
         self.observation.app_delivered.push(app - self.app_before);
-        self.observation.window.push(self.record.window());
+        self.observation
+            .controller_state
+            .push(self.record.controllers());
         (self.delivered_before, self.app_before) = (delivered, app);
     }
 
     /// All that was seen of the flow.
     pub(super) fn finish(self) -> FlowObservation {
         let packets = self.record.packets();
+        let headers = self.record.headers();
         let mut state = self.record.lock();
         let mut observation = self.observation;
         observation.sent_packets = packets.sent - self.warm.sent;
         observation.lost_packets = packets.lost - self.warm.lost;
         observation.rtt = std::mem::take(&mut state.rtt);
+        observation.path = headers.map(|headers| PathObservation {
+            headers: HeaderReport {
+                counts: headers.counts.since(self.warm_headers),
+                ..headers
+            },
+            samples: std::mem::take(&mut state.path),
+        });
         observation.transfers = std::mem::take(&mut state.transfers);
         observation.error = state.error.take();
         if let Some(done) = state.done {
@@ -108,8 +127,10 @@ struct State {
     live: Vec<Connection>,
     /// Packets of connections that have ended.
     ended: Packets,
-    window: Option<u64>,
+    /// Path headers of connections that have ended; the state is the last one's.
+    ended_headers: Option<HeaderReport>,
     rtt: Vec<RttSample>,
+    path: Vec<SampleRecord>,
     transfers: Vec<Transfer>,
     error: Option<String>,
     done: Option<Duration>,
@@ -134,9 +155,7 @@ impl Record {
             .live
             .retain(|live| live.stable_id() != connection.stable_id());
         state.ended = state.ended.plus(connection);
-        if state.live.is_empty() {
-            state.window = None;
-        }
+        state.ended_headers = plus(state.ended_headers.take(), connection);
     }
 
     /// A transfer has begun; its number is for [`Record::transferred`].
@@ -185,8 +204,25 @@ impl Record {
         state.live.iter().fold(state.ended, Packets::plus)
     }
 
-    fn window(&self) -> Option<u64> {
-        self.lock().window
+    /// Path headers of all connections; `None` if no peer took any.
+    fn headers(&self) -> Option<HeaderReport> {
+        let state = self.lock();
+        state.live.iter().fold(state.ended_headers.clone(), plus)
+    }
+
+    /// The controllers of all connections together.
+    fn controllers(&self) -> Option<ControllerSample> {
+        let state = self.lock();
+        let states = state.live.iter().filter_map(Context::of);
+        let samples = states.map(|context| {
+            let state = context.state();
+            ControllerSample {
+                window: state.window,
+                slow_start_threshold: state.slow_start_threshold,
+                pacing_rate: state.pacing_rate,
+            }
+        });
+        samples.reduce(ControllerSample::plus)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -199,13 +235,26 @@ impl Record {
 impl Observer for Record {
     fn on_acks(&self, report: &AckReport) {
         let at = report.now - self.epoch;
-        let mut state = self.lock();
-        state.window = Some(report.window);
-        state.rtt.push(RttSample {
-            at,
-            rtt: report.rtt,
-        });
+        let rtt = report.rtt;
+        self.lock().rtt.push(RttSample { at, rtt });
     }
+
+    fn on_path(&self, sample: &PathSample) {
+        let record = SampleRecord::new(sample, self.epoch);
+        self.lock().path.push(record);
+    }
+}
+
+/// With what became of the headers of one more connection.
+fn plus(reports: Option<HeaderReport>, connection: &Connection) -> Option<HeaderReport> {
+    let Some(report) = HeaderReport::of(connection) else {
+        return reports;
+    };
+    let before = reports.map_or_else(HeaderCounts::default, |reports| reports.counts);
+    Some(HeaderReport {
+        counts: before.plus(report.counts),
+        ..report
+    })
 }
 
 impl Packets {

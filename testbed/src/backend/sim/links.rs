@@ -1,8 +1,10 @@
 //! What the links of a simulation did, sampled and summed up.
 
-use evenkeel_queue::PortStats;
+use evenkeel_queue::{HeaderCounts, PortStats};
 
-use crate::metrics::{LinkObservation, QueueObservation, QueueSample, SojournObservation};
+use crate::metrics::{
+    HeaderObservation, LinkObservation, QueueObservation, QueueSample, SojournObservation,
+};
 use crate::scenario::{LinkIndex, Scenario};
 use crate::sim::Simulation;
 
@@ -11,6 +13,7 @@ use crate::sim::Simulation;
 pub(super) struct LinkSampler {
     index: LinkIndex,
     observation: LinkObservation,
+    stamps: bool,
     dropped_before: u64,
     lost_before: u64,
 }
@@ -29,6 +32,7 @@ impl LinkSampler {
                     delay: spec.delay,
                     ..LinkObservation::default()
                 },
+                stamps: !spec.stamps.is_empty(),
                 dropped_before: 0,
                 lost_before: 0,
             })
@@ -45,6 +49,14 @@ impl LinkSampler {
 
     /// A sampling interval is over.
     pub(super) fn sample(&mut self, simulation: &Simulation) {
+        if self.stamps {
+            let figures = simulation.with_link(self.index, |now, link| link.stamp_figures(now));
+            self.observation
+                .sample_stamps(figures.iter().flat_map(|of| {
+                    let figures = of.figures.iter();
+                    figures.map(|(figure, value)| (of.stamp, *figure, *value))
+                }));
+        }
         let (interval, packets, dropped) = simulation.with_link(self.index, |now, link| {
             let interval = link.take_interval(now);
             let stats = link.stats(now);
@@ -74,12 +86,26 @@ impl LinkSampler {
                 forwarded: window.forwarded.packets,
                 forwarded_bytes: window.forwarded.bytes,
                 dropped: window.dropped.total().packets,
+                marked: window.marked.packets,
+                headers: self.stamps.then(|| headers(&window.headers)),
                 lost,
                 queue: queue(stats),
                 sojourn: sojourn(stats),
                 ..self.observation
             }
         })
+    }
+}
+
+fn headers(counts: &HeaderCounts) -> HeaderObservation {
+    HeaderObservation {
+        recognised: counts.recognised,
+        stamped: counts.stamped,
+        foreign: counts.foreign,
+        truncated: counts.truncated,
+        version: counts.version,
+        kind: counts.kind,
+        untouchable: counts.untouchable,
     }
 }
 

@@ -49,6 +49,7 @@ pub(in crate::scenario) struct Direction {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) queue_bytes: Option<u64>,
     pub(in crate::scenario) discipline: String,
+    pub(in crate::scenario) stamps: Vec<String>,
     pub(in crate::scenario) loss: f64,
     pub(in crate::scenario) jitter_ms: f64,
     pub(in crate::scenario) blackouts: Vec<BlackoutTable>,
@@ -81,6 +82,7 @@ pub(in crate::scenario) struct AccessTable {
     pub(in crate::scenario) rate_bps: Option<u64>,
     pub(in crate::scenario) delay_ms: f64,
     pub(in crate::scenario) queue_packets: u32,
+    pub(in crate::scenario) stamps: Vec<String>,
 }
 
 impl LinkTable {
@@ -95,6 +97,7 @@ impl LinkTable {
             "queue_packets",
             "queue_bytes",
             "discipline",
+            "stamps",
             "loss",
             "jitter_ms",
             "blackouts",
@@ -179,6 +182,9 @@ impl Direction {
             queue_packets: queue_packets.or(base.queue_packets).or(default_packets),
             queue_bytes,
             discipline: discipline.unwrap_or_else(|| base.discipline.clone()),
+            stamps: link
+                .strings("stamps")?
+                .unwrap_or_else(|| base.stamps.clone()),
             loss: link.number("loss", 0.0..=1.0)?.unwrap_or(base.loss),
             jitter_ms: link
                 .number("jitter_ms", 0.0..=MAX_DELAY_MS)?
@@ -227,6 +233,7 @@ impl Default for Direction {
             queue_packets: None,
             queue_bytes: None,
             discipline: "drop-tail".to_owned(),
+            stamps: Vec::new(),
             loss: 0.0,
             jitter_ms: 0.0,
             blackouts: Vec::new(),
@@ -277,15 +284,18 @@ impl AccessTable {
                 rate_bps: None,
                 delay_ms: 0.0,
                 queue_packets: DEFAULT_ACCESS_QUEUE_PACKETS,
+                stamps: Vec::new(),
             });
         };
-        let access = Reader::open(node, "[access]", &["rate_bps", "delay_ms", "queue_packets"])?;
+        const KEYS: &[&str] = &["rate_bps", "delay_ms", "queue_packets", "stamps"];
+        let access = Reader::open(node, "[access]", KEYS)?;
         Ok(Self {
             rate_bps: access.integer("rate_bps", 1..=MAX_RATE_BPS)?,
             delay_ms: access
                 .number("delay_ms", 0.0..=MAX_DELAY_MS)?
                 .unwrap_or(0.0),
             queue_packets: queue_packets(&access)?.unwrap_or(DEFAULT_ACCESS_QUEUE_PACKETS),
+            stamps: access.strings("stamps")?.unwrap_or_default(),
         })
     }
 }

@@ -67,6 +67,7 @@ pub(super) enum Topology {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Sampling {
     pub(super) interval_ms: u64,
+    pub(super) path_samples: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -141,8 +142,10 @@ impl ScenarioFile {
 impl Sampling {
     fn read(top: &Reader<'_>, duration_s: f64) -> Result<Self, Fault> {
         let mut interval_ms = 100;
+        let mut path_samples = false;
         if let Some(node) = top.node("sampling") {
-            let sampling = Reader::open(node, "[sampling]", &["interval_ms"])?;
+            let sampling = Reader::open(node, "[sampling]", &["interval_ms", "path_samples"])?;
+            path_samples = sampling.boolean("path_samples")?.unwrap_or(false);
             if let Some(set) = sampling.integer("interval_ms", 1..=PAPER_INTERVAL_MS)? {
                 interval_ms = set;
             }
@@ -160,7 +163,10 @@ impl Sampling {
             );
             return Err(top.fault("sampling", message));
         }
-        Ok(Self { interval_ms })
+        Ok(Self {
+            interval_ms,
+            path_samples,
+        })
     }
 }
 

@@ -20,6 +20,9 @@ const MAX_BYTES: u64 = 1_000_000_000_000_000;
 /// Greatest `max_ack_delay` that QUIC can carry (RFC 9000 section 18.2: below 2^14 ms).
 const MAX_ACK_DELAY_MS: u64 = (1 << 14) - 1;
 
+/// Most datagrams for each that carries a path header.
+const MAX_HEADER_INTERVAL: u64 = 1_000_000;
+
 /// Longest mean of an ON or OFF period.
 const MAX_PERIOD_S: f64 = MAX_DURATION_S;
 
@@ -59,6 +62,8 @@ pub(in crate::scenario) struct FlowTable {
     pub(in crate::scenario) ack_every: u32,
     pub(in crate::scenario) max_ack_delay_ms: u32,
     pub(in crate::scenario) mtu_discovery: bool,
+    pub(in crate::scenario) pacing: bool,
+    pub(in crate::scenario) path_headers: u32,
     #[serde(skip)]
     pub(in crate::scenario) origin: Located<()>,
 }
@@ -173,6 +178,8 @@ impl FlowTable {
             "ack_every",
             "max_ack_delay_ms",
             "mtu_discovery",
+            "pacing",
+            "path_headers",
             "onoff",
             "short",
         ];
@@ -183,6 +190,9 @@ impl FlowTable {
             let message = "controller is empty; name one, e.g. \"reno\" or \"vegas:alpha=2\"";
             return Err(Fault::new(&controller.origin, message));
         }
+        // A controller that does not exist is refused by who builds it.
+        let uses_path = evenkeel::uses_path_headers(&controller.value).unwrap_or(false);
+        let path_headers = flow.integer("path_headers", 0..=MAX_HEADER_INTERVAL)?;
         Ok(Self {
             name: flow.required("name", flow.name("name")?)?,
             app: AppTable::read(&flow)?,
@@ -200,6 +210,8 @@ impl FlowTable {
                 .integer("max_ack_delay_ms", 0..=MAX_ACK_DELAY_MS)?
                 .unwrap_or(25) as u32,
             mtu_discovery: flow.boolean("mtu_discovery")?.unwrap_or(false),
+            pacing: flow.boolean("pacing")?.unwrap_or(true),
+            path_headers: path_headers.map_or(u32::from(uses_path), |every| every as u32),
             origin: here(flow.origin()),
         })
     }

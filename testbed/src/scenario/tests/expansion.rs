@@ -65,6 +65,23 @@ fn a_dumbbell_with_three_flows_has_two_routers_and_six_hosts() {
 }
 
 #[test]
+fn flows_are_paced_and_have_path_headers_where_their_controllers_use_them() {
+    for row in evenkeel::controllers() {
+        let controller = format!("flows.0.controller={}", row.name);
+        let flow = &expanded(DUMBBELL, &[&controller]).flows[0];
+        assert!(flow.pacing);
+        assert_eq!(flow.path_headers, u32::from(row.uses_path), "{}", row.name);
+        let asked = [
+            "flows.0.path_headers=7",
+            "flows.0.pacing=false",
+            &controller,
+        ];
+        let flow = &expanded(DUMBBELL, &asked).flows[0];
+        assert_eq!((flow.path_headers, flow.pacing), (7, false));
+    }
+}
+
+#[test]
 fn packets_of_a_dumbbell_cross_the_bottleneck_and_come_back() {
     let scenario = expanded(DUMBBELL, &["flows.0.count=2"]);
     let hops = scenario.next_hops();

@@ -8,7 +8,7 @@ fn an_unknown_key_is_refused_with_its_line_and_the_known_ones() {
     assert_eq!(
         refused(&text, &[]),
         "d.toml:9: unknown key \"qeue_packets\" in [[links]]; use one of name, from, to, rate_bps, trace, \
-         delay_ms, queue_packets, queue_bytes, discipline, loss, jitter_ms, blackouts, changes, reverse"
+         delay_ms, queue_packets, queue_bytes, discipline, stamps, loss, jitter_ms, blackouts, changes, reverse"
     );
     let text = format!("frobnicate = 1\n{DUMBBELL}");
     assert!(
@@ -140,6 +140,22 @@ fn times_that_contradict_each_other_are_refused() {
         refused(DUMBBELL, &["sampling.interval_ms=30"]),
         "--set sampling.interval_ms=30: interval_ms = 30 does not divide 500; use 1, 2, 4, 5, 10, 20, 25, 50, 100, 125, 250 or 500"
     );
+    for value in ["-1", "1000001"] {
+        let message = refused(DUMBBELL, &[&format!("flows.0.path_headers={value}")]);
+        assert!(
+            message.contains("out of range; use 0 to 1000000"),
+            "{message}"
+        );
+    }
+    let message = refused(DUMBBELL, &["flows.0.pacing=yes"]);
+    assert!(message.contains("must be true or false"), "{message}");
+    let message = refused(DUMBBELL, &["sampling.path_samples=1"]);
+    assert!(message.contains("must be true or false"), "{message}");
+    assert_eq!(
+        refused(DUMBBELL, &["mtu=1259", "flows.0.path_headers=1"]),
+        "d.toml:12: path headers make packets of 1260 bytes, and the mtu is 1259; raise mtu, or set path_headers = 0"
+    );
+    expanded(DUMBBELL, &["mtu=1260", "flows.0.path_headers=1"]);
     let blackouts = "links.0.blackouts=[{start_s=5, length_s=3}, {start_s=7, length_s=1}]";
     assert!(refused(DUMBBELL, &[blackouts]).contains("blackouts overlap or are out of order"));
     let changes = "links.0.changes=[{at_s=5, loss=0}, {at_s=4, loss=0}]";

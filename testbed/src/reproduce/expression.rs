@@ -1,0 +1,311 @@
+//! Arithmetic over metrics and axes, as experiments write it: `100*(goodput/goodput[version=A]-1)`.
+
+/// Longest expression, in bytes; bounds the depth of the tree, too.
+const MAX_LENGTH: usize = 400;
+
+/// Deepest nesting of parentheses and signs.
+const MAX_DEPTH: usize = 40;
+
+/// An expression, parsed. `+ - * /`, parentheses, numbers and references.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Expression {
+    tree: Tree,
+}
+
+/// A metric or axis by name, at values of axes that differ from where the expression stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reference {
+    /// The name, with a dot before a field of an axis: `protocol.rate`.
+    pub(super) name: String,
+    /// Axes and their values, as written in brackets.
+    pub(super) selectors: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Tree {
+    Number(f64),
+    Reference(Reference),
+    Negated(Box<Self>),
+    Binary(Box<Self>, Operator, Box<Self>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
+impl Expression {
+    /// Parses `text`. The error says what is wrong with it, in one line.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > MAX_LENGTH {
+            return Err(format!("an expression has at most {MAX_LENGTH} bytes"));
+        }
+        let mut parser = Parser { text, at: 0 };
+        let tree = parser.sum(0)?;
+        match parser.peek() {
+            None => Ok(Self { tree }),
+            Some(c) => Err(format!("{text:?} makes no sense from {c:?} on")),
+        }
+    }
+
+    /// All references in it, from left to right.
+    pub(super) fn references(&self) -> Vec<&Reference> {
+        let mut found = Vec::new();
+        self.tree.references(&mut found);
+        found
+    }
+
+    /// Its value where `lookup` gives the references theirs; `None` where one of them has none
+    /// or the result is no number, as after a division by zero.
+    pub(super) fn evaluate(
+        &self,
+        lookup: &mut dyn FnMut(&Reference) -> Option<f64>,
+    ) -> Option<f64> {
+        self.tree.evaluate(lookup).filter(|value| value.is_finite())
+    }
+}
+
+impl Tree {
+    fn references<'t>(&'t self, found: &mut Vec<&'t Reference>) {
+        match self {
+            Self::Number(_) => {}
+            Self::Reference(reference) => found.push(reference),
+            Self::Negated(tree) => tree.references(found),
+            Self::Binary(left, _, right) => {
+                left.references(found);
+                right.references(found);
+            }
+        }
+    }
+
+    fn evaluate(&self, lookup: &mut dyn FnMut(&Reference) -> Option<f64>) -> Option<f64> {
+        Some(match self {
+            Self::Number(number) => *number,
+            Self::Reference(reference) => lookup(reference)?,
+            Self::Negated(tree) => -tree.evaluate(lookup)?,
+            Self::Binary(left, operator, right) => {
+                let (left, right) = (left.evaluate(lookup)?, right.evaluate(lookup)?);
+                match operator {
+                    Operator::Add => left + right,
+                    Operator::Subtract => left - right,
+                    Operator::Multiply => left * right,
+                    Operator::Divide => left / right,
+                }
+            }
+        })
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Parser<'t> {
+    fn sum(&mut self, depth: usize) -> Result<Tree, String> {
+        let mut left = self.product(depth)?;
+        loop {
+            let operator = match self.peek() {
+                Some('+') => Operator::Add,
+                Some('-') => Operator::Subtract,
+                _ => return Ok(left),
+            };
+            self.at += 1;
+            left = Tree::Binary(left.into(), operator, self.product(depth)?.into());
+        }
+    }
+
+    fn product(&mut self, depth: usize) -> Result<Tree, String> {
+        let mut left = self.factor(depth)?;
+        loop {
+            let operator = match self.peek() {
+                Some('*') => Operator::Multiply,
+                Some('/') => Operator::Divide,
+                _ => return Ok(left),
+            };
+            self.at += 1;
+            left = Tree::Binary(left.into(), operator, self.factor(depth)?.into());
+        }
+    }
+
+    fn factor(&mut self, depth: usize) -> Result<Tree, String> {
+        if depth > MAX_DEPTH {
+            return Err(format!("nothing is nested deeper than {MAX_DEPTH}"));
+        }
+        match self.peek() {
+            Some('-') => {
+                self.at += 1;
+                Ok(Tree::Negated(self.factor(depth + 1)?.into()))
+            }
+            Some('(') => {
+                self.at += 1;
+                let inner = self.sum(depth + 1)?;
+                self.expect(')')?;
+                Ok(inner)
+            }
+            Some(c) if c.is_ascii_digit() => self.number(),
+            Some(c) if c.is_ascii_alphabetic() || c == '_' => self.reference().map(Tree::Reference),
+            Some(c) => Err(format!(
+                "{:?} has {c:?} where a number or a name belongs",
+                self.text
+            )),
+            None => Err(format!(
+                "{:?} ends where a number or a name belongs",
+                self.text
+            )),
+        }
+    }
+
+    fn number(&mut self) -> Result<Tree, String> {
+        let rest = &self.text[self.at..];
+        let mut end = 0;
+        let bytes = rest.as_bytes();
+        while end < bytes.len() {
+            let exponent_sign = (bytes[end] == b'-' || bytes[end] == b'+')
+                && end > 0
+                && bytes[end - 1].eq_ignore_ascii_case(&b'e');
+            let digit = bytes[end].is_ascii_digit() || b".eE".contains(&bytes[end]);
+            if !digit && !exponent_sign {
+                break;
+            }
+            end += 1;
+        }
+        let number = rest[..end]
+            .parse()
+            .map_err(|_| format!("{:?} is no number", &rest[..end]))?;
+        self.at += end;
+        Ok(Tree::Number(number))
+    }
+
+    fn reference(&mut self) -> Result<Reference, String> {
+        let name = self.while_true(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
+        let mut selectors = Vec::new();
+        if self.peek() == Some('[') {
+            self.at += 1;
+            loop {
+                let axis = self.while_true(|c| !"=,]".contains(c));
+                self.expect('=')?;
+                let value = self.while_true(|c| !"=,]".contains(c));
+                let (axis, value) = (axis.trim(), value.trim());
+                if axis.is_empty() || value.is_empty() {
+                    return Err(format!("{name}[...] has an empty axis or value"));
+                }
+                selectors.push((axis.to_owned(), value.to_owned()));
+                if self.peek() != Some(',') {
+                    break;
+                }
+                self.at += 1;
+            }
+            self.expect(']')?;
+        }
+        Ok(Reference {
+            name: name.to_owned(),
+            selectors,
+        })
+    }
+
+    fn while_true(&mut self, belongs: impl Fn(char) -> bool) -> &'t str {
+        let rest = &self.text[self.at..];
+        let end = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    /// The next character that is no space, which it steps up to.
+    fn peek(&mut self) -> Option<char> {
+        let rest = self.text[self.at..].trim_start();
+        self.at = self.text.len() - rest.len();
+        rest.chars().next()
+    }
+
+    fn expect(&mut self, wanted: char) -> Result<(), String> {
+        if self.peek() == Some(wanted) {
+            self.at += 1;
+            return Ok(());
+        }
+        Err(format!("{:?} lacks a {wanted:?}", self.text))
+    }
+}
+
+/// A number as overrides and labels show it: whole numbers without a fraction.
+pub(super) fn number_text(value: f64) -> String {
+    // Products such as 0.1 * 3 carry a last bit that nobody wrote.
+    let rounded = (value * 1e9).round() / 1e9;
+    if rounded.is_finite() {
+        rounded.to_string()
+    } else {
+        value.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn value(text: &str) -> Option<f64> {
+        let mut lookup = |reference: &Reference| match reference.name.as_str() {
+            "n" if reference.selectors.is_empty() => Some(10.0),
+            "cov" if reference.selectors == [("protocol".into(), "reno+red".into())] => Some(0.25),
+            "path.rate" => Some(8.0),
+            _ => None,
+        };
+        Expression::parse(text)
+            .expect("an expression")
+            .evaluate(&mut lookup)
+    }
+
+    #[test]
+    fn products_bind_tighter_than_sums_and_operators_read_from_the_left() {
+        assert_eq!(value("1 + 2*3 - 4/2/2"), Some(6.0));
+        assert_eq!(value("-(1+2)*-n"), Some(30.0));
+        assert_eq!(value("2e-3*1.5E3"), Some(3.0));
+    }
+
+    #[test]
+    fn references_name_axes_and_their_values() {
+        assert_eq!(value("100*cov[ protocol = reno+red ]"), Some(25.0));
+        assert_eq!(value("path.rate/n"), Some(0.8));
+        let parsed = Expression::parse("a[x=1, y=0.5]/b").unwrap();
+        let names: Vec<_> = parsed.references().iter().map(|r| r.name.clone()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(parsed.references()[0].selectors.len(), 2);
+    }
+
+    #[test]
+    fn what_has_no_value_leaves_the_whole_without_one() {
+        assert_eq!(value("unknown + 1"), None);
+        assert_eq!(value("1/(n-10)"), None);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_place() {
+        for text in [
+            "", "1 +", "(1", "a[", "a[x]", "a[=1]", "1 2", "a b", "1.2.3", "$",
+        ] {
+            assert!(Expression::parse(text).is_err(), "{text:?}");
+        }
+        assert!(Expression::parse("1 2").unwrap_err().contains("'2'"));
+        assert!(Expression::parse(&"(".repeat(300)).is_err());
+    }
+
+    #[test]
+    fn numbers_print_without_what_binary_fractions_add() {
+        assert_eq!(number_text(0.1 * 3.0), "0.3");
+        assert_eq!(number_text(10.0), "10");
+        assert_eq!(number_text(0.31), "0.31");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_expression_or_an_error_of_one_line(text in "[-a-c0-9eE+*/() .\\[\\]=,\n\u{e9}]{0,60}") {
+            if let Err(message) = Expression::parse(&text) {
+                prop_assert_eq!(message.lines().count(), 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,627 @@
+//! Numbers out of a run's results: paths into `result.json`, series that are reduced, formulas.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::experiment::{Experiment, GROUPS, axis_number};
+use super::expression::{Expression, Reference};
+use super::file::{Across, MetricFile, Reduce};
+use super::matrix::Point;
+use super::store::Record;
+
+/// How a number is read off a run.
+#[derive(Debug, Clone)]
+pub(super) enum Metric {
+    /// A field of the result.
+    Field { path: Path, across: Option<Across> },
+    /// A series, reduced.
+    Series(ReducedSeries),
+    /// Arithmetic over other metrics.
+    Formula(Expression),
+}
+
+/// A field of flows, links or the whole, such as `flows.user-*.goodput_bps`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Path {
+    text: String,
+}
+
+/// Which flows' or links' series, taken together how, and from when to when.
+#[derive(Debug, Clone)]
+pub(super) struct Selection {
+    pub(super) path: Path,
+    pub(super) across: Option<Across>,
+    pub(super) idle_as_zero: bool,
+    pub(super) bin_s: Option<f64>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct ReducedSeries {
+    selection: Selection,
+    from_s: f64,
+    to_s: f64,
+    reduce: Reduce,
+    level: Option<Expression>,
+    band: f64,
+}
+
+/// A series: its name, the width of a bin in seconds, and a value for each.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Samples {
+    pub(super) name: String,
+    pub(super) bin_s: f64,
+    pub(super) values: Vec<Option<f64>>,
+}
+
+/// A result that lacks what an experiment reads from it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{experiment}: {message}")]
+pub struct MetricError {
+    pub(super) experiment: String,
+    pub(super) message: String,
+}
+
+impl Metric {
+    pub(super) fn new(name: &str, file: &MetricFile) -> Result<Self, String> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !name.chars().all(plain) || name.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err("its name has more than letters, digits and _; choose another".into());
+        }
+        let of_series = file.bin_s.is_some()
+            || file.from_s.is_some()
+            || file.to_s.is_some()
+            || file.reduce.is_some()
+            || file.level.is_some()
+            || file.band.is_some()
+            || file.idle_as_zero;
+        match (&file.of, &file.series, &file.formula) {
+            (Some(path), None, None) if !of_series => Ok(Self::Field {
+                path: Path::new(path)?,
+                across: file.across,
+            }),
+            (None, Some(path), None) => ReducedSeries::new(path, file).map(Self::Series),
+            (None, None, Some(text)) if !of_series && file.across.is_none() => {
+                Expression::parse(text).map(Self::Formula)
+            }
+            _ => Err("it needs one of of, series and formula; only series takes bin_s, from_s, to_s, reduce, level, band and idle_as_zero, and formula takes no across".into()),
+        }
+    }
+
+    /// The series that it reads, if it does.
+    pub(super) fn series(&self) -> Option<&Path> {
+        match self {
+            Self::Series(series) => Some(&series.selection.path),
+            Self::Field { .. } | Self::Formula(_) => None,
+        }
+    }
+
+    /// The metrics and axes that it needs.
+    pub(super) fn references(&self) -> Vec<&Reference> {
+        match self {
+            Self::Field { .. } => Vec::new(),
+            Self::Series(series) => {
+                let level = series.level.as_ref();
+                level.map_or_else(Vec::new, Expression::references)
+            }
+            Self::Formula(expression) => expression.references(),
+        }
+    }
+}
+
+impl Path {
+    pub(super) fn new(text: &str) -> Result<Self, String> {
+        if text.split('.').any(str::is_empty) || !text.contains('.') {
+            return Err(format!(
+                "{text:?} is no path; write e.g. links.NAME.utilization or flows.NAME-*.goodput_bps"
+            ));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+        })
+    }
+
+    /// The path as it was written.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The values below `document` that it leads to, by the flow's or link's name.
+    fn find<'d>(&self, document: &'d Value) -> Result<Vec<(&'d str, &'d Value)>, String> {
+        let missing = || format!("the results have no {}", self.text);
+        let (first, rest) = self.text.split_once('.').ok_or_else(missing)?;
+        let below = document.get(first).ok_or_else(missing)?;
+        let Some(elements) = below.as_array() else {
+            let value = descend(below, rest).ok_or_else(missing)?;
+            return Ok(vec![("all", value)]);
+        };
+        let named = elements.iter().filter_map(|element| {
+            let name = element.get("name")?.as_str()?;
+            Some((name, element, after_name(rest, name)?))
+        });
+        // The name of a link may begin with that of another: `one` and `one.reverse`.
+        let named: Vec<_> = named.collect();
+        let shortest = named.iter().map(|(_, _, field)| field.len()).min();
+        let of_longest = named
+            .iter()
+            .filter(|(_, _, field)| Some(field.len()) == shortest);
+        let found: Vec<_> = of_longest
+            .map(|(name, element, field)| Some((*name, descend(element, field)?)))
+            .collect::<Option<_>>()
+            .ok_or_else(missing)?;
+        if found.is_empty() {
+            return Err(missing());
+        }
+        Ok(found)
+    }
+}
+
+/// What follows in `rest` behind a name, or a pattern that the name fits; `*` is any text.
+fn after_name<'r>(rest: &'r str, name: &str) -> Option<&'r str> {
+    let exact = rest
+        .strip_prefix(name)
+        .and_then(|rest| rest.strip_prefix('.'));
+    if exact.is_some() {
+        return exact;
+    }
+    let (pattern, field) = rest.split_once('.')?;
+    let mut parts = pattern.split('*');
+    let mut left = name.strip_prefix(parts.next()?)?;
+    let mut inner: Vec<&str> = parts.collect();
+    // What follows the last `*` ends the name; what is between two is found as early as possible.
+    left = left.strip_suffix(inner.pop()?)?;
+    for part in inner {
+        left = &left[left.find(part)? + part.len()..];
+    }
+    Some(field)
+}
+
+fn descend<'d>(value: &'d Value, path: &str) -> Option<&'d Value> {
+    path.split('.').try_fold(value, |value, key| value.get(key))
+}
+
+impl Selection {
+    pub(super) fn new(
+        path: &str,
+        across: Option<Across>,
+        bin_s: Option<f64>,
+    ) -> Result<Self, String> {
+        if bin_s.is_some_and(|bin_s| !(bin_s > 0.0 && bin_s.is_finite())) {
+            return Err("bin_s is no length; make it positive".into());
+        }
+        Ok(Self {
+            path: Path::new(path)?,
+            across,
+            idle_as_zero: false,
+            bin_s,
+        })
+    }
+
+    /// The series of every flow or link, or of all together, in a run.
+    pub(super) fn read(&self, record: &Record) -> Result<Vec<Samples>, String> {
+        let series = &record.series;
+        let interval_s = series.get("interval_s").and_then(Value::as_f64);
+        let interval_s = interval_s.ok_or("the run kept no series")?;
+        let found = self.path.find(series)?;
+        let mut all = Vec::new();
+        for (name, values) in found {
+            let values = values
+                .as_array()
+                .ok_or_else(|| format!("{} is no series", self.path.text))?;
+            let idle = self.idle_as_zero.then_some(0.0);
+            let values = values.iter().map(|value| value.as_f64().or(idle));
+            all.push(binned(name, values.collect(), interval_s, self.bin_s));
+        }
+        let Some(across) = self.across else {
+            return Ok(all);
+        };
+        let length = all.iter().map(|one| one.values.len()).max().unwrap_or(0);
+        let together = (0..length).map(|index| {
+            let present = all.iter().filter_map(|one| *one.values.get(index)?);
+            across.of(&present.collect::<Vec<f64>>())
+        });
+        Ok(vec![Samples {
+            name: "all".into(),
+            bin_s: all[0].bin_s,
+            values: together.collect(),
+        }])
+    }
+}
+
+/// Neighbours averaged until bins are `bin_s` wide; those without a value do not count.
+fn binned(name: &str, values: Vec<Option<f64>>, interval_s: f64, bin_s: Option<f64>) -> Samples {
+    let width = bin_s.map_or(1, |bin_s| (bin_s / interval_s).round().max(1.0) as usize);
+    let merged = values.chunks(width).map(|chunk| {
+        let present: Vec<f64> = chunk.iter().copied().flatten().collect();
+        Across::Mean.of(&present)
+    });
+    Samples {
+        name: name.to_owned(),
+        bin_s: interval_s * width as f64,
+        values: merged.collect(),
+    }
+}
+
+impl Across {
+    /// One number out of several; `None` without any, or if the definition gives none.
+    pub(super) fn of(self, values: &[f64]) -> Option<f64> {
+        if values.is_empty() {
+            return None;
+        }
+        let sum: f64 = values.iter().sum();
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let result = match self {
+            Self::Sum => sum,
+            Self::Mean => sum / values.len() as f64,
+            Self::Min => least,
+            Self::Max => greatest,
+            Self::Jain => {
+                let squares: f64 = values.iter().map(|value| value * value).sum();
+                sum * sum / (values.len() as f64 * squares)
+            }
+            Self::WorstCase => least / greatest,
+        };
+        result.is_finite().then_some(result)
+    }
+}
+
+impl ReducedSeries {
+    fn new(path: &str, file: &MetricFile) -> Result<Self, String> {
+        let reduce = file.reduce.ok_or("a series needs reduce")?;
+        let by_level = matches!(reduce, Reduce::Rises | Reduce::Falls | Reduce::Settles);
+        if by_level != file.level.is_some() || (reduce == Reduce::Settles) != file.band.is_some() {
+            return Err(
+                "level goes with reduce = rises, falls and settles, band with settles".into(),
+            );
+        }
+        let (from_s, to_s) = (
+            file.from_s.unwrap_or(0.0),
+            file.to_s.unwrap_or(f64::INFINITY),
+        );
+        if from_s.is_nan() || to_s.is_nan() || from_s < 0.0 || from_s >= to_s {
+            return Err("from_s must lie before to_s".into());
+        }
+        let mut selection = Selection::new(path, file.across, file.bin_s)?;
+        selection.idle_as_zero = file.idle_as_zero;
+        Ok(Self {
+            selection,
+            from_s,
+            to_s,
+            reduce,
+            level: file.level.as_deref().map(Expression::parse).transpose()?,
+            band: file.band.unwrap_or(0.0),
+        })
+    }
+
+    fn value(&self, samples: &Samples, level: Option<f64>) -> Option<f64> {
+        // A bin counts if its middle lies in the window.
+        let middle = |index: usize| (index as f64 + 0.5) * samples.bin_s;
+        let inside = samples
+            .values
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| middle(*index) >= self.from_s && middle(*index) < self.to_s);
+        let inside: Vec<(f64, f64)> = inside
+            .filter_map(|(index, value)| Some((index as f64 * samples.bin_s, (*value)?)))
+            .collect();
+        let values: Vec<f64> = inside.iter().map(|(_, value)| *value).collect();
+        let mean = Across::Mean.of(&values)?;
+        let sd = || {
+            let squares = values.iter().map(|value| (value - mean) * (value - mean));
+            (squares.sum::<f64>() / values.len() as f64).sqrt()
+        };
+        let since = |at: f64| (at - self.from_s).max(0.0);
+        let result = match self.reduce {
+            Reduce::Mean => mean,
+            Reduce::Sd => sd(),
+            Reduce::Cov => sd() / mean,
+            Reduce::Min => Across::Min.of(&values)?,
+            Reduce::Max => Across::Max.of(&values)?,
+            Reduce::Last => *values.last()?,
+            Reduce::Rises => {
+                let level = level?;
+                since(inside.iter().find(|(_, value)| *value >= level)?.0)
+            }
+            Reduce::Falls => {
+                let level = level?;
+                since(inside.iter().find(|(_, value)| *value <= level)?.0)
+            }
+            Reduce::Settles => {
+                let level = level?;
+                let outside = |value: f64| (value - level).abs() > self.band * level.abs();
+                match inside.iter().rposition(|(_, value)| outside(*value)) {
+                    None => 0.0,
+                    // It has not settled if the last sample is outside.
+                    Some(last) => since(inside.get(last + 1)?.0),
+                }
+            }
+        };
+        result.is_finite().then_some(result)
+    }
+}
+
+/// The runs that there are of an experiment, and the numbers read off them.
+#[derive(Debug)]
+pub(super) struct Dataset<'a> {
+    pub(super) experiment: &'a Experiment,
+    records: BTreeMap<(Point, u64), &'a Record>,
+    cache: RefCell<BTreeMap<(String, Point, u64), Option<f64>>>,
+    /// The first thing that the results lacked.
+    missing: RefCell<Option<String>>,
+}
+
+impl<'a> Dataset<'a> {
+    pub(super) fn new(experiment: &'a Experiment, records: Vec<&'a Record>) -> Self {
+        let records = records.into_iter().map(|record| {
+            let point = Point {
+                group: record.group.clone(),
+                axes: record.axes.clone(),
+            };
+            ((point, record.seed), record)
+        });
+        Self {
+            experiment,
+            records: records.collect(),
+            cache: RefCell::default(),
+            missing: RefCell::default(),
+        }
+    }
+
+    /// The seeds with which this point was run.
+    pub(super) fn seeds(&self, point: &Point) -> Vec<u64> {
+        let all = self.records.keys();
+        all.filter(|(other, _)| other == point)
+            .map(|(_, seed)| *seed)
+            .collect()
+    }
+
+    pub(super) fn record(&self, point: &Point, seed: u64) -> Option<&'a Record> {
+        self.records.get(&(point.clone(), seed)).copied()
+    }
+
+    /// The value of an expression at a point; `None` if a run or a value is not there.
+    pub(super) fn evaluate(
+        &self,
+        expression: &Expression,
+        point: &Point,
+        seed: u64,
+    ) -> Option<f64> {
+        expression.evaluate(&mut |reference| self.reference(reference, point, seed))
+    }
+
+    /// What the results lacked, if anything.
+    pub(super) fn error(&self) -> Option<MetricError> {
+        let message = self.missing.borrow().clone()?;
+        Some(MetricError {
+            experiment: self.experiment.id.clone(),
+            message,
+        })
+    }
+
+    fn reference(&self, reference: &Reference, point: &Point, seed: u64) -> Option<f64> {
+        let point = moved(point, reference);
+        if self.experiment.metrics.contains_key(&reference.name) {
+            self.metric(&reference.name, &point, seed)
+        } else {
+            axis_number(&self.experiment.axes, &point, &reference.name)
+        }
+    }
+
+    fn metric(&self, name: &str, point: &Point, seed: u64) -> Option<f64> {
+        let key = (name.to_owned(), point.clone(), seed);
+        if let Some(known) = self.cache.borrow().get(&key) {
+            return *known;
+        }
+        let record = self.record(point, seed)?;
+        let value = match self.read(&self.experiment.metrics[name], record, point) {
+            Ok(value) => value,
+            Err(message) => {
+                let text = format!("metric {name}: {message}");
+                self.missing.borrow_mut().get_or_insert(text);
+                None
+            }
+        };
+        self.cache.borrow_mut().insert(key, value);
+        value
+    }
+
+    fn read(&self, metric: &Metric, record: &Record, point: &Point) -> Result<Option<f64>, String> {
+        match metric {
+            Metric::Field { path, across } => {
+                let found = path.find(&record.result)?;
+                let mut numbers = Vec::new();
+                for (_, value) in &found {
+                    if !value.is_null() {
+                        let number = value.as_f64();
+                        numbers.push(number.ok_or_else(|| format!("{} is no number", path.text))?);
+                    }
+                }
+                match across {
+                    Some(across) => Ok(across.of(&numbers)),
+                    None if found.len() == 1 => Ok(numbers.first().copied()),
+                    None => Err(format!("{} is several values; say across", path.text)),
+                }
+            }
+            Metric::Series(series) => {
+                let samples = series.selection.read(record)?;
+                let [samples] = &samples[..] else {
+                    let path = &series.selection.path.text;
+                    return Err(format!("{path} is several series; say across"));
+                };
+                let level = series.level.as_ref();
+                let level = level.and_then(|level| self.evaluate(level, point, record.seed));
+                Ok(series.value(samples, level))
+            }
+            Metric::Formula(expression) => Ok(self.evaluate(expression, point, record.seed)),
+        }
+    }
+}
+
+/// The point where a reference stands: `from`, moved along the axes in its brackets.
+pub(super) fn moved(from: &Point, reference: &Reference) -> Point {
+    let selectors = reference.selectors.iter();
+    selectors.fold(from.clone(), |point, (axis, value)| point.with(axis, value))
+}
+
+/// The points at which an expression at `from` needs runs.
+pub(super) fn needed(experiment: &Experiment, expression: &Expression, from: &Point) -> Vec<Point> {
+    let mut points = Vec::new();
+    for reference in expression.references() {
+        let Some(metric) = experiment.metrics.get(&reference.name) else {
+            continue;
+        };
+        let point = moved(from, reference);
+        match metric {
+            Metric::Formula(inner) => points.extend(needed(experiment, inner, &point)),
+            Metric::Series(ReducedSeries {
+                level: Some(level), ..
+            }) => {
+                points.extend(needed(experiment, level, &point));
+                points.push(point);
+            }
+            Metric::Field { .. } | Metric::Series(_) => points.push(point),
+        }
+    }
+    debug_assert!(points.iter().all(|point| !point.axes.contains_key(GROUPS)));
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn values(path: &str) -> Result<Vec<f64>, String> {
+        let document = json!({
+            "links": [
+                { "name": "one", "queue": { "mean": 1.0 } },
+                { "name": "one.reverse", "queue": { "mean": 2.0 } },
+            ],
+            "flows": [{ "name": "user-0", "cov": 3.0 }, { "name": "user-1", "cov": 4.0 }, { "name": "other", "cov": 5.0 }],
+            "totals": { "cov": 6.0 },
+        });
+        let found = Path::new(path)?.find(&document)?;
+        Ok(found
+            .iter()
+            .filter_map(|(_, value)| value.as_f64())
+            .collect())
+    }
+
+    #[test]
+    fn a_path_names_a_flow_a_link_or_the_whole() {
+        assert_eq!(values("links.one.queue.mean"), Ok(vec![1.0]));
+        assert_eq!(values("links.one.reverse.queue.mean"), Ok(vec![2.0]));
+        assert_eq!(values("flows.user-*.cov"), Ok(vec![3.0, 4.0]));
+        assert_eq!(values("flows.*.cov"), Ok(vec![3.0, 4.0, 5.0]));
+        assert_eq!(values("flows.*er*.cov"), Ok(vec![3.0, 4.0, 5.0]));
+        assert_eq!(values("flows.u*r-*1.cov"), Ok(vec![4.0]));
+        assert_eq!(values("totals.cov"), Ok(vec![6.0]));
+    }
+
+    #[test]
+    fn a_path_that_leads_nowhere_is_an_error() {
+        for path in [
+            "links.two.queue.mean",
+            "flows.user-*.dov",
+            "totals.x",
+            "nothing.x",
+            "cov",
+            "a..b",
+        ] {
+            assert!(values(path).is_err(), "{path}");
+        }
+    }
+
+    fn reduced(reduce: &str, level: Option<f64>, values: &[Option<f64>]) -> Option<f64> {
+        let mut file = MetricFile {
+            from_s: Some(1.0),
+            to_s: Some(4.0),
+            reduce: Some(serde_json::from_value(json!(reduce)).unwrap()),
+            ..MetricFile::default()
+        };
+        if level.is_some() {
+            file.level = Some("0".into());
+        }
+        if reduce == "settles" {
+            file.band = Some(0.1);
+        }
+        let series = ReducedSeries::new("flows.f.rate_bps", &file).unwrap();
+        let samples = Samples {
+            name: "f".into(),
+            bin_s: 0.5,
+            values: values.to_vec(),
+        };
+        series.value(&samples, level)
+    }
+
+    #[test]
+    fn a_series_is_reduced_within_its_window() {
+        // Bins of 0.5 s from 0; those from 1 s to 4 s count: 2, none, 4, 4, 6, 4.
+        let values =
+            [9.0, 9.0, 2.0, f64::NAN, 4.0, 4.0, 6.0, 4.0, 99.0].map(|v| (!v.is_nan()).then_some(v));
+        assert_eq!(reduced("mean", None, &values), Some(4.0));
+        assert_eq!(reduced("min", None, &values), Some(2.0));
+        assert_eq!(reduced("max", None, &values), Some(6.0));
+        assert_eq!(reduced("last", None, &values), Some(4.0));
+        // Squares of the distances from 4: 4, 0, 0, 4, 0, over five values.
+        assert_eq!(reduced("sd", None, &values), Some(1.6f64.sqrt()));
+        assert_eq!(reduced("cov", None, &values), Some(1.6f64.sqrt() / 4.0));
+        assert_eq!(reduced("mean", None, &[None; 9]), None);
+    }
+
+    #[test]
+    fn times_count_from_the_window_s_beginning() {
+        let values = [9.0, 9.0, 2.0, 3.0, 4.0, 4.0, 6.0, 4.0, 99.0].map(Some);
+        // 4 is reached in the bin that begins at 2 s, and 3 s is the last that is not about 4.
+        assert_eq!(reduced("rises", Some(4.0), &values), Some(1.0));
+        assert_eq!(reduced("rises", Some(7.0), &values), None);
+        assert_eq!(reduced("falls", Some(2.0), &values), Some(0.0));
+        assert_eq!(reduced("settles", Some(4.0), &values), Some(2.5));
+        assert_eq!(reduced("settles", Some(9.0), &values), None);
+        assert_eq!(reduced("settles", Some(4.0), &[Some(4.0); 9]), Some(0.0));
+    }
+
+    #[test]
+    fn bins_average_neighbours_and_flows_are_taken_together() {
+        let record = Record {
+            experiment: "p/e".into(),
+            group: "main".into(),
+            axes: BTreeMap::new(),
+            seed: 1,
+            build: super::super::store::Build {
+                version: "0".into(),
+                executable: "0".into(),
+            },
+            command: String::new(),
+            result: Value::Null,
+            series: json!({
+                "interval_s": 0.25,
+                "flows": [
+                    { "name": "a", "window_bytes": [2, 4, null, null] },
+                    { "name": "b", "window_bytes": [1, 1, 5, 7] },
+                ],
+            }),
+        };
+        let read = |across, idle_as_zero| {
+            let mut selection = Selection::new("flows.*.window_bytes", across, Some(0.5)).unwrap();
+            selection.idle_as_zero = idle_as_zero;
+            let all = selection.read(&record).unwrap();
+            all.into_iter().map(|one| one.values).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            read(None, false),
+            [[Some(3.0), None], [Some(1.0), Some(6.0)]]
+        );
+        assert_eq!(read(Some(Across::Sum), false), [[Some(4.0), Some(6.0)]]);
+        // (3 + 1)^2 / (2 x (9 + 1)), and one user alone, or one of two that is idle.
+        assert_eq!(read(Some(Across::Jain), false), [[Some(0.8), Some(1.0)]]);
+        assert_eq!(read(Some(Across::Jain), true), [[Some(0.8), Some(0.5)]]);
+        assert_eq!(
+            read(Some(Across::WorstCase), false),
+            [[Some(1.0 / 3.0), Some(1.0)]]
+        );
+    }
+}

@@ -1,0 +1,202 @@
+//! The contents of `report.json`.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::super::claim::{Claim, Finding, PointValues, Verdict};
+use super::super::file::Stated;
+use super::super::place::Spread;
+use super::super::store::{Build, Plan};
+use super::{Report, Section};
+
+/// All claims and what came of them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Document {
+    /// The command that made the report.
+    pub command: String,
+    /// What was run.
+    pub plan: Plan,
+    /// The programs that made the runs.
+    pub builds: Vec<Build>,
+    /// Claims whose runs were made.
+    pub claims: Vec<ClaimRow>,
+    /// Claims whose runs were not made, or not all.
+    pub not_run: Vec<NotRun>,
+    /// The runs, by experiment.
+    pub runs: Vec<RunsRow>,
+}
+
+/// A claim and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClaimRow {
+    /// The paper.
+    pub paper: String,
+    /// The experiment's id.
+    pub experiment: String,
+    /// The figure or table.
+    pub figure: String,
+    /// What the paper says, in words.
+    pub claim: String,
+    /// The paper's number or words; null if it gives none.
+    pub paper_value: Value,
+    /// ns-2's; null if there is none.
+    pub ns2_value: Value,
+    /// What is asked of our value for the claim to hold.
+    pub criterion: String,
+    /// What is compared: expressions of the experiment.
+    pub terms: Vec<String>,
+    /// Ours, the median over seeds: a number, or one for each of `terms`, at each of `points`.
+    pub value: Value,
+    /// Least and greatest over seeds, in the shape of `value`.
+    pub spread: Value,
+    /// Where the claim was judged, if at several points.
+    pub points: Vec<String>,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// Why it differs, or what is known of why it does not hold.
+    pub reason: Option<String>,
+    /// Our values where the named cause is absent.
+    pub value_without_cause: Value,
+    /// Commands of runs in which the named cause is absent.
+    pub commands: Vec<String>,
+}
+
+/// A claim whose runs were not made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NotRun {
+    /// The experiment's id.
+    pub experiment: String,
+    /// The figure or table.
+    pub figure: String,
+    /// What the paper says, in words.
+    pub claim: String,
+}
+
+/// The runs of an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunsRow {
+    /// The experiment's id.
+    pub experiment: String,
+    /// Runs that were made.
+    pub made: usize,
+    /// Runs of the plan that were not.
+    pub missing: usize,
+    /// Each run's command.
+    pub commands: Vec<String>,
+    /// Flows that failed, with their runs.
+    pub errors: Vec<String>,
+}
+
+impl Document {
+    pub(super) fn new(report: &Report) -> Self {
+        let mut document = Self {
+            command: report.command.clone(),
+            plan: report.plan.clone(),
+            builds: report.builds.clone(),
+            claims: Vec::new(),
+            not_run: Vec::new(),
+            runs: report.sections.iter().map(RunsRow::new).collect(),
+        };
+        for section in &report.sections {
+            for (claim, finding) in section.experiment.claims.iter().zip(&section.findings) {
+                match finding.verdict {
+                    Some(verdict) => {
+                        let row = ClaimRow::new(section, claim, finding, verdict);
+                        document.claims.push(row);
+                    }
+                    None => document.not_run.push(NotRun {
+                        experiment: section.experiment.id.clone(),
+                        figure: claim.figure.clone(),
+                        claim: claim.text.clone(),
+                    }),
+                }
+            }
+        }
+        document
+    }
+}
+
+impl ClaimRow {
+    fn new(section: &Section, claim: &Claim, finding: &Finding, verdict: Verdict) -> Self {
+        let median = |spread: Spread| number(spread.median);
+        let ends = |spread: Spread| json!([number(spread.least), number(spread.greatest)]);
+        let several = finding.values.len() > 1;
+        let points = finding.values.iter().map(|values| values.point.label());
+        Self {
+            paper: section.experiment.paper().to_owned(),
+            experiment: section.experiment.id.clone(),
+            figure: claim.figure.clone(),
+            claim: claim.text.clone(),
+            paper_value: stated(claim.paper.as_ref()),
+            ns2_value: stated(claim.ns2.as_ref()),
+            criterion: claim.criterion(),
+            terms: claim.terms(),
+            value: shaped(&finding.values, median),
+            spread: shaped(&finding.values, ends),
+            points: if several {
+                points.collect()
+            } else {
+                Vec::new()
+            },
+            verdict,
+            reason: finding.reason.clone(),
+            value_without_cause: shaped(&finding.without_cause, median),
+            commands: finding.commands.clone(),
+        }
+    }
+}
+
+impl RunsRow {
+    fn new(section: &Section) -> Self {
+        let errors = section.runs.iter().flat_map(|run| {
+            let errors = run.errors.iter();
+            errors.map(|error| format!("{}: {error}", run.label))
+        });
+        Self {
+            experiment: section.experiment.id.clone(),
+            made: section.runs.len(),
+            missing: section.missing,
+            commands: section.runs.iter().map(|run| run.command.clone()).collect(),
+            errors: errors.collect(),
+        }
+    }
+}
+
+/// One value, or a list of them, per point; a list of points if there are several.
+fn shaped(points: &[PointValues], of: impl Fn(Spread) -> Value) -> Value {
+    let mut shaped: Vec<Value> = points
+        .iter()
+        .map(|point| {
+            let mut values: Vec<Value> = point
+                .values
+                .iter()
+                .map(|value| value.map_or(Value::Null, &of))
+                .collect();
+            match values.len() {
+                1 => values.remove(0),
+                _ => Value::Array(values),
+            }
+        })
+        .collect();
+    match shaped.len() {
+        0 => Value::Null,
+        1 => shaped.remove(0),
+        _ => Value::Array(shaped),
+    }
+}
+
+fn stated(stated: Option<&Stated>) -> Value {
+    match stated {
+        None => Value::Null,
+        Some(Stated::Number(value)) => number(*value),
+        Some(Stated::Numbers(values)) => values.iter().map(|value| number(*value)).collect(),
+        Some(Stated::Words(words)) => Value::String(words.clone()),
+    }
+}
+
+/// Six digits: more would be noise.
+fn number(value: f64) -> Value {
+    let text = format!("{value:.5e}");
+    let rounded: f64 = text.parse().unwrap_or(value);
+    json!(rounded)
+}

@@ -1,0 +1,302 @@
+//! `report.html`: one file that needs nothing else.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::super::claim::Verdict;
+use super::super::figure::{Drawing, Figure, GraphDrawing, Line};
+use super::super::file::FigureKind;
+use super::document::{ClaimRow, Document};
+use super::table::{digits, plain};
+use super::{Report, Section, chart};
+
+const STYLE: &str = include_str!("style.css");
+
+/// The page.
+pub(super) fn page(report: &Report) -> String {
+    let document = report.document();
+    let mut html = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/><title>The papers' experiments, reproduced</title><style>{STYLE}</style></head><body><main>\n<h1>The papers' experiments, reproduced</h1>\n"
+    );
+    html += &summary(report, &document);
+    html += &claims(&document);
+    for section in &report.sections {
+        html += &experiment(section);
+    }
+    html += &appendix(report);
+    html + "</main></body></html>\n"
+}
+
+/// What is special in HTML, spelled out.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+fn summary(report: &Report, document: &Document) -> String {
+    let plan = &report.plan;
+    let extent = if plan.quick {
+        "the decisive points (--quick)"
+    } else {
+        "all points"
+    };
+    let seeds: Vec<String> = plan.seeds.iter().map(ToString::to_string).collect();
+    let builds: Vec<String> = report
+        .builds
+        .iter()
+        .map(|build| format!("{} ({})", build.version, build.executable))
+        .collect();
+    let mut html = format!(
+        "<p>Real QUIC, the controllers and the queues that ship, on <code>{}</code>: {extent}, seed {}. evenkeel-testbed {}. Made by <code>{}</code>. Nothing in this page was tuned to a paper: what does not hold says so.</p>\n",
+        escaped(&plan.backend),
+        escaped(&seeds.join(", ")),
+        escaped(&builds.join(", ")),
+        escaped(&report.command),
+    );
+    html += "<table class=\"counts\"><thead><tr><th>Experiment</th><th>Claims</th><th>Hold</th><th>Differ</th><th>Do not hold</th><th>Runs</th></tr></thead><tbody>";
+    for section in &report.sections {
+        let runs = match section.missing {
+            0 => section.runs.len().to_string(),
+            missing => format!("{} of {}", section.runs.len(), section.runs.len() + missing),
+        };
+        let _ = write!(
+            html,
+            "<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{runs}</td></tr>",
+            anchor(&section.experiment.id),
+            escaped(&section.experiment.id),
+            section.findings.len(),
+            section.count(Verdict::Holds),
+            section.count(Verdict::Differs),
+            section.count(Verdict::DoesNotHold),
+        );
+    }
+    html += "</tbody></table>\n<p class=\"small\"><b>Holds</b>: as the paper says, within the stated tolerance. <b>Differs</b>: not so, for a reason that is named and that another run confirms: without the cause the claim holds; the command of that run is given. <b>Does not hold</b>: not so, and no run explains it. Values are medians over the seeds, with the least and the greatest in brackets; ns-2 is version 2.35 with its own protocols.</p>\n";
+    if !document.not_run.is_empty() {
+        let _ = writeln!(
+            html,
+            "<p class=\"small\">{} claims need runs that were not made and are not judged.</p>",
+            document.not_run.len()
+        );
+    }
+    html
+}
+
+fn claims(document: &Document) -> String {
+    let mut html = String::from(
+        "<h2>Claims</h2>\n<table class=\"claims\"><thead><tr><th>Figure</th><th>Claim</th><th>Paper</th><th>ns-2</th><th>Here</th><th>Verdict</th></tr></thead><tbody>\n",
+    );
+    let mut before = "";
+    for row in &document.claims {
+        if row.experiment != before {
+            before = &row.experiment;
+            let _ = write!(
+                html,
+                "<tr class=\"group\"><th colspan=\"6\"><a href=\"#{}\">{}</a></th></tr>",
+                anchor(before),
+                escaped(before)
+            );
+        }
+        html += &claim(row);
+    }
+    html + "</tbody></table>\n"
+}
+
+fn claim(row: &ClaimRow) -> String {
+    let (class, words) = match row.verdict {
+        Verdict::Holds => ("holds", "holds"),
+        Verdict::Differs => ("differs", "differs"),
+        Verdict::DoesNotHold => ("fails", "does not hold"),
+    };
+    let mut verdict = format!("<b class=\"{class}\">{words}</b>");
+    if let Some(reason) = &row.reason {
+        let _ = write!(verdict, " {}", escaped(reason));
+    }
+    if !row.value_without_cause.is_null() {
+        let _ = write!(
+            verdict,
+            "<br/>Without the cause: {}",
+            escaped(&plain(&row.value_without_cause))
+        );
+    }
+    for command in row.commands.iter().take(1) {
+        let _ = write!(verdict, "<br/><code>{}</code>", escaped(command));
+    }
+    let stated = |value: &Value| {
+        if value.is_null() {
+            String::new()
+        } else {
+            escaped(&plain(value))
+        }
+    };
+    format!(
+        "<tr><td>{}</td><td>{}<br/><small>{}</small></td><td>{}</td><td>{}</td><td>{}</td><td>{verdict}</td></tr>\n",
+        escaped(&row.figure),
+        escaped(&row.claim),
+        escaped(&row.criterion),
+        stated(&row.paper_value),
+        stated(&row.ns2_value),
+        here(row),
+    )
+}
+
+/// Our values with their spread, and where there are several, of what.
+fn here(row: &ClaimRow) -> String {
+    let at = |value: &Value, spread: &Value| match value {
+        Value::Array(values) => {
+            let terms = row.terms.iter().zip(values).enumerate();
+            let terms = terms.map(|(index, (term, value))| {
+                let value = with_spread(value, &spread[index]);
+                format!("<small>{}</small>&#160;{value}", escaped(term))
+            });
+            terms.collect::<Vec<_>>().join(" ")
+        }
+        value => with_spread(value, spread),
+    };
+    if row.points.is_empty() {
+        return at(&row.value, &row.spread);
+    }
+    let lines = row.points.iter().enumerate().map(|(index, point)| {
+        let values = at(&row.value[index], &row.spread[index]);
+        format!("<small>{}:</small> {values}", escaped(point))
+    });
+    let lines: Vec<String> = lines.collect();
+    if lines.len() <= 3 {
+        return lines.join("<br/>");
+    }
+    format!(
+        "<details><summary>at {} points</summary>{}</details>",
+        lines.len(),
+        lines.join("<br/>")
+    )
+}
+
+fn with_spread(value: &Value, spread: &Value) -> String {
+    let text = escaped(&plain(value));
+    if spread[0] == spread[1] {
+        return text;
+    }
+    format!("{text} <small>({})</small>", escaped(&plain(spread)))
+}
+
+fn experiment(section: &Section) -> String {
+    let experiment = &section.experiment;
+    let mut html = format!(
+        "<section id=\"{}\"><h2>{}</h2>\n<p>{}: {}</p>\n",
+        anchor(&experiment.id),
+        escaped(&experiment.title),
+        escaped(experiment.paper()),
+        escaped(&experiment.source),
+    );
+    if !experiment.open.is_empty() {
+        html += "<p class=\"small\">Parameters that the paper leaves open, and how they were read:</p><ul class=\"small\">";
+        for open in &experiment.open {
+            let _ = write!(html, "<li>{}</li>", escaped(open));
+        }
+        html += "</ul>\n";
+    }
+    html += "<div class=\"figures\">\n";
+    for (figure, drawing) in experiment.figures.iter().zip(&section.drawings) {
+        html += &drawn(figure, drawing.as_ref());
+    }
+    html + "</div></section>\n"
+}
+
+fn drawn(figure: &Figure, drawing: Option<&Drawing>) -> String {
+    let content = match drawing {
+        None => "<p class=\"small\">Its runs were not made.</p>".to_owned(),
+        Some(Drawing::Graph(graph)) if graph.kind == FigureKind::Table => table(graph),
+        Some(Drawing::Graph(graph)) => {
+            let titles: Vec<&str> = graph.lines.iter().map(|line| line.title.as_str()).collect();
+            let given = |of: fn(&Line) -> &Vec<Option<f64>>| {
+                graph
+                    .lines
+                    .iter()
+                    .any(|line| of(line).iter().any(Option::is_some))
+            };
+            let (paper, ns2) = (given(|line| &line.paper), given(|line| &line.ns2));
+            let legend = chart::legend(&titles, true, paper, ns2);
+            chart::graph(graph, &figure.y_label) + &legend
+        }
+        Some(Drawing::Time(time)) => {
+            let titles: Vec<&str> = time.lines.iter().map(|line| line.name.as_str()).collect();
+            chart::time(time, &figure.y_label) + &chart::legend(&titles, false, false, false)
+        }
+    };
+    let note = figure.note.as_ref().map_or_else(String::new, |note| {
+        format!(" <span class=\"small\">{}</span>", escaped(note))
+    });
+    format!(
+        "<figure><figcaption><b>{}</b> {}{note}</figcaption>{content}</figure>\n",
+        escaped(&figure.figure),
+        escaped(&figure.title)
+    )
+}
+
+/// A table of a paper: ours, and the paper's and ns-2's values below.
+fn table(graph: &GraphDrawing) -> String {
+    let mut html = format!("<table><thead><tr><th>{}</th>", escaped(&graph.x_label));
+    for title in &graph.x_titles {
+        let _ = write!(html, "<th>{}</th>", escaped(title));
+    }
+    html += "</tr></thead><tbody>";
+    for line in &graph.lines {
+        let _ = write!(html, "<tr><th>{}</th>", escaped(&line.title));
+        for ((ours, paper), ns2) in line.ours.iter().zip(&line.paper).zip(&line.ns2) {
+            let ours = ours.map_or_else(String::new, |spread| digits(spread.median));
+            let _ = write!(html, "<td>{ours}");
+            if let Some(paper) = paper {
+                let _ = write!(html, "<br/><small>paper {}</small>", digits(*paper));
+            }
+            if let Some(ns2) = ns2 {
+                let _ = write!(html, "<br/><small>ns-2 {}</small>", digits(*ns2));
+            }
+            html += "</td>";
+        }
+        html += "</tr>";
+    }
+    html + "</tbody></table>"
+}
+
+fn appendix(report: &Report) -> String {
+    let mut html = String::from(
+        "<section><h2>Runs</h2>\n<p class=\"small\">Each run alone, with all its plots and series:</p>\n",
+    );
+    for section in &report.sections {
+        let failed = section
+            .runs
+            .iter()
+            .filter(|run| !run.errors.is_empty())
+            .count();
+        let warning = match failed {
+            0 => String::new(),
+            _ => format!(", in {failed} of them flows failed"),
+        };
+        let _ = write!(
+            html,
+            "<details><summary>{}: {} runs{warning}</summary><ol class=\"runs\">",
+            escaped(&section.experiment.id),
+            section.runs.len()
+        );
+        for run in &section.runs {
+            let _ = write!(
+                html,
+                "<li>{}<br/><code>{}</code>",
+                escaped(&run.label),
+                escaped(&run.command)
+            );
+            for error in &run.errors {
+                let _ = write!(html, "<br/><b class=\"fails\">{}</b>", escaped(error));
+            }
+            html += "</li>";
+        }
+        html += "</ol></details>\n";
+    }
+    html + "</section>\n"
+}
+
+fn anchor(id: &str) -> String {
+    escaped(&id.replace('/', "-"))
+}
