@@ -10,7 +10,6 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rustls::{
     CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::{
@@ -112,7 +111,7 @@ impl Identity {
     ///
     /// # Errors
     /// If the key does not fit the certificate or is of an unknown kind.
-    pub fn server(self, alpn: &[u8]) -> Result<Arc<QuicServerConfig>, TlsError> {
+    pub fn server(self, alpn: &[u8]) -> Result<Arc<rustls::ServerConfig>, TlsError> {
         let mut tls = rustls::ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("ring implements TLS 1.3")
@@ -121,9 +120,7 @@ impl Identity {
             .map_err(|error| TlsError(format!("certificate and key cannot be used: {error}")))?;
         tls.alpn_protocols = vec![alpn.to_vec()];
         tls.key_log = Arc::new(rustls::KeyLogFile::new());
-        Ok(Arc::new(QuicServerConfig::try_from(tls).expect(
-            "ring has the cipher suite of RFC 9001, section 5.2",
-        )))
+        Ok(Arc::new(tls))
     }
 }
 
@@ -171,7 +168,7 @@ impl Trust {
     ///
     /// # Errors
     /// If the authorities cannot be used.
-    pub fn client(self, alpn: &[u8]) -> Result<(Arc<QuicClientConfig>, Arc<Sight>), TlsError> {
+    pub fn client(self, alpn: &[u8]) -> Result<(Arc<rustls::ClientConfig>, Arc<Sight>), TlsError> {
         let sight = Arc::new(Sight::default());
         let webpki = match &self {
             Self::Authorities(roots) => Some(
@@ -195,9 +192,7 @@ impl Trust {
             .with_no_client_auth();
         tls.alpn_protocols = vec![alpn.to_vec()];
         tls.key_log = Arc::new(rustls::KeyLogFile::new());
-        let crypto = QuicClientConfig::try_from(tls)
-            .expect("ring has the cipher suite of RFC 9001, section 5.2");
-        Ok((Arc::new(crypto), sight))
+        Ok((Arc::new(tls), sight))
     }
 }
 

@@ -1,8 +1,8 @@
 //! QUIC's own settings for bulk transfers.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use quinn::{AckFrequencyConfig, TransportConfig, VarInt, congestion::ControllerFactory};
+use quinn::{AckFrequencyConfig, TransportConfig, VarInt};
 
 use super::MAX_STREAMS;
 
@@ -43,16 +43,12 @@ pub struct AckFrequency {
     pub max_delay: Duration,
 }
 
-/// The transport settings of both sides of a bulk transfer, with `controller`
-/// deciding how fast to send.
-pub fn transport_config(
-    controller: Arc<dyn ControllerFactory + Send + Sync>,
-    settings: TransportSettings,
-) -> TransportConfig {
+/// The transport settings of both sides of a bulk transfer, with quinn's own controller unless
+/// another is set.
+pub fn transport_config(settings: TransportSettings) -> TransportConfig {
     let mut config = TransportConfig::default();
     config
         .ack_frequency_config(settings.acks.request())
-        .congestion_controller_factory(controller)
         .max_idle_timeout(Some(
             IDLE_TIMEOUT
                 .try_into()

@@ -13,6 +13,7 @@ use rustls::pki_types::ServerName;
 use super::units::{parse_interval, parse_positive_seconds, parse_seconds, parse_size};
 use crate::{
     bulk::{AckFrequency, Amount, Direction, Job, MAX_STREAMS, TransportSettings},
+    path::HeaderUse,
     tls::Fingerprint,
 };
 
@@ -155,6 +156,9 @@ pub(super) struct ClientArgs {
     /// List every round-trip time in the records of --json-lines
     #[arg(long, requires = "json_lines", conflicts_with = "json")]
     pub(super) rtt_samples: bool,
+    /// List what each path header told in the records of --json-lines
+    #[arg(long, requires = "json_lines", conflicts_with = "json")]
+    pub(super) path_samples: bool,
     #[command(flatten)]
     pub(super) output_form: OutputArgs,
 }
@@ -172,9 +176,18 @@ pub(super) struct TransportArgs {
           default_value_t = AckFrequency::default().max_delay.as_millis() as u64,
           value_parser = clap::value_parser!(u64).range(0..=MAX_ACK_DELAY as u64))]
     max_ack_delay: u64,
-    /// Keep the UDP payloads of what it sends at 1200 bytes
+    /// Keep the UDP payloads of what it sends at 1200 bytes, and the path header
     #[arg(long)]
     no_mtu_discovery: bool,
+    /// Do not pace packets at the controller's rate; ten at once may leave then
+    #[arg(long)]
+    pub(super) no_pacing: bool,
+    /// Path headers: on every N-th datagram it sends; only to answer the other side's; none
+    ///
+    /// [default: 1 if the controller makes use of them; otherwise a client that sends has none, and
+    /// who receives answers]
+    #[arg(long, value_name = "N|echo|off")]
+    path_headers: Option<HeaderUse>,
 }
 
 #[derive(Debug, Args)]
@@ -208,6 +221,14 @@ impl ClientArgs {
             Direction::Down
         } else {
             Direction::Up
+        }
+    }
+
+    /// How path headers are used if nobody asks for them: who receives answers them.
+    pub(super) fn unasked_headers(&self) -> HeaderUse {
+        match self.direction() {
+            Direction::Up => HeaderUse::Off,
+            Direction::Down => HeaderUse::Echo,
         }
     }
 
@@ -255,6 +276,19 @@ impl TransportArgs {
             },
             mtu_discovery: !self.no_mtu_discovery,
         }
+    }
+
+    /// How path headers are used; `unasked` where neither the command line nor the controller
+    /// wants them.
+    ///
+    /// # Errors
+    /// If there is no such controller.
+    pub(super) fn headers(&self, unasked: HeaderUse) -> Result<HeaderUse, evenkeel::SpecError> {
+        Ok(match self.path_headers {
+            Some(headers) => headers,
+            None if evenkeel::uses_path_headers(&self.controller)? => HeaderUse::of_every(1),
+            None => unasked,
+        })
     }
 }
 

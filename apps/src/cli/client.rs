@@ -8,19 +8,20 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, Runtime, TokioRuntime, VarInt};
+use quinn::{Connection, ConnectionError, Endpoint, Runtime, TokioRuntime, VarInt};
 
 use super::{
     Failure, INTERRUPTED,
     args::ClientArgs,
     files::{FileSink, FileSource},
     net::{self, Transport, plain, read_file},
-    output::{ClientResult, Form, Record, print, table},
-    series::{ClientCounts, ClientSeries, Periods, RttSamples},
+    output::{ClientResult, Form, PathRecord, Record, print, table},
+    series::{ClientCounts, ClientSeries, Listener, Periods},
     units::{show_bytes, show_rate},
 };
 use crate::{
     bulk::{self, Amount, Direction, Job, Local, Outcome, Progress, Sink, Source},
+    path::HeaderReport,
     tls::{Seen, Sight, Trust},
 };
 
@@ -36,7 +37,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Does one transfer.
 pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
-    let transport = Transport::new(&args.transport, args.output_form.qlog.clone())?;
+    let qlog = args.output_form.qlog.clone();
+    let transport = Transport::new(&args.transport, args.unasked_headers(), qlog)?;
     let source = upload(&args).await?;
     let length = source.length();
     let job = args
@@ -99,12 +101,9 @@ async fn transfer(
     job: Job,
     local: Local,
 ) -> Result<(), Failure> {
-    let endpoint = open(args.bind, address)?;
-    let samples = args.rtt_samples.then(Arc::<RttSamples>::default);
-    let transport = match &samples {
-        Some(samples) => &transport.observed(samples.clone()),
-        None => transport,
-    };
+    let listener = Arc::new(Listener::new(args.rtt_samples, args.path_samples));
+    let transport = &transport.observed(listener.clone());
+    let endpoint = open(transport, args.bind, address)?;
     let connection = connect(args, transport, trust, &endpoint, address).await?;
 
     let watch = Watch {
@@ -113,12 +112,14 @@ async fn transfer(
         connection: connection.clone(),
         progress: Arc::default(),
         start: TokioRuntime.now(),
+        listener,
+        transport,
     };
     let mut series = (watch.form == Form::JsonLines).then(|| ClientSeries {
         connection: connection.clone(),
         direction: job.direction,
         progress: watch.progress.clone(),
-        samples,
+        listener: watch.listener.clone(),
         periods: Periods::new(watch.start, args.output_form.interval),
         before: ClientCounts::default(),
     });
@@ -141,6 +142,7 @@ async fn transfer(
             Err(watch.interrupted())
         }
     };
+    watch.listener.stop();
     let rest = series.as_mut().map_or(Ok(()), ClientSeries::print_rest);
     let interrupted = matches!(&result, Err(failure) if failure.status == INTERRUPTED);
     let outcome = result.as_ref().ok();
@@ -153,7 +155,11 @@ async fn transfer(
 }
 
 /// A socket that sends to `server`, from `local` if that is given.
-fn open(local: Option<SocketAddr>, server: SocketAddr) -> Result<Endpoint, Failure> {
+fn open(
+    transport: &Transport,
+    local: Option<SocketAddr>,
+    server: SocketAddr,
+) -> Result<Endpoint, Failure> {
     let any: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -165,7 +171,7 @@ fn open(local: Option<SocketAddr>, server: SocketAddr) -> Result<Endpoint, Failu
         ),
         None => ((any, 0).into(), "check the network set-up"),
     };
-    net::bind(address, None, "cannot open a socket on", remedy)
+    transport.bind(address, None, "cannot open a socket on", remedy)
 }
 
 async fn connect(
@@ -179,12 +185,10 @@ async fn connect(
         Trust::Pin(pin) => Some(*pin),
         _ => None,
     };
-    let (crypto, sight) = trust
+    let (tls, sight) = trust
         .client(bulk::ALPN)
         .map_err(|error| Failure::failed(error, "give --ca a PEM file of certificates"))?;
-    let mut config = ClientConfig::new(crypto);
-    let trace = format!("client-{}", std::process::id());
-    config.transport_config(transport.connection(&trace)?);
+    let config = transport.client(tls, &format!("client-{}", std::process::id()))?;
 
     let name = args.server_name.as_ref().unwrap_or(&args.server.host);
     let failure = |cause: &dyn std::fmt::Display| {
@@ -243,15 +247,17 @@ fn untrusted(args: &ClientArgs, pinned: Option<String>, seen: &Seen) -> Failure 
 }
 
 /// A running transfer, for those who look on.
-struct Watch {
+struct Watch<'a> {
     form: Form,
     job: Job,
     connection: Connection,
     progress: Arc<Progress>,
     start: Instant,
+    listener: Arc<Listener>,
+    transport: &'a Transport,
 }
 
-impl Watch {
+impl Watch<'_> {
     fn elapsed(&self) -> Duration {
         TokioRuntime.now().duration_since(self.start)
     }
@@ -336,19 +342,28 @@ impl Watch {
         outcome: Option<Outcome>,
         interrupted: bool,
     ) -> Result<(), Failure> {
+        let path = HeaderReport::of(&self.connection).map(|headers| PathRecord {
+            headers,
+            samples: self.listener.summary(),
+        });
         if self.form == Form::People {
-            return outcome.map_or(Ok(()), |outcome| print(&table(&outcome, self.job.omit)));
+            return outcome.map_or(Ok(()), |outcome| {
+                print(&table(&outcome, self.job.omit, path.as_ref()))
+            });
         }
         Form::print(&Record::Result(ClientResult {
             version: env!("CARGO_PKG_VERSION"),
             server: args.server.to_string(),
             controller: args.transport.controller.clone(),
+            pacing: self.transport.pacing(),
+            path_headers: self.transport.headers().to_string(),
             direction: self.job.direction,
             streams: self.job.streams,
             omit_s: self.job.omit.as_secs_f64(),
             interrupted,
             bytes_sent: self.progress.sent(),
             bytes_received: self.progress.received(),
+            path,
             outcome,
         }))
     }

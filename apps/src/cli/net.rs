@@ -9,7 +9,8 @@ use std::{
 
 use evenkeel::{Observer, SharedFactory};
 use quinn::{
-    Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TokioRuntime, TransportConfig,
+    ClientConfig, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TokioRuntime,
+    TransportConfig,
     udp::{UdpSockRef, UdpSocketState},
 };
 
@@ -17,35 +18,50 @@ use super::{
     Failure,
     args::{HostPort, TransportArgs},
 };
-use crate::bulk::{self, TransportSettings};
+use crate::{
+    bulk::{self, TransportSettings},
+    path::HeaderUse,
+};
 
 /// Socket buffers to ask the kernel for, 4 MiB: 30 ms at 1 Gb/s, as long as a busy
 /// machine may keep this process waiting. It grants at most net.core.{r,w}mem_max.
 const SOCKET_BUFFER: usize = 4 << 20;
 
-/// The transport settings of each new connection.
+/// What makes endpoints, and the settings of each new connection.
 #[derive(Clone)]
 pub(super) struct Transport {
+    evenkeel: evenkeel::Endpoint,
     controller: SharedFactory,
+    headers: HeaderUse,
+    pacing: bool,
     settings: TransportSettings,
     /// Where traces go.
     qlog: Option<PathBuf>,
 }
 
 impl Transport {
-    /// As the command line has it, with traces in the directory `qlog`.
+    /// As the command line has it, with traces in the directory `qlog`; with path headers as
+    /// `unasked` says where neither it nor the controller wants any.
     ///
     /// # Errors
     /// If there is no such controller, or the directory cannot be had.
-    pub(super) fn new(args: &TransportArgs, qlog: Option<PathBuf>) -> Result<Self, Failure> {
-        let controller = evenkeel::controller(&args.controller).map_err(|error| {
-            Failure::usage(error, "write --controller NAME or NAME:KEY=VALUE,...")
-        })?;
+    pub(super) fn new(
+        args: &TransportArgs,
+        unasked: HeaderUse,
+        qlog: Option<PathBuf>,
+    ) -> Result<Self, Failure> {
+        let wrong = |error| Failure::usage(error, "write --controller NAME or NAME:KEY=VALUE,...");
+        let controller = evenkeel::controller(&args.controller).map_err(wrong)?;
+        let headers = args.headers(unasked).map_err(wrong)?;
+        let pacing = !args.no_pacing;
         if let Some(directory) = &qlog {
             std::fs::create_dir_all(directory).map_err(|error| qlog_failure(directory, &error))?;
         }
         Ok(Self {
+            evenkeel: headers.set(evenkeel::Endpoint::new().pacing(pacing)),
             controller,
+            headers,
+            pacing,
             settings: args.settings(),
             qlog,
         })
@@ -60,11 +76,21 @@ impl Transport {
     }
 
     /// The same without traces.
-    pub(super) fn without_traces(&self) -> Self {
+    fn without_traces(&self) -> Self {
         Self {
             qlog: None,
             ..self.clone()
         }
+    }
+
+    /// How path headers are used.
+    pub(super) fn headers(&self) -> HeaderUse {
+        self.headers
+    }
+
+    /// Whether packets are paced.
+    pub(super) fn pacing(&self) -> bool {
+        self.pacing
     }
 
     /// Whether each connection has settings of its own.
@@ -72,12 +98,35 @@ impl Transport {
         self.qlog.is_some()
     }
 
+    /// For connections that are made; `trace` names this one's trace.
+    ///
+    /// # Errors
+    /// If the trace cannot be created.
+    pub(super) fn client(
+        &self,
+        tls: Arc<rustls::ClientConfig>,
+        trace: &str,
+    ) -> Result<ClientConfig, Failure> {
+        let config = self.evenkeel.client_config(tls, self.connection(trace)?);
+        Ok(config.expect("ring has the cipher suite of RFC 9001, section 5.2"))
+    }
+
+    /// For connections that are accepted, unless they get settings of their own.
+    ///
+    /// # Errors
+    /// If there is a trace to create, and it cannot be.
+    pub(super) fn server(&self, tls: Arc<rustls::ServerConfig>) -> Result<ServerConfig, Failure> {
+        let transport = self.without_traces().connection("endpoint")?;
+        let config = self.evenkeel.server_config(tls, transport);
+        Ok(config.expect("ring has the cipher suite of RFC 9001, section 5.2"))
+    }
+
     /// `trace` names this connection's trace.
     ///
     /// # Errors
     /// If the trace cannot be created.
     pub(super) fn connection(&self, trace: &str) -> Result<Arc<TransportConfig>, Failure> {
-        let mut config = bulk::transport_config(self.controller.clone(), self.settings);
+        let mut config = bulk::transport_config(self.settings);
         if let Some(directory) = &self.qlog {
             let path = directory.join(format!("{trace}.sqlog"));
             let file = std::fs::File::create(&path).map_err(|error| qlog_failure(&path, &error))?;
@@ -87,35 +136,33 @@ impl Transport {
                 .start_time(TokioRuntime.now());
             config.qlog_stream(qlog.into_stream());
         }
-        Ok(Arc::new(config))
+        Ok(self.evenkeel.transport(config, self.controller.clone()))
     }
-}
 
-/// A UDP endpoint on `address`; with `server` it accepts connections.
-///
-/// # Errors
-/// `what` begins the sentence that says the address cannot be had, `remedy` ends it.
-pub(super) fn bind(
-    address: SocketAddr,
-    server: Option<ServerConfig>,
-    what: &str,
-    remedy: &str,
-) -> Result<Endpoint, Failure> {
-    let socket = || {
-        let socket = UdpSocket::bind(address)?;
-        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        // Smaller buffers lose packets at high rates, but they work.
-        let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), SOCKET_BUFFER);
-        let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), SOCKET_BUFFER);
-        Endpoint::new(
-            EndpointConfig::default(),
-            server,
-            socket,
-            Arc::new(TokioRuntime),
-        )
-    };
-    socket()
-        .map_err(|error| Failure::failed(format!("{what} {address}: {}", plain(&error)), remedy))
+    /// A UDP endpoint on `address`; with `server` it accepts connections.
+    ///
+    /// # Errors
+    /// `what` begins the sentence that says the address cannot be had, `remedy` ends it.
+    pub(super) fn bind(
+        &self,
+        address: SocketAddr,
+        server: Option<ServerConfig>,
+        what: &str,
+        remedy: &str,
+    ) -> Result<Endpoint, Failure> {
+        let socket = || {
+            let socket = UdpSocket::bind(address)?;
+            let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+            // Smaller buffers lose packets at high rates, but they work.
+            let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), SOCKET_BUFFER);
+            let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), SOCKET_BUFFER);
+            self.evenkeel
+                .bind_socket(EndpointConfig::default(), server, socket)
+        };
+        socket().map_err(|error| {
+            Failure::failed(format!("{what} {address}: {}", plain(&error)), remedy)
+        })
+    }
 }
 
 /// The first address of a server that can be reached from `local`, if that is given.

@@ -12,7 +12,10 @@ use super::{
     args::OutputArgs,
     units::{show_bytes, show_rate},
 };
-use crate::bulk::{Direction, Outcome, Report};
+use crate::{
+    bulk::{Direction, Outcome, Report},
+    path::{HeaderReport, SampleRecord, SampleSummary},
+};
 
 /// How standard output is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,8 @@ pub(super) struct Listening {
     pub(super) version: &'static str,
     pub(super) address: String,
     pub(super) controller: String,
+    pub(super) pacing: bool,
+    pub(super) path_headers: String,
     pub(super) pin: String,
     pub(super) client_command: String,
 }
@@ -60,10 +65,24 @@ pub(super) struct Interval {
     pub(super) throughput_bps: f64,
     pub(super) rtt_ms: f64,
     pub(super) window_bytes: u64,
+    pub(super) slow_start_threshold_bytes: Option<u64>,
+    pub(super) pacing_rate_bps: Option<u64>,
     pub(super) packets_sent: u64,
     pub(super) packets_lost: u64,
+    pub(super) path: Option<HeaderReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rtt_samples_ms: Option<Vec<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) path_samples: Option<Vec<SampleRecord>>,
+}
+
+/// What became of a client's path headers, and what they told.
+#[derive(Debug, Serialize)]
+pub(super) struct PathRecord {
+    #[serde(flatten)]
+    pub(super) headers: HeaderReport,
+    #[serde(flatten)]
+    pub(super) samples: SampleSummary,
 }
 
 #[derive(Debug, Serialize)]
@@ -81,12 +100,15 @@ pub(super) struct ClientResult {
     pub(super) version: &'static str,
     pub(super) server: String,
     pub(super) controller: String,
+    pub(super) pacing: bool,
+    pub(super) path_headers: String,
     pub(super) direction: Direction,
     pub(super) streams: u16,
     pub(super) omit_s: f64,
     pub(super) interrupted: bool,
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,
+    pub(super) path: Option<PathRecord>,
     #[serde(flatten)]
     pub(super) outcome: Option<Outcome>,
 }
@@ -95,6 +117,7 @@ pub(super) struct ClientResult {
 pub(super) struct Transfer {
     pub(super) client: String,
     pub(super) error: Option<String>,
+    pub(super) path: Option<HeaderReport>,
     #[serde(flatten)]
     pub(super) outcome: Option<Outcome>,
 }
@@ -142,8 +165,8 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Both sides' figures side by side.
-pub(super) fn table(outcome: &Outcome, omit: Duration) -> String {
+/// Both sides' figures side by side, and what path headers told this one.
+pub(super) fn table(outcome: &Outcome, omit: Duration, path: Option<&PathRecord>) -> String {
     let row = |name: &str, figure: &dyn Fn(&Report) -> String| {
         let (sender, receiver) = (figure(&outcome.sender), figure(&outcome.receiver));
         format!("{name:<18}{sender:>18}{receiver:>18}\n")
@@ -170,6 +193,9 @@ pub(super) fn table(outcome: &Outcome, omit: Duration) -> String {
     if !omit.is_zero() {
         table += &format!("goodput leaves out the first {} s\n", omit.as_secs_f64());
     }
+    if let Some(path) = path {
+        table += &headers(path);
+    }
     table += &match &outcome.receiver.checksum {
         Some(checksum) => format!("verified, SHA-256 {checksum}"),
         None => "size verified, content not (--no-verify)".to_owned(),
@@ -177,9 +203,34 @@ pub(super) fn table(outcome: &Outcome, omit: Duration) -> String {
     table
 }
 
+/// One line; what no router told is left out.
+fn headers(path: &PathRecord) -> String {
+    let PathRecord { headers, samples } = path;
+    let mut line = format!(
+        "path headers: {} sent, {} came back",
+        headers.counts.sent, headers.counts.echoes
+    );
+    for (time, way) in [
+        (samples.forward_queueing_ms, "there"),
+        (samples.backward_queueing_ms, "back"),
+    ] {
+        if let Some(time) = time {
+            line += &format!(", queued {:.2} ms on the way {way}", time.mean);
+        }
+    }
+    if let Some(grant) = samples.grant_bps {
+        line += &format!(", granted {}", show_rate(grant as f64));
+    }
+    if let Some(flows) = samples.flows {
+        line += &format!(", {flows} flows");
+    }
+    line + "\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::{HeaderCounts, LastAndMean};
 
     #[test]
     fn a_peers_absurd_figures_still_make_a_table() {
@@ -203,7 +254,24 @@ mod tests {
             sender: report.clone(),
             receiver: report,
         };
-        let table = table(&outcome, Duration::from_secs(1));
-        assert_eq!(table.lines().count(), 14);
+        let path = PathRecord {
+            headers: HeaderReport {
+                state: evenkeel::HeaderState::Plain,
+                counts: HeaderCounts::default(),
+            },
+            samples: SampleSummary {
+                samples: u64::MAX,
+                forward_queueing_ms: Some(LastAndMean {
+                    last: -1.0,
+                    mean: 1e300,
+                }),
+                backward_queueing_ms: None,
+                congested_share: None,
+                grant_bps: Some(u64::MAX),
+                flows: Some(0),
+            },
+        };
+        let table = table(&outcome, Duration::from_secs(1), Some(&path));
+        assert_eq!(table.lines().count(), 15);
     }
 }

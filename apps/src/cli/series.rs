@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evenkeel::{AckReport, Observer};
+use evenkeel::{AckReport, Context, Observer, PathSample};
 use quinn::{Connection, Runtime, TokioRuntime};
 use tokio::time::MissedTickBehavior;
 
@@ -15,15 +15,18 @@ use super::{
     Failure,
     output::{Form, Interval, Record, ServerInterval},
 };
-use crate::bulk::{Direction, Progress, packets_sent};
+use crate::{
+    bulk::{Direction, Progress, packets_sent},
+    path::{HeaderReport, SampleRecord, SampleSummary, Samples},
+};
 
 /// What moved over a client's connection, interval by interval without gaps.
 pub(super) struct ClientSeries {
     pub(super) connection: Connection,
     pub(super) direction: Direction,
     pub(super) progress: Arc<Progress>,
-    /// What the controllers hear, if it was asked for.
-    pub(super) samples: Option<Arc<RttSamples>>,
+    /// What the controllers hear.
+    pub(super) listener: Arc<Listener>,
     pub(super) periods: Periods,
     pub(super) before: ClientCounts,
 }
@@ -67,15 +70,21 @@ struct Span {
     end: Duration,
 }
 
-/// Every round-trip time that the controllers hear of, until it is taken, and their window.
-#[derive(Default)]
-pub(super) struct RttSamples(Mutex<Heard>);
+/// Hears what the controllers hear, and keeps the samples that are wanted until they are taken.
+pub(super) struct Listener {
+    wants_rtts: bool,
+    wants_path: bool,
+    heard: Mutex<Heard>,
+}
 
 #[derive(Default)]
 struct Heard {
     rtts: Vec<Duration>,
-    /// The window last reported, bytes.
-    window: Option<u64>,
+    path: Vec<PathSample>,
+    /// What path headers have told since the beginning.
+    told: Samples,
+    /// The transfer has ended; what comes now is not of it.
+    over: bool,
 }
 
 /// What all connections of a server have received.
@@ -119,8 +128,10 @@ impl ClientSeries {
 
     fn print_record(&mut self, span: Span) -> Result<(), Failure> {
         // Before the connection is asked: it calls the observer with its own lock held.
-        let heard = self.samples.as_ref().map(|samples| samples.take());
+        let (rtts, path_samples) = self.listener.take();
         let stats = self.connection.stats();
+        let state = Context::of(&self.connection).map(|context| context.state());
+        let bits = |rate: u64| rate.saturating_mul(8);
         let counts = ClientCounts {
             bytes: match self.direction {
                 Direction::Up => self.progress.sent(),
@@ -142,13 +153,20 @@ impl ClientSeries {
                 0.0
             },
             rtt_ms: stats.path.rtt.as_secs_f64() * 1e3,
-            window_bytes: heard
-                .as_ref()
-                .and_then(|heard| heard.window)
-                .unwrap_or(stats.path.cwnd),
+            window_bytes: state.as_ref().map_or(stats.path.cwnd, |state| state.window),
+            slow_start_threshold_bytes: state.as_ref().and_then(|state| state.slow_start_threshold),
+            pacing_rate_bps: state.and_then(|state| state.pacing_rate.map(bits)),
             packets_sent: counts.packets_sent.saturating_sub(before.packets_sent),
             packets_lost: counts.packets_lost.saturating_sub(before.packets_lost),
-            rtt_samples_ms: heard.map(|heard| heard.rtts.into_iter().map(milliseconds).collect()),
+            path: HeaderReport::of(&self.connection),
+            rtt_samples_ms: self
+                .listener
+                .wants_rtts
+                .then(|| rtts.into_iter().map(milliseconds).collect()),
+            path_samples: self.listener.wants_path.then(|| {
+                let record = |sample| SampleRecord::new(sample, self.periods.origin);
+                path_samples.iter().map(record).collect()
+            }),
         }))
     }
 }
@@ -229,22 +247,53 @@ impl Periods {
     }
 }
 
-impl RttSamples {
-    /// What was heard since the last call; the window stays.
-    fn take(&self) -> Heard {
-        let mut heard = lock(&self.0);
-        Heard {
-            rtts: std::mem::take(&mut heard.rtts),
-            window: heard.window,
+impl Listener {
+    /// Keeps every round-trip time, and what every path header tells, where it says so.
+    pub(super) fn new(wants_rtts: bool, wants_path: bool) -> Self {
+        Self {
+            wants_rtts,
+            wants_path,
+            heard: Mutex::default(),
         }
+    }
+
+    /// The transfer has ended: what intervals list and what is summed up is the same from now on.
+    pub(super) fn stop(&self) {
+        lock(&self.heard).over = true;
+    }
+
+    /// What path headers have told so far, summed up.
+    pub(super) fn summary(&self) -> SampleSummary {
+        lock(&self.heard).told.summary()
+    }
+
+    /// The samples since the last call.
+    fn take(&self) -> (Vec<Duration>, Vec<PathSample>) {
+        let mut heard = lock(&self.heard);
+        (
+            std::mem::take(&mut heard.rtts),
+            std::mem::take(&mut heard.path),
+        )
     }
 }
 
-impl Observer for RttSamples {
+impl Observer for Listener {
     fn on_acks(&self, report: &AckReport) {
-        let mut heard = lock(&self.0);
-        heard.rtts.push(report.rtt);
-        heard.window = Some(report.window);
+        let mut heard = lock(&self.heard);
+        if self.wants_rtts && !heard.over {
+            heard.rtts.push(report.rtt);
+        }
+    }
+
+    fn on_path(&self, sample: &PathSample) {
+        let mut heard = lock(&self.heard);
+        if heard.over {
+            return;
+        }
+        heard.told.add(&SampleRecord::new(sample, sample.now));
+        if self.wants_path {
+            heard.path.push(sample.clone());
+        }
     }
 }
 
@@ -297,6 +346,7 @@ fn milliseconds(time: Duration) -> f64 {
 mod tests {
     use std::net::Ipv4Addr;
 
+    use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
     use quinn::{ClientConfig, Endpoint, ServerConfig};
 
     use super::*;
@@ -306,28 +356,47 @@ mod tests {
         clippy::disallowed_methods,
         reason = "any instant will do as an origin"
     )]
-    fn acks(rtt_ms: u64, window: u64) -> AckReport {
+    fn acks(rtt_ms: u64) -> AckReport {
         AckReport {
             now: Instant::now(),
             rtt: Duration::from_millis(rtt_ms),
             acked: 1200,
-            window,
+            window: 12_000,
             in_flight: 0,
             app_limited: false,
         }
     }
 
     #[test]
-    fn samples_are_taken_once_and_the_window_stays() {
-        let samples = RttSamples::default();
-        assert_eq!(samples.take().window, None);
-        samples.on_acks(&acks(3, 2400));
-        samples.on_acks(&acks(5, 3600));
-        let heard = samples.take();
-        assert_eq!(heard.rtts, [3, 5].map(Duration::from_millis));
-        assert_eq!(heard.window, Some(3600));
-        let heard = samples.take();
-        assert_eq!((heard.rtts.len(), heard.window), (0, Some(3600)));
+    fn samples_are_kept_if_they_are_wanted_and_taken_once() {
+        let path = |acks: AckReport| PathSample {
+            now: acks.now,
+            rtt: acks.rtt,
+            forward_queueing: None,
+            backward_queueing: None,
+            complete: false,
+            grant: None,
+            congested: false,
+            flows: None,
+        };
+        for wanted in [true, false] {
+            let listener = Listener::new(wanted, !wanted);
+            for rtt_ms in [3, 5] {
+                listener.on_acks(&acks(rtt_ms));
+                listener.on_path(&path(acks(rtt_ms)));
+            }
+            let (rtts, samples) = listener.take();
+            let kept = if wanted { (2, 0) } else { (0, 2) };
+            assert_eq!((rtts.len(), samples.len()), kept);
+            let again = listener.take();
+            assert!(again.0.is_empty() && again.1.is_empty());
+            listener.stop();
+            listener.on_acks(&acks(7));
+            listener.on_path(&path(acks(7)));
+            let late = listener.take();
+            assert!(late.0.is_empty() && late.1.is_empty());
+            assert_eq!(listener.summary().samples, 2);
+        }
     }
 
     #[test]
@@ -339,9 +408,11 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_has_ended_is_counted_but_not_held() {
         let any = (Ipv4Addr::LOCALHOST, 0).into();
-        let crypto = Identity::self_signed().unwrap().server(b"test").unwrap();
+        let tls = Identity::self_signed().unwrap().server(b"test").unwrap();
+        let crypto = Arc::new(QuicServerConfig::try_from(tls).unwrap());
         let server = Endpoint::server(ServerConfig::with_crypto(crypto), any).unwrap();
-        let (crypto, _) = Trust::Anybody.client(b"test").unwrap();
+        let (tls, _) = Trust::Anybody.client(b"test").unwrap();
+        let crypto = Arc::new(QuicClientConfig::try_from(tls).unwrap());
         let mut client = Endpoint::client(any).unwrap();
         client.set_default_client_config(ClientConfig::new(crypto));
         let connecting = client.connect(server.local_addr().unwrap(), "localhost");

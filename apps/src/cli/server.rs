@@ -13,13 +13,14 @@ use super::{
     Failure,
     args::ServerArgs,
     files::Root,
-    net::{self, Transport, plain, read_file},
+    net::{Transport, plain, read_file},
     output::{Form, Listening, Record, Stopped, Transfer, print},
     series::{Reception, ServerSeries},
     units::{show_bytes, show_rate},
 };
 use crate::{
     bulk::{self, BulkError, Host, Outcome, Progress, ServeOptions, Source},
+    path::{HeaderReport, HeaderUse},
     tls::{Fingerprint, Identity},
 };
 
@@ -28,7 +29,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves until it is interrupted, or once.
 pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
-    let transport = Transport::new(&args.transport, args.output.qlog.clone())?;
+    let qlog = args.output.qlog.clone();
+    let transport = Transport::new(&args.transport, HeaderUse::Echo, qlog)?;
     let root = match &args.root {
         Some(directory) => Some(Root::new(directory).await.map_err(|error| {
             Failure::failed(
@@ -40,18 +42,24 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     };
     let identity = identity(&args).await?;
     let pin = identity.fingerprint();
-    let crypto = identity
+    let tls = identity
         .server(bulk::ALPN)
         .map_err(|error| Failure::failed(error, "give --cert and --key that belong together"))?;
-    let config = ServerConfig::with_crypto(crypto);
-    let endpoint = listen(&args, config.clone(), &transport)?;
+    let config = transport.server(tls)?;
+    let remedy = "stop the other program or choose another --listen";
+    let endpoint = transport.bind(
+        args.listen,
+        Some(config.clone()),
+        "cannot listen on",
+        remedy,
+    )?;
     let address = endpoint.local_addr().map_err(|error| {
         Failure::failed(
             format!("cannot tell the address it listens on: {}", plain(&error)),
             "choose another --listen",
         )
     })?;
-    announce(&args, address, pin)?;
+    announce(&args, &transport, address, pin)?;
 
     let (report, ended) = mpsc::unbounded_channel();
     let server = Server {
@@ -106,18 +114,13 @@ async fn identity(args: &ServerArgs) -> Result<Identity, Failure> {
     })
 }
 
-fn listen(
-    args: &ServerArgs,
-    mut config: ServerConfig,
-    transport: &Transport,
-) -> Result<Endpoint, Failure> {
-    config.transport_config(transport.without_traces().connection("endpoint")?);
-    let remedy = "stop the other program or choose another --listen";
-    net::bind(args.listen, Some(config), "cannot listen on", remedy)
-}
-
 /// Says where the server is and how to reach it.
-fn announce(args: &ServerArgs, address: SocketAddr, pin: Fingerprint) -> Result<(), Failure> {
+fn announce(
+    args: &ServerArgs,
+    transport: &Transport,
+    address: SocketAddr,
+    pin: Fingerprint,
+) -> Result<(), Failure> {
     let target = if address.ip().is_unspecified() {
         format!("localhost:{}", address.port())
     } else {
@@ -129,6 +132,8 @@ fn announce(args: &ServerArgs, address: SocketAddr, pin: Fingerprint) -> Result<
             version: env!("CARGO_PKG_VERSION"),
             address: address.to_string(),
             controller: args.transport.controller.clone(),
+            pacing: transport.pacing(),
+            path_headers: transport.headers().to_string(),
             pin: pin.to_string(),
             client_command: command,
         })),
@@ -165,7 +170,11 @@ fn summary(args: &ServerArgs, address: SocketAddr) -> Stopped {
 }
 
 /// A transfer that ended, from the task that served it.
-type Ended = (SocketAddr, Result<Outcome, String>);
+struct Ended {
+    client: SocketAddr,
+    outcome: Result<Outcome, String>,
+    path: Option<HeaderReport>,
+}
 
 /// A server that runs, for those who look on.
 struct Server {
@@ -198,13 +207,14 @@ impl Server {
         loop {
             tokio::select! {
                 biased;
-                Some((client, outcome)) = ended.recv() => {
+                Some(Ended { client, outcome, path }) = ended.recv() => {
                     summary.transfers += 1;
                     summary.failed += u64::from(outcome.is_err());
                     let failure = outcome.as_ref().err().map(|error| transfer_failure(client, error));
                     let transfer = Transfer {
                         client: client.to_string(),
                         error: outcome.as_ref().err().cloned(),
+                        path,
                         outcome: outcome.ok(),
                     };
                     summary.last = Some(transfer.clone());
@@ -300,13 +310,16 @@ impl Host for ServerHost {
 
     fn ended(&self, connection: &Connection, result: &Result<Outcome, BulkError>) {
         self.reception.ended(connection);
-        let result = match result {
-            Ok(outcome) => Ok(outcome.clone()),
-            Err(error) => Err(error.to_string()),
+        let ended = Ended {
+            client: unmapped(connection.remote_address()),
+            outcome: match result {
+                Ok(outcome) => Ok(outcome.clone()),
+                Err(error) => Err(error.to_string()),
+            },
+            path: HeaderReport::of(connection),
         };
         // Once the server stops nobody listens.
-        let client = unmapped(connection.remote_address());
-        let _ = self.report.send((client, result));
+        let _ = self.report.send(ended);
     }
 }
 

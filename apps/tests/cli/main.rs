@@ -2,6 +2,7 @@
 //! over loopback.
 
 mod errors;
+mod headers;
 mod program;
 mod reports;
 mod transfers;

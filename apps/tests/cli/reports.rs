@@ -39,12 +39,15 @@ fn json_is_one_document_with_the_documented_fields() {
             "version",
             "server",
             "controller",
+            "pacing",
+            "path_headers",
             "direction",
             "streams",
             "omit_s",
             "interrupted",
             "bytes_sent",
             "bytes_received",
+            "path",
             "verified",
             "sender",
             "receiver",
@@ -54,6 +57,7 @@ fn json_is_one_document_with_the_documented_fields() {
     assert_eq!(result["record"], "result");
     assert_eq!(result["direction"], "down");
     assert_eq!(result["controller"], "vegas");
+    assert_eq!(result["pacing"], true);
     assert_eq!(result["bytes_received"], 1_000_000);
     for side in ["sender", "receiver"] {
         assert_eq!(fields(&result[side]), REPORT.into());
@@ -89,8 +93,11 @@ fn json_lines_are_a_record_a_second_and_the_result() {
                 "throughput_bps",
                 "rtt_ms",
                 "window_bytes",
+                "slow_start_threshold_bytes",
+                "pacing_rate_bps",
                 "packets_sent",
                 "packets_lost",
+                "path",
             ]
             .into()
         );
@@ -270,6 +277,8 @@ fn a_server_reports_in_json_lines_or_one_document() {
                     "version",
                     "address",
                     "controller",
+                    "pacing",
+                    "path_headers",
                     "pin",
                     "client_command"
                 ]

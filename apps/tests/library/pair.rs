@@ -5,7 +5,6 @@ use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 use evenkeel_apps::bulk::{self, Host, Limits, ServeOptions, TransportSettings};
 use quinn::{
     ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig,
-    congestion::CubicConfig,
     crypto::rustls::{QuicClientConfig, QuicServerConfig},
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -68,8 +67,7 @@ pub(crate) fn impatient(host: Arc<dyn Host>) -> ServeOptions {
 }
 
 fn transport(settings: TransportSettings) -> Arc<TransportConfig> {
-    let controller = Arc::new(CubicConfig::default());
-    Arc::new(bulk::transport_config(controller, settings))
+    Arc::new(bulk::transport_config(settings))
 }
 
 fn server_config(

@@ -1,0 +1,402 @@
+//! Path headers as the applications offer and report them: `docs/path-header.md`, `docs/bulk.md`.
+
+use std::{
+    fmt,
+    num::NonZeroU32,
+    str::FromStr,
+    time::{Duration, Instant},
+};
+
+use evenkeel::{Context, Endpoint, Grant, HeaderCounters, HeaderState, PathSample};
+use serde::{Deserialize, Serialize};
+
+/// How one side of a connection uses path headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderUse {
+    /// It neither sends any nor tells the peer that it understands them.
+    Off,
+    /// It answers those of its peer, and sends two more in a round trip.
+    Echo,
+    /// Every so many-th of its datagrams carries one, and two in a round trip at least.
+    Every(NonZeroU32),
+}
+
+/// What headers told of one round trip, for records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SampleRecord {
+    /// When the echo arrived, in seconds since the beginning of the record it is part of.
+    pub at_s: f64,
+    /// Round-trip time in milliseconds.
+    pub rtt_ms: f64,
+    /// Queueing time on the way to the peer in milliseconds; `None` if no router told any.
+    pub forward_queueing_ms: Option<f64>,
+    /// Queueing time on the way back in milliseconds; `None` if no router told any.
+    pub backward_queueing_ms: Option<f64>,
+    /// Whether all routers of both ways seem to have told theirs.
+    pub complete: bool,
+    /// Bits per second that routers grant (ACP, RCP); `None` if none has a say.
+    pub grant_bps: Option<u64>,
+    /// Bytes by which routers let the window change (XCP); `None` if none has a say.
+    pub window_change_bytes: Option<f64>,
+    /// Whether a router on the way to the peer is congested.
+    pub congested: bool,
+    /// Flows at the most crowded link on the way to the peer; `None` if nobody counts.
+    pub flows: Option<u32>,
+}
+
+/// What became of a connection's headers, since it began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeaderReport {
+    /// Whether headers are sent at present.
+    #[serde(with = "StateName")]
+    pub state: HeaderState,
+    /// How many there were.
+    #[serde(flatten)]
+    pub counts: HeaderCounts,
+}
+
+/// Counts of [`HeaderCounters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeaderCounts {
+    /// Headers sent.
+    pub sent: u64,
+    /// Headers of no known kind sent, so that everybody stays used to passing them by.
+    pub greased: u64,
+    /// Headers accepted.
+    pub accepted: u64,
+    /// Headers with a wrong tag.
+    pub forged: u64,
+    /// Headers not newer than one accepted before.
+    pub old: u64,
+    /// Headers of ours that came back as an echo: so many samples there were.
+    pub echoes: u64,
+    /// Echoes that could not be used.
+    pub unusable_echoes: u64,
+    /// Samples with a value that could not be true.
+    pub clamped: u64,
+}
+
+/// The sums of many path samples.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples {
+    count: u64,
+    forward: Sum,
+    backward: Sum,
+    congested: u64,
+    grant_bps: Option<u64>,
+    flows: Option<u32>,
+}
+
+/// Path samples summed up, for records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SampleSummary {
+    /// How many there were.
+    pub samples: u64,
+    /// Queueing time on the way to the peer; `None` if no sample has one.
+    pub forward_queueing_ms: Option<LastAndMean>,
+    /// Queueing time on the way back; `None` if no sample has one.
+    pub backward_queueing_ms: Option<LastAndMean>,
+    /// Share of the samples in which a router on the way to the peer was congested, 0 to 1.
+    pub congested_share: Option<f64>,
+    /// Bits per second that routers granted in the last sample.
+    pub grant_bps: Option<u64>,
+    /// Flows at the most crowded link, of the last sample.
+    pub flows: Option<u32>,
+}
+
+/// A time that was measured many times, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LastAndMean {
+    /// The newest.
+    pub last: f64,
+    /// Their mean.
+    pub mean: f64,
+}
+
+/// The names of the states in records.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "HeaderState", rename_all = "snake_case")]
+enum StateName {
+    Plain,
+    Probing,
+    Confirmed,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Sum {
+    count: u64,
+    total_ms: f64,
+    last_ms: f64,
+}
+
+impl HeaderUse {
+    /// Makes `endpoint` use them so.
+    pub fn set(self, endpoint: Endpoint) -> Endpoint {
+        match self {
+            Self::Off => endpoint.path_headers(0),
+            Self::Echo => endpoint.answer_path_headers(),
+            Self::Every(every) => endpoint.path_headers(every.get()),
+        }
+    }
+
+    /// What a peer that only receives does to fit this use.
+    pub fn answer(self) -> Self {
+        match self {
+            Self::Off => Self::Off,
+            Self::Echo | Self::Every(_) => Self::Echo,
+        }
+    }
+
+    /// The use for a count of datagrams per header, where 0 is none at all.
+    pub fn of_every(every: u32) -> Self {
+        NonZeroU32::new(every).map_or(Self::Off, Self::Every)
+    }
+}
+
+impl FromStr for HeaderUse {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            "echo" => Ok(Self::Echo),
+            number => number.parse().map(Self::of_every).map_err(|_| {
+                format!("'{text}' is no number of datagrams; write N, 'echo' or 'off'")
+            }),
+        }
+    }
+}
+
+impl fmt::Display for HeaderUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Echo => f.write_str("echo"),
+            Self::Every(every) => every.fmt(f),
+        }
+    }
+}
+
+impl SampleRecord {
+    /// `sample` in a record that began at `origin`.
+    pub fn new(sample: &PathSample, origin: Instant) -> Self {
+        Self {
+            at_s: sample.now.saturating_duration_since(origin).as_secs_f64(),
+            rtt_ms: milliseconds(sample.rtt),
+            forward_queueing_ms: sample.forward_queueing.map(milliseconds),
+            backward_queueing_ms: sample.backward_queueing.map(milliseconds),
+            complete: sample.complete,
+            grant_bps: match sample.grant {
+                Some(Grant::Rate(bytes_per_second)) => Some(bytes_per_second.saturating_mul(8)),
+                Some(Grant::WindowChange(_)) | None => None,
+            },
+            window_change_bytes: match sample.grant {
+                Some(Grant::WindowChange(in_256ths)) => Some(in_256ths as f64 / 256.0),
+                Some(Grant::Rate(_)) | None => None,
+            },
+            congested: sample.congested,
+            flows: sample.flows,
+        }
+    }
+}
+
+impl HeaderReport {
+    /// Of a connection; `None` if its peer has not offered headers, or it has not itself.
+    pub fn of(connection: &quinn::Connection) -> Option<Self> {
+        let (state, counters) = Context::of(connection)?.path_headers()?;
+        Some(Self {
+            state,
+            counts: counters.into(),
+        })
+    }
+}
+
+impl HeaderCounts {
+    /// These and those of another connection.
+    pub fn plus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    /// What has come since `earlier`.
+    pub fn since(self, earlier: Self) -> Self {
+        self.with(earlier, u64::saturating_sub)
+    }
+
+    fn with(self, other: Self, f: fn(u64, u64) -> u64) -> Self {
+        Self {
+            sent: f(self.sent, other.sent),
+            greased: f(self.greased, other.greased),
+            accepted: f(self.accepted, other.accepted),
+            forged: f(self.forged, other.forged),
+            old: f(self.old, other.old),
+            echoes: f(self.echoes, other.echoes),
+            unusable_echoes: f(self.unusable_echoes, other.unusable_echoes),
+            clamped: f(self.clamped, other.clamped),
+        }
+    }
+}
+
+impl From<HeaderCounters> for HeaderCounts {
+    fn from(counters: HeaderCounters) -> Self {
+        Self {
+            sent: counters.sent,
+            greased: counters.greased,
+            accepted: counters.accepted,
+            forged: counters.forged,
+            old: counters.old,
+            echoes: counters.echoes,
+            unusable_echoes: counters.unusable_echoes,
+            clamped: counters.clamped,
+        }
+    }
+}
+
+impl Samples {
+    /// Takes in one more, newer than the others.
+    pub fn add(&mut self, sample: &SampleRecord) {
+        self.count += 1;
+        self.forward.add(sample.forward_queueing_ms);
+        self.backward.add(sample.backward_queueing_ms);
+        self.congested += u64::from(sample.congested);
+        (self.grant_bps, self.flows) = (sample.grant_bps, sample.flows);
+    }
+
+    /// For records.
+    pub fn summary(&self) -> SampleSummary {
+        let share = self.congested as f64 / self.count as f64;
+        SampleSummary {
+            samples: self.count,
+            forward_queueing_ms: self.forward.summary(),
+            backward_queueing_ms: self.backward.summary(),
+            congested_share: share.is_finite().then_some(share),
+            grant_bps: self.grant_bps,
+            flows: self.flows,
+        }
+    }
+}
+
+impl Sum {
+    fn add(&mut self, time_ms: Option<f64>) {
+        if let Some(time_ms) = time_ms {
+            self.count += 1;
+            self.last_ms = time_ms;
+            self.total_ms += time_ms;
+        }
+    }
+
+    fn summary(&self) -> Option<LastAndMean> {
+        (self.count > 0).then(|| LastAndMean {
+            last: self.last_ms,
+            mean: self.total_ms / self.count as f64,
+        })
+    }
+}
+
+/// Milliseconds, exact to the nanosecond.
+fn milliseconds(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "any instant will do as an origin"
+    )]
+    fn origin() -> Instant {
+        Instant::now()
+    }
+
+    fn sample(now: Instant) -> PathSample {
+        PathSample {
+            now,
+            rtt: Duration::from_micros(40_500),
+            forward_queueing: None,
+            backward_queueing: None,
+            complete: false,
+            grant: None,
+            congested: false,
+            flows: None,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_use_of_headers_or_an_error(text in "(off|echo|[0-9]{0,12}|\\PC{0,8})") {
+            if let Ok(usage) = text.parse::<HeaderUse>() {
+                prop_assert_eq!(usage.to_string().parse(), Ok(usage));
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_on_every_zeroth_datagram_is_off() {
+        assert_eq!("0".parse(), Ok(HeaderUse::Off));
+        assert_eq!("3".parse(), Ok(HeaderUse::of_every(3)));
+        assert_eq!("echo".parse(), Ok(HeaderUse::of_every(3).answer()));
+        for text in ["", "-1", "on", "4294967296"] {
+            assert!(text.parse::<HeaderUse>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_summary_has_the_last_and_the_mean_of_what_was_told() {
+        let origin = origin();
+        let mut samples = Samples::default();
+        assert_eq!(samples.summary().congested_share, None);
+        let ms = Duration::from_millis;
+        for (nth, forward) in [Some(ms(10)), None, Some(ms(4))].into_iter().enumerate() {
+            let sample = PathSample {
+                forward_queueing: forward,
+                grant: (nth == 2).then_some(Grant::Rate(1000)),
+                congested: nth == 1,
+                flows: Some(nth as u32),
+                ..sample(origin)
+            };
+            samples.add(&SampleRecord::new(&sample, origin));
+        }
+        let summary = samples.summary();
+        let forward = summary.forward_queueing_ms.unwrap();
+        assert_eq!((forward.last, forward.mean), (4.0, 7.0));
+        assert_eq!(summary.backward_queueing_ms, None);
+        assert_eq!(summary.samples, 3);
+        assert_eq!(summary.congested_share, Some(1.0 / 3.0));
+        assert_eq!((summary.grant_bps, summary.flows), (Some(8000), Some(2)));
+    }
+
+    #[test]
+    fn a_record_reads_back_as_written() {
+        let origin = origin();
+        let record = SampleRecord::new(
+            &PathSample {
+                forward_queueing: Some(Duration::from_micros(1_001)),
+                grant: Some(Grant::WindowChange(-128)),
+                flows: Some(30),
+                ..sample(origin + Duration::from_millis(250))
+            },
+            origin,
+        );
+        assert_eq!((record.at_s, record.rtt_ms), (0.25, 40.5));
+        assert_eq!(record.window_change_bytes, Some(-0.5));
+        let json = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<SampleRecord>(&json).unwrap(), record);
+
+        let report = HeaderReport {
+            state: HeaderState::Confirmed,
+            counts: HeaderCounts {
+                sent: 3,
+                ..HeaderCounts::default()
+            },
+        };
+        let json = serde_json::to_string(&report).unwrap();
+        assert!(
+            json.starts_with(r#"{"state":"confirmed","sent":3,"#),
+            "{json}"
+        );
+        assert_eq!(serde_json::from_str::<HeaderReport>(&json).unwrap(), report);
+    }
+}

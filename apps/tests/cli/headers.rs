@@ -1,0 +1,141 @@
+//! Path headers over loopback: who sends and who answers them, and what is told of them.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::program::{Server, client, evenkeel, success};
+
+/// The client's `result` of a transfer of a megabyte over a server with `theirs`, and that
+/// server's `transfer`.
+fn transfer(theirs: &[&str], ours: &[&str]) -> (Value, Value) {
+    let mut server = evenkeel(&["bulk", "server", "--listen", "127.0.0.1:0"])
+        .args(["--once", "--json"])
+        .args(theirs)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut errors = std::io::BufReader::new(server.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("connect with: evenkeel ") {
+        line.clear();
+        std::io::BufRead::read_line(&mut errors, &mut line).unwrap();
+    }
+    let command = line.trim_end().strip_prefix("connect with: evenkeel ");
+    let mut command: Vec<&str> = command.unwrap().split(' ').collect();
+    command.extend(["--bytes", "1MB", "--json"]);
+    command.extend(ours);
+    let result = success(evenkeel(&command).output().unwrap());
+    let stopped = success(server.wait_with_output().unwrap());
+    let stopped: Value = serde_json::from_str(&stopped).unwrap();
+    let result: Value = serde_json::from_str(&result).unwrap();
+    assert_eq!(result["verified"], true);
+    (result, stopped["last"].clone())
+}
+
+fn count(report: &Value, name: &str) -> u64 {
+    report[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name} in {report}"))
+}
+
+#[test]
+fn the_server_answers_the_headers_of_an_upload_unasked() {
+    let (result, transfer) = transfer(&[], &["--path-headers", "1"]);
+    assert_eq!(result["path_headers"], "1");
+    let (ours, theirs) = (&result["path"], &transfer["path"]);
+    assert_eq!(ours["state"], "confirmed");
+    assert!(count(ours, "sent") > 10, "{ours}");
+    assert!(count(ours, "echoes") > 0, "{ours}");
+    assert_eq!(count(ours, "samples"), count(ours, "echoes"));
+    assert!(count(theirs, "accepted") <= count(ours, "sent"), "{theirs}");
+    assert!(count(theirs, "accepted") >= count(ours, "echoes"));
+    // Nobody stamps on loopback.
+    assert_eq!(ours["forward_queueing_ms"], Value::Null);
+    assert_eq!(ours["congested_share"], 0.0);
+    assert_eq!(ours["grant_bps"], Value::Null);
+}
+
+#[test]
+fn the_client_answers_the_headers_of_a_download_unasked() {
+    let (result, transfer) = transfer(&["--path-headers", "2"], &["-R"]);
+    assert_eq!(result["path_headers"], "echo");
+    let (ours, theirs) = (&result["path"], &transfer["path"]);
+    assert_eq!(theirs["state"], "confirmed");
+    assert!(count(theirs, "sent") > 10, "{theirs}");
+    assert!(count(theirs, "echoes") > 0, "{theirs}");
+    assert!(count(ours, "accepted") > 0, "{ours}");
+}
+
+#[test]
+fn headers_are_off_unless_the_controller_uses_them_or_somebody_asks() {
+    for (theirs, ours) in [
+        (&[][..], &[][..]),
+        (&["--path-headers", "off"], &["-R"]),
+        (&["--path-headers", "0"], &["--path-headers", "1"]),
+        (&["--path-headers", "1"], &["--path-headers", "off", "-R"]),
+    ] {
+        let (result, transfer) = transfer(theirs, ours);
+        assert_eq!(result["path"], Value::Null, "{theirs:?} {ours:?}");
+        assert_eq!(transfer["path"], Value::Null, "{theirs:?} {ours:?}");
+    }
+    for row in evenkeel::controllers() {
+        let (result, _) = transfer(&[], &["--controller", row.name]);
+        let expected = if row.uses_path { "1" } else { "off" };
+        assert_eq!(result["path_headers"], expected, "{}", row.name);
+        assert_eq!(result["path"].is_null(), !row.uses_path, "{}", row.name);
+    }
+}
+
+#[test]
+fn every_header_that_came_back_is_listed_on_request() {
+    let server = Server::start(&[]);
+    let printed = success(client(
+        &server,
+        &[
+            "--bytes",
+            "2MB",
+            "--path-headers",
+            "1",
+            "--json-lines",
+            "--interval",
+            "0.02",
+            "--path-samples",
+        ],
+    ));
+    let records: Vec<Value> = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let (result, intervals) = records.split_last().unwrap();
+    let mut at = -1.0;
+    let mut listed = 0;
+    for interval in intervals {
+        for sample in interval["path_samples"].as_array().unwrap() {
+            let when = sample["at_s"].as_f64().unwrap();
+            assert!(when >= at, "{when} s after {at} s");
+            at = when;
+            assert!(sample["rtt_ms"].as_f64().unwrap() < 10_000.0);
+            assert_eq!(sample["congested"], false);
+            assert_eq!(sample["flows"], Value::Null);
+            listed += 1;
+        }
+        assert!(interval["path"]["sent"].is_u64(), "{interval}");
+    }
+    assert!(listed > 0);
+    assert_eq!(listed, count(&result["path"], "samples"));
+}
+
+#[test]
+fn people_are_told_of_headers_in_one_line() {
+    let server = Server::start(&[]);
+    let table = success(client(
+        &server,
+        &["--bytes", "1MB", "--path-headers", "1", "--no-pacing"],
+    ));
+    let lines = table
+        .lines()
+        .filter(|line| line.starts_with("path headers: "));
+    assert_eq!(lines.count(), 1, "{table}");
+}
