@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use evenkeel::HeaderState;
+use evenkeel_apps::path::{LastAndMean, SampleSummary};
 use evenkeel_testbed::backend::sim;
-use evenkeel_testbed::metrics::Observations;
+use evenkeel_testbed::metrics::{ControllerSample, Observations};
 use evenkeel_testbed::report::{self, ResultDocument};
 use evenkeel_testbed::scenario::Scenario;
 
@@ -41,8 +43,10 @@ fn one_reno_flow_saws_between_half_and_all_of_pipe_and_queue() {
     assert_eq!(bottleneck.queue.max, 50, "the queue is full before a loss");
     assert!(bottleneck.dropped > 0);
     // Pipe 45 ms x 200/s = 9 packets, one in transmission within it, and 50 queued.
-    let packets = |window: &Option<u64>| window.expect("connected") as f64 / 1200.0;
-    let warm = observations.flows[0].window.iter().skip(200).map(packets);
+    let packets =
+        |state: &Option<ControllerSample>| state.expect("it is connected").window as f64 / 1200.0;
+    let states = observations.flows[0].controller_state.iter();
+    let warm = states.skip(200).map(packets);
     let (low, high) = warm.fold((f64::MAX, 0.0_f64), |(low, high), w| {
         (low.min(w), high.max(w))
     });
@@ -166,6 +170,138 @@ fn an_on_off_user_that_keeps_its_connection_sends_in_its_on_periods_only() {
         (0.2..=0.8).contains(&share),
         "active for {share} of the time"
     );
+}
+
+/// Mean time that a forwarded packet waited, by Little's law from the queue's mean length.
+fn mean_wait_ms(result: &ResultDocument, link: usize) -> f64 {
+    let seconds = result.duration_s - result.warmup_s;
+    let link = &result.links[link];
+    let queue = link.queue_packets.mean.expect("it was measured");
+    queue * seconds * 1e3 / link.forwarded as f64
+}
+
+#[test]
+fn path_headers_tell_the_queueing_time_that_the_links_themselves_measure() {
+    // A queue of data on the way there; and one of acknowledgements, of 96 bytes with a header, on
+    // a way back on which half of them can return.
+    let forward = ["flows.0.path_headers=1", "flows.0.count=3"];
+    let backward = ["flows.0.path_headers=1", "links.0.reverse.rate_bps=76800"];
+    type Time = fn(&SampleSummary) -> Option<LastAndMean>;
+    let cases: [(&str, &[&str], usize, Time); 2] = [
+        ("dumbbell.toml", &forward, 0, |told| {
+            told.forward_queueing_ms
+        }),
+        ("asymmetric.toml", &backward, 1, |told| {
+            told.backward_queueing_ms
+        }),
+    ];
+    for (name, settings, link, time) in cases {
+        let stamps = ["links.0.stamps=[\"aqt\"]"];
+        let scenario = scenario(name, &[settings, &stamps].concat());
+        let observations = observe(&scenario);
+        let result = ResultDocument::new(&scenario, "sim", &observations);
+        let measured = mean_wait_ms(&result, link);
+        assert!(measured > 5.0, "{name}: {measured} ms queued");
+        let paths = result.flows.iter().map(|flow| flow.path.as_ref());
+        let paths: Vec<_> = paths.map(|path| path.expect("agreed on")).collect();
+        let told = paths
+            .iter()
+            .map(|path| time(&path.samples).expect("told").mean);
+        let told = told.sum::<f64>() / paths.len() as f64;
+        assert!(
+            (told / measured - 1.0).abs() < 0.03,
+            "{name}: {told} ms told of {measured}"
+        );
+        for (path, flow) in paths.iter().zip(&observations.flows) {
+            assert_eq!(path.headers.state, HeaderState::Confirmed);
+            let samples = &flow.path.as_ref().expect("it has headers").samples;
+            let after = samples.iter().filter(|sample| sample.at_s >= 20.0);
+            assert_eq!(path.samples.samples as usize, after.count());
+            assert!(samples.len() > 1000, "{name}: {} samples", samples.len());
+            let complete = samples.iter().all(|sample| sample.complete);
+            assert!(complete, "{name}: all routers stamp");
+        }
+        let headers = result.links[link].headers.expect("it stamps");
+        assert!(headers.stamped > 5_000, "{headers:?}");
+        assert_eq!(headers.truncated + headers.version + headers.untouchable, 0);
+    }
+}
+
+#[test]
+fn a_router_that_does_not_stamp_is_noticed_between_others_that_do() {
+    for (without, complete) in [
+        ("links.0.stamps=[\"aqt\"]", true),
+        ("links.1.stamps=[]", false),
+    ] {
+        let settings = [
+            "duration_s=20",
+            "cross.0.start_s=1",
+            "cross.1.start_s=2",
+            "cross.2.start_s=3",
+            "flows.0.path_headers=1",
+            "links.0.stamps=[\"aqt\"]",
+            "links.1.stamps=[\"aqt\"]",
+            "links.2.stamps=[\"aqt\"]",
+            without,
+        ];
+        let observations = observe(&scenario("parking-lot.toml", &settings));
+        let path = observations.flows[0].path.as_ref().expect("it has headers");
+        assert!(path.samples.len() > 100);
+        assert!(
+            path.samples
+                .iter()
+                .all(|sample| sample.complete == complete)
+        );
+    }
+}
+
+#[test]
+fn flows_are_counted_by_the_routers_and_their_senders_are_told() {
+    let settings = [
+        "duration_s=30",
+        "warmup_s=10",
+        "flows.0.count=5",
+        "flows.0.path_headers=2",
+        "links.0.stamps=[\"flows\"]",
+    ];
+    let result = run("dumbbell.toml", &settings);
+    for flow in &result.flows {
+        let path = flow.path.as_ref().expect("headers were agreed on");
+        assert_eq!(path.samples.flows, Some(5));
+        // Every second one, and two in a round trip, however few packets it has.
+        let share = path.headers.counts.sent as f64 / flow.sent_packets as f64;
+        assert!((0.48..=0.75).contains(&share), "{share} of the packets");
+    }
+    let counted = result.links[0].stamps["flows"]["flows"].expect("it counts");
+    assert!((4.9..=5.1).contains(&counted), "{counted} flows");
+}
+
+#[test]
+fn a_flow_without_headers_or_pacing_is_as_plain_as_quinn_and_says_so() {
+    let settings = ["duration_s=30", "flows.0.pacing=false"];
+    let scenario = scenario("dumbbell.toml", &settings);
+    let observations = observe(&scenario);
+    let result = ResultDocument::new(&scenario, "sim", &observations);
+    let flow = &result.flows[0];
+    assert!(!flow.pacing && flow.path_headers == 0 && flow.path.is_none());
+    let states = &observations.flows[0].controller_state;
+    assert!(
+        states
+            .iter()
+            .flatten()
+            .all(|state| state.pacing_rate.is_none())
+    );
+    // With pacing, a rate stands behind every round trip but the first.
+    let paced = observe(&self::scenario(
+        "dumbbell.toml",
+        &["duration_s=30", "flows.0.pacing=true"],
+    ));
+    let states = &paced.flows[0].controller_state;
+    let rates = states
+        .iter()
+        .flatten()
+        .filter(|state| state.pacing_rate.is_some());
+    assert!(rates.count() > 290);
 }
 
 #[test]

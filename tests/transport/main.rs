@@ -1,6 +1,9 @@
 //! The shipping endpoint, on a network in virtual time and against other implementations.
 
+mod feedback;
+mod handshake;
 mod lifetime;
 mod pacing;
+mod pair;
 mod path_header;
 mod support;

@@ -7,7 +7,7 @@ use crate::support::{
     Departure, Host, Net, Recorder, client_tls, constant, flood, identity, server_tls, sink,
     stock_client, stock_server,
 };
-use evenkeel::{AckReport, Context, Observer, SharedFactory};
+use evenkeel::{Ack, AckReport, Congestion, Context, Controller, Observer, SharedFactory};
 use quinn::{AckFrequencyConfig, TransportConfig, VarInt};
 
 #[derive(Debug, Default)]
@@ -37,11 +37,25 @@ struct Flood {
 }
 
 impl Flood {
+    /// Every packet is acknowledged at once: RTT samples are the path's.
     fn start(
         rate_bps: u64,
         quarter_rtt_ms: f64,
         endpoint: &evenkeel::Endpoint,
         controller: SharedFactory,
+    ) -> Self {
+        let mut acks = AckFrequencyConfig::default();
+        acks.ack_eliciting_threshold(VarInt::from_u32(0));
+        Self::with_acks(rate_bps, quarter_rtt_ms, endpoint, controller, Some(acks))
+    }
+
+    /// Without `acks`, every second packet is, and a lone one after 25 ms.
+    fn with_acks(
+        rate_bps: u64,
+        quarter_rtt_ms: f64,
+        endpoint: &evenkeel::Endpoint,
+        controller: SharedFactory,
+        acks: Option<AckFrequencyConfig>,
     ) -> Self {
         let mut net = Net::new(rate_bps, quarter_rtt_ms);
         let identity = identity();
@@ -60,10 +74,7 @@ impl Flood {
 
         let samples = Arc::new(Samples::default());
         let mut transport = Arc::into_inner(fixed_mtu()).expect("one owner");
-        // Every packet is acknowledged at once: the samples are the path's.
-        let mut acks = AckFrequencyConfig::default();
-        acks.ack_eliciting_threshold(VarInt::from_u32(0));
-        transport.ack_frequency_config(Some(acks));
+        transport.ack_frequency_config(acks);
         let transport =
             endpoint.transport(transport, evenkeel::observed(controller, samples.clone()));
         let wire = net.socket(Host::Sender);
@@ -222,6 +233,110 @@ fn a_rate_below_one_packet_per_round_trip_is_kept() {
         let gap = pair[1] - pair[0];
         assert!(gap > Duration::from_millis(900), "{gap:?}");
     }
+}
+
+#[test]
+fn one_packet_in_five_round_trips_leaves_for_ever_and_no_probe_timeout_fires() {
+    // 40 ms and 200 ms; an ACK comes 25 ms late, because no second packet is there to call it.
+    let mut flood = Flood::with_acks(
+        10_000_000,
+        10.0,
+        &evenkeel::Endpoint::new(),
+        constant(6000, 300),
+        None,
+    );
+    flood.run(seconds(10));
+    let sent = |flood: &Flood| {
+        let stats = flood.connection().stats();
+        let frames = (stats.frame_tx.ping, stats.frame_tx.immediate_ack);
+        (
+            stats.path.lost_packets,
+            stats.path.congestion_events,
+            frames,
+        )
+    };
+    let before = sent(&flood);
+    let (departures, acks) = flood.run(seconds(1000));
+    let times = data(&departures);
+    assert!((4999..=5001).contains(&times.len()), "{}", times.len());
+    for pair in times.windows(2) {
+        let gap = pair[1] - pair[0];
+        assert!((199..=201).contains(&gap.as_millis()), "{gap:?}");
+    }
+    // Probes would be packets of their own, small ones if there is no data to repeat.
+    assert_eq!(sent(&flood), before);
+    let others = departures.len() - times.len();
+    assert!(others < 20, "{others} beside the data");
+    let late = acks
+        .iter()
+        .filter(|ack| ack.rtt > Duration::from_millis(65));
+    assert!(late.count() > 4900, "the peer waits for a second packet");
+}
+
+/// A controller whose rate rises with an ACK.
+#[derive(Debug, Clone, Default)]
+struct Rising {
+    acks: u32,
+    risen: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Rising {
+    /// Some belong to the handshake.
+    const SLOW_ACKS: u32 = 8;
+}
+
+impl Controller for Rising {
+    fn on_ack(&mut self, ack: &Ack) {
+        self.acks += 1;
+        if self.acks == Self::SLOW_ACKS {
+            *self.risen.lock().expect("no test panics in here") = Some(ack.now);
+        }
+    }
+    fn on_congestion(&mut self, _: &Congestion) {}
+    fn on_persistent_congestion(&mut self) {}
+    fn on_mtu(&mut self, _: u16) {}
+    fn window(&self) -> u64 {
+        300
+    }
+    fn pacing_rate(&self) -> Option<u64> {
+        // A packet in 10 s, then in 20 ms.
+        let slow = self.acks < Self::SLOW_ACKS;
+        Some(if slow { 120 } else { 60_000 })
+    }
+    fn slow_start_threshold(&self) -> Option<u64> {
+        None
+    }
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+#[test]
+fn a_rate_that_rises_ends_a_long_wait_at_once() {
+    let risen = Arc::<Mutex<Option<Instant>>>::default();
+    let slot = risen.clone();
+    let rising = evenkeel::adapt(move |_, _| {
+        Box::new(Rising {
+            acks: 0,
+            risen: slot.clone(),
+        })
+    });
+    let mut flood = Flood::with_acks(10_000_000, 10.0, &evenkeel::Endpoint::new(), rising, None);
+    let (departures, _) = flood.run(seconds(100));
+    let times = data(&departures);
+    let risen = risen.lock().expect("no test panics in here");
+    let risen = risen.expect("eight ACKs in 100 s");
+    let before = times.partition_point(|at| *at < risen);
+    let (last, next) = (times[before - 1], times[before]);
+    // The packet before left 65 ms before its ACK, which ends the wait of 10 s for the next.
+    let waited = last - times[before - 2];
+    assert!(waited > seconds(9), "{waited:?}");
+    assert!((65..=67).contains(&(risen - last).as_millis()));
+    assert!(
+        next - risen <= Duration::from_millis(20),
+        "{:?}",
+        next - risen
+    );
 }
 
 #[test]

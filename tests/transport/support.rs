@@ -235,12 +235,16 @@ pub(crate) fn identity() -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
 pub(crate) fn server_tls(
     identity: &(CertificateDer<'static>, PrivateKeyDer<'static>),
 ) -> rustls::ServerConfig {
-    rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .expect("ring has TLS 1.3")
-        .with_no_client_auth()
-        .with_single_cert(vec![identity.0.clone()], identity.1.clone_key())
-        .expect("the key is the certificate's")
+    let mut config = rustls::ServerConfig::builder_with_provider(Arc::new(
+        rustls::crypto::ring::default_provider(),
+    ))
+    .with_protocol_versions(&[&rustls::version::TLS13])
+    .expect("ring has TLS 1.3")
+    .with_no_client_auth()
+    .with_single_cert(vec![identity.0.clone()], identity.1.clone_key())
+    .expect("the key is the certificate's");
+    config.max_early_data_size = u32::MAX;
+    config
 }
 
 pub(crate) fn client_tls(
@@ -250,11 +254,14 @@ pub(crate) fn client_tls(
     roots
         .add(identity.0.clone())
         .expect("a well-formed certificate");
-    rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("ring has TLS 1.3")
         .with_root_certificates(roots)
-        .with_no_client_auth()
+        .with_no_client_auth();
+    config.enable_early_data = true;
+    config
 }
 
 /// What quinn makes of `server_tls`.

@@ -1,0 +1,263 @@
+//! ACP end to end, in virtual time: links that stamp, senders that follow. The scenarios are those of
+//! the paper's experiments, on slower links where that changes nothing but the time it takes.
+
+use std::path::PathBuf;
+
+use evenkeel_testbed::backend::sim;
+use evenkeel_testbed::metrics::{LinkObservation, Observations};
+use evenkeel_testbed::report::ResultDocument;
+use evenkeel_testbed::scenario::Scenario;
+
+/// The target: 0.99 of a link of 50.4 Mb/s (40 Mb/s of the paper's packets).
+const RATE_BPS: u64 = 50_400_000;
+const TARGET_BPS: f64 = 0.99 * RATE_BPS as f64;
+
+struct Run {
+    scenario: Scenario,
+    observations: Observations,
+}
+
+impl Run {
+    fn new(scenario: Scenario) -> Self {
+        let observations = sim::run(&scenario, &sim::Options::default(), |_| ());
+        Self {
+            observations: observations.unwrap_or_else(|error| panic!("{error}")),
+            scenario,
+        }
+    }
+
+    fn paper(name: &str, overrides: &[&str]) -> Self {
+        let scenarios = "../testbed/papers/acp/scenarios";
+        let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(scenarios);
+        let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
+        let scenario = Scenario::load(&directory.join(name), &overrides);
+        Self::new(scenario.unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    fn result(&self) -> ResultDocument {
+        ResultDocument::new(&self.scenario, "sim", &self.observations)
+    }
+
+    /// Index of the sampling interval that begins at `s` seconds.
+    fn at(&self, s: f64) -> usize {
+        (s / self.scenario.sampling_interval.as_secs_f64()).round() as usize
+    }
+
+    /// Throughput of a flow from one time to another, in seconds, as a share of the target.
+    fn share(&self, flow: &str, from_s: f64, to_s: f64) -> f64 {
+        let flow = self.observations.flows.iter().find(|one| one.name == flow);
+        let delivered = &flow.expect("a flow of the scenario").delivered;
+        let bytes: u64 = delivered[self.at(from_s)..self.at(to_s)].iter().sum();
+        bytes as f64 * 8.0 / (to_s - from_s) / TARGET_BPS
+    }
+}
+
+/// Packets that a link dropped in the whole run, the warm-up included.
+fn dropped(link: &LinkObservation) -> u64 {
+    link.drop_series.iter().sum()
+}
+
+fn assert_near(value: f64, expected: f64, tolerance: f64, what: &str) {
+    assert!(
+        (value / expected - 1.0).abs() <= tolerance,
+        "{what}: {value} where {expected} is due"
+    );
+}
+
+#[test]
+fn fifty_users_that_join_at_random_share_the_whole_link_without_a_queue_or_a_drop() {
+    // "An average rate of one user per round trip": at random. At regular intervals the queue of a
+    // bandwidth-delay product overflows for a moment (docs/algorithms/acp.md).
+    let at_random = ["flows.0.stagger_s=0", "flows.0.start_spread_s=6"];
+    let run = Run::paper("single.toml", &at_random);
+    let result = run.result();
+    let bottleneck = &result.links[0];
+    let utilization = bottleneck.utilization.expect("it has a rate");
+    assert!(utilization >= 0.97 * 0.99, "utilization {utilization}");
+    let queue = bottleneck.queue_packets.mean.expect("it was measured");
+    assert!(queue < 5.0, "equilibrium queue of {queue} packets");
+    assert!(result.fairness.jain.expect("fifty flows") >= 0.999);
+    assert_eq!(dropped(&run.observations.links[0]), 0, "while users joined");
+    let lost: u64 = result.flows.iter().map(|flow| flow.lost_packets).sum();
+    assert_eq!(lost, 0);
+}
+
+#[test]
+fn a_link_of_ten_megabits_and_a_round_trip_of_a_second_change_nothing_of_that() {
+    for (name, overrides) in [
+        (
+            "10 Mb/s",
+            &["links.0.rate_bps=12600000", "links.0.queue_packets=150"][..],
+        ),
+        (
+            "1 s",
+            &[
+                "links.0.rate_bps=12600000",
+                "links.0.queue_packets=1250",
+                "links.0.delay_ms=460",
+                "flows.0.count=10",
+                "flows.0.stagger_s=0",
+                "flows.0.start_spread_s=10",
+                "duration_s=190",
+                "warmup_s=160",
+            ],
+        ),
+    ] {
+        let run = Run::paper("single.toml", overrides);
+        let result = run.result();
+        let utilization = result.links[0].utilization.expect("it has a rate");
+        assert!(utilization >= 0.97 * 0.99, "{name}: {utilization}");
+        let queue = result.links[0].queue_packets.mean.expect("it was measured");
+        assert!(queue < 5.0, "{name}: equilibrium queue of {queue} packets");
+        assert!(
+            result.fairness.jain.expect("many flows") >= 0.999,
+            "{name}: fairness"
+        );
+        // While users join at a round trip of 1 s more arrives than a bandwidth-delay product holds.
+        assert_eq!(result.links[0].dropped, 0, "{name}: at equilibrium");
+    }
+}
+
+#[test]
+fn users_whose_share_is_less_than_a_packet_per_round_trip_fill_the_link_all_the_same() {
+    // 100 users at 10 Mb/s and 80 ms: 100 packets fill the pipe, less 1 % and the headers.
+    let run = Run::paper(
+        "single.toml",
+        &[
+            "links.0.rate_bps=12600000",
+            "links.0.queue_packets=200",
+            "flows.0.count=130",
+            "flows.0.stagger_s=0.08",
+            "links.0.delay_ms=10",
+            "access.delay_ms=15",
+            "duration_s=50",
+            "warmup_s=30",
+        ],
+    );
+    let result = run.result();
+    let utilization = result.links[0].utilization.expect("it has a rate");
+    assert!(utilization >= 0.97 * 0.99, "utilization {utilization}");
+    assert_eq!(dropped(&run.observations.links[0]), 0);
+    let jain = result.fairness.jain.expect("many flows");
+    assert!(jain >= 0.99, "fairness {jain}");
+}
+
+#[test]
+fn each_user_gets_its_max_min_share_at_each_stage_of_the_three_link_network() {
+    let rate = format!("rate_bps={RATE_BPS}");
+    let overrides: Vec<String> = (0..3)
+        .flat_map(|link| {
+            [
+                format!("links.{link}.{rate}"),
+                format!("links.{link}.queue_packets=1000"),
+            ]
+        })
+        .collect();
+    let overrides: Vec<&str> = overrides.iter().map(String::as_str).collect();
+    let run = Run::paper("max-min.toml", &overrides);
+    let (half, third, quarter) = (1.0 / 2.0, 1.0 / 3.0, 1.0 / 4.0);
+    for (from, to, shares) in [
+        (18.0, 20.0, &[("user-1", half), ("user-2", half)][..]),
+        (
+            38.0,
+            40.0,
+            &[
+                ("user-1", third),
+                ("user-2", 2.0 * third),
+                ("user-3", third),
+                ("user-4", third),
+            ],
+        ),
+        (
+            58.0,
+            60.0,
+            &[
+                ("user-1", quarter),
+                ("user-2", 3.0 * quarter),
+                ("user-3", 3.0 / 8.0),
+                ("user-4", 3.0 / 8.0),
+                ("user-5", quarter),
+                ("user-6", quarter),
+                ("user-7", quarter),
+            ],
+        ),
+    ] {
+        for (user, share) in shares {
+            assert_near(
+                run.share(user, from, to),
+                *share,
+                0.02,
+                &format!("{user} at {from} s"),
+            );
+        }
+    }
+    // Users 5 to 7 all begin at 40 s at the rate of an idle link: four times what it can carry, for a
+    // round trip. Of some 100,000 packets fewer than one in a thousand is lost.
+    for link in &run.observations.links {
+        assert!(
+            dropped(link) < 100,
+            "{}: {} dropped",
+            link.name,
+            dropped(link)
+        );
+    }
+}
+
+#[test]
+fn a_link_knows_how_many_users_it_has_and_notices_when_they_leave_and_come() {
+    let rate = format!("links.0.rate_bps={RATE_BPS}");
+    let run = Run::paper(
+        "dynamics.toml",
+        &[
+            &rate,
+            "links.0.queue_packets=400",
+            "links.0.stamps=[\"acp\", \"flows\"]",
+        ],
+    );
+    let link = &run.observations.links[0];
+    let figure = |stamp: &str, figure: &str, s: f64| {
+        let mut stamps = link.stamps.iter();
+        let found = stamps.find(|one| one.stamp == stamp && one.figure == figure);
+        found.expect("a figure of the stamp").series[run.at(s) - 1]
+    };
+    for (s, users) in [(29.0, 30.0), (36.0, 10.0), (44.0, 10.0), (58.0, 30.0)] {
+        assert_near(
+            figure("acp", "users", s),
+            users,
+            0.05,
+            &format!("N-hat at {s} s"),
+        );
+        assert_near(
+            figure("flows", "flows", s),
+            users,
+            0.05,
+            &format!("flows at {s} s"),
+        );
+    }
+    assert_eq!(dropped(link), 0);
+}
+
+#[test]
+fn a_narrower_link_that_says_nothing_is_shared_as_vegas_or_loss_would_and_nothing_collapses() {
+    // The first link grants 0.99 of 50.4 Mb/s; the second, without a stamp, carries a third of that.
+    for queue_packets in [100, 1000] {
+        let text = format!(
+            "name = 'partial'\nduration_s = 60\nwarmup_s = 20\ntopology = 'chain'\n\
+             [[links]]\nname = 'wide'\nrate_bps = {RATE_BPS}\ndelay_ms = 10\nstamps = ['aqt', 'acp']\n\
+             [[links]]\nname = 'narrow'\nrate_bps = 16800000\ndelay_ms = 10\nqueue_packets = {queue_packets}\n\
+             [[flows]]\nname = 'user'\napp = 'bulk'\ncontroller = 'acp'\ncount = 4\nstagger_s = 0.1\n"
+        );
+        let scenario = Scenario::parse(&text, "partial.toml", &[]);
+        let run = Run::new(scenario.unwrap_or_else(|error| panic!("{error}")));
+        let result = run.result();
+        let narrow = result.links.iter().find(|link| link.name == "narrow");
+        let utilization = narrow.and_then(|link| link.utilization);
+        let utilization = utilization.expect("it has a rate");
+        assert!(
+            utilization >= 0.85,
+            "{queue_packets}: utilization {utilization}"
+        );
+        let jain = result.fairness.jain.expect("four flows");
+        assert!(jain >= 0.8, "{queue_packets}: fairness {jain}");
+    }
+}
