@@ -3,33 +3,23 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use evenkeel_fuzz::Operation;
+use evenkeel_fuzz::datagram::{Packet, Shape};
 use evenkeel_wire::{
-    Ecn, Ipv4Repr, Ipv4View, Ipv6Repr, Ipv6View, PATH_HEADER_LEN, PATH_HEADER_MAGIC, PROTOCOL_UDP,
-    PathHeaderMut, UDP_HEADER_LEN, UdpRepr, UdpView,
+    Ecn, Ipv4Repr, Ipv4View, Ipv6Repr, Ipv6View, PATH_HEADER_LEN, PROTOCOL_UDP, PathHeaderMut,
+    UDP_HEADER_LEN, UdpRepr, UdpView,
 };
-use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
 /// The checksum field of the datagram inside and whether it is right.
 type Checksum = Option<(u16, bool)>;
 
-#[derive(Debug, Arbitrary)]
-enum Input {
-    Raw(Vec<u8>),
-    /// A packet of ours, of which single bytes are then changed.
-    Datagram {
-        over_ipv6: bool,
-        /// The byte behind the magic, if there is to be a header.
-        version_kind_length: Option<u8>,
-        payload: Vec<u8>,
-        damage: Vec<(u16, u8)>,
-    },
-}
-
-fuzz_target!(|input: (Input, Vec<Operation>)| {
-    let (input, operations) = input;
-    let mut packet = input.packet();
+fuzz_target!(|input: &[u8]| {
+    let Ok(input) = Packet::read(input) else {
+        return;
+    };
+    let Some(mut packet) = packet(&input) else {
+        return;
+    };
     let before = packet.clone();
     let was = look(&packet);
     look_at_udp(&packet);
@@ -37,7 +27,7 @@ fuzz_target!(|input: (Input, Vec<Operation>)| {
         assert_eq!(packet, before, "a packet that is skipped stays as it is");
         return;
     };
-    for operation in operations {
+    for operation in input.operations {
         operation.apply_checked(&mut header);
     }
     let (field, right) = was.expect("a header is found in UDP alone");
@@ -51,33 +41,26 @@ fuzz_target!(|input: (Input, Vec<Operation>)| {
     }
 });
 
-impl Input {
-    fn packet(self) -> Vec<u8> {
-        match self {
-            Self::Raw(packet) => packet,
-            Self::Datagram {
-                over_ipv6,
-                version_kind_length,
-                mut payload,
-                damage,
-            } => {
-                if let Some(byte) = version_kind_length {
-                    payload.splice(0..0, PATH_HEADER_MAGIC.into_iter().chain([byte]));
-                }
-                let mut packet = datagram(&payload, over_ipv6);
-                for (at, byte) in damage {
-                    let len = packet.len();
-                    packet[usize::from(at) % len] = byte;
-                }
-                packet
-            }
+/// `None` if no packet is as long.
+fn packet(input: &Packet) -> Option<Vec<u8>> {
+    let mut packet = match input.shape {
+        Shape::Whole => input.bytes.clone(),
+        Shape::OverIpv4 => datagram(&input.bytes, false)?,
+        Shape::OverIpv6 => datagram(&input.bytes, true)?,
+    };
+    if let Some(last) = packet.len().checked_sub(1) {
+        for (at, byte) in &input.damage {
+            packet[usize::from(*at) % (last + 1)] = *byte;
         }
     }
+    Some(packet)
 }
 
-/// `payload` in a packet with right lengths and checksums.
-fn datagram(payload: &[u8], over_ipv6: bool) -> Vec<u8> {
-    let payload_len = u16::try_from(UDP_HEADER_LEN + payload.len()).expect("a short input");
+/// `payload` in a packet with right lengths and checksums, if one holds as much.
+fn datagram(payload: &[u8], over_ipv6: bool) -> Option<Vec<u8>> {
+    // IPv4 counts its own header.
+    let payload_len = u16::try_from(UDP_HEADER_LEN + payload.len()).ok()?;
+    payload_len.checked_add(20)?;
     let udp = UdpRepr {
         source_port: 50_000,
         destination_port: 443,
@@ -110,7 +93,7 @@ fn datagram(payload: &[u8], over_ipv6: bool) -> Vec<u8> {
     };
     packet.extend(udp.emit(&pseudo, payload));
     packet.extend(payload);
-    packet
+    Some(packet)
 }
 
 /// Asks an IP packet everything there is to ask.

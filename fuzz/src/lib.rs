@@ -1,19 +1,24 @@
-//! What the fuzz targets share: the operations of a router, and the properties that hold after
-//! each of them whatever the header was.
+//! What the fuzz targets share: how their inputs are laid out, the operations of a router, and the
+//! properties that hold after each of them whatever the header was.
 //!
-//! `cargo +nightly fuzz run path_header -- -max_total_time=60`, and the same for `packet`. With a
-//! stable compiler: `RUSTC_BOOTSTRAP=1 cargo fuzz run ...`.
+//! `.ci/fuzz` runs all targets; `RUSTC_BOOTSTRAP=1 cargo fuzz run path_header` runs one, from this
+//! directory, with a stable compiler. Inputs are flat bytes, with what steers first and payloads
+//! behind it as they are, so that libFuzzer can cut and join them; `examples/seeds.rs` writes the
+//! first ones from the vectors of `docs/path-header.md`.
+
+pub mod conversation;
+pub mod datagram;
 
 use std::time::Duration;
 
+use arbitrary::{Arbitrary, Result, Unstructured};
 use evenkeel_wire::{
     CompactCount, CompactRate, PathHeaderKind, PathHeaderMut, PathHeaderRepr, PathHeaderView,
     WindowChange,
 };
-use libfuzzer_sys::arbitrary::{self, Arbitrary};
 
 /// What a router may do to a header.
-#[derive(Debug, Clone, Copy, Arbitrary)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// In nanoseconds.
     AddQueueingTime(u64),
@@ -29,7 +34,52 @@ pub enum Operation {
     RaiseContention(u32),
 }
 
+/// Operations in one input at most.
+const MOST_OPERATIONS: u8 = 16;
+
+impl<'a> Arbitrary<'a> for Operation {
+    /// The inverse of [`encode`](Self::encode).
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
+        let (which, number): (u8, u64) = u.arbitrary()?;
+        Ok(match which % 6 {
+            0 => Self::AddQueueingTime(number),
+            1 => Self::RecordTtl(number as u8),
+            2 => Self::LimitRate((number != u64::MAX).then_some(number)),
+            3 => Self::LimitWindowChange(number as i64),
+            4 => Self::MarkCongested,
+            _ => Self::RaiseContention(number as u32),
+        })
+    }
+}
+
+/// Reads operations behind their number.
+pub fn read_operations(u: &mut Unstructured<'_>) -> Result<Vec<Operation>> {
+    let count = u.arbitrary::<u8>()? % MOST_OPERATIONS;
+    (0..count).map(|_| u.arbitrary()).collect()
+}
+
+/// Writes what [`read_operations`] reads.
+pub fn write_operations(operations: &[Operation], input: &mut Vec<u8>) {
+    assert!(operations.len() < usize::from(MOST_OPERATIONS));
+    input.push(operations.len() as u8);
+    input.extend(operations.iter().flat_map(|operation| operation.encode()));
+}
+
 impl Operation {
+    fn encode(self) -> [u8; 9] {
+        let (which, number) = match self {
+            Self::AddQueueingTime(nanos) => (0, nanos),
+            Self::RecordTtl(leaving) => (1, leaving.into()),
+            Self::LimitRate(rate) => (2, rate.unwrap_or(u64::MAX)),
+            Self::LimitWindowChange(change) => (3, change as u64),
+            Self::MarkCongested => (4, 0),
+            Self::RaiseContention(flows) => (5, flows.into()),
+        };
+        let mut bytes = [which; 9];
+        bytes[1..].copy_from_slice(&number.to_le_bytes());
+        bytes
+    }
+
     /// Does it, and checks that every field moved in its own direction only and that what the tag
     /// covers did not move at all.
     pub fn apply_checked(self, header: &mut PathHeaderMut<'_>) {
