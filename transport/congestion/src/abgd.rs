@@ -9,10 +9,11 @@
 //! What the paper leaves open: `docs/algorithms/abgd.md`; deviations: `docs/deviations.md`.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::controller::{Ack, Congestion, Controller, Round};
 use crate::gaimd::{self, Gaimd};
+use crate::sized_rtt::SizedRtt;
 use crate::window::InitialWindow;
 
 /// Share of a new sample in the smoothed round trip time: RFC 6298, section 2; the paper gives
@@ -61,6 +62,8 @@ impl Default for Config {
 #[derive(Debug, Clone)]
 pub struct Abgd {
     config: Config,
+    /// Bytes of UDP payload in a full-size packet.
+    mtu: u16,
     /// Slow start, additive increase and what a loss does.
     aimd: Gaimd,
     samples: Samples,
@@ -91,7 +94,7 @@ struct Samples {
     last: (u64, u64),
 }
 
-/// The least and the greatest round trip times, in seconds, since the last few losses.
+/// The least and the greatest round trip times since the last few losses.
 #[derive(Debug, Clone, Default)]
 struct Extremes {
     /// Since the last loss.
@@ -100,12 +103,12 @@ struct Extremes {
     past: VecDeque<Range>,
 }
 
-/// Round trip times, in seconds.
+/// Round trip times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Range {
-    /// The least sample.
-    least: f64,
-    /// The greatest smoothed one.
+    /// The least sample, of large packets if there was one.
+    least: SizedRtt,
+    /// The greatest smoothed one, in seconds.
     greatest: f64,
 }
 
@@ -119,6 +122,7 @@ impl Abgd {
         };
         Self {
             config,
+            mtu,
             aimd: Gaimd::new(reno, mtu),
             samples: Samples::default(),
             smoothed_rtt: None,
@@ -128,13 +132,13 @@ impl Abgd {
     }
 
     /// Takes in a round trip sample. Returns the queue's fill, `None` if nothing is known of it.
-    fn measure(&mut self, rtt: Duration) -> Option<f64> {
-        let rtt = rtt.as_secs_f64();
+    fn measure(&mut self, sample: SizedRtt) -> Option<f64> {
+        let rtt = sample.rtt().as_secs_f64();
         let smoothed = self
             .smoothed_rtt
             .map_or(rtt, |before| before + SMOOTHING * (rtt - before));
         self.smoothed_rtt = Some(smoothed);
-        self.extremes.include(rtt, smoothed);
+        self.extremes.include(sample, smoothed);
         fill(smoothed, self.extremes.range()?)
     }
 
@@ -182,9 +186,9 @@ impl Samples {
 }
 
 impl Extremes {
-    fn include(&mut self, rtt: f64, smoothed: f64) {
+    fn include(&mut self, sample: SizedRtt, smoothed: f64) {
         let new = Range {
-            least: rtt,
+            least: sample,
             greatest: smoothed,
         };
         self.current = Some(self.current.map_or(new, |range| range.union(new)));
@@ -218,15 +222,17 @@ impl Range {
 
 /// Eq. (10) and (12): (RTT - minRTT) / (maxRTT - minRTT); `None` if they are the same.
 fn fill(rtt: f64, range: Range) -> Option<f64> {
-    let span = range.greatest - range.least;
-    (span > 0.0).then(|| (rtt - range.least) / span)
+    let least = range.least.rtt().as_secs_f64();
+    let span = range.greatest - least;
+    (span > 0.0).then(|| (rtt - least) / span)
 }
 
 /// Eq. (11): minRTT / (Th_upper maxRTT + (1 - Th_upper) minRTT), in 0..=1.
 fn gamma(range: Range, upper: f64) -> f64 {
-    let at_threshold = upper * range.greatest + (1.0 - upper) * range.least;
+    let least = range.least.rtt().as_secs_f64();
+    let at_threshold = upper * range.greatest + (1.0 - upper) * least;
     if at_threshold > 0.0 {
-        range.least / at_threshold
+        least / at_threshold
     } else {
         1.0
     }
@@ -235,10 +241,9 @@ fn gamma(range: Range, upper: f64) -> f64 {
 impl Controller for Abgd {
     fn on_ack(&mut self, ack: &Ack) {
         let at_once = self.samples.at_once(ack.packets);
-        let fill = ack
-            .rtt
+        let fill = SizedRtt::of_ack(ack, self.mtu)
             .filter(|_| at_once)
-            .and_then(|rtt| self.measure(rtt));
+            .and_then(|sample| self.measure(sample));
         // Slow start is Reno's, and a recovery period has had its reduction.
         if let Some(fill) = fill
             && !self.aimd.in_slow_start()
@@ -264,6 +269,7 @@ impl Controller for Abgd {
     }
 
     fn on_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
         self.aimd.on_mtu(mtu);
     }
 
@@ -282,6 +288,8 @@ impl Controller for Abgd {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::testing::{ack, epoch, loss, ms, round};
 
@@ -289,9 +297,16 @@ mod tests {
 
     /// Between 100 and 200 ms.
     const KNOWN: Range = Range {
-        least: 0.1,
+        least: SizedRtt::large(Duration::from_millis(100)),
         greatest: 0.2,
     };
+
+    fn range(least: f64, greatest: f64) -> Range {
+        Range {
+            least: SizedRtt::large(Duration::from_secs_f64(least)),
+            greatest,
+        }
+    }
 
     /// In congestion avoidance with a window of 30 packets on a path of 100 to 200 ms.
     fn avoiding(config: Config) -> Abgd {
@@ -315,7 +330,6 @@ mod tests {
 
     #[test]
     fn equations_10_to_12_by_hand() {
-        let range = |least, greatest| Range { least, greatest };
         // k = 1, as in the paper's default topology, where gamma is "around 2/3".
         assert!((gamma(KNOWN, 0.5) - 2.0 / 3.0).abs() < 1e-12);
         // k = 0.36, the long round trip of section IV-C4: 0.85.
@@ -417,8 +431,23 @@ mod tests {
         }
         // 120; 117.5; 125.3 ms.
         let range = abgd.extremes.range().expect("samples came");
-        assert_eq!(range.least, 0.1);
+        assert_eq!(range.least, KNOWN.least);
         assert!((range.greatest - 0.1253125).abs() < 1e-12, "{range:?}");
+    }
+
+    #[test]
+    fn a_small_packet_does_not_know_how_long_the_empty_path_is_for_large_ones() {
+        let mut abgd = Abgd::new(Config::PAPER, MTU);
+        let small = Ack {
+            newest_bytes: 60,
+            ..ack(epoch(), 80, 60)
+        };
+        let least = |abgd: &Abgd| abgd.extremes.range().expect("samples came").least.rtt();
+        abgd.on_ack(&small);
+        assert_eq!(least(&abgd), ms(80));
+        abgd.on_ack(&ack(epoch(), 100, 1000));
+        abgd.on_ack(&small);
+        assert_eq!(least(&abgd), ms(100));
     }
 
     #[test]
@@ -488,27 +517,19 @@ mod tests {
     #[test]
     fn extremes_are_forgotten_after_eight_losses() {
         let mut extremes = Extremes::default();
-        extremes.include(0.1, 0.2);
+        extremes.include(SizedRtt::large(ms(100)), 0.2);
         extremes.end_epoch();
         // A loss without a sample since the last one is no epoch.
         extremes.end_epoch();
         for _ in 0..REMEMBERED_LOSSES {
             assert_eq!(extremes.range(), Some(KNOWN));
-            extremes.include(0.13, 0.14);
+            extremes.include(SizedRtt::large(ms(130)), 0.14);
             extremes.end_epoch();
         }
-        let left = Range {
-            least: 0.13,
-            greatest: 0.14,
-        };
-        assert_eq!(extremes.range(), Some(left));
+        assert_eq!(extremes.range(), Some(range(0.13, 0.14)));
         // What is measured now counts at once.
-        extremes.include(0.12, 0.15);
-        let wider = Range {
-            least: 0.12,
-            greatest: 0.15,
-        };
-        assert_eq!(extremes.range(), Some(wider));
+        extremes.include(SizedRtt::large(ms(120)), 0.15);
+        assert_eq!(extremes.range(), Some(range(0.12, 0.15)));
     }
 
     #[test]

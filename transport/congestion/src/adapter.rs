@@ -172,7 +172,9 @@ impl Adapter {
         let after_recovery = if self.in_recovery(sent) { 0 } else { bytes };
         match &mut self.batch {
             Some(batch) if batch.now == now => {
-                batch.sent = batch.sent.max(sent);
+                // Of packets that left at the same time the largest: the ACK is for all of them.
+                (batch.sent, batch.newest_bytes) =
+                    (batch.sent, batch.newest_bytes).max((sent, bytes));
                 batch.packets += 1;
                 batch.bytes += bytes;
                 batch.bytes_after_recovery += after_recovery;
@@ -181,6 +183,7 @@ impl Adapter {
                 *stale_or_none = Some(Batch {
                     now,
                     sent,
+                    newest_bytes: bytes,
                     packets: 1,
                     bytes,
                     bytes_after_recovery: after_recovery,
@@ -225,6 +228,7 @@ impl congestion::Controller for Adapter {
             now,
             sent: batch.sent,
             rtt: in_order.then(|| now.saturating_duration_since(batch.sent)),
+            newest_bytes: batch.newest_bytes,
             packets: batch.packets,
             bytes: batch.bytes,
             bytes_after_recovery: batch.bytes_after_recovery,
@@ -241,7 +245,7 @@ impl congestion::Controller for Adapter {
         }
         let window = self.controller.window();
         self.controller.on_ack(&ack);
-        if let Some(round) = self.rounds.on_ack(&ack, window) {
+        if let Some(round) = self.rounds.on_ack(&ack, window, self.mtu) {
             self.controller.on_round(&round);
         }
         self.feed.ask_for_headers(self.controller.header_interval());
@@ -324,6 +328,8 @@ struct Batch {
     now: Instant,
     /// Sending time of the newest packet.
     sent: Instant,
+    /// Its size.
+    newest_bytes: u64,
     packets: u64,
     bytes: u64,
     bytes_after_recovery: u64,

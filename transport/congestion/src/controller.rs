@@ -91,6 +91,8 @@ pub struct Ack {
     /// `None` if a packet sent later was acknowledged before: then the ACK tells of
     /// reordering, not of the path's round trip (RFC 9002, section 5.1).
     pub rtt: Option<Duration>,
+    /// Bytes of UDP payload in the newest packet, whose round trip `rtt` is.
+    pub newest_bytes: u64,
     /// Number of packets, at least 1.
     pub packets: u64,
     /// Their sizes in bytes of UDP payload.
@@ -165,11 +167,15 @@ pub struct Round {
     pub now: Instant,
     /// The least RTT sample among the round's ACKs. Their packets were mostly sent in the round
     /// before, so that it lags one round behind the window; an ACK that the peer's timer held
-    /// back does not show in it unless all were.
+    /// back does not show in it unless all were. Of packets of at least half the full size, unless
+    /// there was none.
     pub rtt_min: Duration,
+    /// `rtt_min` is of a packet below half the full size, and so was every other sample.
+    pub small: bool,
     /// RTT of a packet sent in this round, at its window: the sample of the ACK that ended it.
     /// `rtt_min` if that ACK covers fewer packets than the round's average, because then the
-    /// peer's timer may have held it back.
+    /// peer's timer may have held it back, or if that packet is smaller than half the full size and
+    /// others were not.
     pub rtt_end: Duration,
     /// The mean of the RTT samples of the round's ACKs, whatever held them back: what ns-2's
     /// Vegas takes.

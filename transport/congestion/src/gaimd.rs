@@ -185,6 +185,7 @@ mod tests {
             now: epoch(),
             sent: epoch(),
             rtt: Some(ms(40)),
+            newest_bytes: bytes,
             packets: bytes.div_ceil(u64::from(MTU)),
             bytes,
             bytes_after_recovery: bytes,

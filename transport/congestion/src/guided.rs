@@ -16,6 +16,7 @@ use crate::controller::{
 use crate::freshness::Freshness;
 use crate::gaimd::{self, Gaimd};
 use crate::loss_bound::LossBound;
+use crate::sized_rtt::SizedRtt;
 use crate::vegas::{self, Vegas};
 use crate::window::InitialWindow;
 
@@ -134,8 +135,10 @@ pub struct Guided<R> {
     fallback: Fallback,
     bound: LossBound,
     freshness: Freshness,
-    /// The least round trip time ever measured.
-    least_rtt: Option<Duration>,
+    /// The least round trip time that an ACK ever measured.
+    least_acked: Option<SizedRtt>,
+    /// The least one that a path header did.
+    least_echoed: Option<Duration>,
     /// Of the newest path header.
     latest_rtt: Duration,
     corrected_rtt: CorrectedRtt,
@@ -173,7 +176,8 @@ impl<R: Rule> Guided<R> {
             fallback: Fallback::new(config, mtu),
             bound: LossBound::new(mtu),
             freshness: Freshness::default(),
-            least_rtt: None,
+            least_acked: None,
+            least_echoed: None,
             latest_rtt: Duration::ZERO,
             corrected_rtt: CorrectedRtt::default(),
             mtu,
@@ -181,12 +185,13 @@ impl<R: Rule> Guided<R> {
         }
     }
 
-    fn measure(&mut self, rtt: Duration) {
-        self.least_rtt = Some(self.least_rtt.map_or(rtt, |least| least.min(rtt)));
-    }
-
     fn rtts(&self) -> Rtts {
-        let plain = self.least_rtt.unwrap_or_default();
+        let acked = self.least_acked.map(SizedRtt::rtt);
+        let plain = acked
+            .into_iter()
+            .chain(self.least_echoed)
+            .min()
+            .unwrap_or_default();
         let corrected = self
             .corrected_rtt
             .base_rtt(plain, self.corrected_rtt.is_complete());
@@ -300,7 +305,8 @@ impl Fallback {
 
 impl<R: Rule> Controller for Guided<R> {
     fn on_path(&mut self, sample: &PathSample) {
-        self.measure(sample.rtt);
+        let least = self.least_echoed.unwrap_or(sample.rtt);
+        self.least_echoed = Some(least.min(sample.rtt));
         self.latest_rtt = sample.rtt;
         if sample.forward_queueing.is_some() || sample.backward_queueing.is_some() {
             self.corrected_rtt.on_path(sample);
@@ -311,9 +317,9 @@ impl<R: Rule> Controller for Guided<R> {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        if let Some(rtt) = ack.rtt {
-            self.measure(rtt);
-            self.freshness.measure(rtt);
+        if let Some(sample) = SizedRtt::of_ack(ack, self.mtu) {
+            self.least_acked = Some(sample.least(self.least_acked));
+            self.freshness.measure(sample.rtt());
         }
         self.fallback.get_mut().on_ack(ack);
         self.bound.on_ack(ack);

@@ -24,6 +24,7 @@ mod loss_bound;
 mod params;
 pub mod rcp;
 pub mod ro_vegas;
+mod sized_rtt;
 mod table;
 pub mod tfrc;
 pub mod vegas;
@@ -67,6 +68,7 @@ pub(crate) mod testing {
         Round {
             now: epoch(),
             rtt_min: ms(rtt),
+            small: false,
             rtt_end: ms(rtt),
             rtt_mean: ms(rtt),
             bytes: 10_000,
@@ -84,6 +86,7 @@ pub(crate) mod testing {
             now,
             sent: now - ms(rtt),
             rtt: Some(ms(rtt)),
+            newest_bytes: bytes / 2,
             packets: 2,
             bytes,
             bytes_after_recovery: bytes,

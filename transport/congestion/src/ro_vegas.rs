@@ -229,7 +229,7 @@ impl Controller for RoVegas {
             self.freshness.forget();
         }
         let complete = self.rtts.is_complete();
-        let measured = self.vegas.measure(round.rtt_min);
+        let measured = self.vegas.measure(round);
         let plain = self.least_stamped.filter(|_| fresh).unwrap_or(measured);
         let base_rtt = self.rtts.base_rtt(plain, complete && self.trust.holds());
         let (least, mean, end) = match self.samples.take() {

@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use crate::controller::{Ack, Congestion, Controller, Round};
+use crate::sized_rtt::SizedRtt;
 use crate::window::{InitialWindow, minimum_window, packets_to_bytes, scale};
 
 /// Factor of the window that leaves slow start: it is reduced by 1/8 (RoVegas, section 2.1).
@@ -86,8 +87,9 @@ pub struct Vegas {
     phase: Phase,
     /// Bytes at which slow start ends even without queueing.
     threshold: Option<u64>,
-    /// The least round trip time ever measured; `None` before the first round.
-    base_rtt: Option<Duration>,
+    /// The least round trip time ever measured, of large packets if there was one; `None` before
+    /// the first round.
+    base_rtt: Option<SizedRtt>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +140,7 @@ impl Vegas {
     /// Takes in a round: follows BaseRTT and slow start. Returns what congestion avoidance
     /// asks for, `None` if it has nothing to decide.
     pub(crate) fn observe(&mut self, round: &Round) -> Option<Step> {
-        let base_rtt = self.measure(round.rtt_min);
+        let base_rtt = self.measure(round);
         let (least, end) = self.round_trips(round.rtt_min, round.rtt_mean, round.rtt_end);
         self.judge(round, base_rtt, least, end)
     }
@@ -157,11 +159,11 @@ impl Vegas {
         }
     }
 
-    /// Takes in a round trip time. Returns the least ever: BaseRTT.
-    pub(crate) fn measure(&mut self, rtt: Duration) -> Duration {
-        let base_rtt = self.base_rtt.map_or(rtt, |least| least.min(rtt));
+    /// Takes in the least round trip time of a round. Returns the least ever: BaseRTT.
+    pub(crate) fn measure(&mut self, round: &Round) -> Duration {
+        let base_rtt = SizedRtt::of_round(round).least(self.base_rtt);
         self.base_rtt = Some(base_rtt);
-        base_rtt
+        base_rtt.rtt()
     }
 
     /// Judges a round by `base_rtt`, by `least`, the least of its round trip times, and by `end`,
@@ -317,6 +319,7 @@ mod tests {
         Round {
             now: epoch(),
             rtt_min: ms(rtt),
+            small: false,
             rtt_end: ms(rtt),
             rtt_mean: ms(rtt),
             bytes: 10_000,
@@ -333,6 +336,7 @@ mod tests {
             now: epoch(),
             sent: epoch(),
             rtt: Some(ms(100)),
+            newest_bytes: bytes,
             packets: 1,
             bytes,
             bytes_after_recovery: bytes,
@@ -354,7 +358,7 @@ mod tests {
         Vegas {
             window,
             phase,
-            base_rtt: Some(ms(100)),
+            base_rtt: Some(SizedRtt::large(ms(100))),
             ..Vegas::new(config, MTU)
         }
     }
@@ -415,7 +419,25 @@ mod tests {
         let mut vegas = Vegas::new(Config::VEGAS_1, MTU);
         vegas.on_round(&round(0));
         vegas.on_round(&round(0));
-        assert_eq!(vegas.base_rtt, Some(ms(0)));
+        assert_eq!(vegas.base_rtt, Some(SizedRtt::large(ms(0))));
+    }
+
+    #[test]
+    fn base_rtt_is_of_small_packets_only_until_a_large_one_was_measured() {
+        let mut vegas = Vegas::new(Config::VEGAS_1, MTU);
+        let small = |rtt| Round {
+            small: true,
+            ..round(rtt)
+        };
+        for (round, base_rtt) in [
+            (small(85), 85),
+            (small(80), 80),
+            (round(100), 100),
+            (small(70), 100),
+            (round(95), 95),
+        ] {
+            assert_eq!(vegas.measure(&round), ms(base_rtt), "{round:?}");
+        }
     }
 
     #[test]
@@ -485,7 +507,7 @@ mod tests {
             let mut vegas = in_phase(config, phase, 20_000);
             vegas.on_round(&bursts);
             assert_eq!(vegas.window, after, "{phase:?}, {:?}", config.rtt);
-            assert_eq!(vegas.base_rtt, Some(ms(100)));
+            assert_eq!(vegas.base_rtt, Some(SizedRtt::large(ms(100))));
         }
     }
 
@@ -530,7 +552,7 @@ mod tests {
                 let mut vegas = in_phase(Config::VEGAS_1, phase, 10_000);
                 vegas.on_round(&deaf);
                 assert_eq!((vegas.window, vegas.phase), (10_000, phase));
-                assert_eq!(vegas.base_rtt, Some(ms(90)));
+                assert_eq!(vegas.base_rtt, Some(SizedRtt::large(ms(90))));
             }
         }
         let mut vegas = in_phase(Config::VEGAS_1, Phase::SlowStart, 10_000);

@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use crate::controller::{Ack, Round};
+use crate::sized_rtt::SizedRtt;
 
 /// The round in progress.
 #[derive(Debug, Clone)]
@@ -19,7 +20,7 @@ pub(super) struct Rounds {
 /// What has happened since the last round ended.
 #[derive(Debug, Clone)]
 struct Sums {
-    rtt_min: Option<Duration>,
+    rtt_min: Option<SizedRtt>,
     /// The sum of the RTT samples, and how many they are.
     rtts: (Duration, u32),
     /// ACK frames with at least one newly acknowledged packet.
@@ -46,8 +47,9 @@ impl Rounds {
         }
     }
 
-    /// Takes in an ACK that found a window of `window` bytes; returns the round it ends.
-    pub(super) fn on_ack(&mut self, ack: &Ack, window: u64) -> Option<Round> {
+    /// Takes in an ACK that found a window of `window` bytes, with full-size packets of `mtu`
+    /// bytes; returns the round it ends.
+    pub(super) fn on_ack(&mut self, ack: &Ack, window: u64, mtu: u16) -> Option<Round> {
         let sums = &mut self.sums;
         sums.acks += 1;
         sums.packets += ack.packets;
@@ -57,22 +59,25 @@ impl Rounds {
         sums.app_limited &= ack.app_limited;
         // Without a sample the packet is older than one acknowledged before it, so that it
         // cannot be the first of a round.
-        let rtt = ack.rtt?;
-        let rtt_min = sums.rtt_min.map_or(rtt, |least| least.min(rtt));
-        sums.rtt_min = Some(rtt_min);
+        let sample = SizedRtt::of_ack(ack, mtu)?;
+        let rtt = sample.rtt();
+        let least = sample.least(sums.rtt_min);
+        sums.rtt_min = Some(least);
         let (total, samples) = sums.rtts;
         sums.rtts = (total.saturating_add(rtt), samples.saturating_add(1));
         if ack.sent < self.start {
             return None;
         }
         let as_many_packets_as_usual = ack.packets.saturating_mul(sums.acks) >= sums.packets;
+        let as_large_as_others = sample.is_small() == least.is_small();
         let round = Round {
             now: ack.now,
-            rtt_min,
-            rtt_end: if as_many_packets_as_usual {
+            rtt_min: least.rtt(),
+            small: least.is_small(),
+            rtt_end: if as_many_packets_as_usual && as_large_as_others {
                 rtt
             } else {
-                rtt_min
+                least.rtt()
             },
             rtt_mean: sums.rtts.0 / sums.rtts.1,
             bytes: sums.acked,
@@ -126,6 +131,7 @@ mod tests {
             now: t0 + ms(now),
             sent: t0 + ms(sent),
             rtt: Some(ms(now - sent)),
+            newest_bytes: PACKET,
             packets,
             bytes: packets * PACKET,
             bytes_after_recovery: packets * PACKET,
@@ -139,24 +145,24 @@ mod tests {
         let t0 = epoch();
         let mut rounds = Rounds::new(t0);
         let first = rounds
-            .on_ack(&ack(t0, 40, 0, 2), 12_000)
+            .on_ack(&ack(t0, 40, 0, 2), 12_000, 1200)
             .expect("sent at the start");
         assert_eq!(
             (first.now, first.rtt_min, first.bytes),
             (t0 + ms(40), ms(40), 2400)
         );
         assert_eq!(
-            rounds.on_ack(&ack(t0, 45, 5, 2), 12_000),
+            rounds.on_ack(&ack(t0, 45, 5, 2), 12_000, 1200),
             None,
             "sent before 40"
         );
         assert_eq!(
-            rounds.on_ack(&ack(t0, 79, 39, 2), 12_000),
+            rounds.on_ack(&ack(t0, 79, 39, 2), 12_000, 1200),
             None,
             "sent before 40"
         );
         let second = rounds
-            .on_ack(&ack(t0, 82, 40, 2), 12_000)
+            .on_ack(&ack(t0, 82, 40, 2), 12_000, 1200)
             .expect("sent at 40");
         assert_eq!(
             (second.rtt_min, second.rtt_end, second.bytes),
@@ -170,7 +176,7 @@ mod tests {
         let mut rounds = Rounds::new(t0);
         for _ in 0..5 {
             let round = rounds
-                .on_ack(&ack(t0, 0, 0, 1), 12_000)
+                .on_ack(&ack(t0, 0, 0, 1), 12_000, 1200)
                 .expect("sent at the start");
             assert_eq!((round.rtt_min, round.rtt_end), (ms(0), ms(0)));
         }
@@ -181,14 +187,37 @@ mod tests {
         let t0 = epoch();
         let mut rounds = Rounds::new(t0);
         rounds
-            .on_ack(&ack(t0, 40, 0, 2), 12_000)
+            .on_ack(&ack(t0, 40, 0, 2), 12_000, 1200)
             .expect("the first round");
-        assert_eq!(rounds.on_ack(&ack(t0, 41, 1, 2), 12_000), None);
+        assert_eq!(rounds.on_ack(&ack(t0, 41, 1, 2), 12_000, 1200), None);
         // The peer's timer held a lone packet back by 25 ms.
         let round = rounds
-            .on_ack(&ack(t0, 105, 40, 1), 12_000)
+            .on_ack(&ack(t0, 105, 40, 1), 12_000, 1200)
             .expect("sent at 40");
         assert_eq!((round.rtt_min, round.rtt_end), (ms(40), ms(40)));
+    }
+
+    #[test]
+    fn a_small_packets_round_trip_counts_only_in_a_round_without_large_ones() {
+        let t0 = epoch();
+        let mut rounds = Rounds::new(t0);
+        let small = |ack| Ack {
+            newest_bytes: 60,
+            ..ack
+        };
+        let first = rounds
+            .on_ack(&small(ack(t0, 40, 0, 1)), 12_000, 1200)
+            .expect("the first round");
+        assert_eq!((first.rtt_min, first.rtt_end), (ms(40), ms(40)));
+        assert!(first.small);
+        let early = small(ack(t0, 45, 5, 1));
+        assert_eq!(rounds.on_ack(&early, 12_000, 1200), None);
+        assert_eq!(rounds.on_ack(&ack(t0, 60, 8, 1), 12_000, 1200), None);
+        let round = rounds
+            .on_ack(&small(ack(t0, 85, 40, 1)), 12_000, 1200)
+            .expect("sent at 40");
+        assert_eq!((round.rtt_min, round.rtt_end), (ms(52), ms(52)));
+        assert!(!round.small);
     }
 
     #[test]
@@ -196,18 +225,18 @@ mod tests {
         let t0 = epoch();
         let mut rounds = Rounds::new(t0);
         let first = rounds
-            .on_ack(&ack(t0, 40, 0, 2), 12_000)
+            .on_ack(&ack(t0, 40, 0, 2), 12_000, 1200)
             .expect("the first round");
         assert_eq!(first.rtt_mean, ms(40));
-        assert_eq!(rounds.on_ack(&ack(t0, 51, 1, 2), 12_000), None);
+        assert_eq!(rounds.on_ack(&ack(t0, 51, 1, 2), 12_000, 1200), None);
         let reordered = Ack {
             rtt: None,
             ..ack(t0, 60, 0, 1)
         };
-        assert_eq!(rounds.on_ack(&reordered, 12_000), None);
+        assert_eq!(rounds.on_ack(&reordered, 12_000, 1200), None);
         // 50 and 58 ms, also of an ACK that was held back.
         let round = rounds
-            .on_ack(&ack(t0, 98, 40, 1), 12_000)
+            .on_ack(&ack(t0, 98, 40, 1), 12_000, 1200)
             .expect("sent at 40");
         assert_eq!((round.rtt_min, round.rtt_mean), (ms(50), ms(54)));
     }
@@ -217,11 +246,11 @@ mod tests {
         let t0 = epoch();
         let mut rounds = Rounds::new(t0);
         rounds
-            .on_ack(&ack(t0, 40, 0, 1), 12_000)
+            .on_ack(&ack(t0, 40, 0, 1), 12_000, 1200)
             .expect("the first round");
-        assert_eq!(rounds.on_ack(&ack(t0, 41, 1, 1), 12_000), None);
+        assert_eq!(rounds.on_ack(&ack(t0, 41, 1, 1), 12_000, 1200), None);
         let round = rounds
-            .on_ack(&ack(t0, 90, 40, 1), 12_000)
+            .on_ack(&ack(t0, 90, 40, 1), 12_000, 1200)
             .expect("sent at 40");
         assert_eq!((round.rtt_min, round.rtt_end), (ms(40), ms(50)));
     }
@@ -231,24 +260,30 @@ mod tests {
         let t0 = epoch();
         let mut rounds = Rounds::new(t0);
         rounds
-            .on_ack(&ack(t0, 40, 0, 2), 12_000)
+            .on_ack(&ack(t0, 40, 0, 2), 12_000, 1200)
             .expect("the first round");
         let idle = Ack {
             in_flight: 2 * PACKET,
             ..ack(t0, 50, 10, 2)
         };
-        assert_eq!(rounds.on_ack(&idle, 12_000), None);
+        assert_eq!(rounds.on_ack(&idle, 12_000, 1200), None);
         let busy = Ack {
             in_flight: 7 * PACKET,
             ..ack(t0, 80, 40, 2)
         };
-        let round = rounds.on_ack(&busy, 12_000).expect("sent at 40");
+        let round = rounds.on_ack(&busy, 12_000, 1200).expect("sent at 40");
         assert_eq!((round.unused, round.in_flight), (3 * PACKET, 7 * PACKET));
         let over = Ack {
             in_flight: 11 * PACKET,
             ..ack(t0, 120, 80, 2)
         };
-        assert_eq!(rounds.on_ack(&over, 12_000).expect("sent at 80").unused, 0);
+        assert_eq!(
+            rounds
+                .on_ack(&over, 12_000, 1200)
+                .expect("sent at 80")
+                .unused,
+            0
+        );
     }
 
     #[test]
@@ -261,14 +296,14 @@ mod tests {
         };
         assert!(
             rounds
-                .on_ack(&limited(ack(t0, 40, 0, 2)), 0)
+                .on_ack(&limited(ack(t0, 40, 0, 2)), 0, 1200)
                 .expect("a round")
                 .app_limited
         );
-        assert_eq!(rounds.on_ack(&ack(t0, 50, 10, 2), 0), None);
+        assert_eq!(rounds.on_ack(&ack(t0, 50, 10, 2), 0, 1200), None);
         assert!(
             !rounds
-                .on_ack(&limited(ack(t0, 80, 40, 2)), 0)
+                .on_ack(&limited(ack(t0, 80, 40, 2)), 0, 1200)
                 .expect("a round")
                 .app_limited
         );
@@ -279,23 +314,23 @@ mod tests {
         let t0 = epoch();
         let mut rounds = Rounds::new(t0);
         rounds
-            .on_ack(&ack(t0, 40, 0, 2), 12_000)
+            .on_ack(&ack(t0, 40, 0, 2), 12_000, 1200)
             .expect("the first round");
         rounds.on_lost(1200);
         rounds.on_recovery(t0 + ms(60));
         assert_eq!(
-            rounds.on_ack(&ack(t0, 90, 50, 2), 12_000),
+            rounds.on_ack(&ack(t0, 90, 50, 2), 12_000, 1200),
             None,
             "sent before the loss was found"
         );
         let round = rounds
-            .on_ack(&ack(t0, 100, 60, 2), 12_000)
+            .on_ack(&ack(t0, 100, 60, 2), 12_000, 1200)
             .expect("sent when the loss was found");
         assert!(round.in_recovery);
         assert_eq!((round.lost, round.bytes), (1200, 4800));
         assert!(
             !rounds
-                .on_ack(&ack(t0, 140, 100, 2), 12_000)
+                .on_ack(&ack(t0, 140, 100, 2), 12_000, 1200)
                 .expect("the next round")
                 .in_recovery
         );
@@ -306,15 +341,15 @@ mod tests {
         let t0 = epoch();
         let mut rounds = Rounds::new(t0);
         rounds
-            .on_ack(&ack(t0, 40, 0, 2), 12_000)
+            .on_ack(&ack(t0, 40, 0, 2), 12_000, 1200)
             .expect("the first round");
         let reordered = Ack {
             rtt: None,
             ..ack(t0, 50, 0, 1)
         };
-        assert_eq!(rounds.on_ack(&reordered, 12_000), None);
+        assert_eq!(rounds.on_ack(&reordered, 12_000, 1200), None);
         let round = rounds
-            .on_ack(&ack(t0, 85, 40, 2), 12_000)
+            .on_ack(&ack(t0, 85, 40, 2), 12_000, 1200)
             .expect("sent at 40");
         assert_eq!((round.rtt_min, round.bytes), (ms(45), 3600));
     }

@@ -163,6 +163,7 @@ fn the_packets_of_one_ack_frame_become_one_event() {
         now,
         sent: t0 + ms(2),
         rtt: Some(ms(38)),
+        newest_bytes: 1200,
         packets: 2,
         bytes: 2200,
         bytes_after_recovery: 2200,
@@ -178,6 +179,27 @@ fn the_packets_of_one_ack_frame_become_one_event() {
         (round.bytes, round.unused, round.in_flight),
         (2200, 4800, 7200)
     );
+}
+
+#[test]
+fn a_round_trip_comes_with_the_size_of_its_packet() {
+    let t0 = epoch();
+    let (mut adapter, told) = recorded(t0, 12_000);
+    // Packets of one ACK frame: when they were sent, in ms, and their bytes.
+    for (now, packets, size) in [
+        (40, &[(0, 1200), (1, 60)][..], 60),
+        (50, &[(3, 1200), (2, 60)], 1200),
+        (60, &[(5, 60), (5, 1200), (5, 70)], 1200),
+    ] {
+        for (sent, bytes) in packets {
+            adapter.acked(t0 + ms(now), t0 + ms(*sent), *bytes);
+        }
+        adapter.on_end_acks(t0 + ms(now), 0, false, None);
+        let Told::Ack(ack) = heard(&told).remove(0) else {
+            panic!("an ACK comes first")
+        };
+        assert_eq!(ack.newest_bytes, size, "at {now} ms");
+    }
 }
 
 #[test]

@@ -301,6 +301,32 @@ fn abgd_cycles_between_the_knee_and_half_of_the_queue_that_overflowed() {
 }
 
 #[test]
+fn small_packets_of_the_handshake_leave_no_link_idle() {
+    // 200 packets a second, 100 ms for full-size packets, of which four links as slow as this one
+    // take 20: a small packet is back after 81. With that as BaseRTT 16 packets would seem to queue 3,
+    // where the path holds 21.
+    for (spec, most) in [
+        ("vegas", 3.0),
+        ("vegas8", 8.0),
+        ("ada-vegas", 3.0),
+        ("ro-vegas", 3.0),
+    ] {
+        let mut path = Path::new(spec, 200, ms(100));
+        let sent = path.connection.now;
+        path.connection.run(&Op::Wait(81));
+        path.connection.sent.push_back((sent, 60));
+        path.connection.run(&Op::Ack {
+            skip: 0,
+            count: 1,
+            app_limited: false,
+        });
+        let (_, queue) = settle(path);
+        let expected = 1.0..=most + 1.0;
+        assert!(expected.contains(&queue), "{spec}: {queue} packets queued");
+    }
+}
+
+#[test]
 fn vegas_leaves_slow_start_with_the_first_doubling_that_fills_the_queue() {
     // 100 packets fill the path: 10, 20, 40, 80, 160, and an eighth back.
     let mut path = Path::new("vegas", 1000, ms(100));

@@ -1,0 +1,97 @@
+//! Round trip times that know whether their packet was of about the full size.
+
+use std::time::Duration;
+
+use crate::controller::{Ack, Round};
+
+/// A small packet is one below a full-size packet divided by this.
+const SMALL: u64 = 2;
+
+/// A round trip time. The least of several is that of the large packets among them: a small one takes
+/// less time on each link, which on a slow link is a shorter path than data will ever have. An
+/// application that sends small packets only is left with those.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SizedRtt {
+    // Compared first: any large packet's round trip is less than all of small packets.
+    small: bool,
+    rtt: Duration,
+}
+
+impl SizedRtt {
+    /// Of a packet of at least half the full size.
+    #[cfg(test)]
+    pub(crate) const fn large(rtt: Duration) -> Self {
+        Self { small: false, rtt }
+    }
+
+    /// The sample of `ack`, if it has one, with full-size packets of `mtu` bytes.
+    pub(crate) fn of_ack(ack: &Ack, mtu: u16) -> Option<Self> {
+        let small = ack.newest_bytes.saturating_mul(SMALL) < u64::from(mtu);
+        ack.rtt.map(|rtt| Self { small, rtt })
+    }
+
+    /// The least sample of `round`.
+    pub(crate) fn of_round(round: &Round) -> Self {
+        Self {
+            small: round.small,
+            rtt: round.rtt_min,
+        }
+    }
+
+    /// The less of this and what was the least `before`.
+    pub(crate) fn least(self, before: Option<Self>) -> Self {
+        before.map_or(self, |before| before.min(self))
+    }
+
+    /// Of a packet below half the full size.
+    pub(crate) fn is_small(self) -> bool {
+        self.small
+    }
+
+    pub(crate) fn rtt(self) -> Duration {
+        self.rtt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ack, epoch, ms};
+
+    /// The least of samples: bytes of the newest packet, and milliseconds.
+    fn least(samples: &[(u64, u64)]) -> Option<(Duration, bool)> {
+        let mut least = None;
+        for &(newest_bytes, rtt) in samples {
+            let ack = Ack {
+                newest_bytes,
+                ..ack(epoch(), rtt, newest_bytes)
+            };
+            let sample = SizedRtt::of_ack(&ack, 1200).expect("it has a sample");
+            least = Some(sample.least(least));
+        }
+        least.map(|least| (least.rtt(), least.is_small()))
+    }
+
+    #[test]
+    fn the_least_is_of_large_packets_as_soon_as_there_is_one() {
+        for (samples, expected) in [
+            (&[(40, 50), (39, 60)][..], (ms(50), true)),
+            (&[(40, 50), (1200, 60)], (ms(60), false)),
+            (&[(40, 50), (600, 60)], (ms(60), false)),
+            (&[(40, 50), (599, 49)], (ms(49), true)),
+            (&[(1200, 60), (40, 50), (1200, 70)], (ms(60), false)),
+            (&[(1200, 60), (1100, 55)], (ms(55), false)),
+        ] {
+            assert_eq!(least(samples), Some(expected), "{samples:?}");
+        }
+    }
+
+    #[test]
+    fn an_ack_without_a_round_trip_gives_no_sample() {
+        let reordered = Ack {
+            rtt: None,
+            ..ack(epoch(), 40, 1200)
+        };
+        assert_eq!(SizedRtt::of_ack(&reordered, 1200), None);
+    }
+}
