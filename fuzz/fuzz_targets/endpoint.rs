@@ -6,6 +6,7 @@
 #![no_main]
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
     let Ok(steps) = conversation::read(input) else {
         return;
     };
-    let mut world = World::new();
+    let mut world = World::new(masters(input));
     for step in steps {
         world.step(step);
     }
@@ -34,8 +35,18 @@ static BEGINNING: LazyLock<Instant> = LazyLock::new(
     Instant::now,
 );
 
-/// Masters of the headers from each end, for each connection.
-const MASTERS: [[[u8; 16]; 2]; 2] = [[[1; 16], [2; 16]], [[3; 16], [4; 16]]];
+/// Masters of the headers from each end, for each connection: others for every input. The fuzzer sees
+/// the tags that are compared and writes them into the next input; with the same masters there, that
+/// would be a forger who knows them.
+fn masters(input: &[u8]) -> [[[u8; 16]; 2]; 2] {
+    [0_u8, 1].map(|end| {
+        [0_u8, 1].map(|connection| {
+            let mut hasher = DefaultHasher::new();
+            (end, connection, input).hash(&mut hasher);
+            u128::from(hasher.finish()).to_be_bytes()
+        })
+    })
+}
 
 /// Transit times up to this leave the receiver with an idea of the sender's clock that is good
 /// enough: section 6 allows 8 s, for this header and the one before together.
@@ -94,13 +105,13 @@ fn address(end: usize) -> SocketAddr {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(masters: [[[u8; 16]; 2]; 2]) -> Self {
         let now = *BEGINNING;
         let ends = [0, 1].map(|end| {
             let socket = HeaderSocket::new(1 + 3 * end as u32, now);
             let connect = |connection: usize| {
-                let masters = MASTERS[connection];
-                socket.connect(masters[end], masters[1 - end])
+                let (ours, theirs) = (masters[end], masters[1 - end]);
+                socket.connect(ours[connection], theirs[connection])
             };
             End {
                 connections: [connect(0), connect(1)],
