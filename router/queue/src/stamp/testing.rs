@@ -1,7 +1,7 @@
 //! IP packets with path headers, for tests.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evenkeel_wire::{
     CompactRate, CompactTime, Ecn, Feedback, HeaderTimestamp, Ipv4Repr, Ipv4View, Ipv6Repr,
@@ -9,7 +9,11 @@ use evenkeel_wire::{
     PseudoHeader, Signals, Skipped, UdpRepr,
 };
 
-use crate::{CarriedHeader, Carrier, FlowKey, Packet, PacketMeta};
+use super::stamp_set;
+use crate::{
+    Amount, CarriedHeader, Carrier, DropTail, FlowKey, Limit, Packet, PacketMeta, Port, PortConfig,
+    PortView, Rate, Service,
+};
 
 /// The TTL of packets that are made here, as they leave their sender.
 pub(crate) const TTL: u8 = 64;
@@ -131,6 +135,48 @@ impl IpPacket {
             }
         }
     }
+}
+
+/// 10^6 bytes per second: a packet of 1000 bytes takes 1 ms.
+pub(crate) fn megabyte_per_second() -> Rate {
+    Rate::new(8_000_000).expect("not zero")
+}
+
+/// A port of that rate with one stamp.
+pub(crate) fn port(now: Instant, spec: &str) -> Port<IpPacket> {
+    let config = PortConfig {
+        service: Service::Rate(megabyte_per_second()),
+        limit: Limit::packets(1000),
+        discipline: Box::new(DropTail),
+        stamps: stamp_set([spec]).expect("a test's specification is right"),
+        flow_hash_key: [7; 16],
+    };
+    Port::new(now, config)
+}
+
+/// Such a port when nothing waits.
+pub(crate) fn idle_view() -> PortView {
+    PortView {
+        queued: Amount::ZERO,
+        transmitting: false,
+        limit: Limit::NONE,
+        rate: Some(megabyte_per_second()),
+    }
+}
+
+/// One of the figures of the port's only stamp.
+pub(crate) fn figure(port: &mut Port<IpPacket>, now: Instant, name: &str) -> f64 {
+    let figures = port.stamp_figures(now);
+    let found = figures[0].figures.iter().find(|(other, _)| *other == name);
+    found.expect("the stamp has such a figure").1
+}
+
+/// To one part in a million.
+#[track_caller]
+pub(crate) fn assert_close(value: f64, expected: f64) {
+    let scale = expected.abs().max(1e-6);
+    let error = (value - expected).abs();
+    assert!(error < 1e-6 * scale, "{value}, not {expected}");
 }
 
 /// A header as a sender with this round trip writes it.

@@ -5,26 +5,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::stamp::testing::{IpPacket, header};
+use crate::stamp::testing::{
+    IpPacket, assert_close, figure, header, idle_view, megabyte_per_second, port,
+};
 use crate::stamp::{Stamp, stamp_set};
 use crate::testing::{epoch, ms};
 use crate::{Amount, DropTail, Limit, Packet, Port, PortConfig, Rate, Service};
-
-/// 10^6 bytes per second: a packet of 1000 bytes takes 1 ms.
-fn megabyte_per_second() -> Rate {
-    Rate::new(8_000_000).expect("not zero")
-}
-
-fn port(now: Instant, spec: &str) -> Port<IpPacket> {
-    let config = PortConfig {
-        service: Service::Rate(megabyte_per_second()),
-        limit: Limit::packets(1000),
-        discipline: Box::new(DropTail),
-        stamps: stamp_set([spec]).unwrap(),
-        flow_hash_key: [7; 16],
-    };
-    Port::new(now, config)
-}
 
 fn packet(kind: PathHeaderKind, rtt: Duration, bytes: usize) -> Packet<IpPacket> {
     IpPacket::headered(&header(kind, rtt), bytes).queued()
@@ -34,26 +20,11 @@ fn acp(rtt: Duration) -> Packet<IpPacket> {
     packet(PathHeaderKind::Acp, rtt, 1000)
 }
 
-/// One of the figures of the port's only stamp.
-fn figure(port: &mut Port<IpPacket>, now: Instant, name: &str) -> f64 {
-    let figures = port.stamp_figures(now);
-    let found = figures[0].figures.iter().find(|(other, _)| *other == name);
-    found.expect("the stamp has such a figure").1
-}
-
 /// What the next packet to leave says.
 fn stamped(port: &mut Port<IpPacket>, now: Instant) -> (SignalFlags, Feedback) {
     let (_, packet) = port.dequeue(now).expect("one has left");
     let signals = packet.payload.header().signals();
     (signals.flags, signals.feedback)
-}
-
-fn assert_close(value: f64, expected: f64) {
-    let scale = expected.abs().max(1e-6);
-    assert!(
-        (value - expected).abs() < 1e-6 * scale,
-        "{value}, not {expected}"
-    );
 }
 
 #[test]
@@ -373,12 +344,7 @@ proptest! {
         let mut now = epoch();
         let params = Params { gamma, rtts: RttBounds { min: ms(1), max: ms(8388) } };
         let mut acp = Acp::new(params, now);
-        let mut view = PortView {
-            queued: Amount::ZERO,
-            transmitting: false,
-            limit: Limit::NONE,
-            rate: Some(megabyte_per_second()),
-        };
+        let mut view = idle_view();
         for (gap, event) in events {
             let until = now + Duration::from_nanos(gap);
             while let Some(timer) = acp.next_timer().filter(|timer| *timer <= until) {

@@ -5,31 +5,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::stamp::stamp_set;
-use crate::stamp::testing::{IpPacket, header};
+use crate::stamp::testing::{IpPacket, assert_close, figure, header, idle_view, port};
 use crate::testing::{epoch, ms};
-use crate::{Amount, DropTail, Limit, Packet, Port, PortConfig, Rate, Service};
-
-/// A packet of 1000 bytes takes 1 ms.
-fn port(now: Instant, spec: &str) -> Port<IpPacket> {
-    let config = PortConfig {
-        service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
-        limit: Limit::packets(1000),
-        discipline: Box::new(DropTail),
-        stamps: stamp_set([spec]).unwrap(),
-        flow_hash_key: [7; 16],
-    };
-    Port::new(now, config)
-}
+use crate::{Amount, Packet, Port, Rate};
 
 fn rcp(rtt: Duration) -> Packet<IpPacket> {
     IpPacket::headered(&header(PathHeaderKind::Rcp, rtt), 1000).queued()
-}
-
-fn figure(port: &mut Port<IpPacket>, now: Instant, name: &str) -> f64 {
-    let figures = port.stamp_figures(now);
-    let found = figures[0].figures.iter().find(|(other, _)| *other == name);
-    found.expect("the stamp has such a figure").1
 }
 
 /// Bytes per second that the next packet to leave is offered.
@@ -38,12 +19,6 @@ fn offered(port: &mut Port<IpPacket>, now: Instant) -> u64 {
     let signals = packet.payload.header().signals();
     assert!(signals.flags.offered);
     signals.feedback.rate().bytes_per_second().unwrap()
-}
-
-fn assert_close(value: f64, expected: f64) {
-    let scale = expected.abs().max(1e-6);
-    let error = (value - expected).abs();
-    assert!(error < 1e-6 * scale, "{value}, not {expected}");
 }
 
 #[test]
@@ -214,12 +189,7 @@ proptest! {
             },
         };
         let mut rcp = Rcp::new(params);
-        let mut view = PortView {
-            queued: Amount::ZERO,
-            transmitting: false,
-            limit: Limit::NONE,
-            rate: Rate::new(8_000_000),
-        };
+        let mut view = idle_view();
         for (gap, event) in events {
             let until = now + Duration::from_nanos(gap);
             while let Some(timer) = rcp.next_timer().filter(|timer| *timer <= until) {

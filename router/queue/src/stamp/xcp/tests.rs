@@ -5,10 +5,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::stamp::stamp_set;
-use crate::stamp::testing::{IpPacket, header};
+use crate::stamp::testing::{IpPacket, assert_close, figure, header, idle_view, port};
 use crate::testing::{epoch, ms};
-use crate::{Amount, DropTail, Limit, Packet, Port, PortConfig, Rate, Service};
+use crate::{Amount, Packet, Port, Rate};
 
 const PARAMS: Params = Params {
     alpha: 0.4,
@@ -19,18 +18,6 @@ const PARAMS: Params = Params {
         max: Duration::from_micros(1 << 23),
     },
 };
-
-/// A packet of 1000 bytes takes 1 ms.
-fn port(now: Instant, spec: &str) -> Port<IpPacket> {
-    let config = PortConfig {
-        service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
-        limit: Limit::packets(1000),
-        discipline: Box::new(DropTail),
-        stamps: stamp_set([spec]).unwrap(),
-        flow_hash_key: [7; 16],
-    };
-    Port::new(now, config)
-}
 
 /// A header that asks for the most.
 fn repr(rtt: Duration, window: u64) -> PathHeaderRepr {
@@ -44,24 +31,12 @@ fn xcp(rtt: Duration, window: u64) -> Packet<IpPacket> {
     IpPacket::headered(&repr(rtt, window), 1000).queued()
 }
 
-fn figure(port: &mut Port<IpPacket>, now: Instant, name: &str) -> f64 {
-    let figures = port.stamp_figures(now);
-    let found = figures[0].figures.iter().find(|(other, _)| *other == name);
-    found.expect("the stamp has such a figure").1
-}
-
 /// In bytes, what the next packet to leave is given.
 fn given(port: &mut Port<IpPacket>, now: Instant) -> f64 {
     let (_, packet) = port.dequeue(now).expect("one has left");
     let signals = packet.payload.header().signals();
     assert!(signals.flags.offered);
     signals.feedback.window_change().in_256ths() as f64 / 256.0
-}
-
-fn assert_close(value: f64, expected: f64) {
-    let scale = expected.abs().max(1e-6);
-    let error = (value - expected).abs();
-    assert!(error < 1e-6 * scale, "{value}, not {expected}");
 }
 
 #[test]
@@ -324,12 +299,7 @@ proptest! {
     ) {
         let mut now = epoch();
         let mut xcp = Xcp::new(Params { gamma, ..PARAMS });
-        let mut view = PortView {
-            queued: Amount::ZERO,
-            transmitting: false,
-            limit: Limit::NONE,
-            rate: Rate::new(8_000_000),
-        };
+        let mut view = idle_view();
         for (gap, rtt, window, event) in events {
             let until = now + Duration::from_nanos(gap);
             while let Some(timer) = xcp.next_timer().filter(|timer| *timer <= until) {
