@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::controller::{Ack, Congestion, Controller, Round};
-use crate::gaimd::{self, Gaimd};
+use crate::gaimd::{self, Gaimd, Timeouts};
 use crate::sized_rtt::SizedRtt;
 use crate::window::InitialWindow;
 
@@ -36,6 +36,8 @@ pub struct Config {
     pub upper: f64,
     /// Fill of the queue, 0 to 1, up to which delta counts instead of alpha: Th_lower.
     pub lower: f64,
+    /// What a probe timeout does.
+    pub timeouts: Timeouts,
     /// The window to begin with.
     pub initial_window: InitialWindow,
 }
@@ -48,6 +50,7 @@ impl Config {
         delta: 2.0,
         upper: 0.5,
         lower: 0.1,
+        timeouts: Timeouts::Quic,
         initial_window: InitialWindow::Rfc9002,
     };
 }
@@ -118,6 +121,7 @@ impl Abgd {
         let reno = gaimd::Config {
             alpha: config.alpha,
             beta: config.beta,
+            timeouts: config.timeouts,
             initial_window: config.initial_window,
         };
         Self {
@@ -262,6 +266,15 @@ impl Controller for Abgd {
         self.aimd.on_congestion(event);
         self.extremes.end_epoch();
         self.excursion = Excursion::Answered;
+    }
+
+    fn on_probe_timeout(&mut self) -> bool {
+        let collapsed = self.aimd.on_probe_timeout();
+        if collapsed {
+            self.extremes.end_epoch();
+            self.excursion = Excursion::Answered;
+        }
+        collapsed
     }
 
     fn on_persistent_congestion(&mut self) {

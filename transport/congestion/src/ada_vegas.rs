@@ -7,6 +7,7 @@
 //! What the paper leaves open: `docs/algorithms/ada-vegas.md`; deviations: `docs/deviations.md`.
 
 use crate::controller::{Ack, Congestion, Controller, Round};
+use crate::gaimd::Timeouts;
 use crate::vegas::{self, RoundRtt, Step, Vegas};
 use crate::window::InitialWindow;
 
@@ -101,6 +102,7 @@ impl AdaVegas {
             increment: first.increment,
             gamma: config.gamma,
             rtt: config.rtt,
+            timeouts: Timeouts::Quic,
             initial_window: config.initial_window,
         };
         Self {

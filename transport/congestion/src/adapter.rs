@@ -17,10 +17,12 @@
 //!   of n packets would let n - 1 fly, and one of a packet none for ever. quinn is told the
 //!   window + 1 byte, and never less than one packet + 1. `ControllerMetrics`, and so qlog,
 //!   has the controller's own window.
+//! - Nothing tells of a probe timeout. But only its packets leave beyond the window (`silence.rs`).
 //! - A path that changed more than its port gets a controller built anew; otherwise a clone.
 
 mod feed;
 mod rounds;
+mod silence;
 mod tap;
 
 use std::any::Any;
@@ -32,6 +34,7 @@ use quinn_proto::congestion::{self, BbrConfig, ControllerFactory, ControllerMetr
 
 use crate::controller::{Ack, Cause, Congestion, Controller, DEFAULT_OVERHEAD};
 use rounds::Rounds;
+use silence::Silence;
 
 pub use feed::PathFeed;
 pub use tap::{AckReport, Observer, observed};
@@ -149,6 +152,7 @@ struct Adapter {
     newest_acked: Option<Instant>,
     /// Packets of the ACK frame being processed.
     batch: Option<Batch>,
+    silence: Silence,
     rounds: Rounds,
 }
 
@@ -163,6 +167,7 @@ impl Adapter {
             recovery_start: None,
             newest_acked: None,
             batch: None,
+            silence: Silence::new(now),
             rounds: Rounds::new(now),
         }
     }
@@ -192,6 +197,11 @@ impl Adapter {
         }
     }
 
+    fn begin_recovery(&mut self, now: Instant) {
+        self.recovery_start = Some(now);
+        self.rounds.on_recovery(now);
+    }
+
     /// Whether a packet sent at `sent` belongs to the current recovery period or an earlier one.
     fn in_recovery(&self, sent: Instant) -> bool {
         self.recovery_start.is_some_and(|start| sent <= start)
@@ -199,6 +209,15 @@ impl Adapter {
 }
 
 impl congestion::Controller for Adapter {
+    fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
+        let window = congestion::Controller::window(self);
+        if self.silence.on_sent(now, bytes, window) && self.controller.on_probe_timeout() {
+            // Whatever is still gathered was left by a Retry.
+            self.batch = None;
+            self.begin_recovery(now);
+        }
+    }
+
     fn on_ack(
         &mut self,
         now: Instant,
@@ -220,6 +239,7 @@ impl congestion::Controller for Adapter {
         let Some(batch) = self.batch.take().filter(|batch| batch.now == now) else {
             return;
         };
+        self.silence.on_ack(now, batch.sent, in_flight);
         let in_order = self.newest_acked.is_none_or(|newest| batch.sent >= newest);
         if in_order {
             self.newest_acked = Some(batch.sent);
@@ -261,9 +281,9 @@ impl congestion::Controller for Adapter {
         // Whatever is still gathered was left by a Retry: losses are told after `on_end_acks`.
         self.batch = None;
         self.rounds.on_lost(lost_bytes);
+        self.silence.on_lost(lost_bytes);
         if !self.in_recovery(sent) {
-            self.recovery_start = Some(now);
-            self.rounds.on_recovery(now);
+            self.begin_recovery(now);
             self.controller.on_congestion(&Congestion {
                 now,
                 cause: if lost_bytes == 0 {

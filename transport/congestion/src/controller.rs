@@ -36,6 +36,14 @@ pub trait Controller: Debug + Send + Sync {
     /// recovery period, and may come more than once in it.
     fn on_persistent_congestion(&mut self);
 
+    /// A probe timeout has passed with a window in flight and no ACK (RFC 9002, section 6.2), which that
+    /// RFC does not take for congestion. Returns whether the controller does, as TCP takes its
+    /// retransmission timeout: then a recovery period begins, and what was sent until now and turns
+    /// out to be lost is no further congestion.
+    fn on_probe_timeout(&mut self) -> bool {
+        false
+    }
+
     /// Full-size packets now carry `mtu` bytes of UDP payload. The window keeps its bytes,
     /// unless its minimum has risen above it.
     fn on_mtu(&mut self, mtu: u16);

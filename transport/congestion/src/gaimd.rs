@@ -9,6 +9,17 @@
 use crate::controller::{Ack, Congestion, Controller};
 use crate::window::{InitialWindow, minimum_window, packets_to_bytes, scale};
 
+/// What a probe timeout does to the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Timeouts {
+    /// Nothing (RFC 9002, section 6.2.2.1).
+    #[default]
+    Quic,
+    /// Every one reduces the threshold as a loss does and leaves the least window, as ns-2's TCP has
+    /// it. RFC 5681, section 3.1, would reduce the threshold at the first one of several alone.
+    Tcp,
+}
+
 /// What can be set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
@@ -16,6 +27,8 @@ pub struct Config {
     pub alpha: f64,
     /// Factor the window is reduced to, in 0..1.
     pub beta: f64,
+    /// What a probe timeout does.
+    pub timeouts: Timeouts,
     /// The window to begin with.
     pub initial_window: InitialWindow,
 }
@@ -25,6 +38,7 @@ impl Config {
     pub const RENO: Self = Self {
         alpha: 1.0,
         beta: 0.5,
+        timeouts: Timeouts::Quic,
         initial_window: InitialWindow::Rfc9002,
     };
 
@@ -33,6 +47,7 @@ impl Config {
     pub const SMOOTH: Self = Self {
         alpha: 0.31,
         beta: 0.875,
+        timeouts: Timeouts::Quic,
         initial_window: InitialWindow::Rfc9002,
     };
 }
@@ -152,6 +167,20 @@ impl Controller for Gaimd {
     fn on_persistent_congestion(&mut self) {
         self.window = minimum_window(self.mtu);
         self.acked = 0;
+    }
+
+    fn on_probe_timeout(&mut self) -> bool {
+        if self.config.timeouts == Timeouts::Quic {
+            return false;
+        }
+        self.threshold = Some(multiplicative_decrease(
+            self.window,
+            self.config.beta,
+            self.mtu,
+        ));
+        self.window = minimum_window(self.mtu);
+        self.acked = 0;
+        true
     }
 
     fn on_mtu(&mut self, mtu: u16) {

@@ -7,7 +7,7 @@ use crate::abgd::{self, Abgd};
 use crate::acp::AcpRule;
 use crate::ada_vegas::{self, AdaVegas};
 use crate::adapter::{SharedFactory, adapt, quinn_bbr, quinn_cubic};
-use crate::gaimd::{self, Gaimd};
+use crate::gaimd::{self, Gaimd, Timeouts};
 use crate::guided::{self, FallbackKind, Guided, Rule};
 use crate::params::{Kind, Parameter, SpecError, Values, echo, list};
 use crate::rcp::RcpRule;
@@ -88,10 +88,11 @@ static ROWS: &[ControllerRow] = &[
     ControllerRow {
         name: "reno",
         summary: "NewReno of RFC 9002",
-        parameters: &[INITIAL_WINDOW],
+        parameters: &[TIMEOUT, INITIAL_WINDOW],
         uses_path: false,
         build: |values| {
             gaimd(gaimd::Config {
+                timeouts: timeouts(values),
                 initial_window: initial_window(values),
                 ..gaimd::Config::RENO
             })
@@ -206,6 +207,13 @@ const INITIAL_WINDOW: Parameter = Parameter {
     kind: Kind::Count(2, 1000),
 };
 
+const TIMEOUT: Parameter = Parameter {
+    name: "timeout",
+    meaning: "what a probe timeout does: nothing, or each collapses the window as in ns-2's TCP",
+    default: Some(0.0),
+    kind: Kind::Choice(&["quic", "tcp"]),
+};
+
 const fn additive_increase(default: f64) -> Parameter {
     Parameter {
         name: "alpha",
@@ -224,15 +232,16 @@ const fn multiplicative_decrease(default: f64) -> Parameter {
     }
 }
 
-const fn gaimd_parameters(default: gaimd::Config) -> [Parameter; 3] {
+const fn gaimd_parameters(default: gaimd::Config) -> [Parameter; 4] {
     [
         additive_increase(default.alpha),
         multiplicative_decrease(default.beta),
+        TIMEOUT,
         INITIAL_WINDOW,
     ]
 }
 
-const fn abgd_parameters(default: abgd::Config) -> [Parameter; 6] {
+const fn abgd_parameters(default: abgd::Config) -> [Parameter; 7] {
     [
         additive_increase(default.alpha),
         multiplicative_decrease(default.beta),
@@ -254,6 +263,7 @@ const fn abgd_parameters(default: abgd::Config) -> [Parameter; 6] {
             default: Some(default.lower),
             kind: Kind::Number(0.0, 1.0),
         },
+        TIMEOUT,
         INITIAL_WINDOW,
     ]
 }
@@ -316,7 +326,7 @@ const RTT: Parameter = Parameter {
     kind: Kind::Choice(&["least", "mean"]),
 };
 
-const fn vegas_parameters(default: vegas::Config) -> [Parameter; 6] {
+const fn vegas_parameters(default: vegas::Config) -> [Parameter; 7] {
     [
         Parameter {
             name: "alpha",
@@ -338,12 +348,13 @@ const fn vegas_parameters(default: vegas::Config) -> [Parameter; 6] {
         },
         GAMMA,
         RTT,
+        TIMEOUT,
         INITIAL_WINDOW,
     ]
 }
 
 const RO_VEGAS_PARAMETERS: [Parameter; 7] = {
-    let [alpha, beta, increment, gamma, rtt, initial_window] =
+    let [alpha, beta, increment, gamma, rtt, _timeout, initial_window] =
         vegas_parameters(ro_vegas::Config::PAPER.vegas);
     let probes = Parameter {
         name: "probes",
@@ -410,10 +421,18 @@ fn initial_window(values: &Values) -> InitialWindow {
     }
 }
 
+fn timeouts(values: &Values) -> Timeouts {
+    match values.number(TIMEOUT.name) as u8 {
+        0 => Timeouts::Quic,
+        _ => Timeouts::Tcp,
+    }
+}
+
 fn gaimd_config(values: &Values) -> gaimd::Config {
     gaimd::Config {
         alpha: values.number("alpha"),
         beta: values.number("beta"),
+        timeouts: timeouts(values),
         initial_window: initial_window(values),
     }
 }
@@ -437,12 +456,16 @@ fn vegas_config(values: &Values) -> Result<vegas::Config, SpecError> {
         increment: values.number("inc"),
         gamma: values.number("gamma"),
         rtt: round_rtt(values),
+        timeouts: Timeouts::Quic,
         initial_window: initial_window(values),
     })
 }
 
 fn vegas(values: &Values) -> Result<SharedFactory, SpecError> {
-    let config = vegas_config(values)?;
+    let config = vegas::Config {
+        timeouts: timeouts(values),
+        ..vegas_config(values)?
+    };
     Ok(adapt(move |_, mtu| Box::new(Vegas::new(config, mtu))))
 }
 
@@ -499,6 +522,7 @@ fn abgd_config(values: &Values) -> Result<abgd::Config, SpecError> {
         delta: values.number("delta"),
         upper: values.number("upper"),
         lower: values.number("lower"),
+        timeouts: timeouts(values),
         initial_window: initial_window(values),
     })
 }
@@ -680,9 +704,15 @@ mod tests {
                 increment: 3.0,
                 gamma: 5.0,
                 rtt: RoundRtt::Mean,
+                timeouts: Timeouts::Quic,
                 initial_window: InitialWindow::Packets(7),
             })
         );
+        for name in ["reno", "gaimd", "vegas", "abgd"] {
+            assert_eq!(timeouts(&values(name, None)), Timeouts::Quic, "{name}");
+            let tcp = timeouts(&values(name, Some("timeout=tcp")));
+            assert_eq!(tcp, Timeouts::Tcp, "{name}");
+        }
         assert_eq!(
             ada_vegas_config(&values("ada-vegas", Some("relapse=true,gamma=2,iw=3"))),
             ada_vegas::Config {
@@ -710,7 +740,7 @@ mod tests {
         assert_eq!(
             abgd_config(&values(
                 "abgd",
-                Some("alpha=0.5,beta=0.7,delta=1,upper=0.6,lower=0.2,iw=3")
+                Some("alpha=0.5,beta=0.7,delta=1,upper=0.6,lower=0.2,timeout=tcp,iw=3")
             )),
             Ok(abgd::Config {
                 alpha: 0.5,
@@ -718,6 +748,7 @@ mod tests {
                 delta: 1.0,
                 upper: 0.6,
                 lower: 0.2,
+                timeouts: Timeouts::Tcp,
                 initial_window: InitialWindow::Packets(3),
             })
         );
@@ -769,11 +800,11 @@ mod tests {
             ("bbr:", "bbr takes no parameters: write \"bbr\" alone"),
             (
                 "reno:alpha=1",
-                "reno has no parameter \"alpha\": use one of iw",
+                "reno has no parameter \"alpha\": use one of timeout, iw",
             ),
             (
                 "vegas:alpa=1",
-                "vegas has no parameter \"alpa\": use one of alpha, beta, inc, gamma, rtt, iw",
+                "vegas has no parameter \"alpa\": use one of alpha, beta, inc, gamma, rtt, timeout, iw",
             ),
             (
                 "vegas:alpha=5",

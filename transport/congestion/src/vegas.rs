@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use crate::controller::{Ack, Congestion, Controller, Round};
+use crate::gaimd::Timeouts;
 use crate::sized_rtt::SizedRtt;
 use crate::window::{InitialWindow, minimum_window, packets_to_bytes, scale};
 
@@ -35,6 +36,8 @@ pub struct Config {
     pub gamma: f64,
     /// Which round trip time of a round counts.
     pub rtt: RoundRtt,
+    /// What a probe timeout does.
+    pub timeouts: Timeouts,
     /// The window to begin with.
     pub initial_window: InitialWindow,
 }
@@ -58,6 +61,7 @@ impl Config {
         increment: 1.0,
         gamma: 1.0,
         rtt: RoundRtt::Least,
+        timeouts: Timeouts::Quic,
         initial_window: InitialWindow::Rfc9002,
     };
 
@@ -286,6 +290,18 @@ impl Controller for Vegas {
     fn on_persistent_congestion(&mut self) {
         self.window = minimum_window(self.mtu);
         self.phase = Phase::SlowStartHold;
+    }
+
+    fn on_probe_timeout(&mut self) -> bool {
+        if self.config.timeouts == Timeouts::Quic {
+            return false;
+        }
+        self.leave_slow_start(scale(self.window, LOSS_FACTOR));
+        if self.window > minimum_window(self.mtu) {
+            self.window = minimum_window(self.mtu);
+            self.phase = Phase::SlowStartHold;
+        }
+        true
     }
 
     fn on_mtu(&mut self, mtu: u16) {

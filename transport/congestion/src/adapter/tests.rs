@@ -20,7 +20,7 @@ const MTU: u16 = 1200;
 const PACKET: u64 = MTU as u64;
 
 /// The rows that run a controller of ours.
-const OURS: [&str; 18] = [
+const OURS: [&str; 21] = [
     "reno",
     "gaimd:alpha=2,beta=0.7",
     "smooth-aimd",
@@ -39,6 +39,9 @@ const OURS: [&str; 18] = [
     "a-aimd:schedule=A",
     "tfrc",
     "tfrc:damping=false,discounting=false",
+    "reno:timeout=tcp",
+    "vegas:timeout=tcp",
+    "abgd:timeout=tcp",
 ];
 
 /// A packet or two: the least window that `spec` begins with.
@@ -381,6 +384,56 @@ fn one_congestion_event_reaches_the_controller_per_recovery_period() {
 }
 
 #[test]
+fn a_blackout_collapses_the_window_of_those_that_ask_for_tcps_timeouts() {
+    // (spec, window and threshold in packets after the first, the second timeout)
+    for (spec, first, second) in [
+        ("reno", (20, None), (20, None)),
+        ("reno:timeout=tcp", (2, Some(10)), (2, Some(2))),
+        ("gaimd:beta=0.8,timeout=tcp", (2, Some(16)), (2, Some(2))),
+        ("abgd:timeout=tcp", (2, Some(10)), (2, Some(2))),
+        ("vegas", (10, None), (10, None)),
+        ("vegas:timeout=tcp", (2, Some(5)), (2, Some(2))),
+    ] {
+        let t0 = epoch();
+        let mut connection = Connection::new(built(spec, t0), t0);
+        let full = |connection: &mut Connection| {
+            connection.run(&Op::Send(usize::MAX));
+        };
+        full(&mut connection);
+        connection.run(&Op::Wait(100));
+        connection.run(&Op::Ack {
+            skip: 0,
+            count: 10,
+            app_limited: false,
+        });
+        full(&mut connection);
+        let state = |connection: &Connection| {
+            let controller = &connection.adapter.controller;
+            let threshold = controller.slow_start_threshold();
+            (
+                controller.window() / PACKET,
+                threshold.map(|bytes| bytes / PACKET),
+            )
+        };
+        let before = connection.adapter.controller.window();
+        connection.probe(140);
+        assert_eq!(state(&connection), first, "{spec}");
+        connection.probe(280);
+        assert_eq!(state(&connection), second, "{spec}");
+        // What was in flight turns out to be lost: that is the same congestion.
+        let lost = connection.sent.len() - 1;
+        let after = connection.adapter.controller.window();
+        connection.run(&Op::Lose {
+            count: lost,
+            persistent: false,
+        });
+        let collapsed = after < before;
+        let reduced = connection.adapter.controller.window() < after;
+        assert!(collapsed != reduced, "{spec}");
+    }
+}
+
+#[test]
 fn persistent_congestion_is_told_even_within_a_recovery_period() {
     let t0 = epoch();
     let (mut adapter, told) = recorded(t0, 12_000);
@@ -532,6 +585,15 @@ impl Connection {
         }
     }
 
+    /// Waits for `time` milliseconds, then sends two packets however full the window is.
+    fn probe(&mut self, time: u64) {
+        self.run(&Op::Wait(time));
+        for _ in 0..2 {
+            self.adapter.on_sent(self.now, PACKET, 0);
+            self.sent.push_back((self.now, PACKET));
+        }
+    }
+
     fn in_flight(&self) -> u64 {
         self.sent.iter().map(|(_, bytes)| bytes).sum()
     }
@@ -544,6 +606,7 @@ impl Connection {
                     if self.in_flight() + u64::from(self.mtu) >= self.adapter.window() {
                         break;
                     }
+                    self.adapter.on_sent(self.now, u64::from(self.mtu), 0);
                     self.sent.push_back((self.now, u64::from(self.mtu)));
                 }
             }
@@ -643,10 +706,17 @@ proptest! {
                     prop_assert!(after <= allowed, "{before} rose to {after} in recovery");
                 }
                 Op::Ack { .. } | Op::Mtu(_) => {}
+                // What leaves may tell of a probe timeout.
+                Op::Send(_) if after < before => {
+                    prop_assert!(spec.ends_with("timeout=tcp"), "{before} fell to {after}");
+                }
                 Op::Wait(_) | Op::Send(_) | Op::Retry | Op::Tell(_) => prop_assert_eq!(after, before),
             }
             if last_lost.is_some() && !in_recovery(last_lost) {
                 recovery_start = Some(connection.now);
+            }
+            if matches!(op, Op::Send(_)) {
+                recovery_start = connection.adapter.recovery_start;
             }
         }
     }
