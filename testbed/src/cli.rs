@@ -131,6 +131,14 @@ pub(crate) enum CliError {
     Netns(#[from] netns::NetnsError),
     #[error("--pcap and --qlog need virtual time; use --on sim, or run tcpdump with exec")]
     SimOnly,
+    #[error(
+        "the kernel has no decisive points of its own beside those that it runs; leave out --quick, or use --on sim"
+    )]
+    NoQuick,
+    #[error(
+        "none of these experiments has runs for the kernel; leave out the pattern, or use --on sim"
+    )]
+    NotOnKernel,
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
     #[error("{0}")]
@@ -156,7 +164,7 @@ impl CliError {
             Self::Scenario(error) if error.is_usage() => 2,
             Self::Sim(error) if error.is_usage() => 2,
             Self::Netns(error) if error.is_usage() => 2,
-            Self::SimOnly | Self::Experiment(_) => 2,
+            Self::SimOnly | Self::NoQuick | Self::NotOnKernel | Self::Experiment(_) => 2,
             Self::Netns(netns::NetnsError::Interrupted) => 130,
             _ => 1,
         }

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use clap::Args;
 use evenkeel_testbed::reproduce::{
-    Build, Event, Experiment, Extent, Plan, Report, Run, Store, find, heaviest_first, run, shard,
+    Build, Event, Experiment, Plan, Report, Run, Store, find, heaviest_first, run, shard,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Backend, CliError, interrupts, print_out, wall_clock};
+use evenkeel_testbed::backend::netns;
 
 #[derive(Debug, Args)]
 pub(super) struct ReproduceArguments {
@@ -20,9 +21,10 @@ pub(super) struct ReproduceArguments {
     /// Only the decisive points of each experiment
     #[arg(long)]
     quick: bool,
-    /// Run everything with the seeds 1 to N
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    seeds: u64,
+    /// Run everything with the seeds 1 to N [default: as many as each experiment says; 1 with
+    /// --quick and on netns]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: Option<u64>,
     /// Runs at a time [default: the machine's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -72,7 +74,16 @@ impl FromStr for Shard {
 }
 
 pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, CliError> {
-    let experiments = find(&arguments.papers, arguments.pattern.as_deref())?;
+    if arguments.quick && arguments.on == Backend::Netns {
+        return Err(CliError::NoQuick);
+    }
+    let mut experiments = find(&arguments.papers, arguments.pattern.as_deref())?;
+    if arguments.on == Backend::Netns {
+        experiments.retain(Experiment::runs_on_kernel);
+        if experiments.is_empty() {
+            return Err(CliError::NotOnKernel);
+        }
+    }
     let plan = plan(arguments, &experiments)?;
     let store = Store::new(&arguments.out);
     let runs = pending(arguments, &plan, &experiments, &store)?;
@@ -127,7 +138,7 @@ fn plan(arguments: &ReproduceArguments, experiments: &[Experiment]) -> Result<Pl
             Backend::Sim => "sim".into(),
             Backend::Netns => "netns".into(),
         },
-        seeds: (1..=arguments.seeds).collect(),
+        seeds: arguments.seeds,
         experiments: experiments.iter().map(|one| one.id.clone()).collect(),
     })
 }
@@ -139,14 +150,9 @@ fn pending(
     experiments: &[Experiment],
     store: &Store,
 ) -> Result<Vec<Run>, CliError> {
-    let extent = if plan.quick {
-        Extent::Quick
-    } else {
-        Extent::Full
-    };
     let mut runs = Vec::new();
     for experiment in experiments {
-        runs.extend(experiment.runs(extent, &plan.seeds)?);
+        runs.extend(experiment.runs(plan.extent(), plan.seeds)?);
     }
     let runs = match arguments.shard {
         Some(Shard { index, count }) => shard(runs, index, count),
@@ -156,6 +162,9 @@ fn pending(
     let mut pending = Vec::new();
     for run in runs {
         if store.find(&run, plan)?.is_none() {
+            if plan.on_kernel() {
+                netns::check(&run.scenario)?;
+            }
             pending.push(run);
         }
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::experiment::Experiment;
 use super::expression::{Expression, number_text};
 use super::file::{ClaimFile, Place, Stated, Tier};
-use super::matrix::Point;
+use super::matrix::{Extent, Point};
 use super::metric::{Dataset, needed};
 use super::place::{self, Spread};
 
@@ -89,7 +89,7 @@ impl Claim {
         let base = place::point(experiment, &file.at)?;
         let points = place::points(experiment, &base, &file.each)?;
         let runnable =
-            |point: &Point| place::has_runs(experiment, &test.expressions(), point, false);
+            |point: &Point| place::has_runs(experiment, &test.expressions(), point, Extent::Full);
         let points: Vec<Point> = points.into_iter().filter(runnable).collect();
         if points.is_empty() {
             return Err("no [[runs]] have the points that it needs; name every axis in at, each or brackets".into());
@@ -131,12 +131,11 @@ impl Claim {
         terms.map(|term| term.text.clone()).collect()
     }
 
-    /// What comes of it with the runs that there are. All runs of the extent must be there,
-    /// with all of `seeds`.
-    pub(super) fn judge(&self, data: &Dataset<'_>, seeds: &[u64], quick: bool) -> Finding {
+    /// What comes of it with the runs that there are. All runs of the extent must be there.
+    pub(super) fn judge(&self, data: &Dataset<'_>) -> Finding {
         let experiment = data.experiment;
         let expressions = self.test.expressions();
-        let planned = self.planned(experiment, quick);
+        let planned = self.planned(experiment, data.extent);
         let mut finding = Finding {
             verdict: None,
             reason: None,
@@ -144,12 +143,12 @@ impl Claim {
             without_cause: Vec::new(),
             commands: Vec::new(),
         };
-        if planned.is_empty() || !planned.iter().all(|point| self.was_run(data, point, seeds)) {
+        if planned.is_empty() || !planned.iter().all(|point| self.was_run(data, point)) {
             return finding;
         }
         finding.values = planned
             .iter()
-            .map(|point| self.test.values(data, point, seeds))
+            .map(|point| self.test.values(data, point))
             .collect();
         let failed: Vec<_> = finding
             .values
@@ -169,14 +168,14 @@ impl Claim {
         for values in failed {
             let without = place::moved(experiment, &values.point, &differs.at);
             let without = without.expect("it was checked when the claim was read");
-            if self.was_run(data, &without, seeds) {
-                let values = self.test.values(data, &without, seeds);
+            if self.was_run(data, &without) {
+                let values = self.test.values(data, &without);
                 explained &= values.holds;
                 finding.without_cause.push(values);
                 let command = expressions
                     .iter()
                     .flat_map(|expression| needed(experiment, expression, &without))
-                    .find_map(|point| data.record(&point, seeds[0]));
+                    .find_map(|point| data.record(&point, 1));
                 finding
                     .commands
                     .extend(command.map(|record| record.command.clone()));
@@ -202,29 +201,28 @@ impl Claim {
     }
 
     /// The points whose runs belong to the extent.
-    fn planned(&self, experiment: &Experiment, quick: bool) -> Vec<&Point> {
+    fn planned(&self, experiment: &Experiment, extent: Extent) -> Vec<&Point> {
         let expressions = self.test.expressions();
         let points = self.points.iter();
         points
-            .filter(|point| place::has_runs(experiment, &expressions, point, quick))
+            .filter(|point| place::has_runs(experiment, &expressions, point, extent))
             .collect()
     }
 
     /// Whether it is judged when all runs of the extent are made.
     #[cfg(test)]
-    pub(super) fn is_planned(&self, experiment: &Experiment, quick: bool) -> bool {
-        !self.planned(experiment, quick).is_empty()
+    pub(super) fn is_planned(&self, experiment: &Experiment, extent: Extent) -> bool {
+        !self.planned(experiment, extent).is_empty()
     }
 
-    fn was_run(&self, data: &Dataset<'_>, point: &Point, seeds: &[u64]) -> bool {
+    fn was_run(&self, data: &Dataset<'_>, point: &Point) -> bool {
         let expressions = self.test.expressions();
         let mut needed = expressions
             .iter()
             .flat_map(|expression| needed(data.experiment, expression, point));
         needed.all(|point| {
-            seeds
-                .iter()
-                .all(|seed| data.record(&point, *seed).is_some())
+            let mut seeds = data.planned_seeds(&point).into_iter();
+            seeds.all(|seed| data.record(&point, seed).is_some())
         })
     }
 }
@@ -327,11 +325,11 @@ impl Test {
         }
     }
 
-    fn values(&self, data: &Dataset<'_>, point: &Point, seeds: &[u64]) -> PointValues {
+    fn values(&self, data: &Dataset<'_>, point: &Point) -> PointValues {
         let expressions = self.expressions();
         let values: Vec<_> = expressions
             .iter()
-            .map(|expression| Spread::at(data, expression, point, seeds))
+            .map(|expression| Spread::at(data, expression, point))
             .collect();
         let medians: Option<Vec<f64>> = values
             .iter()

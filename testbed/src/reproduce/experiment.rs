@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use super::claim::Claim;
 use super::expression::number_text;
 use super::figure::Figure;
-use super::file::{AxisEntry, ExperimentFile, Word};
-use super::matrix::{Group, Point};
+use super::file::{AxisEntry, ExperimentFile, KernelFile, Word};
+use super::matrix::{Extent, Group, Point};
 use super::metric::Metric;
 use crate::scenario::ScenarioError;
 
@@ -88,6 +88,7 @@ pub struct Experiment {
     pub(super) metrics: BTreeMap<String, Metric>,
     pub(super) figures: Vec<Figure>,
     pub(super) claims: Vec<Claim>,
+    pub(super) kernel: KernelFile,
 }
 
 /// One value of an axis.
@@ -192,8 +193,10 @@ impl Experiment {
             metrics,
             figures: Vec::new(),
             claims: Vec::new(),
+            kernel: file.kernel,
         };
         experiment.check_metrics()?;
+        experiment.check_kernel()?;
         for figure in file.figures {
             let title = figure.figure.clone();
             let read = Figure::new(figure, &experiment);
@@ -243,11 +246,11 @@ impl Experiment {
         found.map_or(value, |found| &found.title)
     }
 
-    /// Whether some group has a run at this point, or a quick one.
-    pub(super) fn has_run(&self, point: &Point, quick: bool) -> bool {
+    /// Whether some group has a run of the extent at this point.
+    pub(super) fn has_run(&self, point: &Point, extent: Extent) -> bool {
         let groups = self.groups.iter();
         let mut own = groups.filter(|group| group.name == point.group);
-        own.any(|group| group.has(point, quick))
+        own.any(|group| group.has(point, extent))
     }
 
     /// Paths of the series that metrics and figures read; runs keep no others.
@@ -261,6 +264,26 @@ impl Experiment {
         kept.sort();
         kept.dedup();
         kept
+    }
+
+    /// What is compared is a metric, and an explanation belongs to something compared.
+    fn check_kernel(&self) -> Result<(), String> {
+        let KernelFile { metrics, because } = &self.kernel;
+        if let Some(name) = metrics
+            .iter()
+            .find(|name| !self.metrics.contains_key(*name))
+        {
+            return Err(format!("kernel.metrics: there is no metric {name}"));
+        }
+        if let Some(name) = because.keys().find(|name| !metrics.contains(name)) {
+            return Err(format!(
+                "kernel.because: {name} is not compared; add it to kernel.metrics"
+            ));
+        }
+        if self.runs_on_kernel() == metrics.is_empty() {
+            return Err("kernel points of [[runs]] and kernel.metrics need each other".into());
+        }
+        Ok(())
     }
 
     /// Names in formulas are metrics or axes, and no metric needs itself.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::experiment::Experiment;
 use super::expression::Expression;
 use super::file::{FigureFile, FigureKind};
-use super::matrix::Point;
+use super::matrix::{Extent, Point};
 use super::metric::{Dataset, Path, Samples, Selection};
 use super::place::{self, Spread};
 
@@ -123,13 +123,9 @@ impl Figure {
     }
 
     /// The figure from the runs that there are; `None` if there is nothing to draw.
-    pub(super) fn draw(
-        &self,
-        data: &Dataset<'_>,
-        seeds: &[u64],
-    ) -> Result<Option<Drawing>, String> {
+    pub(super) fn draw(&self, data: &Dataset<'_>) -> Result<Option<Drawing>, String> {
         match &self.content {
-            Content::Graph(graph) => Ok(graph.draw(data, seeds).map(Drawing::Graph)),
+            Content::Graph(graph) => Ok(graph.draw(data).map(Drawing::Graph)),
             Content::Time {
                 series,
                 from_s,
@@ -176,7 +172,7 @@ fn time(file: &FigureFile, experiment: &Experiment) -> Result<Content, String> {
     let base = place::point(experiment, &file.at)?;
     let series = file.series.iter().map(|one| {
         let point = place::moved(experiment, &base, &one.at)?;
-        if !experiment.has_run(&point, false) {
+        if !experiment.has_run(&point, Extent::Full) {
             return Err("no [[runs]] have the point of a series; name every axis in at".to_owned());
         }
         let divide_by = one.divide_by.unwrap_or(1.0);
@@ -234,7 +230,7 @@ impl Graph {
         let has_runs = |line: &LineOf| {
             x_values.iter().any(|value| {
                 let point = line.from.with(&x, value);
-                place::has_runs(experiment, &[&line.y], &point, false)
+                place::has_runs(experiment, &[&line.y], &point, Extent::Full)
             })
         };
         let lines = LineOf::all(file, experiment, &base)?;
@@ -262,7 +258,7 @@ impl Graph {
         })
     }
 
-    fn draw(&self, data: &Dataset<'_>, seeds: &[u64]) -> Option<GraphDrawing> {
+    fn draw(&self, data: &Dataset<'_>) -> Option<GraphDrawing> {
         let experiment = data.experiment;
         let all = place::values(experiment, &self.x).expect("it was checked when it was read");
         // What was not run has no place on the axis.
@@ -271,7 +267,7 @@ impl Graph {
             .iter()
             .map(|line| {
                 let points = all.iter().map(|value| line.from.with(&self.x, value));
-                let values = points.map(|point| Spread::at(data, &line.y, &point, seeds));
+                let values = points.map(|point| Spread::at(data, &line.y, &point));
                 values.collect()
             })
             .collect();

@@ -27,6 +27,20 @@ pub(super) struct ExperimentFile {
     pub(super) metrics: BTreeMap<String, MetricFile>,
     pub(super) figures: Vec<FigureFile>,
     pub(super) claims: Vec<ClaimFile>,
+    #[serde(default)]
+    pub(super) kernel: KernelFile,
+}
+
+/// What of runs on the kernel stands beside those in virtual time.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KernelFile {
+    /// Metrics to compare.
+    #[serde(default)]
+    pub(super) metrics: Vec<String>,
+    /// Why a metric differs, by its name.
+    #[serde(default)]
+    pub(super) because: BTreeMap<String, String>,
 }
 
 /// A value of an axis: a word, or a table with a name and further fields.
@@ -54,6 +68,18 @@ pub(super) struct GroupFile {
     pub(super) quick: BTreeMap<String, Vec<Word>>,
     #[serde(default)]
     pub(super) quick_set: Vec<String>,
+    /// How many seeds the full extent wants, at the points of `seeds_at`.
+    #[serde(default = "one")]
+    pub(super) seeds: u64,
+    #[serde(default)]
+    pub(super) seeds_at: BTreeMap<String, Vec<Word>>,
+    /// The points that are also run on the kernel; none without it.
+    #[serde(default)]
+    pub(super) kernel: Option<BTreeMap<String, Vec<Word>>>,
+}
+
+fn one() -> u64 {
+    1
 }
 
 fn main_group() -> String {

@@ -31,6 +31,10 @@ pub(super) struct Group {
     quick_set: Vec<String>,
     full: BTreeMap<String, Vec<String>>,
     quick: BTreeMap<String, Vec<String>>,
+    kernel: Option<BTreeMap<String, Vec<String>>>,
+    seeds: u64,
+    /// Where it has as many seeds; elsewhere it has one.
+    seeds_at: BTreeMap<String, Vec<String>>,
 }
 
 /// How much is run.
@@ -40,6 +44,8 @@ pub enum Extent {
     Quick,
     /// Everything.
     Full,
+    /// What real time on the kernel is spent on.
+    Kernel,
 }
 
 /// A run: a scenario, its overrides and where it stands in its experiment.
@@ -104,6 +110,15 @@ impl Group {
         let full = narrowed(&all, &group.only).map_err(|why| format!("{title}: only: {why}"))?;
         let quick =
             narrowed(&full, &group.quick).map_err(|why| format!("{title}: quick: {why}"))?;
+        let kernel = group.kernel.as_ref().map(|to| narrowed(&full, to));
+        let kernel = kernel
+            .transpose()
+            .map_err(|why| format!("{title}: kernel: {why}"))?;
+        let seeds_at = narrowed(&full, &group.seeds_at);
+        let seeds_at = seeds_at.map_err(|why| format!("{title}: seeds_at: {why}"))?;
+        if group.seeds == 0 {
+            return Err(format!("{title}: seeds must be at least 1"));
+        }
         let scenario = group.scenario.as_ref().unwrap_or(&file.scenario);
         let group = Self {
             name: group.name.clone(),
@@ -113,8 +128,11 @@ impl Group {
             quick_set: group.quick_set.clone(),
             full,
             quick,
+            kernel,
+            seeds: group.seeds,
+            seeds_at,
         };
-        for point in group.points(false) {
+        for point in group.points(Extent::Full) {
             group
                 .overrides(axes, &point, Extent::Quick)
                 .map_err(|why| format!("{title}: {why}"))?;
@@ -122,9 +140,20 @@ impl Group {
         Ok(group)
     }
 
-    /// All its points, or the quick ones.
-    pub(super) fn points(&self, quick: bool) -> Vec<Point> {
-        let axes = if quick { &self.quick } else { &self.full };
+    /// The values of its axes that belong to the extent; `None` if nothing does.
+    fn axes(&self, extent: Extent) -> Option<&BTreeMap<String, Vec<String>>> {
+        match extent {
+            Extent::Full => Some(&self.full),
+            Extent::Quick => Some(&self.quick),
+            Extent::Kernel => self.kernel.as_ref(),
+        }
+    }
+
+    /// Its points of the extent.
+    pub(super) fn points(&self, extent: Extent) -> Vec<Point> {
+        let Some(axes) = self.axes(extent) else {
+            return Vec::new();
+        };
         let mut points = vec![Point {
             group: self.name.clone(),
             axes: BTreeMap::new(),
@@ -139,12 +168,8 @@ impl Group {
     }
 
     /// Whether a point is one of its own.
-    pub(super) fn has(&self, point: &Point, quick: bool) -> bool {
-        let axes = if quick { &self.quick } else { &self.full };
-        let complete = point.axes.len() == axes.len();
-        let mut values = point.axes.iter();
-        complete
-            && values.all(|(axis, value)| axes.get(axis).is_some_and(|all| all.contains(value)))
+    pub(super) fn has(&self, point: &Point, extent: Extent) -> bool {
+        self.axes(extent).is_some_and(|axes| contains(axes, point))
     }
 
     fn overrides(
@@ -155,7 +180,7 @@ impl Group {
     ) -> Result<Vec<String>, String> {
         let quick = match extent {
             Extent::Quick => &self.quick_set[..],
-            Extent::Full => &[],
+            Extent::Full | Extent::Kernel => &[],
         };
         let all = self.set.iter().chain(quick);
         all.map(|template| fill(template, axes, point)).collect()
@@ -163,20 +188,40 @@ impl Group {
 }
 
 impl Experiment {
-    /// All its runs at `seeds`, their scenarios read and checked.
+    /// All its runs, their scenarios read and checked, with the seeds 1 to `seeds` or, if
+    /// `None`, with as many as the experiment says for the point.
     ///
     /// # Errors
     /// If a scenario is wrong.
-    pub fn runs(&self, extent: Extent, seeds: &[u64]) -> Result<Vec<Run>, ExperimentError> {
+    pub fn runs(&self, extent: Extent, seeds: Option<u64>) -> Result<Vec<Run>, ExperimentError> {
         let mut runs = Vec::new();
         for group in &self.groups {
-            for point in group.points(extent == Extent::Quick) {
-                for seed in seeds {
-                    runs.push(self.run(group, &point, extent, *seed)?);
+            for point in group.points(extent) {
+                for seed in self.seeds(extent, seeds, &point) {
+                    runs.push(self.run(group, &point, extent, seed)?);
                 }
             }
         }
         Ok(runs)
+    }
+
+    /// The seeds of a point's runs.
+    pub(super) fn seeds(&self, extent: Extent, seeds: Option<u64>, point: &Point) -> Vec<u64> {
+        let mut groups = self.groups.iter();
+        let group = groups.find(|group| group.name == point.group);
+        let own = match group {
+            Some(group) if extent == Extent::Full && contains(&group.seeds_at, point) => {
+                group.seeds
+            }
+            _ => 1,
+        };
+        (1..=seeds.unwrap_or(own)).collect()
+    }
+
+    /// Whether some of its runs are also made on the kernel.
+    pub fn runs_on_kernel(&self) -> bool {
+        let mut groups = self.groups.iter();
+        groups.any(|group| !group.points(Extent::Kernel).is_empty())
     }
 
     fn run(
@@ -269,6 +314,13 @@ pub fn heaviest_first(mut runs: Vec<Run>) -> Vec<Run> {
             .then_with(|| (&a.experiment, &a.point, a.seed).cmp(&(&b.experiment, &b.point, b.seed)))
     });
     runs
+}
+
+/// Whether the axes have the point's values, and no more axes than it.
+fn contains(axes: &BTreeMap<String, Vec<String>>, point: &Point) -> bool {
+    let mut values = point.axes.iter();
+    point.axes.len() == axes.len()
+        && values.all(|(axis, value)| axes.get(axis).is_some_and(|all| all.contains(value)))
 }
 
 /// `all` with the values of some axes narrowed down to those of `to`, in the order of `all`.

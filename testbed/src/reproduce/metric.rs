@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::experiment::{Experiment, GROUPS, axis_number};
 use super::expression::{Expression, Reference};
 use super::file::{Across, MetricFile, Reduce};
-use super::matrix::Point;
-use super::store::Record;
+use super::matrix::{Extent, Point};
+use super::store::{Plan, Record};
 
 /// How a number is read off a run.
 #[derive(Debug, Clone)]
@@ -346,6 +346,9 @@ impl ReducedSeries {
 #[derive(Debug)]
 pub(super) struct Dataset<'a> {
     pub(super) experiment: &'a Experiment,
+    /// Of the plan to which the runs belong.
+    pub(super) extent: Extent,
+    seeds: Option<u64>,
     records: BTreeMap<(Point, u64), &'a Record>,
     cache: RefCell<BTreeMap<(String, Point, u64), Option<f64>>>,
     /// The first thing that the results lacked.
@@ -353,7 +356,7 @@ pub(super) struct Dataset<'a> {
 }
 
 impl<'a> Dataset<'a> {
-    pub(super) fn new(experiment: &'a Experiment, records: Vec<&'a Record>) -> Self {
+    pub(super) fn new(experiment: &'a Experiment, plan: &Plan, records: Vec<&'a Record>) -> Self {
         let records = records.into_iter().map(|record| {
             let point = Point {
                 group: record.group.clone(),
@@ -363,6 +366,8 @@ impl<'a> Dataset<'a> {
         });
         Self {
             experiment,
+            extent: plan.extent(),
+            seeds: plan.seeds,
             records: records.collect(),
             cache: RefCell::default(),
             missing: RefCell::default(),
@@ -375,6 +380,11 @@ impl<'a> Dataset<'a> {
         all.filter(|(other, _)| other == point)
             .map(|(_, seed)| *seed)
             .collect()
+    }
+
+    /// The seeds with which the plan has this point run.
+    pub(super) fn planned_seeds(&self, point: &Point) -> Vec<u64> {
+        self.experiment.seeds(self.extent, self.seeds, point)
     }
 
     pub(super) fn record(&self, point: &Point, seed: u64) -> Option<&'a Record> {

@@ -19,6 +19,6 @@ pub use claim::Verdict;
 pub use experiment::{Experiment, ExperimentError, find};
 pub use matrix::{Extent, Run, heaviest_first, shard};
 pub use metric::MetricError;
-pub use report::{ClaimRow, Document, NotRun, Report, ReportError, RunsRow};
+pub use report::{ClaimRow, Document, KernelRow, NotRun, Report, ReportError, RunsRow};
 pub use runner::{Event, Outcome, run};
 pub use store::{Build, Plan, Record, Store, StoreError};

@@ -3,7 +3,7 @@
 use super::experiment::{Experiment, GROUPS};
 use super::expression::Expression;
 use super::file::{Each, Place, Word};
-use super::matrix::Point;
+use super::matrix::{Extent, Point};
 use super::metric::{Dataset, needed};
 
 /// A number over seeds.
@@ -35,13 +35,13 @@ impl Spread {
         })
     }
 
-    /// Of an expression at a point, over `seeds`; `None` if it has no value with one of them.
-    pub(super) fn at(
-        data: &Dataset<'_>,
-        expression: &Expression,
-        point: &Point,
-        seeds: &[u64],
-    ) -> Option<Self> {
+    /// Of an expression at a point, over the seeds that all runs have which it needs; `None` if
+    /// it has no value with one of them.
+    pub(super) fn at(data: &Dataset<'_>, expression: &Expression, point: &Point) -> Option<Self> {
+        let points = needed(data.experiment, expression, point);
+        let seeds = points.iter().map(|point| data.planned_seeds(point));
+        // All begin with 1, so that the shortest is common to all.
+        let seeds = seeds.min_by_key(Vec::len).unwrap_or_else(|| vec![1]);
         let values = seeds
             .iter()
             .map(|seed| data.evaluate(expression, point, *seed));
@@ -132,12 +132,12 @@ pub(super) fn has_runs(
     experiment: &Experiment,
     expressions: &[&Expression],
     point: &Point,
-    quick: bool,
+    extent: Extent,
 ) -> bool {
     let needed = expressions
         .iter()
         .flat_map(|expression| needed(experiment, expression, point));
     needed
         .into_iter()
-        .all(|point| experiment.has_run(&point, quick))
+        .all(|point| experiment.has_run(&point, extent))
 }

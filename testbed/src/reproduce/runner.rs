@@ -60,11 +60,7 @@ pub fn run(
     interrupt: &Arc<AtomicBool>,
     mut on_event: impl FnMut(Event<'_>),
 ) -> Result<Outcome, StoreError> {
-    let jobs = if plan.backend == "sim" {
-        jobs.max(1)
-    } else {
-        1
-    };
+    let jobs = if plan.on_kernel() { 1 } else { jobs.max(1) };
     let runs = Arc::new(runs);
     let pending: Arc<Mutex<VecDeque<usize>>> = Arc::new(Mutex::new((0..runs.len()).collect()));
     let (sender, receiver) = mpsc::channel();
@@ -83,6 +79,10 @@ pub fn run(
     loop {
         if interrupt.load(Ordering::Relaxed) {
             outcome.interrupted = true;
+            // A run on the kernel hears of it, too, and takes its network down before it ends.
+            if plan.on_kernel() {
+                while receiver.recv().is_ok() {}
+            }
             return Ok(outcome);
         }
         match receiver.recv_timeout(PATIENCE) {
@@ -117,7 +117,7 @@ fn work(
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop_front();
-        let Some(index) = next else {
+        let Some(index) = next.filter(|_| !interrupt.load(Ordering::Relaxed)) else {
             return;
         };
         let run = &runs[index];
@@ -132,10 +132,13 @@ fn work(
             }
         };
         // A panic is our bug; it is reported with the run and costs no other one.
-        let observed = catch_unwind(AssertUnwindSafe(|| match plan.backend.as_str() {
-            "sim" => sim::run(&run.scenario, &sim::Options::default(), progress)
-                .map_err(|error| error.to_string()),
-            _ => netns::run(&run.scenario, interrupt, progress).map_err(|error| error.to_string()),
+        let observed = catch_unwind(AssertUnwindSafe(|| {
+            if plan.on_kernel() {
+                netns::run(&run.scenario, interrupt, progress).map_err(|error| error.to_string())
+            } else {
+                sim::run(&run.scenario, &sim::Options::default(), progress)
+                    .map_err(|error| error.to_string())
+            }
         }));
         let observed = observed.unwrap_or_else(|panic| Err(panic_message(&*panic)));
         let record = observed.map(|observed| Record::new(run, plan, &observed));

@@ -71,8 +71,8 @@ pub struct Plan {
     pub quick: bool,
     /// What the runs ran on: `sim` or `netns`.
     pub backend: String,
-    /// The seeds of every run.
-    pub seeds: Vec<u64>,
+    /// How many seeds every run is made with; `None` leaves it to the experiments.
+    pub seeds: Option<u64>,
     /// The ids of the experiments.
     pub experiments: Vec<String>,
 }
@@ -120,11 +120,16 @@ impl Build {
 impl Plan {
     /// How much was run.
     pub fn extent(&self) -> Extent {
-        if self.quick {
-            Extent::Quick
-        } else {
-            Extent::Full
+        match (self.on_kernel(), self.quick) {
+            (true, _) => Extent::Kernel,
+            (false, true) => Extent::Quick,
+            (false, false) => Extent::Full,
         }
+    }
+
+    /// Whether the runs are made in real time.
+    pub fn on_kernel(&self) -> bool {
+        self.backend != "sim"
     }
 }
 

@@ -105,7 +105,7 @@ fn refused(text: &str) -> String {
     error
 }
 
-fn plan(quick: bool, seeds: &[u64]) -> Plan {
+fn plan(quick: bool, seeds: u64) -> Plan {
     Plan {
         build: Build {
             version: "0".into(),
@@ -113,7 +113,7 @@ fn plan(quick: bool, seeds: &[u64]) -> Plan {
         },
         quick,
         backend: "sim".into(),
-        seeds: seeds.to_vec(),
+        seeds: Some(seeds),
         experiments: vec!["paper/e".into()],
     }
 }
@@ -139,17 +139,12 @@ fn record(run: &Run, plan: &Plan, goodput: f64) -> Record {
 }
 
 /// The report's document when runs have these goodputs; `None` leaves a run out.
-fn judged(
-    text: &str,
-    quick: bool,
-    seeds: &[u64],
-    goodput: impl Fn(&Run) -> Option<f64>,
-) -> Document {
+fn judged(text: &str, quick: bool, seeds: u64, goodput: impl Fn(&Run) -> Option<f64>) -> Document {
     let (directory, path) = papers(text);
     let experiment = Experiment::load(&path).unwrap_or_else(|error| panic!("{error}"));
     let plan = plan(quick, seeds);
     let store = Store::new(&directory.path().join("out"));
-    for run in experiment.runs(plan.extent(), seeds).unwrap() {
+    for run in experiment.runs(plan.extent(), plan.seeds).unwrap() {
         if let Some(goodput) = goodput(&run) {
             store
                 .keep(&run, &plan, &record(&run, &plan, goodput))
@@ -172,14 +167,13 @@ fn every_experiment_in_the_repository_can_be_run() {
     for experiment in find(&papers, None).unwrap_or_else(|error| panic!("{error}")) {
         for extent in [Extent::Full, Extent::Quick] {
             let runs = experiment
-                .runs(extent, &[1])
+                .runs(extent, Some(1))
                 .unwrap_or_else(|error| panic!("{error}"));
             assert!(!runs.is_empty(), "{}", experiment.id);
-            let quick = extent == Extent::Quick;
             let judged = experiment
                 .claims
                 .iter()
-                .filter(|claim| claim.is_planned(&experiment, quick));
+                .filter(|claim| claim.is_planned(&experiment, extent));
             assert!(
                 judged.count() > 0,
                 "{}: no claim has its runs ({extent:?})",
@@ -193,7 +187,7 @@ fn every_experiment_in_the_repository_can_be_run() {
 fn runs_are_the_combinations_of_the_axes_with_their_values_filled_in() {
     let (_directory, path) = papers(EXPERIMENT);
     let experiment = Experiment::load(&path).unwrap();
-    let runs = experiment.runs(Extent::Full, &[1, 2]).unwrap();
+    let runs = experiment.runs(Extent::Full, Some(2)).unwrap();
     assert_eq!(runs.len(), 2 * (4 + 2));
     let run = runs
         .iter()
@@ -207,14 +201,14 @@ fn runs_are_the_combinations_of_the_axes_with_their_values_filled_in() {
             "links.0.rate_bps=2000000"
         ]
     );
-    assert_eq!(experiment.runs(Extent::Quick, &[1]).unwrap().len(), 2);
+    assert_eq!(experiment.runs(Extent::Quick, Some(1)).unwrap().len(), 2);
 }
 
 #[test]
 fn shards_together_are_the_whole_and_share_nothing() {
     let (_directory, path) = papers(EXPERIMENT);
     let experiment = Experiment::load(&path).unwrap();
-    let runs = experiment.runs(Extent::Full, &[1, 2, 3]).unwrap();
+    let runs = experiment.runs(Extent::Full, Some(3)).unwrap();
     let labels = |runs: Vec<Run>| -> Vec<String> { runs.iter().map(Run::label).collect() };
     for count in [1, 2, 5, 40] {
         let parts = (1..=count).flat_map(|index| labels(shard(runs.clone(), index, count)));
@@ -231,8 +225,8 @@ fn a_run_that_was_made_is_found_again_and_any_change_makes_it_another() {
     let (directory, path) = papers(EXPERIMENT);
     let experiment = Experiment::load(&path).unwrap();
     let store = Store::new(&directory.path().join("out"));
-    let plan = plan(false, &[1]);
-    let mut runs = experiment.runs(Extent::Quick, &[1]).unwrap();
+    let plan = plan(false, 1);
+    let mut runs = experiment.runs(Extent::Quick, Some(1)).unwrap();
     runs.truncate(1);
     let interrupt = Arc::new(AtomicBool::new(false));
     let mut finished = Vec::new();
@@ -257,7 +251,10 @@ fn a_run_that_was_made_is_found_again_and_any_change_makes_it_another() {
         "only what is read is kept"
     );
 
-    let other_seed = experiment.runs(Extent::Quick, &[2]).unwrap().swap_remove(0);
+    let other_seed = experiment
+        .runs(Extent::Quick, Some(2))
+        .unwrap()
+        .swap_remove(1);
     assert!(store.find(&other_seed, &plan).unwrap().is_none());
     let other_build = Plan {
         build: Build {
@@ -274,8 +271,8 @@ fn an_interrupt_ends_the_work_and_keeps_what_is_finished() {
     let (directory, path) = papers(EXPERIMENT);
     let experiment = Experiment::load(&path).unwrap();
     let store = Store::new(&directory.path().join("out"));
-    let plan = plan(false, &[1]);
-    let runs = experiment.runs(Extent::Full, &[1]).unwrap();
+    let plan = plan(false, 1);
+    let runs = experiment.runs(Extent::Full, Some(1)).unwrap();
     let interrupt = Arc::new(AtomicBool::new(false));
     let outcome = run(runs.clone(), &plan, &store, 1, &interrupt, |event| {
         if matches!(event, Event::Finished(_)) {
@@ -294,7 +291,7 @@ fn an_interrupt_ends_the_work_and_keeps_what_is_finished() {
 fn a_claim_holds_at_the_median_over_seeds() {
     // Seeds 1 to 3 have 9, 11 and 30: the median is within 10 plus or minus 2, the mean is not.
     let goodputs = [9.0, 11.0, 30.0];
-    let document = judged(EXPERIMENT, false, &[1, 2, 3], |run| {
+    let document = judged(EXPERIMENT, false, 3, |run| {
         let n: f64 = run.point.axes["n"].parse().unwrap();
         Some(n * goodputs[run.seed as usize - 1])
     });
@@ -318,7 +315,7 @@ fn a_claim_differs_only_if_the_run_without_the_cause_bears_it_out() {
         "at = { protocol = \"reno\", n = 1 }",
     );
     let verdict = |slow: f64| {
-        let document = judged(&only_n1, false, &[1], |run| {
+        let document = judged(&only_n1, false, 1, |run| {
             Some(if run.point.group == "slow" {
                 slow
             } else {
@@ -345,7 +342,7 @@ fn a_claim_differs_only_if_the_run_without_the_cause_bears_it_out() {
 #[test]
 fn a_cause_must_explain_every_point_that_fails() {
     // There is no slow run with n = 2.
-    let document = judged(EXPERIMENT, false, &[1], |run| {
+    let document = judged(EXPERIMENT, false, 1, |run| {
         Some(if run.point.group == "slow" {
             10.0
         } else {
@@ -358,7 +355,7 @@ fn a_cause_must_explain_every_point_that_fails() {
 #[test]
 fn an_order_holds_if_every_value_is_less_than_the_next() {
     let order = |reno: f64, smooth: f64| {
-        let document = judged(EXPERIMENT, false, &[1], |run| {
+        let document = judged(EXPERIMENT, false, 1, |run| {
             Some(if run.point.axes["protocol"] == "reno" {
                 reno
             } else {
@@ -375,7 +372,7 @@ fn an_order_holds_if_every_value_is_less_than_the_next() {
 
 #[test]
 fn a_claim_whose_runs_were_not_made_is_not_judged() {
-    let document = judged(EXPERIMENT, false, &[1, 2], |run| {
+    let document = judged(EXPERIMENT, false, 2, |run| {
         let absent = run.seed == 2 && run.point.axes["n"] == "2";
         (!absent).then_some(10.0)
     });
@@ -391,7 +388,7 @@ fn a_claim_whose_runs_were_not_made_is_not_judged() {
     );
     assert_eq!(document.runs[0].missing, 2);
     // The quick runs have n = 1 alone, and that is all that is asked of the claim then.
-    let quick = judged(EXPERIMENT, true, &[1], |_| Some(10.0));
+    let quick = judged(EXPERIMENT, true, 1, |_| Some(10.0));
     assert_eq!(quick.claims[0].value, json!(10.0));
     assert!(quick.not_run.is_empty());
 }
@@ -400,11 +397,11 @@ fn a_claim_whose_runs_were_not_made_is_not_judged() {
 fn shards_are_joined_from_their_files_alone() {
     let (directory, path) = papers(EXPERIMENT);
     let experiment = Experiment::load(&path).unwrap();
-    let plan = plan(false, &[1]);
+    let plan = plan(false, 1);
     let mut parts = Vec::new();
     for index in [1, 2] {
         let store = Store::new(&directory.path().join(format!("part{index}")));
-        let runs = experiment.runs(Extent::Full, &[1]).unwrap();
+        let runs = experiment.runs(Extent::Full, Some(1)).unwrap();
         for run in shard(runs, index, 2) {
             store.keep(&run, &plan, &record(&run, &plan, 10.0)).unwrap();
         }
@@ -437,9 +434,9 @@ fn results_that_lack_what_an_experiment_reads_are_an_error_and_no_verdict() {
     let text = EXPERIMENT.replace("totals.goodput_bps", "totals.badput_bps");
     let (directory, path) = papers(&text);
     let experiment = Experiment::load(&path).unwrap();
-    let plan = plan(true, &[1]);
+    let plan = plan(true, 1);
     let store = Store::new(&directory.path().join("out"));
-    for run in experiment.runs(Extent::Quick, &[1]).unwrap() {
+    for run in experiment.runs(Extent::Quick, Some(1)).unwrap() {
         store.keep(&run, &plan, &record(&run, &plan, 1.0)).unwrap();
     }
     store.begin(&plan, &[experiment]).unwrap();
@@ -464,6 +461,16 @@ fn a_mistake_in_an_experiment_is_one_line_that_names_it() {
             "quick = { n = [1] }",
             "quick = { n = [3] }",
             "n has no value 3 here; it has 1, 2",
+        ),
+        (
+            "[[claims]]",
+            "[kernel]\nmetrics = [\"badput\"]\n[[claims]]",
+            "kernel.metrics: there is no metric badput",
+        ),
+        (
+            "[[claims]]",
+            "[kernel]\nmetrics = [\"goodput\"]\n[[claims]]",
+            "kernel points of [[runs]] and kernel.metrics need each other",
         ),
         (
             "protocol=smooth]\"]",
@@ -556,4 +563,113 @@ proptest! {
             prop_assert_eq!(message.lines().count(), 1, "{}", message);
         }
     }
+}
+
+/// The experiment with runs for the kernel, and a reason for what differs there.
+fn with_kernel() -> String {
+    let kernel =
+        "[kernel]\nmetrics = [\"goodput\"]\nbecause.goodput = \"real time\"\n[[figures]]\n";
+    EXPERIMENT
+        .replacen("quick = { n = [1] }", "kernel = { n = [2] }", 1)
+        .replacen("[[figures]]\n", kernel, 1)
+}
+
+#[test]
+fn runs_on_the_kernel_stand_beside_those_in_virtual_time() {
+    let (directory, path) = papers(&with_kernel());
+    let experiment = Experiment::load(&path).unwrap_or_else(|error| panic!("{error}"));
+    let simulated = plan(false, 1);
+    let kernel = Plan {
+        backend: "netns".into(),
+        seeds: None,
+        ..simulated.clone()
+    };
+    assert_eq!(experiment.runs(kernel.extent(), Some(1)).unwrap().len(), 2);
+    let mut directories = Vec::new();
+    // Reno has 4 % more on the kernel, the other one twice as much.
+    for (plan, smooth, reno) in [(&kernel, 40.0, 20.8), (&simulated, 20.0, 20.0)] {
+        let store = Store::new(&directory.path().join(&plan.backend));
+        for run in experiment.runs(plan.extent(), Some(1)).unwrap() {
+            let goodput = if run.point.axes["protocol"] == "reno" {
+                reno
+            } else {
+                smooth
+            };
+            store
+                .keep(&run, plan, &record(&run, plan, goodput))
+                .unwrap();
+        }
+        store
+            .begin(plan, std::slice::from_ref(&experiment))
+            .unwrap();
+        directories.push(store.directory().to_owned());
+    }
+    let report = Report::new(&directories, "c").unwrap_or_else(|error| panic!("{error}"));
+    report.write(directory.path()).unwrap();
+    let html = fs::read_to_string(directory.path().join("report.html")).unwrap();
+    let page = html.strip_prefix("<!doctype html>\n").expect("a doctype");
+    roxmltree::Document::parse(page).expect("well-formed");
+    let document = report.document();
+    assert_eq!(document.plan.backend, "sim");
+    let rows: Vec<_> = document.kernel.iter().collect();
+    assert_eq!(rows.len(), 2);
+    let reno = &rows[0];
+    assert_eq!(reno.run, "n=2 protocol=reno");
+    assert_eq!(
+        (&reno.simulated, &reno.kernel),
+        (&json!(20.0), &json!(20.8))
+    );
+    assert_eq!(reno.difference_percent, json!(4.0));
+    assert_eq!((reno.notable, &reno.reason), (false, &None));
+    assert_eq!(rows[1].difference_percent, json!(100.0));
+    assert_eq!(rows[1].reason.as_deref(), Some("real time"));
+    // Of a claim at two points the kernel has one: it is judged there.
+    let much = &document.claims[0];
+    assert_eq!(much.kernel_value, json!(10.4));
+    assert_eq!(much.kernel_verdict, Some(Verdict::Holds));
+    assert_eq!(document.claims[1].kernel_verdict, None);
+}
+
+#[test]
+fn an_experiment_says_how_many_seeds_it_wants_where_and_the_command_may_say_otherwise() {
+    let seeds = "seeds = 3\nseeds_at = { protocol = [\"smooth\"] }\nquick =";
+    let text = EXPERIMENT.replacen("quick =", seeds, 1);
+    let (_directory, path) = papers(&text);
+    let experiment = Experiment::load(&path).unwrap();
+    let count = |extent, seeds| experiment.runs(extent, seeds).unwrap().len();
+    // Two points of four have three seeds; the two of the other group have one.
+    assert_eq!(count(Extent::Full, None), 2 + 2 * 3 + 2);
+    assert_eq!(count(Extent::Full, Some(2)), (4 + 2) * 2);
+    assert_eq!(count(Extent::Quick, None), 2);
+    let none = refused(&EXPERIMENT.replacen("quick =", "seeds = 0\nquick =", 1));
+    assert!(none.contains("seeds must be at least 1"), "{none}");
+}
+
+#[test]
+fn values_are_compared_though_one_has_more_seeds_than_the_other() {
+    let seeds = "seeds = 3\nseeds_at = { protocol = [\"smooth\"] }\nquick =";
+    let text = EXPERIMENT.replacen("quick =", seeds, 1);
+    let (directory, path) = papers(&text);
+    let experiment = Experiment::load(&path).unwrap();
+    let plan = Plan {
+        seeds: None,
+        ..plan(false, 1)
+    };
+    let store = Store::new(&directory.path().join("out"));
+    for run in experiment.runs(plan.extent(), plan.seeds).unwrap() {
+        // Smooth has less than Reno with seed 1, and more with the others.
+        let smooth = run.point.axes["protocol"] == "smooth";
+        let goodput = if smooth { 5.0 * run.seed as f64 } else { 9.0 };
+        store
+            .keep(&run, &plan, &record(&run, &plan, goodput))
+            .unwrap();
+    }
+    store.begin(&plan, &[experiment]).unwrap();
+    let report = Report::new(&[store.directory().to_owned()], "c").unwrap();
+    let document = report.document();
+    let more = &document.claims[1];
+    assert_eq!(more.value, json!([9.0, 10.0]));
+    assert_eq!(more.spread, json!([[9.0, 9.0], [5.0, 15.0]]));
+    assert_eq!(more.verdict, Verdict::Holds);
+    assert_eq!(document.runs[0].seeds, 3);
 }

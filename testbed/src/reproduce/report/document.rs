@@ -16,12 +16,16 @@ pub struct Document {
     pub command: String,
     /// What was run.
     pub plan: Plan,
+    /// What was run on the kernel beside it.
+    pub kernel_plan: Option<Plan>,
     /// The programs that made the runs.
     pub builds: Vec<Build>,
     /// Claims whose runs were made.
     pub claims: Vec<ClaimRow>,
     /// Claims whose runs were not made, or not all.
     pub not_run: Vec<NotRun>,
+    /// Metrics in virtual time and on the kernel.
+    pub kernel: Vec<KernelRow>,
     /// The runs, by experiment.
     pub runs: Vec<RunsRow>,
 }
@@ -59,6 +63,35 @@ pub struct ClaimRow {
     pub value_without_cause: Value,
     /// Commands of runs in which the named cause is absent.
     pub commands: Vec<String>,
+    /// The same claim judged on the kernel, in the shape of `value`; null if it was not run there.
+    pub kernel_value: Value,
+    /// What came of it there.
+    pub kernel_verdict: Option<Verdict>,
+}
+
+/// A metric of one run in virtual time and on the kernel.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct KernelRow {
+    /// The experiment's id.
+    pub experiment: String,
+    /// The run.
+    pub run: String,
+    /// The metric, as the experiment calls it.
+    pub metric: String,
+    /// In virtual time, the median over seeds; null if it has no value there.
+    pub simulated: Value,
+    /// Least and greatest over seeds.
+    pub simulated_spread: Value,
+    /// On the kernel.
+    pub kernel: Value,
+    /// Least and greatest over seeds.
+    pub kernel_spread: Value,
+    /// In percent of the value in virtual time.
+    pub difference_percent: Value,
+    /// Whether the difference is above 5 %.
+    pub notable: bool,
+    /// Why it is.
+    pub reason: Option<String>,
 }
 
 /// A claim whose runs were not made.
@@ -81,6 +114,10 @@ pub struct RunsRow {
     pub made: usize,
     /// Runs of the plan that were not.
     pub missing: usize,
+    /// The most seeds that a run in virtual time was made with, from 1 on.
+    pub seeds: u64,
+    /// Parameters that the paper leaves open, and how they were read.
+    pub open: Vec<String>,
     /// Each run's command.
     pub commands: Vec<String>,
     /// Flows that failed, with their runs.
@@ -92,16 +129,21 @@ impl Document {
         let mut document = Self {
             command: report.command.clone(),
             plan: report.plan.clone(),
+            kernel_plan: report.kernel.clone(),
             builds: report.builds.clone(),
             claims: Vec::new(),
             not_run: Vec::new(),
+            kernel: report.sections.iter().flat_map(KernelRow::all).collect(),
             runs: report.sections.iter().map(RunsRow::new).collect(),
         };
         for section in &report.sections {
-            for (claim, finding) in section.experiment.claims.iter().zip(&section.findings) {
+            for (index, claim) in section.experiment.claims.iter().enumerate() {
+                let finding = &section.findings[index];
+                let kernel = section.kernel.as_ref();
+                let kernel = kernel.map(|kernel| &kernel.findings[index]);
                 match finding.verdict {
                     Some(verdict) => {
-                        let row = ClaimRow::new(section, claim, finding, verdict);
+                        let row = ClaimRow::new(section, claim, (finding, verdict), kernel);
                         document.claims.push(row);
                     }
                     None => document.not_run.push(NotRun {
@@ -117,9 +159,12 @@ impl Document {
 }
 
 impl ClaimRow {
-    fn new(section: &Section, claim: &Claim, finding: &Finding, verdict: Verdict) -> Self {
-        let median = |spread: Spread| number(spread.median);
-        let ends = |spread: Spread| json!([number(spread.least), number(spread.greatest)]);
+    fn new(
+        section: &Section,
+        claim: &Claim,
+        (finding, verdict): (&Finding, Verdict),
+        kernel: Option<&Finding>,
+    ) -> Self {
         let several = finding.values.len() > 1;
         let points = finding.values.iter().map(|values| values.point.label());
         Self {
@@ -142,7 +187,32 @@ impl ClaimRow {
             reason: finding.reason.clone(),
             value_without_cause: shaped(&finding.without_cause, median),
             commands: finding.commands.clone(),
+            kernel_value: kernel.map_or(Value::Null, |kernel| shaped(&kernel.values, median)),
+            kernel_verdict: kernel.and_then(|kernel| kernel.verdict),
         }
+    }
+}
+
+impl KernelRow {
+    fn all(section: &Section) -> Vec<Self> {
+        let comparisons = section.kernel.iter().flat_map(|kernel| &kernel.comparisons);
+        let value =
+            |spread: Option<Spread>, of: fn(Spread) -> Value| spread.map_or(Value::Null, of);
+        let rows = comparisons.map(|comparison| Self {
+            experiment: section.experiment.id.clone(),
+            run: comparison.run.clone(),
+            metric: comparison.metric.clone(),
+            simulated: value(comparison.simulated, median),
+            simulated_spread: value(comparison.simulated, ends),
+            kernel: value(comparison.kernel, median),
+            kernel_spread: value(comparison.kernel, ends),
+            difference_percent: comparison
+                .difference
+                .map_or(Value::Null, |share| number(100.0 * share)),
+            notable: comparison.is_notable(),
+            reason: comparison.reason.clone(),
+        });
+        rows.collect()
     }
 }
 
@@ -156,10 +226,20 @@ impl RunsRow {
             experiment: section.experiment.id.clone(),
             made: section.runs.len(),
             missing: section.missing,
+            seeds: section.seeds,
+            open: section.experiment.open.clone(),
             commands: section.runs.iter().map(|run| run.command.clone()).collect(),
             errors: errors.collect(),
         }
     }
+}
+
+fn median(spread: Spread) -> Value {
+    number(spread.median)
+}
+
+fn ends(spread: Spread) -> Value {
+    json!([number(spread.least), number(spread.greatest)])
 }
 
 /// One value, or a list of them, per point; a list of points if there are several.

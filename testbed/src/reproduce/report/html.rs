@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::super::claim::Verdict;
 use super::super::figure::{Drawing, Figure, GraphDrawing, Line};
 use super::super::file::FigureKind;
+use super::super::matrix::Extent;
 use super::document::{ClaimRow, Document};
 use super::table::{digits, plain};
 use super::{Report, Section, chart};
@@ -21,6 +22,7 @@ pub(super) fn page(report: &Report) -> String {
     );
     html += &summary(report, &document);
     html += &claims(&document);
+    html += &on_kernel(&document);
     for section in &report.sections {
         html += &experiment(section);
     }
@@ -38,25 +40,29 @@ pub(super) fn escaped(text: &str) -> String {
 
 fn summary(report: &Report, document: &Document) -> String {
     let plan = &report.plan;
-    let extent = if plan.quick {
-        "the decisive points (--quick)"
-    } else {
-        "all points"
+    let extent = match plan.extent() {
+        Extent::Quick => "the decisive points (--quick)",
+        Extent::Full => "all points",
+        Extent::Kernel => "the points chosen for the kernel",
     };
-    let seeds: Vec<String> = plan.seeds.iter().map(ToString::to_string).collect();
+    let beside = report.kernel.as_ref().map_or_else(String::new, |kernel| {
+        format!(
+            "; beside it some of them on <code>{}</code>",
+            escaped(&kernel.backend)
+        )
+    });
     let builds: Vec<String> = report
         .builds
         .iter()
         .map(|build| format!("{} ({})", build.version, build.executable))
         .collect();
     let mut html = format!(
-        "<p>Real QUIC, the controllers and the queues that ship, on <code>{}</code>: {extent}, seed {}. evenkeel-testbed {}. Made by <code>{}</code>. Nothing in this page was tuned to a paper: what does not hold says so.</p>\n",
+        "<p>Real QUIC, the controllers and the queues that ship, on <code>{}</code>: {extent}{beside}. evenkeel-testbed {}. Made by <code>{}</code>. Nothing in this page was tuned to a paper: what does not hold says so.</p>\n",
         escaped(&plan.backend),
-        escaped(&seeds.join(", ")),
         escaped(&builds.join(", ")),
         escaped(&report.command),
     );
-    html += "<table class=\"counts\"><thead><tr><th>Experiment</th><th>Claims</th><th>Hold</th><th>Differ</th><th>Do not hold</th><th>Runs</th></tr></thead><tbody>";
+    html += "<table class=\"counts\"><thead><tr><th>Experiment</th><th>Claims</th><th>Hold</th><th>Differ</th><th>Do not hold</th><th>Seeds</th><th>Runs</th></tr></thead><tbody>";
     for section in &report.sections {
         let runs = match section.missing {
             0 => section.runs.len().to_string(),
@@ -64,13 +70,14 @@ fn summary(report: &Report, document: &Document) -> String {
         };
         let _ = write!(
             html,
-            "<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{runs}</td></tr>",
+            "<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{runs}</td></tr>",
             anchor(&section.experiment.id),
             escaped(&section.experiment.id),
             section.findings.len(),
             section.count(Verdict::Holds),
             section.count(Verdict::Differs),
             section.count(Verdict::DoesNotHold),
+            seeds(section.seeds),
         );
     }
     html += "</tbody></table>\n<p class=\"small\"><b>Holds</b>: as the paper says, within the stated tolerance. <b>Differs</b>: not so, for a reason that is named and that another run confirms: without the cause the claim holds; the command of that run is given. <b>Does not hold</b>: not so, and no run explains it. Values are medians over the seeds, with the least and the greatest in brackets; ns-2 is version 2.35 with its own protocols.</p>\n";
@@ -84,6 +91,15 @@ fn summary(report: &Report, document: &Document) -> String {
     html
 }
 
+/// Seeds from 1 in words.
+fn seeds(most: u64) -> String {
+    match most {
+        0 => String::new(),
+        1 => "1".into(),
+        most => format!("1 to {most}"),
+    }
+}
+
 fn claims(document: &Document) -> String {
     let mut html = String::from(
         "<h2>Claims</h2>\n<table class=\"claims\"><thead><tr><th>Figure</th><th>Claim</th><th>Paper</th><th>ns-2</th><th>Here</th><th>Verdict</th></tr></thead><tbody>\n",
@@ -92,25 +108,67 @@ fn claims(document: &Document) -> String {
     for row in &document.claims {
         if row.experiment != before {
             before = &row.experiment;
-            let _ = write!(
-                html,
-                "<tr class=\"group\"><th colspan=\"6\"><a href=\"#{}\">{}</a></th></tr>",
-                anchor(before),
-                escaped(before)
-            );
+            html += &group_row(before);
         }
         html += &claim(row);
     }
     html + "</tbody></table>\n"
 }
 
-fn claim(row: &ClaimRow) -> String {
-    let (class, words) = match row.verdict {
+/// Metrics in virtual time and on the kernel, side by side.
+fn on_kernel(document: &Document) -> String {
+    if document.kernel.is_empty() {
+        return String::new();
+    }
+    let mut html = String::from(
+        "<h2>In virtual time and on the kernel</h2>\n<p class=\"small\">The same scenarios on Linux: namespaces, router daemons and the <code>evenkeel</code> program, in real time. Differences above 5 % have a reason or are marked. The experiments' figures over time are below, with those of the kernel beside them.</p>\n<table class=\"kernel\"><thead><tr><th>Run</th><th>Metric</th><th>Virtual time</th><th>Kernel</th><th>Difference</th><th></th></tr></thead><tbody>\n",
+    );
+    let mut before = "";
+    for row in &document.kernel {
+        if row.experiment != before {
+            before = &row.experiment;
+            html += &group_row(before);
+        }
+        let difference = match row.difference_percent.as_f64() {
+            Some(percent) => format!("{percent:+.1} %"),
+            None => String::new(),
+        };
+        let reason = match (&row.reason, row.notable) {
+            (Some(reason), _) => escaped(reason),
+            (None, true) => "<b class=\"fails\">not explained</b>".to_owned(),
+            (None, false) => String::new(),
+        };
+        let _ = writeln!(
+            html,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{difference}</td><td>{reason}</td></tr>",
+            escaped(&row.run),
+            escaped(&row.metric),
+            with_spread(&row.simulated, &row.simulated_spread),
+            with_spread(&row.kernel, &row.kernel_spread),
+        );
+    }
+    html + "</tbody></table>\n"
+}
+
+fn group_row(experiment: &str) -> String {
+    format!(
+        "<tr class=\"group\"><th colspan=\"6\"><a href=\"#{}\">{}</a></th></tr>",
+        anchor(experiment),
+        escaped(experiment)
+    )
+}
+
+fn judgement(verdict: Verdict) -> String {
+    let (class, words) = match verdict {
         Verdict::Holds => ("holds", "holds"),
         Verdict::Differs => ("differs", "differs"),
         Verdict::DoesNotHold => ("fails", "does not hold"),
     };
-    let mut verdict = format!("<b class=\"{class}\">{words}</b>");
+    format!("<b class=\"{class}\">{words}</b>")
+}
+
+fn claim(row: &ClaimRow) -> String {
+    let mut verdict = judgement(row.verdict);
     if let Some(reason) = &row.reason {
         let _ = write!(verdict, " {}", escaped(reason));
     }
@@ -123,6 +181,14 @@ fn claim(row: &ClaimRow) -> String {
     }
     for command in row.commands.iter().take(1) {
         let _ = write!(verdict, "<br/><code>{}</code>", escaped(command));
+    }
+    if let Some(on_kernel) = row.kernel_verdict {
+        let _ = write!(
+            verdict,
+            "<br/><small>On the kernel: {}</small> {}",
+            escaped(&plain(&row.kernel_value)),
+            judgement(on_kernel)
+        );
     }
     let stated = |value: &Value| {
         if value.is_null() {
@@ -198,13 +264,17 @@ fn experiment(section: &Section) -> String {
         html += "</ul>\n";
     }
     html += "<div class=\"figures\">\n";
-    for (figure, drawing) in experiment.figures.iter().zip(&section.drawings) {
-        html += &drawn(figure, drawing.as_ref());
+    for (index, figure) in experiment.figures.iter().enumerate() {
+        html += &drawn(figure, section.drawings[index].as_ref(), "");
+        let kernel = section.kernel.as_ref();
+        if let Some(drawing) = kernel.and_then(|kernel| kernel.drawings[index].as_ref()) {
+            html += &drawn(figure, Some(drawing), ", on the kernel");
+        }
     }
     html + "</div></section>\n"
 }
 
-fn drawn(figure: &Figure, drawing: Option<&Drawing>) -> String {
+fn drawn(figure: &Figure, drawing: Option<&Drawing>, place: &str) -> String {
     let content = match drawing {
         None => "<p class=\"small\">Its runs were not made.</p>".to_owned(),
         Some(Drawing::Graph(graph)) if graph.kind == FigureKind::Table => table(graph),
@@ -229,7 +299,7 @@ fn drawn(figure: &Figure, drawing: Option<&Drawing>) -> String {
         format!(" <span class=\"small\">{}</span>", escaped(note))
     });
     format!(
-        "<figure><figcaption><b>{}</b> {}{note}</figcaption>{content}</figure>\n",
+        "<figure><figcaption><b>{}</b> {}{place}{note}</figcaption>{content}</figure>\n",
         escaped(&figure.figure),
         escaped(&figure.title)
     )

@@ -3,17 +3,19 @@
 mod chart;
 mod document;
 mod html;
+mod kernel;
 mod table;
 
 use std::path::{Path, PathBuf};
 
-pub use document::{ClaimRow, Document, NotRun, RunsRow};
+pub use document::{ClaimRow, Document, KernelRow, NotRun, RunsRow};
 
 use super::claim::{Finding, Verdict};
 use super::experiment::{Experiment, ExperimentError, find};
 use super::figure::Drawing;
 use super::metric::{Dataset, MetricError};
 use super::store::{Build, Plan, Record, Store, StoreError, pretty};
+use kernel::{Comparison, OnKernel};
 
 /// A report that cannot be made. Displays as one line.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +35,8 @@ pub enum ReportError {
 #[derive(Debug)]
 pub struct Report {
     plan: Plan,
+    /// What was run on the kernel beside it.
+    kernel: Option<Plan>,
     builds: Vec<Build>,
     command: String,
     sections: Vec<Section>,
@@ -42,11 +46,14 @@ pub struct Report {
 #[derive(Debug)]
 struct Section {
     experiment: Experiment,
+    /// The most seeds that a run was made with.
+    seeds: u64,
     findings: Vec<Finding>,
     drawings: Vec<Option<Drawing>>,
     runs: Vec<RunLine>,
     /// Runs of the plan that were not made.
     missing: usize,
+    kernel: Option<OnKernel>,
 }
 
 /// A run in the report's appendix.
@@ -57,33 +64,70 @@ struct RunLine {
     errors: Vec<String>,
 }
 
+/// A directory of results with its plan.
+#[derive(Debug)]
+struct Part {
+    store: Store,
+    plan: Plan,
+}
+
+/// The parts that carry out one plan together.
+#[derive(Debug)]
+struct Whole {
+    plan: Plan,
+    parts: Vec<Part>,
+}
+
 impl Report {
     /// The report on the results in `directories`, made by `command`; several directories are
-    /// shards of the same whole.
+    /// shards of the same whole, and those of runs on the kernel stand beside the others.
     ///
     /// # Errors
     /// If they cannot be read, do not belong together, or lack what an experiment reads.
     pub fn new(directories: &[PathBuf], command: &str) -> Result<Self, ReportError> {
-        let stores: Vec<Store> = directories.iter().map(|path| Store::new(path)).collect();
-        let plans: Vec<Plan> = stores.iter().map(Store::plan).collect::<Result<_, _>>()?;
-        let mut plan = joined(&stores, &plans)?;
+        let read = |path: &PathBuf| {
+            let store = Store::new(path);
+            let plan = store.plan()?;
+            Ok(Part { store, plan })
+        };
+        let parts: Vec<Part> = directories
+            .iter()
+            .map(read)
+            .collect::<Result<_, StoreError>>()?;
+        same_experiments(&parts)?;
+        let mut ids: Vec<String> = parts
+            .iter()
+            .flat_map(|part| part.plan.experiments.clone())
+            .collect();
+        ids.sort();
+        ids.dedup();
+        // Any of the directories has the experiment's file as it was run.
+        let experiments = ids.iter().map(|id| {
+            let holder = parts.iter().find(|part| part.plan.experiments.contains(id));
+            let holder = holder.expect("the ids come from the plans");
+            exactly(&holder.store.papers(), id)
+        });
+        let experiments: Vec<Experiment> = experiments.collect::<Result<_, _>>()?;
+        let (kernel, simulated): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|part| part.plan.on_kernel());
+        let mut wholes = [simulated, kernel]
+            .into_iter()
+            .filter(|parts| !parts.is_empty())
+            .map(Whole::new);
+        let main = wholes.next().expect("there is a directory")?;
+        let beside = wholes.next().transpose()?;
         let mut builds: Vec<Build> = Vec::new();
         let mut sections = Vec::new();
-        plan.experiments.sort();
-        for id in &plan.experiments {
-            // Any of the directories has the experiment's file as it was run.
-            let has = |(_, plan): &(&Store, &Plan)| plan.experiments.contains(id);
-            let holder = stores.iter().zip(&plans).find(has);
-            let (store, _) = holder.expect("the ids come from the plans");
-            let experiment = exactly(&store.papers(), id)?;
-            let section = Section::new(experiment, &plan, &stores, &plans)?;
+        for experiment in experiments {
+            let section = Section::new(experiment, &main, beside.as_ref())?;
             sections.push(section.0);
             builds.extend(section.1);
         }
         builds.sort();
         builds.dedup();
         Ok(Self {
-            plan,
+            plan: main.plan,
+            kernel: beside.map(|whole| whole.plan),
             builds,
             command: command.to_owned(),
             sections,
@@ -118,49 +162,49 @@ impl Report {
 impl Section {
     fn new(
         experiment: Experiment,
-        plan: &Plan,
-        stores: &[Store],
-        plans: &[Plan],
+        main: &Whole,
+        beside: Option<&Whole>,
     ) -> Result<(Self, Vec<Build>), ReportError> {
-        let mut records: Vec<Record> = Vec::new();
-        let mut missing = 0;
-        for run in experiment.runs(plan.extent(), &plan.seeds)? {
-            let mut found = None;
-            for (store, plan) in stores.iter().zip(plans) {
-                found = store.find(&run, plan)?;
-                if found.is_some() {
-                    break;
-                }
+        let (records, missing) = main.records(&experiment)?;
+        let (beside_records, _) = match beside {
+            Some(whole) => whole.records(&experiment)?,
+            None => (Vec::new(), 0),
+        };
+        let data = Dataset::new(&experiment, &main.plan, records.iter().collect());
+        let findings = judged(&data);
+        let drawings = drawn(&data)?;
+        let mut kernel = None;
+        if let Some(whole) = beside.filter(|_| !beside_records.is_empty()) {
+            let records = beside_records.iter().collect();
+            let beside_data = Dataset::new(&experiment, &whole.plan, records);
+            let mut drawings = drawn(&beside_data)?;
+            for drawing in &mut drawings {
+                drawing.take_if(|drawing| matches!(drawing, Drawing::Graph(_)));
             }
-            missing += usize::from(found.is_none());
-            records.extend(found);
+            kernel = Some(OnKernel {
+                findings: judged(&beside_data),
+                drawings,
+                comparisons: Comparison::all(&data, &beside_data),
+            });
+            if let Some(error) = beside_data.error() {
+                return Err(error.into());
+            }
         }
-        let data = Dataset::new(&experiment, records.iter().collect());
-        let findings = experiment
-            .claims
-            .iter()
-            .map(|claim| claim.judge(&data, &plan.seeds, plan.quick))
-            .collect();
-        let drawings = experiment.figures.iter().map(|figure| {
-            figure
-                .draw(&data, &plan.seeds)
-                .map_err(|message| MetricError {
-                    experiment: experiment.id.clone(),
-                    message: format!("figure {:?}: {message}", figure.figure),
-                })
-        });
-        let drawings = drawings.collect::<Result<_, _>>()?;
         if let Some(error) = data.error() {
             return Err(error.into());
         }
-        let builds = records.iter().map(|record| record.build.clone()).collect();
-        let runs = records.iter().map(RunLine::new).collect();
+        let seeds = records.iter().map(|record| record.seed).max();
+        let all = || records.iter().chain(&beside_records);
+        let builds = all().map(|record| record.build.clone()).collect();
+        let runs = all().map(RunLine::new).collect();
         let section = Self {
             experiment,
+            seeds: seeds.unwrap_or(0),
             findings,
             drawings,
             runs,
             missing,
+            kernel,
         };
         Ok((section, builds))
     }
@@ -201,46 +245,89 @@ fn exactly(papers: &Path, id: &str) -> Result<Experiment, ExperimentError> {
     })
 }
 
-/// The plan that several directories carry out together.
-fn joined(stores: &[Store], plans: &[Plan]) -> Result<Plan, StoreError> {
-    let mut all = plans[0].clone();
-    for (store, plan) in stores.iter().zip(plans).skip(1) {
-        let apart = |what: &str| StoreError::Apart {
-            first: stores[0].directory().to_owned(),
-            second: store.directory().to_owned(),
-            what: what.to_owned(),
-        };
-        if plan.quick != all.quick {
-            return Err(apart("--quick"));
+impl Whole {
+    /// The parts' common plan.
+    fn new(parts: Vec<Part>) -> Result<Self, StoreError> {
+        let mut plan = parts[0].plan.clone();
+        for part in &parts[1..] {
+            let apart = |what: &str| Err(parts[0].apart(part, what));
+            if part.plan.quick != plan.quick {
+                return apart("--quick");
+            }
+            if part.plan.seeds != plan.seeds {
+                return apart("--seeds");
+            }
+            if part.plan.build.version != plan.build.version {
+                return apart("the version of evenkeel-testbed");
+            }
+            plan.experiments.extend(part.plan.experiments.clone());
         }
-        if plan.backend != all.backend {
-            return Err(apart("--on"));
-        }
-        if plan.build.version != all.build.version {
-            return Err(apart("the version of evenkeel-testbed"));
-        }
-        for id in &plan.experiments {
-            let file = format!("{id}.toml");
-            let theirs = std::fs::read(store.papers().join(&file));
-            let before = stores
-                .iter()
-                .zip(plans)
-                .take_while(|(other, _)| other.directory() != store.directory());
-            for (other, other_plan) in before {
-                let same = || {
-                    std::fs::read(other.papers().join(&file)).ok() == theirs.as_ref().ok().cloned()
-                };
-                if other_plan.experiments.contains(id) && !same() {
-                    return Err(apart(&format!("the experiment {id}")));
+        plan.experiments.sort();
+        plan.experiments.dedup();
+        Ok(Self { plan, parts })
+    }
+
+    /// The experiment's runs that were made, and how many of the plan were not.
+    fn records(&self, experiment: &Experiment) -> Result<(Vec<Record>, usize), ReportError> {
+        let mut records = Vec::new();
+        let mut missing = 0;
+        for run in experiment.runs(self.plan.extent(), self.plan.seeds)? {
+            let mut found = None;
+            for part in &self.parts {
+                found = part.store.find(&run, &part.plan)?;
+                if found.is_some() {
+                    break;
                 }
             }
+            missing += usize::from(found.is_none());
+            records.extend(found);
         }
-        all.seeds.extend(&plan.seeds);
-        all.experiments.extend(plan.experiments.iter().cloned());
+        Ok((records, missing))
     }
-    all.seeds.sort_unstable();
-    all.seeds.dedup();
-    all.experiments.sort();
-    all.experiments.dedup();
-    Ok(all)
+}
+
+impl Part {
+    fn apart(&self, other: &Self, what: &str) -> StoreError {
+        StoreError::Apart {
+            first: self.store.directory().to_owned(),
+            second: other.store.directory().to_owned(),
+            what: what.to_owned(),
+        }
+    }
+
+    /// The text of an experiment's file as it was run.
+    fn file(&self, id: &str) -> Option<Vec<u8>> {
+        std::fs::read(self.store.papers().join(format!("{id}.toml"))).ok()
+    }
+}
+
+/// Parts that share an experiment have the same file of it.
+fn same_experiments(parts: &[Part]) -> Result<(), StoreError> {
+    for (index, part) in parts.iter().enumerate() {
+        for id in &part.plan.experiments {
+            let before = parts[..index].iter();
+            let mut holders = before.filter(|other| other.plan.experiments.contains(id));
+            if let Some(other) = holders.find(|other| other.file(id) != part.file(id)) {
+                return Err(other.apart(part, &format!("the experiment {id}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn judged(data: &Dataset<'_>) -> Vec<Finding> {
+    let claims = data.experiment.claims.iter();
+    claims.map(|claim| claim.judge(data)).collect()
+}
+
+fn drawn(data: &Dataset<'_>) -> Result<Vec<Option<Drawing>>, MetricError> {
+    let experiment = data.experiment;
+    let drawings = experiment.figures.iter().map(|figure| {
+        let drawing = figure.draw(data);
+        drawing.map_err(|message| MetricError {
+            experiment: experiment.id.clone(),
+            message: format!("figure {:?}: {message}", figure.figure),
+        })
+    });
+    drawings.collect()
 }
