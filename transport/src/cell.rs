@@ -321,6 +321,8 @@ mod tests {
     const FACTS: Facts = Facts {
         rtt: Some(Duration::from_millis(40)),
         window: 12_000,
+        rate: None,
+        is_data: true,
         desired_rate: None,
         mtu: 1200,
         overhead: 60,

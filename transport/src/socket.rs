@@ -84,9 +84,9 @@ impl Socket {
             .contents
             .first()
             .is_some_and(|first| first & 0x80 == 0);
-        let (rtt, window, mtu) = {
+        let (rtt, window, mtu, rate) = {
             let state = cell.state();
-            (state.smoothed_rtt, state.window, state.mtu)
+            (state.smoothed_rtt, state.window, state.mtu, state.own_rate)
         };
         let every = settings.every.max(cell.feed.header_interval());
         let on_path = cell.is_path_to(headed, transmit.destination) && one_rtt;
@@ -106,6 +106,8 @@ impl Socket {
             let facts = Facts {
                 rtt,
                 window,
+                rate,
+                is_data: seam::is_data(cell),
                 desired_rate: cell.wishes().desired_rate,
                 mtu,
                 overhead,

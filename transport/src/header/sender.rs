@@ -100,6 +100,11 @@ pub(crate) struct Facts {
     pub(crate) rtt: Option<Duration>,
     /// The controller's window in bytes.
     pub(crate) window: u64,
+    /// The rate that the controller asks for, if it asks for one, in bytes of UDP payload per
+    /// second.
+    pub(crate) rate: Option<u64>,
+    /// What leaves is data that the controller's window let through, not ACKs alone.
+    pub(crate) is_data: bool,
     /// The most that the application can use, in bytes of UDP payload per second.
     pub(crate) desired_rate: Option<u64>,
     /// Bytes of UDP payload in a full-size packet.
@@ -121,6 +126,25 @@ impl Facts {
         let payload = u128::from(self.mtu.max(1));
         let packets = u128::from(rate) * (payload + u128::from(self.overhead)) / payload;
         CompactRate::from_bytes_per_second(u64::try_from(packets).unwrap_or(u64::MAX))
+    }
+
+    /// H_rtt: how long the sender takes to answer what routers tell, `None` if it does not.
+    ///
+    /// A packet brings news once in the time between two of them; at less than a packet in a
+    /// round trip that is the longer time. XCP shares by H_cwnd / H_rtt, which is to stay a rate.
+    fn answer_time(&self) -> Option<Duration> {
+        let followed = self.followed.filter(|_| self.is_data)?;
+        let rtt = self.rtt?;
+        match (followed, self.rate) {
+            (Followed::Acp | Followed::Rcp, Some(rate)) => Some(rtt.max(self.gap(rate))),
+            _ => Some(rtt),
+        }
+    }
+
+    /// The time between two full-size packets at `rate` bytes per second.
+    fn gap(&self, rate: u64) -> Duration {
+        let nanoseconds = u64::from(self.mtu) * 1_000_000_000 / rate.max(1);
+        Duration::from_nanos(nanoseconds)
     }
 
     /// The window change to ask for: (r rtt - cwnd) divided by the packets of the window, for the
@@ -261,7 +285,7 @@ impl Sender {
                 (PathHeaderKind::Xcp { window }, change.into())
             }
         };
-        let rtt = facts.followed.and(facts.rtt);
+        let rtt = facts.answer_time();
         PathHeaderRepr {
             kind,
             rtt: rtt.map_or(CompactTime::ZERO, CompactTime::from_duration),

@@ -14,6 +14,8 @@ type Header = [u8; PATH_HEADER_LEN];
 const FACTS: Facts = Facts {
     rtt: Some(Duration::from_millis(40)),
     window: 12_000,
+    rate: None,
+    is_data: true,
     desired_rate: None,
     mtu: 1200,
     overhead: 60,
@@ -231,6 +233,43 @@ fn a_sender_asks_for_what_its_application_can_use_and_not_for_more() {
     ] {
         let asked = asks(follows(Followed::Xcp, rate)).window_change();
         assert_eq!(asked.in_256ths(), change, "{rate:?}");
+    }
+}
+
+#[test]
+fn routers_hear_how_long_a_sender_takes_to_answer_and_nothing_of_acks() {
+    let told = |facts: Facts| {
+        let header = send(&mut Pair::new().near, epoch() + ms(100), facts);
+        let view = PathHeaderView::parse(&header).expect("a header of ours");
+        view.rtt().duration()
+    };
+    let follows = |followed, rate| Facts {
+        followed: Some(followed),
+        rate,
+        ..FACTS
+    };
+    for followed in [Followed::Acp, Followed::Rcp] {
+        assert_eq!(told(follows(followed, None)), ms(40));
+        // A packet of 1200 bytes in each round trip of 40 ms; twice as many; one in 100 ms.
+        for (rate, time) in [(30_000, 40), (60_000, 40), (12_000, 100)] {
+            assert_eq!(told(follows(followed, Some(rate))), ms(time), "{rate}");
+        }
+    }
+    assert_eq!(told(follows(Followed::Xcp, Some(12_000))), ms(40));
+    let acp = follows(Followed::Acp, Some(12_000));
+    let silent = [
+        Facts {
+            is_data: false,
+            ..acp
+        },
+        Facts { rtt: None, ..acp },
+        Facts {
+            followed: None,
+            ..acp
+        },
+    ];
+    for facts in silent {
+        assert_eq!(told(facts), ms(0), "{facts:?}");
     }
 }
 

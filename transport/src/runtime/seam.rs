@@ -35,6 +35,8 @@ struct Polled {
     now: Instant,
     /// The bucket has let data through that has not been seen to leave.
     let_through: bool,
+    /// What was built last is data that the window let through.
+    is_data: bool,
     /// When the bucket will have something again, if it held anything back.
     held_back_until: Option<Instant>,
 }
@@ -108,6 +110,7 @@ impl Poll {
             cell,
             now,
             let_through: false,
+            is_data: false,
             held_back_until: None,
         }));
         Self(())
@@ -152,14 +155,21 @@ pub(crate) fn held_back(cell: &Arc<Cell>) -> bool {
     .unwrap_or(false)
 }
 
-/// A batch of `bytes` bytes has left. Only what the bucket let through is taken from it: not
-/// ACKs, and not the probes of RFC 9002, section 6.2.4.
+/// A batch of `bytes` bytes is built and leaves next. Only what the bucket let through is taken
+/// from it: not ACKs, and not the probes of RFC 9002, section 6.2.4.
 pub(crate) fn sent(cell: &Arc<Cell>, bytes: u64) {
     with_poll_of(cell, |polled| {
-        if std::mem::take(&mut polled.let_through) {
+        polled.is_data = std::mem::take(&mut polled.let_through);
+        if polled.is_data {
             polled.cell.pacer().sent(polled.now, bytes);
         }
     });
+}
+
+/// Whether what was built last in this poll of `cell`'s driver is data that the window let
+/// through: not ACKs alone, not a probe, and not what an earlier poll could not send.
+pub(crate) fn is_data(cell: &Arc<Cell>) -> bool {
+    with_poll_of(cell, |polled| polled.is_data).unwrap_or(false)
 }
 
 /// How many packets a batch of the connection being polled may have, if the socket can take
@@ -284,10 +294,14 @@ mod tests {
         ours.pacer().set_rate(now, Some(1200));
         let _poll = Poll::begin(ours.clone(), now);
         sent(&ours, 2400);
+        assert!(!is_data(&ours));
         assert!(!held_back(&ours), "an ACK or a probe");
         // Let through, but nothing was sent; then an ACK, in another attempt.
         looked_at_clock(now);
         sent(&ours, 2400);
+        assert!(!is_data(&ours));
         assert!(!held_back(&ours));
+        sent(&ours, 2400);
+        assert!(is_data(&ours) && !is_data(&cell()));
     }
 }
