@@ -19,6 +19,12 @@ const CONGESTED_GAIN: f64 = 0.1;
 /// after twice the time between two packets, not after a hundred times.
 const MOST_DECREASE: f64 = 0.5;
 
+/// Windows of fewer packets heed less of the newest queueing time. A rate that falls as a queue
+/// grows calms it if it answers within 1.57 (pi / 2) empty round trips, and swings with it if it
+/// takes longer: a packet's round trip, a delayed ACK and half of the time between two packets are
+/// that long at two packets or fewer.
+const HEEDING_WINDOW: f64 = 4.0;
+
 /// A sender by ACP.
 pub type Acp = Guided<AcpRule>;
 
@@ -66,6 +72,10 @@ impl Rule for AcpRule {
             facts.ack.bytes
         };
         next_window(window, desired, self.congested, acked as f64)
+    }
+
+    fn heed(packets: f64) -> f64 {
+        (packets / HEEDING_WINDOW).min(1.0)
     }
 }
 
@@ -153,6 +163,13 @@ mod tests {
         };
         assert!((next(&mut rule, 10_000.0, &ack) - 10_500.0).abs() < 1e-9);
         assert!((next(&mut rule, 40_000.0, &ack) - 39_000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_window_of_few_packets_heeds_little_of_a_queue_that_comes_and_goes() {
+        for (packets, heeded) in [(0.0, 0.0), (1.0, 0.25), (4.0, 1.0), (1000.0, 1.0)] {
+            assert_eq!(AcpRule::heed(packets), heeded, "{packets} packets");
+        }
     }
 
     #[test]

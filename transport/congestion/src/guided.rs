@@ -58,6 +58,12 @@ pub trait Rule: Debug + Clone + Send + Sync + 'static {
         rtts.latest
     }
 
+    /// The part, 0 to 1, of the newest queueing time that counts in `period`'s round trip, for a
+    /// window of so many full-size packets.
+    fn heed(_packets: f64) -> f64 {
+        1.0
+    }
+
     /// Bytes that may be in flight beyond a window of `window` bytes, with full-size packets of
     /// `mtu` bytes.
     fn slack(window: f64, mtu: u16) -> f64 {
@@ -108,6 +114,9 @@ pub struct Config {
     pub fallback: FallbackKind,
     /// The window to begin with.
     pub initial_window: InitialWindow,
+    /// What may be in flight, whatever routers grant, before ACKs have shown that the path takes
+    /// more. RFC 9002's unless nobody on the path lies.
+    pub bound: InitialWindow,
 }
 
 impl Config {
@@ -116,6 +125,7 @@ impl Config {
     pub const PAPER: Self = Self {
         fallback: FallbackKind::Vegas,
         initial_window: InitialWindow::Packets(1),
+        bound: InitialWindow::Rfc9002,
     };
 }
 
@@ -174,7 +184,7 @@ impl<R: Rule> Guided<R> {
             rule,
             guidance: None,
             fallback: Fallback::new(config, mtu),
-            bound: LossBound::new(mtu),
+            bound: LossBound::new(config.bound, mtu),
             freshness: Freshness::default(),
             least_acked: None,
             least_echoed: None,
@@ -249,11 +259,17 @@ impl<R: Rule> Guided<R> {
             payload: f64::from(self.mtu) / (f64::from(self.mtu) + f64::from(self.overhead)),
         };
         let next = self.rule.next(window.min(MOST_WINDOW), &facts);
+        let packets = next.max(0.0) / f64::from(self.mtu);
+        let queueing = rtts.latest.saturating_sub(rtts.base);
+        let heeded = Rtts {
+            latest: rtts.latest.min(rtts.base) + queueing.mul_f64(R::heed(packets)),
+            ..rtts
+        };
         let gap = self.freshness.hold().max(LONGEST_GAP);
         self.guidance = Some(Guidance {
             window: next.clamp(0.0, MOST_WINDOW),
             base_rtt: rtts.base,
-            period: R::period(&rtts),
+            period: R::period(&heeded),
             least_rate: f64::from(self.mtu) / gap.as_secs_f64(),
         });
     }
@@ -433,6 +449,7 @@ mod tests {
     const TEN: Config = Config {
         fallback: FallbackKind::Vegas,
         initial_window: InitialWindow::Packets(10),
+        bound: InitialWindow::Rfc9002,
     };
 
     fn guided() -> Guided<Obedient> {
@@ -666,6 +683,60 @@ mod tests {
             (1200, Some(5000)),
             "it leaves in a round trip as it is"
         );
+    }
+
+    #[test]
+    fn a_rule_may_heed_a_part_of_the_newest_queueing_time() {
+        /// Half of it.
+        #[derive(Debug, Clone)]
+        struct Half;
+
+        impl Rule for Half {
+            const FOLLOWS: Feedback = Feedback::Acp;
+
+            fn hear(&mut self, _sample: &PathSample) -> bool {
+                true
+            }
+
+            fn next(&mut self, _window: f64, _facts: &Facts<'_>) -> f64 {
+                2000.0
+            }
+
+            fn heed(packets: f64) -> f64 {
+                assert_eq!(packets, 2.0);
+                0.5
+            }
+        }
+        let t0 = epoch();
+        let mut guided = Guided::new(Half, TEN, MTU);
+        // (round trip of the header, rate in bytes per second): the empty path has 100 ms.
+        for (rtt, rate) in [(100, 20_000), (300, 10_000), (700, 5000)] {
+            guided.on_path(&PathSample {
+                rtt: ms(rtt),
+                ..grant(t0, 0)
+            });
+            guided.on_ack(&ack(t0, rtt, 2000));
+            assert_eq!(guided.pacing_rate(), Some(rate), "{rtt} ms");
+        }
+    }
+
+    #[test]
+    fn where_nobody_lies_a_first_grant_may_take_more_than_slow_start() {
+        let t0 = epoch();
+        for (bound, window) in [
+            (InitialWindow::Rfc9002, 12_000),
+            (InitialWindow::Packets(300), 300_000),
+        ] {
+            let mut guided = Guided::new(Obedient::default(), Config { bound, ..TEN }, MTU);
+            guided.on_path(&grant(t0, 900_000));
+            guided.on_ack(&Ack {
+                in_flight: 10_000,
+                ..ack(t0, 100, 2000)
+            });
+            assert_eq!(guided.window(), window, "{bound:?}");
+            guided.on_congestion(&loss());
+            assert_eq!(guided.window(), window / 2, "{bound:?}");
+        }
     }
 
     #[test]

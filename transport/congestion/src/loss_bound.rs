@@ -9,6 +9,7 @@
 
 use crate::controller::{Ack, Congestion, Controller};
 use crate::gaimd::{self, Gaimd};
+use crate::window::InitialWindow;
 
 /// A bound in bytes.
 #[derive(Debug, Clone)]
@@ -17,10 +18,14 @@ pub(crate) struct LossBound {
 }
 
 impl LossBound {
-    /// Before anything was lost, for full-size packets of `mtu` bytes.
-    pub(crate) fn new(mtu: u16) -> Self {
+    /// Before anything was acknowledged or lost, for full-size packets of `mtu` bytes.
+    pub(crate) fn new(initial: InitialWindow, mtu: u16) -> Self {
+        let config = gaimd::Config {
+            initial_window: initial,
+            ..gaimd::Config::RENO
+        };
         Self {
-            reno: Gaimd::new(gaimd::Config::RENO, mtu),
+            reno: Gaimd::new(config, mtu),
         }
     }
 
@@ -92,7 +97,7 @@ mod tests {
             (2000, 7000, 16_000),
             (16_000, 16_000, 32_000), // a whole window: it doubles
         ];
-        let mut bound = LossBound::new(MTU);
+        let mut bound = LossBound::new(InitialWindow::Rfc9002, MTU);
         for (bytes, in_flight, after) in table {
             bound.on_ack(&used(bytes, in_flight));
             assert_eq!(bound.window(), after, "{bytes} of {in_flight}");
@@ -102,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_application_may_be_what_limits() {
-        let mut bound = LossBound::new(MTU);
+        let mut bound = LossBound::new(InitialWindow::Rfc9002, MTU);
         let limited = Ack {
             app_limited: true,
             ..used(2000, 9000)
@@ -121,7 +126,7 @@ mod tests {
             (3000, 2000),
             (700, 2000),
         ] {
-            let mut bound = LossBound::new(MTU);
+            let mut bound = LossBound::new(InitialWindow::Rfc9002, MTU);
             bound.on_congestion(&loss(), window);
             assert_eq!(
                 (bound.window(), bound.threshold()),
@@ -133,7 +138,7 @@ mod tests {
 
     #[test]
     fn after_a_loss_it_recovers_by_a_packet_per_window() {
-        let mut bound = LossBound::new(MTU);
+        let mut bound = LossBound::new(InitialWindow::Rfc9002, MTU);
         bound.on_congestion(&loss(), 10_000);
         bound.on_ack(&used(4999, 5000));
         assert_eq!(bound.window(), 5000);
@@ -149,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_other_means_have_reached_is_allowed() {
-        let mut bound = LossBound::new(MTU);
+        let mut bound = LossBound::new(InitialWindow::Rfc9002, MTU);
         bound.raise_to(9000);
         assert_eq!(bound.window(), 10_000);
         bound.raise_to(90_000);

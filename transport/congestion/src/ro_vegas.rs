@@ -14,6 +14,7 @@ use crate::controller::{Ack, Cause, Congestion, Controller, PathSample, Round};
 use crate::freshness::Freshness;
 use crate::loss_bound::LossBound;
 use crate::vegas::{self, Step, Vegas};
+use crate::window::InitialWindow;
 
 /// Rounds for which a path is not taken for completely known after the first loss that speaks
 /// against it; twice as many after each further one.
@@ -99,7 +100,7 @@ impl RoVegas {
             rtts: CorrectedRtt::default(),
             least_stamped: None,
             freshness: Freshness::default(),
-            bound: LossBound::new(mtu),
+            bound: LossBound::new(InitialWindow::Rfc9002, mtu),
             samples: None,
             trust: Trust::default(),
             backward_share: 0.0,

@@ -365,7 +365,14 @@ const RO_VEGAS_PARAMETERS: [Parameter; 7] = {
     [alpha, beta, increment, gamma, rtt, probes, initial_window]
 };
 
-const GUIDED_PARAMETERS: [Parameter; 2] = [
+const BOUND: Parameter = Parameter {
+    name: "bound",
+    meaning: "packets that a first grant may put in flight at once; not given, the initial window of RFC 9002; more only where no router lies",
+    default: None,
+    kind: Kind::Count(10, 60_000),
+};
+
+const GUIDED_PARAMETERS: [Parameter; 3] = [
     Parameter {
         name: "fallback",
         meaning: "who decides while no router that grants is heard",
@@ -378,6 +385,7 @@ const GUIDED_PARAMETERS: [Parameter; 2] = [
         default: Some(1.0),
         kind: Kind::Count(1, 1000),
     },
+    BOUND,
 ];
 
 const fn ada_vegas_parameters() -> [Parameter; 4] {
@@ -415,7 +423,11 @@ const TFRC_PARAMETERS: [Parameter; 3] = [
 ];
 
 fn initial_window(values: &Values) -> InitialWindow {
-    match values.optional(INITIAL_WINDOW.name) {
+    packets_or_rfc9002(values, INITIAL_WINDOW.name)
+}
+
+fn packets_or_rfc9002(values: &Values, parameter: &'static str) -> InitialWindow {
+    match values.optional(parameter) {
         Some(packets) => InitialWindow::Packets(packets as u16),
         None => InitialWindow::Rfc9002,
     }
@@ -495,6 +507,7 @@ fn guided_config(values: &Values) -> guided::Config {
             _ => FallbackKind::Reno,
         },
         initial_window: initial_window(values),
+        bound: packets_or_rfc9002(values, BOUND.name),
     }
 }
 
@@ -753,10 +766,11 @@ mod tests {
             })
         );
         assert_eq!(
-            guided_config(&values("acp", Some("fallback=reno,iw=10"))),
+            guided_config(&values("acp", Some("fallback=reno,iw=10,bound=3000"))),
             guided::Config {
                 fallback: FallbackKind::Reno,
                 initial_window: InitialWindow::Packets(10),
+                bound: InitialWindow::Packets(3000),
             }
         );
         assert_eq!(share(&values("a-aimd", None)), Share::default());
