@@ -88,10 +88,11 @@ pub struct Share {
 }
 
 impl Share {
-    /// What most of the paper's versions agree on: 10 flows with alpha 2, 20 with 1 (Table 1, A to
-    /// D). No version has more than 2.
-    pub const PAPER: Self = Self {
-        target: 20.0,
+    /// The most with which no more effort is wasted than by the best of the paper's versions, while
+    /// flows double or halve from 10 to 80 (`docs/algorithms/a-aimd.md`). No version has more than 2
+    /// for a flow.
+    pub const FRUGAL: Self = Self {
+        target: 6.0,
         most: 2.0,
     };
 
@@ -103,7 +104,7 @@ impl Share {
 
 impl Default for Share {
     fn default() -> Self {
-        Self::PAPER
+        Self::FRUGAL
     }
 }
 
@@ -308,14 +309,14 @@ mod tests {
         };
         // (share, flows, alpha)
         let table = [
-            (Share::PAPER, 0, 2.0),
-            (Share::PAPER, 1, 2.0),
-            (Share::PAPER, 10, 2.0), // Tables 1 and 2
-            (Share::PAPER, 20, 1.0),
-            (Share::PAPER, 40, 0.5),
-            (Share::PAPER, 80, 0.25),
-            (Share::PAPER, 2000, 0.01),
-            (Share::PAPER, u32::MAX, 0.01),
+            (Share::FRUGAL, 0, 2.0),
+            (Share::FRUGAL, 1, 2.0),
+            (Share::FRUGAL, 3, 2.0),
+            (Share::FRUGAL, 10, 0.6),
+            (Share::FRUGAL, 20, 0.3),
+            (Share::FRUGAL, 80, 0.075),
+            (Share::FRUGAL, 2000, 0.01),
+            (Share::FRUGAL, u32::MAX, 0.01),
             (other, 1, 1.0),
             (other, 16, 0.5),
         ];
@@ -330,7 +331,7 @@ mod tests {
     #[test]
     fn without_a_router_that_counts_it_is_reno_after_four_round_trips() {
         let t0 = epoch();
-        let mut aimd = AAimd::new(Counted::new(Share::PAPER), InitialWindow::Packets(40), MTU);
+        let mut aimd = AAimd::new(Counted::new(Share::FRUGAL), InitialWindow::Packets(40), MTU);
         aimd.on_congestion(&loss());
         let grown = |aimd: &mut AAimd<Counted>, at| {
             let before = aimd.window();
@@ -339,9 +340,9 @@ mod tests {
         };
         assert_eq!(grown(&mut aimd, 0), 1000);
         aimd.on_path(&counted(t0, Some(40)));
-        assert_eq!(grown(&mut aimd, 0), 500);
+        assert_eq!(grown(&mut aimd, 0), 150);
         aimd.on_path(&counted(t0 + ms(100), None));
-        assert_eq!(grown(&mut aimd, 400), 500, "the count holds");
+        assert_eq!(grown(&mut aimd, 400), 150, "the count holds");
         assert_eq!(grown(&mut aimd, 401), 1000);
     }
 

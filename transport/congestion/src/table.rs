@@ -275,13 +275,13 @@ const A_AIMD_PARAMETERS: [Parameter; 5] = [
     Parameter {
         name: "target",
         meaning: "packets that all flows together add per round trip, as routers count them",
-        default: Some(Share::PAPER.target),
+        default: Some(Share::FRUGAL.target),
         kind: Kind::Number(0.1, 1000.0),
     },
     Parameter {
         name: "most",
         meaning: "packets that this flow adds per round trip at most",
-        default: Some(Share::PAPER.most),
+        default: Some(Share::FRUGAL.most),
         kind: Kind::Number(0.01, 100.0),
     },
     Parameter {
