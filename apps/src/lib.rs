@@ -1,10 +1,17 @@
 //! Applications that move real data over evenkeel and measure it.
 //!
-//! [`bulk`] is the application itself, on any [`quinn::Runtime`]; [`tls`] makes and
+//! [`bulk`] and [`stream`] are the applications themselves, on any [`quinn::Runtime`]; [`tls`] makes and
 //! checks certificates; [`path`] reports what path headers told; [`cli`] is the program
 //! `evenkeel` around them, on tokio.
 
+mod accept;
 pub mod bulk;
 pub mod cli;
+mod error;
+mod message;
 pub mod path;
+pub mod stream;
+mod time;
 pub mod tls;
+
+pub use error::AppError;

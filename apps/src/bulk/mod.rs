@@ -7,7 +7,7 @@
 //! `docs/bulk.md`; [`ALPN`] names its version.
 //!
 //! ```no_run
-//! # async fn example(connection: quinn::Connection) -> Result<(), evenkeel_apps::bulk::BulkError> {
+//! # async fn example(connection: quinn::Connection) -> Result<(), evenkeel_apps::AppError> {
 //! use evenkeel_apps::bulk::{self, Amount, Direction, Job, Local};
 //! use std::{sync::Arc, time::Duration};
 //!
@@ -21,7 +21,6 @@
 
 mod client;
 mod data;
-mod error;
 mod protocol;
 mod receive;
 mod report;
@@ -37,9 +36,9 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::AppError;
 pub use client::client;
 pub use data::{Local, Readable, Sink, Source, Writable};
-pub use error::BulkError;
 pub(crate) use report::packets_sent;
 pub use report::{Checksum, Outcome, Report};
 pub use server::{Host, Limits, NoFiles, ServeOptions, serve, serve_connection};

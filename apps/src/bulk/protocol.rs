@@ -1,17 +1,12 @@
 //! The messages on the control stream, and how a transfer is cut into streams.
 //!
-//! A message is its length in two bytes, big-endian, and that many bytes of JSON.
 //! `docs/bulk.md` describes the conversation.
 
 use std::{ops::Range, time::Duration};
 
-use quinn::{RecvStream, SendStream};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 
-use super::{Amount, BulkError, Checksum, Direction, Job, MAX_BYTES, MAX_STREAMS, Report};
-
-/// The longest message, 16 KiB: room for the checksums of [`MAX_STREAMS`] streams.
-const MAX_MESSAGE: usize = 16 * 1024;
+use super::{Amount, AppError, Checksum, Direction, Job, MAX_BYTES, MAX_STREAMS, Report};
 
 /// The longest transfer that can be asked for, a day.
 pub(super) const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
@@ -120,9 +115,9 @@ impl Job {
     /// Checks what can be checked without the source; both sides do it.
     ///
     /// # Errors
-    /// [`BulkError::Job`] for no or too many streams, too many bytes, a time of zero,
+    /// [`AppError::Job`] for no or too many streams, too many bytes, a time of zero,
     /// above a day or not above the warm-up, and an upload of the server's file.
-    pub fn check(&self) -> Result<(), BulkError> {
+    pub fn check(&self) -> Result<(), AppError> {
         let complaint = match &self.amount {
             _ if self.streams == 0 || self.streams > MAX_STREAMS => {
                 format!(
@@ -149,19 +144,17 @@ impl Job {
             }
             _ => return Ok(()),
         };
-        Err(BulkError::Job(complaint))
+        Err(AppError::Job(complaint))
     }
 
     /// The agreed transfer; `file` is the length of the file, if one was asked for.
-    pub(super) fn plan(&self, file: Option<u64>) -> Result<Plan, BulkError> {
+    pub(super) fn plan(&self, file: Option<u64>) -> Result<Plan, AppError> {
         let extent = match (&self.amount, file) {
             (Amount::Bytes(bytes), None) => Extent::Bytes(*bytes),
             (Amount::Duration(duration), None) => Extent::Duration(*duration),
             (Amount::File(_), Some(length)) if length <= MAX_BYTES => Extent::Bytes(length),
             _ => {
-                return Err(BulkError::Protocol(
-                    "the answer does not fit the job".into(),
-                ));
+                return Err(AppError::Protocol("the answer does not fit the job".into()));
             }
         };
         Ok(Plan {
@@ -190,58 +183,6 @@ impl Plan {
     }
 }
 
-/// Sends one message.
-pub(super) async fn write_message<T: Serialize>(
-    stream: &mut SendStream,
-    message: &T,
-) -> Result<(), BulkError> {
-    stream.write_all(&encode(message)).await?;
-    Ok(())
-}
-
-/// Receives one message.
-///
-/// # Errors
-/// [`BulkError::Protocol`] if it is too long or not what was expected.
-pub(super) async fn read_message<T: DeserializeOwned>(
-    stream: &mut RecvStream,
-) -> Result<T, BulkError> {
-    let mut prefix = [0; 2];
-    stream.read_exact(&mut prefix).await?;
-    let length = checked_length(prefix)?;
-    let mut message = vec![0; length];
-    stream.read_exact(&mut message).await?;
-    decode(&message)
-}
-
-fn encode<T: Serialize>(message: &T) -> Vec<u8> {
-    let json = serde_json::to_vec(message).expect("messages have string keys and no maps");
-    let length = u16::try_from(json.len())
-        .ok()
-        .filter(|&l| usize::from(l) <= MAX_MESSAGE)
-        .expect("checked jobs, bounded reasons and 128 checksums stay below the limit");
-    let mut message = length.to_be_bytes().to_vec();
-    message.extend_from_slice(&json);
-    message
-}
-
-fn checked_length(prefix: [u8; 2]) -> Result<usize, BulkError> {
-    let length = usize::from(u16::from_be_bytes(prefix));
-    if length > MAX_MESSAGE {
-        return Err(BulkError::Protocol(format!(
-            "a message of {length} bytes is longer than {MAX_MESSAGE}"
-        )));
-    }
-    Ok(length)
-}
-
-fn decode<T: DeserializeOwned>(message: &[u8]) -> Result<T, BulkError> {
-    serde_json::from_slice(message).map_err(|error| {
-        let error = super::error::printable(&error.to_string());
-        BulkError::Protocol(format!("unreadable message ({error})"))
-    })
-}
-
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
@@ -251,6 +192,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::message::{MAX_MESSAGE, checked_length, decode, encode};
 
     fn any_job() -> impl Strategy<Value = Job> {
         let amount = prop_oneof![
@@ -349,12 +291,6 @@ mod tests {
     }
 
     #[test]
-    fn a_message_above_the_limit_is_refused_before_it_is_read() {
-        assert!(checked_length(0xffff_u16.to_be_bytes()).is_err());
-        assert_eq!(checked_length([0x40, 0x00]).unwrap(), MAX_MESSAGE);
-    }
-
-    #[test]
     fn the_checksums_of_all_streams_fit_in_a_message() {
         let sent = Sent {
             bytes: u64::MAX,
@@ -399,7 +335,7 @@ mod tests {
             },
             Job::new(Direction::Down, Amount::File(String::new())),
         ] {
-            assert!(matches!(job.check(), Err(BulkError::Job(_))), "{job:?}");
+            assert!(matches!(job.check(), Err(AppError::Job(_))), "{job:?}");
         }
         up.check().unwrap();
     }

@@ -8,7 +8,7 @@ use quinn::RecvStream;
 use sha2::{Digest, Sha256};
 
 use super::{
-    BulkError, Checksum, Outcome, Report, Sink,
+    AppError, Checksum, Outcome, Report, Sink,
     protocol::{Plan, Received, Sent},
     report::Meter,
     session::{Control, Session},
@@ -23,7 +23,7 @@ pub(super) async fn receive(
     control: &mut Control,
     plan: &Plan,
     sink: &Sink,
-) -> Result<Outcome, BulkError> {
+) -> Result<Outcome, AppError> {
     let before = session.connection.stats();
     let meter = Meter::new(plan.omit);
     let receiver = Receiver {
@@ -44,7 +44,7 @@ pub(super) async fn receive(
     let sender: Report = session.read(control).await?;
     session.conclude(control).await;
     if !intact {
-        return Err(BulkError::Mismatch);
+        return Err(AppError::Mismatch);
     }
     Ok(Outcome {
         verified: plan.verify,
@@ -65,7 +65,7 @@ struct Receiver<'a> {
 
 impl Receiver<'_> {
     /// Receives every stream of the plan; their checksums in order, if asked for.
-    async fn run(&self) -> Result<Vec<Checksum>, BulkError> {
+    async fn run(&self) -> Result<Vec<Checksum>, AppError> {
         let mut running = FuturesUnordered::new();
         let mut done = Vec::new();
         let mut accepted = 0;
@@ -75,7 +75,7 @@ impl Receiver<'_> {
                 stream = self.session.connection.accept_uni() => {
                     let stream = stream?;
                     if accepted == self.plan.streams {
-                        return Err(BulkError::Protocol("more data streams than agreed".into()));
+                        return Err(AppError::Protocol("more data streams than agreed".into()));
                     }
                     accepted += 1;
                     self.meter.start(self.session.now());
@@ -91,14 +91,14 @@ impl Receiver<'_> {
             .collect())
     }
 
-    async fn stream(&self, mut stream: RecvStream) -> Result<(u16, Option<Checksum>), BulkError> {
+    async fn stream(&self, mut stream: RecvStream) -> Result<(u16, Option<Checksum>), AppError> {
         let mut header = [0; 2];
         stream.read_exact(&mut header).await?;
         let index = u16::from_be_bytes(header);
         match self.claimed.get(usize::from(index)) {
             Some(claimed) if !claimed.swap(true, Ordering::Relaxed) => {}
             _ => {
-                return Err(BulkError::Protocol(format!(
+                return Err(AppError::Protocol(format!(
                     "data stream {index} was not agreed, or came twice"
                 )));
             }
@@ -117,7 +117,7 @@ impl Receiver<'_> {
                 let chunk = std::mem::take(chunk);
                 left = left
                     .checked_sub(chunk.len() as u64)
-                    .ok_or_else(|| BulkError::Protocol("more data than agreed".into()))?;
+                    .ok_or_else(|| AppError::Protocol("more data than agreed".into()))?;
                 if let Some(hasher) = &mut hasher {
                     hasher.update(&chunk);
                 }
@@ -127,7 +127,7 @@ impl Receiver<'_> {
             }
         }
         if range.is_some() && left > 0 {
-            return Err(BulkError::Protocol("less data than agreed".into()));
+            return Err(AppError::Protocol("less data than agreed".into()));
         }
         drain.finish().await.map_err(sink_error)?;
         Ok((
@@ -137,8 +137,8 @@ impl Receiver<'_> {
     }
 }
 
-fn sink_error(error: std::io::Error) -> BulkError {
-    BulkError::Storage {
+fn sink_error(error: std::io::Error) -> AppError {
+    AppError::Storage {
         action: "writing the received data",
         error,
     }

@@ -6,7 +6,7 @@ use quinn::{Connection, ConnectionStats};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::bulk::BulkError;
+use crate::bulk::AppError;
 
 /// A transfer that went well, as both sides saw it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -157,18 +157,18 @@ impl From<Checksum> for String {
 }
 
 impl TryFrom<String> for Checksum {
-    type Error = BulkError;
+    type Error = AppError;
 
-    fn try_from(hex: String) -> Result<Self, BulkError> {
+    fn try_from(hex: String) -> Result<Self, AppError> {
         hex.parse()
     }
 }
 
 impl std::str::FromStr for Checksum {
-    type Err = BulkError;
+    type Err = AppError;
 
-    fn from_str(hex: &str) -> Result<Self, BulkError> {
-        let wrong = || BulkError::Protocol("a SHA-256 is not 64 hexadecimal digits".into());
+    fn from_str(hex: &str) -> Result<Self, AppError> {
+        let wrong = || AppError::Protocol("a SHA-256 is not 64 hexadecimal digits".into());
         let digits = hex.as_bytes();
         if digits.len() != 64 {
             return Err(wrong());

@@ -12,12 +12,13 @@ use quinn::SendStream;
 use sha2::{Digest, Sha256};
 
 use super::{
-    BulkError, Checksum, Outcome, Report, Source,
+    AppError, Checksum, Outcome, Report, Source,
     data::Feed,
     protocol::{Extent, Plan, Received, Sent},
     report::Meter,
-    session::{Control, Session, sleep_until},
+    session::{Control, Session},
 };
+use crate::time::sleep_until;
 
 /// What quinn may hold of our data beyond two congestion windows, 32 KiB: more than
 /// the initial window of RFC 9002, section 7.2, so that the first round trips find
@@ -35,7 +36,7 @@ pub(super) async fn send(
     control: &mut Control,
     plan: &Plan,
     source: &Source,
-) -> Result<Outcome, BulkError> {
+) -> Result<Outcome, AppError> {
     let before = session.connection.stats();
     let meter = Meter::new(plan.omit);
     let start = session.now();
@@ -49,7 +50,7 @@ pub(super) async fn send(
         let offset = plan.range(index).map_or(0, |range| range.start);
         let feed = source.feed(offset).await.map_err(source_error)?;
         let stream = session.connection.open_uni().await?;
-        Ok::<_, BulkError>((index, stream, feed))
+        Ok::<_, AppError>((index, stream, feed))
     });
     let opened = session.moving(&meter, try_join_all(streams)).await?;
 
@@ -74,7 +75,7 @@ pub(super) async fn send(
         checksums,
     };
     session.write(control, &sent).await?;
-    let confirmed = super::protocol::read_message(&mut control.recv);
+    let confirmed = crate::message::read(&mut control.recv);
     let received: Received = session.moving(&meter, confirmed).await?;
     meter.end(session.now());
 
@@ -82,7 +83,7 @@ pub(super) async fn send(
     session.write(control, &report).await?;
     session.conclude(control).await;
     if !received.intact {
-        return Err(BulkError::Mismatch);
+        return Err(AppError::Mismatch);
     }
     Ok(Outcome {
         verified: plan.verify,
@@ -109,7 +110,7 @@ impl StreamWriter<'_> {
         mut feed: Feed,
         length: Option<u64>,
         deadline: Option<Instant>,
-    ) -> Result<Option<Checksum>, BulkError> {
+    ) -> Result<Option<Checksum>, AppError> {
         self.stream.write_all(&index.to_be_bytes()).await?;
         match deadline {
             None => {
@@ -144,7 +145,7 @@ impl StreamWriter<'_> {
             .map(|hasher| Checksum::from(<[u8; 32]>::from(hasher.finalize()))))
     }
 
-    async fn write(&mut self, chunk: Bytes) -> Result<(), BulkError> {
+    async fn write(&mut self, chunk: Bytes) -> Result<(), AppError> {
         let mut chunks = [chunk];
         while !chunks[0].is_empty() {
             self.write_some(&mut chunks).await?;
@@ -153,7 +154,7 @@ impl StreamWriter<'_> {
     }
 
     /// Writes as much as quinn takes, and counts and hashes that.
-    async fn write_some(&mut self, chunks: &mut [Bytes; 1]) -> Result<(), BulkError> {
+    async fn write_some(&mut self, chunks: &mut [Bytes; 1]) -> Result<(), AppError> {
         let connection = self.session.connection;
         let send_window = send_window(connection.stats().path.cwnd);
         // Setting it wakes the connection: only when it changes.
@@ -184,8 +185,8 @@ fn send_window(congestion_window: u64) -> u64 {
         .min(MAX_SEND_WINDOW)
 }
 
-fn source_error(error: std::io::Error) -> BulkError {
-    BulkError::Storage {
+fn source_error(error: std::io::Error) -> AppError {
+    AppError::Storage {
         action: "reading the data to send",
         error,
     }

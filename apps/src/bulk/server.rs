@@ -1,25 +1,21 @@
 //! The server: accepts connections and does what their clients ask for, within limits.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
 
 use super::{
-    Amount, BulkError, Direction, Job, Outcome, Progress, Sink, Source,
+    Amount, AppError, Direction, Job, Outcome, Progress, Sink, Source,
     data::PATIENCE,
-    error::printable,
     protocol::{Answer, MAX_DURATION, Request},
     receive::receive,
     send::send,
-    session::{Control, Session, sleep_until},
+    session::{Control, Session},
 };
+use crate::accept::accept;
+use crate::error::printable;
+use crate::time::sleep_until;
 
 /// How a server behaves.
 #[derive(Clone)]
@@ -58,7 +54,7 @@ pub trait Host: Send + Sync {
 
     /// A connection is served; not called for handshakes that failed. The connection is
     /// closed as soon as nobody holds it.
-    fn ended(&self, _connection: &Connection, _result: &Result<Outcome, BulkError>) {}
+    fn ended(&self, _connection: &Connection, _result: &Result<Outcome, AppError>) {}
 }
 
 /// The host of a server without files.
@@ -73,42 +69,35 @@ pub async fn serve(
     options: ServeOptions,
     progress: Arc<Progress>,
 ) {
-    let active = Arc::new(AtomicUsize::new(0));
-    while let Some(incoming) = endpoint.accept().await {
-        let Some(slot) = Slot::take(&active, options.limits.connections) else {
-            incoming.refuse();
-            continue;
-        };
+    let (host, limit, tasks) = (
+        options.host.clone(),
+        options.limits.connections,
+        runtime.clone(),
+    );
+    let serve = move |connection: Connection, slot| {
         let (runtime, options, progress) = (runtime.clone(), options.clone(), progress.clone());
-        runtime.clone().spawn(Box::pin(async move {
-            let connecting = match options.host.configure(&incoming) {
-                Some(config) => incoming.accept_with(config),
-                None => incoming.accept(),
-            };
-            // A handshake that fails is the client's to report.
-            let Ok(connecting) = connecting else { return };
-            let Ok(connection) = connecting.await else {
-                return;
-            };
+        async move {
             let host = options.host.clone();
             host.accepted(&connection);
             let result = serve_connection(connection.clone(), runtime, options, progress).await;
             drop(slot);
             host.ended(&connection, &result);
-        }));
-    }
+        }
+    };
+    let configure = |incoming: &Incoming| host.configure(incoming);
+    accept(endpoint, tasks, limit, configure, serve).await;
 }
 
 /// Does the one job the client of `connection` asks for.
 ///
 /// # Errors
-/// See [`BulkError`]; the connection is closed and the client told why.
+/// See [`AppError`]; the connection is closed and the client told why.
 pub async fn serve_connection(
     connection: Connection,
     runtime: Arc<dyn Runtime>,
     options: ServeOptions,
     progress: Arc<Progress>,
-) -> Result<Outcome, BulkError> {
+) -> Result<Outcome, AppError> {
     let session = Session {
         connection: &connection,
         runtime: &*runtime,
@@ -119,7 +108,7 @@ pub async fn serve_connection(
     let result = tokio::select! {
         biased;
         result = transfer(&session, &options) => result,
-        () = sleep_until(&*runtime, session.now() + limit) => Err(BulkError::TooLong(limit)),
+        () = sleep_until(&*runtime, session.now() + limit) => Err(AppError::TooLong(limit)),
     };
     if let Err(error) = &result {
         connection.close(error.code(), error.reason().as_bytes());
@@ -152,23 +141,7 @@ impl Host for NoFiles {
     }
 }
 
-/// One of a bounded number of connections; dropped, it is free again.
-struct Slot(Arc<AtomicUsize>);
-
-impl Slot {
-    fn take(active: &Arc<AtomicUsize>, limit: usize) -> Option<Self> {
-        let taken = Self(active.clone());
-        (active.fetch_add(1, Ordering::Relaxed) < limit).then_some(taken)
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-async fn transfer(session: &Session<'_>, options: &ServeOptions) -> Result<Outcome, BulkError> {
+async fn transfer(session: &Session<'_>, options: &ServeOptions) -> Result<Outcome, AppError> {
     let accept = async { Ok(session.connection.accept_bi().await?) };
     let (send_half, recv_half) = session.soon(accept).await?;
     let mut control = Control {
@@ -185,7 +158,7 @@ async fn transfer(session: &Session<'_>, options: &ServeOptions) -> Result<Outco
             };
             session.write(&mut control, &refused).await?;
             session.conclude(&mut control).await;
-            return Err(BulkError::Job(reason));
+            return Err(AppError::Job(reason));
         }
     };
     let file = match job.amount {

@@ -1,18 +1,15 @@
 //! What both sides of a running transfer share.
 
 use std::{
-    future::{Future, poll_fn},
+    future::Future,
     time::{Duration, Instant},
 };
 
 use quinn::{Connection, RecvStream, Runtime, SendStream};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{
-    BulkError, Progress,
-    protocol::{read_message, write_message},
-    report::Meter,
-};
+use super::{AppError, Progress, report::Meter};
+use crate::{message, time::sleep_until};
 
 /// One transfer's connection and control stream, the time and the counters.
 pub(super) struct Session<'a> {
@@ -36,13 +33,13 @@ impl Session<'_> {
     /// Runs `future` for as long as `meter` counts bytes or stream data is being sent.
     ///
     /// # Errors
-    /// [`BulkError::Stalled`] when neither happened for `patience`, which is noticed
+    /// [`AppError::Stalled`] when neither happened for `patience`, which is noticed
     /// between one and two times that long after the last byte.
     pub(super) async fn moving<T>(
         &self,
         meter: &Meter,
-        future: impl Future<Output = Result<T, BulkError>>,
-    ) -> Result<T, BulkError> {
+        future: impl Future<Output = Result<T, AppError>>,
+    ) -> Result<T, AppError> {
         let moved = || {
             let frames = self.connection.stats().frame_tx.stream;
             (meter.bytes(), frames)
@@ -61,23 +58,23 @@ impl Session<'_> {
         tokio::select! {
             biased;
             result = future => result,
-            () = stalled => Err(BulkError::Stalled(self.patience)),
+            () = stalled => Err(AppError::Stalled(self.patience)),
         }
     }
 
     /// Runs `future` for at most `patience`.
     ///
     /// # Errors
-    /// [`BulkError::Stalled`] after that.
+    /// [`AppError::Stalled`] after that.
     pub(super) async fn soon<T>(
         &self,
-        future: impl Future<Output = Result<T, BulkError>>,
-    ) -> Result<T, BulkError> {
+        future: impl Future<Output = Result<T, AppError>>,
+    ) -> Result<T, AppError> {
         tokio::select! {
             biased;
             result = future => result,
             () = sleep_until(self.runtime, self.now() + self.patience) => {
-                Err(BulkError::Stalled(self.patience))
+                Err(AppError::Stalled(self.patience))
             }
         }
     }
@@ -86,8 +83,8 @@ impl Session<'_> {
     pub(super) async fn read<T: DeserializeOwned>(
         &self,
         control: &mut Control,
-    ) -> Result<T, BulkError> {
-        self.soon(read_message(&mut control.recv)).await
+    ) -> Result<T, AppError> {
+        self.soon(message::read(&mut control.recv)).await
     }
 
     /// Sends one message.
@@ -95,8 +92,8 @@ impl Session<'_> {
         &self,
         control: &mut Control,
         message: &T,
-    ) -> Result<(), BulkError> {
-        self.soon(write_message(&mut control.send, message)).await
+    ) -> Result<(), AppError> {
+        self.soon(message::write(&mut control.send, message)).await
     }
 
     /// Ends our half of the control stream, and waits until the peer has all of it.
@@ -107,10 +104,4 @@ impl Session<'_> {
             let _ = self.soon(async { Ok(delivered.await.is_ok()) }).await;
         }
     }
-}
-
-/// Waits until `at` on the runtime's own clock.
-pub(super) async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
-    let mut timer = runtime.new_timer(at);
-    poll_fn(|context| timer.as_mut().poll(context)).await;
 }

@@ -10,6 +10,7 @@ use std::{
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use rustls::pki_types::ServerName;
 
+use super::stream_args::StreamSide;
 use super::units::{parse_interval, parse_positive_seconds, parse_seconds, parse_size};
 use crate::{
     bulk::{AckFrequency, Amount, Direction, Job, MAX_STREAMS, TransportSettings},
@@ -69,31 +70,30 @@ pub(super) enum Command {
         #[command(subcommand)]
         side: BulkSide,
     },
+    /// Send live media as real senders do, and report what viewers would have seen.
+    #[command(disable_help_subcommand = true)]
+    Stream {
+        #[command(subcommand)]
+        side: StreamSide,
+    },
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum BulkSide {
     /// Wait for clients, and send or receive as they ask.
     #[command(after_help = SERVER_EXAMPLES)]
-    Server(ServerArgs),
+    Server(Box<ServerArgs>),
     /// Ask a server for one transfer, and print both sides' figures.
     #[command(after_help = CLIENT_EXAMPLES)]
-    Client(ClientArgs),
+    Client(Box<ClientArgs>),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ServerArgs {
-    /// Address and port to listen on; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value_t = (Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into())]
-    pub(super) listen: SocketAddr,
+    #[command(flatten)]
+    pub(super) at: ListenArgs,
     #[command(flatten)]
     pub(super) transport: TransportArgs,
-    /// Certificate chain in PEM, instead of a fresh self-signed one
-    #[arg(long, value_name = "FILE", requires = "key")]
-    pub(super) cert: Option<PathBuf>,
-    /// Private key of --cert in PEM
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    pub(super) key: Option<PathBuf>,
     /// Offer the files below this directory by name
     #[arg(long, value_name = "DIR")]
     pub(super) root: Option<PathBuf>,
@@ -106,11 +106,9 @@ pub(super) struct ServerArgs {
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("amount").args(["file", "bytes", "time"]))]
-#[command(group = ArgGroup::new("trust").args(["pin", "ca", "insecure"]))]
 pub(super) struct ClientArgs {
-    /// The server, as HOST, HOST:PORT or [IPV6]:PORT; port 4433 unless given
-    #[arg(value_name = "HOST[:PORT]")]
-    pub(super) server: HostPort,
+    #[command(flatten)]
+    pub(super) reach: ReachArgs,
     /// Send this file; with --reverse, the server's file of this name
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
@@ -138,21 +136,6 @@ pub(super) struct ClientArgs {
     no_verify: bool,
     #[command(flatten)]
     pub(super) transport: TransportArgs,
-    /// Local address to send from, and port; any free port unless given
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_local)]
-    pub(super) bind: Option<SocketAddr>,
-    /// Trust the one certificate with this fingerprint, which the server prints
-    #[arg(long, value_name = "sha256:HEX")]
-    pub(super) pin: Option<Fingerprint>,
-    /// Trust certificates of the authorities in this PEM file
-    #[arg(long, value_name = "FILE")]
-    pub(super) ca: Option<PathBuf>,
-    /// Trust any certificate: anybody on the path can pose as the server
-    #[arg(long)]
-    pub(super) insecure: bool,
-    /// Name to expect in the certificate, if not HOST
-    #[arg(long, value_name = "NAME", value_parser = parse_server_name)]
-    pub(super) server_name: Option<String>,
     /// List every round-trip time in the records of --json-lines
     #[arg(long, requires = "json_lines", conflicts_with = "json")]
     pub(super) rtt_samples: bool,
@@ -161,6 +144,43 @@ pub(super) struct ClientArgs {
     pub(super) path_samples: bool,
     #[command(flatten)]
     pub(super) output_form: OutputArgs,
+}
+
+/// Where a server listens, and who it is.
+#[derive(Debug, Args)]
+pub(super) struct ListenArgs {
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value_t = (Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into())]
+    pub(super) listen: SocketAddr,
+    /// Certificate chain in PEM, instead of a fresh self-signed one
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(super) cert: Option<PathBuf>,
+    /// Private key of --cert in PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(super) key: Option<PathBuf>,
+}
+
+/// A server to connect to, and how to know it.
+#[derive(Debug, Args)]
+pub(super) struct ReachArgs {
+    /// The server, as HOST, HOST:PORT or [IPV6]:PORT; port 4433 unless given
+    #[arg(value_name = "HOST[:PORT]")]
+    pub(super) server: HostPort,
+    /// Local address to send from, and port; any free port unless given
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_local)]
+    pub(super) bind: Option<SocketAddr>,
+    /// Trust the one certificate with this fingerprint, which the server prints
+    #[arg(long, value_name = "sha256:HEX", conflicts_with_all = ["ca", "insecure"])]
+    pub(super) pin: Option<Fingerprint>,
+    /// Trust certificates of the authorities in this PEM file
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub(super) ca: Option<PathBuf>,
+    /// Trust any certificate: anybody on the path can pose as the server
+    #[arg(long)]
+    pub(super) insecure: bool,
+    /// Name to expect in the certificate, if not HOST
+    #[arg(long, value_name = "NAME", value_parser = parse_server_name)]
+    pub(super) server_name: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -2,32 +2,29 @@
 
 use std::{
     io::IsTerminal,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use quinn::{Connection, ConnectionError, Endpoint, Runtime, TokioRuntime, VarInt};
+use quinn::{Connection, Runtime, TokioRuntime, VarInt};
 
 use super::{
     Failure, INTERRUPTED,
     args::ClientArgs,
     files::{FileSink, FileSource},
-    net::{self, Transport, plain, read_file},
+    net::{self, BULK, Transport, plain},
     output::{ClientResult, Form, PathRecord, Record, print, table},
+    reach,
     series::{ClientCounts, ClientSeries, Listener, Periods},
     units::{show_bytes, show_rate},
 };
 use crate::{
     bulk::{self, Amount, Direction, Job, Local, Outcome, Progress, Sink, Source},
     path::HeaderReport,
-    tls::{Seen, Sight, Trust},
+    tls::Trust,
 };
-
-/// How long a server may take to answer, 10 s: enough for four packets in a row to be
-/// lost, which RFC 9002, section 6.2, sends again after 1, 2 and 4 s.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often the figures on a terminal change: several times a second looks alive.
 const REDRAW: Duration = Duration::from_millis(200);
@@ -38,14 +35,14 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Does one transfer.
 pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
     let qlog = args.output_form.qlog.clone();
-    let transport = Transport::new(&args.transport, args.unasked_headers(), qlog)?;
+    let transport = Transport::new(BULK, &args.transport, args.unasked_headers(), qlog)?;
     let source = upload(&args).await?;
     let length = source.length();
     let job = args
         .job(length)
         .map_err(|cause| Failure::usage(cause, "see `evenkeel bulk client --help`"))?;
-    let trust = trust(&args).await?;
-    let address = net::resolve(&args.server, args.bind).await?;
+    let trust = reach::trust(&args.reach).await?;
+    let address = net::resolve(&args.reach.server, args.reach.bind).await?;
     let sink = match &args.output {
         Some(path) => Some(Arc::new(FileSink::create(path).await?)),
         None => None,
@@ -79,20 +76,6 @@ async fn upload(args: &ClientArgs) -> Result<Source, Failure> {
     Ok(Source::Stored(Arc::new(file)))
 }
 
-async fn trust(args: &ClientArgs) -> Result<Trust, Failure> {
-    Ok(match (&args.pin, &args.ca, args.insecure) {
-        (Some(pin), _, _) => Trust::Pin(*pin),
-        (_, Some(path), _) => Trust::authorities(&read_file(path, "--ca").await?).map_err(|e| {
-            Failure::failed(
-                format!("{}: {e}", path.display()),
-                "give --ca a PEM file of certificates",
-            )
-        })?,
-        (_, _, true) => Trust::Anybody,
-        _ => Trust::Nobody,
-    })
-}
-
 async fn transfer(
     args: &ClientArgs,
     transport: &Transport,
@@ -103,8 +86,8 @@ async fn transfer(
 ) -> Result<(), Failure> {
     let listener = Arc::new(Listener::new(args.rtt_samples, args.path_samples));
     let transport = &transport.observed(listener.clone());
-    let endpoint = open(transport, args.bind, address)?;
-    let connection = connect(args, transport, trust, &endpoint, address).await?;
+    let endpoint = reach::open(transport, args.reach.bind, address)?;
+    let connection = reach::connect(&args.reach, transport, trust, &endpoint, address).await?;
 
     let watch = Watch {
         form: Form::of(&args.output_form),
@@ -133,7 +116,7 @@ async fn transfer(
     let result = tokio::select! {
         biased;
         result = running => result.map_err(|error| Failure::failed(
-            format!("the transfer with {} failed: {error}", args.server),
+            format!("the transfer with {} failed: {error}", args.reach.server),
             "see the server's own messages, then try again",
         )),
         failure = watch.show(series.as_mut()) => Err(failure),
@@ -152,98 +135,6 @@ async fn transfer(
     // The connection's last packet still has to leave.
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
     result.map(|_| ()).and(rest)
-}
-
-/// A socket that sends to `server`, from `local` if that is given.
-fn open(
-    transport: &Transport,
-    local: Option<SocketAddr>,
-    server: SocketAddr,
-) -> Result<Endpoint, Failure> {
-    let any: IpAddr = match server {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let (address, remedy) = match local {
-        Some(local) => (
-            local,
-            "give --bind an address of this machine and a free port",
-        ),
-        None => ((any, 0).into(), "check the network set-up"),
-    };
-    transport.bind(address, None, "cannot open a socket on", remedy)
-}
-
-async fn connect(
-    args: &ClientArgs,
-    transport: &Transport,
-    trust: Trust,
-    endpoint: &Endpoint,
-    address: SocketAddr,
-) -> Result<Connection, Failure> {
-    let pinned = match &trust {
-        Trust::Pin(pin) => Some(*pin),
-        _ => None,
-    };
-    let (tls, sight) = trust
-        .client(bulk::ALPN)
-        .map_err(|error| Failure::failed(error, "give --ca a PEM file of certificates"))?;
-    let config = transport.client(tls, &format!("client-{}", std::process::id()))?;
-
-    let name = args.server_name.as_ref().unwrap_or(&args.server.host);
-    let failure = |cause: &dyn std::fmt::Display| {
-        Failure::failed(
-            format!("cannot connect to {address}: {cause}"),
-            "check that `evenkeel bulk server` runs there and that UDP gets through",
-        )
-    };
-    let connecting = endpoint
-        .connect_with(config, address, name)
-        .map_err(|error| failure(&error))?;
-    let unanswered = || {
-        let seconds = HANDSHAKE_TIMEOUT.as_secs();
-        failure(&format!("no answer within {seconds} s"))
-    };
-    match tokio::time::timeout(HANDSHAKE_TIMEOUT, connecting).await {
-        Err(_) | Ok(Err(ConnectionError::TimedOut)) => Err(unanswered()),
-        Ok(Ok(connection)) => Ok(connection),
-        Ok(Err(error)) => Err(match refusal(&sight) {
-            Some(seen) => untrusted(args, pinned.map(|pin| pin.to_string()), &seen),
-            None => failure(&error),
-        }),
-    }
-}
-
-/// The certificate, if it is why the handshake failed.
-fn refusal(sight: &Sight) -> Option<Seen> {
-    sight.seen().filter(|seen| seen.refusal.is_some())
-}
-
-fn untrusted(args: &ClientArgs, pinned: Option<String>, seen: &Seen) -> Failure {
-    let fingerprint = seen.fingerprint;
-    if let Some(pinned) = pinned {
-        return Failure::failed(
-            format!(
-                "the server's certificate is {fingerprint}, but --pin wants {pinned}: \
-                 another server or an attacker answers"
-            ),
-            "compare with the pin that the server printed at its start",
-        );
-    }
-    if args.ca.is_some() {
-        let refusal = seen.refusal.as_deref().unwrap_or("is not trusted");
-        return Failure::failed(
-            format!("the server's certificate ({fingerprint}) {refusal}"),
-            "check --ca and --server-name, or use --pin",
-        );
-    }
-    Failure::failed(
-        format!("the server's certificate is not trusted yet: {fingerprint}"),
-        format!(
-            "if the server printed the same, run: evenkeel bulk client {} --pin {fingerprint}",
-            args.server
-        ),
-    )
 }
 
 /// A running transfer, for those who look on.
@@ -353,7 +244,7 @@ impl Watch<'_> {
         }
         Form::print(&Record::Result(ClientResult {
             version: env!("CARGO_PKG_VERSION"),
-            server: args.server.to_string(),
+            server: args.reach.server.to_string(),
             controller: args.transport.controller.clone(),
             pacing: self.transport.pacing(),
             path_headers: self.transport.headers().to_string(),

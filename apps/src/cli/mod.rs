@@ -3,10 +3,16 @@
 mod args;
 mod client;
 mod files;
+mod listen;
 mod net;
 mod output;
+mod reach;
 mod series;
 mod server;
+mod stream_args;
+mod stream_client;
+mod stream_output;
+mod stream_server;
 mod units;
 
 use std::{ffi::OsString, fmt, process::ExitCode};
@@ -14,6 +20,7 @@ use std::{ffi::OsString, fmt, process::ExitCode};
 use clap::{Parser, error::ErrorKind};
 
 use args::{BulkSide, Cli, Command};
+use stream_args::StreamSide;
 
 /// Exit status when the transfer failed.
 const FAILED: u8 = 1;
@@ -92,13 +99,21 @@ fn try_run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
                 "raise the limit on threads (ulimit -u)",
             )
         })?;
-    let Command::Bulk { side } = cli.command;
-    runtime.block_on(async {
-        match side {
-            BulkSide::Server(args) => server::run(args).await,
-            BulkSide::Client(args) => client::run(args).await,
+    let result = runtime.block_on(async {
+        match cli.command {
+            Command::Bulk { side } => match side {
+                BulkSide::Server(args) => server::run(*args).await,
+                BulkSide::Client(args) => client::run(*args).await,
+            },
+            Command::Stream { side } => match side {
+                StreamSide::Server(args) => stream_server::run(*args).await,
+                StreamSide::Client(args) => stream_client::run(*args).await,
+            },
         }
-    })
+    });
+    // A thread that waits for standard input must not keep the program.
+    runtime.shutdown_background();
+    result
 }
 
 /// clap's first paragraph on one line, and where to read on.
@@ -111,7 +126,11 @@ fn usage_failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
     let cause = cause.trim_start_matches("error:");
     let named = |word: &str| arguments.iter().skip(1).take(2).any(|a| a == word);
     let command = ["server", "client"].into_iter().find(|side| named(side));
-    let command = command.map_or_else(|| "bulk".to_owned(), |side| format!("bulk {side}"));
+    let application = if named("stream") { "stream" } else { "bulk" };
+    let command = command.map_or_else(
+        || application.to_owned(),
+        |side| format!("{application} {side}"),
+    );
     Failure::usage(cause, format!("see `evenkeel {command} --help`"))
 }
 

@@ -21,15 +21,41 @@ use super::{
 use crate::{
     bulk::{self, TransportSettings},
     path::HeaderUse,
+    stream,
 };
 
 /// Socket buffers to ask the kernel for, 4 MiB: 30 ms at 1 Gb/s, as long as a busy
 /// machine may keep this process waiting. It grants at most net.core.{r,w}mem_max.
 const SOCKET_BUFFER: usize = 4 << 20;
 
+/// An application as its connections know it.
+#[derive(Clone, Copy)]
+pub(super) struct Application {
+    /// As on the command line.
+    pub(super) name: &'static str,
+    /// Its protocol in the TLS handshake.
+    pub(super) alpn: &'static [u8],
+    transport: fn(TransportSettings) -> TransportConfig,
+}
+
+/// `evenkeel bulk`.
+pub(super) const BULK: Application = Application {
+    name: "bulk",
+    alpn: bulk::ALPN,
+    transport: bulk::transport_config,
+};
+
+/// `evenkeel stream`.
+pub(super) const STREAM: Application = Application {
+    name: "stream",
+    alpn: stream::ALPN,
+    transport: stream::transport_config,
+};
+
 /// What makes endpoints, and the settings of each new connection.
 #[derive(Clone)]
 pub(super) struct Transport {
+    pub(super) application: Application,
     evenkeel: evenkeel::Endpoint,
     controller: SharedFactory,
     headers: HeaderUse,
@@ -46,6 +72,7 @@ impl Transport {
     /// # Errors
     /// If there is no such controller, or the directory cannot be had.
     pub(super) fn new(
+        application: Application,
         args: &TransportArgs,
         unasked: HeaderUse,
         qlog: Option<PathBuf>,
@@ -58,6 +85,7 @@ impl Transport {
             std::fs::create_dir_all(directory).map_err(|error| qlog_failure(directory, &error))?;
         }
         Ok(Self {
+            application,
             evenkeel: headers.set(evenkeel::Endpoint::new().pacing(pacing)),
             controller,
             headers,
@@ -126,13 +154,13 @@ impl Transport {
     /// # Errors
     /// If the trace cannot be created.
     pub(super) fn connection(&self, trace: &str) -> Result<Arc<TransportConfig>, Failure> {
-        let mut config = bulk::transport_config(self.settings);
+        let mut config = (self.application.transport)(self.settings);
         if let Some(directory) = &self.qlog {
             let path = directory.join(format!("{trace}.sqlog"));
             let file = std::fs::File::create(&path).map_err(|error| qlog_failure(&path, &error))?;
             let mut qlog = QlogConfig::default();
             qlog.writer(Box::new(io::BufWriter::new(file)))
-                .title(Some(format!("evenkeel bulk {trace}")))
+                .title(Some(format!("evenkeel {} {trace}", self.application.name)))
                 .start_time(TokioRuntime.now());
             config.qlog_stream(qlog.into_stream());
         }

@@ -63,6 +63,17 @@ pub(super) struct Interval {
     pub(super) end_s: f64,
     pub(super) bytes: u64,
     pub(super) throughput_bps: f64,
+    #[serde(flatten)]
+    pub(super) sender: SenderInterval,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rtt_samples_ms: Option<Vec<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) path_samples: Option<Vec<SampleRecord>>,
+}
+
+/// This side of a connection at the end of an interval, and what it sent in it.
+#[derive(Debug, Serialize)]
+pub(super) struct SenderInterval {
     pub(super) rtt_ms: f64,
     pub(super) window_bytes: u64,
     pub(super) slow_start_threshold_bytes: Option<u64>,
@@ -70,10 +81,6 @@ pub(super) struct Interval {
     pub(super) packets_sent: u64,
     pub(super) packets_lost: u64,
     pub(super) path: Option<HeaderReport>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) rtt_samples_ms: Option<Vec<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) path_samples: Option<Vec<SampleRecord>>,
 }
 
 /// What became of a client's path headers, and what they told.
@@ -144,7 +151,7 @@ impl Form {
     }
 
     /// A record on a line of its own.
-    pub(super) fn print(record: &Record) -> Result<(), Failure> {
+    pub(super) fn print(record: &impl Serialize) -> Result<(), Failure> {
         let json = serde_json::to_string(record).expect("records have string keys only");
         print(&json)
     }

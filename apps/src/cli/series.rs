@@ -13,7 +13,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::{
     Failure,
-    output::{Form, Interval, Record, ServerInterval},
+    output::{Form, Interval, Record, SenderInterval, ServerInterval},
 };
 use crate::{
     bulk::{Direction, Progress, packets_sent},
@@ -35,8 +35,14 @@ pub(super) struct ClientSeries {
 #[derive(Clone, Copy, Default)]
 pub(super) struct ClientCounts {
     bytes: u64,
-    packets_sent: u64,
-    packets_lost: u64,
+    packets: PacketCounts,
+}
+
+/// A connection's packets at the end of an interval.
+#[derive(Clone, Copy, Default)]
+pub(super) struct PacketCounts {
+    sent: u64,
+    lost: u64,
 }
 
 /// What moved through a server, in the intervals in which anything did.
@@ -65,9 +71,9 @@ pub(super) struct Periods {
 
 /// An interval that is over, since the origin.
 #[derive(Clone, Copy)]
-struct Span {
-    start: Duration,
-    end: Duration,
+pub(super) struct Span {
+    pub(super) start: Duration,
+    pub(super) end: Duration,
 }
 
 /// Hears what the controllers hear, and keeps the samples that are wanted until they are taken.
@@ -129,19 +135,12 @@ impl ClientSeries {
     fn print_record(&mut self, span: Span) -> Result<(), Failure> {
         // Before the connection is asked: it calls the observer with its own lock held.
         let (rtts, path_samples) = self.listener.take();
-        let stats = self.connection.stats();
-        let state = Context::of(&self.connection).map(|context| context.state());
-        let bits = |rate: u64| rate.saturating_mul(8);
-        let counts = ClientCounts {
-            bytes: match self.direction {
-                Direction::Up => self.progress.sent(),
-                Direction::Down => self.progress.received(),
-            },
-            packets_sent: packets_sent(&stats),
-            packets_lost: stats.path.lost_packets,
+        let before = self.before;
+        self.before.bytes = match self.direction {
+            Direction::Up => self.progress.sent(),
+            Direction::Down => self.progress.received(),
         };
-        let before = std::mem::replace(&mut self.before, counts);
-        let bytes = counts.bytes - before.bytes;
+        let bytes = self.before.bytes - before.bytes;
         let seconds = (span.end - span.start).as_secs_f64();
         Form::print(&Record::Interval(Interval {
             start_s: span.start.as_secs_f64(),
@@ -152,13 +151,7 @@ impl ClientSeries {
             } else {
                 0.0
             },
-            rtt_ms: stats.path.rtt.as_secs_f64() * 1e3,
-            window_bytes: state.as_ref().map_or(stats.path.cwnd, |state| state.window),
-            slow_start_threshold_bytes: state.as_ref().and_then(|state| state.slow_start_threshold),
-            pacing_rate_bps: state.and_then(|state| state.pacing_rate.map(bits)),
-            packets_sent: counts.packets_sent.saturating_sub(before.packets_sent),
-            packets_lost: counts.packets_lost.saturating_sub(before.packets_lost),
-            path: HeaderReport::of(&self.connection),
+            sender: self.before.packets.figures(&self.connection),
             rtt_samples_ms: self
                 .listener
                 .wants_rtts
@@ -168,6 +161,29 @@ impl ClientSeries {
                 path_samples.iter().map(record).collect()
             }),
         }))
+    }
+}
+
+impl PacketCounts {
+    /// What `connection` is like now, and what it has sent since it was last asked.
+    pub(super) fn figures(&mut self, connection: &Connection) -> SenderInterval {
+        let stats = connection.stats();
+        let state = Context::of(connection).map(|context| context.state());
+        let bits = |rate: u64| rate.saturating_mul(8);
+        let now = Self {
+            sent: packets_sent(&stats),
+            lost: stats.path.lost_packets,
+        };
+        let before = std::mem::replace(self, now);
+        SenderInterval {
+            rtt_ms: stats.path.rtt.as_secs_f64() * 1e3,
+            window_bytes: state.as_ref().map_or(stats.path.cwnd, |state| state.window),
+            slow_start_threshold_bytes: state.as_ref().and_then(|state| state.slow_start_threshold),
+            pacing_rate_bps: state.and_then(|state| state.pacing_rate.map(bits)),
+            packets_sent: now.sent.saturating_sub(before.sent),
+            packets_lost: now.lost.saturating_sub(before.lost),
+            path: HeaderReport::of(connection),
+        }
     }
 }
 
@@ -234,13 +250,13 @@ impl Periods {
         }
     }
 
-    async fn next(&mut self) -> Span {
+    pub(super) async fn next(&mut self) -> Span {
         self.tick.tick().await;
         self.cut()
     }
 
     /// Ends the current interval.
-    fn cut(&mut self) -> Span {
+    pub(super) fn cut(&mut self) -> Span {
         let end = TokioRuntime.now().duration_since(self.origin);
         let start = std::mem::replace(&mut self.start, end);
         Span { start, end }
@@ -268,7 +284,7 @@ impl Listener {
     }
 
     /// The samples since the last call.
-    fn take(&self) -> (Vec<Duration>, Vec<PathSample>) {
+    pub(super) fn take(&self) -> (Vec<Duration>, Vec<PathSample>) {
         let mut heard = lock(&self.heard);
         (
             std::mem::take(&mut heard.rtts),
@@ -333,12 +349,12 @@ impl UdpCounts {
 }
 
 /// Counters are whole at every moment: a panic elsewhere is no reason not to read them.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// To the nanosecond, and shown without digits beyond that.
-fn milliseconds(time: Duration) -> f64 {
+pub(super) fn milliseconds(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6
 }
 

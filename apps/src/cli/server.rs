@@ -1,27 +1,25 @@
 //! `evenkeel bulk server`.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use quinn::{Connection, Endpoint, Incoming, ServerConfig, TokioRuntime, VarInt};
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::mpsc,
-};
+use tokio::sync::mpsc;
 
 use super::{
     Failure,
     args::ServerArgs,
     files::Root,
-    net::{Transport, plain, read_file},
-    output::{Form, Listening, Record, Stopped, Transfer, print},
+    listen::{Listener, interrupts, listen, unmapped},
+    net::{BULK, Transport, plain},
+    output::{Form, Record, Stopped, Transfer, print},
     series::{Reception, ServerSeries},
     units::{show_bytes, show_rate},
 };
 use crate::{
-    bulk::{self, BulkError, Host, Outcome, Progress, ServeOptions, Source},
+    AppError,
+    bulk::{self, Host, Outcome, Progress, ServeOptions, Source},
     path::{HeaderReport, HeaderUse},
-    tls::{Fingerprint, Identity},
 };
 
 /// How long clients get to hear that the server stops.
@@ -30,7 +28,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Serves until it is interrupted, or once.
 pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     let qlog = args.output.qlog.clone();
-    let transport = Transport::new(&args.transport, HeaderUse::Echo, qlog)?;
+    let transport = Transport::new(BULK, &args.transport, HeaderUse::Echo, qlog)?;
     let root = match &args.root {
         Some(directory) => Some(Root::new(directory).await.map_err(|error| {
             Failure::failed(
@@ -40,30 +38,16 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
         })?),
         None => None,
     };
-    let identity = identity(&args).await?;
-    let pin = identity.fingerprint();
-    let tls = identity
-        .server(bulk::ALPN)
-        .map_err(|error| Failure::failed(error, "give --cert and --key that belong together"))?;
-    let config = transport.server(tls)?;
-    let remedy = "stop the other program or choose another --listen";
-    let endpoint = transport.bind(
-        args.listen,
-        Some(config.clone()),
-        "cannot listen on",
-        remedy,
-    )?;
-    let address = endpoint.local_addr().map_err(|error| {
-        Failure::failed(
-            format!("cannot tell the address it listens on: {}", plain(&error)),
-            "choose another --listen",
-        )
-    })?;
-    announce(&args, &transport, address, pin)?;
+    let form = Form::of(&args.output);
+    let Listener {
+        endpoint,
+        address,
+        config,
+    } = listen(&args.at, &transport, &args.transport.controller, form).await?;
 
     let (report, ended) = mpsc::unbounded_channel();
     let server = Server {
-        form: Form::of(&args.output),
+        form,
         once: args.once,
         interval: args.output.interval,
         progress: Arc::default(),
@@ -91,68 +75,6 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
     serving.abort();
     stopped
-}
-
-async fn identity(args: &ServerArgs) -> Result<Identity, Failure> {
-    let (Some(cert), Some(key)) = (&args.cert, &args.key) else {
-        return Identity::self_signed()
-            .map_err(|error| Failure::failed(error, "give --cert and --key"));
-    };
-    let (chain, key_pem) = (
-        read_file(cert, "--cert").await?,
-        read_file(key, "--key").await?,
-    );
-    Identity::from_pem(&chain, &key_pem).map_err(|error| {
-        Failure::failed(
-            format!(
-                "cannot use {} and {}: {error}",
-                cert.display(),
-                key.display()
-            ),
-            "give --cert and --key PEM files that belong together",
-        )
-    })
-}
-
-/// Says where the server is and how to reach it.
-fn announce(
-    args: &ServerArgs,
-    transport: &Transport,
-    address: SocketAddr,
-    pin: Fingerprint,
-) -> Result<(), Failure> {
-    let target = if address.ip().is_unspecified() {
-        format!("localhost:{}", address.port())
-    } else {
-        address.to_string()
-    };
-    let command = format!("evenkeel bulk client {target} --pin {pin}");
-    match Form::of(&args.output) {
-        Form::JsonLines => Form::print(&Record::Listening(Listening {
-            version: env!("CARGO_PKG_VERSION"),
-            address: address.to_string(),
-            controller: args.transport.controller.clone(),
-            pacing: transport.pacing(),
-            path_headers: transport.headers().to_string(),
-            pin: pin.to_string(),
-            client_command: command,
-        })),
-        form => {
-            let mut text = format!(
-                "listening on {address}, controller {}\ncertificate pin {pin}\nconnect with: {command}",
-                args.transport.controller
-            );
-            if address.ip().is_unspecified() {
-                text += "\n(from elsewhere, with this machine's address instead of localhost)";
-            }
-            if form == Form::Json {
-                eprintln!("{text}");
-                Ok(())
-            } else {
-                print(&text)
-            }
-        }
-    }
 }
 
 /// The closing record of a server at `address` before anything happened.
@@ -193,14 +115,7 @@ impl Server {
         mut ended: mpsc::UnboundedReceiver<Ended>,
         mut summary: Stopped,
     ) -> Result<(), Failure> {
-        let no_signals = |error: std::io::Error| {
-            Failure::failed(
-                format!("cannot wait for signals: {}", plain(&error)),
-                "check the system's limits",
-            )
-        };
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
+        let mut interrupted = pin!(interrupts()?);
         let mut series =
             ServerSeries::new(self.progress.clone(), self.reception.clone(), self.interval);
         let mut result = Ok(());
@@ -228,8 +143,7 @@ impl Server {
                         break;
                     }
                 }
-                _ = interrupt.recv() => break,
-                _ = terminate.recv() => break,
+                () = &mut interrupted => break,
                 interval = series.next(), if self.form == Form::JsonLines => {
                     Form::print(&Record::ServerInterval(interval))?;
                 }
@@ -308,7 +222,7 @@ impl Host for ServerHost {
         self.reception.accepted(connection);
     }
 
-    fn ended(&self, connection: &Connection, result: &Result<Outcome, BulkError>) {
+    fn ended(&self, connection: &Connection, result: &Result<Outcome, AppError>) {
         self.reception.ended(connection);
         let ended = Ended {
             client: unmapped(connection.remote_address()),
@@ -328,30 +242,4 @@ fn transfer_failure(client: SocketAddr, error: &str) -> Failure {
         format!("the transfer with {client} failed: {error}"),
         "see the client's own messages",
     )
-}
-
-/// An IPv4 client of a socket for both families, as an IPv4 address.
-fn unmapped(client: SocketAddr) -> SocketAddr {
-    match client {
-        SocketAddr::V6(v6) => v6
-            .ip()
-            .to_ipv4_mapped()
-            .map_or(client, |ip| (ip, v6.port()).into()),
-        SocketAddr::V4(_) => client,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::{Ipv4Addr, Ipv6Addr};
-
-    use super::*;
-
-    #[test]
-    fn a_mapped_client_is_shown_as_ipv4() {
-        let mapped = (Ipv4Addr::LOCALHOST.to_ipv6_mapped(), 5).into();
-        assert_eq!(unmapped(mapped).to_string(), "127.0.0.1:5");
-        let v6: SocketAddr = (Ipv6Addr::LOCALHOST, 5).into();
-        assert_eq!(unmapped(v6), v6);
-    }
 }

@@ -50,6 +50,20 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("'{text}' is more than one transfer can carry, 2^60 bytes"))
 }
 
+/// Bits per second from `3000000`, `3M`, `2.5 Mb/s` or `500kbps`, by thousands.
+pub(super) fn parse_rate(text: &str) -> Result<u64, String> {
+    let trimmed = text.trim();
+    let number = ["b/s", "bps"]
+        .iter()
+        .find_map(|unit| trimmed.strip_suffix(unit))
+        .unwrap_or(trimmed);
+    let wrong = || format!("'{text}' is no bitrate; write for example 3M or 500k");
+    if number.contains(['i', 'I', 'b', 'B']) {
+        return Err(wrong());
+    }
+    parse_size(number).map_err(|_| wrong())
+}
+
 /// A time from `10`, `0.5` or `10s`, at most a day.
 pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let number = text.trim().strip_suffix('s').unwrap_or(text.trim());
@@ -178,6 +192,21 @@ mod tests {
             "nan",
         ] {
             assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn bitrates_are_read_in_thousands_of_bits() {
+        for (text, bps) in [
+            ("3000000", 3_000_000),
+            ("3M", 3_000_000),
+            ("2.5 Mb/s", 2_500_000),
+            ("500kbps", 500_000),
+        ] {
+            assert_eq!(parse_rate(text), Ok(bps), "{text}");
+        }
+        for text in ["", "3MB", "3Mib", "fast", "-1", "3MB/s"] {
+            assert!(parse_rate(text).is_err(), "{text}");
         }
     }
 

@@ -1,9 +1,10 @@
-//! The program `evenkeel bulk` as its users run it: real processes, real files, UDP
+//! The program `evenkeel` as its users run it: real processes, real files, UDP
 //! over loopback.
 
 mod errors;
 mod headers;
 mod program;
 mod reports;
+mod stream;
 mod transfers;
 mod trust;

@@ -8,9 +8,10 @@ use std::{
 
 use crate::pair::Pair;
 use bytes::Bytes;
+use evenkeel_apps::AppError;
 use evenkeel_apps::bulk::{
-    self, Amount, BulkError, Checksum, Direction, Host, Job, Local, Outcome, Progress,
-    ServeOptions, Sink, Source, Writable,
+    self, Amount, Checksum, Direction, Host, Job, Local, Outcome, Progress, ServeOptions, Sink,
+    Source, Writable,
 };
 use futures_util::future::BoxFuture;
 use quinn::Connection;
@@ -153,7 +154,7 @@ async fn without_files_a_name_is_refused_with_a_reason() {
         .await
         .unwrap_err();
     assert!(
-        matches!(&error, BulkError::Refused(reason) if reason.contains("no files")),
+        matches!(&error, AppError::Refused(reason) if reason.contains("no files")),
         "{error}"
     );
 }
@@ -168,7 +169,7 @@ async fn a_host_may_refuse_at_any_length_and_in_any_words() {
     let job = Job::new(Direction::Down, Amount::File("x".into()));
     let error = download(&pair, job, Local::default()).await.unwrap_err();
     assert!(
-        matches!(&error, BulkError::Refused(r) if r.len() <= 300),
+        matches!(&error, AppError::Refused(r) if r.len() <= 300),
         "{error}"
     );
 }
@@ -183,7 +184,7 @@ async fn a_source_of_another_length_than_the_job_is_our_own_mistake() {
     let error = run(Pair::new(), job, local, Arc::default())
         .await
         .unwrap_err();
-    assert!(matches!(error, BulkError::Job(_)), "{error}");
+    assert!(matches!(error, AppError::Job(_)), "{error}");
 }
 
 #[tokio::test]
@@ -208,7 +209,7 @@ async fn a_server_cuts_a_transfer_off_at_its_longest_time() {
     let job = Job::new(Direction::Up, Amount::Bytes(bulk::MAX_BYTES));
     let error = download(&pair, job, Local::default()).await.unwrap_err();
     assert!(
-        matches!(&error, BulkError::PeerGaveUp(r) if r.contains("longer than")),
+        matches!(&error, AppError::PeerGaveUp(r) if r.contains("longer than")),
         "{error}"
     );
 }
@@ -223,7 +224,7 @@ async fn a_full_disk_ends_the_transfer_with_its_cause() {
     let error = run(Pair::new(), job, local, Arc::default())
         .await
         .unwrap_err();
-    assert!(matches!(error, BulkError::Storage { .. }), "{error}");
+    assert!(matches!(error, AppError::Storage { .. }), "{error}");
 }
 
 #[test]
@@ -261,7 +262,7 @@ async fn run(
     job: Job,
     local: Local,
     progress: Arc<Progress>,
-) -> Result<Outcome, BulkError> {
+) -> Result<Outcome, AppError> {
     pair.serve(ServeOptions::default());
     let connection = pair.connect().await;
     bulk::client(
@@ -274,7 +275,7 @@ async fn run(
     .await
 }
 
-async fn download(pair: &Pair, job: Job, local: Local) -> Result<Outcome, BulkError> {
+async fn download(pair: &Pair, job: Job, local: Local) -> Result<Outcome, AppError> {
     let connection = pair.connect().await;
     bulk::client(
         connection,
@@ -317,7 +318,7 @@ impl Host for Watcher {
         self.0.lock().unwrap().push((connection.stable_id(), None));
     }
 
-    fn ended(&self, connection: &Connection, result: &Result<Outcome, BulkError>) {
+    fn ended(&self, connection: &Connection, result: &Result<Outcome, AppError>) {
         let end = (connection.stable_id(), Some(result.is_ok()));
         self.0.lock().unwrap().push(end);
     }

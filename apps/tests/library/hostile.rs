@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use crate::pair::{Pair, impatient};
+use evenkeel_apps::AppError;
 use evenkeel_apps::bulk::{
-    self, Amount, BulkError, Checksum, Direction, Job, Local, NoFiles, Outcome, Progress,
+    self, Amount, Checksum, Direction, Job, Local, NoFiles, Outcome, Progress,
 };
 use quinn::{Connection, RecvStream, SendStream, VarInt};
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ async fn a_request_that_is_not_json_is_a_protocol_error() {
         .await
         .unwrap_err();
         assert!(
-            matches!(&error, BulkError::Protocol(_)),
+            matches!(&error, AppError::Protocol(_)),
             "{garbage:?}: {error}"
         );
     }
@@ -52,7 +53,7 @@ async fn a_client_that_says_nothing_is_given_up() {
     })
     .await
     .unwrap_err();
-    assert!(matches!(error, BulkError::Stalled(_)), "{error}");
+    assert!(matches!(error, AppError::Stalled(_)), "{error}");
 }
 
 #[tokio::test]
@@ -64,7 +65,7 @@ async fn a_client_that_stops_within_its_request_is_given_up() {
     })
     .await
     .unwrap_err();
-    assert!(matches!(error, BulkError::Stalled(_)), "{error}");
+    assert!(matches!(error, AppError::Stalled(_)), "{error}");
 }
 
 #[tokio::test]
@@ -74,7 +75,7 @@ async fn a_client_that_leaves_is_noticed_with_its_reason_made_printable() {
     })
     .await
     .unwrap_err();
-    assert!(matches!(error, BulkError::PeerGaveUp(_)), "{error}");
+    assert!(matches!(error, AppError::PeerGaveUp(_)), "{error}");
     assert!(!error.to_string().contains(char::is_control), "{error:?}");
 }
 
@@ -100,7 +101,7 @@ async fn jobs_beyond_the_bounds_are_refused_with_a_reason() {
         })
         .await
         .unwrap_err();
-        assert!(matches!(error, BulkError::Job(_)), "{error}");
+        assert!(matches!(error, AppError::Job(_)), "{error}");
     }
 }
 
@@ -160,7 +161,7 @@ async fn a_sender_that_stops_midway_is_given_up() {
     })
     .await
     .unwrap_err();
-    assert!(matches!(error, BulkError::Stalled(_)), "{error}");
+    assert!(matches!(error, AppError::Stalled(_)), "{error}");
 }
 
 #[tokio::test]
@@ -184,7 +185,7 @@ async fn data_that_differs_from_the_senders_checksum_is_found() {
     })
     .await
     .unwrap_err();
-    assert!(matches!(error, BulkError::Mismatch), "{error}");
+    assert!(matches!(error, AppError::Mismatch), "{error}");
 }
 
 #[tokio::test]
@@ -206,7 +207,7 @@ async fn a_wrong_size_or_a_missing_checksum_is_not_verified() {
         })
         .await
         .unwrap_err();
-        assert!(matches!(error, BulkError::Mismatch), "{sent}: {error}");
+        assert!(matches!(error, AppError::Mismatch), "{sent}: {error}");
     }
 }
 
@@ -225,7 +226,7 @@ async fn a_server_that_claims_damage_makes_the_upload_fail() {
     })
     .await
     .unwrap_err();
-    assert!(matches!(error, BulkError::Mismatch), "{error}");
+    assert!(matches!(error, AppError::Mismatch), "{error}");
 }
 
 #[tokio::test]
@@ -233,14 +234,14 @@ async fn a_silent_or_talkative_server_is_given_up() {
     let silent = asked(Direction::Down, async |connection| {
         connection.closed().await;
     });
-    assert!(matches!(silent.await, Err(BulkError::Stalled(_))));
+    assert!(matches!(silent.await, Err(AppError::Stalled(_))));
 
     let talkative = asked(Direction::Down, async |connection| {
         let (mut send, _recv) = connection.accept_bi().await.unwrap();
         let _ = send.write_all(&[b' '; 100_000]).await;
         connection.closed().await;
     });
-    assert!(matches!(talkative.await, Err(BulkError::Protocol(_))));
+    assert!(matches!(talkative.await, Err(AppError::Protocol(_))));
 }
 
 #[tokio::test]
@@ -258,7 +259,7 @@ async fn a_server_that_never_reads_the_data_is_given_up() {
     )
     .await
     .unwrap_err();
-    assert!(matches!(error, BulkError::Stalled(_)), "{error}");
+    assert!(matches!(error, AppError::Stalled(_)), "{error}");
 }
 
 #[tokio::test]
@@ -292,7 +293,7 @@ async fn a_refusal_is_one_printable_line() {
     })
     .await
     .unwrap_err();
-    assert!(matches!(&error, BulkError::Refused(_)), "{error}");
+    assert!(matches!(&error, AppError::Refused(_)), "{error}");
     assert!(!error.to_string().contains(char::is_control), "{error:?}");
 }
 
@@ -306,11 +307,11 @@ async fn an_answer_that_names_a_file_nobody_asked_for_is_a_protocol_error() {
     })
     .await
     .unwrap_err();
-    assert!(matches!(error, BulkError::Protocol(_)), "{error}");
+    assert!(matches!(error, AppError::Protocol(_)), "{error}");
 }
 
 /// What our server makes of a hostile client.
-async fn served(client: impl AsyncFnOnce(Connection)) -> Result<Outcome, BulkError> {
+async fn served(client: impl AsyncFnOnce(Connection)) -> Result<Outcome, AppError> {
     let pair = Pair::new();
     let (send, result) = oneshot::channel();
     let endpoint = pair.server.clone();
@@ -329,7 +330,7 @@ async fn served(client: impl AsyncFnOnce(Connection)) -> Result<Outcome, BulkErr
 async fn asked(
     direction: Direction,
     server: impl AsyncFnOnce(Connection),
-) -> Result<Outcome, BulkError> {
+) -> Result<Outcome, AppError> {
     asked_for(direction, Amount::Bytes(100), server).await
 }
 
@@ -337,7 +338,7 @@ async fn asked_for(
     direction: Direction,
     amount: Amount,
     server: impl AsyncFnOnce(Connection),
-) -> Result<Outcome, BulkError> {
+) -> Result<Outcome, AppError> {
     let pair = Pair::new();
     let local = Local {
         patience: std::time::Duration::from_millis(500),

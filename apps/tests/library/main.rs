@@ -1,6 +1,7 @@
-//! The bulk library over loopback UDP on tokio.
+//! The applications' library over loopback UDP on tokio.
 
 mod honest;
 mod hostile;
 mod pair;
 mod settings;
+mod stream;

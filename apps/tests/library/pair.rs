@@ -3,6 +3,7 @@
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use evenkeel_apps::bulk::{self, Host, Limits, ServeOptions, TransportSettings};
+use evenkeel_apps::stream;
 use quinn::{
     ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig,
     crypto::rustls::{QuicClientConfig, QuicServerConfig},
@@ -23,14 +24,32 @@ impl Pair {
 
     /// The client with these transport settings, the server with the default ones.
     pub(crate) fn with(settings: TransportSettings) -> Self {
+        Self::of(
+            bulk::ALPN,
+            bulk::transport_config(TransportSettings::default()),
+            bulk::transport_config(settings),
+        )
+    }
+
+    /// Both with the stream ALPN and default transport settings.
+    pub(crate) fn streaming() -> Self {
+        let transport = || stream::transport_config(TransportSettings::default());
+        Self::of(stream::ALPN, transport(), transport())
+    }
+
+    fn of(alpn: &[u8], serving: TransportConfig, asking: TransportConfig) -> Self {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
         let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap().der().clone();
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let address = (Ipv4Addr::LOCALHOST, 0).into();
-        let server = Endpoint::server(server_config(certificate.clone(), key), address).unwrap();
+        let server = Endpoint::server(
+            server_config(certificate.clone(), key, alpn, serving),
+            address,
+        )
+        .unwrap();
         let mut client = Endpoint::client(address).unwrap();
-        client.set_default_client_config(client_config(certificate, settings));
+        client.set_default_client_config(client_config(certificate, alpn, asking));
         Self { server, client }
     }
 
@@ -66,13 +85,11 @@ pub(crate) fn impatient(host: Arc<dyn Host>) -> ServeOptions {
     }
 }
 
-fn transport(settings: TransportSettings) -> Arc<TransportConfig> {
-    Arc::new(bulk::transport_config(settings))
-}
-
 fn server_config(
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
+    alpn: &[u8],
+    transport: TransportConfig,
 ) -> ServerConfig {
     let mut tls = rustls::ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -80,15 +97,16 @@ fn server_config(
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
         .unwrap();
-    tls.alpn_protocols = vec![bulk::ALPN.to_vec()];
+    tls.alpn_protocols = vec![alpn.to_vec()];
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
-    config.transport_config(transport(TransportSettings::default()));
+    config.transport_config(Arc::new(transport));
     config
 }
 
 fn client_config(
     certificate: CertificateDer<'static>,
-    settings: TransportSettings,
+    alpn: &[u8],
+    transport: TransportConfig,
 ) -> ClientConfig {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate).unwrap();
@@ -97,9 +115,9 @@ fn client_config(
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    tls.alpn_protocols = vec![bulk::ALPN.to_vec()];
+    tls.alpn_protocols = vec![alpn.to_vec()];
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
-    config.transport_config(transport(settings));
+    config.transport_config(Arc::new(transport));
     config
 }
 

@@ -1,4 +1,4 @@
-//! What can end a bulk transfer early.
+//! What can end a transfer or a stream early.
 
 use std::{io, time::Duration};
 
@@ -7,27 +7,27 @@ use quinn::{ConnectionError, ReadError, ReadExactError, VarInt, WriteError};
 /// Longest text of a peer that is shown, in characters.
 const MAX_PEER_TEXT: usize = 300;
 
-/// Why a transfer failed. Each prints as one line without control characters.
+/// Why a transfer or a stream failed. Each prints as one line without control characters.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BulkError {
-    /// The job contradicts itself or its source; the text says how.
+pub enum AppError {
+    /// What was asked for contradicts itself or its source; the text says how.
     #[error("{0}")]
     Job(String),
-    /// The server would not do this job; its reason.
+    /// The server would not do this; its reason.
     #[error("the server refused: {0}")]
     Refused(String),
-    /// The peer ended the transfer before its end; its reason.
+    /// The peer ended it before its end; its reason.
     #[error("the peer gave up: {0}")]
     PeerGaveUp(String),
     /// The peer sent what the protocol does not allow.
-    #[error("the peer broke the bulk protocol: {0}")]
+    #[error("the peer broke the protocol: {0}")]
     Protocol(String),
     /// The peer is there, but sent and accepted nothing for this long.
-    #[error("the transfer stalled: nothing moved for {} s", .0.as_secs_f64())]
+    #[error("it stalled: nothing moved for {} s", .0.as_secs_f64())]
     Stalled(Duration),
-    /// The transfer took longer than this side allows.
-    #[error("the transfer was cut off: it took longer than {} s", .0.as_secs_f64())]
+    /// It took longer than this side allows.
+    #[error("it was cut off: it took longer than {} s", .0.as_secs_f64())]
     TooLong(Duration),
     /// The received bytes are not those that were sent.
     #[error("verification failed: what arrived is not what was sent (size or SHA-256 differ)")]
@@ -45,10 +45,10 @@ pub enum BulkError {
     Connection(ConnectionError),
 }
 
-impl BulkError {
+impl AppError {
     /// The application error code a connection is closed with because of this error
-    /// (RFC 9000, section 20.2); 0 is a transfer that went well.
-    pub(super) fn code(&self) -> VarInt {
+    /// (RFC 9000, section 20.2); 0 is one that went well.
+    pub(crate) fn code(&self) -> VarInt {
         VarInt::from_u32(match self {
             Self::Job(_) | Self::Refused(_) => 1,
             Self::Protocol(_) => 2,
@@ -60,7 +60,7 @@ impl BulkError {
     }
 
     /// What the peer is told. Paths and system errors stay here.
-    pub(super) fn reason(&self) -> String {
+    pub(crate) fn reason(&self) -> String {
         match self {
             Self::Storage { action, .. } => format!("{action} failed"),
             other => other.to_string(),
@@ -68,7 +68,7 @@ impl BulkError {
     }
 }
 
-impl From<ConnectionError> for BulkError {
+impl From<ConnectionError> for AppError {
     fn from(error: ConnectionError) -> Self {
         match error {
             ConnectionError::ApplicationClosed(close) => {
@@ -84,7 +84,7 @@ impl From<ConnectionError> for BulkError {
     }
 }
 
-impl From<ReadError> for BulkError {
+impl From<ReadError> for AppError {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::ConnectionLost(error) => error.into(),
@@ -93,7 +93,7 @@ impl From<ReadError> for BulkError {
     }
 }
 
-impl From<ReadExactError> for BulkError {
+impl From<ReadExactError> for AppError {
     fn from(error: ReadExactError) -> Self {
         match error {
             ReadExactError::ReadError(error) => error.into(),
@@ -102,7 +102,7 @@ impl From<ReadExactError> for BulkError {
     }
 }
 
-impl From<WriteError> for BulkError {
+impl From<WriteError> for AppError {
     fn from(error: WriteError) -> Self {
         match error {
             WriteError::ConnectionLost(error) => error.into(),
@@ -113,7 +113,7 @@ impl From<WriteError> for BulkError {
 
 /// A peer's text, made safe for a terminal and a log line: bounded, and without
 /// control characters.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .take(MAX_PEER_TEXT)
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_system_error_is_not_told_to_the_peer() {
-        let error = BulkError::Storage {
+        let error = AppError::Storage {
             action: "reading the source",
             error: io::Error::other("/home/me/secret: no"),
         };

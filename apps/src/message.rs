@@ -1,0 +1,71 @@
+//! Messages on the control streams of applications: a length in two bytes, big-endian, and that
+//! many bytes of JSON.
+
+use quinn::{RecvStream, SendStream};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::error::{AppError, printable};
+
+/// The longest message, 16 KiB: room for the checksums of all streams of a bulk transfer.
+pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
+
+/// Sends one message.
+pub(crate) async fn write<T: Serialize>(
+    stream: &mut SendStream,
+    message: &T,
+) -> Result<(), AppError> {
+    stream.write_all(&encode(message)).await?;
+    Ok(())
+}
+
+/// Receives one message.
+///
+/// # Errors
+/// [`AppError::Protocol`] if it is too long or not what was expected.
+pub(crate) async fn read<T: DeserializeOwned>(stream: &mut RecvStream) -> Result<T, AppError> {
+    let mut prefix = [0; 2];
+    stream.read_exact(&mut prefix).await?;
+    let length = checked_length(prefix)?;
+    let mut message = vec![0; length];
+    stream.read_exact(&mut message).await?;
+    decode(&message)
+}
+
+pub(crate) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    let json = serde_json::to_vec(message).expect("messages have string keys and no maps");
+    let length = u16::try_from(json.len())
+        .ok()
+        .filter(|&l| usize::from(l) <= MAX_MESSAGE)
+        .expect("what applications say is bounded, checksums of 128 streams included");
+    let mut message = length.to_be_bytes().to_vec();
+    message.extend_from_slice(&json);
+    message
+}
+
+pub(crate) fn checked_length(prefix: [u8; 2]) -> Result<usize, AppError> {
+    let length = usize::from(u16::from_be_bytes(prefix));
+    if length > MAX_MESSAGE {
+        return Err(AppError::Protocol(format!(
+            "a message of {length} bytes is longer than {MAX_MESSAGE}"
+        )));
+    }
+    Ok(length)
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(message: &[u8]) -> Result<T, AppError> {
+    serde_json::from_slice(message).map_err(|error| {
+        let error = printable(&error.to_string());
+        AppError::Protocol(format!("unreadable message ({error})"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_above_the_limit_is_refused_before_it_is_read() {
+        assert!(checked_length(0xffff_u16.to_be_bytes()).is_err());
+        assert_eq!(checked_length([0x40, 0x00]).unwrap(), MAX_MESSAGE);
+    }
+}

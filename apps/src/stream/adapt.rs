@@ -1,0 +1,323 @@
+//! The bitrate an encoder is told to aim at: it follows what the connection can carry, down at
+//! once and up slowly.
+//!
+//! While an application sends less than its controller allows, the controller does not try more,
+//! and its estimate is only what it knows to be possible. An encoder that stayed below the
+//! estimate for good would never see it grow. Hence two bounds: the estimate less a headroom
+//! while the connection has a backlog, the estimate itself while it has none.
+
+use std::time::{Duration, Instant};
+
+/// How an encoder follows the connection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdaptConfig {
+    /// The most to aim at, bits per second.
+    pub ceiling_bps: u64,
+    /// The least to aim at, bits per second.
+    pub floor_bps: u64,
+    /// What to begin with, bits per second.
+    pub start_bps: u64,
+    /// Share of the estimate to use while there is a backlog, above 0 to 1.
+    pub headroom: f64,
+    /// Smaller changes than this share of the bitrate are not made, 0 to 0.5.
+    pub deadband: f64,
+    /// Greatest rise per second as a share of the bitrate, above 0 to 10.
+    pub rise_per_s: f64,
+    /// Always the ceiling, whatever the connection can carry.
+    pub fixed: bool,
+}
+
+/// The bitrate of one viewer's encoder.
+#[derive(Clone, Debug)]
+pub(super) struct Adaptation {
+    config: AdaptConfig,
+    target_bps: u64,
+    /// When it last changed.
+    changed: Instant,
+    switches: u64,
+}
+
+/// What the connection says when a frame is captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Path {
+    /// Bits per second that the controller lets the path carry; `None` while it does not know.
+    pub(super) estimate_bps: Option<u64>,
+    /// Smoothed round-trip time.
+    pub(super) rtt: Duration,
+    /// What was captured before is not yet on its way.
+    pub(super) backlog: bool,
+}
+
+impl Default for AdaptConfig {
+    /// A tenth stays for headers, retransmissions and audio. The rise is that of Google's
+    /// congestion control for real-time media far from convergence, 8 % a second
+    /// (draft-ietf-rmcat-gcc-02, section 5.5). The initial window of RFC 9002 over 100 ms is
+    /// about 1 Mb/s.
+    fn default() -> Self {
+        Self {
+            ceiling_bps: 3_000_000,
+            floor_bps: 100_000,
+            start_bps: 1_000_000,
+            headroom: 0.9,
+            deadband: 0.05,
+            rise_per_s: 0.08,
+            fixed: false,
+        }
+    }
+}
+
+impl AdaptConfig {
+    /// # Errors
+    /// Which value is out of its range, or contradicts another.
+    pub fn check(&self) -> Result<(), String> {
+        let most = u64::from(u32::MAX);
+        if self.ceiling_bps == 0 || self.ceiling_bps > most {
+            return Err(format!(
+                "the bitrate is not between 1 and {most} bits per second"
+            ));
+        }
+        if self.floor_bps == 0 || self.floor_bps > self.ceiling_bps {
+            return Err("the floor is not between 1 bit per second and the bitrate".into());
+        }
+        if !(self.headroom > 0.0 && self.headroom <= 1.0) {
+            return Err(format!(
+                "the headroom {} is not above 0 and at most 1",
+                self.headroom
+            ));
+        }
+        if !(0.0..=0.5).contains(&self.deadband) {
+            return Err(format!(
+                "the deadband {} is not between 0 and 0.5",
+                self.deadband
+            ));
+        }
+        if !(self.rise_per_s > 0.0 && self.rise_per_s <= 10.0) {
+            return Err(format!(
+                "the rise {} is not above 0 and at most 10",
+                self.rise_per_s
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Adaptation {
+    /// Begins at `now`.
+    pub(super) fn new(config: AdaptConfig, now: Instant) -> Self {
+        let start = config.start_bps.clamp(config.floor_bps, config.ceiling_bps);
+        Self {
+            target_bps: if config.fixed {
+                config.ceiling_bps
+            } else {
+                start
+            },
+            config,
+            changed: now,
+            switches: 0,
+        }
+    }
+
+    /// Bits per second to aim at.
+    pub(super) fn target_bps(&self) -> u64 {
+        self.target_bps
+    }
+
+    /// How often that has changed.
+    pub(super) fn switches(&self) -> u64 {
+        self.switches
+    }
+
+    /// A frame is captured at `now`: decides what it should have.
+    pub(super) fn decide(&mut self, now: Instant, path: Path) {
+        let Some(estimate) = path.estimate_bps.filter(|_| !self.config.fixed) else {
+            return;
+        };
+        let estimate = estimate as f64;
+        let limit = estimate * self.config.headroom;
+        let target = self.target_bps as f64;
+        let since = now.saturating_duration_since(self.changed);
+        let bound = if path.backlog { limit } else { estimate };
+        if target > bound {
+            // What the last change did shows a round trip later.
+            if limit < target * (1.0 - self.config.deadband) && since >= path.rtt {
+                self.set(now, limit);
+            }
+            return;
+        }
+        // The rise of a long time without room is not made up for at once.
+        let most = self.config.deadband.max(self.config.rise_per_s / 4.0);
+        let rise = (self.config.rise_per_s * since.as_secs_f64()).min(most);
+        let next = (target * (1.0 + rise))
+            .min(bound)
+            .min(self.config.ceiling_bps as f64);
+        let reaches_ceiling = next >= self.config.ceiling_bps as f64 && next > target;
+        if next >= target * (1.0 + self.config.deadband) && next > target || reaches_ceiling {
+            self.set(now, next);
+        }
+    }
+
+    fn set(&mut self, now: Instant, bps: f64) {
+        let bps = (bps as u64).clamp(self.config.floor_bps, self.config.ceiling_bps);
+        if bps != self.target_bps {
+            (self.target_bps, self.changed) = (bps, now);
+            self.switches += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "any instant will do as an origin"
+    )]
+    fn epoch() -> Instant {
+        Instant::now()
+    }
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    fn path(estimate_bps: u64, backlog: bool) -> Path {
+        Path {
+            estimate_bps: Some(estimate_bps),
+            rtt: RTT,
+            backlog,
+        }
+    }
+
+    fn config(start_bps: u64) -> AdaptConfig {
+        AdaptConfig {
+            ceiling_bps: 10_000_000,
+            start_bps,
+            ..AdaptConfig::default()
+        }
+    }
+
+    /// Decides 30 times a second for `seconds`.
+    fn run(adaptation: &mut Adaptation, from: Instant, seconds: f64, path: Path) -> Instant {
+        let frames = (seconds * 30.0) as u32;
+        let at = |frame: u32| from + Duration::from_secs(1) * frame / 30;
+        (1..=frames).for_each(|frame| adaptation.decide(at(frame), path));
+        at(frames)
+    }
+
+    #[test]
+    fn it_falls_at_once_to_the_estimate_less_the_headroom() {
+        let start = epoch();
+        let mut adaptation = Adaptation::new(config(8_000_000), start);
+        adaptation.decide(start + RTT, path(5_000_000, true));
+        assert_eq!(adaptation.target_bps(), 4_500_000);
+        // And not again before that can have had an effect.
+        adaptation.decide(start + RTT * 3 / 2, path(2_000_000, true));
+        assert_eq!(adaptation.target_bps(), 4_500_000);
+        adaptation.decide(start + RTT * 2, path(2_000_000, true));
+        assert_eq!(adaptation.target_bps(), 1_800_000);
+    }
+
+    #[test]
+    fn it_rises_by_eight_percent_a_second_to_the_estimate_while_nothing_waits() {
+        let start = epoch();
+        let mut adaptation = Adaptation::new(config(1_000_000), start);
+        let now = run(&mut adaptation, start, 10.0, path(50_000_000, false));
+        // 1.08^10 = 2.16; a little less because it rises in steps of the deadband.
+        let after_ten = adaptation.target_bps() as f64 / 1e6;
+        assert!((1.9..=2.16).contains(&after_ten), "{after_ten}");
+        run(&mut adaptation, now, 30.0, path(3_000_000, false));
+        let end = adaptation.target_bps();
+        assert!((2_850_000..=3_000_000).contains(&end), "{end}");
+    }
+
+    #[test]
+    fn a_backlog_keeps_it_below_the_estimate() {
+        let start = epoch();
+        let mut adaptation = Adaptation::new(config(1_000_000), start);
+        run(&mut adaptation, start, 60.0, path(3_000_000, true));
+        let end = adaptation.target_bps();
+        assert!((2_565_000..=2_700_000).contains(&end), "{end}");
+    }
+
+    #[test]
+    fn changes_within_the_deadband_are_not_made() {
+        let start = epoch();
+        let mut adaptation = Adaptation::new(config(4_500_000), start);
+        for (nth, estimate) in (1..).zip([4_900_000, 5_100_000, 4_800_000, 5_200_000]) {
+            adaptation.decide(start + RTT * nth, path(estimate, true));
+        }
+        assert_eq!(
+            (adaptation.target_bps(), adaptation.switches()),
+            (4_500_000, 0)
+        );
+    }
+
+    #[test]
+    fn a_fixed_rate_stays_whatever_the_path_is_like() {
+        let start = epoch();
+        let fixed = AdaptConfig {
+            fixed: true,
+            ..config(1_000_000)
+        };
+        let mut adaptation = Adaptation::new(fixed, start);
+        run(&mut adaptation, start, 5.0, path(100_000, true));
+        assert_eq!(
+            (adaptation.target_bps(), adaptation.switches()),
+            (10_000_000, 0)
+        );
+    }
+
+    #[test]
+    fn contradictory_settings_are_refused() {
+        let fine = AdaptConfig::default();
+        for wrong in [
+            AdaptConfig {
+                ceiling_bps: 0,
+                ..fine
+            },
+            AdaptConfig {
+                ceiling_bps: 1 << 33,
+                ..fine
+            },
+            AdaptConfig {
+                floor_bps: fine.ceiling_bps + 1,
+                ..fine
+            },
+            AdaptConfig {
+                headroom: 0.0,
+                ..fine
+            },
+            AdaptConfig {
+                headroom: f64::NAN,
+                ..fine
+            },
+            AdaptConfig {
+                deadband: 0.6,
+                ..fine
+            },
+            AdaptConfig {
+                rise_per_s: 0.0,
+                ..fine
+            },
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
+        fine.check().unwrap();
+    }
+
+    proptest! {
+        #[test]
+        fn the_bitrate_is_always_between_floor_and_ceiling(
+            steps in proptest::collection::vec((any::<u64>(), any::<bool>(), 0_u64..5000), 1..100)
+        ) {
+            let mut now = epoch();
+            let mut adaptation = Adaptation::new(AdaptConfig::default(), now);
+            for (estimate, backlog, ms) in steps {
+                now += Duration::from_millis(ms);
+                adaptation.decide(now, path(estimate, backlog));
+                prop_assert!((100_000..=3_000_000).contains(&adaptation.target_bps()));
+            }
+        }
+    }
+}

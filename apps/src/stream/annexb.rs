@@ -1,0 +1,231 @@
+//! H.264 byte streams (ITU-T H.264, Annex B), cut into access units: one is a picture.
+
+use bytes::{Bytes, BytesMut};
+
+use super::frame::MAX_FRAME;
+
+/// Cuts a byte stream into access units. The units, joined, are the stream again.
+#[derive(Debug, Default)]
+pub struct AccessUnits {
+    buffer: BytesMut,
+    /// Up to here the buffer was searched for start codes.
+    searched: usize,
+    /// The unit in the buffer has a slice of a picture.
+    has_slice: bool,
+    /// The unit in the buffer has a slice of an IDR picture.
+    is_key: bool,
+}
+
+/// One picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessUnit {
+    /// Its NAL units with their start codes.
+    pub bytes: Bytes,
+    /// An IDR picture: decoding can begin with it.
+    pub key: bool,
+}
+
+/// A byte stream that cannot be cut into access units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnnexBError {
+    /// It does not begin with a start code.
+    #[error("it does not begin with a start code of H.264's byte stream format (Annex B)")]
+    NoStartCode,
+    /// One unit is too long.
+    #[error("an access unit is longer than {MAX_FRAME} bytes")]
+    TooLong,
+}
+
+/// NAL unit types (ITU-T H.264, table 7-1).
+const SLICE: u8 = 1;
+const IDR_SLICE: u8 = 5;
+const SEI: u8 = 6;
+const ACCESS_UNIT_DELIMITER: u8 = 9;
+
+/// Bytes after a start code that decide whether an access unit begins: the NAL unit's header
+/// and the first byte of a slice header.
+const LOOK_AHEAD: usize = 2;
+
+impl AccessUnits {
+    /// Takes in more of the stream; returns the units that are complete.
+    ///
+    /// # Errors
+    /// See [`AnnexBError`].
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<AccessUnit>, AnnexBError> {
+        self.buffer.extend_from_slice(bytes);
+        let mut units = Vec::new();
+        while let Some(start) = self.next_start_code() {
+            let code = start_code_begin(&self.buffer, start);
+            let header = self.buffer[start + 3];
+            let kind = header & 0x1f;
+            let is_slice = matches!(kind, SLICE..=IDR_SLICE);
+            // first_mb_in_slice is 0 if the first bit is 1 (7.3.3, 9.1); other partitions of a
+            // slice do not begin a picture (7.4.1.2.3).
+            let first_of_picture =
+                matches!(kind, SLICE | 2 | IDR_SLICE) && self.buffer[start + 4] & 0x80 != 0;
+            let opens = first_of_picture || matches!(kind, SEI..=ACCESS_UNIT_DELIMITER | 14..=18);
+            if self.has_slice && opens {
+                let unit = self.buffer.split_to(code);
+                units.push(AccessUnit {
+                    bytes: unit.freeze(),
+                    key: self.is_key,
+                });
+                (self.has_slice, self.is_key) = (false, false);
+                self.searched = start - code + 3;
+            } else {
+                self.searched = start + 3;
+            }
+            self.has_slice |= is_slice;
+            self.is_key |= kind == IDR_SLICE;
+        }
+        if !may_begin_with_start_code(&self.buffer) {
+            return Err(AnnexBError::NoStartCode);
+        }
+        if self.buffer.len() > MAX_FRAME || units.iter().any(|unit| unit.bytes.len() > MAX_FRAME) {
+            return Err(AnnexBError::TooLong);
+        }
+        Ok(units)
+    }
+
+    /// The stream has ended: the last unit, if it has a picture.
+    pub fn finish(mut self) -> Option<AccessUnit> {
+        // A NAL unit that is cut off right behind its start code was not looked at.
+        let rest = self.buffer.split();
+        self.has_slice.then(|| AccessUnit {
+            bytes: rest.freeze(),
+            key: self.is_key,
+        })
+    }
+
+    /// Where the next 00 00 01 with enough behind it begins that was not looked at.
+    fn next_start_code(&mut self) -> Option<usize> {
+        let from = self.searched;
+        let found = self.buffer[from..]
+            .windows(3)
+            .position(|bytes| bytes == [0, 0, 1]);
+        let Some(found) = found else {
+            // The last two bytes may be the beginning of one.
+            self.searched = self.buffer.len().saturating_sub(2).max(from);
+            return None;
+        };
+        let start = from + found;
+        self.searched = start;
+        (start + 3 + LOOK_AHEAD <= self.buffer.len()).then_some(start)
+    }
+}
+
+/// Whether at least two zero bytes and a one are there, as far as there is anything.
+fn may_begin_with_start_code(buffer: &[u8]) -> bool {
+    match buffer.iter().position(|byte| *byte != 0) {
+        None => true,
+        Some(zeros) => zeros >= 2 && buffer[zeros] == 1,
+    }
+}
+
+/// Where a start code begins with the zero byte that may precede it.
+fn start_code_begin(buffer: &[u8], start: usize) -> usize {
+    match start.checked_sub(1) {
+        Some(before) if buffer[before] == 0 => before,
+        _ => start,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A NAL unit with a four-byte start code.
+    fn nal(kind: u8, first: u8) -> Vec<u8> {
+        vec![0, 0, 0, 1, 0x60 | kind, first, 0x55, 0xaa]
+    }
+
+    fn cut(stream: &[u8], chunk: usize) -> Vec<AccessUnit> {
+        let mut parser = AccessUnits::default();
+        let mut units = Vec::new();
+        for bytes in stream.chunks(chunk) {
+            units.extend(parser.push(bytes).unwrap());
+        }
+        units.extend(parser.finish());
+        units
+    }
+
+    #[test]
+    fn a_picture_is_a_unit_with_what_stands_before_it() {
+        let key = [nal(9, 0x10), nal(7, 1), nal(8, 1), nal(6, 1), nal(5, 0x88)].concat();
+        let two_slices = [nal(9, 0x30), nal(1, 0x9a), nal(1, 0x40)].concat();
+        let bare = nal(1, 0x80);
+        let stream = [key.clone(), two_slices.clone(), bare.clone()].concat();
+        for chunk in [1, 3, 7, 1000] {
+            let units = cut(&stream, chunk);
+            let unit = |bytes: &[u8], key| AccessUnit {
+                bytes: Bytes::copy_from_slice(bytes),
+                key,
+            };
+            let expected = [
+                unit(&key, true),
+                unit(&two_slices, false),
+                unit(&bare, false),
+            ];
+            assert_eq!(units, expected, "in chunks of {chunk}");
+        }
+    }
+
+    #[test]
+    fn three_byte_start_codes_are_start_codes() {
+        let stream = [
+            0, 0, 1, 0x65, 0x88, 0, 0, 1, 0x41, 0x9a, 0, 0, 1, 0x41, 0x9a,
+        ];
+        let units = cut(&stream, 4);
+        assert_eq!(
+            units.iter().map(|u| u.bytes.len()).collect::<Vec<_>>(),
+            [5, 5, 5]
+        );
+        assert_eq!(
+            units.iter().map(|u| u.key).collect::<Vec<_>>(),
+            [true, false, false]
+        );
+    }
+
+    #[test]
+    fn what_is_no_byte_stream_is_refused() {
+        for wrong in [&b"RIFF...."[..], b"\0\0\0\x18ftyp", b"\x01"] {
+            let pushed = AccessUnits::default().push(wrong);
+            assert_eq!(pushed, Err(AnnexBError::NoStartCode), "{wrong:?}");
+        }
+        let mut endless = AccessUnits::default();
+        endless.push(&nal(5, 0x88)).unwrap();
+        assert_eq!(endless.push(&vec![1; MAX_FRAME]), Err(AnnexBError::TooLong));
+        assert_eq!(AccessUnits::default().finish(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_units_joined_are_the_stream_however_it_comes(
+            kinds in proptest::collection::vec((1_u8..15, any::<u8>()), 1..30),
+            chunk in 1_usize..50,
+        ) {
+            let mut stream: Vec<u8> = kinds.iter().flat_map(|(kind, first)| nal(*kind, *first)).collect();
+            stream.extend(nal(1, 0x80));
+            let units = cut(&stream, chunk);
+            let joined: Vec<u8> = units.iter().flat_map(|unit| unit.bytes.to_vec()).collect();
+            prop_assert_eq!(&joined, &stream);
+            prop_assert_eq!(units, cut(&stream, stream.len()));
+        }
+
+        #[test]
+        fn any_bytes_are_units_or_an_error(
+            bytes in proptest::collection::vec(prop_oneof![Just(0_u8), Just(1), any::<u8>()], 0..300),
+            chunk in 1_usize..50,
+        ) {
+            let mut parser = AccessUnits::default();
+            for bytes in bytes.chunks(chunk) {
+                if parser.push(bytes).is_err() {
+                    return Ok(());
+                }
+            }
+            let _ = parser.finish();
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! A synthetic encoder: sizes of frames as a real one's, content of no meaning.
+
+use std::time::Duration;
+
+use rand_distr::{Distribution, LogNormal};
+use rand_pcg::Pcg64;
+
+use super::frame::MAX_FRAME;
+
+/// How a synthetic encoder works.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EncoderConfig {
+    /// Frames per second, 1 to 240.
+    pub frame_rate: f64,
+    /// Frames in a group of pictures, the key frame included, 1 to 10,000.
+    pub group: u32,
+    /// Size of a key frame over that of another at the same bitrate, 1 to 100.
+    pub key_ratio: f64,
+    /// Standard deviation of the logarithm of a frame's size, 0 to 2.
+    pub noise: f64,
+    /// Seed of the noise.
+    pub seed: u64,
+}
+
+/// The encoder of one viewer.
+#[derive(Clone, Debug)]
+pub(super) struct Encoder {
+    config: EncoderConfig,
+    noise: LogNormal<f64>,
+    rng: Pcg64,
+    /// Frames since the last key frame, it included; 0 before the first.
+    since_key: u32,
+}
+
+/// A frame that was encoded, without content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Encoded {
+    /// Bytes, 1 to [`MAX_FRAME`].
+    pub(super) length: usize,
+    /// Whether it is a key frame.
+    pub(super) key: bool,
+}
+
+impl Default for EncoderConfig {
+    /// 30 frames a second, a key frame every 2 s that is five times as large as the others, sizes
+    /// that vary by about a tenth.
+    fn default() -> Self {
+        Self {
+            frame_rate: 30.0,
+            group: 60,
+            key_ratio: 5.0,
+            noise: 0.1,
+            seed: 1,
+        }
+    }
+}
+
+impl EncoderConfig {
+    /// # Errors
+    /// Which value is out of its range.
+    pub fn check(&self) -> Result<(), String> {
+        for (name, value, range) in [
+            ("frame rate", self.frame_rate, 1.0..=240.0),
+            ("group of pictures", f64::from(self.group), 1.0..=10_000.0),
+            ("key frame ratio", self.key_ratio, 1.0..=100.0),
+            ("size noise", self.noise, 0.0..=2.0),
+        ] {
+            if !range.contains(&value) {
+                let (least, most) = (range.start(), range.end());
+                return Err(format!(
+                    "the {name} {value} is not between {least} and {most}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The time between two frames.
+    pub fn interval(&self) -> Duration {
+        Duration::from_secs_f64(1.0 / self.frame_rate)
+    }
+}
+
+impl Encoder {
+    /// The encoder of viewer number `viewer`: each has noise of its own.
+    ///
+    /// # Panics
+    /// If `config` does not pass its check.
+    pub(super) fn new(config: EncoderConfig, viewer: u64) -> Self {
+        // The mean of the factor is 1: exp(mu + sigma^2 / 2).
+        let noise = LogNormal::new(-config.noise * config.noise / 2.0, config.noise);
+        Self {
+            config,
+            noise: noise.expect("the noise was checked to be finite"),
+            rng: Pcg64::new(config.seed.into(), viewer.into()),
+            since_key: 0,
+        }
+    }
+
+    /// The next frame at `bitrate_bps`; `restart` begins a new group with it.
+    pub(super) fn next(&mut self, bitrate_bps: u64, restart: bool) -> Encoded {
+        let EncoderConfig {
+            frame_rate,
+            group,
+            key_ratio,
+            ..
+        } = self.config;
+        let key = restart || self.since_key == 0 || self.since_key >= group;
+        self.since_key = if key { 1 } else { self.since_key + 1 };
+        // A whole group has the bitrate: one key frame and `group - 1` others.
+        let mean = bitrate_bps as f64 / 8.0 / frame_rate;
+        let other = mean * f64::from(group) / (f64::from(group - 1) + key_ratio);
+        let size = if key { other * key_ratio } else { other };
+        let size = size * self.noise.sample(&mut self.rng);
+        Encoded {
+            length: (size.round() as usize).clamp(1, MAX_FRAME),
+            key,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(config: EncoderConfig, viewer: u64, count: usize) -> Vec<Encoded> {
+        let mut encoder = Encoder::new(config, viewer);
+        (0..count).map(|_| encoder.next(3_000_000, false)).collect()
+    }
+
+    #[test]
+    fn a_group_has_the_bitrate_and_its_key_frame_is_as_much_larger_as_asked_for() {
+        let config = EncoderConfig {
+            noise: 0.0,
+            ..EncoderConfig::default()
+        };
+        let group = frames(config, 0, 60);
+        let bytes: usize = group.iter().map(|frame| frame.length).sum();
+        // Two seconds at 3 Mb/s are 750 kB; each frame is rounded.
+        assert!(bytes.abs_diff(750_000) <= 30, "{bytes}");
+        assert!(group[0].key && group[1..].iter().all(|frame| !frame.key));
+        let ratio = group[0].length as f64 / group[1].length as f64;
+        assert!((ratio - 5.0).abs() < 0.001, "{ratio}");
+    }
+
+    #[test]
+    fn the_noise_keeps_the_mean() {
+        let config = EncoderConfig {
+            noise: 0.5,
+            ..EncoderConfig::default()
+        };
+        let bytes: usize = frames(config, 0, 60 * 500).iter().map(|f| f.length).sum();
+        let mean = bytes as f64 / 500.0;
+        assert!((mean / 750_000.0 - 1.0).abs() < 0.02, "{mean}");
+    }
+
+    #[test]
+    fn the_same_seed_and_viewer_give_the_same_frames_and_others_do_not() {
+        let config = EncoderConfig::default();
+        assert_eq!(frames(config, 3, 200), frames(config, 3, 200));
+        assert_ne!(frames(config, 3, 200), frames(config, 4, 200));
+        let other = EncoderConfig { seed: 2, ..config };
+        assert_ne!(frames(config, 3, 200), frames(other, 3, 200));
+    }
+
+    #[test]
+    fn a_restart_begins_a_new_group() {
+        let mut encoder = Encoder::new(
+            EncoderConfig {
+                group: 4,
+                ..EncoderConfig::default()
+            },
+            0,
+        );
+        let keys: Vec<bool> = (0..9)
+            .map(|nth| encoder.next(1_000_000, nth == 6).key)
+            .collect();
+        assert_eq!(
+            keys,
+            [true, false, false, false, true, false, true, false, false]
+        );
+    }
+
+    #[test]
+    fn absurd_settings_are_refused_and_absurd_rates_bounded() {
+        let fine = EncoderConfig::default();
+        for wrong in [
+            EncoderConfig {
+                frame_rate: f64::NAN,
+                ..fine
+            },
+            EncoderConfig {
+                frame_rate: 0.0,
+                ..fine
+            },
+            EncoderConfig { group: 0, ..fine },
+            EncoderConfig {
+                key_ratio: 0.5,
+                ..fine
+            },
+            EncoderConfig {
+                noise: -1.0,
+                ..fine
+            },
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
+        fine.check().unwrap();
+        assert_eq!(
+            Encoder::new(fine, 0).next(u64::MAX, false).length,
+            MAX_FRAME
+        );
+        assert_eq!(Encoder::new(fine, 0).next(0, false).length, 1);
+    }
+}

@@ -1,0 +1,299 @@
+//! A frame on the wire: `docs/stream.md` has the layout.
+
+use std::collections::BTreeMap;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::AppError;
+
+/// The longest frame, 8 MiB: a key frame at 1 Gb/s and 25 frames a second has 5 MB.
+pub const MAX_FRAME: usize = 8 << 20;
+
+/// Bytes before a frame's content on a stream.
+pub const HEADER_LEN: usize = 21;
+
+/// Bytes before a fragment's content in a datagram: a frame's header, and where the fragment is.
+pub const FRAGMENT_HEADER_LEN: usize = HEADER_LEN + 4;
+
+/// Frames of which some fragments are kept while others are missing.
+const MAX_PARTIAL_FRAMES: usize = 256;
+
+/// Bytes of fragments that are kept, 4 frames of the longest kind.
+const MAX_PARTIAL_BYTES: usize = 4 * MAX_FRAME;
+
+/// The flag of a key frame, the only one there is.
+const KEY: u8 = 1;
+
+/// What is said of a frame before its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Frames are numbered from 0 in the order in which they were captured.
+    pub sequence: u32,
+    /// When it was captured, in microseconds on the sender's clock.
+    pub captured_us: u64,
+    /// What the encoder aimed at when it made the frame, bits per second.
+    pub bitrate_bps: u32,
+    /// Bytes of content, 1 to [`MAX_FRAME`].
+    pub length: u32,
+    /// It can be decoded without the frames before it.
+    pub key: bool,
+}
+
+/// Puts the fragments of frames together; what never becomes whole is forgotten in time.
+#[derive(Debug, Default)]
+pub struct Assembly {
+    partial: BTreeMap<u32, Partial>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Partial {
+    header: Header,
+    /// By the offset of their first byte; they do not overlap.
+    fragments: BTreeMap<u32, Bytes>,
+    received: usize,
+}
+
+impl Header {
+    /// As it goes on the wire.
+    pub fn encode(&self, out: &mut BytesMut) {
+        out.put_u8(if self.key { KEY } else { 0 });
+        out.put_u32(self.sequence);
+        out.put_u64(self.captured_us);
+        out.put_u32(self.bitrate_bps);
+        out.put_u32(self.length);
+    }
+
+    /// # Errors
+    /// [`AppError::Protocol`] for an unknown flag or an impossible length.
+    pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, AppError> {
+        let mut rest = &bytes[..];
+        let flags = rest.get_u8();
+        let header = Self {
+            key: flags == KEY,
+            sequence: rest.get_u32(),
+            captured_us: rest.get_u64(),
+            bitrate_bps: rest.get_u32(),
+            length: rest.get_u32(),
+        };
+        if flags > KEY {
+            return Err(broken(format!("a frame has unknown flags {flags:#x}")));
+        }
+        if header.length == 0 || header.length as usize > MAX_FRAME {
+            return Err(broken(format!("a frame of {} bytes", header.length)));
+        }
+        Ok(header)
+    }
+
+    /// A datagram with the content that begins at byte `offset` of the frame.
+    pub fn fragment(&self, offset: u32, content: &[u8]) -> Bytes {
+        let mut datagram = BytesMut::with_capacity(FRAGMENT_HEADER_LEN + content.len());
+        self.encode(&mut datagram);
+        datagram.put_u32(offset);
+        datagram.put_slice(content);
+        datagram.freeze()
+    }
+}
+
+impl Assembly {
+    /// Takes in one datagram; returns the frame that it completes.
+    ///
+    /// # Errors
+    /// [`AppError::Protocol`] for what is no fragment, or contradicts an earlier one.
+    pub fn add(&mut self, mut datagram: Bytes) -> Result<Option<(Header, Bytes)>, AppError> {
+        let Some((head, _)) = datagram.split_first_chunk::<HEADER_LEN>() else {
+            return Err(broken("a datagram is shorter than a header".into()));
+        };
+        let header = Header::decode(head)?;
+        if datagram.len() <= FRAGMENT_HEADER_LEN {
+            return Err(broken("a datagram without content".into()));
+        }
+        datagram.advance(HEADER_LEN);
+        let offset = datagram.get_u32();
+        let end = offset as usize + datagram.len();
+        if end > header.length as usize {
+            return Err(broken("a fragment is longer than its frame".into()));
+        }
+        let partial = self.partial.entry(header.sequence).or_insert(Partial {
+            header,
+            fragments: BTreeMap::new(),
+            received: 0,
+        });
+        if partial.header != header {
+            return Err(broken(
+                "two fragments of a frame differ in its header".into(),
+            ));
+        }
+        let before = partial.fragments.range(..=offset).next_back();
+        let after = partial.fragments.range(offset..).next();
+        if before.is_some_and(|(at, bytes)| *at as usize + bytes.len() > offset as usize)
+            || after.is_some_and(|(at, _)| (*at as usize) < end)
+        {
+            return Err(broken("fragments of a frame overlap".into()));
+        }
+        self.bytes += datagram.len();
+        partial.received += datagram.len();
+        partial.fragments.insert(offset, datagram);
+        if partial.received < header.length as usize {
+            self.forget();
+            return Ok(None);
+        }
+        let partial = self.remove(header.sequence);
+        let mut content = BytesMut::with_capacity(partial.received);
+        partial
+            .fragments
+            .values()
+            .for_each(|bytes| content.put_slice(bytes));
+        Ok(Some((header, content.freeze())))
+    }
+
+    /// Forgets the oldest frames while there is too much.
+    fn forget(&mut self) {
+        while self.partial.len() > MAX_PARTIAL_FRAMES || self.bytes > MAX_PARTIAL_BYTES {
+            let oldest = *self.partial.keys().next().expect("bytes are of frames");
+            self.remove(oldest);
+        }
+    }
+
+    fn remove(&mut self, sequence: u32) -> Partial {
+        let partial = self
+            .partial
+            .remove(&sequence)
+            .expect("asked for what is there");
+        self.bytes -= partial.received;
+        partial
+    }
+}
+
+fn broken(how: String) -> AppError {
+    AppError::Protocol(how)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_header() -> impl Strategy<Value = Header> {
+        (
+            any::<u32>(),
+            any::<u64>(),
+            any::<u32>(),
+            1..=MAX_FRAME as u32,
+            any::<bool>(),
+        )
+            .prop_map(|(sequence, captured_us, bitrate_bps, length, key)| Header {
+                sequence,
+                captured_us,
+                bitrate_bps,
+                length,
+                key,
+            })
+    }
+
+    fn header(length: usize) -> Header {
+        Header {
+            sequence: 7,
+            captured_us: 1,
+            bitrate_bps: 2,
+            length: length as u32,
+            key: true,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_header_arrives_as_it_was_sent(header in any_header()) {
+            let mut bytes = BytesMut::new();
+            header.encode(&mut bytes);
+            let bytes: [u8; HEADER_LEN] = bytes[..].try_into().unwrap();
+            prop_assert_eq!(Header::decode(&bytes).unwrap(), header);
+        }
+
+        #[test]
+        fn any_datagrams_are_fragments_or_errors(
+            datagrams in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 0..20)
+        ) {
+            let mut assembly = Assembly::default();
+            for datagram in datagrams {
+                let _ = assembly.add(datagram.into());
+            }
+            let kept: usize = assembly.partial.values().map(|partial| partial.received).sum();
+            prop_assert_eq!(kept, assembly.bytes);
+        }
+
+        #[test]
+        fn a_frame_is_whole_whatever_the_order_of_its_fragments(
+            content in proptest::collection::vec(any::<u8>(), 1..2000),
+            size in 1_usize..300,
+            seed in any::<u64>(),
+        ) {
+            let header = header(content.len());
+            let mut datagrams: Vec<Bytes> = content
+                .chunks(size)
+                .enumerate()
+                .map(|(nth, chunk)| header.fragment((nth * size) as u32, chunk))
+                .collect();
+            let length = datagrams.len();
+            for nth in 0..length {
+                datagrams.swap(nth, (seed as usize).wrapping_mul(nth + 1) % length);
+            }
+            let mut assembly = Assembly::default();
+            let (last, others) = datagrams.split_last().unwrap();
+            for datagram in others {
+                prop_assert_eq!(assembly.add(datagram.clone()).unwrap(), None);
+            }
+            let whole = assembly.add(last.clone()).unwrap();
+            prop_assert_eq!(whole, Some((header, Bytes::from(content))));
+            prop_assert_eq!(assembly.bytes, 0);
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let first = header(10).fragment(0, b"01234");
+        for wrong in [
+            header(10).fragment(4, b"4"),
+            header(10).fragment(0, b"0"),
+            header(11).fragment(5, b"56789"),
+            header(10).fragment(5, b"567890"),
+            header(10).fragment(u32::MAX, b"x"),
+            header(10).fragment(5, b""),
+            header(0).fragment(0, b"x"),
+            Bytes::from_static(b"short"),
+        ] {
+            let mut assembly = Assembly::default();
+            assembly.add(first.clone()).unwrap();
+            assert!(assembly.add(wrong.clone()).is_err(), "{wrong:?}");
+        }
+        let mut flags = header(10).fragment(0, b"01234").to_vec();
+        flags[0] = 2;
+        assert!(Assembly::default().add(flags.into()).is_err());
+    }
+
+    #[test]
+    fn frames_that_never_become_whole_are_forgotten() {
+        let mut assembly = Assembly::default();
+        for sequence in 0..1000 {
+            let header = Header {
+                sequence,
+                ..header(10)
+            };
+            assembly.add(header.fragment(0, b"0")).unwrap();
+        }
+        assert_eq!(assembly.partial.len(), MAX_PARTIAL_FRAMES);
+        assert_eq!(assembly.bytes, MAX_PARTIAL_FRAMES);
+        // The newest are kept.
+        let newest = Header {
+            sequence: 999,
+            ..header(10)
+        };
+        assert!(
+            assembly
+                .add(newest.fragment(1, b"123456789"))
+                .unwrap()
+                .is_some()
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! The messages on the control stream: `docs/stream.md` describes the conversation.
+
+use serde::{Deserialize, Serialize};
+
+use super::Delivery;
+
+/// Viewer to server, first on the control stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Request {
+    /// The viewer's clock when it sent this, microseconds.
+    pub(super) clock_us: u64,
+}
+
+/// Server to viewer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Answer {
+    /// The stream begins.
+    Accepted(Accepted),
+    /// There is none for this viewer.
+    Refused { reason: String },
+}
+
+/// What the viewer should know of the stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Accepted {
+    /// The server's clock when it answered, microseconds.
+    pub(super) clock_us: u64,
+    pub(super) delivery: Delivery,
+    /// Frames per second.
+    pub(super) frame_rate: f64,
+    /// Whether frames are pictures that a decoder understands.
+    pub(super) real: bool,
+}
+
+/// Server to viewer, when there are no more frames.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct End {
+    /// How many were captured.
+    pub(super) frames: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::message::{decode, encode};
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_are_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = decode::<Request>(&bytes);
+            let _ = decode::<Answer>(&bytes);
+            let _ = decode::<End>(&bytes);
+        }
+
+        #[test]
+        fn an_answer_arrives_as_it_was_sent(clock_us in any::<u64>(), frames in 1_u32..=240) {
+            let answer = Answer::Accepted(Accepted {
+                clock_us,
+                delivery: Delivery::Datagrams,
+                frame_rate: frames.into(),
+                real: true,
+            });
+            let message = encode(&answer);
+            prop_assert_eq!(decode::<Answer>(&message[2..]).unwrap(), answer);
+        }
+    }
+}

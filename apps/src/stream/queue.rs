@@ -1,0 +1,167 @@
+//! Frames between the encoder and the connection.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::frame::Header;
+use super::media::Captured;
+
+/// Frames that wait for the connection, in order.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    frames: VecDeque<Frame>,
+    /// One was taken and is not written yet.
+    writing: bool,
+    /// The group of the last frame was given up: nothing is of use before a key frame.
+    wants_key: bool,
+    ended: bool,
+}
+
+/// A frame and what is said of it.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    pub(super) header: Header,
+    pub(super) captured: Captured,
+}
+
+impl Queue {
+    /// Adds a frame; `false` if it is of no use, because its group was given up.
+    pub(super) fn push(&self, frame: Frame) -> bool {
+        let mut state = self.lock();
+        if state.wants_key && !frame.captured.key {
+            return false;
+        }
+        state.wants_key = false;
+        state.frames.push_back(frame);
+        drop(state);
+        self.changed.notify_one();
+        true
+    }
+
+    /// No more frames will come.
+    pub(super) fn end(&self) {
+        self.lock().ended = true;
+        self.changed.notify_one();
+    }
+
+    /// Whether the encoder should begin a new group.
+    pub(super) fn wants_key(&self) -> bool {
+        self.lock().wants_key
+    }
+
+    /// Whether anything is not written yet.
+    pub(super) fn is_busy(&self) -> bool {
+        let state = self.lock();
+        state.writing || !state.frames.is_empty()
+    }
+
+    /// The next frame, once there is one; `None` after the last.
+    pub(super) async fn next(&self) -> Option<Frame> {
+        self.lock().writing = false;
+        loop {
+            let changed = self.changed.notified();
+            {
+                let mut state = self.lock();
+                if let Some(frame) = state.frames.pop_front() {
+                    state.writing = true;
+                    return Some(frame);
+                }
+                if state.ended {
+                    return None;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Gives up the rest of the group; how many frames that were.
+    pub(super) fn give_up_group(&self) -> u64 {
+        let mut state = self.lock();
+        let next_key = state.frames.iter().position(|frame| frame.captured.key);
+        let dropped = next_key.unwrap_or(state.frames.len());
+        state.frames.drain(..dropped);
+        state.wants_key = next_key.is_none();
+        dropped as u64
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use bytes::Bytes;
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "any instant will do as an origin"
+    )]
+    fn frame(sequence: u32, key: bool) -> Frame {
+        Frame {
+            header: Header {
+                sequence,
+                captured_us: 0,
+                bitrate_bps: 0,
+                length: 1,
+                key,
+            },
+            captured: Captured {
+                at: Instant::now(),
+                key,
+                content: Bytes::from_static(b"x"),
+            },
+        }
+    }
+
+    fn next(queue: &Queue) -> Option<u32> {
+        queue
+            .next()
+            .now_or_never()?
+            .map(|frame| frame.header.sequence)
+    }
+
+    #[test]
+    fn a_group_that_is_given_up_is_over_until_a_key_frame() {
+        let queue = Queue::default();
+        (0..4).for_each(|n| assert!(queue.push(frame(n, n == 0))));
+        assert_eq!(next(&queue), Some(0));
+        assert!(queue.is_busy());
+        assert_eq!(queue.give_up_group(), 3);
+        assert!(queue.wants_key());
+        assert!(!queue.push(frame(4, false)));
+        assert!(queue.push(frame(5, true)));
+        assert!(!queue.wants_key());
+        assert_eq!(next(&queue), Some(5));
+    }
+
+    #[test]
+    fn giving_up_stops_at_the_next_group() {
+        let queue = Queue::default();
+        (0..6).for_each(|n| assert!(queue.push(frame(n, n % 3 == 0))));
+        assert_eq!(next(&queue), Some(0));
+        assert_eq!(queue.give_up_group(), 2);
+        assert!(!queue.wants_key());
+        assert_eq!(
+            (next(&queue), next(&queue), next(&queue)),
+            (Some(3), Some(4), Some(5))
+        );
+        assert_eq!(next(&queue), None);
+        assert!(!queue.is_busy());
+        queue.end();
+        assert!(queue.next().now_or_never().unwrap().is_none());
+    }
+}

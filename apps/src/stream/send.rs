@@ -1,0 +1,325 @@
+//! The server's side of a stream to one viewer.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use evenkeel::Context;
+use quinn::{Connection, Runtime, SendDatagramError, SendStream, VarInt};
+use serde::{Deserialize, Serialize};
+
+use super::adapt::{AdaptConfig, Adaptation, Path};
+use super::frame::{FRAGMENT_HEADER_LEN, HEADER_LEN, Header};
+use super::media::Feed;
+use super::queue::{Frame, Queue};
+use super::{Clock, Delivery};
+use crate::AppError;
+use crate::time::sleep_until;
+
+/// The application error code of streams that are reset because their frames are too late.
+const TOO_LATE: VarInt = VarInt::from_u32(1);
+
+/// What quinn may hold of our data beyond one and a half congestion windows, 16 KiB: about the
+/// initial window of RFC 9002, section 7.2. What is not there can still be cancelled.
+const SEND_SLACK: u64 = 16 * 1024;
+
+/// How a server sends to each viewer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SendOptions {
+    /// How frames travel.
+    pub delivery: Delivery,
+    /// How the encoder follows the connection.
+    pub adapt: AdaptConfig,
+    /// A frame that could not be handed to the connection so long after its capture is given up,
+    /// and with it the rest of its group. A frame that comes too late to be shown in time is still
+    /// what those after it refer to: this is to be longer than viewers' buffers.
+    pub cancel_after: Duration,
+}
+
+/// What one viewer was sent; counters since the stream began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentCounts {
+    /// Frames that the encoder made.
+    pub frames_captured: u64,
+    /// Of those, handed to the connection whole.
+    pub frames_sent: u64,
+    /// Of those captured, given up because they or a frame of their group were too late.
+    pub frames_cancelled: u64,
+    /// Streams that were reset because the viewer did not have all of them in time.
+    pub streams_reset: u64,
+    /// Bytes of content handed to the connection.
+    pub bytes: u64,
+    /// What the encoder aims at, bits per second.
+    pub bitrate_bps: u64,
+    /// How often that has changed.
+    pub bitrate_switches: u64,
+}
+
+/// Live counters of one viewer.
+#[derive(Debug, Default)]
+pub struct Sending(Mutex<SentCounts>);
+
+impl Default for SendOptions {
+    fn default() -> Self {
+        Self {
+            delivery: Delivery::Frames,
+            adapt: AdaptConfig::default(),
+            cancel_after: Duration::from_secs(1),
+        }
+    }
+}
+
+impl Sending {
+    /// What was sent so far.
+    pub fn counts(&self) -> SentCounts {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SentCounts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One viewer's stream.
+pub(super) struct Sender<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) options: SendOptions,
+    pub(super) clock: Clock,
+    pub(super) sending: &'a Sending,
+}
+
+impl Sender<'_> {
+    /// Sends what `feed` has to its end; how many frames it had.
+    pub(super) async fn run(&self, feed: Feed) -> Result<u32, AppError> {
+        let queue = Queue::default();
+        let (frames, written) = tokio::join!(self.capture(feed, &queue), self.pump(&queue));
+        written.and(frames)
+    }
+
+    /// Puts frames into the queue as they are captured, until the connection is lost.
+    async fn capture(&self, mut feed: Feed, queue: &Queue) -> Result<u32, AppError> {
+        let context = Context::of(self.connection);
+        if let Some(context) = &context {
+            // With headers and what retransmissions take.
+            let desired = self.options.adapt.ceiling_bps / 8 * 5 / 4;
+            context.desire(Some(desired));
+        }
+        let now = self.runtime.now();
+        let mut adaptation = Adaptation::new(self.options.adapt, now);
+        let mut sequence = 0_u32;
+        let lost = loop {
+            let decide = |now: Instant| {
+                adaptation.decide(now, self.path(context.as_ref(), queue));
+                (adaptation.target_bps(), queue.wants_key())
+            };
+            let captured = tokio::select! {
+                biased;
+                error = self.connection.closed() => break Err(error.into()),
+                captured = feed.next(&*self.runtime, decide) => captured,
+            };
+            let Some(captured) = captured else {
+                break Ok(sequence);
+            };
+            let header = Header {
+                sequence,
+                captured_us: self.clock.read(captured.at),
+                bitrate_bps: u32::try_from(adaptation.target_bps()).unwrap_or(u32::MAX),
+                length: captured.content.len() as u32,
+                key: captured.key,
+            };
+            sequence = sequence
+                .checked_add(1)
+                .ok_or_else(|| AppError::Job("the stream has more than 2^32 frames".into()))?;
+            let kept = queue.push(Frame { header, captured });
+            let mut counts = self.sending.lock();
+            counts.frames_captured += 1;
+            counts.frames_cancelled += u64::from(!kept);
+            counts.bitrate_bps = adaptation.target_bps();
+            counts.bitrate_switches = adaptation.switches();
+        };
+        queue.end();
+        lost
+    }
+
+    /// What the connection says now.
+    fn path(&self, context: Option<&Context>, queue: &Queue) -> Path {
+        let Some(context) = context else {
+            let path = self.connection.stats().path;
+            let bytes_per_s = path.cwnd as f64 / path.rtt.as_secs_f64().max(1e-6);
+            return Path {
+                estimate_bps: Some((bytes_per_s * 8.0) as u64),
+                rtt: path.rtt,
+                backlog: queue.is_busy(),
+            };
+        };
+        let state = context.state();
+        Path {
+            estimate_bps: state.rate_estimate().map(|bytes| bytes.saturating_mul(8)),
+            rtt: state.smoothed_rtt.unwrap_or_default(),
+            backlog: queue.is_busy() || !state.app_limited,
+        }
+    }
+
+    /// Hands frames from the queue to the connection, in order.
+    async fn pump(&self, queue: &Queue) -> Result<(), AppError> {
+        let mut writer = Writer {
+            connection: self.connection,
+            delivery: self.options.delivery,
+            current: None,
+            unconfirmed: VecDeque::new(),
+            send_window: 0,
+        };
+        while let Some(frame) = queue.next().await {
+            let rtt = self.connection.rtt();
+            let resets = writer.expire(self.runtime.now(), self.options.cancel_after + rtt);
+            self.sending.lock().streams_reset += resets;
+            let too_late = frame.captured.at + self.options.cancel_after;
+            tokio::select! {
+                biased;
+                written = writer.write(&frame) => {
+                    written?;
+                    let mut counts = self.sending.lock();
+                    counts.frames_sent += 1;
+                    counts.bytes += u64::from(frame.header.length);
+                }
+                () = sleep_until(&*self.runtime, too_late) => {
+                    let resets = writer.cancel();
+                    let mut counts = self.sending.lock();
+                    counts.streams_reset += resets;
+                    counts.frames_cancelled += 1 + queue.give_up_group();
+                }
+            }
+        }
+        writer
+            .conclude(&*self.runtime, self.options.cancel_after)
+            .await;
+        Ok(())
+    }
+}
+
+/// Writes frames in the way that was chosen.
+struct Writer<'a> {
+    connection: &'a Connection,
+    delivery: Delivery,
+    /// The stream of the frame or group that is being written.
+    current: Option<SendStream>,
+    /// Streams that are written to the end, with the capture of their last frame.
+    unconfirmed: VecDeque<(Instant, SendStream)>,
+    send_window: u64,
+}
+
+impl Writer<'_> {
+    async fn write(&mut self, frame: &Frame) -> Result<(), AppError> {
+        match self.delivery {
+            Delivery::Frames => {
+                self.open(frame).await?;
+                self.write_stream(frame).await?;
+                self.close(frame.captured.at);
+            }
+            Delivery::Groups => {
+                if frame.captured.key || self.current.is_none() {
+                    self.close(frame.captured.at);
+                    self.open(frame).await?;
+                }
+                self.write_stream(frame).await?;
+            }
+            Delivery::Datagrams => self.write_datagrams(frame).await?,
+        }
+        Ok(())
+    }
+
+    async fn open(&mut self, frame: &Frame) -> Result<(), AppError> {
+        let stream = self.connection.open_uni().await?;
+        // What is older goes first, also when it is sent again. A stream that is closed already
+        // needs no priority.
+        let priority = i32::try_from(frame.header.sequence).unwrap_or(i32::MAX);
+        let _ = stream.set_priority(-priority);
+        self.current = Some(stream);
+        Ok(())
+    }
+
+    async fn write_stream(&mut self, frame: &Frame) -> Result<(), AppError> {
+        let send_window = send_window(self.connection.stats().path.cwnd);
+        // Setting it wakes the connection: only when it changes.
+        if std::mem::replace(&mut self.send_window, send_window) != send_window {
+            self.connection.set_send_window(send_window);
+        }
+        let stream = self.current.as_mut().expect("a stream was opened");
+        let mut head = BytesMut::with_capacity(HEADER_LEN);
+        frame.header.encode(&mut head);
+        let mut chunks = [head.freeze(), frame.captured.content.clone()];
+        stream.write_all_chunks(&mut chunks).await?;
+        Ok(())
+    }
+
+    /// Ends the current stream.
+    fn close(&mut self, at: Instant) {
+        if let Some(mut stream) = self.current.take() {
+            // A viewer that stopped it has its reasons.
+            let _ = stream.finish();
+            self.unconfirmed.push_back((at, stream));
+        }
+    }
+
+    async fn write_datagrams(&mut self, frame: &Frame) -> Result<(), AppError> {
+        let content = &frame.captured.content;
+        let mut offset = 0;
+        while offset < content.len() {
+            let most = self
+                .connection
+                .max_datagram_size()
+                .ok_or_else(|| AppError::Protocol("it takes no datagrams".into()))?;
+            let room = most.saturating_sub(FRAGMENT_HEADER_LEN).max(1);
+            let end = content.len().min(offset + room);
+            let datagram = frame.header.fragment(offset as u32, &content[offset..end]);
+            match self.connection.send_datagram_wait(datagram).await {
+                Ok(()) => offset = end,
+                // The path's MTU has just become smaller.
+                Err(SendDatagramError::TooLarge) if room > 1 => {}
+                Err(SendDatagramError::ConnectionLost(error)) => return Err(error.into()),
+                Err(error) => return Err(AppError::Protocol(error.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up what is being written; how many streams were reset.
+    fn cancel(&mut self) -> u64 {
+        self.current
+            .take()
+            .map_or(0, |mut stream| u64::from(stream.reset(TOO_LATE).is_ok()))
+    }
+
+    /// Resets streams whose last frame was captured longer than `after` ago and that the viewer
+    /// has not confirmed; how many these were.
+    fn expire(&mut self, now: Instant, after: Duration) -> u64 {
+        let mut resets = 0;
+        while let Some((at, _)) = self.unconfirmed.front()
+            && *at + after < now
+        {
+            let (_, mut stream) = self.unconfirmed.pop_front().expect("it was just there");
+            resets += u64::from(stream.reset(TOO_LATE).is_ok());
+        }
+        resets
+    }
+
+    /// All is written: waits until the viewer has it, or until it is too late.
+    async fn conclude(&mut self, runtime: &dyn Runtime, cancel_after: Duration) {
+        self.close(runtime.now());
+        let until = runtime.now() + cancel_after;
+        for (_, stream) in std::mem::take(&mut self.unconfirmed) {
+            tokio::select! {
+                biased;
+                _ = stream.stopped() => {}
+                () = sleep_until(runtime, until) => {}
+            }
+        }
+    }
+}
+
+/// What quinn may hold of our data for this congestion window; all bytes.
+fn send_window(congestion_window: u64) -> u64 {
+    congestion_window.saturating_mul(3) / 2 + SEND_SLACK
+}

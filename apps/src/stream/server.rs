@@ -1,0 +1,139 @@
+//! The server: each connection is a viewer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
+
+use super::Clock;
+use super::media::Media;
+use super::protocol::{Accepted, Answer, End, Request};
+use super::send::{SendOptions, Sender, Sending};
+use crate::accept::accept;
+use crate::time::sleep_until;
+use crate::{AppError, message};
+
+/// How a server behaves.
+#[derive(Clone)]
+pub struct ServeOptions {
+    /// What it streams.
+    pub media: Media,
+    /// How it sends to each viewer.
+    pub send: SendOptions,
+    /// Viewers at the same time; more are refused.
+    pub viewers: usize,
+    /// How long a viewer may take to ask for the stream, and to close its connection in the end.
+    pub patience: Duration,
+    /// What capture times are told in.
+    pub clock: Clock,
+    /// What its owner decides and wants to know.
+    pub host: Arc<dyn Host>,
+}
+
+/// What the owner of a server decides and wants to know.
+pub trait Host: Send + Sync {
+    /// The settings of one connection; `None` for those of the endpoint.
+    fn configure(&self, _incoming: &Incoming) -> Option<Arc<ServerConfig>> {
+        None
+    }
+
+    /// The counters of the next viewer.
+    fn sending(&self) -> Arc<Sending> {
+        Arc::default()
+    }
+
+    /// A viewer's handshake is done; `sending` counts what it is sent. [`Host::ended`] follows.
+    fn accepted(&self, _connection: &Connection, _sending: &Arc<Sending>) {}
+
+    /// A viewer is gone, or the media has ended. A viewer that closed its connection without
+    /// complaint is no error.
+    fn ended(&self, _connection: &Connection, _sending: &Sending, _result: &Result<(), AppError>) {}
+}
+
+/// The host of a server that takes anybody and wants to know nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AnyViewer;
+
+impl Host for AnyViewer {}
+
+/// Accepts viewers until the endpoint is closed, each served by a task of its own on `runtime`.
+pub async fn serve(endpoint: Endpoint, runtime: Arc<dyn Runtime>, options: ServeOptions) {
+    let (host, limit) = (options.host.clone(), options.viewers);
+    let (tasks, viewers) = (runtime.clone(), Arc::new(AtomicU64::new(0)));
+    let serve = move |connection: Connection, slot| {
+        let (runtime, options) = (runtime.clone(), options.clone());
+        let viewer = viewers.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let sending = options.host.sending();
+            options.host.accepted(&connection, &sending);
+            let result = serve_viewer(&connection, runtime, &options, viewer, &sending).await;
+            match &result {
+                Ok(()) => connection.close(0_u32.into(), b"done"),
+                Err(error) => connection.close(error.code(), error.reason().as_bytes()),
+            }
+            drop(slot);
+            options.host.ended(&connection, &sending, &result);
+        }
+    };
+    let configure = |incoming: &Incoming| host.configure(incoming);
+    accept(endpoint, tasks, limit, configure, serve).await;
+}
+
+async fn serve_viewer(
+    connection: &Connection,
+    runtime: Arc<dyn Runtime>,
+    options: &ServeOptions,
+    viewer: u64,
+    sending: &Sending,
+) -> Result<(), AppError> {
+    let late = || sleep_until(&*runtime, runtime.now() + options.patience);
+    let ask = async {
+        let (send, mut recv) = connection.accept_bi().await?;
+        let request: Request = message::read(&mut recv).await?;
+        Ok::<_, AppError>((send, request))
+    };
+    let (mut control, _request) = tokio::select! {
+        biased;
+        asked = ask => asked?,
+        () = late() => return Err(AppError::Stalled(options.patience)),
+    };
+    let accepted = Accepted {
+        clock_us: options.clock.read(runtime.now()),
+        delivery: options.send.delivery,
+        frame_rate: options.media.frame_rate(),
+        real: options.media.is_real(),
+    };
+    message::write(&mut control, &Answer::Accepted(accepted)).await?;
+    let sender = Sender {
+        connection,
+        runtime: runtime.clone(),
+        options: options.send,
+        clock: options.clock,
+        sending,
+    };
+    let feed = options.media.feed(viewer, runtime.now());
+    let frames = match sender.run(feed).await {
+        Ok(frames) => frames,
+        Err(error) => return unless_done(connection, error),
+    };
+    message::write(&mut control, &End { frames }).await?;
+    let _ = control.finish();
+    tokio::select! {
+        biased;
+        error = connection.closed() => unless_done(connection, error.into()),
+        () = late() => Err(AppError::Stalled(options.patience)),
+    }
+}
+
+/// A viewer that closed with code 0 has seen enough.
+fn unless_done(connection: &Connection, error: AppError) -> Result<(), AppError> {
+    match connection.close_reason() {
+        Some(quinn::ConnectionError::ApplicationClosed(close))
+            if close.error_code == 0_u32.into() =>
+        {
+            Ok(())
+        }
+        _ => Err(error),
+    }
+}

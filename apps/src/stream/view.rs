@@ -1,0 +1,348 @@
+//! The viewer's side.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use quinn::{Connection, ReadError, ReadExactError, RecvStream, Runtime};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+use super::frame::{Assembly, HEADER_LEN, Header};
+use super::protocol::{Accepted, Answer, End, Request};
+use super::report::{Beginning, ClockReport, Viewing};
+use super::{Clock, Delivery};
+use crate::error::printable;
+use crate::time::sleep_until;
+use crate::{AppError, message};
+
+/// How long after the last message frames may still be on their way: four round trips of a
+/// satellite link.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Bytes of frames that are incomplete or wait to be shown, when they are kept, 256 MiB: a minute
+/// of buffer at 30 Mb/s.
+const MAX_HELD: usize = 256 << 20;
+
+/// How to watch.
+pub struct ViewOptions {
+    /// When the viewer began to wait: startup is measured from here.
+    pub began: Instant,
+    /// What arrivals are told in; its instant is not after `began`.
+    pub clock: Clock,
+    /// Playout buffer: how much longer than the first frame took others may take.
+    pub buffer: Duration,
+    /// Warm-up that is left out of the figures, counted from `began`.
+    pub omit: Duration,
+    /// How long to watch, counted from the first frame's arrival; `None` to the end.
+    pub time: Option<Duration>,
+    /// After this long without anything from the server the stream has failed.
+    pub patience: Duration,
+    /// Where the frames go, in the order in which they are shown; nowhere without.
+    pub output: Option<Box<dyn AsyncWrite + Send + Sync + Unpin>>,
+}
+
+/// Watches a stream over `connection` to its end, or for the time that was asked for, and closes
+/// it. `viewing` has the figures, also when this fails or is cancelled.
+///
+/// `connection` should come from an endpoint whose TLS offers [`ALPN`](super::ALPN), with the
+/// settings of [`transport_config`](super::transport_config), and live on `runtime`.
+///
+/// # Errors
+/// See [`AppError`]; the server is told why.
+pub async fn view(
+    connection: Connection,
+    runtime: Arc<dyn Runtime>,
+    options: ViewOptions,
+    viewing: Arc<Viewing>,
+) -> Result<(), AppError> {
+    let viewer = Viewer {
+        connection: &connection,
+        runtime: &*runtime,
+        viewing: &viewing,
+        keeps: options.output.is_some(),
+        held: AtomicUsize::new(0),
+    };
+    let result = viewer.watch(options).await;
+    match &result {
+        Ok(()) => connection.close(0_u32.into(), b"done"),
+        Err(error) => connection.close(error.code(), error.reason().as_bytes()),
+    }
+    result
+}
+
+struct Viewer<'a> {
+    connection: &'a Connection,
+    runtime: &'a dyn Runtime,
+    viewing: &'a Viewing,
+    /// Whether frames' content is wanted.
+    keeps: bool,
+    /// Bytes of content that is kept.
+    held: AtomicUsize,
+}
+
+/// Frames that were shown, on their way to the output.
+type Shown = mpsc::UnboundedSender<Vec<Bytes>>;
+
+impl Viewer<'_> {
+    async fn watch(&self, mut options: ViewOptions) -> Result<(), AppError> {
+        let asking = self.ask(&options);
+        let patience = options.patience;
+        let (mut control, accepted, clock) = tokio::select! {
+            biased;
+            asked = asking => asked?,
+            () = sleep_until(self.runtime, self.now() + patience) => {
+                return Err(AppError::Stalled(patience));
+            }
+        };
+        if !(accepted.frame_rate >= 1.0 && accepted.frame_rate <= 240.0) {
+            return Err(AppError::Protocol(
+                "its frame rate is not between 1 and 240".into(),
+            ));
+        }
+        self.viewing.begin(Beginning {
+            began: options.began,
+            began_us: i64::try_from(options.clock.read(options.began)).unwrap_or(i64::MAX),
+            omit: options.omit,
+            clock,
+            buffer: options.buffer,
+            frame: Duration::from_secs_f64(1.0 / accepted.frame_rate),
+        });
+        let mut output = options.output.take();
+        let (shown, mut to_write) = mpsc::unbounded_channel();
+        let ended = {
+            let mut receiving = pin!(self.receive(&mut control, &accepted, &options, shown));
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(frames) = to_write.recv() => self.write(&mut output, frames).await?,
+                    ended = &mut receiving => break ended,
+                }
+            }
+        };
+        while let Ok(frames) = to_write.try_recv() {
+            self.write(&mut output, frames).await?;
+        }
+        let rest = match ended {
+            Ok(true) => self.viewing.finish(),
+            _ => self.viewing.cut(self.now()),
+        };
+        self.write(&mut output, rest).await?;
+        if let Some(output) = &mut output {
+            output.flush().await.map_err(storage)?;
+        }
+        ended.map(|_| ())
+    }
+
+    /// Asks for the stream; learns what it is like and how far the clocks are apart.
+    async fn ask(
+        &self,
+        options: &ViewOptions,
+    ) -> Result<(RecvStream, Accepted, ClockReport), AppError> {
+        let (mut send, mut recv) = self.connection.open_bi().await?;
+        let asked_us = options.clock.read(self.now());
+        message::write(&mut send, &Request { clock_us: asked_us }).await?;
+        let _ = send.finish();
+        let accepted = match message::read(&mut recv).await? {
+            Answer::Accepted(accepted) => accepted,
+            Answer::Refused { reason } => return Err(AppError::Refused(printable(&reason))),
+        };
+        let answered_us = options.clock.read(self.now());
+        let clock = if options.clock.shared {
+            ClockReport::Shared
+        } else {
+            estimated(asked_us, accepted.clock_us, answered_us)
+        };
+        Ok((recv, accepted, clock))
+    }
+
+    /// Whether the stream ended before the time to watch.
+    async fn receive(
+        &self,
+        control: &mut RecvStream,
+        accepted: &Accepted,
+        options: &ViewOptions,
+        shown: Shown,
+    ) -> Result<bool, AppError> {
+        let mut streams = FuturesUnordered::new();
+        let mut assembly = Assembly::default();
+        let mut end = pin!(message::read::<End>(control));
+        let mut until: Option<Instant> = None;
+        let mut ended = false;
+        let mut before = self.viewing.received();
+        let mut quiet = pin!(sleep_until(self.runtime, self.now() + options.patience));
+        loop {
+            if until.is_none() && self.viewing.received() > 0 {
+                until = options.time.map(|time| self.now() + time);
+            }
+            // Far away is as good as never.
+            let stop = until.unwrap_or_else(|| self.now() + Duration::from_secs(86_400));
+            tokio::select! {
+                biased;
+                () = sleep_until(self.runtime, stop), if until.is_some() => return Ok(ended),
+                Some(result) = streams.next(), if !streams.is_empty() => result?,
+                stream = self.connection.accept_uni() => {
+                    streams.push(self.stream(stream?, shown.clone()));
+                }
+                datagram = self.connection.read_datagram(),
+                    if accepted.delivery == Delivery::Datagrams =>
+                {
+                    self.datagram(datagram?, &mut assembly, &shown)?;
+                }
+                message = &mut end, if !ended => {
+                    message?;
+                    ended = true;
+                    let grace = self.now() + GRACE.min(4 * self.connection.rtt());
+                    until = Some(until.map_or(grace, |until| until.min(grace)));
+                }
+                () = &mut quiet => {
+                    let now = self.viewing.received();
+                    if now == before {
+                        return Err(AppError::Stalled(options.patience));
+                    }
+                    before = now;
+                    quiet.set(sleep_until(self.runtime, self.now() + options.patience));
+                }
+            }
+        }
+    }
+
+    /// Receives the frames of one stream; one that is reset is no error.
+    async fn stream(&self, mut stream: RecvStream, shown: Shown) -> Result<(), AppError> {
+        loop {
+            let mut head = [0; HEADER_LEN];
+            match stream.read_exact(&mut head).await {
+                Ok(()) => {}
+                Err(
+                    ReadExactError::FinishedEarly(0)
+                    | ReadExactError::ReadError(ReadError::Reset(_)),
+                ) => {
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+            let header = Header::decode(&head)?;
+            let mut left = header.length as usize;
+            let mut content = BytesMut::new();
+            while left > 0 {
+                match stream.read_chunk(left, true).await {
+                    Ok(Some(chunk)) => {
+                        left -= chunk.bytes.len();
+                        self.viewing.bytes(self.now(), chunk.bytes.len());
+                        if self.keeps {
+                            self.hold(chunk.bytes.len())?;
+                            content.extend_from_slice(&chunk.bytes);
+                        }
+                    }
+                    Ok(None) => return Err(AppError::Protocol("a frame ended too early".into())),
+                    Err(ReadError::Reset(_)) => {
+                        self.held.fetch_sub(content.len(), Ordering::Relaxed);
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            self.frame(&header, content.freeze(), &shown)?;
+        }
+    }
+
+    fn datagram(
+        &self,
+        datagram: Bytes,
+        assembly: &mut Assembly,
+        shown: &Shown,
+    ) -> Result<(), AppError> {
+        let content = datagram.len().saturating_sub(super::FRAGMENT_HEADER_LEN);
+        let whole = assembly.add(datagram)?;
+        self.viewing.bytes(self.now(), content);
+        let Some((header, content)) = whole else {
+            return Ok(());
+        };
+        if !self.keeps {
+            return self.frame(&header, Bytes::new(), shown);
+        }
+        self.hold(content.len())?;
+        self.frame(&header, content, shown)
+    }
+
+    /// A frame is complete.
+    fn frame(&self, header: &Header, content: Bytes, shown: &Shown) -> Result<(), AppError> {
+        if self.viewing.is_full() {
+            return Err(AppError::Protocol("it sends frames without end".into()));
+        }
+        let frames = self.viewing.frame(self.now(), header, content);
+        if self.keeps && !frames.is_empty() {
+            // The receiver lives as long as we do.
+            let _ = shown.send(frames);
+        }
+        Ok(())
+    }
+
+    /// Counts content that is kept.
+    fn hold(&self, bytes: usize) -> Result<(), AppError> {
+        if self.held.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_HELD {
+            return Err(AppError::Protocol(
+                "frames that cannot be shown yet take too much memory".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    async fn write(
+        &self,
+        output: &mut Option<Box<dyn AsyncWrite + Send + Sync + Unpin>>,
+        frames: Vec<Bytes>,
+    ) -> Result<(), AppError> {
+        if let Some(output) = output {
+            for frame in frames {
+                output.write_all(&frame).await.map_err(storage)?;
+                self.held.fetch_sub(frame.len(), Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Instant {
+        self.runtime.now()
+    }
+}
+
+/// The server answered between our two readings: most likely in the middle.
+fn estimated(asked_us: u64, server_us: u64, answered_us: u64) -> ClockReport {
+    let half_us = answered_us.saturating_sub(asked_us) / 2;
+    let middle_us = asked_us.saturating_add(half_us);
+    let apart = i128::from(server_us) - i128::from(middle_us);
+    ClockReport::Estimated {
+        offset_us: i64::try_from(apart).unwrap_or(if apart < 0 { i64::MIN } else { i64::MAX }),
+        error_ms: half_us as f64 / 1e3,
+    }
+}
+
+fn storage(error: std::io::Error) -> AppError {
+    AppError::Storage {
+        action: "writing the received frames",
+        error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offset_is_that_of_the_middle_of_the_exchange() {
+        let report = estimated(1_000_000, 5_030_000, 1_040_000);
+        let expected = ClockReport::Estimated {
+            offset_us: 4_010_000,
+            error_ms: 20.0,
+        };
+        assert_eq!(report, expected);
+        let ClockReport::Estimated { offset_us, .. } = estimated(0, u64::MAX, 10) else {
+            panic!("it is estimated");
+        };
+        assert_eq!(offset_us, i64::MAX);
+    }
+}

@@ -1,0 +1,471 @@
+//! `evenkeel stream` as its users run it.
+
+use std::{
+    net::UdpSocket,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::program::{Server, evenkeel, failure, signal, success};
+
+fn server(arguments: &[&str]) -> Server {
+    server_on("127.0.0.1:0", arguments)
+}
+
+fn server_on(listen: &str, arguments: &[&str]) -> Server {
+    let mut command = evenkeel(&["stream", "server", "--listen", listen]);
+    command.args(arguments);
+    Server::spawn(command)
+}
+
+fn client_command(server: &Server, arguments: &[&str]) -> Command {
+    let mut command = evenkeel(&["stream", "client", &server.address, "--pin", &server.pin]);
+    command.args(arguments);
+    command
+}
+
+fn client(server: &Server, arguments: &[&str]) -> Output {
+    client_command(server, arguments).output().unwrap()
+}
+
+/// A client that runs, with its output kept.
+fn start(mut command: Command) -> Child {
+    command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Until it has printed as much; what it printed is lost.
+fn wait_for_line(child: &mut Child, lines: usize) {
+    use std::io::{BufRead, BufReader};
+    let output = BufReader::new(child.stdout.as_mut().unwrap());
+    assert_eq!(output.lines().take(lines).count(), lines);
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_viewer_prints_what_it_saw() {
+    let server = server(&[]);
+    let text = success(client(&server, &["--time", "1"]));
+    for word in [
+        "received",
+        "frames",
+        "frame delay",
+        "stalls",
+        "encoder",
+        "first picture",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    // No escape sequences into what is no terminal.
+    assert!(!text.contains('\x1b'));
+}
+
+#[test]
+fn the_command_that_a_server_prints_is_a_viewers() {
+    let server = server(&["--delivery", "datagrams"]);
+    let command: Vec<&str> = server.command.iter().map(String::as_str).collect();
+    assert_eq!(command[..2], ["stream", "client"]);
+    let mut command = evenkeel(&command);
+    command.args(["--time", "0.5"]);
+    success(command.output().unwrap());
+}
+
+#[test]
+fn json_has_every_figure_and_lines_come_each_interval() {
+    let server = server(&["--fixed", "--bitrate", "2M", "--group", "15"]);
+    let arguments = [
+        "--time",
+        "2",
+        "--json-lines",
+        "--interval",
+        "0.5",
+        "--clock",
+        "shared",
+    ];
+    let text = success(client(&server, &arguments));
+    let records: Vec<_> = text.lines().map(json).collect();
+    let (last, intervals) = records.split_last().unwrap();
+    assert!(intervals.len() >= 3, "{text}");
+    for interval in intervals {
+        assert_eq!(interval["record"], "view_interval");
+        assert!(
+            interval["udp_bytes_received"].as_u64().unwrap() >= interval["bytes"].as_u64().unwrap()
+        );
+    }
+    assert_eq!(
+        (&last["record"], &last["interrupted"]),
+        (&json("\"view\""), &json("false"))
+    );
+    let report = &last["report"];
+    assert_eq!(report["clock"]["kind"], "shared");
+    assert_eq!(report["bitrate"]["max_bps"], 2_000_000);
+    assert_eq!(report["bitrate"]["switches"], 0);
+    assert!(report["frames"]["received"].as_u64().unwrap() >= 45);
+    assert_eq!(report["variation"].as_array().unwrap().len(), 4);
+    assert!(report["delay_ms"]["p50"].as_f64().unwrap() >= 0.0);
+}
+
+#[test]
+fn wrong_arguments_are_usage_errors() {
+    for (arguments, word) in [
+        (&["server", "--bitrate", "3MB"][..], "3MB"),
+        (&["server", "--bitrate", "0"], "bitrate"),
+        (&["server", "--frame-rate", "0"], "frame rate"),
+        (&["server", "--frame-rate", "nan"], "frame rate"),
+        (&["server", "--headroom", "1.5"], "headroom"),
+        (&["server", "--fixed", "--rise", "1"], "cannot be used with"),
+        (&["server", "--group", "0"], "group"),
+        (&["server", "--delivery", "pigeon"], "pigeon"),
+        (&["server", "--repeat"], "--input"),
+        (
+            &["server", "--input", "x", "--seed", "2"],
+            "cannot be used with",
+        ),
+        (&["server", "--viewers", "0"], "0"),
+        (&["server", "--controller", "warp"], "unknown controller"),
+        (&["client"], "HOST"),
+        (&["client", "h", "--buffer", "100000"], "60000"),
+        (&["client", "h", "--time", "0"], "above 0"),
+        (&["client", "h", "--clock", "sundial"], "sundial"),
+        (
+            &["client", "h", "--insecure", "--ca", "x"],
+            "cannot be used with",
+        ),
+        (
+            &["client", "h", "--json", "--json-lines"],
+            "cannot be used with",
+        ),
+    ] {
+        let output = evenkeel(&[&["stream"], arguments].concat())
+            .output()
+            .unwrap();
+        let line = failure(&output, 2);
+        assert!(line.contains(word), "{arguments:?}: {line}");
+        assert!(
+            line.contains("--help") || line.contains("--controller"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_no_video_is_refused_in_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("clip.mp4");
+    std::fs::write(&path, b"\0\0\0\x20ftypisom....").unwrap();
+    for (input, word) in [
+        (path.to_str().unwrap(), "Annex B"),
+        ("/nowhere/clip.h264", "no such file"),
+    ] {
+        let output = evenkeel(&[
+            "stream",
+            "server",
+            "--listen",
+            "127.0.0.1:0",
+            "--input",
+            input,
+        ]);
+        let line = failure(&{ output }.output().unwrap(), 1);
+        assert!(line.contains(word), "{line}");
+    }
+}
+
+#[test]
+fn a_wrong_address_or_certificate_says_what_to_do() {
+    // Nobody listens: the port was free a moment ago.
+    let port = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let address = format!("127.0.0.1:{port}");
+    let output = evenkeel(&["stream", "client", &address, "--insecure"])
+        .output()
+        .unwrap();
+    let line = failure(&output, 1);
+    assert!(
+        line.contains("cannot connect") && line.contains("evenkeel stream server"),
+        "{line}"
+    );
+    let output = evenkeel(&["stream", "client", "no-such-host.invalid", "--insecure"])
+        .output()
+        .unwrap();
+    assert!(failure(&output, 1).contains("cannot resolve"));
+
+    let server = server(&[]);
+    let output = evenkeel(&["stream", "client", &server.address])
+        .output()
+        .unwrap();
+    let line = failure(&output, 1);
+    let remedy = format!(
+        "evenkeel stream client {} --pin {}",
+        server.address, server.pin
+    );
+    assert!(line.contains(&remedy), "{line}");
+    let wrong = format!("sha256:{}", "0".repeat(64));
+    let output = evenkeel(&["stream", "client", &server.address, "--pin", &wrong])
+        .output()
+        .unwrap();
+    assert!(failure(&output, 1).contains("another server or an attacker"));
+    // One application's client at the other's server.
+    let output = evenkeel(&["bulk", "client", &server.address, "--pin", &server.pin])
+        .output()
+        .unwrap();
+    assert!(failure(&output, 1).contains("cannot connect"));
+}
+
+#[test]
+fn an_interrupted_viewer_still_prints_its_report() {
+    let server = server(&[]);
+    let mut child = start(client_command(
+        &server,
+        &["--json-lines", "--interval", "0.2"],
+    ));
+    wait_for_line(&mut child, 4);
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        errors.starts_with("evenkeel: interrupted after "),
+        "{errors}"
+    );
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let last = json(text.lines().last().unwrap());
+    assert_eq!(last["interrupted"], true);
+    assert!(last["report"]["frames"]["received"].as_u64().unwrap() > 0);
+    server.signal("INT");
+    let (status, text, errors) = server.end();
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    assert!(text.contains("frames in"), "{text}");
+}
+
+#[test]
+fn a_server_that_is_interrupted_or_restarted_tells_its_viewers() {
+    let server = server(&[]);
+    let (address, arguments) = (
+        server.address.clone(),
+        ["--json-lines", "--interval", "0.2"],
+    );
+    let mut child = start(client_command(&server, &arguments));
+    wait_for_line(&mut child, 4);
+    server.signal("TERM");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("the server stops"), "{errors}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let last = json(text.lines().last().unwrap());
+    assert!(last["error"].as_str().unwrap().contains("the server stops"));
+    assert!(last["report"]["frames"]["received"].as_u64().unwrap() > 0);
+    assert_eq!(server.end().0, Some(0));
+    // Its successor has another certificate: the old pin is not enough.
+    let successor = server_on(&address, &[]);
+    let pin = format!("sha256:{}", "1".repeat(64));
+    let output = evenkeel(&["stream", "client", &address, "--pin", &pin])
+        .output()
+        .unwrap();
+    assert!(failure(&output, 1).contains(&successor.pin));
+    success(client(&successor, &["--time", "0.3"]));
+}
+
+#[test]
+fn once_is_one_viewer_and_a_full_server_refuses() {
+    let server = server(&["--once", "--viewers", "1"]);
+    let mut first = start(client_command(
+        &server,
+        &["--json-lines", "--interval", "0.2"],
+    ));
+    wait_for_line(&mut first, 2);
+    let line = failure(&client(&server, &[]), 1);
+    assert!(line.contains("cannot connect"), "{line}");
+    signal(&first, "INT");
+    first.wait().unwrap();
+    assert_eq!(server.end().0, Some(0));
+}
+
+/// Passes datagrams on between a client and `server`, and drops every `nth` from the server
+/// after the first thirty.
+fn lossy_relay(server: &str, nth: u32, over: Arc<AtomicBool>) -> String {
+    let (front, back) = (
+        UdpSocket::bind("127.0.0.1:0").unwrap(),
+        UdpSocket::bind("127.0.0.1:0").unwrap(),
+    );
+    back.connect(server).unwrap();
+    let address = front.local_addr().unwrap().to_string();
+    for socket in [&front, &back] {
+        socket
+            .set_read_timeout(Some(Duration::from_millis(50)))
+            .unwrap();
+    }
+    let client = Arc::new(std::sync::Mutex::new(None));
+    let (front_in, back_in) = (front.try_clone().unwrap(), back.try_clone().unwrap());
+    let (client_in, over_in) = (client.clone(), over.clone());
+    std::thread::spawn(move || {
+        let mut buffer = [0; 65_536];
+        while !over_in.load(Ordering::Relaxed) {
+            if let Ok((length, from)) = front_in.recv_from(&mut buffer) {
+                *client_in.lock().unwrap() = Some(from);
+                let _ = back_in.send(&buffer[..length]);
+            }
+        }
+    });
+    std::thread::spawn(move || {
+        let mut buffer = [0; 65_536];
+        let mut count = 0_u32;
+        while !over.load(Ordering::Relaxed) {
+            let Ok(length) = back.recv(&mut buffer) else {
+                continue;
+            };
+            count += 1;
+            let client = *client.lock().unwrap();
+            if let Some(client) = client
+                && (count <= 30 || !count.is_multiple_of(nth))
+            {
+                let _ = front.send_to(&buffer[..length], client);
+            }
+        }
+    });
+    address
+}
+
+/// Four seconds of H.264 at 25 pictures a second, a key frame each second.
+fn clip(directory: &Path) -> String {
+    let path = directory.join("clip.h264").to_str().unwrap().to_owned();
+    let made = Command::new("ffmpeg")
+        .args([
+            "-v",
+            "error",
+            "-f",
+            "lavfi",
+            "-i",
+            "testsrc2=size=320x240:rate=25:duration=4",
+        ])
+        .args([
+            "-c:v",
+            "libx264",
+            "-preset",
+            "ultrafast",
+            "-tune",
+            "zerolatency",
+            "-b:v",
+            "800k",
+        ])
+        .args(["-g", "25", "-f", "h264", &path])
+        .status()
+        .expect("ffmpeg is installed (apt install ffmpeg)");
+    assert!(made.success());
+    path
+}
+
+/// Pictures that ffprobe can decode in a file.
+fn pictures(path: &Path) -> u64 {
+    let output = Command::new("ffprobe")
+        .args(["-v", "quiet", "-count_frames", "-select_streams", "v:0"])
+        .args(["-show_entries", "stream=nb_read_frames", "-of", "csv=p=0"])
+        .arg(path)
+        .output()
+        .expect("ffprobe is installed (apt install ffmpeg)");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.trim()
+        .trim_end_matches(',')
+        .parse()
+        .unwrap_or_else(|_| panic!("ffprobe reads {text:?}"))
+}
+
+#[test]
+fn real_video_crosses_a_lossy_path_and_decodes() {
+    let directory = tempfile::tempdir().unwrap();
+    let clip = clip(directory.path());
+    let sent = std::fs::read(&clip).unwrap();
+    for delivery in ["frames", "groups", "datagrams"] {
+        let input = [
+            "--input",
+            &clip,
+            "--frame-rate",
+            "25",
+            "--delivery",
+            delivery,
+            "--no-mtu-discovery",
+        ];
+        let server = server(&input);
+        let over = Arc::new(AtomicBool::new(false));
+        let relay = lossy_relay(&server.address, 25, over.clone());
+        let received = directory.path().join(delivery);
+        let output = evenkeel(&["stream", "client", &relay, "--pin", &server.pin])
+            .args(["--json", "--output", received.to_str().unwrap()])
+            .output()
+            .unwrap();
+        over.store(true, Ordering::Relaxed);
+        let report = json(&success(output))["report"].clone();
+        let frames = &report["frames"];
+        let (whole, lost) = (
+            frames["received"].as_u64().unwrap(),
+            frames["lost"].as_u64().unwrap(),
+        );
+        let shown = pictures(&received);
+        if delivery == "datagrams" {
+            // What was dropped is missing, and the report says so.
+            assert!(lost > 0, "{report}");
+            assert!(whole < 100 && whole + lost <= 100, "{report}");
+            assert!(frames["damaged"].as_u64().unwrap() > 0, "{report}");
+            assert!(shown > 0 && shown <= whole, "{shown} of {report}");
+        } else {
+            // It was sent again.
+            assert_eq!((whole, lost, shown), (100, 0, 100), "{delivery}: {report}");
+            assert!(std::fs::read(&received).unwrap() == sent, "{delivery}");
+        }
+    }
+}
+
+#[test]
+fn video_from_standard_input_reaches_standard_output() {
+    let directory = tempfile::tempdir().unwrap();
+    let clip = clip(directory.path());
+    let mut command = evenkeel(&[
+        "stream",
+        "server",
+        "--listen",
+        "127.0.0.1:0",
+        "--input",
+        "-",
+    ]);
+    command
+        .args(["--frame-rate", "25", "--once"])
+        .stdin(Stdio::piped());
+    let mut source = Command::new("ffmpeg")
+        .args([
+            "-v", "error", "-re", "-i", &clip, "-c:v", "copy", "-f", "h264", "-",
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    command.stdin(source.stdout.take().unwrap());
+    let server = Server::spawn(command);
+    let output = client(&server, &["--output", "-"]);
+    source.wait().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    // The report is not in the way of the video.
+    assert!(String::from_utf8_lossy(&output.stderr).contains("frame delay"));
+    let received = directory.path().join("received.h264");
+    std::fs::write(&received, &output.stdout).unwrap();
+    // The viewer may have come after the first group, of 25.
+    assert!(pictures(&received) >= 50);
+    assert_eq!(server.end().0, Some(0));
+}

@@ -1,0 +1,286 @@
+//! The stream library over loopback UDP on tokio.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use evenkeel_apps::AppError;
+use evenkeel_apps::stream::{
+    self, AccessUnit, AdaptConfig, AnyViewer, Clock, Delivery, EncoderConfig, Header, Media,
+    SendOptions, ServeOptions, ViewOptions, ViewReport, Viewing,
+};
+use quinn::{Connection, Endpoint, Runtime, TokioRuntime};
+use tokio::io::AsyncWrite;
+
+use crate::pair::Pair;
+
+const DELIVERIES: [Delivery; 3] = [Delivery::Frames, Delivery::Groups, Delivery::Datagrams];
+
+fn clock() -> Clock {
+    Clock {
+        at: TokioRuntime.now(),
+        micros: 1_000_000,
+        shared: true,
+    }
+}
+
+fn options(media: Media, delivery: Delivery) -> ServeOptions {
+    ServeOptions {
+        media,
+        send: SendOptions {
+            delivery,
+            adapt: AdaptConfig {
+                ceiling_bps: 4_000_000,
+                fixed: true,
+                ..AdaptConfig::default()
+            },
+            ..SendOptions::default()
+        },
+        viewers: 8,
+        patience: Duration::from_secs(2),
+        clock: clock(),
+        host: Arc::new(AnyViewer),
+    }
+}
+
+fn pictures(count: usize) -> Media {
+    Media::Recorded {
+        pictures: (0..count)
+            .map(|nth| AccessUnit {
+                bytes: vec![nth as u8; 100 + nth * 997].into(),
+                key: nth % 10 == 0,
+            })
+            .collect(),
+        frame_rate: 100.0,
+        repeat: false,
+    }
+}
+
+/// Bytes that were written to it.
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl AsyncWrite for Memory {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn watching(time: Option<Duration>, output: Option<Memory>) -> ViewOptions {
+    let now = TokioRuntime.now();
+    ViewOptions {
+        began: now,
+        clock: clock(),
+        buffer: Duration::from_millis(100),
+        omit: Duration::ZERO,
+        time,
+        patience: Duration::from_secs(2),
+        output: output.map(|memory| Box::new(memory) as _),
+    }
+}
+
+async fn watch(connection: Connection, options: ViewOptions) -> (Result<(), AppError>, ViewReport) {
+    let viewing = Arc::<Viewing>::default();
+    let result = stream::view(connection, Arc::new(TokioRuntime), options, viewing.clone()).await;
+    (result, viewing.report(TokioRuntime.now()).unwrap())
+}
+
+fn serve(server: Endpoint, options: ServeOptions) {
+    tokio::spawn(stream::serve(server, Arc::new(TokioRuntime), options));
+}
+
+#[tokio::test]
+async fn recorded_pictures_arrive_whole_and_in_order_by_every_delivery() {
+    for delivery in DELIVERIES {
+        let pair = Pair::streaming();
+        let media = pictures(40);
+        let Media::Recorded { pictures, .. } = &media else {
+            unreachable!("they are recorded")
+        };
+        let expected: Vec<u8> = pictures.iter().flat_map(|p| p.bytes.to_vec()).collect();
+        serve(pair.server.clone(), options(media, delivery));
+        let memory = Memory::default();
+        let (result, report) =
+            watch(pair.connect().await, watching(None, Some(memory.clone()))).await;
+        result.unwrap();
+        assert_eq!(
+            (report.frames.received, report.frames.lost),
+            (40, 0),
+            "{delivery:?}"
+        );
+        assert_eq!(report.bytes, expected.len() as u64);
+        assert!(*memory.0.lock().unwrap() == expected, "{delivery:?}");
+        let delay = report.delay_ms.unwrap();
+        assert!(
+            delay.min <= delay.p50 && delay.p99 <= delay.max,
+            "{delay:?}"
+        );
+        assert!(report.startup_s.unwrap() >= 0.1);
+    }
+}
+
+#[tokio::test]
+async fn a_synthetic_stream_has_the_rate_that_it_is_to_have() {
+    let pair = Pair::streaming();
+    let config = EncoderConfig {
+        group: 10,
+        ..EncoderConfig::default()
+    };
+    serve(
+        pair.server.clone(),
+        options(Media::Synthetic(config), Delivery::Frames),
+    );
+    let time = Some(Duration::from_secs(2));
+    let (result, report) = watch(pair.connect().await, watching(time, None)).await;
+    result.unwrap();
+    // Two seconds of 4 Mb/s and the first frame; a frame that comes late may be missing.
+    let megabytes = report.bytes as f64 / 1e6;
+    assert!((0.8..1.2).contains(&megabytes), "{megabytes} MB");
+    let bitrate = report.bitrate.unwrap();
+    assert_eq!(
+        (bitrate.min_bps, bitrate.max_bps, bitrate.switches),
+        (4_000_000, 4_000_000, 0)
+    );
+}
+
+#[tokio::test]
+async fn a_viewer_that_does_not_read_harms_nobody_else() {
+    let pair = Pair::streaming();
+    let fast = EncoderConfig {
+        frame_rate: 50.0,
+        ..EncoderConfig::default()
+    };
+    let mut options = options(Media::Synthetic(fast), Delivery::Frames);
+    options.send.adapt.ceiling_bps = 40_000_000;
+    options.send.cancel_after = Duration::from_millis(200);
+    let seen = Arc::new(Seen::default());
+    options.host = seen.clone();
+    serve(pair.server.clone(), options);
+    // It asks for the stream, and takes nothing of it.
+    let idle = pair.connect().await;
+    let (mut send, _recv) = idle.open_bi().await.unwrap();
+    let request = br#"{"clock_us":0}"#;
+    send.write_all(&[&[0, request.len() as u8], &request[..]].concat())
+        .await
+        .unwrap();
+    let time = Some(Duration::from_secs(6));
+    let (result, report) = watch(pair.connect().await, watching(time, None)).await;
+    result.unwrap();
+    assert!(report.frames.received > 250, "{:?}", report.frames);
+    assert_eq!(report.frames.lost, 0);
+    // What the other did not take was cancelled, not kept.
+    let idle_counts = seen.0.lock().unwrap()[0].counts();
+    assert!(idle_counts.frames_cancelled > 0, "{idle_counts:?}");
+}
+
+#[derive(Default)]
+struct Seen(Mutex<Vec<Arc<stream::Sending>>>);
+
+impl stream::Host for Seen {
+    fn accepted(&self, _: &Connection, sending: &Arc<stream::Sending>) {
+        self.0.lock().unwrap().push(sending.clone());
+    }
+}
+
+#[tokio::test]
+async fn more_viewers_than_there_is_room_for_are_refused() {
+    let pair = Pair::streaming();
+    let options = ServeOptions {
+        viewers: 1,
+        ..options(pictures(500), Delivery::Frames)
+    };
+    serve(pair.server.clone(), options);
+    let first = pair.connect().await;
+    let address = pair.server.local_addr().unwrap();
+    let second = pair.client.connect(address, "localhost").unwrap().await;
+    assert!(
+        matches!(second, Err(quinn::ConnectionError::ConnectionClosed(_))),
+        "{second:?}"
+    );
+    let time = Some(Duration::from_millis(200));
+    watch(first, watching(time, None)).await.0.unwrap();
+}
+
+/// A server that answers as it should and then sends these bytes on a stream, and as a datagram.
+async fn hostile(bytes: Bytes, as_datagram: bool) -> Result<(), AppError> {
+    let pair = Pair::streaming();
+    let server = pair.server.clone();
+    let delivery = if as_datagram { "datagrams" } else { "frames" };
+    let serving = tokio::spawn(async move {
+        let connection = server.accept().await.unwrap().await.unwrap();
+        let (mut control, _recv) = connection.accept_bi().await.unwrap();
+        let answer = format!(
+            r#"{{"accepted":{{"clock_us":0,"delivery":"{delivery}","frame_rate":30.0,"real":false}}}}"#
+        );
+        control
+            .write_all(&[&[0, answer.len() as u8], answer.as_bytes()].concat())
+            .await
+            .unwrap();
+        if as_datagram {
+            connection.send_datagram(bytes).unwrap();
+        } else {
+            let mut stream = connection.open_uni().await.unwrap();
+            stream.write_all(&bytes).await.unwrap();
+            stream.finish().unwrap();
+        }
+        connection.closed().await
+    });
+    let result = watch(
+        pair.connect().await,
+        watching(Some(Duration::from_secs(1)), None),
+    )
+    .await
+    .0;
+    serving.abort();
+    result
+}
+
+#[tokio::test]
+async fn what_is_no_frame_ends_the_stream_with_an_error() {
+    let header = |length, key| {
+        let mut bytes = BytesMut::new();
+        let header = Header {
+            sequence: 0,
+            captured_us: 0,
+            bitrate_bps: 0,
+            length,
+            key,
+        };
+        header.encode(&mut bytes);
+        bytes
+    };
+    let mut flags = header(1, true);
+    flags[0] = 0x80;
+    flags.extend_from_slice(b"x");
+    for (bytes, datagram) in [
+        (header(u32::MAX, true).freeze(), false),
+        (header(10, true).freeze(), false),
+        (flags.clone().freeze(), false),
+        (flags.freeze(), true),
+        (Bytes::from_static(b"?"), false),
+        (Bytes::from_static(b"?"), true),
+    ] {
+        let result = hostile(bytes.clone(), datagram).await;
+        assert!(
+            matches!(result, Err(AppError::Protocol(_))),
+            "{bytes:?}: {result:?}"
+        );
+    }
+}
