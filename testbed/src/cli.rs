@@ -55,6 +55,7 @@ enum Command {
         from: Ipv4Addr,
         to: SocketAddrV4,
         payload: usize,
+        acp_rtt_us: Option<u64>,
     },
     /// Receive UDP datagrams and forget them (the netns backend's own)
     #[command(hide = true)]
@@ -179,8 +180,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Reproduce(arguments) => return reproduce::reproduce(arguments),
         Command::Report(arguments) => return reproduce::report(arguments),
         Command::List => print_out(&list()),
-        Command::UdpSource { from, to, payload } => {
-            netns::udp_source(*from, *to, *payload).map_err(CliError::Udp)?;
+        Command::UdpSource {
+            from,
+            to,
+            payload,
+            acp_rtt_us,
+        } => {
+            let acp_rtt = acp_rtt_us.map(Duration::from_micros);
+            netns::udp_source(*from, *to, *payload, acp_rtt).map_err(CliError::Udp)?;
         }
         Command::UdpSink { at } => netns::udp_sink(*at).map_err(CliError::Udp)?,
     }

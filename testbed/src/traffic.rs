@@ -3,10 +3,33 @@
 
 use std::time::Duration;
 
+use evenkeel_wire::{
+    CompactRate, CompactTime, HeaderTimestamp, PATH_HEADER_LEN, PathHeaderKind, PathHeaderRepr,
+    Signals,
+};
 use rand_pcg::Pcg64;
 
 use crate::random::PeriodLength;
 use crate::scenario::CrossSpec;
+
+/// `length` bytes that a source sends behind IPv4 and UDP headers: zeros, behind a path header of
+/// kind ACP if it is to tell a round trip.
+pub(crate) fn payload(length: usize, acp_rtt: Option<Duration>) -> Vec<u8> {
+    let mut payload = vec![0; length];
+    if let Some(rtt) = acp_rtt {
+        let header = PathHeaderRepr {
+            kind: PathHeaderKind::Acp,
+            rtt: CompactTime::from_duration(rtt),
+            signals: Signals::initial(CompactRate::NO_LIMIT, None),
+            phase: false,
+            timestamp: HeaderTimestamp::default(),
+            echo: None,
+            tag: [0; 4],
+        };
+        payload[..PATH_HEADER_LEN].copy_from_slice(&header.emit());
+    }
+    payload
+}
 
 /// The times at which a source sends its packets, from the beginning of the run; in order.
 ///
@@ -87,10 +110,21 @@ mod tests {
             to: NodeIndex(1),
             rate_bps: 1_000_000,
             packet_bytes: 1250,
+            acp_rtt: None,
             periods,
             start: Duration::from_secs(1),
             stop: Duration::from_secs(3),
         }
+    }
+
+    #[test]
+    fn a_source_that_is_to_tell_a_round_trip_has_a_path_header_that_routers_read() {
+        assert!(payload(1200, None).iter().all(|byte| *byte == 0));
+        let told = payload(1200, Some(Duration::from_millis(8)));
+        assert_eq!(told.len(), 1200);
+        let header = evenkeel_wire::PathHeaderView::parse(&told).expect("a header");
+        assert_eq!(header.kind(), PathHeaderKind::Acp);
+        assert_eq!(header.rtt().duration(), Duration::from_millis(8));
     }
 
     #[test]

@@ -25,6 +25,9 @@ const MAX_SAMPLES: f64 = 20_000_000.0;
 /// Smallest MTU with path headers: IPv4, UDP, the header, and QUIC's smallest full-size packet.
 const MIN_HEADED_MTU: u16 = 20 + 8 + evenkeel_wire::PATH_HEADER_LEN as u16 + 1200;
 
+/// Smallest packet of cross traffic with a path header: IPv4, UDP, the header.
+const LEAST_HEADED_BYTES: u32 = 20 + 8 + evenkeel_wire::PATH_HEADER_LEN as u32;
+
 /// Generator stream of start times; the simulator's own are numbered from 1.
 const START_STREAM: u128 = 100 << 64;
 
@@ -143,6 +146,13 @@ impl Expansion<'_> {
             );
             return Err(Fault::new(origin, message));
         }
+        if table.acp_rtt_ms.is_some() && table.packet_bytes < LEAST_HEADED_BYTES {
+            let message = format!(
+                "packets of {} bytes have no room for a path header; raise packet_bytes to {LEAST_HEADED_BYTES} or remove acp_rtt_ms",
+                table.packet_bytes
+            );
+            return Err(Fault::new(origin, message));
+        }
         for instance in 0..table.count {
             let name = self.instance_name(&table.name, instance, table.count)?;
             let (start, stop) = self.times(&name, table.start_s, table.stop_s, origin)?;
@@ -157,6 +167,7 @@ impl Expansion<'_> {
                 to,
                 rate_bps,
                 packet_bytes: table.packet_bytes,
+                acp_rtt: table.acp_rtt_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
                 periods,
                 start,
                 stop,

@@ -217,6 +217,9 @@ pub struct CrossSpec {
     pub rate_bps: u64,
     /// Bytes of an IP packet, from 28 (empty) to the MTU.
     pub packet_bytes: u32,
+    /// The round trip that a path header of kind ACP on each packet tells, true or not; `None`
+    /// for packets without one. With it, packets have room for one.
+    pub acp_rtt: Option<Duration>,
     /// ON and OFF; `None` for a constant rate.
     pub periods: Option<Periods>,
     /// From the beginning of the run.

@@ -22,7 +22,7 @@ pub use socket::SimSocket;
 
 use crate::random::{Purpose, generator};
 use crate::scenario::{CrossSpec, LinkIndex, NodeIndex, Scenario};
-use crate::traffic::SendTimes;
+use crate::traffic::{SendTimes, payload};
 use executor::{Executor, lock};
 use network::{Datagram, Network};
 
@@ -81,12 +81,13 @@ impl Simulation {
         sink.count_only();
         let socket = self.bind(spec.from, 0)?;
         let times = SendTimes::new(spec, generator(seed, Purpose::Cross, index));
-        let payload = (spec.packet_bytes as usize).saturating_sub(network::HEADER_BYTES);
+        let length = (spec.packet_bytes as usize).saturating_sub(network::HEADER_BYTES);
+        let payload = payload(length, spec.acp_rtt);
         let runtime = self.runtime();
         self.executor.core().spawn(Box::pin(async move {
             for at in times {
                 runtime.sleep_until(runtime.epoch() + at).await;
-                socket.send_to(sink.address(), BytesMut::zeroed(payload));
+                socket.send_to(sink.address(), BytesMut::from(&payload[..]));
             }
         }));
         Ok(())

@@ -13,7 +13,7 @@ use super::process::Process;
 use super::{NetnsError, pause, wall_clock};
 use crate::random::{Purpose, generator};
 use crate::scenario::{CrossSpec, Scenario};
-use crate::traffic::SendTimes;
+use crate::traffic::{SendTimes, payload};
 
 /// The first port of the sinks.
 const FIRST_PORT: usize = 40_000;
@@ -47,12 +47,13 @@ impl CrossTraffic {
         let payload = (spec.packet_bytes as usize).saturating_sub(HEADER_BYTES);
         let from = node_address(spec.from.0);
         let sink_arguments = ["udp-sink".to_owned(), sink.to_string()];
-        let source_arguments = [
+        let mut source_arguments = vec![
             "udp-source".to_owned(),
             from.to_string(),
             sink.to_string(),
             payload.to_string(),
         ];
+        source_arguments.extend(spec.acp_rtt.map(|rtt| rtt.as_micros().to_string()));
         Ok(Self {
             sink: run("sink", spec.to.0, &sink_arguments)?,
             source: run("source", spec.from.0, &source_arguments)?,
@@ -94,13 +95,18 @@ impl CrossTraffic {
 }
 
 /// The source's process: reads a line, then times in nanoseconds since that line, and sends a
-/// datagram of `payload` bytes at each.
+/// datagram of `length` bytes at each, which tells routers a round trip of `acp_rtt` if there is one.
 ///
 /// # Errors
 /// If the socket cannot be bound or the times are no numbers.
-pub fn udp_source(from: Ipv4Addr, to: SocketAddrV4, payload: usize) -> io::Result<()> {
+pub fn udp_source(
+    from: Ipv4Addr,
+    to: SocketAddrV4,
+    length: usize,
+    acp_rtt: Option<Duration>,
+) -> io::Result<()> {
     let socket = UdpSocket::bind((from, 0))?;
-    let datagram = vec![0; payload];
+    let datagram = payload(length, acp_rtt);
     let mut lines = io::stdin().lock().lines();
     lines.next().transpose()?;
     let epoch: Instant = wall_clock();

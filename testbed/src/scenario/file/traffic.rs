@@ -32,6 +32,9 @@ const MIN_PACKET_BYTES: u64 = 28;
 /// QUIC's smallest full-size packet on the wire: 1200 bytes and an IPv4 and a UDP header.
 const DEFAULT_PACKET_BYTES: u32 = 1228;
 
+/// The longest round trip that a path header can tell, in milliseconds (docs/path-header.md).
+const MOST_ACP_RTT_MS: f64 = 134_000.0;
+
 /// Shape of Pareto periods (AdaVegas section IV).
 const DEFAULT_PERIOD_SHAPE: f64 = 1.5;
 
@@ -129,6 +132,8 @@ pub(in crate::scenario) struct CrossTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) load: Option<Located<f64>>,
     pub(in crate::scenario) packet_bytes: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) acp_rtt_ms: Option<f64>,
     pub(in crate::scenario) count: u32,
     pub(in crate::scenario) start_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -324,6 +329,7 @@ impl CrossTable {
             "rate_bps",
             "load",
             "packet_bytes",
+            "acp_rtt_ms",
             "on_s",
             "off_s",
             "shape",
@@ -346,6 +352,7 @@ impl CrossTable {
             rate_bps,
             load,
             packet_bytes: packet_bytes.map_or(DEFAULT_PACKET_BYTES, |bytes| bytes as u32),
+            acp_rtt_ms: cross.number("acp_rtt_ms", 0.0..=MOST_ACP_RTT_MS)?,
             count: count(&cross)?,
             start_s: cross
                 .number("start_s", 0.0..=MAX_DURATION_S)?

@@ -264,6 +264,8 @@ fn keys_that_nothing_would_read_are_refused() {
     let cross = format!("{DUMBBELL}[[cross]]\nname = \"u\"\nkind = \"cbr\"\nrate_bps = 1000\n");
     assert!(refused(&cross, &["cross.0.on_s=1"]).contains("on_s is for kind = "));
     assert!(refused(&cross, &["cross.0.shape=2"]).contains("shape is for kind = "));
+    let small = ["cross.0.acp_rtt_ms=50", "cross.0.packet_bytes=59"];
+    assert!(refused(&cross, &small).contains("raise packet_bytes to 60"));
     assert!(refused(&cross, &["cross.0.load=0.5"]).contains("either rate_bps or load"));
     assert!(
         refused(&cross, &["cross.0.kind=pareto", "cross.0.on_s=1"]).contains("two of rate_bps")
