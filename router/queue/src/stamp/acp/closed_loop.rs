@@ -25,6 +25,8 @@ struct Sender {
     /// rtt: the last one, with queueing.
     last_round_trip: Duration,
     stops: Instant,
+    /// What slow start allows, in packets: one more for each acknowledgement.
+    bound: f64,
 }
 
 impl Sender {
@@ -37,10 +39,11 @@ impl Sender {
             1.0
         };
         self.window = (self.window + gain * excess / self.window).max(1.0);
+        self.bound += 1.0;
     }
 
     fn gap(&self) -> Duration {
-        self.last_round_trip.div_f64(self.window)
+        self.last_round_trip.div_f64(self.window.min(self.bound))
     }
 }
 
@@ -85,6 +88,7 @@ impl Loop {
             round_trip,
             last_round_trip: round_trip,
             stops,
+            bound: f64::INFINITY,
         });
         self.schedule(starts, Event::Send(sender));
     }
@@ -294,4 +298,56 @@ fn packets_without_headers_are_left_the_room_they_take() {
         .utilization()
         .expect("time has passed");
     assert_within(utilization, 0.99, 0.002);
+}
+
+/// 155 Mb/s, and a buffer that holds everything.
+fn fast_link() -> Loop {
+    Loop::new(Rate::new(155_000_000).expect("not zero"), 100_000)
+}
+
+/// The longest queue in bandwidth-delay products while 25 users join, one per round trip, which
+/// may have `bound` packets in flight at first.
+fn overshoot(round_trip: Duration, bound: f64) -> f64 {
+    let mut test = fast_link();
+    let start = test.now;
+    for number in 0..25 {
+        let stops = start + Duration::from_secs(60);
+        test.add(start + round_trip * number, stops, round_trip);
+    }
+    for sender in &mut test.senders {
+        sender.bound = bound;
+    }
+    test.run(start + round_trip * 25);
+    let most = test.port.take_interval(test.now).max as f64;
+    most * PACKET as f64 * 8.0 / (155e6 * round_trip.as_secs_f64())
+}
+
+/// Section III-A has buffers of a bandwidth-delay product and no drops.
+#[test]
+fn users_that_join_one_per_round_trip_overflow_the_buffer_if_slow_start_holds_them_back() {
+    // (round trip, longest queue of the paper's senders, and of bounded ones)
+    for (round_trip, at_once, bounded) in [(120, 0.92, 0.88), (500, 0.97, 1.35)] {
+        let queue = overshoot(ms(round_trip), f64::INFINITY);
+        assert_within(queue, at_once, 0.05);
+        assert_within(overshoot(ms(round_trip), 10.0), bounded, 0.05);
+    }
+}
+
+/// Section III-C, at 40 s.
+#[test]
+fn three_users_that_join_a_link_a_third_full_need_more_than_the_papers_buffer() {
+    let mut test = fast_link();
+    let start = test.now;
+    for _ in 0..3 {
+        let stops = start + Duration::from_secs(60);
+        test.add(start + ms(2000), stops, ms(120));
+    }
+    let silent = IpPacket::v4((7, 7), &[0; 972]);
+    for number in 0..25_000u32 {
+        let now = start + Duration::from_nanos(154_839) * number;
+        test.run(now);
+        test.port.enqueue(now, silent.clone().queued());
+    }
+    let most = test.port.take_interval(test.now).max as f64;
+    assert_within(most / 2325.0, 4.7, 0.05);
 }
