@@ -12,6 +12,16 @@ use evenkeel_testbed::scenario::Scenario;
 const RATE_BPS: u64 = 50_400_000;
 const TARGET_BPS: f64 = 0.99 * RATE_BPS as f64;
 
+/// A link of 20 Mb/s of the paper's packets, 80 ms and a buffer of a bandwidth-delay product.
+const TWENTY_MEGABITS: [&str; 6] = [
+    "links.0.rate_bps=25200000",
+    "links.0.queue_packets=200",
+    "links.0.delay_ms=10",
+    "access.delay_ms=15",
+    "duration_s=35",
+    "warmup_s=20",
+];
+
 struct Run {
     scenario: Scenario,
     observations: Observations,
@@ -119,27 +129,75 @@ fn a_link_of_ten_megabits_and_a_round_trip_of_a_second_change_nothing_of_that() 
 }
 
 #[test]
-fn users_whose_share_is_less_than_a_packet_per_round_trip_fill_the_link_all_the_same() {
-    // 100 users at 10 Mb/s and 80 ms: 100 packets fill the pipe, less 1 % and the headers.
-    let run = Run::paper(
-        "single.toml",
-        &[
-            "links.0.rate_bps=12600000",
-            "links.0.queue_packets=200",
-            "flows.0.count=130",
-            "flows.0.stagger_s=0.08",
-            "links.0.delay_ms=10",
-            "access.delay_ms=15",
-            "duration_s=50",
-            "warmup_s=30",
-        ],
-    );
-    let result = run.result();
-    let utilization = result.links[0].utilization.expect("it has a rate");
-    assert!(utilization >= 0.97 * 0.99, "utilization {utilization}");
-    assert_eq!(dropped(&run.observations.links[0]), 0);
-    let jain = result.fairness.jain.expect("many flows");
-    assert!(jain >= 0.99, "fairness {jain}");
+fn users_whose_share_is_few_packets_per_round_trip_or_less_than_one_queue_less_than_their_root() {
+    // 200 packets of 1260 bytes fill the pipe at 20 Mb/s of the paper's packets and 80 ms: 1.5
+    // packets for each of 130 users, half a packet for each of 400.
+    for (users, stagger_s) in [(130, 0.04), (400, 0.015)] {
+        let flows = [
+            format!("flows.0.count={users}"),
+            format!("flows.0.stagger_s={stagger_s}"),
+        ];
+        let mut overrides = TWENTY_MEGABITS.to_vec();
+        overrides.extend(flows.iter().map(String::as_str));
+        let run = Run::paper("single.toml", &overrides);
+        let result = run.result();
+        let bottleneck = &result.links[0];
+        let utilization = bottleneck.utilization.expect("it has a rate");
+        assert!(utilization >= 0.985, "{users}: utilization {utilization}");
+        let queue = bottleneck.queue_packets.mean.expect("it was measured");
+        assert!(queue < f64::from(users).sqrt(), "{users}: {queue} packets");
+        assert_eq!(bottleneck.dropped, 0, "{users}: at equilibrium");
+        let jain = result.fairness.jain.expect("many flows");
+        assert!(jain >= 0.999, "{users}: fairness {jain}");
+    }
+}
+
+#[test]
+fn a_sender_that_lies_about_its_round_trip_moves_the_control_period_by_its_share_or_not_at_all() {
+    // Nine users and one source that sends as much as each of them, a tenth of all packets, and
+    // tells routers a round trip (path-header.md, section 5: clamps).
+    let run = |told_ms: Option<f64>| {
+        let liar = format!(
+            "cross=[{{name='liar',kind='cbr',rate_bps=2494800,packet_bytes=1260,start_s=10{}}}]",
+            told_ms.map_or(String::new(), |ms| format!(",acp_rtt_ms={ms}"))
+        );
+        let mut overrides = TWENTY_MEGABITS.to_vec();
+        overrides.extend(["flows.0.count=9", "flows.0.stagger_s=0.08", &liar]);
+        Run::paper("single.toml", &overrides)
+    };
+    let period_ms = |run: &Run| {
+        let mut stamps = run.observations.links[0].stamps.iter();
+        let told = stamps.find(|one| one.stamp == "acp" && one.figure == "rtt_ms");
+        let series = &told.expect("a figure of the stamp").series[run.at(25.0)..];
+        series.iter().sum::<f64>() / series.len() as f64
+    };
+    let honest = period_ms(&run(None));
+    assert!((80.0..82.0).contains(&honest), "{honest} ms");
+    // (told, what the mean of nine packets in ten and of this one is): 8 s makes 872 ms.
+    for (told_ms, share) in [
+        (0.5, 0.0),
+        (9000.0, 0.0),
+        (134_000.0, 0.0),
+        (1.0, 0.1),
+        (400.0, 0.1),
+        (8000.0, 0.1),
+    ] {
+        let run = run(Some(told_ms));
+        let due = honest + share * (told_ms - honest);
+        assert_near(
+            period_ms(&run),
+            due,
+            0.02,
+            &format!("period, told {told_ms}"),
+        );
+        let result = run.result();
+        let utilization = result.links[0].utilization.expect("it has a rate");
+        // A period of 0.9 s drains the queue that the change has left more slowly: then all is used.
+        assert!(utilization >= 0.98, "told {told_ms} ms: {utilization}");
+        assert_eq!(result.links[0].dropped, 0, "told {told_ms} ms");
+        let jain = result.fairness.jain.expect("nine flows");
+        assert!(jain >= 0.999, "told {told_ms} ms: {jain}");
+    }
 }
 
 #[test]
