@@ -8,6 +8,10 @@
 
 use std::time::{Duration, Instant};
 
+/// How long something has to wait without a break to be a standing backlog, 1 s: twice as long as
+/// a key frame five times as large as others takes to pass where a tenth is to spare.
+const STANDING: Duration = Duration::from_secs(1);
+
 /// How an encoder follows the connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdaptConfig {
@@ -35,6 +39,10 @@ pub(super) struct Adaptation {
     /// When it last changed.
     changed: Instant,
     switches: u64,
+    /// The least that has waited since the watch began, bytes.
+    standing: Option<u64>,
+    /// When the watch for a standing backlog began.
+    watched: Instant,
 }
 
 /// What the connection says when a frame is captured.
@@ -46,6 +54,8 @@ pub(super) struct Path {
     pub(super) rtt: Duration,
     /// What was captured before is not yet on its way.
     pub(super) backlog: bool,
+    /// Bytes of frames that are not yet handed to the connection.
+    pub(super) waiting: u64,
 }
 
 impl Default for AdaptConfig {
@@ -114,6 +124,8 @@ impl Adaptation {
             config,
             changed: now,
             switches: 0,
+            standing: None,
+            watched: now,
         }
     }
 
@@ -136,6 +148,12 @@ impl Adaptation {
         let limit = estimate * self.config.headroom;
         let target = self.target_bps as f64;
         let since = now.saturating_duration_since(self.changed);
+        if let Some(standing) = self.standing_backlog(now, path.waiting) {
+            // The rate that carries it away in as long as it was watched, on top of the frames.
+            let drain = standing as f64 * 8.0 / STANDING.as_secs_f64();
+            self.set(now, (target.min(limit) - drain).max(target / 2.0));
+            return;
+        }
         let bound = if path.backlog { limit } else { estimate };
         if target > bound {
             // What the last change did shows a round trip later.
@@ -154,6 +172,19 @@ impl Adaptation {
         if next >= target * (1.0 + self.config.deadband) && next > target || reaches_ceiling {
             self.set(now, next);
         }
+    }
+
+    /// What has waited all the time of a watch, once that is over: a large frame passes, a backlog
+    /// that stands means that the encoder makes more than the path takes. (CoDel tells good queues
+    /// from bad by the least sojourn time in an interval: RFC 8289, section 3.)
+    fn standing_backlog(&mut self, now: Instant, waiting: u64) -> Option<u64> {
+        let least = self.standing.map_or(waiting, |least| least.min(waiting));
+        self.standing = Some(least);
+        if now.saturating_duration_since(self.watched) < STANDING {
+            return None;
+        }
+        (self.standing, self.watched) = (None, now);
+        Some(least).filter(|least| *least > 0)
     }
 
     fn set(&mut self, now: Instant, bps: f64) {
@@ -186,6 +217,7 @@ mod tests {
             estimate_bps: Some(estimate_bps),
             rtt: RTT,
             backlog,
+            waiting: 0,
         }
     }
 
@@ -251,6 +283,44 @@ mod tests {
             (adaptation.target_bps(), adaptation.switches()),
             (4_500_000, 0)
         );
+    }
+
+    #[test]
+    fn a_backlog_that_stands_for_a_second_is_carried_away() {
+        let start = epoch();
+        let mut adaptation = Adaptation::new(config(2_000_000), start);
+        // 40 kB wait behind a key frame, and are gone in between.
+        for frame in 1..=60 {
+            let waiting = if frame % 20 == 0 { 0 } else { 40_000 };
+            let path = Path {
+                waiting,
+                ..path(2_000_000, true)
+            };
+            adaptation.decide(start + Duration::from_secs(1) * frame / 30, path);
+        }
+        assert_eq!(adaptation.target_bps(), 1_800_000);
+        // At least 50 kB wait for a second: 400 kb/s less.
+        for frame in 61..=95 {
+            let path = Path {
+                waiting: 50_000 + u64::from(frame),
+                ..path(2_000_000, true)
+            };
+            adaptation.decide(start + Duration::from_secs(1) * frame / 30, path);
+        }
+        let after = adaptation.target_bps();
+        assert!((1_390_000..1_400_000).contains(&after), "{after}");
+        // Never to less than half at once.
+        let mut before = after;
+        for frame in 96..=200 {
+            let path = Path {
+                waiting: 10_000_000,
+                ..path(2_000_000, true)
+            };
+            adaptation.decide(start + Duration::from_secs(1) * frame / 30, path);
+            assert!(adaptation.target_bps() >= before / 2);
+            before = adaptation.target_bps();
+        }
+        assert!(before < after / 2, "{before}");
     }
 
     #[test]

@@ -13,6 +13,10 @@ use super::frame::Header;
 /// times the mean).
 const FREEZE: Duration = Duration::from_millis(150);
 
+/// A player with more than its buffer to show plays this much faster, a twentieth, until it has no
+/// more than that: live players catch up so that viewers hardly notice.
+const CATCH_UP: i64 = 20;
+
 /// Frames that wait to be shown, more than an hour's buffer needs.
 const MAX_WAITING: usize = 100_000;
 
@@ -20,8 +24,9 @@ const MAX_WAITING: usize = 100_000;
 ///
 /// Every frame is due the *playout delay* after its capture: the delay of the first frame and the
 /// buffer. A frame that comes later is shown when it comes, and the playout delay grows by as much
-/// as it was late: the player goes on from where it stood. A frame that is not there when a later
-/// one is due or shown late is skipped.
+/// as it was late: the player goes on from where it stood. While frames come earlier than the buffer
+/// asks for, it plays a twentieth faster, and the playout delay shrinks. A frame that is not there
+/// when a later one is due or shown late is skipped.
 #[derive(Debug)]
 pub struct Player {
     buffer_us: i64,
@@ -217,6 +222,9 @@ impl Player {
             );
         } else {
             self.counts.on_time += 1;
+            let spare_us = (-lateness_us - self.buffer_us).max(0);
+            let faster_us = spare_us.min(self.frame_us / CATCH_UP);
+            self.playout_delay_us = self.playout_delay_us.map(|delay| delay - faster_us);
         }
         let damaged = !frame.key
             && self
@@ -325,6 +333,26 @@ mod tests {
         };
         assert_eq!(player.past_freezes(), freezes);
         assert_eq!(player.playout_delay(), Some(Duration::from_millis(360)));
+    }
+
+    #[test]
+    fn a_player_that_fell_behind_catches_up_when_frames_come_early_again() {
+        let mut player = player();
+        arrive(&mut player, 0, 20);
+        arrive(&mut player, 1, 400);
+        assert_eq!(player.playout_delay(), Some(Duration::from_millis(120)));
+        for sequence in 2..400 {
+            arrive(
+                &mut player,
+                sequence,
+                (40 * i64::from(sequence) + 20).max(400),
+            );
+        }
+        player.finish();
+        // 240 ms are made up for at 2 ms a frame, down to the delay and the buffer.
+        assert_eq!(player.playout_delay(), Some(Duration::from_millis(120)));
+        assert_eq!((player.counts().on_time, player.counts().late), (399, 1));
+        assert_eq!(player.past_freezes().count, 1);
     }
 
     #[test]

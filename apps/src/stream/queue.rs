@@ -18,8 +18,8 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct State {
     frames: VecDeque<Frame>,
-    /// One was taken and is not written yet.
-    writing: bool,
+    /// Bytes of the one that was taken and is not written yet.
+    writing: usize,
     /// The group of the last frame was given up: nothing is of use before a key frame.
     wants_key: bool,
     ended: bool,
@@ -60,18 +60,28 @@ impl Queue {
     /// Whether anything is not written yet.
     pub(super) fn is_busy(&self) -> bool {
         let state = self.lock();
-        state.writing || !state.frames.is_empty()
+        state.writing > 0 || !state.frames.is_empty()
+    }
+
+    /// Bytes of the frames that are not written yet.
+    pub(super) fn waiting(&self) -> u64 {
+        let state = self.lock();
+        let queued = state
+            .frames
+            .iter()
+            .map(|frame| frame.captured.content.len());
+        (state.writing + queued.sum::<usize>()) as u64
     }
 
     /// The next frame, once there is one; `None` after the last.
     pub(super) async fn next(&self) -> Option<Frame> {
-        self.lock().writing = false;
+        self.lock().writing = 0;
         loop {
             let changed = self.changed.notified();
             {
                 let mut state = self.lock();
                 if let Some(frame) = state.frames.pop_front() {
-                    state.writing = true;
+                    state.writing = frame.captured.content.len();
                     return Some(frame);
                 }
                 if state.ended {

@@ -152,6 +152,7 @@ impl Sender<'_> {
                 estimate_bps: Some((bytes_per_s * 8.0) as u64),
                 rtt: path.rtt,
                 backlog: queue.is_busy(),
+                waiting: queue.waiting(),
             };
         };
         let state = context.state();
@@ -159,6 +160,7 @@ impl Sender<'_> {
             estimate_bps: state.rate_estimate().map(|bytes| bytes.saturating_mul(8)),
             rtt: state.smoothed_rtt.unwrap_or_default(),
             backlog: queue.is_busy() || !state.app_limited,
+            waiting: queue.waiting(),
         }
     }
 
