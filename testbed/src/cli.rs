@@ -1,5 +1,6 @@
 //! What was typed, and what is printed.
 
+mod compare;
 mod reproduce;
 
 use std::io::{self, Write};
@@ -33,6 +34,7 @@ Examples:
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --set flows.0.count=8 --set flows.0.stagger_s=20
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --pcap bottleneck --out /tmp/run
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --on netns
+  evenkeel-testbed compare testbed/scenarios/bufferbloat.toml --controllers vegas,abgd,cubic
   evenkeel-testbed exec testbed/scenarios/lossy.toml --host client -- ping -c 3 server
   evenkeel-testbed reproduce --quick
   evenkeel-testbed reproduce smoothness --seeds 5";
@@ -41,6 +43,8 @@ Examples:
 enum Command {
     /// Run a scenario; print its figures; write result.json, series and plots
     Run(RunArguments),
+    /// Run a scenario with one controller after the other; tell who was smoothest
+    Compare(compare::CompareArguments),
     /// Run a program on a host of a scenario, between its links and routers, without its traffic
     Exec(ExecArguments),
     /// Run the papers' experiments; write a report of what came out
@@ -140,6 +144,8 @@ pub(crate) enum CliError {
         "none of these experiments has runs for the kernel; leave out the pattern, or use --on sim"
     )]
     NotOnKernel,
+    #[error("no [[flows]] table has the name {name:?}; the scenario has {known}")]
+    NoFlow { name: String, known: String },
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
     #[error("{0}")]
@@ -165,7 +171,8 @@ impl CliError {
             Self::Scenario(error) if error.is_usage() => 2,
             Self::Sim(error) if error.is_usage() => 2,
             Self::Netns(error) if error.is_usage() => 2,
-            Self::SimOnly | Self::NoQuick | Self::NotOnKernel | Self::Experiment(_) => 2,
+            Self::SimOnly | Self::NoQuick | Self::NotOnKernel | Self::NoFlow { .. } => 2,
+            Self::Experiment(_) => 2,
             Self::Netns(netns::NetnsError::Interrupted) => 130,
             _ => 1,
         }
@@ -176,6 +183,7 @@ impl CliError {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     match &arguments.command {
         Command::Run(run) => run_scenario(run)?,
+        Command::Compare(arguments) => compare::compare(arguments)?,
         Command::Exec(exec) => return run_program(exec),
         Command::Reproduce(arguments) => return reproduce::reproduce(arguments),
         Command::Report(arguments) => return reproduce::report(arguments),

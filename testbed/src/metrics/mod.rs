@@ -21,7 +21,7 @@ pub use link::{loss_rate, utilization};
 pub use observations::{
     ControllerSample, FlowObservation, HeaderObservation, LinkObservation, Observations,
     PathObservation, QueueObservation, QueueSample, RttSample, SojournObservation,
-    StampObservation, Transfer,
+    StampObservation, StreamObservation, StreamSample, Transfer,
 };
 pub use path::{PathSeries, path_series, path_summary};
 

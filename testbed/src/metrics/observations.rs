@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use evenkeel_apps::path::{HeaderReport, SampleRecord};
+use evenkeel_apps::stream::{SentCounts, ViewReport};
 use serde::{Deserialize, Serialize};
 
 /// All that a backend reports of a run. Times count from the run's beginning.
@@ -53,6 +54,8 @@ pub struct FlowObservation {
     pub lost_packets: u64,
     /// Its transfers, in order of their start.
     pub transfers: Vec<Transfer>,
+    /// What its viewer saw, if it is a stream; `None` if it never began.
+    pub stream: Option<StreamObservation>,
     /// Why the flow failed, in one line.
     pub error: Option<String>,
 }
@@ -75,6 +78,26 @@ pub struct PathObservation {
     pub headers: HeaderReport,
     /// What they told in the whole run, in order; times are since its beginning.
     pub samples: Vec<SampleRecord>,
+}
+
+/// What was seen of a stream of live media.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamObservation {
+    /// The viewer's figures after the warm-up.
+    pub report: ViewReport,
+    /// What the sender counted, in the whole run.
+    pub sent: SentCounts,
+    /// What the viewer saw in each sampling interval from 0.
+    pub series: Vec<StreamSample>,
+}
+
+/// A stream in one sampling interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct StreamSample {
+    /// Mean delay of the frames that arrived, milliseconds; `None` without any.
+    pub delay_ms: Option<f64>,
+    /// What the encoder aimed at with the last of them, bits per second.
+    pub bitrate_bps: Option<u64>,
 }
 
 /// A round-trip time and when it was measured.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel_apps::path::{HeaderReport, LastAndMean, SampleSummary};
+use evenkeel_apps::stream::{BitrateReport, JitterReport, SentCounts, VariationReport, ViewReport};
 use serde::Serialize;
 
 use super::SERIES_FILE;
 use crate::metrics::{
     self, FlowObservation, HeaderObservation, LinkObservation, Observations, PathObservation,
-    StampObservation, Timing, Transfer,
+    StampObservation, StreamObservation, Timing, Transfer,
 };
 use crate::scenario::{Scenario, ScenarioFile};
 
@@ -80,6 +81,9 @@ pub struct FlowResult {
     pub path: Option<PathResult>,
     /// Its transfers, over the whole run.
     pub transfers: TransfersResult,
+    /// What its viewer saw, if it is a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamResult>,
     /// Why it failed.
     pub error: Option<String>,
 }
@@ -93,6 +97,16 @@ pub struct PathResult {
     /// The samples: [`metrics::path_summary`].
     #[serde(flatten)]
     pub samples: SampleSummary,
+}
+
+/// What became of a stream of live media.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StreamResult {
+    /// The viewer's figures, after the warm-up.
+    #[serde(flatten)]
+    pub report: ViewReport,
+    /// What the sender counted, in the whole run.
+    pub sent: SentCounts,
 }
 
 /// Round-trip times in milliseconds.
@@ -280,7 +294,40 @@ impl FlowResult {
             }),
             path: flow.path.as_ref().map(|path| PathResult::new(path, timing)),
             transfers: TransfersResult::new(&flow.transfers),
+            stream: flow.stream.as_ref().map(StreamResult::new),
             error: flow.error.clone(),
+        }
+    }
+}
+
+impl StreamResult {
+    fn new(stream: &StreamObservation) -> Self {
+        let report = &stream.report;
+        Self {
+            report: ViewReport {
+                duration_s: to_six_decimals(report.duration_s),
+                throughput_bps: report.throughput_bps.map(f64::round),
+                startup_s: report.startup_s.map(to_six_decimals),
+                jitter_ms: report.jitter_ms.map(|jitter| JitterReport {
+                    mean: to_three_decimals(jitter.mean),
+                    rfc3550: to_three_decimals(jitter.rfc3550),
+                }),
+                variation: report
+                    .variation
+                    .iter()
+                    .map(|variation| VariationReport {
+                        cov: variation.cov.and_then(ratio),
+                        peak_to_mean: variation.peak_to_mean.and_then(ratio),
+                        ..*variation
+                    })
+                    .collect(),
+                bitrate: report.bitrate.map(|bitrate| BitrateReport {
+                    mean_bps: bitrate.mean_bps.round(),
+                    ..bitrate
+                }),
+                ..report.clone()
+            },
+            sent: stream.sent,
         }
     }
 }
@@ -419,6 +466,11 @@ fn milliseconds(duration: Duration) -> f64 {
 /// Milliseconds that are no duration to the microsecond.
 pub(super) fn to_three_decimals(milliseconds: f64) -> f64 {
     (milliseconds * 1e3).round() / 1e3
+}
+
+/// A number to the millionth.
+fn to_six_decimals(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
 }
 
 /// A rate in whole bits per second.

@@ -1,5 +1,6 @@
 //! Results: `result.json` and `series.json`, a table for people, and plots.
 
+mod comparison;
 mod document;
 mod plot;
 mod series;
@@ -11,11 +12,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use comparison::{
+    ComparedRun, ComparedStreams, ComparisonDocument, comparison_table, write_comparison,
+};
 pub use document::{
     Fairness, FlowResult, LinkResult, PathResult, Percentiles, QueueResult, ResultDocument,
-    RttResult, SojournResult, Totals, TransfersResult,
+    RttResult, SojournResult, StreamResult, Totals, TransfersResult,
 };
-pub use series::{FlowSeries, HeaderSeries, LinkSeries, Series, TransferRecord};
+pub use series::{FlowSeries, HeaderSeries, LinkSeries, Series, StreamSeries, TransferRecord};
 pub use table::table;
 
 use crate::metrics::Observations;
@@ -33,7 +37,7 @@ pub struct ReportError {
 }
 
 /// Computes the figures of a run and writes `result.json`, `series.json` and the plots
-/// `rate.svg`, `window.svg` and `queue.svg` into `directory`, which must exist; and `queueing.svg`
+/// `rate.svg`, `window.svg` and `queue.svg`, and `delay.svg` and `bitrate.svg` of streams, into `directory`, which must exist; and `queueing.svg`
 /// and `grant.svg` if path headers told of such. The same scenario and observations give the same
 /// bytes.
 ///

@@ -5,7 +5,9 @@ mod chart;
 use chart::{Chart, Line, Weight};
 
 use super::document::timing;
-use crate::metrics::{self, FlowObservation, LinkObservation, Observations, PathSeries, SAMPLE};
+use crate::metrics::{
+    self, FlowObservation, LinkObservation, Observations, PathSeries, SAMPLE, StreamSample,
+};
 use crate::scenario::Scenario;
 
 /// Most flows that are told apart by colour; of more, groups are.
@@ -20,24 +22,9 @@ const PANEL_SHARE: f64 = 0.1;
 /// Payload of a QUIC packet of the smallest full size, in bytes (RFC 9000 section 14).
 const PACKET_BYTES: f64 = 1200.0;
 
-/// All plots with their file names; those of path headers if these told something.
+/// All plots with their file names; those of path headers and streams if there are any.
 pub(super) fn all(scenario: &Scenario, observations: &Observations) -> Vec<(&'static str, String)> {
-    let title = title(scenario);
-    let chart = |name, y_label, panels| Chart {
-        title: format!("{name}: {title}"),
-        y_label,
-        duration_s: scenario.duration.as_secs_f64(),
-        warmup_s: scenario.warmup.as_secs_f64(),
-        panels,
-    };
-    let rates = flow_lines(scenario, observations, SAMPLE.as_secs_f64(), |flow| {
-        let per_interval = 8.0 / 1e6 / scenario.sampling_interval.as_secs_f64();
-        let rates = flow
-            .delivered
-            .iter()
-            .map(|bytes| Some(*bytes as f64 * per_interval));
-        rates.collect()
-    });
+    let chart = |name, y_label, panels| chart(scenario, name, y_label, panels);
     let windows = flow_lines(scenario, observations, 0.0, |flow| {
         let states = flow.controller_state.iter();
         states
@@ -45,17 +32,15 @@ pub(super) fn all(scenario: &Scenario, observations: &Observations) -> Vec<(&'st
             .collect()
     });
     let queues = queue_panels(scenario, observations);
-    let mut plots = vec![
-        (
-            "rate.svg",
-            chart("Throughput", "Mb/s of IP packets", vec![rates]).draw(),
-        ),
+    let mut plots = of_flows(scenario, observations);
+    plots.insert(
+        1,
         (
             "window.svg",
             chart("Congestion window", "packets of 1200 bytes", vec![windows]).draw(),
         ),
-        ("queue.svg", chart("Queue", "packets", queues).draw()),
-    ];
+    );
+    plots.insert(2, ("queue.svg", chart("Queue", "packets", queues).draw()));
     let lines =
         |values: fn(PathSeries) -> Vec<Option<f64>>| header_lines(scenario, observations, values);
     let there = lines(|series| series.forward_queueing_ms);
@@ -76,6 +61,56 @@ pub(super) fn all(scenario: &Scenario, observations: &Observations) -> Vec<(&'st
         plots.push(("grant.svg", chart.draw()));
     }
     plots
+}
+
+/// The plots that need nothing but flows: their rates, and of streams the delays and bitrates.
+pub(super) fn of_flows(
+    scenario: &Scenario,
+    observations: &Observations,
+) -> Vec<(&'static str, String)> {
+    let chart = |name, y_label, panels| chart(scenario, name, y_label, panels);
+    let rates = flow_lines(scenario, observations, SAMPLE.as_secs_f64(), |flow| {
+        let per_interval = 8.0 / 1e6 / scenario.sampling_interval.as_secs_f64();
+        let rates = flow
+            .delivered
+            .iter()
+            .map(|bytes| Some(*bytes as f64 * per_interval));
+        rates.collect()
+    });
+    let rates = chart("Throughput", "Mb/s of IP packets", vec![rates]);
+    let mut plots = vec![("rate.svg", rates.draw())];
+    let streams = |value: fn(&StreamSample) -> Option<f64>| {
+        let lines = flow_lines(scenario, observations, 0.0, |flow| {
+            flow.stream.as_ref().map_or_else(
+                || vec![None; flow.delivered.len()],
+                |stream| stream.series.iter().map(value).collect(),
+            )
+        });
+        lines
+            .iter()
+            .any(|line| !line.segments.is_empty())
+            .then_some(lines)
+    };
+    if let Some(delays) = streams(|sample| sample.delay_ms) {
+        let chart = chart("Delay of frames", "milliseconds from capture", vec![delays]);
+        plots.push(("delay.svg", chart.draw()));
+    }
+    if let Some(rates) = streams(|sample| sample.bitrate_bps.map(|bps| bps as f64 / 1e6)) {
+        let chart = chart("What encoders aim at", "Mb/s", vec![rates]);
+        plots.push(("bitrate.svg", chart.draw()));
+    }
+    plots
+}
+
+/// A chart of `scenario`.
+fn chart(scenario: &Scenario, name: &str, y_label: &'static str, panels: Vec<Vec<Line>>) -> Chart {
+    Chart {
+        title: format!("{name}: {}", title(scenario)),
+        y_label,
+        duration_s: scenario.duration.as_secs_f64(),
+        warmup_s: scenario.warmup.as_secs_f64(),
+        panels,
+    }
 }
 
 /// A line for each flow of what path headers told; `None` if they told no flow anything.

@@ -43,6 +43,18 @@ pub struct FlowSeries {
     pub path: Option<HeaderSeries>,
     /// All its transfers.
     pub transfers: Vec<TransferRecord>,
+    /// What its viewer saw, if it is a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSeries>,
+}
+
+/// What a stream's viewer saw in each interval; `None` where no frame arrived.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StreamSeries {
+    /// Mean delay of the frames that arrived, in milliseconds.
+    pub delay_ms: Vec<Option<f64>>,
+    /// What the encoder aimed at with the last frame that has arrived, in bits per second.
+    pub bitrate_bps: Vec<Option<u64>>,
 }
 
 /// What path headers told in each interval; `None` where none did.
@@ -140,6 +152,14 @@ impl FlowSeries {
                 .as_ref()
                 .map(|path| HeaderSeries::new(scenario, path, flow.delivered.len())),
             transfers: transfers.collect(),
+            stream: flow.stream.as_ref().map(|stream| StreamSeries {
+                delay_ms: stream
+                    .series
+                    .iter()
+                    .map(|sample| sample.delay_ms.map(to_three_decimals))
+                    .collect(),
+                bitrate_bps: stream.series.iter().map(|s| s.bitrate_bps).collect(),
+            }),
         }
     }
 }

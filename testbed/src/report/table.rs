@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{FlowResult, LinkResult, ResultDocument};
+use super::{FlowResult, LinkResult, ResultDocument, StreamResult};
 
 /// Groups of more flows than this are summarised by smallest, median and greatest.
 const MAX_ROWS: usize = 12;
@@ -42,6 +42,7 @@ pub fn table(document: &ResultDocument) -> String {
     }
     text += &headers(&document.flows);
     text += &transfers(&document.flows);
+    text += &streams(&document.flows);
     for flow in &document.flows {
         if let Some(error) = &flow.error {
             push(&mut text, format_args!("{} failed: {error}\n", flow.name));
@@ -201,6 +202,62 @@ fn links(links: &[LinkResult]) -> String {
     text
 }
 
+/// A table of what viewers saw, if any flow is a stream.
+fn streams(flows: &[FlowResult]) -> String {
+    let mut rows = vec![
+        [
+            "stream",
+            "encoder",
+            "switches",
+            "delay p50",
+            "p95",
+            "p99",
+            "max",
+            "jitter",
+            "stalls",
+            "stalled",
+            "late",
+            "lost",
+            "CoV 1 s",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        [
+            "", "Mb/s", "", "ms", "ms", "ms", "ms", "ms", "", "s", "%", "%", "",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    ];
+    for flow in flows {
+        let Some(StreamResult { report, .. }) = &flow.stream else {
+            continue;
+        };
+        let frames = &report.frames;
+        let all = (frames.received + frames.lost).max(1) as f64;
+        let (delay, bitrate) = (report.delay_ms.as_ref(), report.bitrate.as_ref());
+        let second = report.variation.iter().find(|v| v.interval_s == 1.0);
+        rows.push(vec![
+            flow.name.clone(),
+            fixed(bitrate.map(|bitrate| bitrate.mean_bps), 1e-6, 3),
+            bitrate.map_or_else(|| NONE.into(), |bitrate| bitrate.switches.to_string()),
+            fixed(delay.map(|delay| delay.p50), 1.0, 1),
+            fixed(delay.map(|delay| delay.p95), 1.0, 1),
+            fixed(delay.map(|delay| delay.p99), 1.0, 1),
+            fixed(delay.map(|delay| delay.max), 1.0, 1),
+            fixed(report.jitter_ms.map(|jitter| jitter.mean), 1.0, 2),
+            report.stalls.count.to_string(),
+            fixed(Some(report.stalls.total_s), 1.0, 2),
+            fixed(Some(frames.late as f64 / all), 100.0, 2),
+            fixed(Some(frames.lost as f64 / all), 100.0, 2),
+            fixed(second.and_then(|second| second.cov), 1.0, 3),
+        ]);
+    }
+    if rows.len() == 2 {
+        return String::new();
+    }
+    format!("\n{}", aligned(&rows, 1))
+}
+
 /// A line for each flow whose transfers have ends or were compared; the others just ran.
 fn transfers(flows: &[FlowResult]) -> String {
     let mut text = String::new();
@@ -276,7 +333,7 @@ fn headers(flows: &[FlowResult]) -> String {
 }
 
 /// Columns as wide as they need to be: the first `left` flush left, the others flush right.
-fn aligned(rows: &[Vec<String>], left: usize) -> String {
+pub(super) fn aligned(rows: &[Vec<String>], left: usize) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
         rows.iter()
@@ -302,7 +359,7 @@ fn aligned(rows: &[Vec<String>], left: usize) -> String {
     text
 }
 
-fn fixed(value: Option<f64>, scale: f64, decimals: usize) -> String {
+pub(super) fn fixed(value: Option<f64>, scale: f64, decimals: usize) -> String {
     value.map_or_else(
         || NONE.to_owned(),
         |value| format!("{:.decimals$}", value * scale),

@@ -13,6 +13,7 @@ use super::file::{AppTable, CrossKind, CrossTable, Distribution, Ends, FlowTable
 use super::network::{Access, Network, milliseconds, next_hops_to, router, seconds};
 use super::spec::{
     AckSpec, App, CrossSpec, FlowSpec, LinkIndex, NodeIndex, Payload, PeriodDistribution, Periods,
+    StreamSpec,
 };
 use super::tree::{Located, Origin};
 
@@ -81,6 +82,17 @@ pub(super) fn expand(file: ScenarioFile, directory: &Path) -> Result<Scenario, F
     })
 }
 
+/// The app of flow number `index`: each stream's encoder has noise of its own.
+fn seeded(app: App, index: usize) -> App {
+    match app {
+        App::Stream(mut stream) => {
+            stream.encoder.seed = stream.encoder.seed.wrapping_add((index as u64) << 32);
+            App::Stream(stream)
+        }
+        other => other,
+    }
+}
+
 /// Expansion under way.
 struct Expansion<'a> {
     file: &'a ScenarioFile,
@@ -117,7 +129,7 @@ impl Expansion<'_> {
             flows.push(FlowSpec {
                 name,
                 group: table.name.value.clone(),
-                app: app.clone(),
+                app: seeded(app.clone(), flows.len()),
                 controller: table.controller.clone(),
                 from,
                 to,
@@ -205,6 +217,11 @@ impl Expansion<'_> {
                 },
                 reconnect: onoff.reconnect,
             },
+            AppTable::Stream { stream } => App::Stream(StreamSpec {
+                encoder: stream.encoder(self.file.seed),
+                send: stream.send(),
+                buffer: stream.buffer(),
+            }),
             AppTable::Short { short } => App::Short {
                 arrivals_per_s: short.arrivals_per_s,
                 mean_bytes: short.mean_bytes,

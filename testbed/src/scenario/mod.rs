@@ -19,7 +19,7 @@ pub use file::ScenarioFile;
 
 pub use spec::{
     AckSpec, App, Blackout, CrossSpec, FlowSpec, LinkChange, LinkIndex, LinkSpec, NodeIndex,
-    NodeSpec, Payload, PeriodDistribution, Periods, QueueLimit, ServiceSpec, TraceFile,
+    NodeSpec, Payload, PeriodDistribution, Periods, QueueLimit, ServiceSpec, StreamSpec, TraceFile,
 };
 
 /// Largest scenario file.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use evenkeel_apps::stream::{EncoderConfig, SendOptions};
+
 /// Position of a node in [`Scenario::nodes`](super::Scenario::nodes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeIndex(pub usize);
@@ -166,6 +168,19 @@ pub enum App {
         /// Shape of the Pareto distribution of sizes, above 1.
         shape: f64,
     },
+    /// Live media to one viewer.
+    Stream(StreamSpec),
+}
+
+/// A stream of live media.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StreamSpec {
+    /// The encoder; its noise is seeded by the scenario.
+    pub encoder: EncoderConfig,
+    /// How frames travel, and how the encoder follows the connection.
+    pub send: SendOptions,
+    /// The viewer's playout buffer.
+    pub buffer: Duration,
 }
 
 /// What a bulk transfer consists of.

@@ -20,16 +20,17 @@ use crate::random::{PeriodLength, Purpose, generator, pareto};
 use crate::scenario::{App, FlowSpec, Payload, Scenario};
 
 /// IPv4 and UDP headers around every datagram, in bytes.
-const HEADER_BYTES: u64 = (evenkeel_wire::IPV4_HEADER_LEN + evenkeel_wire::UDP_HEADER_LEN) as u64;
+pub(super) const HEADER_BYTES: u64 =
+    (evenkeel_wire::IPV4_HEADER_LEN + evenkeel_wire::UDP_HEADER_LEN) as u64;
 
 /// How long a server may take to listen, and a client to end when it is asked to.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often a waiting thread looks whether the run is over.
-const LOOK: Duration = Duration::from_millis(10);
+pub(super) const LOOK: Duration = Duration::from_millis(10);
 
 /// The first port of the flows' servers.
-const FIRST_PORT: usize = 20_000;
+pub(super) const FIRST_PORT: usize = 20_000;
 
 /// A flow of a run: its server, and the thread that starts its clients.
 #[derive(Debug)]
@@ -43,12 +44,12 @@ pub(super) struct Flow {
 
 /// What a server received in one of its own intervals.
 #[derive(Debug)]
-struct Received {
+pub(super) struct Received {
     /// When its record came, and how long the interval was.
-    at: Instant,
-    length: Duration,
-    ip_bytes: u64,
-    app_bytes: u64,
+    pub(super) at: Instant,
+    pub(super) length: Duration,
+    pub(super) ip_bytes: u64,
+    pub(super) app_bytes: u64,
 }
 
 impl Flow {
@@ -163,15 +164,8 @@ impl Flow {
         observation.delivered = spread(|received| received.ip_bytes);
         observation.app_delivered = spread(|received| received.app_bytes);
         let mut state = self.sender.lock();
-        observation.sent_packets = state.sent;
-        observation.lost_packets = state.lost;
-        observation.rtt = std::mem::take(&mut state.rtt);
-        observation.path = state.headers.take().map(|headers| PathObservation {
-            headers,
-            samples: std::mem::take(&mut state.path),
-        });
+        state.give(&mut observation);
         observation.transfers = std::mem::take(&mut state.transfers);
-        observation.error = state.error.take();
         if let Some(done) = state.done {
             observation.stop = done;
         }
@@ -234,17 +228,78 @@ struct Sender {
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     clients: usize,
-    controller: Option<ControllerSample>,
+    pub(super) controller: Option<ControllerSample>,
     sent: u64,
     lost: u64,
     rtt: Vec<RttSample>,
     headers: Option<HeaderReport>,
     path: Vec<SampleRecord>,
     transfers: Vec<Transfer>,
-    error: Option<String>,
+    pub(super) error: Option<String>,
     done: Option<Duration>,
+}
+
+impl State {
+    /// Takes in what a sender said of an interval that ended `at`, whose headers were `before` in
+    /// the one before.
+    pub(super) fn take(
+        &mut self,
+        interval: Interval,
+        at: Duration,
+        warmup: Duration,
+        before: &mut HeaderCounts,
+    ) {
+        self.controller = Some(ControllerSample {
+            window: interval.window_bytes,
+            slow_start_threshold: interval.slow_start_threshold_bytes,
+            pacing_rate: interval.pacing_rate_bps.map(|bits| bits / 8),
+        });
+        if let Some(path) = interval.path {
+            let new = path.counts.since(std::mem::replace(before, path.counts));
+            let counted = self.headers.as_ref().map(|headers| headers.counts);
+            let counted = counted.unwrap_or_default();
+            let counts = if at > warmup {
+                counted.plus(new)
+            } else {
+                counted
+            };
+            self.headers = Some(HeaderReport { counts, ..path });
+        }
+        // They are as long before the line as before the interval's end.
+        let origin_s = at.as_secs_f64() - interval.end_s;
+        self.path.extend(
+            interval
+                .path_samples
+                .into_iter()
+                .map(|sample| SampleRecord {
+                    at_s: (origin_s + sample.at_s).max(0.0),
+                    ..sample
+                }),
+        );
+        if at > warmup {
+            self.sent += interval.packets_sent;
+            self.lost += interval.packets_lost;
+        }
+        let samples = interval.rtt_samples_ms.iter().map(|ms| RttSample {
+            at,
+            rtt: Duration::from_secs_f64(ms / 1e3),
+        });
+        self.rtt.extend(samples);
+    }
+
+    /// Hands over what was taken in.
+    pub(super) fn give(&mut self, observation: &mut FlowObservation) {
+        observation.sent_packets = self.sent;
+        observation.lost_packets = self.lost;
+        observation.rtt = std::mem::take(&mut self.rtt);
+        observation.path = self.headers.take().map(|headers| PathObservation {
+            headers,
+            samples: std::mem::take(&mut self.path),
+        });
+        observation.error = self.error.take();
+    }
 }
 
 impl Sender {
@@ -276,6 +331,7 @@ impl Sender {
                     self.wait_until(now);
                 }
             }
+            App::Stream(_) => unreachable!("streams have clients of their own"),
             App::Short {
                 arrivals_per_s,
                 mean_bytes,
@@ -396,42 +452,7 @@ impl Sender {
                 false
             }
             Record::Interval(interval) => {
-                state.controller = Some(ControllerSample {
-                    window: interval.window_bytes,
-                    slow_start_threshold: interval.slow_start_threshold_bytes,
-                    pacing_rate: interval.pacing_rate_bps.map(|bits| bits / 8),
-                });
-                if let Some(path) = interval.path {
-                    let new = path.counts.since(std::mem::replace(before, path.counts));
-                    let counted = state.headers.as_ref().map(|headers| headers.counts);
-                    let counted = counted.unwrap_or_default();
-                    let counts = if at > self.warmup {
-                        counted.plus(new)
-                    } else {
-                        counted
-                    };
-                    state.headers = Some(HeaderReport { counts, ..path });
-                }
-                // They are as long before the line as before the interval's end.
-                let origin_s = at.as_secs_f64() - interval.end_s;
-                state.path.extend(
-                    interval
-                        .path_samples
-                        .into_iter()
-                        .map(|sample| SampleRecord {
-                            at_s: (origin_s + sample.at_s).max(0.0),
-                            ..sample
-                        }),
-                );
-                if at > self.warmup {
-                    state.sent += interval.packets_sent;
-                    state.lost += interval.packets_lost;
-                }
-                let samples = interval.rtt_samples_ms.iter().map(|ms| RttSample {
-                    at,
-                    rtt: Duration::from_secs_f64(ms / 1e3),
-                });
-                state.rtt.extend(samples);
+                state.take(interval, at, self.warmup, before);
                 false
             }
             Record::Result(ClientResult {
@@ -527,7 +548,7 @@ enum Amount {
 }
 
 /// Shares out what came in intervals of the server's own to the run's intervals, by overlap.
-fn spread(
+pub(super) fn spread(
     received: &[Received],
     epoch: Instant,
     interval: Duration,
@@ -577,7 +598,7 @@ enum Record {
 }
 
 #[derive(Debug, Deserialize)]
-struct Interval {
+pub(super) struct Interval {
     start_s: f64,
     end_s: f64,
     packets_sent: u64,
@@ -593,7 +614,7 @@ struct Interval {
 }
 
 impl Interval {
-    fn length(&self) -> Duration {
+    pub(super) fn length(&self) -> Duration {
         Duration::from_secs_f64((self.end_s - self.start_s).max(0.0))
     }
 }

@@ -7,6 +7,7 @@ mod plan;
 mod process;
 mod routers;
 mod sandbox;
+mod stream;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,14 +18,15 @@ use std::time::{Duration, Instant};
 
 pub use cross::{udp_sink, udp_source};
 
-use crate::metrics::Observations;
-use crate::scenario::Scenario;
+use crate::metrics::{FlowObservation, Observations};
+use crate::scenario::{App, FlowSpec, Scenario};
 use crate::sim::{BuildError, Simulation};
 use cross::CrossTraffic;
 use flows::Flow;
 use plan::Plan;
 use routers::Routers;
 use sandbox::Sandbox;
+use stream::Stream;
 
 /// Where the programs are that a run starts, if not beside this one.
 const PROGRAMS: &str = "EVENKEEL_BIN_DIR";
@@ -173,7 +175,7 @@ pub fn run(
     sandbox.build(&plan, scenario.mtu)?;
     let mut flows = Vec::new();
     for (index, spec) in scenario.flows.iter().enumerate() {
-        flows.push(Flow::start(scenario, &plan, index, spec, &evenkeel)?);
+        flows.push(AnyFlow::start(scenario, &plan, index, spec, &evenkeel)?);
     }
     let mut cross = Vec::new();
     for (index, spec) in scenario.cross.iter().enumerate() {
@@ -200,7 +202,7 @@ pub fn run(
         routers.sample()?;
         routers.check()?;
         for flow in &mut flows {
-            flow.sample()?;
+            flow.sample(epoch)?;
         }
         cross.iter_mut().try_for_each(CrossTraffic::check)?;
         progress(stop);
@@ -210,7 +212,7 @@ pub fn run(
         sample_at += scenario.sampling_interval;
     }
     let links = routers.finish()?;
-    let finish = |flow: Flow| flow.finish(epoch, scenario.sampling_interval);
+    let finish = |flow: AnyFlow| flow.finish(epoch, scenario.sampling_interval);
     let flows: Vec<_> = flows.into_iter().map(finish).collect();
     // Only the senders say what they sent; what receivers sent back is not counted here.
     let packets_sent = flows.iter().map(|flow| flow.sent_packets).sum();
@@ -219,6 +221,50 @@ pub fn run(
         links,
         packets_sent,
     })
+}
+
+/// A flow of a run, whatever its application.
+enum AnyFlow {
+    Bulk(Box<Flow>),
+    Stream(Box<Stream>),
+}
+
+impl AnyFlow {
+    fn start(
+        scenario: &Scenario,
+        plan: &Plan,
+        index: usize,
+        spec: &FlowSpec,
+        program: &Path,
+    ) -> Result<Self, NetnsError> {
+        Ok(match &spec.app {
+            App::Stream(stream) => Self::Stream(Box::new(Stream::start(
+                scenario, plan, index, spec, stream, program,
+            )?)),
+            _ => Self::Bulk(Box::new(Flow::start(scenario, plan, index, spec, program)?)),
+        })
+    }
+
+    fn begin(&mut self, epoch: Instant) {
+        match self {
+            Self::Bulk(flow) => flow.begin(epoch),
+            Self::Stream(stream) => stream.begin(epoch),
+        }
+    }
+
+    fn sample(&mut self, epoch: Instant) -> Result<(), NetnsError> {
+        match self {
+            Self::Bulk(flow) => flow.sample(),
+            Self::Stream(stream) => stream.sample(epoch),
+        }
+    }
+
+    fn finish(self, epoch: Instant, interval: Duration) -> FlowObservation {
+        match self {
+            Self::Bulk(flow) => flow.finish(epoch, interval),
+            Self::Stream(stream) => stream.finish(epoch, interval),
+        }
+    }
 }
 
 /// Runs `command` on a host of the scenario (the first one if none is named), with all links and

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use evenkeel::SharedFactory;
 use evenkeel_apps::bulk::{self, AckFrequency, Limits, Progress, ServeOptions, TransportSettings};
 use evenkeel_apps::path::HeaderUse;
-use quinn::{Endpoint, EndpointConfig, QlogConfig, Runtime, TransportConfig};
+use evenkeel_apps::stream;
+use quinn::{Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TransportConfig};
 use rand::Rng;
+use rand_pcg::Pcg64;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -31,6 +33,110 @@ pub(super) struct Endpoints {
     pub(super) progress: Arc<Progress>,
 }
 
+/// What a flow's endpoints are made of.
+struct Parts {
+    runtime: SimRuntime,
+    receiver_socket: Arc<SimSocket>,
+    sender_socket: Arc<SimSocket>,
+    seeds: Pcg64,
+    sends: evenkeel::Endpoint,
+    receives: evenkeel::Endpoint,
+    controller: SharedFactory,
+    /// The sender's, which reports to the flow's record.
+    observed: SharedFactory,
+    sending: TransportSettings,
+    receiving: TransportSettings,
+    identity: Identity,
+}
+
+impl Parts {
+    fn new(
+        simulation: &Simulation,
+        scenario: &Scenario,
+        index: usize,
+        spec: &FlowSpec,
+        record: &Arc<Record>,
+    ) -> Result<Self, SimError> {
+        let ports = |_| SimError::Ports {
+            flow: spec.name.clone(),
+        };
+        let receiver_socket = simulation.bind(spec.to, 0).map_err(ports)?;
+        let sender_socket = simulation.bind(spec.from, 0).map_err(ports)?;
+        let evenkeel = |headers: HeaderUse| {
+            let paced = evenkeel::Endpoint::new().pacing(spec.pacing);
+            headers.set(paced.hop_limit(HOP_LIMIT))
+        };
+        let headers = HeaderUse::of_every(spec.path_headers);
+        let controller = controller(spec)?;
+        let receiving = TransportSettings {
+            mtu_discovery: spec.mtu_discovery,
+            ..TransportSettings::default()
+        };
+        Ok(Self {
+            runtime: simulation.runtime(),
+            receiver_socket,
+            sender_socket,
+            seeds: generator(scenario.seed, Purpose::Endpoint, index),
+            sends: evenkeel(headers),
+            receives: evenkeel(headers.answer()),
+            observed: evenkeel::observed(controller.clone(), record.clone()),
+            controller,
+            sending: TransportSettings {
+                acks: AckFrequency {
+                    every: spec.acks.every,
+                    max_delay: spec.acks.max_delay,
+                },
+                ..receiving
+            },
+            receiving,
+            identity: Identity::fixed(),
+        })
+    }
+
+    fn bind(
+        &mut self,
+        evenkeel: &evenkeel::Endpoint,
+        socket: Arc<SimSocket>,
+        server: Option<ServerConfig>,
+    ) -> Endpoint {
+        let mut config = EndpointConfig::default();
+        let mut seed = [0; 32];
+        self.seeds.fill_bytes(&mut seed);
+        config.rng_seed(Some(seed));
+        let runtime = Arc::new(self.runtime.clone());
+        evenkeel
+            .bind_abstract(config, server, socket, runtime)
+            .expect("a virtual socket knows its address")
+    }
+
+    /// An endpoint of `evenkeel` that accepts connections with these settings.
+    fn server(
+        &mut self,
+        evenkeel: &evenkeel::Endpoint,
+        socket: Arc<SimSocket>,
+        alpn: &[u8],
+        transport: Arc<TransportConfig>,
+    ) -> Endpoint {
+        let server = evenkeel.server_config(self.identity.server(alpn), transport);
+        let server = server.expect("ring has QUIC's initial cipher suite");
+        self.bind(evenkeel, socket, Some(server))
+    }
+
+    /// An endpoint of `evenkeel` that makes connections with these settings.
+    fn client(
+        &mut self,
+        evenkeel: &evenkeel::Endpoint,
+        socket: Arc<SimSocket>,
+        alpn: &[u8],
+        transport: Arc<TransportConfig>,
+    ) -> Endpoint {
+        let client = evenkeel.client_config(self.identity.client(alpn), transport);
+        let mut endpoint = self.bind(evenkeel, socket, None);
+        endpoint.set_default_client_config(client.expect("ring has QUIC's initial cipher suite"));
+        endpoint
+    }
+}
+
 impl Endpoints {
     pub(super) fn bind(
         simulation: &Simulation,
@@ -40,57 +146,20 @@ impl Endpoints {
         options: &Options,
         record: &Arc<Record>,
     ) -> Result<Self, SimError> {
-        let ports = |_| SimError::Ports {
-            flow: spec.name.clone(),
-        };
-        let receiver_socket = simulation.bind(spec.to, 0).map_err(ports)?;
-        let sender_socket = simulation.bind(spec.from, 0).map_err(ports)?;
-        let runtime = simulation.runtime();
-        let mut seeds = generator(scenario.seed, Purpose::Endpoint, index);
-        let mut bind = |evenkeel: &evenkeel::Endpoint, socket: &Arc<SimSocket>, server| {
-            let mut config = EndpointConfig::default();
-            let mut seed = [0; 32];
-            seeds.fill_bytes(&mut seed);
-            config.rng_seed(Some(seed));
-            let runtime = Arc::new(runtime.clone());
-            evenkeel
-                .bind_abstract(config, server, socket.clone(), runtime)
-                .expect("a virtual socket knows its address")
-        };
-        let evenkeel = |headers: HeaderUse| {
-            let paced = evenkeel::Endpoint::new().pacing(spec.pacing);
-            headers.set(paced.hop_limit(HOP_LIMIT))
-        };
-        let headers = HeaderUse::of_every(spec.path_headers);
-        let sends = evenkeel(headers);
-        let receives = evenkeel(headers.answer());
-
-        let controller = controller(spec)?;
-        let identity = Identity::fixed();
-        let receiving = TransportSettings {
-            mtu_discovery: spec.mtu_discovery,
-            ..TransportSettings::default()
-        };
-        let sending = TransportSettings {
-            acks: AckFrequency {
-                every: spec.acks.every,
-                max_delay: spec.acks.max_delay,
-            },
-            ..receiving
-        };
-        let receiving = receives.transport(bulk::transport_config(receiving), controller.clone());
-        let server = receives.server_config(identity.server(), receiving);
-        let server = server.expect("ring has QUIC's initial cipher suite");
-        let receiver = bind(&receives, &receiver_socket, Some(server));
-        let mut sending = bulk::transport_config(sending);
+        let mut parts = Parts::new(simulation, scenario, index, spec, record)?;
+        let (sends, receives) = (parts.sends.clone(), parts.receives.clone());
+        let runtime = parts.runtime.clone();
+        let mut sending = bulk::transport_config(parts.sending);
         if let Some(directory) = &options.qlog {
             let path = directory.join(format!("{}.qlog", spec.name));
             qlog(&mut sending, &path, &spec.name, &runtime)?;
         }
-        let observed = evenkeel::observed(controller, record.clone());
-        let client = sends.client_config(identity.client(), sends.transport(sending, observed));
-        let mut sender = bind(&sends, &sender_socket, None);
-        sender.set_default_client_config(client.expect("ring has QUIC's initial cipher suite"));
+        let receiving = bulk::transport_config(parts.receiving);
+        let receiving = receives.transport(receiving, parts.controller.clone());
+        let sending = sends.transport(sending, parts.observed.clone());
+        let (to, from) = (parts.receiver_socket.clone(), parts.sender_socket.clone());
+        let receiver = parts.server(&receives, to.clone(), bulk::ALPN, receiving);
+        let sender = parts.client(&sends, from, bulk::ALPN, sending);
 
         let progress = Arc::<Progress>::default();
         let serve = ServeOptions {
@@ -109,7 +178,7 @@ impl Endpoints {
         )));
         Ok(Self {
             sender,
-            receiver_socket,
+            receiver_socket: to,
             progress,
         })
     }
@@ -117,6 +186,44 @@ impl Endpoints {
     /// Where the receiver listens.
     pub(super) fn receiver(&self) -> SocketAddr {
         self.receiver_socket.address().into()
+    }
+}
+
+/// The endpoints of a stream: its sender is the server, its receiver the viewer.
+#[derive(Debug)]
+pub(super) struct StreamEndpoints {
+    pub(super) server: Endpoint,
+    pub(super) server_address: SocketAddr,
+    pub(super) viewer: Endpoint,
+    pub(super) viewer_socket: Arc<SimSocket>,
+}
+
+impl StreamEndpoints {
+    pub(super) fn bind(
+        simulation: &Simulation,
+        scenario: &Scenario,
+        index: usize,
+        spec: &FlowSpec,
+        options: &Options,
+        record: &Arc<Record>,
+    ) -> Result<Self, SimError> {
+        let mut parts = Parts::new(simulation, scenario, index, spec, record)?;
+        let (sends, receives) = (parts.sends.clone(), parts.receives.clone());
+        let mut sending = stream::transport_config(parts.sending);
+        if let Some(directory) = &options.qlog {
+            let path = directory.join(format!("{}.qlog", spec.name));
+            qlog(&mut sending, &path, &spec.name, &parts.runtime)?;
+        }
+        let receiving = stream::transport_config(parts.receiving);
+        let receiving = receives.transport(receiving, parts.controller.clone());
+        let sending = sends.transport(sending, parts.observed.clone());
+        let (to, from) = (parts.receiver_socket.clone(), parts.sender_socket.clone());
+        Ok(Self {
+            server_address: from.address().into(),
+            server: parts.server(&sends, from, stream::ALPN, sending),
+            viewer: parts.client(&receives, to.clone(), stream::ALPN, receiving),
+            viewer_socket: to,
+        })
     }
 }
 
@@ -170,7 +277,7 @@ impl Identity {
         }
     }
 
-    fn server(&self) -> rustls::ServerConfig {
+    fn server(&self, alpn: &[u8]) -> rustls::ServerConfig {
         let mut tls = rustls::ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("ring has TLS 1.3")
@@ -180,11 +287,11 @@ impl Identity {
                 PrivateKeyDer::Pkcs8(self.key.clone_key()),
             )
             .expect("the key is the certificate's");
-        tls.alpn_protocols = vec![bulk::ALPN.to_vec()];
+        tls.alpn_protocols = vec![alpn.to_vec()];
         tls
     }
 
-    fn client(&self) -> rustls::ClientConfig {
+    fn client(&self, alpn: &[u8]) -> rustls::ClientConfig {
         let mut roots = rustls::RootCertStore::empty();
         roots
             .add(self.certificate.clone())
@@ -194,7 +301,7 @@ impl Identity {
             .expect("ring has TLS 1.3")
             .with_root_certificates(roots)
             .with_no_client_auth();
-        tls.alpn_protocols = vec![bulk::ALPN.to_vec()];
+        tls.alpn_protocols = vec![alpn.to_vec()];
         // Every connection of a flow makes the whole handshake, the first and the last alike.
         tls.resumption = rustls::client::Resumption::disabled();
         tls

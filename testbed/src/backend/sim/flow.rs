@@ -8,19 +8,22 @@ use evenkeel_apps::bulk::Progress;
 use evenkeel_apps::path::{HeaderCounts, HeaderReport, SampleRecord};
 use quinn::Connection;
 
-use super::endpoints::Endpoints;
-use super::transfer;
+use super::endpoints::{Endpoints, StreamEndpoints};
 use super::{Options, SimError};
-use crate::metrics::{ControllerSample, FlowObservation, PathObservation, RttSample, Transfer};
-use crate::scenario::{FlowSpec, Scenario};
+use super::{stream, transfer};
+use crate::metrics::{
+    ControllerSample, FlowObservation, PathObservation, RttSample, StreamObservation, StreamSample,
+    Transfer,
+};
+use crate::scenario::{App, FlowSpec, Scenario};
 use crate::sim::{SimSocket, Simulation};
 
 /// A flow of a running simulation.
 #[derive(Debug)]
 pub(super) struct Flow {
     record: Arc<Record>,
-    receiver: Arc<SimSocket>,
-    progress: Arc<Progress>,
+    receiver: Receiver,
+    series: Vec<StreamSample>,
     observation: FlowObservation,
     delivered_before: u64,
     app_before: u64,
@@ -41,10 +44,26 @@ impl Flow {
             epoch: simulation.runtime().epoch(),
             state: Mutex::default(),
         });
-        let endpoints = Endpoints::bind(simulation, scenario, index, spec, options, &record)?;
-        let receiver = endpoints.receiver_socket.clone();
-        let progress = endpoints.progress.clone();
-        transfer::spawn(simulation, scenario, index, spec, endpoints, record.clone())?;
+        let receiver = if let App::Stream(stream) = &spec.app {
+            let endpoints =
+                StreamEndpoints::bind(simulation, scenario, index, spec, options, &record)?;
+            Receiver::Stream(stream::spawn(
+                simulation,
+                scenario,
+                spec,
+                stream,
+                endpoints,
+                record.clone(),
+            ))
+        } else {
+            let endpoints = Endpoints::bind(simulation, scenario, index, spec, options, &record)?;
+            let (socket, progress) = (
+                endpoints.receiver_socket.clone(),
+                endpoints.progress.clone(),
+            );
+            transfer::spawn(simulation, scenario, index, spec, endpoints, record.clone())?;
+            Receiver::Bulk { socket, progress }
+        };
         let observation = FlowObservation {
             name: spec.name.clone(),
             group: spec.group.clone(),
@@ -58,7 +77,7 @@ impl Flow {
         Ok(Self {
             record,
             receiver,
-            progress,
+            series: Vec::new(),
             observation,
             delivered_before: 0,
             app_before: 0,
@@ -76,10 +95,20 @@ impl Flow {
             .map_or_else(HeaderCounts::default, |h| h.counts);
     }
 
-    /// A sampling interval is over.
-    pub(super) fn sample(&mut self) {
-        let delivered = self.receiver.received_bytes();
-        let app = self.progress.received();
+    /// A sampling interval is over; it ended at `end`, counted from the run's beginning.
+    pub(super) fn sample(&mut self, end: Duration) {
+        let (delivered, app) = match &self.receiver {
+            Receiver::Bulk { socket, progress } => (socket.received_bytes(), progress.received()),
+            Receiver::Stream(stream) => {
+                let at = self.record.epoch + end;
+                let seen = stream.viewing.snapshot(at).unwrap_or_default();
+                self.series.push(StreamSample {
+                    delay_ms: seen.delay_ms,
+                    bitrate_bps: seen.bitrate_bps,
+                });
+                (stream.socket.received_bytes(), stream.viewing.received())
+            }
+        };
         self.observation
             .delivered
             .push(delivered - self.delivered_before);
@@ -91,7 +120,7 @@ impl Flow {
     }
 
     /// All that was seen of the flow.
-    pub(super) fn finish(self) -> FlowObservation {
+    pub(super) fn finish(self, duration: Duration) -> FlowObservation {
         let packets = self.record.packets();
         let headers = self.record.headers();
         let mut state = self.record.lock();
@@ -108,11 +137,32 @@ impl Flow {
         });
         observation.transfers = std::mem::take(&mut state.transfers);
         observation.error = state.error.take();
+        if let Receiver::Stream(stream) = self.receiver {
+            let end = self.record.epoch + duration;
+            if observation.stop >= duration {
+                stream.viewing.cut(end);
+            }
+            observation.stream = stream.viewing.report(end).map(|report| StreamObservation {
+                report,
+                sent: stream.sending.counts(),
+                series: self.series,
+            });
+        }
         if let Some(done) = state.done {
             observation.stop = done;
         }
         observation
     }
+}
+
+/// Where the flow's data goes.
+#[derive(Debug)]
+enum Receiver {
+    Bulk {
+        socket: Arc<SimSocket>,
+        progress: Arc<Progress>,
+    },
+    Stream(stream::Stream),
 }
 
 /// What the flow's tasks and controllers write down while the simulation runs.

@@ -4,6 +4,7 @@
 mod endpoints;
 mod flow;
 mod links;
+mod stream;
 mod transfer;
 
 use std::io;
@@ -136,7 +137,7 @@ pub fn run(
             warm = true;
         }
         simulation.run_until(stop);
-        flows.iter_mut().for_each(flow::Flow::sample);
+        flows.iter_mut().for_each(|flow| flow.sample(stop));
         links.iter_mut().for_each(|link| link.sample(&simulation));
         progress(stop);
         if stop == scenario.duration {
@@ -163,7 +164,10 @@ pub fn run(
     let packets_sent = simulation.counters().sent;
     // Ends the transfers that still run, so that the flows know how far these came.
     drop(simulation);
-    let flows = flows.into_iter().map(flow::Flow::finish).collect();
+    let flows = flows
+        .into_iter()
+        .map(|flow| flow.finish(scenario.duration))
+        .collect();
     Ok(Observations {
         flows,
         links,

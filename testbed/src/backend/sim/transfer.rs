@@ -73,6 +73,7 @@ pub(super) fn spawn(
                     .short(arrivals_per_s, mean_bytes, shape, rng)
                     .await;
             }
+            App::Stream(_) => unreachable!("streams have tasks of their own"),
         }
     }));
     Ok(())

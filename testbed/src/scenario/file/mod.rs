@@ -2,6 +2,7 @@
 //! Serialised, it is the effective configuration, and a scenario file again.
 
 mod links;
+mod stream;
 mod traffic;
 
 use serde::Serialize;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::MAX_DURATION_S;
 use super::links::{MAX_DELAY_MS, MAX_RATE_BPS};
+use super::stream::StreamTable;
 use crate::scenario::error::Fault;
 use crate::scenario::reader::Reader;
 use crate::scenario::tree::{Located, Node, Origin};
@@ -97,6 +98,9 @@ pub(in crate::scenario) enum AppTable {
     Short {
         short: ShortTable,
     },
+    Stream {
+        stream: StreamTable,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -187,6 +191,7 @@ impl FlowTable {
             "path_headers",
             "onoff",
             "short",
+            "stream",
         ];
         let flow = Reader::open(node, "[[flows]]", KEYS)?;
         let seconds = |key| Ok(flow.number(key, 0.0..=MAX_DURATION_S)?.unwrap_or(0.0));
@@ -239,11 +244,13 @@ impl AppTable {
             Bulk,
             OnOff,
             Short,
+            Stream,
         }
         let kinds = [
             ("bulk", Kind::Bulk),
             ("onoff", Kind::OnOff),
             ("short", Kind::Short),
+            ("stream", Kind::Stream),
         ];
         let kind = flow.required("app", flow.word("app", &kinds)?)?;
         if !matches!(kind, Kind::Bulk) {
@@ -257,7 +264,19 @@ impl AppTable {
         if !matches!(kind, Kind::Short) {
             flow.refuse("short", "is for app = \"short\" alone; remove it")?;
         }
+        if !matches!(kind, Kind::Stream) {
+            flow.refuse("stream", "is for app = \"stream\" alone; remove it")?;
+        } else if flow.integer("streams", 1..=MAX_STREAMS)?.unwrap_or(1) > 1
+            || flow.boolean("verify")?.unwrap_or(false)
+        {
+            let message = "streams and verify mean nothing to app = \"stream\"; remove them";
+            return Err(Fault::new(flow.origin(), message));
+        }
         match kind {
+            Kind::Stream => {
+                let stream = StreamTable::read(flow.required("stream", flow.node("stream"))?)?;
+                Ok(Self::Stream { stream })
+            }
             Kind::Bulk => {
                 let bytes = flow.integer("bytes", 1..=MAX_BYTES)?;
                 let file = flow.string("file")?;

@@ -1,0 +1,133 @@
+//! A flow that is a stream of live media.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_apps::AppError;
+use evenkeel_apps::stream::{
+    self, Clock, Host, Media, Sending, ServeOptions, ViewOptions, Viewing,
+};
+use futures_util::future::{Either, select};
+use quinn::{Connection, Runtime};
+
+use super::endpoints::{SERVER_NAME, StreamEndpoints};
+use super::flow::Record;
+use crate::scenario::{FlowSpec, Scenario, StreamSpec};
+use crate::sim::{SimSocket, Simulation};
+
+/// What is known of a stream while it runs.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) viewing: Arc<Viewing>,
+    pub(super) sending: Arc<Sending>,
+    pub(super) socket: Arc<SimSocket>,
+}
+
+/// Serves the stream, and starts the task that is its viewer; it waits for the flow's start.
+pub(super) fn spawn(
+    simulation: &Simulation,
+    scenario: &Scenario,
+    spec: &FlowSpec,
+    stream: &StreamSpec,
+    endpoints: StreamEndpoints,
+    record: Arc<Record>,
+) -> Stream {
+    let runtime = simulation.runtime();
+    let epoch = runtime.epoch();
+    let clock = Clock {
+        at: epoch,
+        micros: 0,
+        shared: true,
+    };
+    let counts = Arc::<Sending>::default();
+    runtime.spawn(Box::pin(stream::serve(
+        endpoints.server,
+        Arc::new(runtime.clone()),
+        ServeOptions {
+            media: Media::Synthetic(stream.encoder),
+            send: stream.send,
+            viewers: 1,
+            patience: scenario.duration,
+            clock,
+            host: Arc::new(OneViewer {
+                record: record.clone(),
+                counts: counts.clone(),
+            }),
+        },
+    )));
+    let viewing = Arc::<Viewing>::default();
+    let known = Stream {
+        viewing: viewing.clone(),
+        sending: counts,
+        socket: endpoints.viewer_socket,
+    };
+    let (start, stop) = (epoch + spec.start, epoch + spec.stop);
+    // A flow that lasts to the end of the run is not torn down in its last instant.
+    let stops = spec.stop < scenario.duration;
+    let options = ViewOptions {
+        began: start,
+        clock,
+        buffer: stream.buffer,
+        omit: scenario.warmup.saturating_sub(spec.start),
+        time: None,
+        patience: scenario.duration + Duration::from_secs(1),
+        output: None,
+    };
+    let (viewer, server) = (endpoints.viewer, endpoints.server_address);
+    runtime.clone().spawn(Box::pin(async move {
+        runtime.sleep_until(start).await;
+        let connecting = viewer
+            .connect(server, SERVER_NAME)
+            .expect("the server's address and name are ours");
+        let connection = match connecting.await {
+            Ok(connection) => connection,
+            Err(error) => return record.failed(&error),
+        };
+        let tasks = Arc::new(runtime.clone());
+        let watching = Box::pin(stream::view(
+            connection.clone(),
+            tasks,
+            options,
+            viewing.clone(),
+        ));
+        if !stops {
+            if let Err(error) = watching.await {
+                record.failed(&error);
+            }
+            return;
+        }
+        let time_up = Box::pin(runtime.sleep_until(stop));
+        match select(watching, time_up).await {
+            Either::Left((Err(error), _)) => record.failed(&error),
+            Either::Left((Ok(()), _)) => {}
+            Either::Right(_) => {
+                viewing.cut(runtime.now());
+                connection.close(0_u32.into(), b"stopped");
+            }
+        }
+    }));
+    known
+}
+
+/// Notes the connection of the stream's only viewer.
+struct OneViewer {
+    record: Arc<Record>,
+    counts: Arc<Sending>,
+}
+
+impl Host for OneViewer {
+    fn sending(&self) -> Arc<Sending> {
+        self.counts.clone()
+    }
+
+    fn accepted(&self, connection: &Connection, _sending: &Arc<Sending>) {
+        self.record.connected(connection);
+    }
+
+    fn ended(&self, connection: &Connection, _sending: &Sending, result: &Result<(), AppError>) {
+        self.record.ended(connection);
+        if let Err(error) = result {
+            self.record.failed(error);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! `compare`: one scenario with one controller after the other.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel_testbed::backend::{netns, sim};
+use evenkeel_testbed::report::{self, ComparisonDocument};
+use evenkeel_testbed::scenario::Scenario;
+
+use super::{Backend, CliError, interrupts, print_out, progress_bar};
+
+#[derive(Debug, Args)]
+pub(super) struct CompareArguments {
+    /// The scenario file (TOML; its keys are in docs/scenarios.md)
+    scenario: PathBuf,
+    /// The controllers, separated by commas; with parameters as NAME:KEY=VALUE;KEY=VALUE
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', required = true)]
+    controllers: Vec<String>,
+    /// Whose controller it is: names of `[[flows]]`, separated by commas [default: all]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    flows: Vec<String>,
+    /// What the scenario runs on
+    #[arg(long, value_enum, default_value_t = Backend::Sim)]
+    on: Backend,
+    /// Seed of every random choice, instead of the scenario's own
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Override a value, e.g. `links.0.rate_bps=2000000`; may be repeated
+    #[arg(long = "set", value_name = "PATH.TO.KEY=VALUE")]
+    overrides: Vec<String>,
+    /// Where the results go [default: results/NAME-seedSEED-compare]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print comparison.json to standard output instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs all, and tells who was smoothest.
+pub(super) fn compare(arguments: &CompareArguments) -> Result<(), CliError> {
+    let mut overrides = arguments.overrides.clone();
+    overrides.extend(arguments.seed.map(|seed| format!("seed={seed}")));
+    // All scenarios are checked before the first runs.
+    let plain = Scenario::load(&arguments.scenario, &overrides)?;
+    let groups = groups(&plain, &arguments.flows)?;
+    let mut scenarios = Vec::new();
+    for controller in &arguments.controllers {
+        let controller = controller.replace(';', ",");
+        let mut overrides = overrides.clone();
+        overrides.extend(
+            groups
+                .iter()
+                .map(|group| format!("flows.{group}.controller={controller}")),
+        );
+        let scenario = Scenario::load(&arguments.scenario, &overrides)?;
+        match arguments.on {
+            Backend::Sim => sim::check(&scenario, &sim::Options::default())?,
+            Backend::Netns => netns::check(&scenario)?,
+        }
+        scenarios.push((controller, scenario));
+    }
+    let out = arguments.out.clone().unwrap_or_else(|| {
+        Path::new("results").join(format!("{}-seed{}-compare", plain.name, plain.seed))
+    });
+    let backend = match arguments.on {
+        Backend::Sim => "sim",
+        Backend::Netns => "netns",
+    };
+    let mut runs = Vec::new();
+    for (controller, scenario) in &scenarios {
+        let directory = out.join(controller.replace([':', ',', '=', '/'], "-"));
+        std::fs::create_dir_all(&directory).map_err(|source| CliError::Output {
+            path: directory.clone(),
+            source,
+        })?;
+        let bar = progress_bar(scenario).with_message(controller.clone());
+        let progress = |at: Duration| bar.set_position(at.as_millis() as u64);
+        let observations = match arguments.on {
+            Backend::Sim => sim::run(scenario, &sim::Options::default(), progress)?,
+            Backend::Netns => netns::run(scenario, &interrupts()?, progress)?,
+        };
+        bar.finish_and_clear();
+        let document = report::write(&directory, scenario, backend, &observations)?;
+        runs.push((controller.clone(), document, observations));
+    }
+    let comparison = report::write_comparison(&out, &plain, &runs)?;
+    if arguments.json {
+        print_out(&ComparisonDocument::json(&comparison));
+    } else {
+        print_out(&report::comparison_table(&comparison));
+    }
+    eprintln!(
+        "seed {}; results and plots in {}",
+        plain.seed,
+        out.display()
+    );
+    Ok(())
+}
+
+/// The numbers of the `[[flows]]` tables of these names; of all without names.
+fn groups(scenario: &Scenario, names: &[String]) -> Result<Vec<usize>, CliError> {
+    let mut groups: Vec<&str> = scenario.flows.iter().map(|f| f.group.as_str()).collect();
+    groups.dedup();
+    if names.is_empty() {
+        return Ok((0..groups.len()).collect());
+    }
+    let find = |name: &String| {
+        let found = groups.iter().position(|group| group == name);
+        found.ok_or_else(|| CliError::NoFlow {
+            name: name.clone(),
+            known: groups.join(", "),
+        })
+    };
+    names.iter().map(find).collect()
+}
