@@ -118,8 +118,9 @@ pub(super) fn graph(drawing: &GraphDrawing, y_label: &str) -> String {
         },
     );
     let count = drawing.x_titles.len();
-    // Numbers stand where they belong; words, and the groups of bars, side by side.
-    let numbers = drawing.x_numbers.as_ref().filter(|_| !bars);
+    // Numbers stand where they belong; words, groups of bars and a single value, side by side.
+    let numbers = drawing.x_numbers.as_ref();
+    let numbers = numbers.filter(|numbers| !bars && numbers.len() > 1);
     let places: Vec<f64> = match numbers {
         Some(numbers) => numbers.clone(),
         None => (0..count).map(|index| index as f64).collect(),

@@ -55,6 +55,8 @@ pub struct ClaimRow {
     pub spread: Value,
     /// Where the claim was judged, if at several points.
     pub points: Vec<String>,
+    /// Those of `points` where it does not hold.
+    pub fails_at: Vec<String>,
     /// What came of it.
     pub verdict: Verdict,
     /// Why it differs, or what is known of why it does not hold.
@@ -166,7 +168,10 @@ impl ClaimRow {
         kernel: Option<&Finding>,
     ) -> Self {
         let several = finding.values.len() > 1;
-        let points = finding.values.iter().map(|values| values.point.label());
+        let labels = |of: fn(&PointValues) -> bool| -> Vec<String> {
+            let values = finding.values.iter().filter(|values| several && of(values));
+            values.map(|values| values.point.label()).collect()
+        };
         Self {
             paper: section.experiment.paper().to_owned(),
             experiment: section.experiment.id.clone(),
@@ -178,11 +183,8 @@ impl ClaimRow {
             terms: claim.terms(),
             value: shaped(&finding.values, median),
             spread: shaped(&finding.values, ends),
-            points: if several {
-                points.collect()
-            } else {
-                Vec::new()
-            },
+            points: labels(|_| true),
+            fails_at: labels(|values| !values.holds),
             verdict,
             reason: finding.reason.clone(),
             value_without_cause: shaped(&finding.without_cause, median),

@@ -208,33 +208,45 @@ fn claim(row: &ClaimRow) -> String {
     )
 }
 
-/// Our values with their spread, and where there are several, of what.
+/// Our values with their spread: each with what it is of, or at several points in the order of
+/// the criterion.
 fn here(row: &ClaimRow) -> String {
-    let at = |value: &Value, spread: &Value| match value {
-        Value::Array(values) => {
-            let terms = row.terms.iter().zip(values).enumerate();
-            let terms = terms.map(|(index, (term, value))| {
-                let value = with_spread(value, &spread[index]);
-                format!("<small>{}</small>&#160;{value}", escaped(term))
-            });
-            terms.collect::<Vec<_>>().join(" ")
-        }
-        value => with_spread(value, spread),
-    };
     if row.points.is_empty() {
-        return at(&row.value, &row.spread);
+        let Value::Array(values) = &row.value else {
+            return with_spread(&row.value, &row.spread);
+        };
+        let terms = row.terms.iter().zip(values).enumerate();
+        let terms = terms.map(|(index, (term, value))| {
+            let value = with_spread(value, &row.spread[index]);
+            format!("<small>{}</small> {value}", escaped(term))
+        });
+        return terms.collect::<Vec<_>>().join("<br/>");
     }
     let lines = row.points.iter().enumerate().map(|(index, point)| {
-        let values = at(&row.value[index], &row.spread[index]);
+        let values = match &row.value[index] {
+            Value::Array(values) => {
+                let values = values.iter().enumerate();
+                let values =
+                    values.map(|(term, value)| with_spread(value, &row.spread[index][term]));
+                values.collect::<Vec<_>>().join(", ")
+            }
+            value => with_spread(value, &row.spread[index]),
+        };
         format!("<small>{}:</small> {values}", escaped(point))
     });
     let lines: Vec<String> = lines.collect();
-    if lines.len() <= 3 {
+    if lines.len() <= 2 {
         return lines.join("<br/>");
     }
+    let failed = match &row.fails_at[..] {
+        [] => String::new(),
+        few if few.len() <= 3 => format!(", not at {}", few.join("; ")),
+        many => format!(", not at {} of them", many.len()),
+    };
     format!(
-        "<details><summary>at {} points</summary>{}</details>",
+        "<details><summary>at {} points{}</summary>{}</details>",
         lines.len(),
+        escaped(&failed),
         lines.join("<br/>")
     )
 }
@@ -242,9 +254,12 @@ fn here(row: &ClaimRow) -> String {
 fn with_spread(value: &Value, spread: &Value) -> String {
     let text = escaped(&plain(value));
     if spread[0] == spread[1] {
-        return text;
+        return format!("<span class=\"value\">{text}</span>");
     }
-    format!("{text} <small>({})</small>", escaped(&plain(spread)))
+    format!(
+        "<span class=\"value\">{text} <small>({})</small></span>",
+        escaped(&plain(spread))
+    )
 }
 
 fn experiment(section: &Section) -> String {
@@ -332,7 +347,7 @@ fn table(graph: &GraphDrawing) -> String {
 
 fn appendix(report: &Report) -> String {
     let mut html = String::from(
-        "<section><h2>Runs</h2>\n<p class=\"small\">Each run alone, with all its plots and series:</p>\n",
+        "<section><h2>Runs</h2>\n<p class=\"small\">Each run alone, with all its plots and series; from the repository's root, with <code>target/release</code> in <code>PATH</code>:</p>\n",
     );
     for section in &report.sections {
         let failed = section
