@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
+use super::dataset::{Dataset, needed};
 use super::experiment::Experiment;
 use super::expression::{Expression, number_text};
 use super::file::{ClaimFile, Place, Stated, Tier};
 use super::matrix::{Extent, Point};
-use super::metric::{Dataset, needed};
 use super::place::{self, Spread};
 
 /// A claim, checked.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::dataset::Dataset;
 use super::experiment::Experiment;
 use super::expression::Expression;
 use super::file::{FigureFile, FigureKind};
 use super::matrix::{Extent, Point};
-use super::metric::{Dataset, Path, Samples, Selection};
+use super::metric::{Path, Samples, Selection};
 use super::place::{self, Spread};
 
 /// A figure, checked.

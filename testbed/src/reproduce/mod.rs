@@ -2,6 +2,7 @@
 //! claim about them. docs/reproduce.md describes the files.
 
 mod claim;
+mod dataset;
 mod experiment;
 mod expression;
 mod figure;
@@ -16,9 +17,9 @@ mod store;
 mod tests;
 
 pub use claim::Verdict;
+pub use dataset::MetricError;
 pub use experiment::{Experiment, ExperimentError, find};
 pub use matrix::{Extent, Run, heaviest_first, shard};
-pub use metric::MetricError;
 pub use report::{ClaimRow, Document, KernelRow, NotRun, Report, ReportError, RunsRow};
 pub use runner::{Event, Outcome, run};
 pub use store::{Build, Plan, Record, Store, StoreError};

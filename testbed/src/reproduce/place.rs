@@ -1,10 +1,10 @@
 //! Where figures and claims look: points of an experiment, given by some of its axes.
 
+use super::dataset::{Dataset, needed};
 use super::experiment::{Experiment, GROUPS};
 use super::expression::Expression;
 use super::file::{Each, Place, Word};
 use super::matrix::{Extent, Point};
-use super::metric::{Dataset, needed};
 
 /// A number over seeds.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,9 +1,9 @@
 //! Virtual time and the kernel side by side.
 
 use super::super::claim::Finding;
+use super::super::dataset::Dataset;
 use super::super::figure::Drawing;
 use super::super::matrix::{Extent, Point};
-use super::super::metric::Dataset;
 use super::super::place::{self, Spread};
 
 /// Differences above this share of the value in virtual time want a reason.

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 pub use document::{ClaimRow, Document, KernelRow, NotRun, RunsRow};
 
 use super::claim::{Finding, Verdict};
+use super::dataset::{Dataset, MetricError};
 use super::experiment::{Experiment, ExperimentError, find};
 use super::figure::Drawing;
-use super::metric::{Dataset, MetricError};
 use super::store::{Build, Plan, Record, Store, StoreError, pretty};
 use kernel::{Comparison, OnKernel};
 
