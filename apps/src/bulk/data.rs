@@ -2,6 +2,7 @@
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
+use super::Pattern;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -25,6 +26,8 @@ pub struct Local {
     pub sink: Sink,
     /// After this long without any byte moving the transfer has failed.
     pub patience: Duration,
+    /// How an upload holds back.
+    pub pattern: Pattern,
 }
 
 /// What is sent.
@@ -95,6 +98,7 @@ impl Default for Local {
             source: Source::Generated,
             sink: Sink::Discard,
             patience: PATIENCE,
+            pattern: Pattern::default(),
         }
     }
 }

@@ -27,6 +27,7 @@ mod report;
 mod send;
 mod server;
 mod session;
+mod throttle;
 mod transport;
 
 use std::{
@@ -42,6 +43,7 @@ pub use data::{Local, Readable, Sink, Source, Writable};
 pub(crate) use report::packets_sent;
 pub use report::{Checksum, Outcome, Report};
 pub use server::{Host, Limits, NoFiles, ServeOptions, serve, serve_connection};
+pub use throttle::Pattern;
 pub use transport::{AckFrequency, TransportSettings, transport_config};
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).

@@ -12,11 +12,12 @@ use quinn::SendStream;
 use sha2::{Digest, Sha256};
 
 use super::{
-    AppError, Checksum, Outcome, Report, Source,
+    AppError, Checksum, Outcome, Pattern, Report, Source,
     data::Feed,
     protocol::{Extent, Plan, Received, Sent},
     report::Meter,
     session::{Control, Session},
+    throttle::Throttle,
 };
 use crate::time::sleep_until;
 
@@ -36,6 +37,7 @@ pub(super) async fn send(
     control: &mut Control,
     plan: &Plan,
     source: &Source,
+    pattern: Pattern,
 ) -> Result<Outcome, AppError> {
     let before = session.connection.stats();
     let meter = Meter::new(plan.omit);
@@ -55,6 +57,7 @@ pub(super) async fn send(
     let opened = session.moving(&meter, try_join_all(streams)).await?;
 
     let window_in_force = AtomicU64::new(0);
+    let throttle = Throttle::new(pattern, session.now());
     let streams = opened.into_iter().map(|(index, stream, feed)| {
         let length = plan.range(index).map(|range| range.end - range.start);
         let writer = StreamWriter {
@@ -63,6 +66,7 @@ pub(super) async fn send(
             stream,
             hasher: plan.verify.then(Sha256::new),
             send_window: &window_in_force,
+            throttle: &throttle,
         };
         writer.run(index, feed, length, deadline)
     });
@@ -100,6 +104,7 @@ struct StreamWriter<'a> {
     hasher: Option<Sha256>,
     /// What the connection's send window was last set to, bytes.
     send_window: &'a AtomicU64,
+    throttle: &'a Throttle,
 }
 
 impl StreamWriter<'_> {
@@ -116,7 +121,9 @@ impl StreamWriter<'_> {
             None => {
                 let mut left = length.unwrap_or(0);
                 while left > 0 {
-                    let chunk = feed.next(left).await.map_err(source_error)?;
+                    self.throttle.wait(self.session.runtime).await;
+                    let most = left.min(self.throttle.chunk());
+                    let chunk = feed.next(most).await.map_err(source_error)?;
                     left -= chunk.len() as u64;
                     self.write(chunk).await?;
                 }
@@ -125,7 +132,13 @@ impl StreamWriter<'_> {
                 let runtime = self.session.runtime;
                 let mut time_up = pin!(sleep_until(runtime, deadline));
                 loop {
-                    let mut chunks = [feed.next(u64::MAX).await.map_err(source_error)?];
+                    tokio::select! {
+                        biased;
+                        () = self.throttle.wait(runtime) => {}
+                        () = &mut time_up => break,
+                    }
+                    let most = self.throttle.chunk();
+                    let mut chunks = [feed.next(most).await.map_err(source_error)?];
                     tokio::select! {
                         biased;
                         written = self.write_some(&mut chunks) => written?,
@@ -168,6 +181,7 @@ impl StreamWriter<'_> {
             hasher.update(&offered[..written]);
         }
         self.meter.add(self.session.now(), written as u64);
+        self.throttle.add(written as u64);
         self.session.progress.add_sent(written as u64);
         Ok(())
     }

@@ -11,9 +11,11 @@ use clap::{ArgGroup, Args, Parser, Subcommand};
 use rustls::pki_types::ServerName;
 
 use super::stream_args::StreamSide;
-use super::units::{parse_interval, parse_positive_seconds, parse_seconds, parse_size};
+use super::units::{
+    parse_interval, parse_period, parse_positive_seconds, parse_rate, parse_seconds, parse_size,
+};
 use crate::{
-    bulk::{AckFrequency, Amount, Direction, Job, MAX_STREAMS, TransportSettings},
+    bulk::{AckFrequency, Amount, Direction, Job, MAX_STREAMS, Pattern, TransportSettings},
     path::HeaderUse,
     tls::Fingerprint,
 };
@@ -97,6 +99,12 @@ pub(super) struct ServerArgs {
     /// Offer the files below this directory by name
     #[arg(long, value_name = "DIR")]
     pub(super) root: Option<PathBuf>,
+    /// Connections at the same time, 1 to 10000; more are refused
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(super) connections: u16,
+    /// The longest transfer; what takes longer is cut off
+    #[arg(long, value_name = "SECONDS", default_value = "86400", value_parser = parse_positive_seconds)]
+    pub(super) max_time: Duration,
     /// Serve one transfer and exit, with status 1 if it failed
     #[arg(long)]
     pub(super) once: bool,
@@ -121,6 +129,18 @@ pub(super) struct ClientArgs {
     /// The server sends
     #[arg(short = 'R', long)]
     reverse: bool,
+    /// Both directions at once, each over a connection of its own
+    #[arg(long, conflicts_with_all = ["reverse", "file", "output", "bitrate", "on", "qlog"])]
+    pub(super) bidir: bool,
+    /// Upload at this rate, such as 3M, in bits of data per second; otherwise as much as goes
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "reverse")]
+    bitrate: Option<u64>,
+    /// Upload in ON periods of this length only, 0.1 to 20
+    #[arg(long, value_name = "SECONDS", value_parser = parse_period, requires = "off", conflicts_with = "reverse")]
+    on: Option<Duration>,
+    /// Length of the OFF periods between them, 0.1 to 20
+    #[arg(long, value_name = "SECONDS", value_parser = parse_period, requires = "on")]
+    off: Option<Duration>,
     /// Data streams side by side, 1 to 128
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_STREAMS)))]
@@ -257,6 +277,14 @@ impl ClientArgs {
         self.file.as_ref().filter(|_| !self.reverse)
     }
 
+    /// How an upload holds back.
+    pub(super) fn pattern(&self) -> Pattern {
+        Pattern {
+            rate_bps: self.bitrate,
+            on_off: self.on.zip(self.off),
+        }
+    }
+
     /// The job; `length` is that of the file to send, if there is one.
     ///
     /// # Errors
@@ -283,6 +311,9 @@ impl ClientArgs {
             ..Job::new(self.direction(), amount)
         };
         job.check().map_err(|error| error.to_string())?;
+        if self.bitrate == Some(0) {
+            return Err("the rate of --bitrate is zero".into());
+        }
         Ok(job)
     }
 }

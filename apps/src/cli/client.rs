@@ -52,8 +52,21 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
         sink: sink
             .clone()
             .map_or(Sink::Discard, |sink| Sink::Stored(sink)),
+        pattern: args.pattern(),
         ..Local::default()
     };
+    if args.bidir {
+        let back = Job {
+            direction: Direction::Down,
+            ..job.clone()
+        };
+        let (again, theirs) = (reach::trust(&args.reach).await?, Local::default());
+        let (up, down) = tokio::join!(
+            transfer(&args, &transport, trust, address, job, local),
+            transfer(&args, &transport, again, address, back, theirs),
+        );
+        return up.and(down);
+    }
     let result = transfer(&args, &transport, trust, address, job, local).await;
     match (&result, sink) {
         (Ok(()), Some(sink)) => sink.keep().await?,
@@ -91,6 +104,7 @@ async fn transfer(
 
     let watch = Watch {
         form: Form::of(&args.output_form),
+        bidir: args.bidir,
         job: job.clone(),
         connection: connection.clone(),
         progress: Arc::default(),
@@ -140,6 +154,7 @@ async fn transfer(
 /// A running transfer, for those who look on.
 struct Watch<'a> {
     form: Form,
+    bidir: bool,
     job: Job,
     connection: Connection,
     progress: Arc<Progress>,
@@ -169,7 +184,8 @@ impl Watch<'_> {
                 Ok(never) => match never {},
             };
         }
-        if std::io::stderr().is_terminal() {
+        // Two directions would draw over each other.
+        if std::io::stderr().is_terminal() && !self.bidir {
             self.draw().await;
         }
         std::future::pending().await
@@ -239,7 +255,13 @@ impl Watch<'_> {
         });
         if self.form == Form::People {
             return outcome.map_or(Ok(()), |outcome| {
-                print(&table(&outcome, self.job.omit, path.as_ref()))
+                let table = table(&outcome, self.job.omit, path.as_ref());
+                let heading = match self.job.direction {
+                    _ if !self.bidir => "",
+                    Direction::Up => "upload:\n",
+                    Direction::Down => "download:\n",
+                };
+                print(&format!("{heading}{table}"))
             });
         }
         Form::print(&Record::Result(ClientResult {

@@ -59,6 +59,7 @@ pub(super) struct Listening {
 
 #[derive(Debug, Serialize)]
 pub(super) struct Interval {
+    pub(super) direction: Direction,
     pub(super) start_s: f64,
     pub(super) end_s: f64,
     pub(super) bytes: u64,

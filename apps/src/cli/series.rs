@@ -143,6 +143,7 @@ impl ClientSeries {
         let bytes = self.before.bytes - before.bytes;
         let seconds = (span.end - span.start).as_secs_f64();
         Form::print(&Record::Interval(Interval {
+            direction: self.direction,
             start_s: span.start.as_secs_f64(),
             end_s: span.end.as_secs_f64(),
             bytes,

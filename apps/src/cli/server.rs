@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     AppError,
-    bulk::{self, Host, Outcome, Progress, ServeOptions, Source},
+    bulk::{self, Host, Limits, Outcome, Progress, ServeOptions, Source},
     path::{HeaderReport, HeaderUse},
 };
 
@@ -65,7 +65,11 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
         Arc::new(TokioRuntime),
         ServeOptions {
             host: Arc::new(host),
-            ..ServeOptions::default()
+            limits: Limits {
+                connections: args.connections.into(),
+                duration: args.max_time,
+                ..Limits::default()
+            },
         },
         server.progress.clone(),
     );

@@ -161,11 +161,12 @@ impl Watch {
         let (mut datagrams, mut bytes) = (0, 0);
         loop {
             let span = periods.next().await;
-            let udp = self.connection.stats().udp_rx;
             let seen = self
                 .viewing
                 .snapshot(TokioRuntime.now())
                 .unwrap_or_default();
+            // After the content that came in these datagrams was counted.
+            let udp = self.connection.stats().udp_rx;
             let seconds = (span.end - span.start).as_secs_f64();
             let interval = ViewInterval {
                 start_s: span.start.as_secs_f64(),

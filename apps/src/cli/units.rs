@@ -87,6 +87,15 @@ pub(super) fn parse_positive_seconds(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
+/// As [`parse_seconds`], from 0.1 to 20: a peer gives up what is silent for 30.
+pub(super) fn parse_period(text: &str) -> Result<Duration, String> {
+    let time = parse_seconds(text)?;
+    if !(Duration::from_millis(100)..=Duration::from_secs(20)).contains(&time) {
+        return Err(format!("'{text}' is not between 0.1 and 20 seconds"));
+    }
+    Ok(time)
+}
+
 /// As [`parse_seconds`], but no interval shorter than the machine can keep or longer than
 /// anybody waits for.
 pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {

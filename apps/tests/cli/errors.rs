@@ -61,6 +61,12 @@ fn wrong_client_arguments_are_usage_errors() {
         (&["h", "--ack-every", "1001"], "1..=1000"),
         (&["h", "--max-ack-delay", "16384"], "0..=16383"),
         (&["h", "--max-ack-delay", "0.5"], "0.5"),
+        (&["h", "-b", "0"], "zero"),
+        (&["h", "-b", "3MB"], "3MB"),
+        (&["h", "-b", "3M", "-R"], "cannot be used with"),
+        (&["h", "--on", "1"], "--off"),
+        (&["h", "--on", "1", "--off", "30"], "0.1 and 20"),
+        (&["h", "--bidir", "--reverse"], "cannot be used with"),
         (&["h", "--bind", "localhost"], "localhost"),
         (&["h", "--bind", "10.0.0.1:x"], "10.0.0.1:x"),
     ] {

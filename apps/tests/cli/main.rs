@@ -3,6 +3,7 @@
 
 mod errors;
 mod headers;
+mod patterns;
 mod program;
 mod reports;
 mod stream;

@@ -87,6 +87,7 @@ fn json_lines_are_a_record_a_second_and_the_result() {
             fields(interval),
             [
                 "record",
+                "direction",
                 "start_s",
                 "end_s",
                 "bytes",

@@ -1,0 +1,153 @@
+//! Sending less than the controller allows: at a fixed rate, or in ON periods only.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use quinn::Runtime;
+
+use crate::time::sleep_until;
+
+/// The most that is written at once at a fixed rate: what 10 ms have at it.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// The least that is written at once, bytes: about a packet.
+const MIN_CHUNK: u64 = 1200;
+
+/// How an upload holds back; the default is not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pattern {
+    /// Bits of data per second, above 0; `None` for as much as goes.
+    pub rate_bps: Option<u64>,
+    /// Lengths of the ON periods, above zero, and of the OFF periods between them.
+    pub on_off: Option<(Duration, Duration)>,
+}
+
+/// A [`Pattern`] in force, over all streams of a transfer.
+#[derive(Debug)]
+pub(super) struct Throttle {
+    pattern: Pattern,
+    start: Instant,
+    bytes: AtomicU64,
+}
+
+impl Throttle {
+    pub(super) fn new(pattern: Pattern, start: Instant) -> Self {
+        Self {
+            pattern,
+            start,
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// The most to write at once, bytes.
+    pub(super) fn chunk(&self) -> u64 {
+        self.pattern.rate_bps.map_or(u64::MAX, |rate_bps| {
+            let slice = u128::from(rate_bps) * SLICE.as_millis() / 8000;
+            u64::try_from(slice).unwrap_or(u64::MAX).max(MIN_CHUNK)
+        })
+    }
+
+    /// Waits until more may be written.
+    pub(super) async fn wait(&self, runtime: &dyn Runtime) {
+        if self.pattern == Pattern::default() {
+            return;
+        }
+        let now = runtime.now();
+        let at = self.start + self.next(now.saturating_duration_since(self.start));
+        if at > now {
+            sleep_until(runtime, at).await;
+        }
+    }
+
+    /// Something was written.
+    pub(super) fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// When more may be written, not before `elapsed`; both since the start.
+    fn next(&self, elapsed: Duration) -> Duration {
+        let due = self.pattern.rate_bps.map_or(Duration::ZERO, |rate_bps| {
+            let bits = u128::from(self.bytes.load(Ordering::Relaxed)) * 8;
+            let nanos = bits * 1_000_000_000 / u128::from(rate_bps.max(1));
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        });
+        let Some((on, off)) = self.pattern.on_off else {
+            return due.max(elapsed);
+        };
+        // The rate is that of ON periods: `due` is time spent in them.
+        let at = periods(due, on, on + off).max(elapsed);
+        let within = Duration::from_nanos(remainder(at, on + off));
+        if within < on {
+            at
+        } else {
+            at + (on + off - within)
+        }
+    }
+}
+
+/// When `active` of the time has been ON, where each `cycle` begins with `on` of it.
+fn periods(active: Duration, on: Duration, cycle: Duration) -> Duration {
+    let whole = u32::try_from(active.as_nanos() / on.as_nanos().max(1)).unwrap_or(u32::MAX);
+    cycle
+        .saturating_mul(whole)
+        .saturating_add(Duration::from_nanos(remainder(active, on)))
+}
+
+fn remainder(time: Duration, of: Duration) -> u64 {
+    u64::try_from(time.as_nanos() % of.as_nanos().max(1)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "any instant will do as an origin"
+    )]
+    fn throttle(rate_bps: Option<u64>, on_off_ms: Option<(u64, u64)>) -> Throttle {
+        let ms = Duration::from_millis;
+        let on_off = on_off_ms.map(|(on, off)| (ms(on), ms(off)));
+        Throttle::new(Pattern { rate_bps, on_off }, Instant::now())
+    }
+
+    fn next(throttle: &Throttle, elapsed_ms: u64) -> u64 {
+        throttle.next(Duration::from_millis(elapsed_ms)).as_millis() as u64
+    }
+
+    #[test]
+    fn a_rate_says_when_the_next_bytes_are_due() {
+        let throttle = throttle(Some(8_000), None);
+        assert_eq!((next(&throttle, 0), throttle.chunk()), (0, 1200));
+        throttle.add(1500);
+        assert_eq!((next(&throttle, 100), next(&throttle, 2000)), (1500, 2000));
+    }
+
+    #[test]
+    fn nothing_is_sent_in_off_periods() {
+        let throttle = throttle(None, Some((100, 300)));
+        assert_eq!(throttle.chunk(), u64::MAX);
+        for (elapsed, at) in [
+            (0, 0),
+            (99, 99),
+            (100, 400),
+            (399, 400),
+            (450, 450),
+            (500, 800),
+        ] {
+            assert_eq!(next(&throttle, elapsed), at, "at {elapsed}");
+        }
+    }
+
+    #[test]
+    fn a_rate_with_on_periods_is_the_rate_in_them() {
+        let throttle = throttle(Some(8_000_000), Some((100, 300)));
+        // 150 ms of it: one whole ON period, and half of the next.
+        throttle.add(150_000);
+        assert_eq!(next(&throttle, 0), 450);
+        throttle.add(50_000);
+        assert_eq!(next(&throttle, 450), 800);
+    }
+}
