@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use evenkeel_testbed::backend::{netns, sim};
+use evenkeel_testbed::backend::{netns, sim, uml};
 use evenkeel_testbed::report;
 use evenkeel_testbed::reproduce::{ExperimentError, ReportError, StoreError};
 use evenkeel_testbed::scenario::{Scenario, ScenarioError};
@@ -34,6 +34,7 @@ Examples:
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --set flows.0.count=8 --set flows.0.stagger_s=20
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --pcap bottleneck --out /tmp/run
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --on netns
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml --on uml
   evenkeel-testbed compare testbed/scenarios/bufferbloat.toml --controllers vegas,abgd,cubic
   evenkeel-testbed exec testbed/scenarios/lossy.toml --host client -- ping -c 3 server
   evenkeel-testbed reproduce --quick
@@ -64,6 +65,12 @@ enum Command {
     /// Receive UDP datagrams and forget them (the netns backend's own)
     #[command(hide = true)]
     UdpSink { at: SocketAddrV4 },
+    /// Hold a user-mode Linux until standard input ends (the uml backend's own)
+    #[command(hide = true)]
+    UmlGuard { work: PathBuf },
+    /// Be process 1 of a user-mode Linux (the uml backend's own)
+    #[command(hide = true)]
+    UmlInit { work: PathBuf },
 }
 
 #[derive(Debug, Args)]
@@ -117,12 +124,16 @@ enum Backend {
     Sim,
     /// Network namespaces of this machine, with router daemons, in real time; needs root
     Netns,
+    /// The same inside user-mode Linux: a kernel of its own, with netem; needs Debian packages, no root
+    Uml,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kernel {
     /// Network namespaces of this machine, with router daemons; needs root
     Netns,
+    /// The same inside user-mode Linux, as root there; standard input is empty
+    Uml,
 }
 
 /// Why a command failed.
@@ -134,6 +145,8 @@ pub(crate) enum CliError {
     Sim(#[from] sim::SimError),
     #[error(transparent)]
     Netns(#[from] netns::NetnsError),
+    #[error(transparent)]
+    Uml(#[from] uml::UmlError),
     #[error("--pcap and --qlog need virtual time; use --on sim, or run tcpdump with exec")]
     SimOnly,
     #[error(
@@ -171,9 +184,12 @@ impl CliError {
             Self::Scenario(error) if error.is_usage() => 2,
             Self::Sim(error) if error.is_usage() => 2,
             Self::Netns(error) if error.is_usage() => 2,
+            Self::Uml(error) if error.is_usage() => 2,
             Self::SimOnly | Self::NoQuick | Self::NotOnKernel | Self::NoFlow { .. } => 2,
             Self::Experiment(_) => 2,
-            Self::Netns(netns::NetnsError::Interrupted) => 130,
+            Self::Netns(netns::NetnsError::Interrupted) | Self::Uml(uml::UmlError::Interrupted) => {
+                130
+            }
             _ => 1,
         }
     }
@@ -182,7 +198,7 @@ impl CliError {
 /// Carries out what was asked for.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     match &arguments.command {
-        Command::Run(run) => run_scenario(run)?,
+        Command::Run(run) => return run_scenario(run),
         Command::Compare(arguments) => compare::compare(arguments)?,
         Command::Exec(exec) => return run_program(exec),
         Command::Reproduce(arguments) => return reproduce::reproduce(arguments),
@@ -198,11 +214,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
             netns::udp_source(*from, *to, *payload, acp_rtt).map_err(CliError::Udp)?;
         }
         Command::UdpSink { at } => netns::udp_sink(*at).map_err(CliError::Udp)?,
+        Command::UmlGuard { work } => uml::guard(work),
+        Command::UmlInit { work } => uml::init(work),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_scenario(arguments: &RunArguments) -> Result<(), CliError> {
+fn run_scenario(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     let mut overrides = arguments.overrides.clone();
     overrides.extend(arguments.seed.map(|seed| format!("seed={seed}")));
     let scenario = Scenario::load(&arguments.scenario, &overrides)?;
@@ -222,24 +240,37 @@ fn run_scenario(arguments: &RunArguments) -> Result<(), CliError> {
             sim::check(&scenario, &options)?;
             "sim"
         }
-        Backend::Netns if options.qlog.is_some() || !options.captures.is_empty() => {
+        Backend::Netns | Backend::Uml if options.qlog.is_some() || !options.captures.is_empty() => {
             return Err(CliError::SimOnly);
         }
         Backend::Netns => {
             netns::check(&scenario)?;
             "netns"
         }
+        Backend::Uml if uml::is_inside() => {
+            netns::check(&scenario)?;
+            "uml"
+        }
+        Backend::Uml => {
+            netns::check_scenario(&scenario)?;
+            uml::check(&[&arguments.scenario, &out])?;
+            "uml"
+        }
     };
     std::fs::create_dir_all(&out).map_err(|source| CliError::Output {
         path: out.clone(),
         source,
     })?;
+    if arguments.on == Backend::Uml && !uml::is_inside() {
+        let limit = longest_run(scenario.duration);
+        return run_inside(&[&arguments.scenario, &out], Some(limit));
+    }
     let bar = progress_bar(&scenario);
     let progress = |at: Duration| bar.set_position(at.as_millis() as u64);
     let began = wall_clock();
     let observations = match arguments.on {
         Backend::Sim => sim::run(&scenario, &options, progress)?,
-        Backend::Netns => netns::run(&scenario, &interrupts()?, progress)?,
+        Backend::Netns | Backend::Uml => netns::run(&scenario, &interrupts()?, progress)?,
     };
     let wall = wall_clock() - began;
     bar.finish_and_clear();
@@ -260,12 +291,26 @@ fn run_scenario(arguments: &RunArguments) -> Result<(), CliError> {
         scenario.seed,
         out.display()
     );
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+/// This very command, inside user-mode Linux, where it finds itself to be so.
+fn run_inside(files: &[&Path], limit: Option<Duration>) -> Result<ExitCode, CliError> {
+    let command: Vec<_> = std::env::args_os().skip(1).collect();
+    Ok(uml::run(&command, files, limit, &*interrupts()?)?.into())
+}
+
+/// When a run inside is given up: its time, twice, and what the setting up of a large network takes.
+fn longest_run(duration: Duration) -> Duration {
+    2 * duration + Duration::from_secs(300)
 }
 
 fn run_program(arguments: &ExecArguments) -> Result<ExitCode, CliError> {
-    let Kernel::Netns = arguments.on;
     let scenario = Scenario::load(&arguments.scenario, &arguments.overrides)?;
+    if arguments.on == Kernel::Uml && !uml::is_inside() {
+        netns::check_scenario(&scenario)?;
+        return run_inside(&[&arguments.scenario], None);
+    }
     let host = arguments.host.as_deref();
     let status = netns::exec(&scenario, host, &arguments.command, &interrupts()?)?;
     // A shell's way to tell of a signal: 128 + its number.

@@ -1,4 +1,6 @@
 //! A scenario on something that can run it.
 
+mod clock;
 pub mod netns;
 pub mod sim;
+pub mod uml;

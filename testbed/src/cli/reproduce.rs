@@ -6,13 +6,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use evenkeel_testbed::backend::{netns, uml};
 use evenkeel_testbed::reproduce::{
     Build, Event, Experiment, Plan, Report, Run, Store, find, heaviest_first, run, shard,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{Backend, CliError, interrupts, print_out, wall_clock};
-use evenkeel_testbed::backend::netns;
+use super::{Backend, CliError, interrupts, print_out, run_inside, wall_clock};
 
 #[derive(Debug, Args)]
 pub(super) struct ReproduceArguments {
@@ -74,11 +74,14 @@ impl FromStr for Shard {
 }
 
 pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, CliError> {
-    if arguments.quick && arguments.on == Backend::Netns {
+    if arguments.on == Backend::Uml && !uml::is_inside() {
+        return run_inside(&[&arguments.out, &arguments.papers], None);
+    }
+    if arguments.quick && arguments.on != Backend::Sim {
         return Err(CliError::NoQuick);
     }
     let mut experiments = find(&arguments.papers, arguments.pattern.as_deref())?;
-    if arguments.on == Backend::Netns {
+    if arguments.on != Backend::Sim {
         experiments.retain(Experiment::runs_on_kernel);
         if experiments.is_empty() {
             return Err(CliError::NotOnKernel);
@@ -137,6 +140,7 @@ fn plan(arguments: &ReproduceArguments, experiments: &[Experiment]) -> Result<Pl
         backend: match arguments.on {
             Backend::Sim => "sim".into(),
             Backend::Netns => "netns".into(),
+            Backend::Uml => "uml".into(),
         },
         seeds: arguments.seeds,
         experiments: experiments.iter().map(|one| one.id.clone()).collect(),

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 pub use cross::{udp_sink, udp_source};
 
+use super::clock::{pause, wall_clock};
 use crate::metrics::{FlowObservation, Observations};
 use crate::scenario::{App, FlowSpec, Scenario};
 use crate::sim::{BuildError, Simulation};
@@ -35,13 +36,13 @@ const PROGRAMS: &str = "EVENKEEL_BIN_DIR";
 #[derive(Debug, thiserror::Error)]
 pub enum NetnsError {
     /// This process lacks the rights.
-    #[error("namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN); run as root, or use --on sim")]
+    #[error("namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN); run as root, or use --on uml or --on sim")]
     NotRoot,
     /// There is no TUN.
-    #[error("/dev/net/tun is missing; load the tun module (modprobe tun), or use --on sim")]
+    #[error("/dev/net/tun is missing; load the tun module (modprobe tun), or use --on uml or --on sim")]
     NoTun,
     /// There is no proc(5).
-    #[error("/proc cannot be read; mount it, or use --on sim")]
+    #[error("/proc cannot be read; mount it, or use --on uml or --on sim")]
     NoProc,
     /// The `ip` program is missing.
     #[error("cannot run ip: {0}; install iproute2")]
@@ -140,6 +141,19 @@ impl NetnsError {
 /// # Errors
 /// See [`NetnsError`].
 pub fn check(scenario: &Scenario) -> Result<(), NetnsError> {
+    check_scenario(scenario)?;
+    sandbox::may_administer()?;
+    if !Path::new("/dev/net/tun").exists() {
+        return Err(NetnsError::NoTun);
+    }
+    Ok(())
+}
+
+/// Whether any Linux could run `scenario` with the programs there are, whoever asks; touches nothing.
+///
+/// # Errors
+/// See [`NetnsError`].
+pub fn check_scenario(scenario: &Scenario) -> Result<(), NetnsError> {
     // What virtual time cannot build, the routers would refuse one by one.
     Simulation::new(scenario)?;
     for spec in &scenario.flows {
@@ -147,10 +161,6 @@ pub fn check(scenario: &Scenario) -> Result<(), NetnsError> {
             flow: spec.name.clone(),
             source,
         })?;
-    }
-    sandbox::may_administer()?;
-    if !Path::new("/dev/net/tun").exists() {
-        return Err(NetnsError::NoTun);
     }
     program("evenkeel", "evenkeel-apps")?;
     program("evenkeel-router", "evenkeel-router").map(|_| ())
@@ -360,20 +370,4 @@ fn program(name: &str, package: &'static str) -> Result<PathBuf, NetnsError> {
     } else {
         Err(NetnsError::NoProgram { path, package })
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a kernel backend runs in the machine's time"
-)]
-fn wall_clock() -> Instant {
-    Instant::now()
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a kernel backend runs in the machine's time"
-)]
-fn pause(time: Duration) {
-    std::thread::sleep(time);
 }

@@ -1,0 +1,185 @@
+//! Process 1 inside user-mode Linux.
+
+use std::convert::Infallible;
+use std::ffi::CStr;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::fs::Mode;
+use rustix::mount::{MountFlags, mount, mount_bind};
+use rustix::process::{Pid, WaitOptions, wait};
+use rustix::system::{RebootCommand, reboot, uname};
+
+use super::order::{ERRORS, FAILED, OUTPUT, Order, STATUS, UP};
+
+/// Loaded beforehand; a run cannot do without the first two, nor netem without the others. The
+/// kernel asks for whatever else a command needs.
+const MODULES: [&str; 9] = [
+    "veth",
+    "tun",
+    "overlay",
+    "ipv6",
+    "ifb",
+    "sch_netem",
+    "sch_ingress",
+    "cls_matchall",
+    "act_mirred",
+];
+
+/// Where things are that only this kernel needs.
+const PRIVATE: &str = "/run/evenkeel-uml";
+
+/// Makes the kernel usable, runs what the order in `work` says, and switches the kernel off. It
+/// returns only if not even that is possible.
+pub fn init(work: &Path) {
+    match prepare(work).and_then(|order| run(&order, work)) {
+        Ok(status) => {
+            // Under its name only when it is whole.
+            let new = work.join("status.new");
+            let _ = fs::write(&new, status.to_string())
+                .and_then(|()| fs::rename(new, work.join(STATUS)));
+        }
+        Err(error) => {
+            let _ = fs::write(work.join(FAILED), error.to_string());
+        }
+    }
+    let _: Result<Infallible, _> = reboot(RebootCommand::PowerOff).map(|()| unreachable!());
+}
+
+/// Mounts, modules, the loopback device. All files are the machine's but for those mounted here.
+fn prepare(work: &Path) -> io::Result<Order> {
+    let order = Order::read(work)?;
+    mounted("proc", "/proc", None)?;
+    mounted("sysfs", "/sys", None)?;
+    mounted("tmpfs", "/run", Some(c"mode=755"))?;
+    if !is_mounted("/dev")? {
+        mounted("devtmpfs", "/dev", None)?;
+    }
+    fs::create_dir_all("/dev/pts")?;
+    fs::create_dir_all("/dev/shm")?;
+    mounted("devpts", "/dev/pts", Some(c"mode=620,ptmxmode=666"))?;
+    mounted("tmpfs", "/dev/shm", Some(c"mode=1777"))?;
+    for (name, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "fd/0"),
+        ("stdout", "fd/1"),
+        ("stderr", "fd/2"),
+    ] {
+        let link = Path::new("/dev").join(name);
+        if !link.exists() {
+            symlink(target, link)?;
+        }
+    }
+    if fs::canonicalize("/var/run").is_ok_and(|path| path != Path::new("/run")) {
+        mount_bind("/run", "/var/run").map_err(|error| told("mount /var/run", error.into()))?;
+    }
+    load_modules(&order)?;
+    // `ip netns` keeps files of each namespace in /etc: they must not reach the machine's.
+    let layers = ["upper", "work"].map(|name| Path::new(PRIVATE).join(name));
+    for layer in &layers {
+        fs::create_dir_all(layer)?;
+    }
+    let options = c"lowerdir=/etc,upperdir=/run/evenkeel-uml/upper,workdir=/run/evenkeel-uml/work";
+    mounted("overlay", "/etc", Some(options))?;
+    let status = Command::new("ip")
+        .args(["link", "set", "lo", "up"])
+        .status();
+    status.map_err(|error| told("run ip", error))?;
+    Ok(order)
+}
+
+/// Modules stay where Debian has put them; modprobe wants them below `lib/modules` of some root,
+/// also when the kernel itself calls it.
+fn load_modules(order: &Order) -> io::Result<()> {
+    let private = Path::new(PRIVATE);
+    let modules = private.join("lib/modules");
+    fs::create_dir_all(&modules)?;
+    let version = uname().release().to_string_lossy().into_owned();
+    symlink(&order.kernel.modules, modules.join(version))?;
+    let modprobe = order.kernel.modprobe.display();
+    let script = private.join("modprobe");
+    fs::write(
+        &script,
+        format!("#!/bin/sh\nexec '{modprobe}' -d {PRIVATE} \"$@\"\n"),
+    )?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    fs::write(
+        "/proc/sys/kernel/modprobe",
+        script.as_os_str().as_encoded_bytes(),
+    )?;
+    let output = Command::new(&script)
+        .arg("-a")
+        .args(MODULES)
+        .output()
+        .map_err(|error| told("run modprobe", error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let message = String::from_utf8_lossy(&output.stderr);
+    let first = message
+        .lines()
+        .next()
+        .unwrap_or("modprobe failed")
+        .to_owned();
+    Err(io::Error::other(first))
+}
+
+fn run(order: &Order, work: &Path) -> io::Result<i32> {
+    let append = |name| OpenOptions::new().append(true).open(work.join(name));
+    let output = append(OUTPUT)?;
+    let errors = if order.merged {
+        output.try_clone()?
+    } else {
+        append(ERRORS)?
+    };
+    // The kernel begins with none, and files would be everybody's.
+    rustix::process::umask(Mode::WGRP | Mode::WOTH);
+    let mut command = Command::new(&order.program);
+    command
+        .args(&order.arguments)
+        .current_dir(&order.directory)
+        .env_clear()
+        .envs(order.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors);
+    let path = order.environment.iter().find(|(name, _)| name == "PATH");
+    let path = path.map_or_else(String::new, |(_, path)| {
+        format!("{}:", path.to_string_lossy())
+    });
+    command.env("PATH", format!("{path}/usr/sbin:/usr/bin:/sbin:/bin"));
+    File::create(work.join(UP))?;
+    let child = command
+        .spawn()
+        .map_err(|error| told("start the program", error))?;
+    let child = Pid::from_raw(child.id().cast_signed());
+    loop {
+        // Process 1 is the parent of all orphans.
+        let Some((pid, status)) = wait(WaitOptions::empty())? else {
+            continue;
+        };
+        if Some(pid) == child {
+            let signal = status.terminating_signal().map(|signal| 128 + signal);
+            return Ok(status.exit_status().or(signal).unwrap_or(1));
+        }
+    }
+}
+
+fn mounted(kind: &str, at: &str, options: Option<&CStr>) -> io::Result<()> {
+    mount(kind, at, kind, MountFlags::empty(), options)
+        .map_err(|error| told(&format!("mount {at}"), error.into()))
+}
+
+fn is_mounted(at: &str) -> io::Result<bool> {
+    let mounts = fs::read_to_string("/proc/mounts")?;
+    Ok(mounts
+        .lines()
+        .any(|line| line.split(' ').nth(1) == Some(at)))
+}
+
+fn told(what: &str, error: io::Error) -> io::Error {
+    io::Error::other(format!("cannot {what}: {error}"))
+}
