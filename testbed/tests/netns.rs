@@ -136,6 +136,9 @@ fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
+/// On a dumbbell: router daemons, even on a kernel that has netem.
+const ROUTERS: [&str; 2] = ["links.0.emulator=evenkeel", "access.emulator=evenkeel"];
+
 #[test]
 fn the_kernel_and_virtual_time_agree_and_two_runs_at_once_do_not_meet() {
     if !can_run() {
@@ -147,7 +150,14 @@ fn the_kernel_and_virtual_time_agree_and_two_runs_at_once_do_not_meet() {
     // A whole number of Reno's saws (7.4 s each) after the warm-up.
     let settings = |controller: &str| {
         let controller = format!("flows.0.controller={controller}");
-        [controller, "duration_s=32.2".into(), "warmup_s=10".into()]
+        let [bottleneck, access] = ROUTERS.map(Into::into);
+        [
+            controller,
+            "duration_s=32.2".into(),
+            "warmup_s=10".into(),
+            bottleneck,
+            access,
+        ]
     };
     let runs = controllers.map(|controller| {
         let settings = settings(controller);
@@ -536,7 +546,7 @@ fn an_interrupt_ends_a_run_and_leaves_nothing_behind() {
         return;
     }
     let _alone = alone();
-    let (child, _out) = start(&scenario("dumbbell.toml"), &[]);
+    let (child, _out) = start(&scenario("dumbbell.toml"), &ROUTERS);
     let pid = child.id();
     eventually("traffic", || processes_of(pid).lines().count() >= 4);
     signal("-INT", &pid.to_string());
@@ -551,7 +561,7 @@ fn a_router_that_dies_ends_the_run_with_its_name_and_leaves_nothing_behind() {
         return;
     }
     let _alone = alone();
-    let (child, _out) = start(&scenario("dumbbell.toml"), &[]);
+    let (child, _out) = start(&scenario("dumbbell.toml"), &ROUTERS);
     let pid = child.id();
     eventually("routers", || processes_of(pid).lines().count() >= 4);
     let router = processes_of(pid)
@@ -573,7 +583,7 @@ fn what_a_killed_run_leaves_is_removed_by_the_next_one() {
         return;
     }
     let _alone = alone();
-    let (mut child, _out) = start(&scenario("dumbbell.toml"), &[]);
+    let (mut child, _out) = start(&scenario("dumbbell.toml"), &ROUTERS);
     let pid = child.id();
     eventually("routers", || processes_of(pid).lines().count() >= 4);
     child.kill().expect("it runs");

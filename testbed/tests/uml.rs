@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -128,12 +128,12 @@ fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Waits until the script that writes `up` into the directory has begun.
-fn wait_for_start(inside: &Inside, child: &mut Child) {
-    eventually("the command inside", || {
-        inside.directory.path().join("up").exists() || !inside.files().iter().any(|f| f.is_dir())
-    });
-    assert!(child.try_wait().expect("it is our child").is_none());
+/// Waits until the script that writes `up` into the directory has begun; then takes it away.
+fn wait_for_start(inside: &Inside) {
+    let up = inside.directory.path().join("up");
+    eventually("the command inside", || up.exists());
+    assert!(inside.processes().contains("uml-guard"), "it is held");
+    fs::remove_file(up).expect("it was made");
 }
 
 fn output(mut command: Command) -> Output {
@@ -147,22 +147,17 @@ fn output_and_exit_status_come_out_and_the_user_is_root_of_a_kernel_with_netem()
     }
     let _alone = alone();
     let inside = Inside::new();
+    let mark = PathBuf::from(format!("/etc/evenkeel-uml-{}", std::process::id()));
     let script = "id -u; echo error >&2; modprobe -n sch_netem 2>/dev/null; \
                   tc qdisc add dev lo root netem delay 1ms && tc qdisc show dev lo | cut -d' ' -f2; \
                   ping -c 1 -q server > /dev/null && echo reached; exit 7";
-    let result = output(inside.exec(script));
+    let script = format!("touch {} && {script}", mark.display());
+    let result = output(inside.exec(&script));
     assert_eq!(text(&result.stdout), "0\nnetem\nreached\n");
     assert_eq!(text(&result.stderr), "error\n");
     assert_eq!(result.status.code(), Some(7));
     inside.assert_nothing_left();
-    assert!(
-        !fs::exists("/etc/netns").expect("/etc can be read")
-            || fs::read_dir("/etc/netns")
-                .expect("it can be read")
-                .next()
-                .is_none(),
-        "the namespaces' files stayed inside"
-    );
+    assert!(!mark.exists(), "what is written to /etc stays inside");
 }
 
 #[test]
@@ -197,15 +192,14 @@ fn an_interrupt_ends_the_kernel_and_leaves_nothing_behind() {
     let _alone = alone();
     let inside = Inside::new();
     let script = format!("touch {}/up; sleep 600", inside.path());
-    let mut child = inside.exec(&script).spawn().expect("the program starts");
-    wait_for_start(&inside, &mut child);
+    let child = inside.exec(&script).spawn().expect("the program starts");
+    wait_for_start(&inside);
     let sent = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status();
     assert!(sent.expect("kill").success());
     let result = child.wait_with_output().expect("it ends");
     assert_eq!(result.status.code(), Some(130), "{}", text(&result.stderr));
-    fs::remove_file(inside.directory.path().join("up")).expect("it was made");
     inside.assert_nothing_left();
 }
 
@@ -218,9 +212,121 @@ fn a_caller_that_is_killed_takes_the_kernel_with_it() {
     let inside = Inside::new();
     let script = format!("touch {}/up; sleep 600", inside.path());
     let mut child = inside.exec(&script).spawn().expect("the program starts");
-    wait_for_start(&inside, &mut child);
+    wait_for_start(&inside);
     child.kill().expect("it runs");
     child.wait().expect("it has ended");
-    fs::remove_file(inside.directory.path().join("up")).expect("it was made");
     inside.assert_nothing_left();
+}
+
+/// Runs a scenario on a backend; its result.
+fn run(inside: &Inside, name: &str, on: &str, settings: &[&str]) -> serde_json::Value {
+    let path = scenario(name);
+    let results = inside.directory.path().join(format!("{name}-{on}"));
+    let out = results.to_str().expect("a path in UTF-8");
+    let mut arguments = vec!["run", path.as_str(), "--on", on, "--json", "--out", out];
+    for setting in settings {
+        arguments.extend(["--set", setting]);
+    }
+    let result = output(inside.command(&arguments));
+    assert!(result.status.success(), "{on}: {}", text(&result.stderr));
+    assert!(
+        results.join("series.json").is_file(),
+        "{on} wrote its series"
+    );
+    serde_json::from_slice(&result.stdout).expect("a result in JSON")
+}
+
+fn number(value: &serde_json::Value) -> f64 {
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("a number, not {value}"))
+}
+
+#[test]
+fn virtual_time_and_kernels_with_and_without_netem_agree_on_throughput() {
+    if !can_run() {
+        return;
+    }
+    let _alone = alone();
+    let inside = Inside::new();
+    // A whole number of Reno's saws (7.4 s each) after the warm-up.
+    let settings = ["flows.0.controller=reno", "duration_s=32.2", "warmup_s=10"];
+    let throughput = |result: &serde_json::Value| number(&result["flows"][0]["throughput_bps"]);
+    let expected = throughput(&run(&inside, "dumbbell.toml", "sim", &settings));
+    let mut backends = vec![("uml", 0.10)];
+    let status = fs::read_to_string("/proc/self/status").expect("proc(5)");
+    if status.lines().any(|line| line.starts_with("Uid:\t0\t")) {
+        backends.push(("netns", 0.05));
+    }
+    for (on, tolerance) in backends {
+        let result = run(&inside, "dumbbell.toml", on, &settings);
+        assert_eq!(result["backend"], on);
+        if on == "uml" {
+            assert_eq!(result["links"][0]["emulator"], "netem");
+            assert_eq!(result["links"][1]["emulator"], "netem");
+        }
+        assert_eq!(result["flows"][0]["error"], serde_json::Value::Null);
+        let ratio = throughput(&result) / expected;
+        assert!((ratio - 1.0).abs() <= tolerance, "{on}: {ratio} of sim's");
+        let link = &result["links"][0];
+        let used = number(&link["utilization"]);
+        assert!((0.90..=1.01).contains(&used), "{on}: {used} of the link");
+    }
+}
+
+#[test]
+fn netem_delays_loses_and_queues_single_packets_as_the_scenario_says() {
+    if !can_run() {
+        return;
+    }
+    let _alone = alone();
+    let inside = Inside::new();
+    let settings = [
+        "duration_s=14",
+        "warmup_s=2",
+        "links.0.rate_bps=8000000",
+        "links.0.queue_packets=60",
+        "links.0.loss=0.01",
+        "links.0.jitter_ms=2",
+        "links.0.reverse.loss=0",
+        "links.0.reverse.emulator=evenkeel",
+        "flows.0.bytes=1000000000",
+        "flows.0.verify=false",
+        "flows.0.controller=reno",
+    ];
+    let result = run(&inside, "lossy.toml", "uml", &settings);
+    let [there, back] = [0, 1].map(|index| &result["links"][index]);
+    assert_eq!(there["emulator"], "netem");
+    assert_eq!(back["emulator"], "evenkeel", "each direction has its own");
+    let forwarded = number(&there["forwarded"]);
+    assert!(forwarded > 1000.0, "{there:#}");
+    // Large packets of the sender's kernel came as those of the wire.
+    let mean = number(&there["forwarded_bytes"]) / forwarded;
+    assert!((500.0..=1228.0).contains(&mean), "{mean} bytes a packet");
+    // 12 s at 1 %: five standard deviations around it.
+    let share = number(&there["lost"]) / (forwarded + number(&there["lost"]));
+    let band = 5.0 * (0.01 * 0.99 / forwarded).sqrt();
+    assert!((share - 0.01).abs() < band, "{share} lost of {forwarded}");
+    assert!(number(&there["queue_packets"]["max"]) <= 60.0, "{there:#}");
+    // 10 ms there and back, at most 2 ms of jitter: the smallest of many is near 20 ms.
+    let least = number(&result["flows"][0]["rtt_ms"]["min"]);
+    assert!((20.0..30.0).contains(&least), "{least} ms");
+}
+
+#[test]
+fn a_link_that_must_be_netems_and_cannot_is_refused_with_the_reason() {
+    let inside = Inside::new();
+    let lossy = scenario("lossy.toml");
+    let mut arguments = vec!["run", lossy.as_str(), "--on", "uml", "--out", inside.path()];
+    for setting in ["links.0.emulator=netem", "links.0.discipline=red"] {
+        arguments.extend(["--set", setting]);
+    }
+    let result = output(inside.command(&arguments));
+    let error = text(&result.stderr);
+    assert_eq!(result.status.code(), Some(2), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(
+        error.contains("radio") && error.contains("discipline"),
+        "{error}"
+    );
 }

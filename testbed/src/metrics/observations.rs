@@ -133,6 +133,8 @@ pub struct LinkObservation {
     pub rate_bps: Option<u64>,
     /// Propagation delay at the beginning.
     pub delay: Duration,
+    /// What made the link: `evenkeel` (evenkeel-queue) or `netem`; `None` where nothing had to.
+    pub emulator: Option<&'static str>,
     /// Packets that came to the queue.
     pub arrived: u64,
     /// Packets whose transmission ended.

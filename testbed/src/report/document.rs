@@ -181,6 +181,8 @@ pub struct LinkResult {
     pub rate_bps: Option<u64>,
     /// Propagation delay at the beginning, in milliseconds.
     pub delay_ms: f64,
+    /// What made the link: `evenkeel` or `netem`; `None` where nothing had to.
+    pub emulator: Option<&'static str>,
     /// [`metrics::utilization`].
     pub utilization: Option<f64>,
     /// Queue length in packets, weighted by time, without the packet in transmission.
@@ -404,6 +406,7 @@ impl LinkResult {
             name: link.name.clone(),
             rate_bps: link.rate_bps,
             delay_ms: milliseconds(link.delay),
+            emulator: link.emulator,
             utilization: metrics::utilization(link, timing).and_then(ratio),
             queue_packets: QueueResult {
                 mean: rounded(link.queue.mean, 3),

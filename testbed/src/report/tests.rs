@@ -101,6 +101,7 @@ fn observations() -> Observations {
         name: "bottleneck".into(),
         rate_bps: Some(8000),
         delay: Duration::from_micros(1500),
+        emulator: Some("evenkeel"),
         arrived: 300,
         forwarded: 299,
         dropped: 1,
@@ -222,6 +223,7 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
                 "name": "bottleneck",
                 "rate_bps": 8000,
                 "delay_ms": 1.5,
+                "emulator": "evenkeel",
                 // 1500 bytes of 2000.
                 "utilization": 0.75,
                 "queue_packets": {"mean": 1.235, "sd": null, "p95": 2, "max": 3},

@@ -338,6 +338,7 @@ impl Expansion<'_> {
             delay: milliseconds(delay_ms),
             queue_packets: access.queue_packets,
             stamps: access.stamps.clone(),
+            emulator: access.emulator,
         };
         let sender = self
             .network

@@ -18,8 +18,9 @@ pub use error::ScenarioError;
 pub use file::ScenarioFile;
 
 pub use spec::{
-    AckSpec, App, Blackout, CrossSpec, FlowSpec, LinkChange, LinkIndex, LinkSpec, NodeIndex,
-    NodeSpec, Payload, PeriodDistribution, Periods, QueueLimit, ServiceSpec, StreamSpec, TraceFile,
+    AckSpec, App, Blackout, CrossSpec, Emulator, FlowSpec, LinkChange, LinkIndex, LinkSpec,
+    NodeIndex, NodeSpec, Payload, PeriodDistribution, Periods, QueueLimit, ServiceSpec, StreamSpec,
+    TraceFile,
 };
 
 /// Largest scenario file.

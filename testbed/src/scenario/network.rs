@@ -10,8 +10,8 @@ use super::error::Fault;
 use super::file::{BlackoutTable, ChangeTable, Direction, ScenarioFile, Topology};
 use super::reader::shortened;
 use super::spec::{
-    Blackout, LinkChange, LinkIndex, LinkSpec, NodeIndex, NodeSpec, QueueLimit, ServiceSpec,
-    TraceFile,
+    Blackout, Emulator, LinkChange, LinkIndex, LinkSpec, NodeIndex, NodeSpec, QueueLimit,
+    ServiceSpec, TraceFile,
 };
 use super::tree::Located;
 
@@ -109,6 +109,7 @@ impl Network {
             jitter: Duration::ZERO,
             blackouts: Vec::new(),
             changes: Vec::new(),
+            emulator: access.emulator,
             reported: false,
         };
         self.links
@@ -161,6 +162,7 @@ pub(super) struct Access {
     pub(super) delay: Duration,
     pub(super) queue_packets: u32,
     pub(super) stamps: Vec<String>,
+    pub(super) emulator: Emulator,
 }
 
 /// Name of a router of a topology: `left` and `right`, or `r0`, `r1`, ...
@@ -254,6 +256,7 @@ fn direction(
         jitter: milliseconds(table.jitter_ms),
         blackouts: table.blackouts.iter().map(blackout).collect(),
         changes: table.changes.iter().map(change).collect(),
+        emulator: table.emulator,
         reported: true,
     })
 }

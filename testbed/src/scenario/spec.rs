@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel_apps::stream::{EncoderConfig, SendOptions};
+use serde::Serialize;
 
 /// Position of a node in [`Scenario::nodes`](super::Scenario::nodes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,8 +48,36 @@ pub struct LinkSpec {
     pub blackouts: Vec<Blackout>,
     /// What changes during the run, in order of time.
     pub changes: Vec<LinkChange>,
+    /// What makes this link on a kernel.
+    pub emulator: Emulator,
     /// Whether results tell of this link; false for generated access links.
     pub reported: bool,
+}
+
+/// What makes a link on a backend that runs on a kernel; virtual time has evenkeel-queue alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Emulator {
+    /// netem if the kernel has it and it can do the link, else evenkeel-queue.
+    #[default]
+    Auto,
+    /// evenkeel-queue, in the router daemon.
+    Evenkeel,
+    /// The kernel's netem, or an error.
+    Netem,
+}
+
+impl Emulator {
+    /// The words for them in scenarios.
+    pub(super) const WORDS: &[(&str, Self)] = &[
+        ("auto", Self::Auto),
+        ("evenkeel", Self::Evenkeel),
+        ("netem", Self::Netem),
+    ];
+
+    pub(super) fn is_auto(&self) -> bool {
+        *self == Self::Auto
+    }
 }
 
 /// What paces a link's transmitter.
@@ -309,6 +338,7 @@ mod tests {
             jitter: Duration::ZERO,
             blackouts: Vec::new(),
             changes,
+            emulator: Emulator::Auto,
             reported: true,
         }
     }

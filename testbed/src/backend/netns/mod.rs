@@ -3,6 +3,7 @@
 
 mod cross;
 mod flows;
+mod netem;
 mod plan;
 mod process;
 mod routers;
@@ -20,7 +21,7 @@ pub use cross::{udp_sink, udp_source};
 
 use super::clock::{pause, wall_clock};
 use crate::metrics::{FlowObservation, Observations};
-use crate::scenario::{App, FlowSpec, Scenario};
+use crate::scenario::{App, Emulator, FlowSpec, LinkSpec, Scenario};
 use crate::sim::{BuildError, Simulation};
 use cross::CrossTraffic;
 use flows::Flow;
@@ -36,10 +37,14 @@ const PROGRAMS: &str = "EVENKEEL_BIN_DIR";
 #[derive(Debug, thiserror::Error)]
 pub enum NetnsError {
     /// This process lacks the rights.
-    #[error("namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN); run as root, or use --on uml or --on sim")]
+    #[error(
+        "namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN); run as root, or use --on uml or --on sim"
+    )]
     NotRoot,
     /// There is no TUN.
-    #[error("/dev/net/tun is missing; load the tun module (modprobe tun), or use --on uml or --on sim")]
+    #[error(
+        "/dev/net/tun is missing; load the tun module (modprobe tun), or use --on uml or --on sim"
+    )]
     NoTun,
     /// There is no proc(5).
     #[error("/proc cannot be read; mount it, or use --on uml or --on sim")]
@@ -76,6 +81,22 @@ pub enum NetnsError {
     Unsupported {
         /// The flow's name.
         flow: String,
+    },
+    /// A link is to be netem's and cannot be.
+    #[error("link {link}: netem cannot do {key}; leave out emulator = \"netem\" or {key}")]
+    BeyondNetem {
+        /// The link's name.
+        link: String,
+        /// The key of the scenario.
+        key: &'static str,
+    },
+    /// A link is to be netem's, and the kernel has none.
+    #[error(
+        "link {link} wants netem, which this kernel lacks (modules sch_netem, ifb, act_mirred, cls_matchall); use --on uml, or leave out emulator = \"netem\""
+    )]
+    NoNetem {
+        /// The link's name.
+        link: String,
     },
     /// A link cannot be built as the scenario says.
     #[error(transparent)]
@@ -130,6 +151,7 @@ impl NetnsError {
             self,
             Self::Build(_)
                 | Self::Unsupported { .. }
+                | Self::BeyondNetem { .. }
                 | Self::Controller { .. }
                 | Self::UnknownHost { .. }
         )
@@ -156,6 +178,14 @@ pub fn check(scenario: &Scenario) -> Result<(), NetnsError> {
 pub fn check_scenario(scenario: &Scenario) -> Result<(), NetnsError> {
     // What virtual time cannot build, the routers would refuse one by one.
     Simulation::new(scenario)?;
+    for link in with_netem(scenario) {
+        if let Some(key) = plan::beyond_netem(link) {
+            return Err(NetnsError::BeyondNetem {
+                link: link.name.clone(),
+                key,
+            });
+        }
+    }
     for spec in &scenario.flows {
         evenkeel::controller(&spec.controller).map_err(|source| NetnsError::Controller {
             flow: spec.name.clone(),
@@ -181,8 +211,7 @@ pub fn run(
     let evenkeel = program("evenkeel", "evenkeel-apps")?;
     let testbed = program("evenkeel-testbed", "evenkeel-testbed")?;
     let sandbox = Sandbox::new()?;
-    let plan = Plan::new(scenario, &sandbox.run, &sandbox.directory);
-    sandbox.build(&plan, scenario.mtu)?;
+    let plan = build(scenario, &sandbox)?;
     let mut flows = Vec::new();
     for (index, spec) in scenario.flows.iter().enumerate() {
         flows.push(AnyFlow::start(scenario, &plan, index, spec, &evenkeel)?);
@@ -193,6 +222,7 @@ pub fn run(
     }
     // Their clocks, by which links change, start with them: so they come last.
     let router = program("evenkeel-router", "evenkeel-router")?;
+    let mut netem = netem::Followed::start(scenario, &plan)?;
     let mut routers = Routers::start(scenario, &plan, &sandbox, &router)?;
 
     let epoch = wall_clock();
@@ -206,10 +236,12 @@ pub fn run(
         if !warm && scenario.warmup <= stop {
             wait_until(scenario.warmup)?;
             routers.restart_measurement()?;
+            netem.restart_measurement()?;
             warm = true;
         }
         wait_until(stop)?;
         routers.sample()?;
+        netem.sample()?;
         routers.check()?;
         for flow in &mut flows {
             flow.sample(epoch)?;
@@ -221,7 +253,8 @@ pub fn run(
         }
         sample_at += scenario.sampling_interval;
     }
-    let links = routers.finish()?;
+    let mut links = routers.finish()?;
+    netem.finish(&mut links)?;
     let finish = |flow: AnyFlow| flow.finish(epoch, scenario.sampling_interval);
     let flows: Vec<_> = flows.into_iter().map(finish).collect();
     // Only the senders say what they sent; what receivers sent back is not counted here.
@@ -297,8 +330,7 @@ pub fn exec(
         Some(name) => find_host(scenario, name)?,
     };
     let sandbox = Sandbox::new()?;
-    let plan = Plan::new(scenario, &sandbox.run, &sandbox.directory);
-    sandbox.build(&plan, scenario.mtu)?;
+    let plan = build(scenario, &sandbox)?;
     let router = program("evenkeel-router", "evenkeel-router")?;
     let mut routers = Routers::start(scenario, &plan, &sandbox, &router)?;
     let namespaces = plan.namespaces.iter().map(|n| (variable(&n.host), &n.name));
@@ -319,6 +351,26 @@ pub fn exec(
             return Err(error);
         }
     }
+}
+
+/// Sets up the namespaces and all links but the routers'.
+fn build(scenario: &Scenario, sandbox: &Sandbox) -> Result<Plan, NetnsError> {
+    let has_netem = plan::wants_netem(scenario) && netem::is_available(sandbox)?;
+    if !has_netem && let Some(link) = with_netem(scenario).next() {
+        return Err(NetnsError::NoNetem {
+            link: link.name.clone(),
+        });
+    }
+    let plan = Plan::new(scenario, &sandbox.run, &sandbox.directory, has_netem);
+    sandbox.build(&plan, scenario.mtu)?;
+    netem::build(scenario, &plan)?;
+    Ok(plan)
+}
+
+/// The links that have to be netem's.
+fn with_netem(scenario: &Scenario) -> impl Iterator<Item = &LinkSpec> {
+    let links = scenario.links.iter();
+    links.filter(|link| link.emulator == Emulator::Netem)
 }
 
 /// The environment variable that names a host's namespace: letters and digits of its name stay.

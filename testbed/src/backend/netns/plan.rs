@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::scenario::{LinkIndex, LinkSpec, NodeIndex, Scenario, ServiceSpec};
+use crate::scenario::{Emulator, LinkIndex, LinkSpec, NodeIndex, Scenario, ServiceSpec};
 
 /// What has to be set up.
 #[derive(Debug)]
@@ -20,6 +20,20 @@ pub(super) struct Plan {
     pub(super) namespaces: Vec<Namespace>,
     /// One veth pair per link of the file.
     pub(super) pairs: Vec<Pair>,
+    /// The directions of links that the kernel's netem makes.
+    pub(super) netem: Vec<NetemLink>,
+}
+
+/// A direction of a link that netem makes.
+#[derive(Debug)]
+pub(super) struct NetemLink {
+    pub(super) index: LinkIndex,
+    /// The namespace it leaves, and the one it leads to.
+    pub(super) near: NodeIndex,
+    pub(super) far: NodeIndex,
+    /// The device at both its ends, and the one that queues at the far end.
+    pub(super) device: String,
+    pub(super) ifb: String,
 }
 
 /// One node.
@@ -49,12 +63,16 @@ pub(super) struct Pair {
 /// First address of the nodes, as in the simulator.
 const NODES: u32 = 0x0a00_0001;
 
+/// The discipline that netem's queue has too.
+const DROP_TAIL: &str = "drop-tail";
+
 /// First address of the ends of links: 10.128.0.0.
 const LINKS: u32 = 0x0a80_0000;
 
 impl Plan {
-    /// `run` tells this run from all others on the machine; `directory` is for its files.
-    pub(super) fn new(scenario: &Scenario, run: &str, directory: &Path) -> Self {
+    /// `run` tells this run from all others on the machine; `directory` is for its files. `netem`
+    /// says whether the kernel has it.
+    pub(super) fn new(scenario: &Scenario, run: &str, directory: &Path, netem: bool) -> Self {
         let pairs: Vec<_> = (0..scenario.links.len())
             .step_by(2)
             .map(|first| pair(scenario, first))
@@ -77,7 +95,8 @@ impl Plan {
                 for (destination, hop) in next_hops[node].iter().enumerate() {
                     let Some(link) = *hop else { continue };
                     let route = route(scenario, &pairs, link, destination);
-                    if is_plain(&scenario.links[link.0]) {
+                    let spec = &scenario.links[link.0];
+                    if is_plain(spec) || netem && may_be_netem(spec) {
                         let RouteTable { to, via, dev } = route;
                         namespace.routes.push(format!(
                             "{to} via {via} dev {dev} src {}",
@@ -98,7 +117,22 @@ impl Plan {
                 namespace
             })
             .collect();
-        Self { namespaces, pairs }
+        let by_netem = |(index, link): (usize, &LinkSpec)| {
+            let wanted = netem && may_be_netem(link) && !is_plain(link);
+            wanted.then(|| NetemLink {
+                index: LinkIndex(index),
+                near: link.from,
+                far: link.to,
+                device: pairs[index / 2].device.clone(),
+                ifb: format!("ifb{index}"),
+            })
+        };
+        let netem = scenario.links.iter().enumerate().filter_map(by_netem);
+        Self {
+            namespaces,
+            netem: netem.collect(),
+            pairs,
+        }
     }
 
     /// Where a node's router answers, below the run's directory.
@@ -142,6 +176,40 @@ fn is_plain(link: &LinkSpec) -> bool {
         && link.blackouts.is_empty()
         && link.changes.is_empty()
         && link.stamps.is_empty()
+}
+
+/// Whether netem may make this link: it can do it, and nothing else is asked for.
+fn may_be_netem(link: &LinkSpec) -> bool {
+    link.emulator != Emulator::Evenkeel && beyond_netem(link).is_none()
+}
+
+/// Whether some link would be netem's if the kernel had it.
+pub(super) fn wants_netem(scenario: &Scenario) -> bool {
+    let links = &mut scenario.links.iter();
+    links.any(|link| !is_plain(link) && may_be_netem(link))
+}
+
+/// The first key of a link that netem cannot do as this project does it.
+pub(super) fn beyond_netem(link: &LinkSpec) -> Option<&'static str> {
+    let keys = [
+        ("trace", matches!(link.service, ServiceSpec::Trace(_))),
+        ("discipline", link.discipline != DROP_TAIL),
+        ("stamps", !link.stamps.is_empty()),
+        ("queue_bytes", link.queue.bytes.is_some()),
+        ("blackouts", !link.blackouts.is_empty()),
+        ("changes", !link.changes.is_empty()),
+    ];
+    keys.into_iter()
+        .find(|(_, is_set)| *is_set)
+        .map(|(key, _)| key)
+}
+
+/// Whether the link has a rate and nothing behind its queue.
+pub(super) fn is_single_rate(link: &LinkSpec) -> bool {
+    matches!(link.service, ServiceSpec::Rate(_))
+        && link.delay.is_zero()
+        && link.jitter.is_zero()
+        && link.loss == 0.0
 }
 
 fn route(scenario: &Scenario, pairs: &[Pair], link: LinkIndex, destination: usize) -> RouteTable {
@@ -289,7 +357,32 @@ mod tests {
     fn plan(text: &str) -> Plan {
         let scenario =
             Scenario::parse(text, "test.toml", &[]).unwrap_or_else(|error| panic!("{error}"));
-        Plan::new(&scenario, "ek1", Path::new("/run/test"))
+        Plan::new(&scenario, "ek1", Path::new("/run/test"), false)
+    }
+
+    #[test]
+    fn netem_makes_what_it_can_and_the_router_the_rest() {
+        let with_stamps = LINE.replace("[[flows]]", "stamps = ['aqt']\n[[flows]]");
+        let text = with_stamps.replace("[[flows]]", "rate_bps = 5000000\n[[flows]]");
+        let scenario = Scenario::parse(&text, "test.toml", &[]);
+        let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
+        assert!(wants_netem(&scenario));
+        let plan = Plan::new(&scenario, "ek1", Path::new("/run/test"), true);
+        let made: Vec<_> = plan
+            .netem
+            .iter()
+            .map(|link| (scenario.links[link.index.0].name.as_str(), link.far.0))
+            .collect();
+        assert_eq!(made, [("ab", 1), ("ab.reverse", 0)]);
+        let [a, b, c] = &plan.namespaces[..] else {
+            panic!("three nodes")
+        };
+        assert!(a.router.is_none(), "netem needs none");
+        assert_eq!(a.routes.len(), 2, "and is routed to as usual");
+        assert!(
+            b.router.is_some() && c.router.is_some(),
+            "netem cannot stamp"
+        );
     }
 
     const LINE: &str = "name = 'line'\nduration_s = 1\n\

@@ -90,6 +90,7 @@ impl Routers {
                     name: link.name.clone(),
                     rate_bps: link.mean_rate_bps(scenario.warmup, scenario.duration),
                     delay: link.delay,
+                    emulator: place.map(|_| "evenkeel"),
                     ..LinkObservation::default()
                 },
             })

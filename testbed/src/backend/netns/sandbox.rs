@@ -136,8 +136,13 @@ pub(super) fn inside(namespace: &str, program: &Path) -> Command {
 }
 
 /// Runs `ip` with one command per line of `commands`.
-fn ip(options: &[&str], commands: &str) -> Result<(), NetnsError> {
-    let mut command = Command::new("ip");
+pub(super) fn ip(options: &[&str], commands: &str) -> Result<(), NetnsError> {
+    batch("ip", options, commands)
+}
+
+/// Runs a program of iproute2 with one command per line of `commands`.
+pub(super) fn batch(program: &str, options: &[&str], commands: &str) -> Result<(), NetnsError> {
+    let mut command = Command::new(program);
     command.args(options).args(["-batch", "-"]);
     let mut child = command
         .stdin(Stdio::piped())

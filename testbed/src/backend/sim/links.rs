@@ -30,6 +30,7 @@ impl LinkSampler {
                     name: spec.name.clone(),
                     rate_bps: spec.mean_rate_bps(scenario.warmup, scenario.duration),
                     delay: spec.delay,
+                    emulator: Some("evenkeel"),
                     ..LinkObservation::default()
                 },
                 stamps: !spec.stamps.is_empty(),

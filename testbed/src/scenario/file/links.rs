@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::{MAX_DURATION_S, Topology, tables};
 use crate::scenario::error::Fault;
 use crate::scenario::reader::Reader;
+use crate::scenario::spec::Emulator;
 use crate::scenario::tree::{Located, Node};
 
 /// Highest rate: 1 Tb/s, where a packet still takes over a nanosecond.
@@ -54,6 +55,8 @@ pub(in crate::scenario) struct Direction {
     pub(in crate::scenario) jitter_ms: f64,
     pub(in crate::scenario) blackouts: Vec<BlackoutTable>,
     pub(in crate::scenario) changes: Vec<ChangeTable>,
+    #[serde(skip_serializing_if = "Emulator::is_auto")]
+    pub(in crate::scenario) emulator: Emulator,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -83,6 +86,8 @@ pub(in crate::scenario) struct AccessTable {
     pub(in crate::scenario) delay_ms: f64,
     pub(in crate::scenario) queue_packets: u32,
     pub(in crate::scenario) stamps: Vec<String>,
+    #[serde(skip_serializing_if = "Emulator::is_auto")]
+    pub(in crate::scenario) emulator: Emulator,
 }
 
 impl LinkTable {
@@ -102,6 +107,7 @@ impl LinkTable {
             "jitter_ms",
             "blackouts",
             "changes",
+            "emulator",
             "reverse",
         ];
         let link = Reader::open(node, "[[links]]", KEYS)?;
@@ -197,6 +203,9 @@ impl Direction {
                 None => base.changes.clone(),
                 Some(_) => tables(link, "changes", ChangeTable::read)?,
             },
+            emulator: link
+                .word("emulator", Emulator::WORDS)?
+                .unwrap_or(base.emulator),
         };
         direction.check(link)?;
         Ok(direction)
@@ -238,6 +247,7 @@ impl Default for Direction {
             jitter_ms: 0.0,
             blackouts: Vec::new(),
             changes: Vec::new(),
+            emulator: Emulator::Auto,
         }
     }
 }
@@ -285,9 +295,16 @@ impl AccessTable {
                 delay_ms: 0.0,
                 queue_packets: DEFAULT_ACCESS_QUEUE_PACKETS,
                 stamps: Vec::new(),
+                emulator: Emulator::Auto,
             });
         };
-        const KEYS: &[&str] = &["rate_bps", "delay_ms", "queue_packets", "stamps"];
+        const KEYS: &[&str] = &[
+            "rate_bps",
+            "delay_ms",
+            "queue_packets",
+            "stamps",
+            "emulator",
+        ];
         let access = Reader::open(node, "[access]", KEYS)?;
         Ok(Self {
             rate_bps: access.integer("rate_bps", 1..=MAX_RATE_BPS)?,
@@ -296,6 +313,9 @@ impl AccessTable {
                 .unwrap_or(0.0),
             queue_packets: queue_packets(&access)?.unwrap_or(DEFAULT_ACCESS_QUEUE_PACKETS),
             stamps: access.strings("stamps")?.unwrap_or_default(),
+            emulator: access
+                .word("emulator", Emulator::WORDS)?
+                .unwrap_or_default(),
         })
     }
 }

@@ -8,7 +8,7 @@ fn an_unknown_key_is_refused_with_its_line_and_the_known_ones() {
     assert_eq!(
         refused(&text, &[]),
         "d.toml:9: unknown key \"qeue_packets\" in [[links]]; use one of name, from, to, rate_bps, trace, \
-         delay_ms, queue_packets, queue_bytes, discipline, stamps, loss, jitter_ms, blackouts, changes, reverse"
+         delay_ms, queue_packets, queue_bytes, discipline, stamps, loss, jitter_ms, blackouts, changes, emulator, reverse"
     );
     let text = format!("frobnicate = 1\n{DUMBBELL}");
     assert!(
