@@ -199,7 +199,7 @@ impl CliError {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     match &arguments.command {
         Command::Run(run) => return run_scenario(run),
-        Command::Compare(arguments) => compare::compare(arguments)?,
+        Command::Compare(arguments) => return compare::compare(arguments),
         Command::Exec(exec) => return run_program(exec),
         Command::Reproduce(arguments) => return reproduce::reproduce(arguments),
         Command::Report(arguments) => return reproduce::report(arguments),

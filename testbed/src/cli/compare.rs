@@ -1,14 +1,15 @@
 //! `compare`: one scenario with one controller after the other.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_testbed::backend::{netns, sim};
+use evenkeel_testbed::backend::{netns, sim, uml};
 use evenkeel_testbed::report::{self, ComparisonDocument};
 use evenkeel_testbed::scenario::Scenario;
 
-use super::{Backend, CliError, interrupts, print_out, progress_bar};
+use super::{Backend, CliError, interrupts, longest_run, print_out, progress_bar, run_inside};
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArguments {
@@ -38,7 +39,7 @@ pub(super) struct CompareArguments {
 }
 
 /// Runs all, and tells who was smoothest.
-pub(super) fn compare(arguments: &CompareArguments) -> Result<(), CliError> {
+pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError> {
     let mut overrides = arguments.overrides.clone();
     overrides.extend(arguments.seed.map(|seed| format!("seed={seed}")));
     // All scenarios are checked before the first runs.
@@ -56,16 +57,23 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<(), CliError> {
         let scenario = Scenario::load(&arguments.scenario, &overrides)?;
         match arguments.on {
             Backend::Sim => sim::check(&scenario, &sim::Options::default())?,
-            Backend::Netns => netns::check(&scenario)?,
+            Backend::Uml if !uml::is_inside() => netns::check_scenario(&scenario)?,
+            Backend::Netns | Backend::Uml => netns::check(&scenario)?,
         }
         scenarios.push((controller, scenario));
     }
     let out = arguments.out.clone().unwrap_or_else(|| {
         Path::new("results").join(format!("{}-seed{}-compare", plain.name, plain.seed))
     });
+    if arguments.on == Backend::Uml && !uml::is_inside() {
+        let runs = scenarios.iter().map(|(_, scenario)| scenario.duration);
+        let limit = longest_run(runs.sum());
+        return run_inside(&[&arguments.scenario, &out], Some(limit));
+    }
     let backend = match arguments.on {
         Backend::Sim => "sim",
         Backend::Netns => "netns",
+        Backend::Uml => "uml",
     };
     let mut runs = Vec::new();
     for (controller, scenario) in &scenarios {
@@ -78,7 +86,7 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<(), CliError> {
         let progress = |at: Duration| bar.set_position(at.as_millis() as u64);
         let observations = match arguments.on {
             Backend::Sim => sim::run(scenario, &sim::Options::default(), progress)?,
-            Backend::Netns => netns::run(scenario, &interrupts()?, progress)?,
+            Backend::Netns | Backend::Uml => netns::run(scenario, &interrupts()?, progress)?,
         };
         bar.finish_and_clear();
         let document = report::write(&directory, scenario, backend, &observations)?;
@@ -95,7 +103,7 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<(), CliError> {
         plain.seed,
         out.display()
     );
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The numbers of the `[[flows]]` tables of these names; of all without names.

@@ -1,5 +1,6 @@
 //! Holds the kernel, and ends it when the caller is gone.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -8,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getrlimit, kill_process_group, setrlimit,
@@ -15,6 +17,7 @@ use rustix::process::{
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::super::clock::pause;
 use super::order::{ENDED, FAILED, INIT, KERNEL_LOG, Order};
 
 /// The kernel's memory. It is taken as it is used, from a file without a name.
@@ -23,6 +26,9 @@ const MEMORY: &str = "mem=1G";
 /// Where that file is best: in memory, if there is room for all of it.
 const SHARED_MEMORY: &str = "/dev/shm";
 const NEEDED_MEMORY: u64 = 1 << 30;
+
+/// How long the load of the CPUs is watched before one is chosen.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Starts the kernel that the order in `work` asks for; ends it, and removes `work`, when standard
 /// input ends. That is so when the caller wants it, and when the caller is no more.
@@ -102,24 +108,57 @@ fn memory_directory(work: &Path) -> PathBuf {
 /// much longer from CPU to CPU. The socket is the claim on the CPU; it lasts as long as this process.
 fn stay_on_one_cpu() -> Option<UnixDatagram> {
     let allowed = sched_getaffinity(None).ok()?;
-    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
+    let mut cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
         .filter(|cpu| allowed.is_set(*cpu))
         .collect();
     let claim = |cpu: usize| {
         let name = SocketAddr::from_abstract_name(format!("evenkeel-uml/cpu{cpu}")).ok()?;
         Some((cpu, UnixDatagram::bind_addr(&name).ok()?))
     };
-    // The last first: the first ones have the machine's interrupts, as a rule.
-    let claimed = cpus.iter().rev().copied().find_map(claim);
+    // Where it would have to share with others' work it might hardly run at all.
+    let before = taken();
+    pause(LOOK);
+    let after = taken();
+    let load = |cpu: &usize| Some(after.get(cpu)?.saturating_sub(*before.get(cpu)?));
+    cpus.sort_by_key(load);
+    let claimed = cpus.iter().copied().find_map(claim);
     let (cpu, socket) = match claimed {
         Some((cpu, socket)) => (cpu, Some(socket)),
-        None => {
-            let position = std::process::id() as usize % cpus.len();
-            (cpus[position], None)
-        }
+        None => (*cpus.first()?, None),
     };
     let mut one = CpuSet::new();
     one.set(cpu);
     let _ = sched_setaffinity(None, &one);
     socket
+}
+
+/// Time that each CPU has spent on what does not give way, in the kernel's ticks (proc(5), stat:
+/// user, system, irq and softirq; what is niced does).
+fn taken() -> BTreeMap<usize, u64> {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    stat.lines().filter_map(taken_by).collect()
+}
+
+fn taken_by(line: &str) -> Option<(usize, u64)> {
+    let mut fields = line.strip_prefix("cpu")?.split(' ');
+    let cpu = fields.next()?.parse().ok()?;
+    let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
+    let [user, _nice, system, _idle, _iowait, irq, softirq, ..] = ticks[..] else {
+        return None;
+    };
+    Some((cpu, user + system + irq + softirq))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_gives_way_does_not_count_as_load_of_a_cpu() {
+        let line = "cpu1 174200 373577 41382 23440 375 0 1222 204 0 0";
+        assert_eq!(taken_by(line), Some((1, 174_200 + 41_382 + 1222)));
+        // The sum of all, and what is no CPU.
+        assert_eq!(taken_by("cpu  1 2 3 4 5 6 7 8 9 10"), None);
+        assert_eq!(taken_by("ctxt 123456"), None);
+    }
 }
