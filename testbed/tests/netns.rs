@@ -556,6 +556,28 @@ fn an_interrupt_ends_a_run_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn an_interrupt_of_the_papers_runs_takes_the_network_down_first() {
+    if !can_run() {
+        return;
+    }
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("papers");
+    let child = testbed(&["reproduce", "acp/two-links", "--on", "netns", "--papers"])
+        .args([papers.as_path(), Path::new("--out"), directory.path()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let pid = child.id();
+    eventually("three routers", || processes_of(pid).lines().count() >= 3);
+    signal("-INT", &pid.to_string());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert_nothing_left(pid);
+}
+
+#[test]
 fn a_router_that_dies_ends_the_run_with_its_name_and_leaves_nothing_behind() {
     if !can_run() {
         return;

@@ -12,7 +12,10 @@ const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
-const BOTTOM: f64 = 44.0;
+const BOTTOM: f64 = 48.0;
+
+/// Width of a letter on an axis, about.
+const LETTER: f64 = 8.0;
 
 /// Colours that the style sheet has; further lines begin again, with other markers.
 const COLOURS: usize = 8;
@@ -212,8 +215,16 @@ pub(super) fn time(drawing: &TimeDrawing, y_label: &str) -> String {
     svg + "</svg>"
 }
 
-/// The legend as a list of HTML, with the lines' marks if they have some; a crowd has none.
-pub(super) fn legend(titles: &[&str], marks: bool, with_paper: bool, with_ns2: bool) -> String {
+/// How a legend shows a line's colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Swatch {
+    Line,
+    MarkedLine,
+    Bar,
+}
+
+/// The legend as a list of HTML; a crowd of lines has none.
+pub(super) fn legend(titles: &[&str], shown: Swatch, with_paper: bool, with_ns2: bool) -> String {
     if titles.len() > CROWD * 2 {
         return format!("<p class=\"legend\">{} lines</p>", titles.len());
     }
@@ -226,10 +237,14 @@ pub(super) fn legend(titles: &[&str], marks: bool, with_paper: bool, with_ns2: b
     };
     for (index, title) in titles.iter().enumerate() {
         let colour = index % COLOURS;
-        let mut inside = format!("<path class=\"line c{colour}\" d=\"M1 6H29\"/>");
-        if marks {
-            inside += &marker(index, 15.0, 6.0, "mark");
-        }
+        let line = format!("<path class=\"line c{colour}\" d=\"M1 6H29\"/>");
+        let inside = match shown {
+            Swatch::Line => line,
+            Swatch::MarkedLine => line + &marker(index, 15.0, 6.0, "mark"),
+            Swatch::Bar => format!(
+                "<rect class=\"bar c{colour}\" x=\"9\" y=\"0\" width=\"12\" height=\"12\"/>"
+            ),
+        };
         html += &swatch(inside, title);
     }
     if with_paper {
@@ -273,14 +288,19 @@ fn y_axis(svg: &mut String, y: &Scale, label: &str) {
 
 fn x_axis(svg: &mut String, x: &Scale, label: &str, ticks: impl Iterator<Item = (f64, String)>) {
     let base = HEIGHT - BOTTOM;
+    let ticks: Vec<_> = ticks.collect();
+    let room = (x.end - x.start) / ticks.len().max(1) as f64;
     for (tick, text) in ticks {
         let at = x.place(tick);
-        let _ = write!(
-            svg,
-            "<path class=\"axis\" d=\"M{at:.1} {base}v4\"/><text x=\"{at:.1}\" y=\"{}\" class=\"tick\" text-anchor=\"middle\">{}</text>",
-            base + 17.0,
-            escaped(&text)
-        );
+        let _ = write!(svg, "<path class=\"axis\" d=\"M{at:.1} {base}v4\"/>");
+        for (line, text) in lines_of(&text, (room / LETTER) as usize).iter().enumerate() {
+            let _ = write!(
+                svg,
+                "<text x=\"{at:.1}\" y=\"{}\" class=\"tick\" text-anchor=\"middle\">{}</text>",
+                base + 15.0 + 12.0 * line as f64,
+                escaped(text)
+            );
+        }
     }
     let _ = write!(
         svg,
@@ -290,6 +310,19 @@ fn x_axis(svg: &mut String, x: &Scale, label: &str, ticks: impl Iterator<Item = 
         HEIGHT - 6.0,
         escaped(label)
     );
+}
+
+/// A text in at most two lines of about `letters` letters, parted at a space.
+fn lines_of(text: &str, letters: usize) -> Vec<&str> {
+    if text.len() <= letters {
+        return vec![text];
+    }
+    let distance = |at: &usize| at.abs_diff(text.len() / 2);
+    let spaces = text.match_indices(' ').map(|(at, _)| at);
+    match spaces.min_by_key(distance) {
+        Some(at) => vec![&text[..at], &text[at + 1..]],
+        None => vec![text],
+    }
 }
 
 fn draw_line(
@@ -469,6 +502,14 @@ mod tests {
             2,
             "a gap parts a line: {svg}"
         );
+    }
+
+    #[test]
+    fn words_below_an_axis_are_parted_in_the_middle_if_they_are_long() {
+        assert_eq!(lines_of("Reno", 15), ["Reno"]);
+        let parted = ["Reno + gamma", "+ delta"];
+        assert_eq!(lines_of("Reno + gamma + delta", 15), parted);
+        assert_eq!(lines_of("unparted", 3), ["unparted"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::super::claim::Verdict;
 use super::super::figure::{Drawing, Figure, GraphDrawing, Line};
 use super::super::file::FigureKind;
 use super::super::matrix::Extent;
+use super::chart::Swatch;
 use super::document::{ClaimRow, Document};
 use super::table::{digits, plain};
 use super::{Report, Section, chart};
@@ -180,7 +181,11 @@ fn claim(row: &ClaimRow) -> String {
         );
     }
     for command in row.commands.iter().take(1) {
-        let _ = write!(verdict, "<br/><code>{}</code>", escaped(command));
+        let _ = write!(
+            verdict,
+            "<details><summary>the run without it</summary><code>{}</code></details>",
+            escaped(command)
+        );
     }
     if let Some(on_kernel) = row.kernel_verdict {
         let _ = write!(
@@ -301,13 +306,17 @@ fn drawn(figure: &Figure, drawing: Option<&Drawing>, place: &str) -> String {
                     .iter()
                     .any(|line| of(line).iter().any(Option::is_some))
             };
+            let swatch = match graph.kind {
+                FigureKind::Bars => Swatch::Bar,
+                _ => Swatch::MarkedLine,
+            };
             let (paper, ns2) = (given(|line| &line.paper), given(|line| &line.ns2));
-            let legend = chart::legend(&titles, true, paper, ns2);
+            let legend = chart::legend(&titles, swatch, paper, ns2);
             chart::graph(graph, &figure.y_label) + &legend
         }
         Some(Drawing::Time(time)) => {
             let titles: Vec<&str> = time.lines.iter().map(|line| line.name.as_str()).collect();
-            chart::time(time, &figure.y_label) + &chart::legend(&titles, false, false, false)
+            chart::time(time, &figure.y_label) + &chart::legend(&titles, Swatch::Line, false, false)
         }
     };
     let note = figure.note.as_ref().map_or_else(String::new, |note| {
