@@ -53,14 +53,27 @@ pub fn write(
     let series = Series::new(scenario, observations);
     let save = |name: &str, contents: &str| {
         let path = directory.join(name);
-        fs::write(&path, contents).map_err(|source| ReportError { path, source })
+        save(&path, contents).map_err(|source| ReportError { path, source })
     };
-    save("result.json", &json(&document))?;
     save(SERIES_FILE, &series.json())?;
     for (name, svg) in plot::all(scenario, observations) {
         save(name, &svg)?;
     }
+    // The last: where it is, all is.
+    save("result.json", &json(&document))?;
     Ok(document)
+}
+
+/// Writes a file whole or not at all: a disk that is full leaves what was there before.
+fn save(path: &Path, contents: &str) -> io::Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let written = fs::write(&part, contents).and_then(|()| fs::rename(&part, path));
+    if written.is_err() {
+        // What fails here has failed above, and was told there.
+        let _ = fs::remove_file(&part);
+    }
+    written
 }
 
 /// The document as `result.json` holds it.

@@ -428,7 +428,7 @@ fn writing_twice_gives_the_same_bytes_and_well_formed_plots() {
     .unwrap_err();
     let error = error.to_string();
     assert!(
-        error.starts_with("cannot write ") && error.contains("result.json"),
+        error.starts_with("cannot write ") && error.contains("series.json"),
         "{error}"
     );
     assert_eq!(error.lines().count(), 1);

@@ -1,0 +1,321 @@
+//! What goes wrong in the middle of a run. Needs root, TUN, iproute2, and the workspace's programs.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Whether the tests of this file can run; says why if not.
+fn can_run() -> bool {
+    let possible = rustix::process::geteuid().is_root() && Path::new("/dev/net/tun").exists();
+    if !possible {
+        eprintln!("skipped: namespaces need root and /dev/net/tun");
+    }
+    possible
+}
+
+fn testbed(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel-testbed"));
+    command.args(arguments);
+    command
+}
+
+/// A program of the workspace, beside the testbed's.
+fn program(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_BIN_EXE_evenkeel-testbed")).parent();
+    directory.expect("a directory").join(name)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[expect(clippy::disallowed_methods, reason = "waits for other processes")]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// Waits for a condition, which a loaded machine may need time for.
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..2400 {
+        if condition() {
+            return;
+        }
+        pause(Duration::from_millis(25));
+    }
+    panic!("{what} did not come true");
+}
+
+/// `client -- mid -- server`, mere veth pairs; gone when dropped.
+struct Line {
+    exec: Child,
+    directory: tempfile::TempDir,
+}
+
+const LINE: &str = "name = 'line'\nduration_s = 1\n\
+    [[links]]\nname = 'near'\nfrom = 'client'\nto = 'mid'\n\
+    [[links]]\nname = 'far'\nfrom = 'mid'\nto = 'server'\n\
+    [[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nfrom = 'client'\nto = 'server'\n";
+
+impl Line {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let scenario = directory.path().join("line.toml");
+        fs::write(&scenario, LINE).expect("it can be written");
+        let names = directory.path().join("names");
+        let script = format!(
+            "env | grep ^EVENKEEL_NETNS > {0}.new; mv {0}.new {0}; exec sleep 600",
+            names.display()
+        );
+        let scenario = scenario.to_str().expect("a path in UTF-8");
+        let exec = testbed(&["exec", scenario, "--", "sh", "-c", &script])
+            .spawn()
+            .expect("the program starts");
+        eventually("the namespaces", || names.exists());
+        Self { exec, directory }
+    }
+
+    /// A command on one of the hosts.
+    fn on(&self, host: &str, program: impl AsRef<Path>) -> Command {
+        let names = fs::read_to_string(self.directory.path().join("names")).expect("it is there");
+        let prefix = format!("EVENKEEL_NETNS_{host}=");
+        let name = names.lines().find_map(|line| line.strip_prefix(&prefix));
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", name.expect("a host")])
+            .arg(program.as_ref());
+        command
+    }
+
+    /// A router in the middle, for packets to the server; forwards when it is returned.
+    fn router(&self, link: &str) -> Child {
+        let config = self.directory.path().join("mid.toml");
+        let socket = self.directory.path().join("mid.sock");
+        let contents = format!(
+            "name = 'mid'\nsocket = {socket:?}\n[[links]]\nname = 'there'\ntun = 'ek-there'\n{link}\n\
+             routes = [{{ to = '10.0.0.3/32', via = '10.128.0.3', dev = 'link1' }}]\n"
+        );
+        fs::write(&config, contents).expect("it can be written");
+        // The router's own route is to be the only one: without the router there is no way. A
+        // router that was killed has left none.
+        let removed = self
+            .on("mid", "ip")
+            .args(["route", "delete", "10.0.0.3/32"])
+            .stderr(Stdio::null())
+            .status();
+        removed.expect("iproute2");
+        let mut router = self
+            .on("mid", program("evenkeel-router"))
+            .args(["run", "--config"])
+            .arg(&config)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the router starts");
+        let mut ready = String::new();
+        BufReader::new(router.stdout.take().expect("it was piped"))
+            .read_line(&mut ready)
+            .expect("a line");
+        assert!(ready.starts_with("ready "), "{ready}");
+        router
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let pid = Pid::from_child(&self.exec);
+        let _ = kill_process(pid, Signal::INT);
+        let _ = self.exec.wait();
+    }
+}
+
+/// Kills and waits.
+fn end(mut child: Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[test]
+fn flows_are_back_two_seconds_after_a_killed_router_is_and_nothing_is_corrupt() {
+    if !can_run() {
+        return;
+    }
+    let line = Line::new();
+    let link = "rate_bps = 4e6\ndelay_ms = 10\nqueue_packets = 30";
+    let router = line.router(link);
+    let mut server = line
+        .on("server", program("evenkeel"))
+        .args(["bulk", "server", "--listen", "10.0.0.3:5000", "--once"])
+        .args(["--json-lines", "--interval", "0.25"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the server starts");
+    let records = Arc::new(Mutex::new(Vec::new()));
+    let output = server.stdout.take().expect("it was piped");
+    let seen = records.clone();
+    let reader = std::thread::spawn(move || {
+        for text in BufReader::new(output).lines().map_while(Result::ok) {
+            let record: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            if record["record"] == "server_interval" {
+                let [start, end, bytes] = ["start_s", "end_s", "udp_bytes_received"]
+                    .map(|name| record[name].as_f64().expect("a number"));
+                seen.lock().expect("no panic").push((start, end, bytes));
+            }
+        }
+    });
+    // 4 Mb/s for 14 s, less headers and the time without a router.
+    let client = line
+        .on("client", program("evenkeel"))
+        .args(["bulk", "client", "10.0.0.3:5000", "--insecure"])
+        .args(["--controller", "reno", "--bytes", "6MB", "--json-lines"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the client starts");
+    let count = || records.lock().expect("no panic").len();
+    eventually("five seconds of traffic", || count() >= 20);
+    let killed_at = count();
+    end(router);
+    pause(Duration::from_millis(700));
+    let router = line.router(link);
+    let result = client.wait_with_output().expect("it ends");
+    let lines = text(&result.stdout);
+    assert!(result.status.success(), "{lines}{}", text(&result.stderr));
+    let last = lines.lines().last().expect("a result");
+    let last: serde_json::Value = serde_json::from_str(last).expect("JSON");
+    assert_eq!(last["verified"], true, "{last:#}");
+    server.wait().expect("it ends after one client");
+    reader.join().expect("no panic");
+    end(router);
+    let records = records.lock().expect("no panic");
+    // Times are the server's, which leaves out intervals in which nothing came.
+    let killed_s = records[killed_at - 1].1;
+    let bytes = |from: f64, to: f64| {
+        let shares = records.iter().map(|(start, end, bytes)| {
+            let overlap = (end.min(to) - start.max(from)).max(0.0);
+            bytes * overlap / (end - start).max(1e-3)
+        });
+        shares.sum::<f64>() / (to - from)
+    };
+    let before = bytes(killed_s - 2.0, killed_s);
+    let outage = bytes(killed_s, killed_s + 0.75);
+    assert!(
+        outage < 0.7 * before,
+        "the router was missed: {outage} of {before}: {records:?}"
+    );
+    // It was back within a second; from two seconds after that on.
+    let after = bytes(killed_s + 3.0, killed_s + 5.0);
+    assert!(after >= 0.9 * before, "{after} of {before}: {records:?}");
+}
+
+/// Runs a scenario of one link on `netns`, with a router; its result.
+fn through_a_router(text_of_traffic: &str, settings: &[&str]) -> serde_json::Value {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("mtu.toml");
+    let scenario = format!(
+        "name = 'mtu'\nduration_s = 6\nwarmup_s = 2\n\
+         [[links]]\nname = 'link'\nfrom = 'client'\nto = 'server'\nrate_bps = 8000000\ndelay_ms = 5\n\
+         emulator = 'evenkeel'\n{text_of_traffic}"
+    );
+    fs::write(&path, scenario).expect("it can be written");
+    let path = path.to_str().expect("a path in UTF-8");
+    let out = directory.path().join("out");
+    let out = out.to_str().expect("a path in UTF-8");
+    let mut arguments = vec!["run", path, "--on", "netns", "--json", "--out", out];
+    for setting in settings {
+        arguments.extend(["--set", setting]);
+    }
+    let output: Output = testbed(&arguments).output().expect("the program starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("a result in JSON")
+}
+
+/// Mean size of the packets that the first link forwarded, in bytes.
+fn packet_size(result: &serde_json::Value) -> f64 {
+    let number = |name: &str| result["links"][0][name].as_f64().expect("a number");
+    number("forwarded_bytes") / number("forwarded")
+}
+
+#[test]
+fn a_flow_that_searches_the_mtu_fills_a_link_of_1280_bytes_and_one_of_9000() {
+    if !can_run() {
+        return;
+    }
+    let flow = "[[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nmtu_discovery = true\n\
+                from = 'client'\nto = 'server'\n";
+    for (mtu, sizes) in [("mtu=1280", 1228.0..=1280.0), ("mtu=9000", 1300.0..=9000.0)] {
+        let result = through_a_router(flow, &[mtu]);
+        assert_eq!(
+            result["flows"][0]["error"],
+            serde_json::Value::Null,
+            "{mtu}"
+        );
+        let used = result["links"][0]["utilization"]
+            .as_f64()
+            .expect("a number");
+        assert!(used > 0.9, "{mtu}: {used} of the link");
+        let size = packet_size(&result);
+        assert!(sizes.contains(&size), "{mtu}: {size} bytes a packet");
+    }
+}
+
+#[test]
+fn jumbo_packets_pass_a_router_whole_and_fragments_pass_one_by_one() {
+    if !can_run() {
+        return;
+    }
+    let cross = "[[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nfrom = 'server'\nto = 'client'\n\
+                 [[cross]]\nname = 'c'\nkind = 'cbr'\nfrom = 'client'\nto = 'server'\nrate_bps = 4000000\npacket_bytes = 9000\n";
+    let result = through_a_router(cross, &["mtu=9000", "flows.0.stop_s=0.1"]);
+    let size = packet_size(&result);
+    assert!(size > 8900.0, "{size} bytes a packet");
+    let line = Line::new();
+    let router = line.router("mtu = 1280\nrate_bps = 8e6\ndelay_ms = 5");
+    // 4028 bytes of an IP packet are four fragments on a device of 1280 bytes.
+    let ping = line
+        .on("client", "ping")
+        .args([
+            "-c", "5", "-i", "0.2", "-s", "4000", "-M", "dont", "10.0.0.3",
+        ])
+        .output()
+        .expect("iputils");
+    end(router);
+    let said = text(&ping.stdout);
+    assert!(said.contains("5 received"), "{said}{}", text(&ping.stderr));
+}
+
+#[test]
+fn results_that_find_the_disk_full_end_a_run_with_one_line_and_leave_no_half_result() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: a small file system needs root");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = directory.path().display();
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/dumbbell.toml");
+    let script = format!(
+        "mount -t tmpfs -o size=8k tmpfs {place} && \
+         {} run {} --set duration_s=5 --set warmup_s=1 --out {place}; \
+         status=$?; ls {place} >&2; exit $status",
+        env!("CARGO_BIN_EXE_evenkeel-testbed"),
+        scenario.display()
+    );
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script])
+        .output()
+        .expect("util-linux");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    let first = error.lines().next().unwrap_or_default();
+    assert!(
+        first.starts_with("evenkeel-testbed: ") && first.contains("No space left"),
+        "{error}"
+    );
+    assert!(
+        !error.lines().any(|line| line == "result.json"),
+        "half a result looks like one: {error}"
+    );
+}
