@@ -92,6 +92,20 @@ fn a_narrow_way_back_costs_ro_vegas_little_where_vegas_gets_one_kth() {
 }
 
 #[test]
+fn with_as_many_acks_as_vegas_ro_vegas_gets_three_times_its_throughput_at_once() {
+    // A header makes an ACK 1.5 times as large: this way back carries as many of 96 bytes as that of
+    // `narrow` does of 64. That ends the handshake, and a round trip, 1.5 times earlier.
+    let vegas = throughput(&run("asymmetric.toml", "vegas", &[&narrow(32)]));
+    let same_share = "links.0.reverse.rate_bps=4800;links.0.reverse.queue_packets=10";
+    let ro_vegas = throughput(&run(
+        "asymmetric.toml",
+        "ro-vegas",
+        &[same_share, ALL_STAMP],
+    ));
+    assert!(ro_vegas >= 3.0 * vegas, "{ro_vegas} and {vegas} bit/s");
+}
+
+#[test]
 fn bursts_that_overflow_the_queue_on_the_way_there_do_not_end_what_ro_vegas_gains() {
     // Unpaced, each ACK for six packets sends as many at once into a queue of ten: the first loss
     // made the path count as one with gaps, and packets of the handshake, which are smaller, made
@@ -117,40 +131,45 @@ fn bursty_traffic_on_the_way_back_leaves_ro_vegas_twice_what_it_leaves_vegas() {
         });
         each.iter().sum::<f64>() / each.len() as f64
     };
-    let vegas = mean("vegas", "");
-    let beside_ns2 = vegas / (509_000.0 * 1.228);
+    // ns-2's goes by the mean RTT of a round. By the least, as ours does, bursts take less from Vegas.
+    let as_ns2 = mean("vegas:rtt=mean", "");
+    let beside_ns2 = as_ns2 / (509_000.0 * 1.228);
     assert!(
         (0.85..=1.15).contains(&beside_ns2),
         "{beside_ns2} of ns-2's"
     );
-    let ratio = mean("ro-vegas", ALL_STAMP) / vegas;
-    assert!(ratio >= 2.0, "{ratio} times Vegas");
+    let [vegas, ro_vegas] = [mean("vegas", ""), mean("ro-vegas", ALL_STAMP)];
+    assert!(vegas > as_ns2, "{vegas} and {as_ns2} bit/s");
+    assert!(ro_vegas >= 2.1 * as_ns2, "{ro_vegas} and {as_ns2} bit/s");
+    assert!(ro_vegas >= 1.8 * vegas, "{ro_vegas} and {vegas} bit/s");
 }
 
 #[test]
 fn the_fuller_the_way_back_the_more_ro_vegas_gains() {
     // Fig. 10: 1 without load, 4.1 with a load of 1. How much depends on the mean ON time, which
-    // the paper does not give: 1.9 times with 0.5 s, 3.0 with 0.125 s, 4.9 with 0.05 s.
-    let ratio = |load: &str| {
+    // the paper does not give, and on which RTT of a round Vegas goes by: docs/algorithms/ro-vegas.md.
+    let ratio = |vegas: &str, load: &str| {
         let load = format!(
             "duration_s=200;warmup_s=5;cross.0.start_s=0;cross.0.on_s=0.05;flows.0.ack_every=1;cross.0.load={load}"
         );
         throughput(&run("vbr.toml", "ro-vegas", &[&load, ALL_STAMP]))
-            / throughput(&run("vbr.toml", "vegas", &[&load]))
+            / throughput(&run("vbr.toml", vegas, &[&load]))
     };
-    let ratios = ["0", "0.5", "1"].map(ratio);
-    assert!((0.99..=1.01).contains(&ratios[0]), "{ratios:?}");
-    assert!(ratios.is_sorted(), "{ratios:?}");
-    assert!(ratios[2] >= 4.1, "{ratios:?}");
+    for (vegas, most) in [("vegas", 3.5), ("vegas:rtt=mean", 4.1)] {
+        let ratios = ["0", "0.5", "1"].map(|load| ratio(vegas, load));
+        assert!((0.99..=1.01).contains(&ratios[0]), "{vegas}: {ratios:?}");
+        assert!(ratios.is_sorted(), "{vegas}: {ratios:?}");
+        assert!(ratios[2] >= most, "{vegas}: {ratios:?}");
+    }
 }
 
 #[test]
 fn three_congested_links_on_the_way_back_cost_ro_vegas_less_than_vegas_and_one_that_tells_helps() {
     // Fig. 12: 2.00, 2.77 and 3.46 with one, two and three sources; Fig. 19: only the second
-    // router stamps, with all three sources.
+    // router stamps, with all three sources. Vegas goes by the mean RTT of a round, as in ns-2.
     let each = "flows.0.ack_every=1";
     let one = "links.1.stamps=['aqt']";
-    let (_, vegas) = observe("parking-lot.toml", "vegas", &[each]);
+    let (_, vegas) = observe("parking-lot.toml", "vegas:rtt=mean", &[each]);
     let (_, all) = observe(
         "parking-lot.toml",
         "ro-vegas",
@@ -184,7 +203,14 @@ fn without_routers_that_stamp_ro_vegas_is_vegas() {
         });
         assert_eq!(vegas, ro_vegas, "{name}: without headers");
     }
-    // With headers that nobody stamps, it has larger packets; the link is the limit.
+    // With headers that nobody stamps it has larger packets, and is Vegas with such packets: in a
+    // random history every change of size is another history, of which nothing but means can be equal.
+    for name in ["vbr.toml", "dumbbell.toml", "parking-lot.toml"] {
+        let [vegas, ro_vegas] = ["vegas", "ro-vegas"]
+            .map(|controller| throughput(&run(name, controller, &["flows.0.path_headers=1"])));
+        assert_eq!(vegas, ro_vegas, "{name}: with headers");
+    }
+    // The link is the limit.
     let [vegas, ro_vegas] =
         ["vegas", "ro-vegas"].map(|c| throughput(&run("dumbbell.toml", c, &[])));
     assert!(
