@@ -75,11 +75,9 @@ fn assert_near(value: f64, expected: f64, tolerance: f64, what: &str) {
 }
 
 #[test]
-fn fifty_users_that_join_at_random_share_the_whole_link_without_a_queue_or_a_drop() {
-    // "An average rate of one user per round trip": at random. At regular intervals the queue of a
-    // bandwidth-delay product overflows for a moment (docs/algorithms/acp.md).
-    let at_random = ["flows.0.stagger_s=0", "flows.0.start_spread_s=6"];
-    let run = Run::paper("single.toml", &at_random);
+fn fifty_users_that_join_one_per_round_trip_share_the_whole_link_without_a_queue_or_a_drop() {
+    let times = ["duration_s=25", "warmup_s=15"];
+    let run = Run::paper("single.toml", &times);
     let result = run.result();
     let bottleneck = &result.links[0];
     let utilization = bottleneck.utilization.expect("it has a rate");
@@ -87,9 +85,28 @@ fn fifty_users_that_join_at_random_share_the_whole_link_without_a_queue_or_a_dro
     let queue = bottleneck.queue_packets.mean.expect("it was measured");
     assert!(queue < 5.0, "equilibrium queue of {queue} packets");
     assert!(result.fairness.jain.expect("fifty flows") >= 0.999);
+    // Each gets to the rate of a nearly idle link by slow start, and others are granted the same in the
+    // meantime: the queue of a bandwidth-delay product is nearly used up, once.
     assert_eq!(dropped(&run.observations.links[0]), 0, "while users joined");
     let lost: u64 = result.flows.iter().map(|flow| flow.lost_packets).sum();
     assert_eq!(lost, 0);
+}
+
+#[test]
+fn fifty_users_that_take_at_once_what_they_are_granted_join_without_a_drop() {
+    // The paper's sender: nothing but the grant bounds what it has in flight.
+    let at_once = [
+        "duration_s=8",
+        "warmup_s=7",
+        "flows.0.controller=acp:bound=60000",
+    ];
+    let run = Run::paper("single.toml", &at_once);
+    let link = &run.observations.links[0];
+    assert_eq!(dropped(link), 0);
+    let longest = link.queue_series.iter().map(|queue| queue.packets).max();
+    let longest = longest.expect("it was sampled");
+    assert!((500..2325).contains(&longest), "{longest} packets queued");
+    assert!(run.result().links[0].utilization.expect("it has a rate") >= 0.97 * 0.99);
 }
 
 #[test]

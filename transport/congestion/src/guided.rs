@@ -258,7 +258,8 @@ impl<R: Rule> Guided<R> {
             mtu: self.mtu,
             payload: f64::from(self.mtu) / (f64::from(self.mtu) + f64::from(self.overhead)),
         };
-        let next = self.rule.next(window.min(MOST_WINDOW), &facts);
+        // From what is in force: a window that a lie left beyond all bounds would take years to fall.
+        let next = self.rule.next(self.within_bound(window), &facts);
         let packets = next.max(0.0) / f64::from(self.mtu);
         let queueing = rtts.latest.saturating_sub(rtts.base);
         let heeded = Rtts {

@@ -183,6 +183,19 @@ fn an_xcp_sender_follows_each_packet_s_change() {
 }
 
 #[test]
+fn an_xcp_sender_that_was_given_too_much_takes_what_is_taken_back_from_the_first_packet_on() {
+    let mut path = Paced::new("xcp:iw=10");
+    path.told.grant = Some(Grant::WindowChange(i64::MAX));
+    path.run(5 * ms(RTT));
+    let before = path.connection.adapter.controller.window() as f64;
+    let tenth = (PACKET + u64::from(DEFAULT_OVERHEAD)) as i64 * 256 / 10;
+    path.told.grant = Some(Grant::WindowChange(-tenth));
+    path.run(10 * ms(RTT));
+    let after = path.connection.adapter.controller.window() as f64;
+    assert!(after < 0.5 * before, "{after} after {before}");
+}
+
+#[test]
 fn an_acp_sender_takes_a_new_rate_within_a_few_round_trips() {
     let mut path = Paced::new("acp");
     for (congested, round_trips, rate) in [

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::{Connection, Op, PACKET, built};
-use crate::controller::PathSample;
+use crate::controller::{DEFAULT_OVERHEAD, Grant, PathSample};
 use crate::testing::{epoch, ms, path_sample};
 
 /// A bottleneck with a queue, a receiver that acknowledges like quinn's, and an application that
@@ -20,6 +20,9 @@ struct Path {
     /// Packets that the bottleneck holds at most, the one being transmitted included.
     limit: u32,
     stamps: Stamps,
+    /// What they grant besides: a rate in bytes of IP packets per second, and whether the link claims
+    /// to be congested.
+    granted: Option<(u64, bool)>,
     /// The receiver acknowledges each packet at once. So packets leave one by one, as they do when
     /// they are paced; of a pair the second finds the first in the queue.
     one_by_one: bool,
@@ -81,6 +84,7 @@ impl Path {
             backward: Duration::ZERO,
             limit: u32::MAX,
             stamps: Stamps::None,
+            granted: None,
             one_by_one: false,
             idle_at: now,
             dropped: VecDeque::new(),
@@ -135,6 +139,8 @@ impl Path {
                 rtt,
                 forward_queueing: Some(forward),
                 backward_queueing: Some(backward),
+                grant: self.granted.map(|(rate, _)| Grant::Rate(rate)),
+                congested: self.granted.is_some_and(|(_, congested)| congested),
                 ..path_sample()
             });
         }
@@ -417,6 +423,49 @@ fn whatever_routers_claim_the_window_stays_below_renos_and_comes_back_when_they_
                 (21.0..=24.0).contains(&window),
                 "{lie:?}, then {after:?}: {window}"
             );
+        }
+    }
+}
+
+#[test]
+fn whatever_a_router_grants_the_window_stays_below_renos_and_comes_back_when_the_lie_stops() {
+    // 20 packets fill the path, 30 the queue. The rate of the path, which an honest router grants:
+    let honest = 200 * (PACKET + u64::from(DEFAULT_OVERHEAD));
+    let path = |spec, stamps, granted| {
+        let mut path = Path::new(spec, 200, ms(100));
+        (path.stamps, path.one_by_one, path.limit) = (stamps, true, 30);
+        path.granted = granted;
+        path
+    };
+    let mut reno = path("reno", Stamps::None, None);
+    reno.run(Duration::from_secs(200));
+    let reno = reno.largest_window;
+    for (lie, stamps) in [
+        ((0, false), Stamps::All),
+        ((0, true), Stamps::All),
+        ((1, false), Stamps::All),
+        ((u64::MAX, false), Stamps::All),
+        ((u64::MAX, true), Stamps::All),
+        ((honest, true), Stamps::All),
+        ((honest, false), Stamps::AllThere),
+        ((honest, false), Stamps::AllBack),
+        ((u64::MAX, true), Stamps::AllThere),
+        ((u64::MAX, true), Stamps::AllBack),
+    ] {
+        // From the beginning, and after the truth.
+        for before in [Duration::ZERO, Duration::from_secs(20)] {
+            let what = format!("{lie:?}, {stamps:?}, after {before:?}");
+            let mut path = path("acp", Stamps::All, Some((honest, false)));
+            path.run(before);
+            (path.granted, path.stamps) = (Some(lie), stamps);
+            path.run(Duration::from_secs(200));
+            let largest = path.largest_window;
+            assert!(largest <= reno, "{what}: {largest} packets, {reno} of Reno");
+            (path.granted, path.stamps) = (Some((honest, false)), Stamps::All);
+            let (path, queue) = settle(path);
+            let window = path.window();
+            assert!((20.0..=23.0).contains(&window), "{what}: {window} packets");
+            assert!(queue <= 4.0, "{what}: {queue} packets queued");
         }
     }
 }
