@@ -271,7 +271,8 @@ fn jumbo_packets_pass_a_router_whole_and_fragments_pass_one_by_one() {
                  [[cross]]\nname = 'c'\nkind = 'cbr'\nfrom = 'client'\nto = 'server'\nrate_bps = 4000000\npacket_bytes = 9000\n";
     let result = through_a_router(cross, &["mtu=9000", "flows.0.stop_s=0.1"]);
     let size = packet_size(&result);
-    assert!(size > 8900.0, "{size} bytes a packet");
+    // Among them are some small packets of the flow, and fragments would have 1500 at most.
+    assert!(size > 8000.0, "{size} bytes a packet");
     let line = Line::new();
     let router = line.router("mtu = 1280\nrate_bps = 8e6\ndelay_ms = 5");
     // 4028 bytes of an IP packet are four fragments on a device of 1280 bytes.
