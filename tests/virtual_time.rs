@@ -182,9 +182,14 @@ fn mean_wait_ms(result: &ResultDocument, link: usize) -> f64 {
 
 #[test]
 fn path_headers_tell_the_queueing_time_that_the_links_themselves_measure() {
-    // A queue of data on the way there; and one of acknowledgements, of 96 bytes with a header, on
-    // a way back on which half of them can return.
-    let forward = ["flows.0.path_headers=1", "flows.0.count=3"];
+    // A queue of data on the way there, each packet with its ACK: of two that come together an ACK
+    // for both tells of the second, which waited for the first. And one of acknowledgements, of 96
+    // bytes with a header, on a way back on which half of them can return.
+    let forward = [
+        "flows.0.path_headers=1",
+        "flows.0.count=3",
+        "flows.0.ack_every=1",
+    ];
     let backward = ["flows.0.path_headers=1", "links.0.reverse.rate_bps=76800"];
     type Time = fn(&SampleSummary) -> Option<LastAndMean>;
     let cases: [(&str, &[&str], usize, Time); 2] = [
