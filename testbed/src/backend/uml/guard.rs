@@ -41,7 +41,7 @@ pub fn guard(work: &Path) {
             None
         }
     };
-    if let Some(pid) = pid {
+    let watcher = pid.map(|pid| {
         let ended = work.join(ENDED);
         thread::spawn(move || {
             // It stays a zombie, so that its number, which is its group's, is nobody else's.
@@ -50,12 +50,16 @@ pub fn guard(work: &Path) {
                 WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
             );
             let _ = fs::write(ended, "");
-        });
-    }
+        })
+    });
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
     if let (Some(pid), Ok((mut kernel, _))) = (pid, kernel) {
         let _ = kill_process_group(pid, Signal::KILL);
         let _ = kernel.wait();
+    }
+    // It writes into what is removed next.
+    if let Some(watcher) = watcher {
+        let _ = watcher.join();
     }
     let _ = fs::remove_dir_all(work);
 }
