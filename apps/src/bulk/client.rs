@@ -62,7 +62,7 @@ async fn transfer(session: &Session<'_>, job: &Job, local: &Local) -> Result<Out
         Answer::Refused { reason } => return Err(AppError::Refused(printable(&reason))),
     };
     match job.direction {
-        Direction::Up => send(session, &mut control, &plan, &local.source, local.pattern).await,
+        Direction::Up => send(session, &mut control, &plan, &local.source).await,
         Direction::Down => receive(session, &mut control, &plan, &local.sink).await,
     }
 }

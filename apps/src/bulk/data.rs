@@ -2,7 +2,6 @@
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
-use super::Pattern;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -26,8 +25,6 @@ pub struct Local {
     pub sink: Sink,
     /// After this long without any byte moving the transfer has failed.
     pub patience: Duration,
-    /// How an upload holds back.
-    pub pattern: Pattern,
 }
 
 /// What is sent.
@@ -98,7 +95,6 @@ impl Default for Local {
             source: Source::Generated,
             sink: Sink::Discard,
             patience: PATIENCE,
-            pattern: Pattern::default(),
         }
     }
 }

@@ -47,7 +47,7 @@ pub use throttle::Pattern;
 pub use transport::{AckFrequency, TransportSettings, transport_config};
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).
-pub const ALPN: &[u8] = b"evenkeel-bulk/1";
+pub const ALPN: &[u8] = b"evenkeel-bulk/2";
 
 /// The most data streams one transfer may use, 128: as many unidirectional streams
 /// as [`transport_config`] lets a peer open.
@@ -72,6 +72,8 @@ pub struct Job {
     pub omit: Duration,
     /// Whether both sides compute SHA-256 and the receiver compares.
     pub verify: bool,
+    /// How the sender holds back, whichever side it is.
+    pub pattern: Pattern,
 }
 
 /// Which way the data goes, seen from the client.
@@ -113,6 +115,7 @@ impl Job {
             streams: 1,
             omit: Duration::ZERO,
             verify: true,
+            pattern: Pattern::NONE,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{ops::Range, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Amount, AppError, Checksum, Direction, Job, MAX_BYTES, MAX_STREAMS, Report};
+use super::{Amount, AppError, Checksum, Direction, Job, MAX_BYTES, MAX_STREAMS, Pattern, Report};
 
 /// The longest transfer that can be asked for, a day.
 pub(super) const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
@@ -23,6 +23,11 @@ pub(super) struct Request {
     streams: u16,
     omit_us: u64,
     verify: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate_bps: Option<u64>,
+    /// Lengths of the ON and OFF periods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    on_off_us: Option<(u64, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +75,7 @@ pub(super) struct Plan {
     pub(super) streams: u16,
     pub(super) omit: Duration,
     pub(super) verify: bool,
+    pub(super) pattern: Pattern,
 }
 
 /// [`Amount`] once a file's length is known.
@@ -91,6 +97,11 @@ impl From<&Job> for Request {
             streams: job.streams,
             omit_us: micros(job.omit),
             verify: job.verify,
+            rate_bps: job.pattern.rate_bps,
+            on_off_us: job
+                .pattern
+                .on_off
+                .map(|(on, off)| (micros(on), micros(off))),
         }
     }
 }
@@ -107,6 +118,12 @@ impl From<Request> for Job {
             streams: request.streams,
             omit: Duration::from_micros(request.omit_us),
             verify: request.verify,
+            pattern: Pattern {
+                rate_bps: request.rate_bps,
+                on_off: request
+                    .on_off_us
+                    .map(|(on, off)| (Duration::from_micros(on), Duration::from_micros(off))),
+            },
         }
     }
 }
@@ -116,7 +133,8 @@ impl Job {
     ///
     /// # Errors
     /// [`AppError::Job`] for no or too many streams, too many bytes, a time of zero,
-    /// above a day or not above the warm-up, and an upload of the server's file.
+    /// above a day or not above the warm-up, an upload of the server's file, and a pattern
+    /// out of its ranges.
     pub fn check(&self) -> Result<(), AppError> {
         let complaint = match &self.amount {
             _ if self.streams == 0 || self.streams > MAX_STREAMS => {
@@ -142,7 +160,10 @@ impl Job {
             Amount::File(name) if name.is_empty() || name.len() > MAX_NAME => {
                 format!("the file name is empty or longer than {MAX_NAME} bytes")
             }
-            _ => return Ok(()),
+            _ => match self.pattern.complaint() {
+                Some(complaint) => complaint,
+                None => return Ok(()),
+            },
         };
         Err(AppError::Job(complaint))
     }
@@ -162,6 +183,7 @@ impl Job {
             streams: self.streams,
             omit: self.omit,
             verify: self.verify,
+            pattern: self.pattern,
         })
     }
 }
@@ -201,13 +223,21 @@ mod tests {
             ".{0,40}".prop_map(Amount::File),
         ];
         let direction = prop_oneof![Just(Direction::Up), Just(Direction::Down)];
-        (direction, amount, any::<u16>(), any::<u64>(), any::<bool>()).prop_map(
-            |(direction, amount, streams, omit, verify)| Job {
+        let period = || any::<u64>().prop_map(Duration::from_micros);
+        let pattern = (
+            any::<Option<u64>>(),
+            proptest::option::of((period(), period())),
+        )
+            .prop_map(|(rate_bps, on_off)| Pattern { rate_bps, on_off });
+        let rest = (any::<u16>(), any::<u64>(), any::<bool>());
+        (direction, amount, rest, pattern).prop_map(
+            |(direction, amount, (streams, omit, verify), pattern)| Job {
                 direction,
                 amount,
                 streams,
                 omit: Duration::from_micros(omit),
                 verify,
+                pattern,
             },
         )
     }
@@ -264,6 +294,7 @@ mod tests {
                 streams,
                 omit: Duration::ZERO,
                 verify: false,
+                pattern: Pattern::NONE,
             };
             let mut next = 0;
             for index in 0..streams {
@@ -297,6 +328,17 @@ mod tests {
             checksums: vec![Checksum::of(b""); usize::from(MAX_STREAMS)],
         };
         assert!(encode(&sent).len() <= MAX_MESSAGE);
+    }
+
+    fn patterned(rate_bps: Option<u64>, on_off_ms: Option<(u64, u64)>) -> Job {
+        let ms = Duration::from_millis;
+        Job {
+            pattern: Pattern {
+                rate_bps,
+                on_off: on_off_ms.map(|(on, off)| (ms(on), ms(off))),
+            },
+            ..Job::new(Direction::Down, Amount::Bytes(1))
+        }
     }
 
     #[test]
@@ -334,9 +376,18 @@ mod tests {
                 ..up.clone()
             },
             Job::new(Direction::Down, Amount::File(String::new())),
+            patterned(Some(999), None),
+            patterned(None, Some((0, 1000))),
+            patterned(None, Some((1000, 20_001))),
+            // 9600 bits are a packet, and 960 ms at 10 kb/s.
+            patterned(Some(10_000), Some((959, 1000))),
         ] {
             assert!(matches!(job.check(), Err(AppError::Job(_))), "{job:?}");
         }
         up.check().unwrap();
+        patterned(Some(1000), None).check().unwrap();
+        patterned(Some(10_000), Some((960, 20_000)))
+            .check()
+            .unwrap();
     }
 }

@@ -12,7 +12,7 @@ use quinn::SendStream;
 use sha2::{Digest, Sha256};
 
 use super::{
-    AppError, Checksum, Outcome, Pattern, Report, Source,
+    AppError, Checksum, Outcome, Report, Source,
     data::Feed,
     protocol::{Extent, Plan, Received, Sent},
     report::Meter,
@@ -37,7 +37,6 @@ pub(super) async fn send(
     control: &mut Control,
     plan: &Plan,
     source: &Source,
-    pattern: Pattern,
 ) -> Result<Outcome, AppError> {
     let before = session.connection.stats();
     let meter = Meter::new(plan.omit);
@@ -57,7 +56,7 @@ pub(super) async fn send(
     let opened = session.moving(&meter, try_join_all(streams)).await?;
 
     let window_in_force = AtomicU64::new(0);
-    let throttle = Throttle::new(pattern, session.now());
+    let throttle = Throttle::new(plan.pattern, session.now());
     let streams = opened.into_iter().map(|(index, stream, feed)| {
         let length = plan.range(index).map(|range| range.end - range.start);
         let writer = StreamWriter {

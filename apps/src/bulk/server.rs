@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
 
 use super::{
-    Amount, AppError, Direction, Job, Outcome, Pattern, Progress, Sink, Source,
+    Amount, AppError, Direction, Job, Outcome, Progress, Sink, Source,
     data::PATIENCE,
     protocol::{Answer, MAX_DURATION, Request},
     receive::receive,
@@ -171,10 +171,7 @@ async fn transfer(session: &Session<'_>, options: &ServeOptions) -> Result<Outco
         .await?;
     match job.direction {
         Direction::Up => receive(session, &mut control, &plan, &Sink::Discard).await,
-        Direction::Down => {
-            let pattern = Pattern::default();
-            send(session, &mut control, &plan, &source, pattern).await
-        }
+        Direction::Down => send(session, &mut control, &plan, &source).await,
     }
 }
 

@@ -15,13 +15,52 @@ const SLICE: Duration = Duration::from_millis(10);
 /// The least that is written at once, bytes: about a packet.
 const MIN_CHUNK: u64 = 1200;
 
-/// How an upload holds back; the default is not at all.
+/// The longest ON or OFF period, 20 s: a transfer through which nothing moves for longer may
+/// count as stalled.
+const MAX_PERIOD: Duration = Duration::from_secs(20);
+
+/// The shortest, a millisecond.
+const MIN_PERIOD: Duration = Duration::from_millis(1);
+
+/// The lowest rate, a packet in ten seconds, for the same reason.
+const MIN_RATE_BPS: u64 = 1000;
+
+/// How a sender holds back; the default is not at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pattern {
-    /// Bits of data per second, above 0; `None` for as much as goes.
+    /// Bits of data per second, at least 1000; `None` for as much as goes.
     pub rate_bps: Option<u64>,
-    /// Lengths of the ON periods, above zero, and of the OFF periods between them.
+    /// Lengths of the ON periods and of the OFF periods between them, each 1 ms to 20 s. With
+    /// a rate, an ON period has room for a packet of 1200 bytes.
     pub on_off: Option<(Duration, Duration)>,
+}
+
+impl Pattern {
+    /// Not at all.
+    pub const NONE: Self = Self {
+        rate_bps: None,
+        on_off: None,
+    };
+
+    /// What is out of its range, if anything is.
+    pub(super) fn complaint(&self) -> Option<String> {
+        if self.rate_bps.is_some_and(|rate| rate < MIN_RATE_BPS) {
+            return Some(format!("the rate is below {MIN_RATE_BPS} bits per second"));
+        }
+        let (on, off) = self.on_off?;
+        for (name, period) in [("ON", on), ("OFF", off)] {
+            if !(MIN_PERIOD..=MAX_PERIOD).contains(&period) {
+                return Some(format!(
+                    "the {name} period is not between {} and {} s",
+                    MIN_PERIOD.as_secs_f64(),
+                    MAX_PERIOD.as_secs_f64()
+                ));
+            }
+        }
+        let bits = u128::from(self.rate_bps?) * on.as_nanos() / 1_000_000_000;
+        (bits < u128::from(MIN_CHUNK) * 8)
+            .then(|| format!("an ON period at that rate has no room for {MIN_CHUNK} bytes"))
+    }
 }
 
 /// A [`Pattern`] in force, over all streams of a transfer.

@@ -129,14 +129,19 @@ pub(super) struct ClientArgs {
     /// The server sends
     #[arg(short = 'R', long)]
     reverse: bool,
-    /// Both directions at once, each over a connection of its own
-    #[arg(long, conflicts_with_all = ["reverse", "file", "output", "bitrate", "on", "qlog"])]
+    /// Both directions at once, each over connections of its own
+    #[arg(long, conflicts_with_all = ["reverse", "file", "output", "qlog"])]
     pub(super) bidir: bool,
-    /// Upload at this rate, such as 3M, in bits of data per second; otherwise as much as goes
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "reverse")]
+    /// Connections side by side in each direction, 1 to 1000, each with all of the amount
+    #[arg(short = 'C', long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(super) connections: u16,
+    /// Send at this rate over each connection, such as 3M, in bits of data per second; otherwise
+    /// as much as goes
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse_rate)]
     bitrate: Option<u64>,
-    /// Upload in ON periods of this length only, 0.1 to 20
-    #[arg(long, value_name = "SECONDS", value_parser = parse_period, requires = "off", conflicts_with = "reverse")]
+    /// Send in ON periods of this length only, 0.1 to 20
+    #[arg(long, value_name = "SECONDS", value_parser = parse_period, requires = "off")]
     on: Option<Duration>,
     /// Length of the OFF periods between them, 0.1 to 20
     #[arg(long, value_name = "SECONDS", value_parser = parse_period, requires = "on")]
@@ -238,10 +243,10 @@ pub(super) struct OutputArgs {
     /// Print a JSON record each interval and at the end
     #[arg(long)]
     pub(super) json_lines: bool,
-    /// Length of an interval of --json-lines, 0.01 to 3600
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval,
-          requires = "json_lines", conflicts_with = "json")]
-    pub(super) interval: Duration,
+    /// Print a line for each interval of this length, 0.01 to 3600; of --json-lines it is 1 unless
+    /// given
+    #[arg(short = 'i', long, value_name = "SECONDS", value_parser = parse_interval, conflicts_with = "json")]
+    pub(super) interval: Option<Duration>,
     /// Write a qlog trace of each connection to this directory
     #[arg(long, value_name = "DIR")]
     pub(super) qlog: Option<PathBuf>,
@@ -277,8 +282,8 @@ impl ClientArgs {
         self.file.as_ref().filter(|_| !self.reverse)
     }
 
-    /// How an upload holds back.
-    pub(super) fn pattern(&self) -> Pattern {
+    /// How the sender holds back.
+    fn pattern(&self) -> Pattern {
         Pattern {
             rate_bps: self.bitrate,
             on_off: self.on.zip(self.off),
@@ -308,13 +313,21 @@ impl ClientArgs {
             streams: self.streams,
             omit: self.omit,
             verify: !self.no_verify,
+            pattern: self.pattern(),
             ..Job::new(self.direction(), amount)
         };
         job.check().map_err(|error| error.to_string())?;
-        if self.bitrate == Some(0) {
-            return Err("the rate of --bitrate is zero".into());
+        if self.connections > 1 && self.output.is_some() {
+            return Err("--output is filled over one connection, not several".into());
         }
         Ok(job)
+    }
+}
+
+impl OutputArgs {
+    /// The length of an interval.
+    pub(super) fn interval(&self) -> Duration {
+        self.interval.unwrap_or(Duration::from_secs(1))
     }
 }
 

@@ -7,15 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::join_all;
 use indicatif::{ProgressBar, ProgressStyle};
-use quinn::{Connection, Runtime, TokioRuntime, VarInt};
+use quinn::{Connection, Endpoint, Runtime, TokioRuntime, VarInt};
 
 use super::{
     Failure, INTERRUPTED,
     args::ClientArgs,
     files::{FileSink, FileSource},
     net::{self, BULK, Transport, plain},
-    output::{ClientResult, Form, PathRecord, Record, print, table},
+    output::{ClientResult, Form, PathRecord, Record, lines, print, table},
     reach,
     series::{ClientCounts, ClientSeries, Listener, Periods},
     units::{show_bytes, show_rate},
@@ -52,28 +53,70 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
         sink: sink
             .clone()
             .map_or(Sink::Discard, |sink| Sink::Stored(sink)),
-        pattern: args.pattern(),
         ..Local::default()
     };
-    if args.bidir {
-        let back = Job {
-            direction: Direction::Down,
-            ..job.clone()
-        };
-        let (again, theirs) = (reach::trust(&args.reach).await?, Local::default());
-        let (up, down) = tokio::join!(
-            transfer(&args, &transport, trust, address, job, local),
-            transfer(&args, &transport, again, address, back, theirs),
-        );
-        return up.and(down);
+    let endpoint = reach::open(&transport, args.reach.bind, address)?;
+    let mut transfers = Vec::new();
+    for direction in directions(&args) {
+        for connection in 1..=args.connections {
+            let job = Job {
+                direction,
+                ..job.clone()
+            };
+            transfers.push(Transfer {
+                args: &args,
+                transport: &transport,
+                endpoint: &endpoint,
+                address,
+                connection,
+                alone: args.connections == 1 && !args.bidir,
+                job,
+            });
+        }
     }
-    let result = transfer(&args, &transport, trust, address, job, local).await;
+    let results = transfers
+        .iter()
+        .map(|transfer| transfer.run(trust.clone(), local.clone()));
+    let results = join_all(results).await;
+    let outcomes = print_together(&transfers, &results);
+    // The connections' last packets still have to leave.
+    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    let result = results
+        .into_iter()
+        .try_for_each(|result| result.map(|_| ()))
+        .and(outcomes);
     match (&result, sink) {
         (Ok(()), Some(sink)) => sink.keep().await?,
         (Err(_), Some(sink)) => sink.discard().await,
         (_, None) => {}
     }
     result
+}
+
+/// Which ways data goes.
+fn directions(args: &ClientArgs) -> Vec<Direction> {
+    if args.bidir {
+        vec![Direction::Up, Direction::Down]
+    } else {
+        vec![args.direction()]
+    }
+}
+
+/// One table for people of several transfers that have ended.
+fn print_together(
+    transfers: &[Transfer<'_>],
+    results: &[Result<Outcome, Failure>],
+) -> Result<(), Failure> {
+    let outcomes: Vec<_> = transfers
+        .iter()
+        .zip(results)
+        .filter(|(transfer, _)| !transfer.alone && transfer.form().is_words())
+        .filter_map(|(transfer, result)| Some((transfer.name(), result.as_ref().ok()?.clone())))
+        .collect();
+    if outcomes.is_empty() {
+        return Ok(());
+    }
+    print(&lines(&outcomes))
 }
 
 async fn upload(args: &ClientArgs) -> Result<Source, Failure> {
@@ -89,78 +132,111 @@ async fn upload(args: &ClientArgs) -> Result<Source, Failure> {
     Ok(Source::Stored(Arc::new(file)))
 }
 
-async fn transfer(
-    args: &ClientArgs,
-    transport: &Transport,
-    trust: Trust,
+/// One transfer over a connection of its own.
+struct Transfer<'a> {
+    args: &'a ClientArgs,
+    transport: &'a Transport,
+    endpoint: &'a Endpoint,
     address: SocketAddr,
+    /// Of those in its direction, from 1.
+    connection: u16,
+    /// There is no other.
+    alone: bool,
     job: Job,
-    local: Local,
-) -> Result<(), Failure> {
-    let listener = Arc::new(Listener::new(args.rtt_samples, args.path_samples));
-    let transport = &transport.observed(listener.clone());
-    let endpoint = reach::open(transport, args.reach.bind, address)?;
-    let connection = reach::connect(&args.reach, transport, trust, &endpoint, address).await?;
+}
 
-    let watch = Watch {
-        form: Form::of(&args.output_form),
-        bidir: args.bidir,
-        job: job.clone(),
-        connection: connection.clone(),
-        progress: Arc::default(),
-        start: TokioRuntime.now(),
-        listener,
-        transport,
-    };
-    let mut series = (watch.form == Form::JsonLines).then(|| ClientSeries {
-        connection: connection.clone(),
-        direction: job.direction,
-        progress: watch.progress.clone(),
-        listener: watch.listener.clone(),
-        periods: Periods::new(watch.start, args.output_form.interval),
-        before: ClientCounts::default(),
-    });
-    let running = bulk::client(
-        connection.clone(),
-        Arc::new(TokioRuntime),
-        job,
-        local,
-        watch.progress.clone(),
-    );
-    let result = tokio::select! {
-        biased;
-        result = running => result.map_err(|error| Failure::failed(
-            format!("the transfer with {} failed: {error}", args.reach.server),
-            "see the server's own messages, then try again",
-        )),
-        failure = watch.show(series.as_mut()) => Err(failure),
-        _ = tokio::signal::ctrl_c() => {
-            connection.close(VarInt::from_u32(0), b"interrupted");
-            Err(watch.interrupted())
-        }
-    };
-    watch.listener.stop();
-    let rest = series.as_mut().map_or(Ok(()), ClientSeries::print_rest);
-    let interrupted = matches!(&result, Err(failure) if failure.status == INTERRUPTED);
-    let outcome = result.as_ref().ok();
-    if outcome.is_some() || interrupted {
-        watch.print_result(args, outcome.cloned(), interrupted)?;
+impl Transfer<'_> {
+    fn form(&self) -> Form {
+        Form::of(&self.args.output_form)
     }
-    // The connection's last packet still has to leave.
-    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
-    result.map(|_| ()).and(rest)
+
+    fn name(&self) -> String {
+        let way = match self.job.direction {
+            Direction::Up => "up",
+            Direction::Down => "down",
+        };
+        format!("{way} {}", self.connection)
+    }
+
+    /// What its trace is called.
+    fn trace(&self) -> String {
+        let process = std::process::id();
+        if self.alone {
+            return format!("client-{process}");
+        }
+        format!("client-{process}-{}", self.name().replace(' ', "-"))
+    }
+
+    async fn run(&self, trust: Trust, local: Local) -> Result<Outcome, Failure> {
+        let args = self.args;
+        let listener = Arc::new(Listener::new(args.rtt_samples, args.path_samples));
+        let transport = &self.transport.observed(listener.clone());
+        let (endpoint, trace) = (self.endpoint, self.trace());
+        let connection = reach::connect(
+            &args.reach,
+            transport,
+            trust,
+            endpoint,
+            self.address,
+            &trace,
+        )
+        .await?;
+
+        let watch = Watch {
+            of: self,
+            connection: connection.clone(),
+            progress: Arc::default(),
+            start: TokioRuntime.now(),
+            listener,
+        };
+        let mut series = self.form().has_intervals().then(|| ClientSeries {
+            connection: connection.clone(),
+            form: self.form(),
+            name: (!self.alone).then(|| self.name()),
+            number: self.connection,
+            direction: self.job.direction,
+            progress: watch.progress.clone(),
+            listener: watch.listener.clone(),
+            periods: Periods::new(watch.start, args.output_form.interval()),
+            before: ClientCounts::default(),
+        });
+        let running = bulk::client(
+            connection.clone(),
+            Arc::new(TokioRuntime),
+            self.job.clone(),
+            local,
+            watch.progress.clone(),
+        );
+        let result = tokio::select! {
+            biased;
+            result = running => result.map_err(|error| Failure::failed(
+                format!("the transfer with {} failed: {error}", args.reach.server),
+                "see the server's own messages, then try again",
+            )),
+            failure = watch.show(series.as_mut()) => Err(failure),
+            _ = tokio::signal::ctrl_c() => {
+                connection.close(VarInt::from_u32(0), b"interrupted");
+                Err(watch.interrupted())
+            }
+        };
+        watch.listener.stop();
+        let rest = series.as_mut().map_or(Ok(()), ClientSeries::print_rest);
+        let interrupted = matches!(&result, Err(failure) if failure.status == INTERRUPTED);
+        let outcome = result.as_ref().ok();
+        if outcome.is_some() || interrupted {
+            watch.print_result(outcome.cloned(), interrupted)?;
+        }
+        rest.and(result)
+    }
 }
 
 /// A running transfer, for those who look on.
 struct Watch<'a> {
-    form: Form,
-    bidir: bool,
-    job: Job,
+    of: &'a Transfer<'a>,
     connection: Connection,
     progress: Arc<Progress>,
     start: Instant,
     listener: Arc<Listener>,
-    transport: &'a Transport,
 }
 
 impl Watch<'_> {
@@ -170,7 +246,7 @@ impl Watch<'_> {
 
     /// Bytes on this side so far.
     fn bytes(&self) -> u64 {
-        match self.job.direction {
+        match self.of.job.direction {
             Direction::Up => self.progress.sent(),
             Direction::Down => self.progress.received(),
         }
@@ -184,15 +260,15 @@ impl Watch<'_> {
                 Ok(never) => match never {},
             };
         }
-        // Two directions would draw over each other.
-        if std::io::stderr().is_terminal() && !self.bidir {
+        // Several would draw over each other.
+        if std::io::stderr().is_terminal() && self.of.alone && self.of.form() == Form::People {
             self.draw().await;
         }
         std::future::pending().await
     }
 
     async fn draw(&self) {
-        let (bar, template) = match self.job.amount {
+        let (bar, template) = match self.of.job.amount {
             Amount::Bytes(bytes) => (
                 ProgressBar::new(bytes),
                 "{bar:30} {percent:>3} %  {msg}  {eta} left",
@@ -212,7 +288,7 @@ impl Watch<'_> {
         loop {
             tick.tick().await;
             let (elapsed, bytes) = (self.elapsed(), self.bytes());
-            bar.set_position(match self.job.amount {
+            bar.set_position(match self.of.job.amount {
                 Amount::Duration(_) => u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
                 Amount::Bytes(_) | Amount::File(_) => bytes,
             });
@@ -243,36 +319,28 @@ impl Watch<'_> {
         )
     }
 
-    fn print_result(
-        &self,
-        args: &ClientArgs,
-        outcome: Option<Outcome>,
-        interrupted: bool,
-    ) -> Result<(), Failure> {
+    fn print_result(&self, outcome: Option<Outcome>, interrupted: bool) -> Result<(), Failure> {
+        let (args, job, transport) = (self.of.args, &self.of.job, self.of.transport);
         let path = HeaderReport::of(&self.connection).map(|headers| PathRecord {
             headers,
             samples: self.listener.summary(),
         });
-        if self.form == Form::People {
-            return outcome.map_or(Ok(()), |outcome| {
-                let table = table(&outcome, self.job.omit, path.as_ref());
-                let heading = match self.job.direction {
-                    _ if !self.bidir => "",
-                    Direction::Up => "upload:\n",
-                    Direction::Down => "download:\n",
-                };
-                print(&format!("{heading}{table}"))
-            });
+        if self.of.form().is_words() {
+            return match outcome.filter(|_| self.of.alone) {
+                Some(outcome) => print(&table(&outcome, job.omit, path.as_ref())),
+                None => Ok(()),
+            };
         }
         Form::print(&Record::Result(ClientResult {
             version: env!("CARGO_PKG_VERSION"),
             server: args.reach.server.to_string(),
             controller: args.transport.controller.clone(),
-            pacing: self.transport.pacing(),
-            path_headers: self.transport.headers().to_string(),
-            direction: self.job.direction,
-            streams: self.job.streams,
-            omit_s: self.job.omit.as_secs_f64(),
+            pacing: transport.pacing(),
+            path_headers: transport.headers().to_string(),
+            direction: job.direction,
+            connection: self.of.connection,
+            streams: job.streams,
+            omit_s: job.omit.as_secs_f64(),
             interrupted,
             bytes_sent: self.progress.sent(),
             bytes_received: self.progress.received(),

@@ -22,6 +22,8 @@ use crate::{
 pub(super) enum Form {
     /// Words and tables.
     People,
+    /// A line each interval, then words and tables.
+    Lines,
     /// One JSON document at the end.
     Json,
     /// A JSON document on a line each interval and at the end.
@@ -60,6 +62,7 @@ pub(super) struct Listening {
 #[derive(Debug, Serialize)]
 pub(super) struct Interval {
     pub(super) direction: Direction,
+    pub(super) connection: u16,
     pub(super) start_s: f64,
     pub(super) end_s: f64,
     pub(super) bytes: u64,
@@ -111,6 +114,7 @@ pub(super) struct ClientResult {
     pub(super) pacing: bool,
     pub(super) path_headers: String,
     pub(super) direction: Direction,
+    pub(super) connection: u16,
     pub(super) streams: u16,
     pub(super) omit_s: f64,
     pub(super) interrupted: bool,
@@ -144,10 +148,34 @@ pub(super) struct Stopped {
 
 impl Form {
     pub(super) fn of(args: &OutputArgs) -> Self {
-        match (args.json, args.json_lines) {
-            (true, _) => Self::Json,
-            (_, true) => Self::JsonLines,
+        match (args.json, args.json_lines, args.interval) {
+            (true, ..) => Self::Json,
+            (_, true, _) => Self::JsonLines,
+            (.., Some(_)) => Self::Lines,
             _ => Self::People,
+        }
+    }
+
+    /// Words rather than JSON.
+    pub(super) fn is_words(self) -> bool {
+        matches!(self, Self::People | Self::Lines)
+    }
+
+    /// Something is printed each interval.
+    pub(super) fn has_intervals(self) -> bool {
+        matches!(self, Self::Lines | Self::JsonLines)
+    }
+
+    /// An interval is over, in a form that has them.
+    pub(super) fn print_interval<T, R: Serialize>(
+        self,
+        interval: T,
+        line: impl FnOnce(&T) -> String,
+        record: impl FnOnce(T) -> R,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Lines => print(&line(&interval)),
+            _ => Self::print(&record(interval)),
         }
     }
 
@@ -171,6 +199,84 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
         )),
         _ => Ok(()),
     }
+}
+
+/// From when to when, the same width for a day.
+pub(super) fn show_span(start_s: f64, end_s: f64) -> String {
+    format!("{start_s:>8.2} to {end_s:>8.2} s")
+}
+
+impl Interval {
+    pub(super) fn line(&self) -> String {
+        format!(
+            "{}  {:>9}  {:>10}  {}",
+            show_span(self.start_s, self.end_s),
+            show_bytes(self.bytes),
+            show_rate(self.throughput_bps),
+            self.sender.line(),
+        )
+    }
+}
+
+impl SenderInterval {
+    pub(super) fn line(&self) -> String {
+        format!(
+            "RTT {:.1} ms  window {}  {} lost",
+            self.rtt_ms,
+            show_bytes(self.window_bytes),
+            self.packets_lost
+        )
+    }
+}
+
+impl ServerInterval {
+    pub(super) fn line(&self) -> String {
+        let rate = |bytes: u64| {
+            let seconds = (self.end_s - self.start_s).max(1e-9);
+            show_rate(bytes as f64 * 8.0 / seconds)
+        };
+        format!(
+            "{}  received {} ({})  sent {} ({})",
+            show_span(self.start_s, self.end_s),
+            show_bytes(self.bytes_received),
+            rate(self.bytes_received),
+            show_bytes(self.bytes_sent),
+            rate(self.bytes_sent),
+        )
+    }
+}
+
+/// Several transfers side by side, a line each as their receivers saw them, and their sum.
+pub(super) fn lines(outcomes: &[(String, Outcome)]) -> String {
+    let mut text = format!(
+        "{:<10}{:>12}{:>12}{:>11}{:>13}{:>10}\n",
+        "", "goodput", "data", "time", "RTT, least", "lost"
+    );
+    for (name, outcome) in outcomes {
+        let (sender, receiver) = (&outcome.sender, &outcome.receiver);
+        text += &format!(
+            "{name:<10}{:>12}{:>12}{:>9.2} s{:>10.2} ms{:>8.2} %{}\n",
+            receiver.goodput_bps.map_or("-".into(), show_rate),
+            show_bytes(receiver.bytes),
+            receiver.duration_s,
+            sender.rtt_min_ms,
+            sender.retransmitted_ratio * 100.0,
+            if outcome.verified {
+                ""
+            } else {
+                "  not verified"
+            },
+        );
+    }
+    let receivers = || outcomes.iter().map(|(_, outcome)| &outcome.receiver);
+    let goodput: f64 = receivers().filter_map(|report| report.goodput_bps).sum();
+    let bytes = receivers().fold(0u64, |sum, report| sum.saturating_add(report.bytes));
+    text + &format!(
+        "{:<10}{:>12}{:>12}",
+        "all",
+        show_rate(goodput),
+        show_bytes(bytes)
+    )
 }
 
 /// Both sides' figures side by side, and what path headers told this one.

@@ -56,12 +56,17 @@ pub(super) fn open(
     transport.bind(address, None, "cannot open a socket on", remedy)
 }
 
+/// Makes a connection, whose trace is called `trace`.
+///
+/// # Errors
+/// If nobody answers, or not who should.
 pub(super) async fn connect(
     args: &ReachArgs,
     transport: &Transport,
     trust: Trust,
     endpoint: &Endpoint,
     address: SocketAddr,
+    trace: &str,
 ) -> Result<Connection, Failure> {
     let pinned = match &trust {
         Trust::Pin(pin) => Some(*pin),
@@ -70,7 +75,7 @@ pub(super) async fn connect(
     let (tls, sight) = trust
         .client(transport.application.alpn)
         .map_err(|error| Failure::failed(error, "give --ca a PEM file of certificates"))?;
-    let config = transport.client(tls, &format!("client-{}", std::process::id()))?;
+    let config = transport.client(tls, trace)?;
 
     let name = args.server_name.as_ref().unwrap_or(&args.server.host);
     let failure = |cause: &dyn std::fmt::Display| {

@@ -1,4 +1,4 @@
-//! The interval records of `--json-lines`: what moved, period by period.
+//! What moved, period by period: the records of `--json-lines`, and lines for people.
 
 use std::{
     collections::BTreeMap,
@@ -23,6 +23,11 @@ use crate::{
 /// What moved over a client's connection, interval by interval without gaps.
 pub(super) struct ClientSeries {
     pub(super) connection: Connection,
+    pub(super) form: Form,
+    /// What lines for people begin with.
+    pub(super) name: Option<String>,
+    /// Of the connections in its direction, from 1.
+    pub(super) number: u16,
     pub(super) direction: Direction,
     pub(super) progress: Arc<Progress>,
     /// What the controllers hear.
@@ -142,8 +147,9 @@ impl ClientSeries {
         };
         let bytes = self.before.bytes - before.bytes;
         let seconds = (span.end - span.start).as_secs_f64();
-        Form::print(&Record::Interval(Interval {
+        let interval = Interval {
             direction: self.direction,
+            connection: self.number,
             start_s: span.start.as_secs_f64(),
             end_s: span.end.as_secs_f64(),
             bytes,
@@ -161,7 +167,13 @@ impl ClientSeries {
                 let record = |sample| SampleRecord::new(sample, self.periods.origin);
                 path_samples.iter().map(record).collect()
             }),
-        }))
+        };
+        let name = self.name.as_deref();
+        let line = |interval: &Interval| match name {
+            Some(name) => format!("{name:<10}{}", interval.line()),
+            None => interval.line(),
+        };
+        self.form.print_interval(interval, line, Record::Interval)
     }
 }
 

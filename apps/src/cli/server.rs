@@ -12,7 +12,7 @@ use super::{
     files::Root,
     listen::{Listener, interrupts, listen, unmapped},
     net::{BULK, Transport, plain},
-    output::{Form, Record, Stopped, Transfer, print},
+    output::{Form, Record, ServerInterval, Stopped, Transfer, print},
     series::{Reception, ServerSeries},
     units::{show_bytes, show_rate},
 };
@@ -49,7 +49,7 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     let server = Server {
         form,
         once: args.once,
-        interval: args.output.interval,
+        interval: args.output.interval(),
         progress: Arc::default(),
         reception: Arc::default(),
         endpoint: endpoint.clone(),
@@ -148,27 +148,30 @@ impl Server {
                     }
                 }
                 () = &mut interrupted => break,
-                interval = series.next(), if self.form == Form::JsonLines => {
-                    Form::print(&Record::ServerInterval(interval))?;
-                }
+                interval = series.next(), if self.form.has_intervals() => self.print_interval(interval)?,
             }
         }
         self.endpoint.set_server_config(None);
-        if let Some(rest) = series.rest().filter(|_| self.form == Form::JsonLines) {
-            Form::print(&Record::ServerInterval(rest))?;
+        if let Some(rest) = series.rest().filter(|_| self.form.has_intervals()) {
+            self.print_interval(rest)?;
         }
         summary.bytes_sent = self.progress.sent();
         summary.bytes_received = self.progress.received();
-        if self.form != Form::People {
+        if !self.form.is_words() {
             Form::print(&Record::Stopped(summary))?;
         }
         result
     }
 
+    fn print_interval(&self, interval: ServerInterval) -> Result<(), Failure> {
+        self.form
+            .print_interval(interval, ServerInterval::line, Record::ServerInterval)
+    }
+
     fn print_transfer(&self, transfer: Transfer) -> Result<(), Failure> {
         match (self.form, &transfer.outcome) {
             (Form::JsonLines, _) => Form::print(&Record::Transfer(transfer)),
-            (Form::People, Some(outcome)) => {
+            (Form::People | Form::Lines, Some(outcome)) => {
                 let receiver = &outcome.receiver;
                 let verified = match &receiver.checksum {
                     Some(checksum) => format!("verified, SHA-256 {checksum}"),
@@ -183,7 +186,7 @@ impl Server {
                     outcome.sender.retransmitted_ratio * 100.0,
                 ))
             }
-            (Form::People | Form::Json, _) => Ok(()),
+            (Form::People | Form::Lines | Form::Json, _) => Ok(()),
         }
     }
 }

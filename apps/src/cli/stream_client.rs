@@ -45,7 +45,9 @@ pub(super) async fn run(args: StreamClientArgs) -> Result<(), Failure> {
     let trust = reach::trust(&args.reach).await?;
     let address = net::resolve(&args.reach.server, args.reach.bind).await?;
     let endpoint = reach::open(&transport, args.reach.bind, address)?;
-    let connection = reach::connect(&args.reach, &transport, trust, &endpoint, address).await?;
+    let trace = format!("client-{}", std::process::id());
+    let connection =
+        reach::connect(&args.reach, &transport, trust, &endpoint, address, &trace).await?;
     let output = match &args.output {
         Some(path) => Some(open_output(path).await?),
         None => None,
@@ -57,7 +59,8 @@ pub(super) async fn run(args: StreamClientArgs) -> Result<(), Failure> {
         connection: connection.clone(),
         viewing: viewing.clone(),
         began: clock.at,
-        interval: args.output_form.interval,
+        interval: args.output_form.interval(),
+        frames_on_stdout: args.output.as_deref() == Some(Path::new("-")),
     };
     let options = ViewOptions {
         began: clock.at,
@@ -144,13 +147,15 @@ struct Watch {
     viewing: Arc<Viewing>,
     began: Instant,
     interval: Duration,
+    /// Frames go to standard output, where nothing else may.
+    frames_on_stdout: bool,
 }
 
 impl Watch {
     /// Shows how it goes until it is dropped or cannot go on.
     async fn show(&self) -> Failure {
         match self.form {
-            Form::JsonLines => self.print_intervals().await,
+            Form::JsonLines | Form::Lines => self.print_intervals().await,
             Form::People if std::io::stderr().is_terminal() => self.draw().await,
             Form::People | Form::Json => std::future::pending().await,
         }
@@ -177,7 +182,14 @@ impl Watch {
                 udp_bytes_received: udp.bytes - bytes,
             };
             (datagrams, bytes) = (udp.datagrams, udp.bytes);
-            if let Err(failure) = Form::print(&StreamRecord::ViewInterval(interval)) {
+            let printed = if self.form == Form::Lines && self.frames_on_stdout {
+                eprintln!("{}", interval.line());
+                Ok(())
+            } else {
+                self.form
+                    .print_interval(interval, ViewInterval::line, StreamRecord::ViewInterval)
+            };
+            if let Err(failure) = printed {
                 return failure;
             }
         }
@@ -214,12 +226,12 @@ impl Watch {
         result: &Result<(), Failure>,
     ) -> Result<(), Failure> {
         let report = self.viewing.report(TokioRuntime.now());
-        if self.form == Form::People {
+        if self.form.is_words() {
             let Some(report) = report.filter(|report| report.frames.received > 0) else {
                 return Ok(());
             };
             // Frames on standard output are for a decoder.
-            if args.output.as_deref() == Some(Path::new("-")) {
+            if self.frames_on_stdout {
                 eprintln!("{}", table(&report));
                 return Ok(());
             }

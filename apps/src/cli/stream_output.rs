@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{
-    output::SenderInterval,
+    output::{SenderInterval, show_span},
     units::{show_bytes, show_rate},
 };
 use crate::{
@@ -84,6 +84,37 @@ pub(super) struct Stopped {
     pub(super) viewers: u64,
     pub(super) failed: u64,
     pub(super) last: Option<Viewer>,
+}
+
+impl ViewInterval {
+    pub(super) fn line(&self) -> String {
+        let seen = &self.seen;
+        format!(
+            "{}  {:>10}  {:>3} frames, {} late  delay {}  buffer {:.0} ms  {} stalls, {:.1} s",
+            show_span(self.start_s, self.end_s),
+            show_rate(self.throughput_bps),
+            seen.frames,
+            seen.late,
+            seen.delay_ms.map_or("-".into(), |ms| format!("{ms:.0} ms")),
+            seen.buffer_ms,
+            seen.stalls,
+            seen.stalled_s,
+        )
+    }
+}
+
+impl ViewerInterval {
+    pub(super) fn line(&self) -> String {
+        format!(
+            "{}  {}  aims at {}, {} frames sent, {} cancelled  {}",
+            show_span(self.start_s, self.end_s),
+            self.viewer,
+            show_rate(self.sent.bitrate_bps as f64),
+            self.sent.frames_sent,
+            self.sent.frames_cancelled,
+            self.sender.line(),
+        )
+    }
 }
 
 /// A viewer's figures for people.

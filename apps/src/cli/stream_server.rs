@@ -96,7 +96,7 @@ pub(super) async fn run(args: StreamServerArgs) -> Result<(), Failure> {
     let server = Server {
         form,
         once: args.once,
-        interval: args.output.interval,
+        interval: args.output.interval(),
         viewers,
     };
     let summary = Stopped {
@@ -320,14 +320,18 @@ impl Server {
                     break;
                 }
                 () = &mut interrupted => break,
-                span = periods.next(), if self.form == Form::JsonLines => {
+                span = periods.next(), if self.form.has_intervals() => {
                     for interval in self.viewers.intervals(span, origin) {
-                        Form::print(&StreamRecord::ViewerInterval(interval))?;
+                        self.form.print_interval(
+                            interval,
+                            ViewerInterval::line,
+                            StreamRecord::ViewerInterval,
+                        )?;
                     }
                 }
             }
         }
-        if self.form != Form::People {
+        if !self.form.is_words() {
             Form::print(&StreamRecord::Stopped(summary))?;
         }
         result
@@ -337,7 +341,7 @@ impl Server {
         match self.form {
             Form::JsonLines => Form::print(&StreamRecord::Viewer(viewer)),
             Form::Json => Ok(()),
-            Form::People => print(&format!(
+            Form::People | Form::Lines => print(&format!(
                 "{}: {} of {} frames in {:.1} s, {}, {} cancelled, {} bitrate switches",
                 viewer.viewer,
                 viewer.sent.frames_sent,

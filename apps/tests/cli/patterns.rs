@@ -1,6 +1,6 @@
-//! Uploads that hold back, both directions at once, and servers that limit their clients.
+//! Senders that hold back, several transfers at once, and servers that limit their clients.
 
-use crate::program::{Server, client, failure, success};
+use crate::program::{Server, client, evenkeel, failure, success};
 
 fn results(text: &str) -> Vec<serde_json::Value> {
     text.lines()
@@ -9,13 +9,18 @@ fn results(text: &str) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn an_upload_at_a_rate_sends_no_faster() {
+fn whoever_sends_keeps_to_the_rate_that_was_asked_for() {
     let server = Server::start(&[]);
     // 250 kB a second, in all or in the ON half of it; 2500 bytes at a time.
     for (arguments, most) in [
         (&["-b", "2M"][..], 252_500),
         (&["-b", "2M", "--on", "0.25", "--off", "0.25"], 127_500),
         (&["-b", "2M", "-P", "3"], 257_500),
+        (&["-R", "-b", "2M"], 252_500),
+        (
+            &["-R", "-b", "2M", "--on", "0.25", "--off", "0.25"],
+            127_500,
+        ),
     ] {
         let all = [&["--time", "1", "--json"], arguments].concat();
         let text = success(client(&server, &all));
@@ -40,9 +45,95 @@ fn both_directions_at_once_are_two_verified_transfers() {
         assert_eq!(result["verified"], true);
         assert_eq!(result["receiver"]["bytes"], 1_000_000);
     }
-    let text = success(client(&server, &["--bidir", "--bytes", "10kB"]));
+}
+
+#[test]
+fn several_connections_are_a_table_for_people_and_records_for_programs() {
+    let server = Server::start(&[]);
+    let several = ["--bidir", "--connections", "3", "--bytes", "10kB"];
+    let text = success(client(&server, &several));
+    let names: Vec<_> = text.lines().skip(1).map(|line| line[..10].trim()).collect();
+    assert_eq!(
+        names,
+        ["up 1", "up 2", "up 3", "down 1", "down 2", "down 3", "all"]
+    );
+    let sum = text.lines().last().unwrap();
+    assert!(sum.ends_with("60.0 kB"), "{text}");
+
+    let text = success(client(&server, &[&several[..], &["--json"]].concat()));
+    let mut seen: Vec<_> = results(&text)
+        .iter()
+        .map(|result| {
+            assert_eq!(result["receiver"]["bytes"], 10_000);
+            assert_eq!(result["verified"], true);
+            (
+                result["direction"].as_str().unwrap().to_owned(),
+                result["connection"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    seen.sort();
+    let each = |way: &str| (1..=3).map(|n| (way.to_owned(), n)).collect::<Vec<_>>();
+    assert_eq!(seen, [each("down"), each("up")].concat());
+}
+
+#[test]
+fn traces_of_several_connections_have_names_of_their_own() {
+    let server = Server::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let arguments = ["-C", "2", "--bytes", "10kB", "--qlog", path];
+    success(client(&server, &arguments));
+    let mut names: Vec<_> = std::fs::read_dir(path)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert!(names[0].ends_with("-up-1.sqlog"), "{names:?}");
+    assert!(names[1].ends_with("-up-2.sqlog"), "{names:?}");
+}
+
+#[test]
+fn one_of_several_connections_that_fails_fails_the_program() {
+    let server = Server::start(&["--connections", "1"]);
+    let output = client(&server, &["-C", "2", "--time", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("up 1") || table.contains("up 2"), "{table}");
+    let errors = String::from_utf8(output.stderr).unwrap();
     assert!(
-        text.contains("upload:") && text.contains("download:"),
+        errors.starts_with("evenkeel: cannot connect to"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_file_cannot_be_filled_over_several_connections() {
+    let arguments = ["bulk", "client", "[::1]", "-R", "--insecure"];
+    let rest = ["--output", "x", "--file", "y", "-C", "2"];
+    let output = evenkeel(&[&arguments[..], &rest].concat()).output();
+    let line = failure(&output.unwrap(), 2);
+    assert!(line.contains("over one connection"), "{line}");
+    assert!(!std::path::Path::new("x.part").exists());
+}
+
+#[test]
+fn an_interval_is_a_line_for_people_who_ask_for_it() {
+    let server = Server::start(&["--interval", "0.2"]);
+    let text = success(client(&server, &["--time", "0.5", "-i", "0.2"]));
+    let lines: Vec<_> = text.lines().collect();
+    // Whole intervals and the rest, then the table.
+    assert!(lines[0].trim_start().starts_with("0.00 to"), "{text}");
+    for word in ["b/s", "RTT", "window", "lost"] {
+        assert!(lines[0].contains(word), "{text}");
+    }
+    let table = lines.iter().position(|line| line.contains("receiver"));
+    assert!(table.unwrap() >= 2, "{text}");
+    server.signal("INT");
+    let (status, text, errors) = server.end();
+    assert_eq!((status, &errors[..]), (Some(0), ""));
+    assert!(
+        text.lines().any(|line| line.contains(" s  received ")),
         "{text}"
     );
 }

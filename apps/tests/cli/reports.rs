@@ -42,6 +42,7 @@ fn json_is_one_document_with_the_documented_fields() {
             "pacing",
             "path_headers",
             "direction",
+            "connection",
             "streams",
             "omit_s",
             "interrupted",
@@ -88,6 +89,7 @@ fn json_lines_are_a_record_a_second_and_the_result() {
             [
                 "record",
                 "direction",
+                "connection",
                 "start_s",
                 "end_s",
                 "bytes",
