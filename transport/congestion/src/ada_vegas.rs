@@ -51,6 +51,8 @@ pub struct Config {
     pub gamma: f64,
     /// Which round trip time of a round counts.
     pub rtt: RoundRtt,
+    /// Factor the window is reduced to on loss or mark, 0 to 1.
+    pub keep: f64,
     /// The window to begin with.
     pub initial_window: InitialWindow,
 }
@@ -62,6 +64,7 @@ impl Config {
         relapse: true,
         gamma: vegas::Config::VEGAS_1.gamma,
         rtt: RoundRtt::Least,
+        keep: vegas::Config::VEGAS_1.keep,
         initial_window: InitialWindow::Rfc9002,
     };
 }
@@ -102,6 +105,7 @@ impl AdaVegas {
             increment: first.increment,
             gamma: config.gamma,
             rtt: config.rtt,
+            keep: config.keep,
             timeouts: Timeouts::Quic,
             initial_window: config.initial_window,
         };
@@ -391,6 +395,18 @@ mod tests {
         ada.vegas.set_thresholds(0.5, 0.5);
         ada.on_round(&round(1000));
         assert_eq!(ada.window(), 2000);
+    }
+
+    #[test]
+    fn what_a_loss_leaves_can_be_set() {
+        let config = Config {
+            keep: 0.75,
+            ..Config::PAPER
+        };
+        let mut ada = AdaVegas::new(config, MTU);
+        let before = ada.window();
+        ada.on_congestion(&loss());
+        assert_eq!(ada.window(), before / 4 * 3);
     }
 
     #[test]

@@ -326,7 +326,14 @@ const RTT: Parameter = Parameter {
     kind: Kind::Choice(&["least", "mean"]),
 };
 
-const fn vegas_parameters(default: vegas::Config) -> [Parameter; 7] {
+const KEEP: Parameter = Parameter {
+    name: "keep",
+    meaning: "factor the window is reduced to on loss; 0.75 in ns-2",
+    default: Some(vegas::Config::VEGAS_1.keep),
+    kind: Kind::Number(0.05, 0.99),
+};
+
+const fn vegas_parameters(default: vegas::Config) -> [Parameter; 8] {
     [
         Parameter {
             name: "alpha",
@@ -348,14 +355,23 @@ const fn vegas_parameters(default: vegas::Config) -> [Parameter; 7] {
         },
         GAMMA,
         RTT,
+        KEEP,
         TIMEOUT,
         INITIAL_WINDOW,
     ]
 }
 
 const RO_VEGAS_PARAMETERS: [Parameter; 7] = {
-    let [alpha, beta, increment, gamma, rtt, _timeout, initial_window] =
-        vegas_parameters(ro_vegas::Config::PAPER.vegas);
+    let [
+        alpha,
+        beta,
+        increment,
+        gamma,
+        rtt,
+        _keep,
+        _timeout,
+        initial_window,
+    ] = vegas_parameters(ro_vegas::Config::PAPER.vegas);
     let probes = Parameter {
         name: "probes",
         meaning: "path headers asked for per round trip, more when the way back queues; not given, on every packet",
@@ -388,7 +404,7 @@ const GUIDED_PARAMETERS: [Parameter; 3] = [
     BOUND,
 ];
 
-const fn ada_vegas_parameters() -> [Parameter; 4] {
+const fn ada_vegas_parameters() -> [Parameter; 5] {
     [
         Parameter {
             name: "relapse",
@@ -402,6 +418,7 @@ const fn ada_vegas_parameters() -> [Parameter; 4] {
         },
         GAMMA,
         RTT,
+        KEEP,
         INITIAL_WINDOW,
     ]
 }
@@ -468,6 +485,7 @@ fn vegas_config(values: &Values) -> Result<vegas::Config, SpecError> {
         increment: values.number("inc"),
         gamma: values.number("gamma"),
         rtt: round_rtt(values),
+        keep: vegas::Config::VEGAS_1.keep,
         timeouts: Timeouts::Quic,
         initial_window: initial_window(values),
     })
@@ -475,6 +493,7 @@ fn vegas_config(values: &Values) -> Result<vegas::Config, SpecError> {
 
 fn vegas(values: &Values) -> Result<SharedFactory, SpecError> {
     let config = vegas::Config {
+        keep: values.number(KEEP.name),
         timeouts: timeouts(values),
         ..vegas_config(values)?
     };
@@ -516,6 +535,7 @@ fn ada_vegas_config(values: &Values) -> ada_vegas::Config {
         relapse: values.number("relapse") == 1.0,
         gamma: values.number("gamma"),
         rtt: round_rtt(values),
+        keep: values.number(KEEP.name),
         initial_window: initial_window(values),
         ..ada_vegas::Config::PAPER
     }

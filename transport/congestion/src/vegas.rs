@@ -17,8 +17,8 @@ use crate::window::{InitialWindow, minimum_window, packets_to_bytes, scale};
 /// Factor of the window that leaves slow start: it is reduced by 1/8 (RoVegas, section 2.1).
 const SLOW_START_EXIT: f64 = 7.0 / 8.0;
 
-/// Factor the window is reduced to on loss (AdaVegas, section III-A: "cut in half").
-const LOSS_FACTOR: f64 = 0.5;
+/// Factor the threshold is reduced to at a timeout (RFC 5681, section 3.1).
+const TIMEOUT_FACTOR: f64 = 0.5;
 
 /// Packets of the window a connection may leave unused and still grow it (RoVegas, section 5.2).
 const UNUSED_PACKETS: u64 = 2;
@@ -36,6 +36,8 @@ pub struct Config {
     pub gamma: f64,
     /// Which round trip time of a round counts.
     pub rtt: RoundRtt,
+    /// Factor the window is reduced to on loss or mark, 0 to 1.
+    pub keep: f64,
     /// What a probe timeout does.
     pub timeouts: Timeouts,
     /// The window to begin with.
@@ -54,13 +56,15 @@ pub enum RoundRtt {
 }
 
 impl Config {
-    /// Vegas_1 (AdaVegas, Table I, row 1), with the gamma of ns-2's Vegas.
+    /// Vegas_1 (AdaVegas, Table I, row 1; section III-A: "cut in half" on loss), with the gamma
+    /// of ns-2's Vegas.
     pub const VEGAS_1: Self = Self {
         alpha: 1.0,
         beta: 3.0,
         increment: 1.0,
         gamma: 1.0,
         rtt: RoundRtt::Least,
+        keep: 0.5,
         timeouts: Timeouts::Quic,
         initial_window: InitialWindow::Rfc9002,
     };
@@ -284,7 +288,7 @@ impl Controller for Vegas {
     }
 
     fn on_congestion(&mut self, _event: &Congestion) {
-        self.leave_slow_start(scale(self.window, LOSS_FACTOR));
+        self.leave_slow_start(scale(self.window, self.config.keep));
     }
 
     fn on_persistent_congestion(&mut self) {
@@ -296,7 +300,7 @@ impl Controller for Vegas {
         if self.config.timeouts == Timeouts::Quic {
             return false;
         }
-        self.leave_slow_start(scale(self.window, LOSS_FACTOR));
+        self.leave_slow_start(scale(self.window, TIMEOUT_FACTOR));
         if self.window > minimum_window(self.mtu) {
             self.window = minimum_window(self.mtu);
             self.phase = Phase::SlowStartHold;
@@ -591,6 +595,25 @@ mod tests {
             assert_eq!((vegas.window, vegas.phase), (after, Phase::Avoidance));
             assert_eq!(vegas.slow_start_threshold(), Some(after));
         }
+    }
+
+    #[test]
+    fn what_a_loss_leaves_can_be_set() {
+        let gentle = Config {
+            keep: 0.75,
+            timeouts: Timeouts::Tcp,
+            ..Config::VEGAS_1
+        };
+        for (window, after) in [(20_000, 15_000), (2500, 2000)] {
+            let mut vegas = in_phase(gentle, Phase::Avoidance, window);
+            vegas.on_congestion(&loss());
+            assert_eq!(vegas.slow_start_threshold(), Some(after));
+            assert_eq!(vegas.window, after);
+        }
+        // A timeout's threshold is half of the window all the same.
+        let mut vegas = in_phase(gentle, Phase::Avoidance, 20_000);
+        assert!(vegas.on_probe_timeout());
+        assert_eq!(vegas.slow_start_threshold(), Some(10_000));
     }
 
     #[test]

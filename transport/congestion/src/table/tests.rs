@@ -127,6 +127,7 @@ fn parameters_reach_the_configuration() {
             increment: 3.0,
             gamma: 5.0,
             rtt: RoundRtt::Mean,
+            keep: 0.5,
             timeouts: Timeouts::Quic,
             initial_window: InitialWindow::Packets(7),
         })
@@ -147,6 +148,8 @@ fn parameters_reach_the_configuration() {
     );
     assert!(!ada_vegas_config(&values("ada-vegas", Some("relapse=false"))).relapse);
     assert_eq!(round_rtt(&values("vegas8", None)), RoundRtt::Least);
+    let gentle = ada_vegas_config(&values("ada-vegas", Some("keep=0.75")));
+    assert_eq!(gentle.keep, 0.75);
     let by_the_mean = ada_vegas_config(&values("ada-vegas", Some("rtt=mean")));
     assert_eq!(by_the_mean.rtt, RoundRtt::Mean);
     assert_eq!(
@@ -228,7 +231,7 @@ fn a_wrong_spec_gets_one_line_that_says_what_would_be_right() {
         ),
         (
             "vegas:alpa=1",
-            "vegas has no parameter \"alpa\": use one of alpha, beta, inc, gamma, rtt, timeout, iw",
+            "vegas has no parameter \"alpa\": use one of alpha, beta, inc, gamma, rtt, keep, timeout, iw",
         ),
         (
             "vegas:alpha=5",
