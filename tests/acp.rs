@@ -170,6 +170,37 @@ fn users_whose_share_is_few_packets_per_round_trip_or_less_than_one_queue_less_t
 }
 
 #[test]
+fn a_queue_that_comes_and_goes_sets_off_no_probes_of_users_with_less_than_a_packet_per_round_trip()
+{
+    // Somebody who heeds no routers leaves ten users 48 packets in a second, 0.4 in a round trip. At
+    // 40 s a queue of 10 ms comes: their next ACKs are that late, after 40 s of steady round trips.
+    let run = Run::paper(
+        "single.toml",
+        &[
+            "links.0.rate_bps=25200000",
+            "links.0.queue_packets=200",
+            "links.0.delay_ms=10",
+            "access.delay_ms=15",
+            "flows.0.count=10",
+            "flows.0.stagger_s=0.3",
+            "duration_s=42",
+            "warmup_s=30",
+            "cross=[{name='rest',kind='cbr',rate_bps=24450000,packet_bytes=1260},\
+             {name='burst',kind='cbr',rate_bps=2520000,packet_bytes=1260,start_s=40,stop_s=40.1}]",
+        ],
+    );
+    let delivered = |from_s, to_s| -> f64 {
+        let users = (0..10).map(|user| run.share(&format!("user-{user}"), from_s, to_s));
+        users.sum()
+    };
+    let (before, during) = (delivered(38.0, 40.0), delivered(40.0, 41.0));
+    assert!(
+        during <= before,
+        "{during} of the target, {before} before the queue"
+    );
+}
+
+#[test]
 fn a_sender_that_lies_about_its_round_trip_moves_the_control_period_by_its_share_or_not_at_all() {
     // Nine users and one source that sends as much as each of them, a tenth of all packets, and
     // tells routers a round trip (path-header.md, section 5: clamps).

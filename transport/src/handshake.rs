@@ -11,6 +11,7 @@ use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
+use evenkeel_congestion::PathFeed;
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::crypto::{
     self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
@@ -30,7 +31,9 @@ use quinn_proto::transport_parameters::TransportParameters;
 use crate::cell::{Cell, Shared};
 use crate::header::{Agreement, Grease};
 use crate::runtime::seam;
-use parameters::{PARAMETER, VERSIONS, max_ack_delay, reserved_parameters, understands_headers};
+use parameters::{
+    PARAMETER, VERSIONS, max_ack_delay, patient, reserved_parameters, understands_headers,
+};
 
 /// The exporter's label: section 3.2.
 const LABEL: &[u8] = b"EXPORTER-evenkeel-path-header";
@@ -122,6 +125,7 @@ impl Common {
             next_secrets: None,
             told_of_handshake_data: false,
             common: self.clone(),
+            feed: cell.feed.clone(),
             unagreed: Some((cell, grease)),
         })
     }
@@ -186,6 +190,8 @@ struct HeaderSession {
     next_secrets: Option<Secrets>,
     told_of_handshake_data: bool,
     common: Common,
+    /// Tells whose feedback the connection's controller follows.
+    feed: Arc<PathFeed>,
     /// The connection, until the handshake has shown whether its peer takes headers.
     unagreed: Option<(Arc<Cell>, Grease)>,
 }
@@ -303,6 +309,11 @@ impl Session for HeaderSession {
             Side::Client
         } else {
             Side::Server
+        };
+        // quinn builds the controller before it asks for the first time.
+        let bytes = match self.feed.followed() {
+            Some(_) => patient(bytes),
+            None => bytes.to_vec(),
         };
         Ok(Some(TransportParameters::read(
             side,

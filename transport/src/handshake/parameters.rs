@@ -12,6 +12,13 @@ const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// The greatest `max_ack_delay`, 2^14 ms less one: RFC 9000, section 18.2.
 const GREATEST_MAX_ACK_DELAY: u64 = (1 << 14) - 1;
 
+/// What senders that follow routers add to it in their probe timeout (RFC 9002, section 6.2.1). Routers that
+/// hand out rates keep round trips so steady that nothing but a millisecond is left there for
+/// their variation; an ACK of a packet that travels alone comes after all of `max_ack_delay`, and
+/// a queue of a few packets more, or a receiver's timer that fires late, would set off two packets
+/// that no pacer holds back.
+const PATIENCE: Duration = DEFAULT_MAX_ACK_DELAY;
+
 /// Versions of the header that are understood: this one.
 pub(super) const VERSIONS: [u8; 1] = [1];
 
@@ -52,6 +59,40 @@ pub(super) fn max_ack_delay(parameters: &[u8]) -> Duration {
         .map_or(DEFAULT_MAX_ACK_DELAY, Duration::from_millis)
 }
 
+/// The transport parameters of the same peer, if it might delay its ACKs by [`PATIENCE`] longer.
+/// What quinn will refuse stays as it is.
+pub(super) fn patient(parameters: &[u8]) -> Vec<u8> {
+    let (mut rest, mut others) = (parameters, Vec::new());
+    let mut delay = None;
+    while !rest.is_empty() {
+        let from_here = rest;
+        match next_parameter(&mut rest) {
+            Some((MAX_ACK_DELAY, mut value)) if delay.is_none() => {
+                delay = variable_length(&mut value).filter(|_| value.is_empty());
+                if delay.is_none_or(|milliseconds| milliseconds > GREATEST_MAX_ACK_DELAY) {
+                    return parameters.to_vec();
+                }
+            }
+            Some((id, _)) if id != MAX_ACK_DELAY => {
+                others.extend_from_slice(&from_here[..from_here.len() - rest.len()]);
+            }
+            _ => return parameters.to_vec(),
+        }
+    }
+    let delay = delay.map_or(DEFAULT_MAX_ACK_DELAY, Duration::from_millis) + PATIENCE;
+    let milliseconds = u16::try_from(delay.as_millis())
+        .unwrap_or(u16::MAX)
+        .min(GREATEST_MAX_ACK_DELAY as u16);
+    // RFC 9000, section 16: as short as can be, or quinn refuses it.
+    let value = match u8::try_from(milliseconds) {
+        Ok(byte) if byte < 1 << 6 => vec![byte],
+        _ => (1 << 14 | milliseconds).to_be_bytes().to_vec(),
+    };
+    others.extend_from_slice(&[MAX_ACK_DELAY as u8, value.len() as u8]);
+    others.extend_from_slice(&value);
+    others
+}
+
 /// Reads one parameter: RFC 9000, section 18. `None` at the end, and where they are malformed.
 fn next_parameter<'a>(bytes: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
     let id = variable_length(bytes)?;
@@ -74,7 +115,11 @@ fn variable_length(bytes: &mut &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use proptest::prelude::*;
+    use quinn::Side;
+    use quinn_proto::transport_parameters::TransportParameters;
 
     use super::*;
 
@@ -120,6 +165,45 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_that_follows_routers_waits_25_ms_longer_for_what_the_peer_may_delay() {
+        let read =
+            |bytes: &[u8]| TransportParameters::read(Side::Client, &mut io::Cursor::new(bytes));
+        for (bytes, milliseconds) in [
+            (&[][..], 50),
+            (&[0x0b, 1, 5], 30),
+            (&[0x0b, 1, 38], 63),
+            (&[0x0b, 1, 39], 64),
+            (&[0x01, 2, 0x40, 0x64, 0x0b, 1, 40, 0x0e, 1, 4], 65),
+            (&[0x0b, 2, 0x7f, 0xff], 16_383),
+        ] {
+            let longer = patient(bytes);
+            assert_eq!(
+                max_ack_delay(&longer).as_millis(),
+                milliseconds,
+                "{bytes:?}"
+            );
+            assert!(read(&longer).is_ok(), "{bytes:?}");
+        }
+        let (before, after) = ([0x01, 2, 0x40, 0x64], [0x0e, 1, 4]);
+        let longer = patient(&[&before[..], &[0x0b, 1, 25], &after].concat());
+        assert_eq!(longer, [&before[..], &after, &[0x0b, 1, 50]].concat());
+    }
+
+    #[test]
+    fn parameters_that_are_refused_are_refused_by_a_patient_sender_too() {
+        for bytes in [
+            &[0x0b, 1][..],
+            &[0x0b, 0],
+            &[0x0b, 2, 25, 0],
+            &[0x0b, 4, 0x80, 0, 0x40, 0],
+            &[0x0b, 1, 25, 0x0b, 1, 25],
+            &[0x0b, 1, 25, 0xff],
+        ] {
+            assert_eq!(patient(bytes), bytes);
+        }
+    }
+
+    #[test]
     fn random_choices_follow_from_what_quinn_drew_and_from_nothing_else() {
         // Ids 27 and 58 are reserved; a connection id is not, and no seed fixes it.
         let (drawn, cid) = ([27, 2, 7, 9, 58, 0], [0x0f, 3, 1, 2, 3]);
@@ -151,6 +235,7 @@ mod tests {
         #[test]
         fn no_parameters_cause_a_panic(bytes: Vec<u8>) {
             understands_headers(&bytes);
+            patient(&bytes);
         }
     }
 }
