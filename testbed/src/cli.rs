@@ -173,6 +173,8 @@ pub(crate) enum CliError {
     Reproduced(#[from] ReportError),
     #[error("cannot read this program's own file: {0}")]
     Executable(io::Error),
+    #[error("cannot write to standard output: {0}; send it elsewhere")]
+    Stdout(io::Error),
     #[error("cannot write to {path}: {source}; choose another place with --out", path = .path.display())]
     Output { path: PathBuf, source: io::Error },
 }
@@ -203,7 +205,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Exec(exec) => return run_program(exec),
         Command::Reproduce(arguments) => return reproduce::reproduce(arguments),
         Command::Report(arguments) => return reproduce::report(arguments),
-        Command::List => print_out(&list()),
+        Command::List => print_out(&list())?,
         Command::UdpSource {
             from,
             to,
@@ -276,9 +278,9 @@ fn run_scenario(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     bar.finish_and_clear();
     let document = report::write(&out, &scenario, backend, &observations)?;
     if arguments.json {
-        print_out(&report::json(&document));
+        print_out(&report::json(&document))?;
     } else {
-        print_out(&report::table(&document));
+        print_out(&report::table(&document))?;
     }
     if arguments.on == Backend::Sim {
         eprintln!(
@@ -365,8 +367,15 @@ fn list() -> String {
 }
 
 /// Prints to standard output; a reader that has closed the pipe has seen enough.
-fn print_out(text: &str) {
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+fn print_out(text: &str) -> Result<(), CliError> {
+    let mut stdout = io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Stdout(error)),
+        _ => Ok(()),
+    }
 }
 
 fn progress_bar(scenario: &Scenario) -> ProgressBar {

@@ -320,3 +320,30 @@ fn results_that_find_the_disk_full_end_a_run_with_one_line_and_leave_no_half_res
         "half a result looks like one: {error}"
     );
 }
+
+#[test]
+fn a_result_that_standard_output_has_no_room_for_is_a_failure_and_in_its_files() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/dumbbell.toml");
+    let full = fs::OpenOptions::new().write(true).open("/dev/full");
+    let output = testbed(&[
+        "run",
+        "--set",
+        "duration_s=5",
+        "--set",
+        "warmup_s=1",
+        "--json",
+    ])
+    .arg(&scenario)
+    .arg("--out")
+    .arg(directory.path())
+    .stdout(full.expect("Linux has it"))
+    .output()
+    .expect("the program starts");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    let (first, rest) = error.split_once('\n').expect("a line");
+    assert!(first.contains("standard output: No space left"), "{error}");
+    assert_eq!(rest, "", "{error}");
+    assert!(directory.path().join("result.json").exists());
+}

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use evenkeel_congestion::{PathFeed, PathSample, SharedFactory};
 
@@ -107,6 +107,7 @@ pub(crate) struct Cell {
     /// Path samples on their way to the controller.
     pub(crate) feed: Arc<PathFeed>,
     pacer: Mutex<Pacer>,
+    probe: Mutex<Option<Probe>>,
     state: Mutex<PathState>,
     controllers: Mutex<Controllers>,
     headers: Mutex<Option<Headed>>,
@@ -153,6 +154,15 @@ impl Headed {
     }
 }
 
+/// A packet that leaves even if the window has no room for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Probe {
+    /// When it may.
+    pub(crate) at: Instant,
+    /// How long nothing has left by then.
+    pub(crate) silence: Duration,
+}
+
 /// What the application has said and heard.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
@@ -180,6 +190,7 @@ impl Cell {
             shared,
             feed: Arc::default(),
             pacer: Mutex::new(Pacer::new(0)),
+            probe: Mutex::default(),
             state: Mutex::new(PathState::new(0)),
             controllers: Mutex::default(),
             headers: Mutex::default(),
@@ -190,6 +201,12 @@ impl Cell {
 
     pub(crate) fn pacer(&self) -> MutexGuard<'_, Pacer> {
         locked(&self.pacer)
+    }
+
+    /// The packet that is to end a silence; `None` while nothing is in flight, or nobody asked for
+    /// one.
+    pub(crate) fn probe(&self) -> MutexGuard<'_, Option<Probe>> {
+        locked(&self.probe)
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, PathState> {
@@ -208,6 +225,7 @@ impl Cell {
     /// A path begins: nothing that was measured before holds for it.
     pub(crate) fn new_path(&self, mtu: u16) {
         *self.pacer() = Pacer::new(mtu);
+        *self.probe() = None;
         *self.state() = PathState::new(mtu);
     }
 
@@ -312,8 +330,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::header::{Facts, Grease};
     use crate::testing::{epoch, ms};

@@ -9,8 +9,8 @@ use evenkeel_congestion::SharedFactory;
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 
-use crate::cell::{Cell, Shared};
-use crate::runtime::seam::{self, Built};
+use crate::cell::{Cell, Probe, Shared};
+use crate::runtime::seam::{self, Built, Leave};
 use crate::state::rate;
 
 /// Builds [`Paced`] controllers.
@@ -18,6 +18,8 @@ pub(crate) struct PacedFactory {
     pub(crate) factory: SharedFactory,
     pub(crate) shared: Arc<Shared>,
     pub(crate) pacing: bool,
+    /// The longest time in which nothing leaves while something is in flight.
+    pub(crate) probe_interval: Option<Duration>,
 }
 
 impl ControllerFactory for PacedFactory {
@@ -37,6 +39,7 @@ impl ControllerFactory for PacedFactory {
             controller,
             cell,
             pacing: self.pacing,
+            probe_interval: self.probe_interval,
             mtu: current_mtu,
             smoothed_rtt: None,
             batch: None,
@@ -49,6 +52,7 @@ pub(crate) struct Paced {
     controller: Box<dyn Controller>,
     pub(crate) cell: Arc<Cell>,
     pacing: bool,
+    probe_interval: Option<Duration>,
     mtu: u16,
     smoothed_rtt: Option<Duration>,
     batch: Option<Batch>,
@@ -76,6 +80,13 @@ const SLOW_START_GAIN_PERCENT: u64 = 200;
 /// which wake-ups are late.
 const SHORTEST_RTT: Duration = Duration::from_millis(2);
 
+/// Probes are not nearer to each other than so many smoothed round trips: what is missing by then
+/// may still be on its way.
+const ROUND_TRIPS_PER_PROBE: u32 = 2;
+
+/// A batch of so many bytes holds more than ACKs.
+const LEAST_DATA: u64 = 600;
+
 impl Paced {
     /// One packet of an ACK frame.
     fn acked(&mut self, now: Instant, sent: Instant, smoothed_rtt: Duration) {
@@ -88,6 +99,15 @@ impl Paced {
             sent: newest,
             smoothed_rtt,
         });
+    }
+
+    /// Data has left: the next packet leaves in time.
+    fn schedule_probe(&self, now: Instant) {
+        if let (Some(interval), Some(rtt)) = (self.probe_interval, self.smoothed_rtt) {
+            let silence = interval.max(rtt.saturating_mul(ROUND_TRIPS_PER_PROBE));
+            let at = now + silence;
+            *self.cell.probe() = Some(Probe { at, silence });
+        }
     }
 
     /// Tells the cell what the controller wants now.
@@ -133,6 +153,15 @@ fn derived_rate(metrics: &ControllerMetrics, rtt: Duration) -> u64 {
 impl Controller for Paced {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
         seam::sent(&self.cell, bytes);
+        let probe = *self.cell.probe();
+        // An ACK that answers a peer tells nothing of what is in flight, and puts nothing off.
+        let is_news = match probe {
+            None => seam::is_data(&self.cell),
+            Some(probe) => probe.at <= now || bytes >= LEAST_DATA,
+        };
+        if is_news {
+            self.schedule_probe(now);
+        }
         self.controller.on_sent(now, bytes, last_packet_number);
     }
 
@@ -174,6 +203,9 @@ impl Controller for Paced {
             state.in_flight = in_flight;
             state.app_limited = app_limited;
         }
+        if in_flight == 0 {
+            *self.cell.probe() = None;
+        }
         self.publish(now);
     }
 
@@ -197,11 +229,13 @@ impl Controller for Paced {
     }
 
     fn window(&self) -> u64 {
-        if seam::held_back(&self.cell) {
+        match seam::may_leave(&self.cell) {
+            Leave::Window => self.controller.window(),
             // Less than any packet: quinn builds nothing that counts against a window.
-            return 1;
+            Leave::Nothing => 1,
+            // More than anything in flight; a batch has one packet then.
+            Leave::Probe => u64::MAX,
         }
-        self.controller.window()
     }
 
     fn metrics(&self) -> ControllerMetrics {

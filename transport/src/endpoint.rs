@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_congestion::{PathSample, SharedFactory};
 use evenkeel_wire::PATH_HEADER_LEN;
@@ -34,6 +35,7 @@ use crate::state::PathState;
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     pacing: bool,
+    probe_interval: Option<Duration>,
     /// 0: none.
     header_every: u32,
     hop_limit: Option<u8>,
@@ -45,6 +47,7 @@ impl Endpoint {
     pub fn new() -> Self {
         Self {
             pacing: true,
+            probe_interval: None,
             header_every: 0,
             hop_limit: None,
             shared: Arc::default(),
@@ -55,6 +58,23 @@ impl Endpoint {
     /// pacing remains, which lets at least ten packets leave at once.
     pub fn pacing(mut self, on: bool) -> Self {
         self.pacing = on;
+        self
+    }
+
+    /// While something is in flight, lets a packet leave each time that nothing has for `interval`,
+    /// or for two smoothed round trips if that is longer; `None`, as at first, leaves it to the
+    /// probes of RFC 9002, section 6.2, the time between which doubles: after a path was down for
+    /// 30 s the next may be as far away. With an interval, the first packet after that is through
+    /// within the interval and a round trip.
+    ///
+    /// What leaves is data if there is any, else a PING. RFC 9002 wants the doubling so that senders
+    /// stop filling a path that loses everything: this is for links that go away, and costs a packet
+    /// per `interval` and connection. PINGs are those of
+    /// [`keep_alive_interval`](TransportConfig::keep_alive_interval), which
+    /// [`transport`](Self::transport) sets to seven eighths of `interval`: a connection that idles
+    /// sends them too.
+    pub fn probe_interval(mut self, interval: Option<Duration>) -> Self {
+        self.probe_interval = interval;
         self
     }
 
@@ -138,10 +158,15 @@ impl Endpoint {
         mut config: TransportConfig,
         controller: SharedFactory,
     ) -> Arc<TransportConfig> {
+        if let Some(interval) = self.probe_interval {
+            // So that there is a PING to send by the time, whatever the timers' grain.
+            config.keep_alive_interval(Some(interval - interval / 8));
+        }
         config.congestion_controller_factory(Arc::new(PacedFactory {
             factory: controller,
             shared: self.shared.clone(),
             pacing: self.pacing,
+            probe_interval: self.probe_interval,
         }));
         Arc::new(config)
     }

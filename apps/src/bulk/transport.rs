@@ -13,13 +13,13 @@ const STREAM_WINDOW: u32 = 16 * 1024 * 1024;
 /// Receive window of a connection, 32 MiB: the most memory a peer can make us hold.
 const CONNECTION_WINDOW: u32 = 2 * STREAM_WINDOW;
 
-/// A connection is given up after this silence: the value RFC 9308, section 3.2,
-/// recommends as the least.
+/// A connection is given up after this silence unless asked otherwise: the value RFC 9308,
+/// section 3.2, recommends as the least.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A packet is sent after this silence, so that a waiting connection outlives
-/// NAT state and the loss of several of them: a sixth of [`IDLE_TIMEOUT`].
-const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// A packet is sent after this share of the idle timeout in silence, so that a waiting connection
+/// outlives the loss of several of them, and NAT state: 5 s of the 30.
+const KEEP_ALIVES: u32 = 6;
 
 /// What an experiment may vary of a connection's transport; the default is what QUIC and
 /// quinn do unasked.
@@ -30,6 +30,9 @@ pub struct TransportSettings {
     /// Whether the path's MTU is searched (RFC 8899); otherwise the UDP payloads that this
     /// side sends stay at 1200 bytes.
     pub mtu_discovery: bool,
+    /// A connection is given up after this silence, 1 ms or more; of both sides' the shorter counts
+    /// (RFC 9000, section 10.1).
+    pub idle_timeout: Duration,
 }
 
 /// When a receiver acknowledges; the default is every second packet, at most 25 ms later
@@ -50,11 +53,12 @@ pub fn transport_config(settings: TransportSettings) -> TransportConfig {
     config
         .ack_frequency_config(settings.acks.request())
         .max_idle_timeout(Some(
-            IDLE_TIMEOUT
+            settings
+                .idle_timeout
                 .try_into()
-                .expect("30 s are below the longest idle timeout, 2^62 ms"),
+                .expect("nobody waits for the longest idle timeout, 2^62 ms"),
         ))
-        .keep_alive_interval(Some(KEEP_ALIVE))
+        .keep_alive_interval(Some(settings.idle_timeout / KEEP_ALIVES))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
@@ -71,6 +75,7 @@ impl Default for TransportSettings {
         Self {
             acks: AckFrequency::default(),
             mtu_discovery: true,
+            idle_timeout: IDLE_TIMEOUT,
         }
     }
 }

@@ -12,7 +12,8 @@ use rustls::pki_types::ServerName;
 
 use super::stream_args::StreamSide;
 use super::units::{
-    parse_interval, parse_period, parse_positive_seconds, parse_rate, parse_seconds, parse_size,
+    parse_idle_timeout, parse_interval, parse_period, parse_positive_seconds, parse_probe_interval,
+    parse_rate, parse_seconds, parse_size,
 };
 use crate::{
     bulk::{AckFrequency, Amount, Direction, Job, MAX_STREAMS, Pattern, TransportSettings},
@@ -227,6 +228,13 @@ pub(super) struct TransportArgs {
     /// Do not pace packets at the controller's rate; ten at once may leave then
     #[arg(long)]
     pub(super) no_pacing: bool,
+    /// Give a connection up after this silence, 1 to 3600; the shorter of both sides' counts
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_idle_timeout)]
+    pub(super) idle_timeout: Duration,
+    /// While something is in flight, send a packet at least this often, 0.01 to 60 [default: each time
+    /// twice as rarely]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_probe_interval)]
+    pub(super) probe_interval: Option<Duration>,
     /// Path headers: on every N-th datagram it sends; only to answer the other side's; none
     ///
     /// [default: 1 if the controller makes use of them; otherwise a client that sends has none, and
@@ -339,6 +347,7 @@ impl TransportArgs {
                 max_delay: Duration::from_millis(self.max_ack_delay),
             },
             mtu_discovery: !self.no_mtu_discovery,
+            idle_timeout: self.idle_timeout,
         }
     }
 

@@ -53,7 +53,7 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
         sink: sink
             .clone()
             .map_or(Sink::Discard, |sink| Sink::Stored(sink)),
-        ..Local::default()
+        patience: args.transport.idle_timeout,
     };
     let endpoint = reach::open(&transport, args.reach.bind, address)?;
     let mut transfers = Vec::new();

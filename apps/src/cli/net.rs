@@ -84,9 +84,12 @@ impl Transport {
         if let Some(directory) = &qlog {
             std::fs::create_dir_all(directory).map_err(|error| qlog_failure(directory, &error))?;
         }
+        let endpoint = evenkeel::Endpoint::new()
+            .pacing(pacing)
+            .probe_interval(args.probe_interval);
         Ok(Self {
             application,
-            evenkeel: headers.set(evenkeel::Endpoint::new().pacing(pacing)),
+            evenkeel: headers.set(endpoint),
             controller,
             headers,
             pacing,

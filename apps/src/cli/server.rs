@@ -68,7 +68,7 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
             limits: Limits {
                 connections: args.connections.into(),
                 duration: args.max_time,
-                ..Limits::default()
+                patience: args.transport.idle_timeout,
             },
         },
         server.progress.clone(),

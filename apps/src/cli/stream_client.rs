@@ -34,9 +34,6 @@ const REDRAW: Duration = Duration::from_millis(500);
 /// How long the last packets get to leave after everything is said.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// How long a server may be silent.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// Watches a stream.
 pub(super) async fn run(args: StreamClientArgs) -> Result<(), Failure> {
     let clock = wall_clock(args.clock == ClockName::Shared);
@@ -68,7 +65,8 @@ pub(super) async fn run(args: StreamClientArgs) -> Result<(), Failure> {
         buffer: args.buffer(),
         omit: args.omit,
         time: args.time,
-        patience: PATIENCE,
+        // How long the server may be silent.
+        patience: args.transport.idle_timeout,
         output,
     };
     let running = stream::view(connection.clone(), Arc::new(TokioRuntime), options, viewing);

@@ -96,6 +96,24 @@ pub(super) fn parse_period(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
+/// As [`parse_seconds`], from 1 to 3600.
+pub(super) fn parse_idle_timeout(text: &str) -> Result<Duration, String> {
+    let time = parse_seconds(text)?;
+    if !(Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time) {
+        return Err(format!("'{text}' is not between 1 and 3600 seconds"));
+    }
+    Ok(time)
+}
+
+/// As [`parse_seconds`], from 0.01 to 60.
+pub(super) fn parse_probe_interval(text: &str) -> Result<Duration, String> {
+    let time = parse_seconds(text)?;
+    if !(Duration::from_millis(10)..=Duration::from_secs(60)).contains(&time) {
+        return Err(format!("'{text}' is not between 0.01 and 60 seconds"));
+    }
+    Ok(time)
+}
+
 /// As [`parse_seconds`], but no interval shorter than the machine can keep or longer than
 /// anybody waits for.
 pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {

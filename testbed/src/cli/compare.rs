@@ -94,9 +94,9 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError
     }
     let comparison = report::write_comparison(&out, &plain, &runs)?;
     if arguments.json {
-        print_out(&ComparisonDocument::json(&comparison));
+        print_out(&ComparisonDocument::json(&comparison))?;
     } else {
-        print_out(&report::comparison_table(&comparison));
+        print_out(&report::comparison_table(&comparison))?;
     }
     eprintln!(
         "seed {}; results and plots in {}",

@@ -108,7 +108,7 @@ pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, CliE
         let command = command_line();
         let report = Report::new(std::slice::from_ref(&arguments.out), &command)?;
         report.write(&arguments.out)?;
-        print_out(&report.table());
+        print_out(&report.table())?;
         eprintln!("report in {}", arguments.out.join("report.html").display());
     } else {
         eprintln!(
@@ -127,7 +127,7 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, CliError> 
     let report = Report::new(&arguments.directories, &command_line())?;
     let out = arguments.out.as_ref().unwrap_or(&arguments.directories[0]);
     report.write(out)?;
-    print_out(&report.table());
+    print_out(&report.table())?;
     eprintln!("report in {}", out.join("report.html").display());
     Ok(ExitCode::SUCCESS)
 }

@@ -165,6 +165,10 @@ pub struct FlowSpec {
     /// A path header is on every so many-th datagram of the sender, and the receiver echoes; with
     /// 0 neither knows of headers.
     pub path_headers: u32,
+    /// Both ends give the connection up after this silence; `None`: the application's 30 s.
+    pub idle_timeout: Option<Duration>,
+    /// While something is in flight, the sender is not silent for longer; `None`: as RFC 9002 says.
+    pub probe_interval: Option<Duration>,
 }
 
 /// When a receiver acknowledges.

@@ -41,6 +41,13 @@ struct Polled {
     held_back_until: Option<Instant>,
 }
 
+impl Polled {
+    fn is_probe_due(&self) -> bool {
+        let probe = *self.cell.probe();
+        probe.is_some_and(|probe| probe.at <= self.now)
+    }
+}
+
 /// A TLS session of a new connection begins.
 pub(crate) fn session_begins(cell: &Arc<Cell>) {
     BEGINNING.set(Beginning::Session(Arc::downgrade(cell)));
@@ -116,9 +123,19 @@ impl Poll {
         Self(())
     }
 
-    /// Ends it; when to poll again because the bucket held something back.
+    /// Ends it; when to poll again because the bucket held something back, or for a probe.
     pub(crate) fn end(self) -> Option<Instant> {
-        POLLED.with_borrow(|polled| polled.as_ref().and_then(|p| p.held_back_until))
+        POLLED.with_borrow(|polled| {
+            let polled = polled.as_ref()?;
+            let probe = polled.cell.probe().as_mut().map(|probe| {
+                // quinn had nothing to send: the next one has the same time to come.
+                if probe.at <= polled.now {
+                    probe.at = polled.now + probe.silence;
+                }
+                probe.at
+            });
+            polled.held_back_until.into_iter().chain(probe).min()
+        })
     }
 }
 
@@ -144,15 +161,34 @@ pub(crate) fn looked_at_clock(now: Instant) {
     }
 }
 
-/// Whether `cell`'s bucket holds data back at present; never outside of a poll of its driver,
-/// where it is only the application that asks for the window.
-pub(crate) fn held_back(cell: &Arc<Cell>) -> bool {
+/// What may leave at present, as far as this crate has a say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// As much as the controller's window has room for.
+    Window,
+    /// Nothing: the bucket is empty.
+    Nothing,
+    /// One packet, whatever the window.
+    Probe,
+}
+
+/// What `cell`'s connection may send at present. Outside of a poll of its driver, where it is only
+/// the application that asks for the window, that is the window.
+pub(crate) fn may_leave(cell: &Arc<Cell>) -> Leave {
     with_poll_of(cell, |polled| {
+        if polled.is_probe_due() {
+            polled.let_through = true;
+            return Leave::Probe;
+        }
         polled.held_back_until = polled.cell.pacer().check(polled.now).err();
         polled.let_through = polled.held_back_until.is_none();
-        !polled.let_through
+        if polled.let_through {
+            Leave::Window
+        } else {
+            Leave::Nothing
+        }
     })
-    .unwrap_or(false)
+    .unwrap_or(Leave::Window)
 }
 
 /// A batch of `bytes` bytes is built and leaves next. Only what the bucket let through is taken
@@ -176,9 +212,12 @@ pub(crate) fn is_data(cell: &Arc<Cell>) -> bool {
 /// `most` at once.
 pub(crate) fn batch(most: usize) -> usize {
     POLLED.with_borrow(|polled| {
-        polled
-            .as_ref()
-            .map_or(most, |p| p.cell.pacer().batch(p.now, most))
+        polled.as_ref().map_or(most, |p| {
+            if p.is_probe_due() {
+                return 1;
+            }
+            p.cell.pacer().batch(p.now, most)
+        })
     })
 }
 
@@ -280,11 +319,14 @@ mod tests {
             cell.pacer().set_rate(now, Some(1200));
         }
         let poll = Poll::begin(ours.clone(), now);
-        assert!(!held_back(&ours));
+        assert!(may_leave(&ours) == Leave::Window);
         sent(&ours, 2400);
-        assert!(held_back(&ours) && !held_back(&other));
+        assert!(may_leave(&ours) == Leave::Nothing && may_leave(&other) == Leave::Window);
         assert!(poll.end().is_some());
-        assert!(!held_back(&ours), "outside of a poll the application asks");
+        assert!(
+            may_leave(&ours) == Leave::Window,
+            "outside of a poll the application asks"
+        );
     }
 
     #[test]
@@ -295,12 +337,12 @@ mod tests {
         let _poll = Poll::begin(ours.clone(), now);
         sent(&ours, 2400);
         assert!(!is_data(&ours));
-        assert!(!held_back(&ours), "an ACK or a probe");
+        assert!(may_leave(&ours) == Leave::Window, "an ACK or a probe");
         // Let through, but nothing was sent; then an ACK, in another attempt.
         looked_at_clock(now);
         sent(&ours, 2400);
         assert!(!is_data(&ours));
-        assert!(!held_back(&ours));
+        assert!(may_leave(&ours) == Leave::Window);
         sent(&ours, 2400);
         assert!(is_data(&ours) && !is_data(&cell()));
     }

@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::plan::{Plan, node_address};
 use super::process::{Line, Process};
+use super::silence::{idle_timeout, probe_interval};
 use super::{NetnsError, pause, wall_clock};
 use crate::metrics::{ControllerSample, FlowObservation, PathObservation, RttSample, Transfer};
 use crate::random::{PeriodLength, Purpose, generator, pareto};
@@ -96,7 +97,8 @@ impl Flow {
         }
         let headers = HeaderUse::of_every(spec.path_headers).answer().to_string();
         arguments.extend(["--path-headers", &headers]);
-        let arguments: Vec<String> = arguments.into_iter().map(Into::into).collect();
+        let mut arguments: Vec<String> = arguments.into_iter().map(Into::into).collect();
+        arguments.extend(idle_timeout(spec));
         let what = format!("the server of {}", spec.name);
         let mut server =
             Process::start(what, &plan.namespaces[spec.to.0].name, program, &arguments)?;
@@ -495,6 +497,8 @@ impl Sender {
             HeaderUse::of_every(self.spec.path_headers).to_string(),
         );
         arguments.extend(["--json-lines".into(), "--rtt-samples".into()]);
+        arguments.extend(idle_timeout(&self.spec));
+        arguments.extend(probe_interval(&self.spec));
         if self.spec.path_headers > 0 {
             arguments.push("--path-samples".into());
         }

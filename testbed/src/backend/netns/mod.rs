@@ -8,6 +8,7 @@ mod plan;
 mod process;
 mod routers;
 mod sandbox;
+mod silence;
 mod stream;
 
 use std::io;

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::flows::{FIRST_PORT, HEADER_BYTES, Interval, LOOK, PATIENCE, Received, State, spread};
 use super::plan::{Plan, node_address};
 use super::process::{Line, Process};
+use super::silence::{idle_timeout, probe_interval};
 use super::{NetnsError, pause, wall_clock};
 use crate::metrics::{FlowObservation, StreamObservation, StreamSample};
 use crate::scenario::{FlowSpec, Scenario, StreamSpec};
@@ -333,6 +334,7 @@ fn server_arguments(
     if spec.path_headers > 0 {
         arguments.push("--path-samples".into());
     }
+    arguments.extend(probe_interval(spec));
     shared_arguments(spec, &mut arguments);
     arguments
 }
@@ -345,6 +347,7 @@ fn shared_arguments(spec: &FlowSpec, arguments: &mut Vec<String>) {
     if !spec.pacing {
         arguments.push("--no-pacing".into());
     }
+    arguments.extend(idle_timeout(spec));
 }
 
 fn parse(line: &Line) -> Record {

@@ -68,16 +68,18 @@ impl Parts {
         };
         let headers = HeaderUse::of_every(spec.path_headers);
         let controller = controller(spec)?;
+        let unasked = TransportSettings::default();
         let receiving = TransportSettings {
             mtu_discovery: spec.mtu_discovery,
-            ..TransportSettings::default()
+            idle_timeout: spec.idle_timeout.unwrap_or(unasked.idle_timeout),
+            ..unasked
         };
         Ok(Self {
             runtime: simulation.runtime(),
             receiver_socket,
             sender_socket,
             seeds: generator(scenario.seed, Purpose::Endpoint, index),
-            sends: evenkeel(headers),
+            sends: evenkeel(headers).probe_interval(spec.probe_interval),
             receives: evenkeel(headers.answer()),
             observed: evenkeel::observed(controller.clone(), record.clone()),
             controller,

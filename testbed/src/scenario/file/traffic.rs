@@ -1,5 +1,7 @@
 //! `[[flows]]` and `[[cross]]`.
 
+use std::ops::RangeInclusive;
+
 use serde::Serialize;
 
 use super::MAX_DURATION_S;
@@ -23,6 +25,12 @@ const MAX_ACK_DELAY_MS: u64 = (1 << 14) - 1;
 
 /// Most datagrams for each that carries a path header.
 const MAX_HEADER_INTERVAL: u64 = 1_000_000;
+
+/// Idle timeouts that `evenkeel --idle-timeout` takes.
+const IDLE_TIMEOUTS_S: RangeInclusive<f64> = 1.0..=3600.0;
+
+/// Intervals that `evenkeel --probe-interval` takes.
+const PROBE_INTERVALS_S: RangeInclusive<f64> = 0.01..=60.0;
 
 /// Longest mean of an ON or OFF period.
 const MAX_PERIOD_S: f64 = MAX_DURATION_S;
@@ -68,6 +76,10 @@ pub(in crate::scenario) struct FlowTable {
     pub(in crate::scenario) mtu_discovery: bool,
     pub(in crate::scenario) pacing: bool,
     pub(in crate::scenario) path_headers: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) idle_timeout_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) probe_interval_s: Option<f64>,
     #[serde(skip)]
     pub(in crate::scenario) origin: Located<()>,
 }
@@ -189,6 +201,8 @@ impl FlowTable {
             "mtu_discovery",
             "pacing",
             "path_headers",
+            "idle_timeout_s",
+            "probe_interval_s",
             "onoff",
             "short",
             "stream",
@@ -222,6 +236,8 @@ impl FlowTable {
             mtu_discovery: flow.boolean("mtu_discovery")?.unwrap_or(false),
             pacing: flow.boolean("pacing")?.unwrap_or(true),
             path_headers: path_headers.map_or(u32::from(uses_path), |every| every as u32),
+            idle_timeout_s: flow.number("idle_timeout_s", IDLE_TIMEOUTS_S)?,
+            probe_interval_s: flow.number("probe_interval_s", PROBE_INTERVALS_S)?,
             origin: here(flow.origin()),
         })
     }

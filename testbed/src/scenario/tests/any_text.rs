@@ -43,6 +43,8 @@ fn token() -> impl Strategy<Value = String> {
         "sampling.interval_ms",
         "pacing",
         "path_headers",
+        "idle_timeout_s",
+        "probe_interval_s",
         "\"dumbbell\"",
         "\"chain\"",
         "\"bulk\"",
