@@ -145,7 +145,7 @@ impl Plumbing {
         let settings = settings(link);
         for (sysctl, value) in settings {
             sysctl
-                .write(value)
+                .set(value)
                 .map_err(failed(&format!("setting {}", sysctl.name())))?;
         }
         let index = self.index_of(link)?;

@@ -29,7 +29,11 @@ impl Sysctl {
         text.trim().parse().map_err(io::Error::other)
     }
 
-    pub(crate) fn write(&self, value: i64) -> io::Result<()> {
+    /// Writes only what differs: containers have /proc/sys read-only, with what their engine was told.
+    pub(crate) fn set(&self, value: i64) -> io::Result<()> {
+        if self.read().is_ok_and(|now| now == value) {
+            return Ok(());
+        }
         fs::write(&self.0, value.to_string())
     }
 }
@@ -44,5 +48,17 @@ mod tests {
         assert_eq!(loopback.name(), "net/ipv4/conf/lo/rp_filter");
         assert!((0..=2).contains(&loopback.read().unwrap()));
         assert!(Sysctl::of("ipv4/none").read().is_err());
+    }
+
+    #[test]
+    fn only_a_setting_that_differs_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("forwarding");
+        fs::write(&path, "1\n").unwrap();
+        let setting = Sysctl(path.clone());
+        setting.set(1).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
+        setting.set(0).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "0");
     }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use evenkeel_testbed::backend::{netns, sim, uml};
+use evenkeel_testbed::backend::{docker, netns, sim, uml};
 use evenkeel_testbed::report;
 use evenkeel_testbed::reproduce::{ExperimentError, ReportError, StoreError};
 use evenkeel_testbed::scenario::{Scenario, ScenarioError};
@@ -35,6 +35,7 @@ Examples:
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --pcap bottleneck --out /tmp/run
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --on netns
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --on uml
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml --on docker
   evenkeel-testbed compare testbed/scenarios/bufferbloat.toml --controllers vegas,abgd,cubic
   evenkeel-testbed exec testbed/scenarios/lossy.toml --host client -- ping -c 3 server
   evenkeel-testbed reproduce --quick
@@ -54,7 +55,7 @@ enum Command {
     Report(reproduce::ReportArguments),
     /// List the controllers, queue disciplines and stamps that a scenario may name
     List,
-    /// Send UDP datagrams at the times that come on standard input (the netns backend's own)
+    /// Send UDP datagrams at the times that come on standard input (the netns and docker backends' own)
     #[command(hide = true)]
     UdpSource {
         from: Ipv4Addr,
@@ -62,7 +63,7 @@ enum Command {
         payload: usize,
         acp_rtt_us: Option<u64>,
     },
-    /// Receive UDP datagrams and forget them (the netns backend's own)
+    /// Receive UDP datagrams and forget them (the netns and docker backends' own)
     #[command(hide = true)]
     UdpSink { at: SocketAddrV4 },
     /// Hold a user-mode Linux until standard input ends (the uml backend's own)
@@ -126,6 +127,20 @@ enum Backend {
     Netns,
     /// The same inside user-mode Linux: a kernel of its own, with netem; needs Debian packages, no root
     Uml,
+    /// Containers and private networks of Docker, with router daemons, in real time; needs the image
+    Docker,
+}
+
+impl Backend {
+    /// Its name, in commands and results.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Netns => "netns",
+            Self::Uml => "uml",
+            Self::Docker => "docker",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -237,28 +252,18 @@ fn run_scenario(arguments: &RunArguments) -> Result<ExitCode, CliError> {
             .collect(),
         qlog: arguments.qlog.then(|| out.clone()),
     };
-    let backend = match arguments.on {
-        Backend::Sim => {
-            sim::check(&scenario, &options)?;
-            "sim"
-        }
-        Backend::Netns | Backend::Uml if options.qlog.is_some() || !options.captures.is_empty() => {
+    match arguments.on {
+        Backend::Sim => sim::check(&scenario, &options)?,
+        _ if options.qlog.is_some() || !options.captures.is_empty() => {
             return Err(CliError::SimOnly);
         }
-        Backend::Netns => {
-            netns::check(&scenario)?;
-            "netns"
-        }
-        Backend::Uml if uml::is_inside() => {
-            netns::check(&scenario)?;
-            "uml"
-        }
-        Backend::Uml => {
+        Backend::Uml if !uml::is_inside() => {
             netns::check_scenario(&scenario)?;
             uml::check(&[&arguments.scenario, &out])?;
-            "uml"
         }
-    };
+        Backend::Netns | Backend::Uml => netns::check(&scenario)?,
+        Backend::Docker => docker::check(&scenario)?,
+    }
     std::fs::create_dir_all(&out).map_err(|source| CliError::Output {
         path: out.clone(),
         source,
@@ -273,10 +278,11 @@ fn run_scenario(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     let observations = match arguments.on {
         Backend::Sim => sim::run(&scenario, &options, progress)?,
         Backend::Netns | Backend::Uml => netns::run(&scenario, &interrupts()?, progress)?,
+        Backend::Docker => docker::run(&scenario, &interrupts()?, progress)?,
     };
     let wall = wall_clock() - began;
     bar.finish_and_clear();
-    let document = report::write(&out, &scenario, backend, &observations)?;
+    let document = report::write(&out, &scenario, arguments.on.name(), &observations)?;
     if arguments.json {
         print_out(&report::json(&document))?;
     } else {

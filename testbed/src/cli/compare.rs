@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_testbed::backend::{netns, sim, uml};
+use evenkeel_testbed::backend::{docker, netns, sim, uml};
 use evenkeel_testbed::report::{self, ComparisonDocument};
 use evenkeel_testbed::scenario::Scenario;
 
@@ -59,6 +59,7 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError
             Backend::Sim => sim::check(&scenario, &sim::Options::default())?,
             Backend::Uml if !uml::is_inside() => netns::check_scenario(&scenario)?,
             Backend::Netns | Backend::Uml => netns::check(&scenario)?,
+            Backend::Docker => docker::check(&scenario)?,
         }
         scenarios.push((controller, scenario));
     }
@@ -70,11 +71,6 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError
         let limit = longest_run(runs.sum());
         return run_inside(&[&arguments.scenario, &out], Some(limit));
     }
-    let backend = match arguments.on {
-        Backend::Sim => "sim",
-        Backend::Netns => "netns",
-        Backend::Uml => "uml",
-    };
     let mut runs = Vec::new();
     for (controller, scenario) in &scenarios {
         let directory = out.join(controller.replace([':', ',', '=', '/'], "-"));
@@ -87,9 +83,10 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError
         let observations = match arguments.on {
             Backend::Sim => sim::run(scenario, &sim::Options::default(), progress)?,
             Backend::Netns | Backend::Uml => netns::run(scenario, &interrupts()?, progress)?,
+            Backend::Docker => docker::run(scenario, &interrupts()?, progress)?,
         };
         bar.finish_and_clear();
-        let document = report::write(&directory, scenario, backend, &observations)?;
+        let document = report::write(&directory, scenario, arguments.on.name(), &observations)?;
         runs.push((controller.clone(), document, observations));
     }
     let comparison = report::write_comparison(&out, &plain, &runs)?;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_testbed::backend::{netns, uml};
+use evenkeel_testbed::backend::{docker, netns, uml};
 use evenkeel_testbed::reproduce::{
     Build, Event, Experiment, Plan, Report, Run, Store, find, heaviest_first, run, shard,
 };
@@ -22,7 +22,7 @@ pub(super) struct ReproduceArguments {
     #[arg(long)]
     quick: bool,
     /// Run everything with the seeds 1 to N [default: as many as each experiment says; 1 with
-    /// --quick and on netns]
+    /// --quick and on a kernel]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
     /// Runs at a time [default: the machine's cores]
@@ -137,11 +137,7 @@ fn plan(arguments: &ReproduceArguments, experiments: &[Experiment]) -> Result<Pl
     Ok(Plan {
         build: Build::of_executable(&executable).map_err(CliError::Executable)?,
         quick: arguments.quick,
-        backend: match arguments.on {
-            Backend::Sim => "sim".into(),
-            Backend::Netns => "netns".into(),
-            Backend::Uml => "uml".into(),
-        },
+        backend: arguments.on.name().into(),
         seeds: arguments.seeds,
         experiments: experiments.iter().map(|one| one.id.clone()).collect(),
     })
@@ -166,8 +162,10 @@ fn pending(
     let mut pending = Vec::new();
     for run in runs {
         if store.find(&run, plan)?.is_none() {
-            if plan.on_kernel() {
-                netns::check(&run.scenario)?;
+            match arguments.on {
+                Backend::Sim => {}
+                Backend::Netns | Backend::Uml => netns::check(&run.scenario)?,
+                Backend::Docker => docker::check(&run.scenario)?,
             }
             pending.push(run);
         }

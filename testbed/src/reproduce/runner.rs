@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::matrix::Run;
 use super::store::{Plan, Record, Store, StoreError};
-use crate::backend::{netns, sim};
+use crate::backend::{docker, netns, sim};
 
 /// Parts of a run after which its progress is told.
 const STEPS: u32 = 50;
@@ -47,7 +47,7 @@ enum Message {
 }
 
 /// Makes `runs` with as many threads as `jobs`, in order, and keeps each in `store` as soon as
-/// it is complete. Returns early when `interrupt` is set. Runs on `netns` share the machine's
+/// it is complete. Returns early when `interrupt` is set. Runs on a kernel share the machine's
 /// real time, so that they are made one at a time.
 ///
 /// # Errors
@@ -133,11 +133,14 @@ fn work(
         };
         // A panic is our bug; it is reported with the run and costs no other one.
         let observed = catch_unwind(AssertUnwindSafe(|| {
-            if plan.on_kernel() {
-                netns::run(&run.scenario, interrupt, progress).map_err(|error| error.to_string())
-            } else {
-                sim::run(&run.scenario, &sim::Options::default(), progress)
-                    .map_err(|error| error.to_string())
+            let scenario = &run.scenario;
+            match plan.backend.as_str() {
+                "sim" => sim::run(scenario, &sim::Options::default(), progress)
+                    .map_err(|error| error.to_string()),
+                "docker" => {
+                    docker::run(scenario, interrupt, progress).map_err(|error| error.to_string())
+                }
+                _ => netns::run(scenario, interrupt, progress).map_err(|error| error.to_string()),
             }
         }));
         let observed = observed.unwrap_or_else(|panic| Err(panic_message(&*panic)));

@@ -69,7 +69,7 @@ pub struct Plan {
     pub build: Build,
     /// Whether only the decisive points were run.
     pub quick: bool,
-    /// What the runs ran on: `sim` or `netns`.
+    /// What the runs ran on: `sim`, `netns`, `uml` or `docker`.
     pub backend: String,
     /// How many seeds every run is made with; `None` leaves it to the experiments.
     pub seeds: Option<u64>,

@@ -1,6 +1,6 @@
-//! UDP cross traffic inside namespaces: the same times of sending as in the simulator.
+//! UDP cross traffic inside nodes: the same times of sending as in the simulator.
 //!
-//! The parent computes the times and feeds them to a child in the namespace, because only a
+//! The parent computes the times and feeds them to a child in the node, because only a
 //! process inside one can open its sockets.
 
 use std::io::{self, BufRead, Write};
@@ -42,7 +42,7 @@ impl CrossTraffic {
         let sink = SocketAddrV4::new(node_address(spec.to.0), port);
         let run = |what: &str, node: usize, arguments: &[String]| {
             let what = format!("the {what} of {}", spec.name);
-            Process::start(what, &plan.namespaces[node].name, program, arguments)
+            Process::start(what, &plan.namespaces[node].place, program, arguments)
         };
         let payload = (spec.packet_bytes as usize).saturating_sub(HEADER_BYTES);
         let from = node_address(spec.from.0);

@@ -1,4 +1,4 @@
-//! Flows as `evenkeel bulk` servers and clients inside namespaces.
+//! Flows as `evenkeel bulk` servers and clients inside nodes.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,8 @@ use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64;
 use serde::Deserialize;
 
-use super::plan::{Plan, node_address};
+use super::place::Place;
+use super::plan::{Plan, absolute, node_address};
 use super::process::{Line, Process};
 use super::silence::{idle_timeout, probe_interval};
 use super::{NetnsError, pause, wall_clock};
@@ -101,7 +102,7 @@ impl Flow {
         arguments.extend(idle_timeout(spec));
         let what = format!("the server of {}", spec.name);
         let mut server =
-            Process::start(what, &plan.namespaces[spec.to.0].name, program, &arguments)?;
+            Process::start(what, &plan.namespaces[spec.to.0].place, program, &arguments)?;
         let pin = match server.line(PATIENCE)?.map(|line| parse(&line)) {
             Some(Record::Listening { pin }) => pin,
             _ => return Err(server.failure()),
@@ -109,7 +110,7 @@ impl Flow {
         let sender = Sender {
             spec: spec.clone(),
             rng: generator(scenario.seed, Purpose::Flow, index),
-            namespace: plan.namespaces[spec.from.0].name.clone(),
+            place: plan.namespaces[spec.from.0].place.clone(),
             program: program.to_owned(),
             server_address,
             source: node_address(spec.from.0),
@@ -216,7 +217,7 @@ impl Drop for Flow {
 struct Sender {
     spec: FlowSpec,
     rng: Pcg64,
-    namespace: String,
+    place: Place,
     program: PathBuf,
     server_address: String,
     source: Ipv4Addr,
@@ -316,7 +317,7 @@ impl Sender {
                 let amount = match payload {
                     Payload::Endless => Amount::Endless,
                     Payload::Bytes(bytes) => Amount::Bytes(*bytes),
-                    Payload::File(path) => Amount::File(path.clone()),
+                    Payload::File(path) => Amount::File(absolute(path)),
                 };
                 if self.transfer(epoch, &amount, stop) {
                     self.lock().done = Some(wall_clock() - epoch);
@@ -379,18 +380,14 @@ impl Sender {
             state.transfers.len() - 1
         };
         let what = format!("the client of {}", self.spec.name);
-        let completed = match Process::start(
-            what,
-            &self.namespace,
-            &self.program,
-            &self.arguments(amount),
-        ) {
-            Ok(client) => self.follow(epoch, client, number, until),
-            Err(error) => {
-                self.fail(error.to_string());
-                false
-            }
-        };
+        let completed =
+            match Process::start(what, &self.place, &self.program, &self.arguments(amount)) {
+                Ok(client) => self.follow(epoch, client, number, until),
+                Err(error) => {
+                    self.fail(error.to_string());
+                    false
+                }
+            };
         let mut state = self.lock();
         state.clients -= 1;
         if state.clients == 0 {

@@ -4,11 +4,13 @@
 mod cross;
 mod flows;
 mod netem;
+mod place;
 mod plan;
 mod process;
 mod routers;
 mod sandbox;
 mod silence;
+mod site;
 mod stream;
 
 use std::io;
@@ -21,15 +23,20 @@ use std::time::{Duration, Instant};
 pub use cross::{udp_sink, udp_source};
 
 use super::clock::{pause, wall_clock};
+use super::docker::DockerError;
 use crate::metrics::{FlowObservation, Observations};
 use crate::scenario::{App, Emulator, FlowSpec, LinkSpec, Scenario};
 use crate::sim::{BuildError, Simulation};
 use cross::CrossTraffic;
 use flows::Flow;
-use plan::Plan;
 use routers::Routers;
 use sandbox::Sandbox;
 use stream::Stream;
+
+pub(super) use place::Place;
+pub(super) use plan::{Plan, absolute};
+pub(super) use sandbox::{SETTINGS, is_alive, node_commands, own_identity};
+pub(super) use site::Site;
 
 /// Where the programs are that a run starts, if not beside this one.
 const PROGRAMS: &str = "EVENKEEL_BIN_DIR";
@@ -102,6 +109,9 @@ pub enum NetnsError {
     /// A link cannot be built as the scenario says.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// The nodes are to be containers and cannot be.
+    #[error(transparent)]
+    Docker(#[from] DockerError),
     /// A flow names a controller that does not exist.
     #[error("flow {flow}: {source}")]
     Controller {
@@ -155,7 +165,7 @@ impl NetnsError {
                 | Self::BeyondNetem { .. }
                 | Self::Controller { .. }
                 | Self::UnknownHost { .. }
-        )
+        ) || matches!(self, Self::Docker(error) if error.is_usage())
     }
 }
 
@@ -177,6 +187,13 @@ pub fn check(scenario: &Scenario) -> Result<(), NetnsError> {
 /// # Errors
 /// See [`NetnsError`].
 pub fn check_scenario(scenario: &Scenario) -> Result<(), NetnsError> {
+    check_plan(scenario)?;
+    program("evenkeel", "evenkeel-apps")?;
+    program("evenkeel-router", "evenkeel-router").map(|_| ())
+}
+
+/// Whether `scenario` can be nodes of a kernel, with programs from anywhere.
+pub(super) fn check_plan(scenario: &Scenario) -> Result<(), NetnsError> {
     // What virtual time cannot build, the routers would refuse one by one.
     Simulation::new(scenario)?;
     for link in with_netem(scenario) {
@@ -193,8 +210,7 @@ pub fn check_scenario(scenario: &Scenario) -> Result<(), NetnsError> {
             source,
         })?;
     }
-    program("evenkeel", "evenkeel-apps")?;
-    program("evenkeel-router", "evenkeel-router").map(|_| ())
+    Ok(())
 }
 
 /// Runs `scenario` in real time. `progress` is told how far it has come, once per sampling
@@ -206,13 +222,22 @@ pub fn check_scenario(scenario: &Scenario) -> Result<(), NetnsError> {
 pub fn run(
     scenario: &Scenario,
     interrupted: &Arc<AtomicBool>,
-    mut progress: impl FnMut(Duration),
+    progress: impl FnMut(Duration),
 ) -> Result<Observations, NetnsError> {
     check(scenario)?;
-    let evenkeel = program("evenkeel", "evenkeel-apps")?;
-    let testbed = program("evenkeel-testbed", "evenkeel-testbed")?;
-    let sandbox = Sandbox::new()?;
-    let plan = build(scenario, &sandbox)?;
+    run_on(&Sandbox::new()?, scenario, interrupted, progress)
+}
+
+/// Runs `scenario` on nodes and links of `site`'s.
+pub(super) fn run_on(
+    site: &dyn Site,
+    scenario: &Scenario,
+    interrupted: &Arc<AtomicBool>,
+    mut progress: impl FnMut(Duration),
+) -> Result<Observations, NetnsError> {
+    let evenkeel = site.program("evenkeel", "evenkeel-apps")?;
+    let testbed = site.program("evenkeel-testbed", "evenkeel-testbed")?;
+    let plan = site.build(scenario, interrupted)?;
     let mut flows = Vec::new();
     for (index, spec) in scenario.flows.iter().enumerate() {
         flows.push(AnyFlow::start(scenario, &plan, index, spec, &evenkeel)?);
@@ -222,9 +247,9 @@ pub fn run(
         cross.push(CrossTraffic::start(scenario, &plan, index, spec, &testbed)?);
     }
     // Their clocks, by which links change, start with them: so they come last.
-    let router = program("evenkeel-router", "evenkeel-router")?;
+    let router = site.program("evenkeel-router", "evenkeel-router")?;
     let mut netem = netem::Followed::start(scenario, &plan)?;
-    let mut routers = Routers::start(scenario, &plan, &sandbox, &router)?;
+    let mut routers = Routers::start(scenario, &plan, site, &router)?;
 
     let epoch = wall_clock();
     flows.iter_mut().for_each(|flow| flow.begin(epoch));
@@ -331,7 +356,7 @@ pub fn exec(
         Some(name) => find_host(scenario, name)?,
     };
     let sandbox = Sandbox::new()?;
-    let plan = build(scenario, &sandbox)?;
+    let plan = sandbox.build(scenario, interrupted)?;
     let router = program("evenkeel-router", "evenkeel-router")?;
     let mut routers = Routers::start(scenario, &plan, &sandbox, &router)?;
     let namespaces = plan.namespaces.iter().map(|n| (variable(&n.host), &n.name));
@@ -354,22 +379,8 @@ pub fn exec(
     }
 }
 
-/// Sets up the namespaces and all links but the routers'.
-fn build(scenario: &Scenario, sandbox: &Sandbox) -> Result<Plan, NetnsError> {
-    let has_netem = plan::wants_netem(scenario) && netem::is_available(sandbox)?;
-    if !has_netem && let Some(link) = with_netem(scenario).next() {
-        return Err(NetnsError::NoNetem {
-            link: link.name.clone(),
-        });
-    }
-    let plan = Plan::new(scenario, &sandbox.run, &sandbox.directory, has_netem);
-    sandbox.build(&plan, scenario.mtu)?;
-    netem::build(scenario, &plan)?;
-    Ok(plan)
-}
-
 /// The links that have to be netem's.
-fn with_netem(scenario: &Scenario) -> impl Iterator<Item = &LinkSpec> {
+pub(super) fn with_netem(scenario: &Scenario) -> impl Iterator<Item = &LinkSpec> {
     let links = scenario.links.iter();
     links.filter(|link| link.emulator == Emulator::Netem)
 }

@@ -18,6 +18,7 @@ use super::NetnsError;
 use super::plan::{NetemLink, Plan, is_single_rate};
 use super::process::Process;
 use super::sandbox::{self, Sandbox};
+use super::site::Site as _;
 use crate::metrics::{LinkObservation, QueueObservation, QueueSample};
 use crate::scenario::{LinkSpec, Scenario, ServiceSpec};
 
@@ -269,7 +270,7 @@ impl Reader {
         let namespace = &plan.namespaces[node];
         let what = format!("tc on {}", namespace.host);
         let arguments = ["-s", "-j", "-batch", "-"].map(Into::into);
-        let mut process = Process::start(what, &namespace.name, Path::new("tc"), &arguments)?;
+        let mut process = Process::start(what, &namespace.place, Path::new("tc"), &arguments)?;
         let input = process.stdin().expect("it is asked for once");
         Ok(Self {
             node,

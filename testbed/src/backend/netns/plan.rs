@@ -11,15 +11,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::place::Place;
+
 use crate::scenario::{Emulator, LinkIndex, LinkSpec, NodeIndex, Scenario, ServiceSpec};
 
 /// What has to be set up.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(in crate::backend) struct Plan {
     /// One namespace per node, in the scenario's order.
-    pub(super) namespaces: Vec<Namespace>,
+    pub(in crate::backend) namespaces: Vec<Namespace>,
     /// One veth pair per link of the file.
-    pub(super) pairs: Vec<Pair>,
+    pub(in crate::backend) pairs: Vec<Pair>,
     /// The directions of links that the kernel's netem makes.
     pub(super) netem: Vec<NetemLink>,
 }
@@ -38,11 +40,12 @@ pub(super) struct NetemLink {
 
 /// One node.
 #[derive(Debug)]
-pub(super) struct Namespace {
+pub(in crate::backend) struct Namespace {
     /// The node's name in the scenario.
     pub(super) host: String,
     /// The namespace's name, unique on this machine.
-    pub(super) name: String,
+    pub(in crate::backend) name: String,
+    pub(super) place: Place,
     pub(super) address: Ipv4Addr,
     /// Arguments of `ip route add`, for destinations behind links without a queue of ours.
     pub(super) routes: Vec<String>,
@@ -54,10 +57,10 @@ pub(super) struct Namespace {
 
 /// A veth pair.
 #[derive(Debug)]
-pub(super) struct Pair {
-    pub(super) device: String,
+pub(in crate::backend) struct Pair {
+    pub(in crate::backend) device: String,
     /// Both ends: the namespace's position, and the address of its device.
-    pub(super) ends: [(NodeIndex, Ipv4Addr); 2],
+    pub(in crate::backend) ends: [(NodeIndex, Ipv4Addr); 2],
 }
 
 /// First address of the nodes, as in the simulator.
@@ -71,8 +74,14 @@ const LINKS: u32 = 0x0a80_0000;
 
 impl Plan {
     /// `run` tells this run from all others on the machine; `directory` is for its files. `netem`
-    /// says whether the kernel has it.
-    pub(super) fn new(scenario: &Scenario, run: &str, directory: &Path, netem: bool) -> Self {
+    /// says whether the kernel has it, `place` makes a node's place of its name.
+    pub(in crate::backend) fn new(
+        scenario: &Scenario,
+        run: &str,
+        directory: &Path,
+        netem: bool,
+        place: impl Fn(String) -> Place,
+    ) -> Self {
         let pairs: Vec<_> = (0..scenario.links.len())
             .step_by(2)
             .map(|first| pair(scenario, first))
@@ -86,6 +95,7 @@ impl Plan {
                 let mut namespace = Namespace {
                     host: spec.name.clone(),
                     name: format!("{run}-{node}"),
+                    place: place(format!("{run}-{node}")),
                     address: node_address(node),
                     routes: Vec::new(),
                     routed: Vec::new(),
@@ -287,7 +297,7 @@ fn router(
     toml::to_string(&file).expect("every part of a router's configuration is TOML")
 }
 
-fn absolute(path: &Path) -> PathBuf {
+pub(in crate::backend) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
@@ -357,7 +367,13 @@ mod tests {
     fn plan(text: &str) -> Plan {
         let scenario =
             Scenario::parse(text, "test.toml", &[]).unwrap_or_else(|error| panic!("{error}"));
-        Plan::new(&scenario, "ek1", Path::new("/run/test"), false)
+        Plan::new(
+            &scenario,
+            "ek1",
+            Path::new("/run/test"),
+            false,
+            Place::Namespace,
+        )
     }
 
     #[test]
@@ -367,7 +383,13 @@ mod tests {
         let scenario = Scenario::parse(&text, "test.toml", &[]);
         let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
         assert!(wants_netem(&scenario));
-        let plan = Plan::new(&scenario, "ek1", Path::new("/run/test"), true);
+        let plan = Plan::new(
+            &scenario,
+            "ek1",
+            Path::new("/run/test"),
+            true,
+            Place::Namespace,
+        );
         let made: Vec<_> = plan
             .netem
             .iter()

@@ -1,23 +1,22 @@
-//! Child processes inside namespaces, which end with the handle that holds them.
+//! Child processes inside nodes, which end with the handle that holds them.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-
-use super::sandbox::inside;
+use super::place::{Handle, Place};
 use super::{NetnsError, pause, wall_clock};
 
-/// A program that runs in a namespace; killed when dropped.
+/// A program that runs in a node; killed when dropped.
 #[derive(Debug)]
 pub(super) struct Process {
     /// What it is, for messages.
     what: String,
     child: Child,
+    handle: Handle,
     lines: Receiver<Line>,
     errors: Option<JoinHandle<String>>,
 }
@@ -33,15 +32,15 @@ pub(super) struct Line {
 const MAX_ERROR: u64 = 64 * 1024;
 
 impl Process {
-    /// Starts `program` in `namespace`.
+    /// Starts `program` in `place`.
     pub(super) fn start(
         what: impl Into<String>,
-        namespace: &str,
+        place: &Place,
         program: &Path,
         arguments: &[String],
     ) -> Result<Self, NetnsError> {
         let what = what.into();
-        let mut command: Command = inside(namespace, program);
+        let (mut command, handle) = place.command(program);
         let mut child = command
             .args(arguments)
             .stdin(Stdio::piped())
@@ -74,6 +73,7 @@ impl Process {
         Ok(Self {
             what,
             child,
+            handle,
             lines,
             errors: Some(errors),
         })
@@ -105,9 +105,7 @@ impl Process {
 
     /// Asks the program to stop, as Ctrl-C does.
     pub(super) fn interrupt(&self) {
-        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
-            let _ = kill_process(pid, Signal::INT);
-        }
+        self.handle.interrupt(&self.child);
     }
 
     /// How the program ended, if it has.
@@ -151,6 +149,12 @@ impl Process {
     }
 
     fn kill(&mut self) {
+        if let Handle::Inner(inner) = &self.handle
+            && self.child.try_wait().is_ok_and(|ended| ended.is_none())
+        {
+            inner.signal("KILL");
+            self.ends_within(Duration::from_secs(1));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::NetnsError;
 use super::plan::Plan;
 use super::process::Process;
-use super::sandbox::Sandbox;
+use super::site::Site;
 use crate::metrics::{
     HeaderObservation, LinkObservation, QueueObservation, QueueSample, SojournObservation,
 };
@@ -48,7 +48,7 @@ impl Routers {
     pub(super) fn start(
         scenario: &Scenario,
         plan: &Plan,
-        sandbox: &Sandbox,
+        site: &dyn Site,
         program: &Path,
     ) -> Result<Self, NetnsError> {
         let mut daemons = Vec::new();
@@ -60,7 +60,7 @@ impl Routers {
             for (position, link) in namespace.routed.iter().enumerate() {
                 places[link.0] = Some((daemons.len(), position));
             }
-            let config = sandbox.write(&format!("router-{node}.toml"), config)?;
+            let config = site.write(&format!("router-{node}.toml"), config)?;
             let arguments = [
                 "run".into(),
                 "--config".into(),
@@ -68,8 +68,8 @@ impl Routers {
             ];
             let what = format!("the router of {}", namespace.host);
             daemons.push(Daemon {
-                process: Process::start(what, &namespace.name, program, &arguments)?,
-                socket: Plan::socket(&sandbox.directory, node),
+                process: Process::start(what, &namespace.place, program, &arguments)?,
+                socket: Plan::socket(site.directory(), node),
             });
         }
         for daemon in &mut daemons {

@@ -5,9 +5,13 @@ use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
-use super::NetnsError;
-use super::plan::{Pair, Plan};
+use super::place::Place;
+use super::plan::{self, Pair, Plan};
+use super::site::Site;
+use super::{NetnsError, netem, program, with_netem};
+use crate::scenario::Scenario;
 
 /// Where each run keeps its files and the list of its namespaces: `RUN/PID-STARTTIME/`.
 const RUNS: &str = "/run/evenkeel-testbed";
@@ -28,21 +32,19 @@ impl Sandbox {
     /// A place for this process's run. Removes what runs that were killed have left behind.
     pub(super) fn new() -> Result<Self, NetnsError> {
         remove_leftovers();
-        let pid = std::process::id();
-        let start = start_time(pid).ok_or(NetnsError::NoProc)?;
-        let directory = Path::new(RUNS).join(format!("{pid}-{start}"));
+        let directory = Path::new(RUNS).join(own_identity()?);
         fs::create_dir_all(&directory).map_err(|source| NetnsError::Directory {
             path: directory.clone(),
             source,
         })?;
         Ok(Self {
-            run: format!("ek{pid}"),
+            run: format!("ek{}", std::process::id()),
             directory,
         })
     }
 
     /// Creates the plan's namespaces, devices, addresses and routes.
-    pub(super) fn build(&self, plan: &Plan, mtu: u16) -> Result<(), NetnsError> {
+    fn create(&self, plan: &Plan, mtu: u16) -> Result<(), NetnsError> {
         let mut list = String::new();
         let mut create = String::new();
         for namespace in &plan.namespaces {
@@ -64,29 +66,10 @@ impl Sandbox {
         }
         ip(&[], &devices)?;
         for (node, namespace) in plan.namespaces.iter().enumerate() {
-            let mut commands = format!(
-                "link set lo up\naddress add {}/32 dev lo\n",
-                namespace.address
-            );
-            for pair in plan
-                .pairs
-                .iter()
-                .filter(|pair| pair.ends.iter().any(|(end, _)| end.0 == node))
-            {
-                commands += &pair_commands(pair, node, namespace.address);
-            }
-            for route in &namespace.routes {
-                commands += &format!("route add {route}\n");
-            }
-            ip(&["-n", &namespace.name], &commands)?;
-            let settings = [
-                "net.ipv4.ip_forward=1",
-                "net.ipv4.conf.all.rp_filter=0",
-                "net.ipv4.conf.default.rp_filter=0",
-            ];
+            ip(&["-n", &namespace.name], &node_commands(plan, node))?;
             run(Command::new("ip")
                 .args(["netns", "exec", &namespace.name, "sysctl", "-qw"])
-                .args(settings))?;
+                .args(SETTINGS))?;
             let etc = Path::new(ETC_NETNS).join(&namespace.name);
             let hosts =
                 fs::create_dir_all(&etc).and_then(|()| fs::write(etc.join("hosts"), plan.hosts()));
@@ -94,15 +77,54 @@ impl Sandbox {
         }
         Ok(())
     }
+}
 
-    /// Writes a file of the run; its path.
-    pub(super) fn write(&self, name: &str, contents: &str) -> Result<PathBuf, NetnsError> {
-        let path = self.directory.join(name);
-        match fs::write(&path, contents) {
-            Ok(()) => Ok(path),
-            Err(source) => Err(NetnsError::Directory { path, source }),
-        }
+impl Site for Sandbox {
+    fn directory(&self) -> &Path {
+        &self.directory
     }
+
+    fn build(&self, scenario: &Scenario, _: &AtomicBool) -> Result<Plan, NetnsError> {
+        let has_netem = plan::wants_netem(scenario) && netem::is_available(self)?;
+        if !has_netem && let Some(link) = with_netem(scenario).next() {
+            return Err(NetnsError::NoNetem {
+                link: link.name.clone(),
+            });
+        }
+        let directory = &self.directory;
+        let plan = Plan::new(scenario, &self.run, directory, has_netem, Place::Namespace);
+        self.create(&plan, scenario.mtu)?;
+        netem::build(scenario, &plan)?;
+        Ok(plan)
+    }
+
+    fn program(&self, name: &str, package: &'static str) -> Result<PathBuf, NetnsError> {
+        program(name, package)
+    }
+}
+
+/// What every node's kernel is told: it forwards, whatever way packets came.
+pub(in crate::backend) const SETTINGS: [&str; 3] = [
+    "net.ipv4.ip_forward=1",
+    "net.ipv4.conf.all.rp_filter=0",
+    "net.ipv4.conf.default.rp_filter=0",
+];
+
+/// The commands for `ip` that set up a node whose links' devices are there.
+pub(in crate::backend) fn node_commands(plan: &Plan, node: usize) -> String {
+    let namespace = &plan.namespaces[node];
+    let mut commands = format!(
+        "link set lo up\naddress add {}/32 dev lo\n",
+        namespace.address
+    );
+    let is_here = |pair: &&Pair| pair.ends.iter().any(|(end, _)| end.0 == node);
+    for pair in plan.pairs.iter().filter(is_here) {
+        commands += &pair_commands(pair, node, namespace.address);
+    }
+    for route in &namespace.routes {
+        commands += &format!("route add {route}\n");
+    }
+    commands
 }
 
 impl Drop for Sandbox {
@@ -186,19 +208,25 @@ fn remove_leftovers() {
     let Ok(runs) = fs::read_dir(RUNS) else { return };
     for run in runs.flatten() {
         let name = run.file_name();
-        let alive = name
-            .to_str()
-            .and_then(|name| name.split_once('-'))
-            .is_some_and(|(pid, start)| {
-                pid.parse()
-                    .ok()
-                    .and_then(start_time)
-                    .is_some_and(|now| now.to_string() == start)
-            });
-        if !alive {
+        if !name.to_str().is_some_and(is_alive) {
             remove(&run.path());
         }
     }
+}
+
+/// What tells this process from all others of this machine: `PID-STARTTIME`.
+pub(in crate::backend) fn own_identity() -> Result<String, NetnsError> {
+    let pid = std::process::id();
+    let start = start_time(pid).ok_or(NetnsError::NoProc)?;
+    Ok(format!("{pid}-{start}"))
+}
+
+/// Whether the process of an [`own_identity`] still runs.
+pub(in crate::backend) fn is_alive(identity: &str) -> bool {
+    identity.split_once('-').is_some_and(|(pid, start)| {
+        let now = pid.parse().ok().and_then(start_time);
+        now.is_some_and(|now| now.to_string() == start)
+    })
 }
 
 /// Ends whatever runs in the namespaces of a run, and removes them and its directory. What is

@@ -1,4 +1,4 @@
-//! Flows as `evenkeel stream` servers and their viewers inside namespaces.
+//! Flows as `evenkeel stream` servers and their viewers inside nodes.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +11,7 @@ use evenkeel_apps::stream::{Delivery, SentCounts, ViewReport};
 use serde::Deserialize;
 
 use super::flows::{FIRST_PORT, HEADER_BYTES, Interval, LOOK, PATIENCE, Received, State, spread};
+use super::place::Place;
 use super::plan::{Plan, node_address};
 use super::process::{Line, Process};
 use super::silence::{idle_timeout, probe_interval};
@@ -35,7 +36,7 @@ pub(super) struct Stream {
 #[derive(Debug)]
 struct Viewer {
     name: String,
-    namespace: String,
+    place: Place,
     program: std::path::PathBuf,
     arguments: Vec<String>,
     start: Duration,
@@ -67,10 +68,10 @@ impl Stream {
         let interval = scenario.sampling_interval.as_secs_f64().to_string();
         let address = format!("{}:{}", node_address(spec.from.0), FIRST_PORT + index);
         let what = format!("the server of {}", spec.name);
-        let namespace = |node: usize| &plan.namespaces[node].name;
+        let place = |node: usize| &plan.namespaces[node].place;
         let mut server = Process::start(
             what,
-            namespace(spec.from.0),
+            place(spec.from.0),
             program,
             &server_arguments(spec, stream, &address, &interval),
         )?;
@@ -100,7 +101,7 @@ impl Stream {
             warmup: scenario.warmup,
             viewer: Arc::new(Viewer {
                 name: spec.name.clone(),
-                namespace: namespace(spec.to.0).clone(),
+                place: place(spec.to.0).clone(),
                 program: program.to_owned(),
                 arguments,
                 start: spec.start,
@@ -217,8 +218,7 @@ impl Viewer {
             pause(LOOK);
         }
         let what = format!("the viewer of {}", self.name);
-        let mut client = match Process::start(what, &self.namespace, &self.program, &self.arguments)
-        {
+        let mut client = match Process::start(what, &self.place, &self.program, &self.arguments) {
             Ok(client) => client,
             Err(error) => return self.fail(error.to_string()),
         };

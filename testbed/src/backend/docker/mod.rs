@@ -1,0 +1,105 @@
+//! A scenario on Docker: a container per node, a private network per link, the repository's image.
+//!
+//! Containers are namespaces of the engine's making, and what happens in them is the `netns`
+//! backend's: the same addresses, routes, routers and programs.
+
+mod client;
+mod container;
+mod engine;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+pub(super) use container::{Container, Inner};
+
+use super::netns::{self, NetnsError};
+use crate::metrics::Observations;
+use crate::scenario::{Emulator, Scenario};
+use engine::Engine;
+
+/// The image, as the repository's Dockerfile makes it of this version.
+const IMAGE: &str = concat!("evenkeel:", env!("CARGO_PKG_VERSION"));
+
+/// Why containers could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum DockerError {
+    /// There is no client.
+    #[error("cannot run docker: {0}; install Docker (Debian's docker.io), or use --on sim")]
+    NoClient(io::Error),
+    /// There is no engine, or this user may not use it.
+    #[error("Docker's engine cannot be used: {reason}; start it (dockerd), or use --on sim")]
+    NoEngine {
+        /// What the client said.
+        reason: String,
+    },
+    /// The image was not built.
+    #[error(
+        "the image {IMAGE} is missing; build it in the repository: docker build -t {IMAGE} . (and before that testbed/compose/base, where no registry can be reached)"
+    )]
+    NoImage,
+    /// A link is to be netem's.
+    #[error(
+        "link {link}: containers queue with evenkeel-router; leave out emulator = \"netem\", or use --on netns"
+    )]
+    Netem {
+        /// The link's name.
+        link: String,
+    },
+    /// The engine refused something.
+    #[error("docker {what} failed: {reason}")]
+    Refused {
+        /// The client's command.
+        what: String,
+        /// What it said, in one line.
+        reason: String,
+    },
+}
+
+impl DockerError {
+    /// Whether the scenario is wrong.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Netem { .. })
+    }
+}
+
+/// Whether this machine's Docker and `scenario` can do it; touches nothing.
+///
+/// # Errors
+/// See [`NetnsError`].
+pub fn check(scenario: &Scenario) -> Result<(), NetnsError> {
+    netns::check_plan(scenario)?;
+    let mut links = scenario.links.iter();
+    if let Some(link) = links.find(|link| link.emulator == Emulator::Netem) {
+        let link = link.name.clone();
+        return Err(DockerError::Netem { link }.into());
+    }
+    match client::ask(&["version", "--format", "{{.Server.Version}}"], "") {
+        Ok(_) => {}
+        Err(DockerError::Refused { reason, .. }) => {
+            return Err(DockerError::NoEngine { reason }.into());
+        }
+        Err(error) => return Err(error.into()),
+    }
+    match client::ask(&["image", "inspect", "--format", "{{.Id}}", IMAGE], "") {
+        Ok(_) => Ok(()),
+        Err(DockerError::Refused { .. }) => Err(DockerError::NoImage.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Runs `scenario` in real time. `progress` is told how far it has come, once per sampling
+/// interval; `interrupted` ends the run. Whatever ends it, nothing is left behind.
+///
+/// # Errors
+/// See [`NetnsError`]. A flow whose connection fails is not an error of the run: its
+/// observation says so.
+pub fn run(
+    scenario: &Scenario,
+    interrupted: &Arc<AtomicBool>,
+    progress: impl FnMut(Duration),
+) -> Result<Observations, NetnsError> {
+    check(scenario)?;
+    netns::run_on(&Engine::new()?, scenario, interrupted, progress)
+}
