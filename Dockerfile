@@ -7,6 +7,7 @@
 ARG BASE=debian:bookworm-slim
 
 FROM ${BASE} AS build
+LABEL evenkeel.stage=build
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         ca-certificates cargo-web gcc libc6-dev rustc-web >/dev/null
