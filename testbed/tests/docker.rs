@@ -191,7 +191,7 @@ fn cross_traffic_and_files_reach_containers() {
         "name = 'file'\nduration_s = 12\nwarmup_s = 1\n\
          [[links]]\nname = 'link'\nfrom = 'a'\nto = 'b'\nrate_bps = 2000000\ndelay_ms = 5\n\
          [[cross]]\nname = 'c'\nkind = 'cbr'\nfrom = 'a'\nto = 'b'\nrate_bps = 500000\n\
-         [[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'vegas'\nfrom = 'a'\nto = 'b'\nfile = {file:?}\n"
+         [[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'vegas'\nfrom = 'a'\nto = 'b'\nfile = {file:?}\nverify = true\n"
     );
     std::fs::write(&scenario, contents).expect("it can be written");
     let scenario = scenario.to_str().expect("a path in UTF-8");
