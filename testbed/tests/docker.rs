@@ -320,3 +320,28 @@ fn without_a_client_or_an_engine_or_with_netems_links_the_reason_is_one_line() {
         assert!(error.contains("engine cannot be used"), "{error}");
     }
 }
+
+#[test]
+fn the_demo_the_dockerfile_and_the_pages_name_this_versions_image() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let files = [
+        "Dockerfile",
+        "README.md",
+        "docs/backends.md",
+        "testbed/compose/docker-compose.yml",
+    ];
+    for file in files {
+        let contents = std::fs::read_to_string(repository.join(file)).expect("it is there");
+        let named = contents
+            .match_indices("evenkeel:")
+            .map(|(at, _)| &contents[at..]);
+        let is_tag =
+            |text: &&str| text["evenkeel:".len()..].starts_with(|c: char| c.is_ascii_digit());
+        let mut images = named.filter(is_tag).peekable();
+        assert!(images.peek().is_some(), "{file} names no image");
+        assert!(
+            images.all(|image| image.starts_with(IMAGE)),
+            "{file} names another image than {IMAGE}"
+        );
+    }
+}
