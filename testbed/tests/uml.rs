@@ -31,6 +31,11 @@ fn can_run() -> bool {
     .map(|(_, package)| package)
     .collect();
     if !missing.is_empty() {
+        assert!(
+            std::env::var_os("EVENKEEL_UML_TESTS").is_none(),
+            "EVENKEEL_UML_TESTS asks for these tests; install {}",
+            missing.join(" ")
+        );
         eprintln!("skipped: install {}", missing.join(" "));
     }
     missing.is_empty()

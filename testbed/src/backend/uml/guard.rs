@@ -27,6 +27,13 @@ const MEMORY: &str = "mem=1G";
 const SHARED_MEMORY: &str = "/dev/shm";
 const NEEDED_MEMORY: u64 = 1 << 30;
 
+/// Lets the kernel run on processors whose registers are more than it knows; empty where there is
+/// no user-mode Linux.
+const XSTATE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xstate.so"));
+
+/// Its name in the kernel's directory.
+const XSTATE_FILE: &str = "./xstate.so";
+
 /// How long the load of the CPUs is watched before one is chosen.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -78,6 +85,7 @@ fn start(work: &Path) -> io::Result<(Child, Option<UnixDatagram>)> {
         },
     );
     let log = File::create(work.join(KERNEL_LOG))?;
+    fs::write(work.join(XSTATE_FILE), XSTATE)?;
     let work_text = work.display();
     let kernel = Command::new(&order.kernel.program)
         .arg(MEMORY)
@@ -89,7 +97,8 @@ fn start(work: &Path) -> io::Result<(Child, Option<UnixDatagram>)> {
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("HOME", work)
         .env("TMPDIR", memory_directory(work))
-        .current_dir("/")
+        .env("LD_PRELOAD", XSTATE_FILE)
+        .current_dir(work)
         .stdin(Stdio::null())
         .stderr(log.try_clone()?)
         .stdout(log)
