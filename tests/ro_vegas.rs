@@ -22,7 +22,7 @@ fn observe(name: &str, controller: &str, overrides: &[&str]) -> (ResultDocument,
     let scenarios = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../testbed/scenarios");
     let mut all = vec![
         format!("flows.0.controller={controller}"),
-        "flows.0.pacing=true".to_owned(),
+        "flows.0.pacing=controller".to_owned(),
     ];
     let given = overrides.iter().flat_map(|some| some.split(';'));
     all.extend(given.filter(|some| !some.is_empty()).map(str::to_owned));
@@ -110,7 +110,7 @@ fn bursts_that_overflow_the_queue_on_the_way_there_do_not_end_what_ro_vegas_gain
     // Unpaced, each ACK for six packets sends as many at once into a queue of ten: the first loss
     // made the path count as one with gaps, and packets of the handshake, which are smaller, made
     // the path too short. Then 18 % of the link were left.
-    let long = "duration_s=600;warmup_s=300;flows.0.pacing=false;sampling.interval_ms=500";
+    let long = "duration_s=600;warmup_s=300;flows.0.pacing=none;sampling.interval_ms=500";
     let result = run(
         "asymmetric.toml",
         "ro-vegas",

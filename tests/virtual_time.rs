@@ -283,12 +283,12 @@ fn flows_are_counted_by_the_routers_and_their_senders_are_told() {
 
 #[test]
 fn a_flow_without_headers_or_pacing_is_as_plain_as_quinn_and_says_so() {
-    let settings = ["duration_s=30", "flows.0.pacing=false"];
+    let settings = ["duration_s=30", "flows.0.pacing=none"];
     let scenario = scenario("dumbbell.toml", &settings);
     let observations = observe(&scenario);
     let result = ResultDocument::new(&scenario, "sim", &observations);
     let flow = &result.flows[0];
-    assert!(!flow.pacing && flow.path_headers == 0 && flow.path.is_none());
+    assert!(flow.pacing == "none" && flow.path_headers == 0 && flow.path.is_none());
     let states = &observations.flows[0].controller_state;
     assert!(
         states
@@ -299,7 +299,7 @@ fn a_flow_without_headers_or_pacing_is_as_plain_as_quinn_and_says_so() {
     // With pacing, a rate stands behind every round trip but the first.
     let paced = observe(&self::scenario(
         "dumbbell.toml",
-        &["duration_s=30", "flows.0.pacing=true"],
+        &["duration_s=30", "flows.0.pacing=controller"],
     ));
     let states = &paced.flows[0].controller_state;
     let rates = states

@@ -7,7 +7,7 @@ use crate::support::{
     Departure, Host, Net, Recorder, client_tls, constant, flood, identity, server_tls, sink,
     stock_client, stock_server,
 };
-use evenkeel::{Ack, AckReport, Congestion, Context, Controller, Observer, SharedFactory};
+use evenkeel::{Ack, AckReport, Congestion, Context, Controller, Observer, Pacing, SharedFactory};
 use quinn::{AckFrequencyConfig, TransportConfig, VarInt};
 
 #[derive(Debug, Default)]
@@ -192,7 +192,7 @@ fn a_window_alone_is_spread_over_its_round_trip() {
                 "{controller} at {rate_bps} bit/s: {burst} packets at once"
             );
             let factory = evenkeel::controller(controller).expect("a name of the table");
-            let unpaced = evenkeel::Endpoint::new().pacing(false);
+            let unpaced = evenkeel::Endpoint::new().pacing(Pacing::Unpaced);
             let mut flood = Flood::start(rate_bps, 10.0, &unpaced, factory);
             flood.run(seconds(10));
             let (unpaced, _) = flood.run(seconds(20));
@@ -206,14 +206,40 @@ fn a_window_alone_is_spread_over_its_round_trip() {
 }
 
 #[test]
-fn without_pacing_a_window_leaves_in_a_burst() {
+fn without_pacing_a_window_leaves_in_one_burst_and_with_quinns_in_shorter_ones() {
     // The tests above could fail: this is what they would see.
-    let controller = constant(200_000, 24_000);
-    let unpaced = evenkeel::Endpoint::new().pacing(false);
-    let mut flood = Flood::start(16_000_000, 10.0, &unpaced, controller);
-    let (departures, _) = flood.run(seconds(5));
-    assert!(longest_burst(&data(&departures)) >= 10);
-    assert_eq!(flood.context().state().pacing_rate, None);
+    for (pacing, bursts) in [(Pacing::Quinn, 10..=20), (Pacing::Unpaced, 59..=60)] {
+        let endpoint = evenkeel::Endpoint::new().pacing(pacing);
+        let controller = constant(200_000, 60 * 1200);
+        let mut flood = Flood::start(100_000_000, 10.0, &endpoint, controller);
+        let (departures, _) = flood.run(seconds(5));
+        let burst = longest_burst(&data(&departures));
+        assert!(bursts.contains(&burst), "{pacing}: {burst} at once");
+        assert_eq!(flood.context().state().pacing_rate, None);
+    }
+}
+
+#[test]
+fn without_pacing_no_more_is_in_flight_than_the_window() {
+    // 40 ms and no ACK comes sooner: what leaves within that time is in flight together. A queue
+    // of 50 packets and half the rate of the window: there are losses.
+    for packets in [3, 10, 40, 100] {
+        let unpaced = evenkeel::Endpoint::new().pacing(Pacing::Unpaced);
+        let controller = constant(200_000, packets * 1200);
+        let mut flood = Flood::start(10_000_000, 10.0, &unpaced, controller);
+        let (departures, _) = flood.run(seconds(10));
+        let times = data(&departures);
+        assert!(times.len() > 500, "{} packets", times.len());
+        for (first, time) in times.iter().enumerate() {
+            let round_trip = Duration::from_millis(40);
+            let together = times[first..]
+                .iter()
+                .take_while(|other| **other - *time < round_trip)
+                .count() as u64;
+            // Two probes are not held to the window (RFC 9002, section 7.5).
+            assert!(together <= packets + 2, "{packets}: {together}");
+        }
+    }
 }
 
 #[test]

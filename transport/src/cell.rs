@@ -114,6 +114,8 @@ pub(crate) struct Cell {
     wishes: Mutex<Wishes>,
     /// Packets go to an address that the peer has not shown to be its own.
     unvalidated: AtomicBool,
+    /// The application has closed the connection.
+    closed: AtomicBool,
 }
 
 /// A connection whose peer takes path headers.
@@ -196,6 +198,7 @@ impl Cell {
             headers: Mutex::default(),
             wishes: Mutex::default(),
             unvalidated: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
         })
     }
 
@@ -220,6 +223,15 @@ impl Cell {
     /// `None` unless the peer takes headers.
     pub(crate) fn headed(&self) -> MutexGuard<'_, Option<Headed>> {
         locked(&self.headers)
+    }
+
+    /// The application has closed the connection: nothing but that leaves from now on.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     /// A path begins: nothing that was measured before holds for it.
@@ -331,20 +343,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::header::{Facts, Grease};
-    use crate::testing::{epoch, ms};
-
-    const FACTS: Facts = Facts {
-        rtt: Some(Duration::from_millis(40)),
-        window: 12_000,
-        rate: None,
-        is_data: true,
-        desired_rate: None,
-        mtu: 1200,
-        overhead: 60,
-        followed: None,
-        hop_limit: None,
-    };
+    use crate::header::Grease;
+    use crate::testing::{FACTS, epoch, ms};
 
     #[test]
     fn packets_that_a_search_without_headers_has_found_are_too_large_for_one() {

@@ -10,6 +10,7 @@ use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 
 use crate::cell::{Cell, Probe, Shared};
+use crate::pacing::Pacing;
 use crate::runtime::seam::{self, Built, Leave};
 use crate::state::rate;
 
@@ -17,7 +18,7 @@ use crate::state::rate;
 pub(crate) struct PacedFactory {
     pub(crate) factory: SharedFactory,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) pacing: bool,
+    pub(crate) pacing: Pacing,
     /// The longest time in which nothing leaves while something is in flight.
     pub(crate) probe_interval: Option<Duration>,
 }
@@ -51,7 +52,7 @@ impl ControllerFactory for PacedFactory {
 pub(crate) struct Paced {
     controller: Box<dyn Controller>,
     pub(crate) cell: Arc<Cell>,
-    pacing: bool,
+    pacing: Pacing,
     probe_interval: Option<Duration>,
     mtu: u16,
     smoothed_rtt: Option<Duration>,
@@ -118,7 +119,7 @@ impl Paced {
             .map(|bits| bits / 8)
             .filter(|rate| *rate > 0);
         let pacing_rate = match self.smoothed_rtt {
-            Some(rtt) if self.pacing => match own_rate {
+            Some(rtt) if self.pacing == Pacing::Controller => match own_rate {
                 Some(own) => Some(own),
                 None if rtt < SHORTEST_RTT => None,
                 None => Some(derived_rate(&metrics, rtt)),
@@ -229,7 +230,15 @@ impl Controller for Paced {
     }
 
     fn window(&self) -> u64 {
+        if self.cell.is_closed() {
+            // CONNECTION_CLOSE is all that is left; quinn-proto 0.11.19 would hold it back.
+            return u64::MAX;
+        }
         match seam::may_leave(&self.cell) {
+            // More than any that quinn paces.
+            Leave::Window if self.pacing == Pacing::Unpaced && seam::is_for_pacer(&self.cell) => {
+                u64::MAX
+            }
             Leave::Window => self.controller.window(),
             // Less than any packet: quinn builds nothing that counts against a window.
             Leave::Nothing => 1,

@@ -15,6 +15,7 @@ use crate::cell::{Cell, Shared};
 use crate::controller::{Paced, PacedFactory};
 use crate::handshake::{ClientCrypto, ServerCrypto};
 use crate::header::{ANSWERS, HeaderCounters, HeaderState};
+use crate::pacing::Pacing;
 use crate::runtime::Runtime;
 use crate::socket::{HeaderSettings, Socket};
 use crate::state::PathState;
@@ -34,7 +35,7 @@ use crate::state::PathState;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    pacing: bool,
+    pacing: Pacing,
     probe_interval: Option<Duration>,
     /// 0: none.
     header_every: u32,
@@ -43,10 +44,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Pacing is on, path headers are off.
+    /// Pacing is at the controller's rate, path headers are off.
     pub fn new() -> Self {
         Self {
-            pacing: true,
+            pacing: Pacing::default(),
             probe_interval: None,
             header_every: 0,
             hop_limit: None,
@@ -54,10 +55,9 @@ impl Endpoint {
         }
     }
 
-    /// Whether packets are paced at the rate of the connection's controller. Off, quinn's own
-    /// pacing remains, which lets at least ten packets leave at once.
-    pub fn pacing(mut self, on: bool) -> Self {
-        self.pacing = on;
+    /// How packets are spread over a round trip.
+    pub fn pacing(mut self, pacing: Pacing) -> Self {
+        self.pacing = pacing;
         self
     }
 
@@ -272,6 +272,23 @@ const LARGEST_PAYLOAD: u16 = 65_527;
 
 fn no_initial_suite(error: NoInitialCipherSuite) -> rustls::Error {
     rustls::Error::General(error.to_string())
+}
+
+/// Closes a connection as [`quinn::Connection::close`] does, and lets the peer hear of it also while
+/// the congestion window is full.
+///
+/// quinn-proto 0.11.19 counts CONNECTION_CLOSE against the window if data waits, and the window of a
+/// closed connection never opens again: the peer would wait until its idle timeout (quinn's issue
+/// 2785; RFC 9002, section 7, excepts what is not ack-eliciting). Without a [`Context`] it is quinn's
+/// `close` alone.
+pub fn close(connection: &quinn::Connection, code: quinn::VarInt, reason: &[u8]) {
+    connection.close(code, reason);
+    if let Some(context) = Context::of(connection) {
+        // Nothing of the data leaves any more, so the window can be as large as it likes.
+        context.cell.close();
+        // Closing what is closed only wakes the connection.
+        connection.close(code, reason);
+    }
 }
 
 /// What evenkeel knows of a connection, and can change while it runs. Clones, and contexts of

@@ -26,17 +26,19 @@ pub mod fuzzing;
 mod handshake;
 mod header;
 mod pacer;
+mod pacing;
 mod runtime;
 mod socket;
 mod state;
 
-pub use endpoint::{Context, Endpoint};
+pub use endpoint::{Context, Endpoint, close};
 pub use evenkeel_congestion::{Ack, Cause, Congestion, Controller, Feedback, Grant, Round};
 pub use evenkeel_congestion::{
     AckReport, ControllerRow, Kind, Observer, Parameter, PathFactory, PathFeed, PathSample,
     SharedFactory, SpecError, adapt, controller, controllers, foreign, observed, uses_path_headers,
 };
 pub use header::{HeaderCounters, HeaderState};
+pub use pacing::{Pacing, UnknownPacing};
 pub use state::PathState;
 
 #[cfg(test)]
@@ -44,6 +46,21 @@ pub(crate) mod testing {
     //! What several test modules share.
 
     use std::time::{Duration, Instant};
+
+    use crate::header::Facts;
+
+    /// What a connection in the middle of its work says of itself to a header.
+    pub(crate) const FACTS: Facts = Facts {
+        rtt: Some(Duration::from_millis(40)),
+        window: 12_000,
+        rate: None,
+        is_data: true,
+        desired_rate: None,
+        mtu: 1200,
+        overhead: 60,
+        followed: None,
+        hop_limit: Some(64),
+    };
 
     /// The instant at which a test begins; nothing depends on which one it is.
     #[expect(

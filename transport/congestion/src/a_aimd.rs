@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::controller::{Ack, Congestion, Controller, PathSample};
 use crate::freshness::Freshness;
-use crate::gaimd::{self, Gaimd};
+use crate::gaimd::{self, Gaimd, Timeouts};
 use crate::window::InitialWindow;
 
 /// Tells how fast a flow may grow at the present contention.
@@ -157,8 +157,9 @@ pub struct AAimd<C> {
 
 impl<C: Contention> AAimd<C> {
     /// A controller in slow start, for full-size packets of `mtu` bytes.
-    pub fn new(contention: C, initial_window: InitialWindow, mtu: u16) -> Self {
+    pub fn new(contention: C, timeouts: Timeouts, initial_window: InitialWindow, mtu: u16) -> Self {
         let reno = gaimd::Config {
+            timeouts,
             initial_window,
             ..gaimd::Config::RENO
         };
@@ -185,6 +186,14 @@ impl<C: Contention> Controller for AAimd<C> {
 
     fn on_congestion(&mut self, event: &Congestion) {
         self.aimd.on_congestion(event);
+    }
+
+    fn on_probe_timeout(&mut self) -> bool {
+        self.aimd.on_probe_timeout()
+    }
+
+    fn on_heavy_loss(&mut self) {
+        self.aimd.on_heavy_loss();
     }
 
     fn on_persistent_congestion(&mut self) {
@@ -275,7 +284,12 @@ mod tests {
     #[test]
     fn a_window_of_acks_adds_the_alpha_of_its_time_and_a_loss_halves() {
         let t0 = epoch();
-        let mut aimd = AAimd::new(schedule("B", t0, 0), InitialWindow::Packets(40), MTU);
+        let mut aimd = AAimd::new(
+            schedule("B", t0, 0),
+            Timeouts::Quic,
+            InitialWindow::Packets(40),
+            MTU,
+        );
         aimd.on_congestion(&loss());
         // (seconds, window after): alpha 2, 1, 0.25, 0.05 packets of 1000 bytes.
         for (seconds, window) in [
@@ -331,7 +345,12 @@ mod tests {
     #[test]
     fn without_a_router_that_counts_it_is_reno_after_four_round_trips() {
         let t0 = epoch();
-        let mut aimd = AAimd::new(Counted::new(Share::FRUGAL), InitialWindow::Packets(40), MTU);
+        let mut aimd = AAimd::new(
+            Counted::new(Share::FRUGAL),
+            Timeouts::Quic,
+            InitialWindow::Packets(40),
+            MTU,
+        );
         aimd.on_congestion(&loss());
         let grown = |aimd: &mut AAimd<Counted>, at| {
             let before = aimd.window();
@@ -349,7 +368,12 @@ mod tests {
     #[test]
     fn slow_start_is_that_of_reno() {
         let t0 = epoch();
-        let mut aimd = AAimd::new(schedule("C", t0, 90), InitialWindow::Rfc9002, MTU);
+        let mut aimd = AAimd::new(
+            schedule("C", t0, 90),
+            Timeouts::Quic,
+            InitialWindow::Rfc9002,
+            MTU,
+        );
         aimd.on_ack(&ack(t0, 100, 10_000));
         assert_eq!((aimd.window(), aimd.slow_start_threshold()), (20_000, None));
     }

@@ -277,6 +277,10 @@ impl Controller for Abgd {
         collapsed
     }
 
+    fn on_heavy_loss(&mut self) {
+        self.aimd.on_heavy_loss();
+    }
+
     fn on_persistent_congestion(&mut self) {
         self.aimd.on_persistent_congestion();
     }

@@ -53,6 +53,8 @@ pub struct Config {
     pub rtt: RoundRtt,
     /// Factor the window is reduced to on loss or mark, 0 to 1.
     pub keep: f64,
+    /// What a probe timeout does.
+    pub timeouts: Timeouts,
     /// The window to begin with.
     pub initial_window: InitialWindow,
 }
@@ -65,6 +67,7 @@ impl Config {
         gamma: vegas::Config::VEGAS_1.gamma,
         rtt: RoundRtt::Least,
         keep: vegas::Config::VEGAS_1.keep,
+        timeouts: Timeouts::Quic,
         initial_window: InitialWindow::Rfc9002,
     };
 }
@@ -106,8 +109,9 @@ impl AdaVegas {
             gamma: config.gamma,
             rtt: config.rtt,
             keep: config.keep,
-            timeouts: Timeouts::Quic,
+            timeouts: config.timeouts,
             initial_window: config.initial_window,
+            ..vegas::Config::VEGAS_1
         };
         Self {
             table: config.table,
@@ -194,6 +198,18 @@ impl Controller for AdaVegas {
     fn on_congestion(&mut self, event: &Congestion) {
         self.vegas.on_congestion(event);
         self.start_again();
+    }
+
+    fn on_probe_timeout(&mut self) -> bool {
+        let collapsed = self.vegas.on_probe_timeout();
+        if collapsed {
+            self.start_again();
+        }
+        collapsed
+    }
+
+    fn on_heavy_loss(&mut self) {
+        self.vegas.on_heavy_loss();
     }
 
     fn on_persistent_congestion(&mut self) {

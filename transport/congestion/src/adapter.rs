@@ -39,6 +39,10 @@ use silence::Silence;
 pub use feed::PathFeed;
 pub use tap::{AckReport, Observer, observed};
 
+/// Packets lost of one window that TCP without SACK recovers from without a retransmission timeout
+/// (K. Fall and S. Floyd, "Simulation-based Comparisons of Tahoe, Reno, and SACK TCP", 1996).
+const REPAIRABLE: u64 = 2;
+
 /// A factory of quinn controllers, as `quinn::TransportConfig::congestion_controller_factory`
 /// takes it.
 pub type SharedFactory = Arc<dyn PathFactory + Send + Sync>;
@@ -148,6 +152,8 @@ struct Adapter {
     initial_window: u64,
     /// When the current recovery period began; packets sent up to then belong to it.
     recovery_start: Option<Instant>,
+    /// Bytes found lost in the current recovery period; the most there are if a timeout began it.
+    lost_in_recovery: u64,
     /// The latest sending time of any acknowledged packet.
     newest_acked: Option<Instant>,
     /// Packets of the ACK frame being processed.
@@ -165,6 +171,7 @@ impl Adapter {
             mtu,
             overhead: DEFAULT_OVERHEAD,
             recovery_start: None,
+            lost_in_recovery: 0,
             newest_acked: None,
             batch: None,
             silence: Silence::new(now),
@@ -199,6 +206,7 @@ impl Adapter {
 
     fn begin_recovery(&mut self, now: Instant) {
         self.recovery_start = Some(now);
+        self.lost_in_recovery = 0;
         self.rounds.on_recovery(now);
     }
 
@@ -215,6 +223,8 @@ impl congestion::Controller for Adapter {
             // Whatever is still gathered was left by a Retry.
             self.batch = None;
             self.begin_recovery(now);
+            // However many are found lost now, the timeout has been answered.
+            self.lost_in_recovery = u64::MAX;
         }
     }
 
@@ -293,6 +303,12 @@ impl congestion::Controller for Adapter {
                 },
                 lost: lost_bytes,
             });
+        }
+        let many = REPAIRABLE * u64::from(self.mtu);
+        let lost_before = self.lost_in_recovery;
+        self.lost_in_recovery = lost_before.saturating_add(lost_bytes);
+        if lost_before <= many && self.lost_in_recovery > many {
+            self.controller.on_heavy_loss();
         }
         // RFC 9002, appendix B.8: it collapses the window even within a recovery period.
         if is_persistent_congestion {

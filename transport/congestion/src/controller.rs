@@ -44,6 +44,11 @@ pub trait Controller: Debug + Send + Sync {
         false
     }
 
+    /// More than two packets of one recovery period were lost. RFC 9002 takes them for one event, of
+    /// which [`on_congestion`](Self::on_congestion) told; TCP without SACK repairs at most one of them a
+    /// round trip and mostly falls back on its retransmission timeout. Once per recovery period.
+    fn on_heavy_loss(&mut self) {}
+
     /// Full-size packets now carry `mtu` bytes of UDP payload. The window keeps its bytes,
     /// unless its minimum has risen above it.
     fn on_mtu(&mut self, mtu: u16);

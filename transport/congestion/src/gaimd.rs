@@ -18,6 +18,9 @@ pub enum Timeouts {
     /// Every one reduces the threshold as a loss does and leaves the least window, as ns-2's TCP has
     /// it. RFC 5681, section 3.1, would reduce the threshold at the first one of several alone.
     Tcp,
+    /// And more than two packets lost of one window count as one, because TCP without SACK mostly
+    /// waits for its retransmission timeout then.
+    Reno,
 }
 
 /// What can be set.
@@ -117,6 +120,12 @@ impl Gaimd {
         let window = multiplicative_decrease(self.window, factor, self.mtu);
         self.leave_slow_start(window);
     }
+
+    /// What TCP's retransmission timeout does.
+    fn time_out(&mut self) {
+        self.reduce_to(self.config.beta);
+        self.window = minimum_window(self.mtu);
+    }
 }
 
 /// RFC 9002, section 7.3.1: slow start adds what was acknowledged, up to the threshold.
@@ -173,14 +182,14 @@ impl Controller for Gaimd {
         if self.config.timeouts == Timeouts::Quic {
             return false;
         }
-        self.threshold = Some(multiplicative_decrease(
-            self.window,
-            self.config.beta,
-            self.mtu,
-        ));
-        self.window = minimum_window(self.mtu);
-        self.acked = 0;
+        self.time_out();
         true
+    }
+
+    fn on_heavy_loss(&mut self) {
+        if self.config.timeouts == Timeouts::Reno {
+            self.time_out();
+        }
     }
 
     fn on_mtu(&mut self, mtu: u16) {
@@ -314,6 +323,31 @@ mod tests {
                 (gaimd.window, gaimd.threshold, gaimd.acked),
                 (after, Some(after), 0),
                 "beta {beta}"
+            );
+        }
+    }
+
+    #[test]
+    fn many_losses_of_a_window_collapse_it_without_sack_alone() {
+        let table = [
+            (Timeouts::Quic, 5000, 5000),
+            (Timeouts::Tcp, 5000, 5000),
+            (Timeouts::Reno, 2000, 2500),
+        ];
+        for (timeouts, window, threshold) in table {
+            let mut reno = avoiding(
+                Config {
+                    timeouts,
+                    ..Config::RENO
+                },
+                10_000,
+            );
+            reno.on_congestion(&loss());
+            reno.on_heavy_loss();
+            assert_eq!(
+                (reno.window, reno.threshold),
+                (window, Some(threshold)),
+                "{timeouts:?}"
             );
         }
     }

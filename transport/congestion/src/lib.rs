@@ -63,6 +63,7 @@ pub(crate) mod testing {
     pub(crate) fn ms(milliseconds: u64) -> Duration {
         Duration::from_millis(milliseconds)
     }
+
     /// A round with samples of `rtt` milliseconds, whose window was in use.
     pub(crate) fn round(rtt: u64) -> Round {
         Round {

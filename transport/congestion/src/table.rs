@@ -1,5 +1,7 @@
 //! The table of controllers: name, parameters, how to build one.
 
+mod parameters;
+
 use std::time::Duration;
 
 use crate::a_aimd::{AAimd, Counted, Schedule, Share, VERSIONS};
@@ -9,13 +11,18 @@ use crate::ada_vegas::{self, AdaVegas};
 use crate::adapter::{SharedFactory, adapt, quinn_bbr, quinn_cubic};
 use crate::gaimd::{self, Gaimd, Timeouts};
 use crate::guided::{self, FallbackKind, Guided, Rule};
-use crate::params::{Kind, Parameter, SpecError, Values, echo, list};
+use crate::params::{Parameter, SpecError, Values, echo, list};
 use crate::rcp::RcpRule;
 use crate::ro_vegas::{self, RoVegas};
 use crate::tfrc::{self, Tfrc};
-use crate::vegas::{self, RoundRtt, Vegas};
+use crate::vegas::{self, DiffOf, RoundRtt, Vegas};
 use crate::window::InitialWindow;
 use crate::xcp::XcpRule;
+use parameters::{
+    A_AIMD_PARAMETERS, ABC, BOUND, DIFF, GUIDED_PARAMETERS, INITIAL_WINDOW, KEEP,
+    RO_VEGAS_PARAMETERS, RTT, SCHEDULE, TFRC_PARAMETERS, TIMEOUT, abgd_parameters,
+    ada_vegas_parameters, gaimd_parameters, vegas_parameters,
+};
 
 /// A controller that can be asked for by name.
 #[derive(Debug)]
@@ -198,247 +205,6 @@ static ROWS: &[ControllerRow] = &[
     },
 ];
 
-/// Two packets are the smallest window there is (RFC 9002, section 7.2); a thousand are a
-/// megabyte into a path nobody has measured.
-const INITIAL_WINDOW: Parameter = Parameter {
-    name: "iw",
-    meaning: "initial window in packets; not given, that of RFC 9002: 10, in at most 14720 bytes",
-    default: None,
-    kind: Kind::Count(2, 1000),
-};
-
-const TIMEOUT: Parameter = Parameter {
-    name: "timeout",
-    meaning: "what a probe timeout does: nothing, or each collapses the window as in ns-2's TCP",
-    default: Some(0.0),
-    kind: Kind::Choice(&["quic", "tcp"]),
-};
-
-const fn additive_increase(default: f64) -> Parameter {
-    Parameter {
-        name: "alpha",
-        meaning: "packets added per round trip",
-        default: Some(default),
-        kind: Kind::Number(0.01, 100.0),
-    }
-}
-
-const fn multiplicative_decrease(default: f64) -> Parameter {
-    Parameter {
-        name: "beta",
-        meaning: "factor the window is reduced to on loss",
-        default: Some(default),
-        kind: Kind::Number(0.05, 0.99),
-    }
-}
-
-const fn gaimd_parameters(default: gaimd::Config) -> [Parameter; 4] {
-    [
-        additive_increase(default.alpha),
-        multiplicative_decrease(default.beta),
-        TIMEOUT,
-        INITIAL_WINDOW,
-    ]
-}
-
-const fn abgd_parameters(default: abgd::Config) -> [Parameter; 7] {
-    [
-        additive_increase(default.alpha),
-        multiplicative_decrease(default.beta),
-        Parameter {
-            name: "delta",
-            meaning: "packets added per round trip while the queue is nearly empty; alpha turns it off",
-            default: Some(default.delta),
-            kind: Kind::Number(0.01, 100.0),
-        },
-        Parameter {
-            name: "upper",
-            meaning: "fill of the queue from which gamma reduces the window",
-            default: Some(default.upper),
-            kind: Kind::Number(0.01, 1.0),
-        },
-        Parameter {
-            name: "lower",
-            meaning: "fill of the queue up to which delta counts instead of alpha",
-            default: Some(default.lower),
-            kind: Kind::Number(0.0, 1.0),
-        },
-        TIMEOUT,
-        INITIAL_WINDOW,
-    ]
-}
-
-/// The parameter of `a-aimd` without which routers count the flows.
-const SCHEDULE: &str = "schedule";
-
-const A_AIMD_PARAMETERS: [Parameter; 5] = [
-    Parameter {
-        name: "target",
-        meaning: "packets that all flows together add per round trip, as routers count them",
-        default: Some(Share::FRUGAL.target),
-        kind: Kind::Number(0.1, 1000.0),
-    },
-    Parameter {
-        name: "most",
-        meaning: "packets that this flow adds per round trip at most",
-        default: Some(Share::FRUGAL.most),
-        kind: Kind::Number(0.01, 100.0),
-    },
-    Parameter {
-        name: SCHEDULE,
-        meaning: "instead of routers, the paper's version: alpha of four periods of 30 s",
-        default: None,
-        kind: Kind::Choice(&version_names()),
-    },
-    Parameter {
-        name: "start_s",
-        meaning: "seconds of the schedule that have passed when the connection begins; not given, 0",
-        default: None,
-        kind: Kind::Number(0.0, 120.0),
-    },
-    INITIAL_WINDOW,
-];
-
-const fn version_names() -> [&'static str; VERSIONS.len()] {
-    let mut names = [""; VERSIONS.len()];
-    let mut version = 0;
-    while version < names.len() {
-        names[version] = VERSIONS[version].name;
-        version += 1;
-    }
-    names
-}
-
-/// The words of a parameter that is on or off: the place of a word is its number.
-const OFF_OR_ON: Kind = Kind::Choice(&["false", "true"]);
-
-const GAMMA: Parameter = Parameter {
-    name: "gamma",
-    meaning: "slow start ends above this many packets of its own queued",
-    default: Some(vegas::Config::VEGAS_1.gamma),
-    kind: Kind::Number(0.0, 1000.0),
-};
-
-const RTT: Parameter = Parameter {
-    name: "rtt",
-    meaning: "which of a round's samples counts: the least, or the mean as in ns-2",
-    default: Some(0.0),
-    kind: Kind::Choice(&["least", "mean"]),
-};
-
-const KEEP: Parameter = Parameter {
-    name: "keep",
-    meaning: "factor the window is reduced to on loss; 0.75 in ns-2",
-    default: Some(vegas::Config::VEGAS_1.keep),
-    kind: Kind::Number(0.05, 0.99),
-};
-
-const fn vegas_parameters(default: vegas::Config) -> [Parameter; 8] {
-    [
-        Parameter {
-            name: "alpha",
-            meaning: "the window grows below this many packets of its own queued",
-            default: Some(default.alpha),
-            kind: Kind::Number(0.0, 1000.0),
-        },
-        Parameter {
-            name: "beta",
-            meaning: "the window shrinks above this many packets of its own queued",
-            default: Some(default.beta),
-            kind: Kind::Number(0.0, 1000.0),
-        },
-        Parameter {
-            name: "inc",
-            meaning: "packets added in a round of growth",
-            default: Some(default.increment),
-            kind: Kind::Number(0.01, 100.0),
-        },
-        GAMMA,
-        RTT,
-        KEEP,
-        TIMEOUT,
-        INITIAL_WINDOW,
-    ]
-}
-
-const RO_VEGAS_PARAMETERS: [Parameter; 7] = {
-    let [
-        alpha,
-        beta,
-        increment,
-        gamma,
-        rtt,
-        _keep,
-        _timeout,
-        initial_window,
-    ] = vegas_parameters(ro_vegas::Config::PAPER.vegas);
-    let probes = Parameter {
-        name: "probes",
-        meaning: "path headers asked for per round trip, more when the way back queues; not given, on every packet",
-        default: None,
-        kind: Kind::Count(1, 1000),
-    };
-    [alpha, beta, increment, gamma, rtt, probes, initial_window]
-};
-
-const BOUND: Parameter = Parameter {
-    name: "bound",
-    meaning: "packets that a first grant may put in flight at once; not given, the initial window of RFC 9002; more only where no router lies",
-    default: None,
-    kind: Kind::Count(10, 60_000),
-};
-
-const GUIDED_PARAMETERS: [Parameter; 3] = [
-    Parameter {
-        name: "fallback",
-        meaning: "who decides while no router that grants is heard",
-        default: Some(guided::Config::PAPER.fallback as u8 as f64),
-        kind: Kind::Choice(&["vegas", "reno"]),
-    },
-    Parameter {
-        name: "iw",
-        meaning: "initial window in packets",
-        default: Some(1.0),
-        kind: Kind::Count(1, 1000),
-    },
-    BOUND,
-];
-
-const fn ada_vegas_parameters() -> [Parameter; 5] {
-    [
-        Parameter {
-            name: "relapse",
-            meaning: "whether a round without growth brings the table's first row back at once",
-            default: Some(if ada_vegas::Config::PAPER.relapse {
-                1.0
-            } else {
-                0.0
-            }),
-            kind: OFF_OR_ON,
-        },
-        GAMMA,
-        RTT,
-        KEEP,
-        INITIAL_WINDOW,
-    ]
-}
-
-const TFRC_PARAMETERS: [Parameter; 3] = [
-    Parameter {
-        name: "damping",
-        meaning: "whether packets leave slower while the round trip is longer than usual",
-        default: Some(1.0),
-        kind: OFF_OR_ON,
-    },
-    Parameter {
-        name: "discounting",
-        meaning: "whether a long time without losses makes earlier ones count less",
-        default: Some(1.0),
-        kind: OFF_OR_ON,
-    },
-    INITIAL_WINDOW,
-];
-
 fn initial_window(values: &Values) -> InitialWindow {
     packets_or_rfc9002(values, INITIAL_WINDOW.name)
 }
@@ -453,7 +219,8 @@ fn packets_or_rfc9002(values: &Values, parameter: &'static str) -> InitialWindow
 fn timeouts(values: &Values) -> Timeouts {
     match values.number(TIMEOUT.name) as u8 {
         0 => Timeouts::Quic,
-        _ => Timeouts::Tcp,
+        1 => Timeouts::Tcp,
+        _ => Timeouts::Reno,
     }
 }
 
@@ -485,9 +252,8 @@ fn vegas_config(values: &Values) -> Result<vegas::Config, SpecError> {
         increment: values.number("inc"),
         gamma: values.number("gamma"),
         rtt: round_rtt(values),
-        keep: vegas::Config::VEGAS_1.keep,
-        timeouts: Timeouts::Quic,
         initial_window: initial_window(values),
+        ..vegas::Config::VEGAS_1
     })
 }
 
@@ -495,6 +261,11 @@ fn vegas(values: &Values) -> Result<SharedFactory, SpecError> {
     let config = vegas::Config {
         keep: values.number(KEEP.name),
         timeouts: timeouts(values),
+        diff: match values.number(DIFF.name) as u8 {
+            0 => DiffOf::Window,
+            _ => DiffOf::Sent,
+        },
+        slow_start_limit: values.optional(ABC.name).map(|packets| packets as u16),
         ..vegas_config(values)?
     };
     Ok(adapt(move |_, mtu| Box::new(Vegas::new(config, mtu))))
@@ -536,6 +307,7 @@ fn ada_vegas_config(values: &Values) -> ada_vegas::Config {
         gamma: values.number("gamma"),
         rtt: round_rtt(values),
         keep: values.number(KEEP.name),
+        timeouts: timeouts(values),
         initial_window: initial_window(values),
         ..ada_vegas::Config::PAPER
     }
@@ -569,11 +341,17 @@ fn a_aimd(values: &Values) -> Result<SharedFactory, SpecError> {
     values.exclude("target", SCHEDULE)?;
     values.exclude("most", SCHEDULE)?;
     values.require("start_s", SCHEDULE)?;
+    let timeouts = timeouts(values);
     let initial_window = initial_window(values);
     let Some(version) = values.optional(SCHEDULE) else {
         let share = share(values);
         return Ok(adapt(move |_, mtu| {
-            Box::new(AAimd::new(Counted::new(share), initial_window, mtu))
+            Box::new(AAimd::new(
+                Counted::new(share),
+                timeouts,
+                initial_window,
+                mtu,
+            ))
         }));
     };
     let alphas = VERSIONS[version as usize].alphas;
@@ -584,7 +362,7 @@ fn a_aimd(values: &Values) -> Result<SharedFactory, SpecError> {
             elapsed,
             alphas,
         };
-        Box::new(AAimd::new(schedule, initial_window, mtu))
+        Box::new(AAimd::new(schedule, timeouts, initial_window, mtu))
     }))
 }
 

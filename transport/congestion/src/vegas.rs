@@ -36,12 +36,17 @@ pub struct Config {
     pub gamma: f64,
     /// Which round trip time of a round counts.
     pub rtt: RoundRtt,
+    /// What Diff counts.
+    pub diff: DiffOf,
     /// Factor the window is reduced to on loss or mark, 0 to 1.
     pub keep: f64,
     /// What a probe timeout does.
     pub timeouts: Timeouts,
     /// The window to begin with.
     pub initial_window: InitialWindow,
+    /// The most that one ACK adds in slow start: L of RFC 3465, section 2.2; 1 in RFC 5681,
+    /// section 3.1. `None` adds all that it acknowledged (RFC 9002, section 7.3.1).
+    pub slow_start_limit: Option<u16>,
 }
 
 /// Which of a round's RTT samples Diff is computed from. The papers do not say.
@@ -55,6 +60,18 @@ pub enum RoundRtt {
     Mean,
 }
 
+/// What Expected and Actual count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DiffOf {
+    /// The window, both (RoVegas, Eq. 1).
+    #[default]
+    Window,
+    /// What was in flight when the round ended, and what was sent in it (for Actual: AdaVegas,
+    /// section II), as ns-2's Vegas does. If the ACK that ended it is for two packets, one of the
+    /// window is missing in Expected, and in Actual if its pair was sent in two rounds.
+    Sent,
+}
+
 impl Config {
     /// Vegas_1 (AdaVegas, Table I, row 1; section III-A: "cut in half" on loss), with the gamma
     /// of ns-2's Vegas.
@@ -64,9 +81,11 @@ impl Config {
         increment: 1.0,
         gamma: 1.0,
         rtt: RoundRtt::Least,
+        diff: DiffOf::Window,
         keep: 0.5,
         timeouts: Timeouts::Quic,
         initial_window: InitialWindow::Rfc9002,
+        slow_start_limit: None,
     };
 
     /// Vegas_8 (AdaVegas, section II and Table I, last row).
@@ -98,6 +117,19 @@ pub struct Vegas {
     /// The least round trip time ever measured, of large packets if there was one; `None` before
     /// the first round.
     base_rtt: Option<SizedRtt>,
+    sent: Sent,
+}
+
+/// What was sent, in bytes, as of the last ACK and before its reply.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sent {
+    acknowledged: u64,
+    /// All but what was lost.
+    total: u64,
+    /// `total` when this round began.
+    before: u64,
+    /// In flight, with the newest packet of the ACK: until now it was.
+    in_flight: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +161,7 @@ impl Vegas {
             phase: Phase::SlowStartHold,
             threshold: None,
             base_rtt: None,
+            sent: Sent::default(),
         }
     }
 
@@ -184,12 +217,18 @@ impl Vegas {
         least: Duration,
         end: Duration,
     ) -> Option<Step> {
+        let in_round = self.sent.end_round();
         // Neither a round whose window was cut nor one in which the application sent too
         // little shows what the present window does.
         if round.in_recovery || round.app_limited {
             return None;
         }
-        let queued = |rtt| extra_packets(self.window, base_rtt, rtt, self.mtu);
+        let queued = |rtt| match self.config.diff {
+            DiffOf::Window => extra_packets(self.window, base_rtt, rtt, self.mtu),
+            DiffOf::Sent => {
+                extra_packets_sent(self.sent.in_flight, in_round, base_rtt, rtt, self.mtu)
+            }
+        };
         self.verdict(round, queued(least), queued(end))
     }
 
@@ -232,6 +271,15 @@ impl Vegas {
         None
     }
 
+    /// What TCP's retransmission timeout does.
+    fn time_out(&mut self) {
+        self.leave_slow_start(scale(self.window, TIMEOUT_FACTOR));
+        if self.window > minimum_window(self.mtu) {
+            self.window = minimum_window(self.mtu);
+            self.phase = Phase::SlowStartHold;
+        }
+    }
+
     /// Adds `packets` to the window.
     pub(crate) fn grow(&mut self, packets: f64) {
         let increment = packets_to_bytes(packets, self.mtu);
@@ -258,6 +306,22 @@ fn extra_packets(window: u64, base_rtt: Duration, rtt: Duration, mtu: u16) -> f6
     (window as f64 * queued.as_nanos() as f64) / (f64::from(mtu) * rtt.as_nanos() as f64)
 }
 
+/// Diff = (Expected - Actual) BaseRTT = in_flight - sent BaseRTT / RTT, in packets of `mtu` bytes;
+/// `in_flight` and `sent` in bytes. 0 if the round trip takes no time.
+fn extra_packets_sent(
+    in_flight: u64,
+    sent: u64,
+    base_rtt: Duration,
+    rtt: Duration,
+    mtu: u16,
+) -> f64 {
+    if rtt.is_zero() {
+        return 0.0;
+    }
+    let actual = sent as f64 * base_rtt.as_nanos() as f64 / rtt.as_nanos() as f64;
+    (in_flight as f64 - actual) / f64::from(mtu)
+}
+
 /// RoVegas, Eq. (4): grow below alpha, shrink above beta, keep from alpha to beta.
 fn step(diff: f64, alpha: f64, beta: f64) -> Step {
     if diff < alpha {
@@ -269,12 +333,35 @@ fn step(diff: f64, alpha: f64, beta: f64) -> Step {
     }
 }
 
+impl Sent {
+    fn on_ack(&mut self, ack: &Ack) {
+        let left = ack.in_flight.saturating_sub(ack.bytes);
+        self.acknowledged = self.acknowledged.saturating_add(ack.bytes);
+        self.total = self.acknowledged.saturating_add(left);
+        self.in_flight = left.saturating_add(ack.newest_bytes);
+    }
+
+    /// Begins a round. Returns what was sent in the one that ends.
+    fn end_round(&mut self) -> u64 {
+        let in_round = self.total.saturating_sub(self.before);
+        self.before = self.total;
+        in_round
+    }
+}
+
 impl Controller for Vegas {
     fn on_ack(&mut self, ack: &Ack) {
+        self.sent.on_ack(ack);
         if self.phase != Phase::SlowStart || ack.app_limited {
             return;
         }
-        self.window = self.window.saturating_add(ack.bytes_after_recovery);
+        let limit = self
+            .config
+            .slow_start_limit
+            .map_or(u64::MAX, |packets| u64::from(packets) * u64::from(self.mtu));
+        self.window = self
+            .window
+            .saturating_add(ack.bytes_after_recovery.min(limit));
         if let Some(threshold) = self.threshold
             && self.window >= threshold
         {
@@ -300,12 +387,14 @@ impl Controller for Vegas {
         if self.config.timeouts == Timeouts::Quic {
             return false;
         }
-        self.leave_slow_start(scale(self.window, TIMEOUT_FACTOR));
-        if self.window > minimum_window(self.mtu) {
-            self.window = minimum_window(self.mtu);
-            self.phase = Phase::SlowStartHold;
-        }
+        self.time_out();
         true
+    }
+
+    fn on_heavy_loss(&mut self) {
+        if self.config.timeouts == Timeouts::Reno {
+            self.time_out();
+        }
     }
 
     fn on_mtu(&mut self, mtu: u16) {
@@ -327,321 +416,4 @@ impl Controller for Vegas {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::controller::Cause;
-    use crate::testing::{epoch, ms};
-
-    const MTU: u16 = 1000;
-
-    /// A round with samples of `rtt` milliseconds, whose window was in use.
-    fn round(rtt: u64) -> Round {
-        Round {
-            now: epoch(),
-            rtt_min: ms(rtt),
-            small: false,
-            rtt_end: ms(rtt),
-            rtt_mean: ms(rtt),
-            bytes: 10_000,
-            lost: 0,
-            in_flight: 10_000,
-            unused: 0,
-            app_limited: false,
-            in_recovery: false,
-        }
-    }
-
-    fn ack(bytes: u64) -> Ack {
-        Ack {
-            now: epoch(),
-            sent: epoch(),
-            rtt: Some(ms(100)),
-            newest_bytes: bytes,
-            packets: 1,
-            bytes,
-            bytes_after_recovery: bytes,
-            in_flight: bytes,
-            app_limited: false,
-        }
-    }
-
-    fn loss() -> Congestion {
-        Congestion {
-            now: epoch(),
-            cause: Cause::Loss,
-            lost: 1000,
-        }
-    }
-
-    /// In `phase` with a window of `window` bytes and a BaseRTT of 100 ms.
-    fn in_phase(config: Config, phase: Phase, window: u64) -> Vegas {
-        Vegas {
-            window,
-            phase,
-            base_rtt: Some(SizedRtt::large(ms(100))),
-            ..Vegas::new(config, MTU)
-        }
-    }
-
-    fn avoiding(window: u64) -> Vegas {
-        in_phase(Config::VEGAS_1, Phase::Avoidance, window)
-    }
-
-    #[test]
-    fn congestion_avoidance_follows_equation_4() {
-        // (configuration, window in packets, RTT in ms, Diff by hand, window after in packets)
-        let table = [
-            (Config::VEGAS_1, 20, 100, 0.0, 21),
-            (Config::VEGAS_1, 20, 105, 100.0 / 105.0, 21),
-            (Config::VEGAS_1, 11, 110, 1.0, 11), // Diff = alpha keeps
-            (Config::VEGAS_1, 20, 110, 200.0 / 110.0, 20),
-            (Config::VEGAS_1, 18, 120, 3.0, 18), // Diff = beta keeps
-            (Config::VEGAS_1, 20, 120, 400.0 / 120.0, 19),
-            (Config::VEGAS_1, 2, 1000, 1.8, 2),
-            (Config::VEGAS_8, 20, 120, 400.0 / 120.0, 28),
-            (Config::VEGAS_8, 20, 150, 1000.0 / 150.0, 20),
-            (Config::VEGAS_8, 40, 150, 2000.0 / 150.0, 39),
-        ];
-        for (config, window, rtt, diff, after) in table {
-            let by_rule = extra_packets(window * 1000, ms(100), ms(rtt), MTU);
-            assert!(
-                (by_rule - diff).abs() < 1e-12,
-                "{window} packets, {rtt} ms: {by_rule}"
-            );
-            let mut vegas = in_phase(config, Phase::Avoidance, window * 1000);
-            vegas.on_round(&round(rtt));
-            assert_eq!(vegas.window, after * 1000, "{window} packets, {rtt} ms");
-        }
-    }
-
-    #[test]
-    fn the_window_never_shrinks_below_two_packets() {
-        let tight = Config {
-            alpha: 0.5,
-            beta: 0.5,
-            ..Config::VEGAS_1
-        };
-        let mut vegas = in_phase(tight, Phase::Avoidance, 2500);
-        vegas.on_round(&round(1000));
-        assert_eq!(vegas.window, 2000);
-        vegas.on_round(&round(1000));
-        assert_eq!(vegas.window, 2000);
-    }
-
-    #[test]
-    fn a_round_trip_without_time_means_an_empty_queue() {
-        assert_eq!(extra_packets(10_000, ms(0), ms(0), MTU), 0.0);
-        assert_eq!(
-            extra_packets(10_000, ms(50), ms(40), MTU),
-            0.0,
-            "BaseRTT above the sample"
-        );
-        let mut vegas = Vegas::new(Config::VEGAS_1, MTU);
-        vegas.on_round(&round(0));
-        vegas.on_round(&round(0));
-        assert_eq!(vegas.base_rtt, Some(SizedRtt::large(ms(0))));
-    }
-
-    #[test]
-    fn base_rtt_is_of_small_packets_only_until_a_large_one_was_measured() {
-        let mut vegas = Vegas::new(Config::VEGAS_1, MTU);
-        let small = |rtt| Round {
-            small: true,
-            ..round(rtt)
-        };
-        for (round, base_rtt) in [
-            (small(85), 85),
-            (small(80), 80),
-            (round(100), 100),
-            (small(70), 100),
-            (round(95), 95),
-        ] {
-            assert_eq!(vegas.measure(&round), ms(base_rtt), "{round:?}");
-        }
-    }
-
-    #[test]
-    fn slow_start_doubles_every_other_round() {
-        let mut vegas = Vegas::new(Config::VEGAS_1, MTU);
-        for (held, doubled) in [(10_000, 20_000), (20_000, 40_000), (40_000, 80_000)] {
-            vegas.on_ack(&ack(vegas.window));
-            assert_eq!(vegas.window, held, "one round holds");
-            vegas.on_round(&round(100));
-            vegas.on_ack(&ack(vegas.window));
-            assert_eq!(vegas.window, doubled, "the next adds what is acknowledged");
-            vegas.on_round(&round(100));
-        }
-    }
-
-    #[test]
-    fn slow_start_ends_with_seven_eighths_when_more_than_gamma_is_queued() {
-        // Diff = 16 x 7 / 107 = 1.05 > 1, against 16 x 6 / 106 = 0.91.
-        let mut vegas = in_phase(Config::VEGAS_1, Phase::SlowStartHold, 16_000);
-        vegas.on_round(&round(106));
-        assert_eq!((vegas.window, vegas.phase), (16_000, Phase::SlowStart));
-        let mut vegas = in_phase(Config::VEGAS_1, Phase::SlowStartHold, 16_000);
-        vegas.on_round(&round(107));
-        assert_eq!((vegas.window, vegas.phase), (14_000, Phase::Avoidance));
-        assert_eq!(vegas.slow_start_threshold(), Some(14_000));
-    }
-
-    #[test]
-    fn slow_start_is_judged_by_a_packet_sent_at_the_doubled_window() {
-        // The round's least sample is of a packet sent while the window still grew.
-        let mut vegas = in_phase(Config::VEGAS_1, Phase::SlowStartHold, 16_000);
-        vegas.on_round(&Round {
-            rtt_min: ms(100),
-            rtt_end: ms(120),
-            ..round(100)
-        });
-        assert_eq!(vegas.phase, Phase::Avoidance);
-        let mut vegas = in_phase(Config::VEGAS_1, Phase::Avoidance, 16_000);
-        vegas.on_round(&Round {
-            rtt_min: ms(100),
-            rtt_end: ms(150),
-            ..round(100)
-        });
-        assert_eq!(
-            vegas.window, 17_000,
-            "congestion avoidance goes by the least sample"
-        );
-    }
-
-    #[test]
-    fn by_the_mean_bursts_that_queue_for_a_moment_count() {
-        let mean = Config {
-            rtt: RoundRtt::Mean,
-            ..Config::VEGAS_1
-        };
-        let bursts = Round {
-            rtt_mean: ms(125),
-            ..round(100)
-        };
-        // Diff = 20 x 25 / 125 = 4 by the mean, 0 by the least and by the last sample.
-        for (config, phase, after) in [
-            (mean, Phase::Avoidance, 19_000),
-            (Config::VEGAS_1, Phase::Avoidance, 21_000),
-            (mean, Phase::SlowStartHold, 17_500),
-            (Config::VEGAS_1, Phase::SlowStartHold, 20_000),
-        ] {
-            let mut vegas = in_phase(config, phase, 20_000);
-            vegas.on_round(&bursts);
-            assert_eq!(vegas.window, after, "{phase:?}, {:?}", config.rtt);
-            assert_eq!(vegas.base_rtt, Some(SizedRtt::large(ms(100))));
-        }
-    }
-
-    #[test]
-    fn a_window_that_is_not_used_does_not_grow() {
-        // (unused bytes, window after a round without queueing)
-        for (unused, after) in [(0, 11_000), (2000, 11_000), (2001, 10_000)] {
-            let mut vegas = avoiding(10_000);
-            vegas.on_round(&Round {
-                unused,
-                ..round(100)
-            });
-            assert_eq!(vegas.window, after, "{unused} bytes unused");
-        }
-        let mut vegas = in_phase(Config::VEGAS_1, Phase::SlowStartHold, 10_000);
-        vegas.on_round(&Round {
-            unused: 2001,
-            ..round(100)
-        });
-        assert_eq!(vegas.phase, Phase::SlowStartHold);
-        let mut vegas = avoiding(20_000);
-        vegas.on_round(&Round {
-            unused: 9000,
-            ..round(120)
-        });
-        assert_eq!(vegas.window, 19_000, "but it shrinks");
-    }
-
-    #[test]
-    fn rounds_in_recovery_or_limited_by_the_application_teach_the_base_rtt_alone() {
-        for deaf in [
-            Round {
-                app_limited: true,
-                ..round(90)
-            },
-            Round {
-                in_recovery: true,
-                ..round(90)
-            },
-        ] {
-            for phase in [Phase::SlowStart, Phase::SlowStartHold, Phase::Avoidance] {
-                let mut vegas = in_phase(Config::VEGAS_1, phase, 10_000);
-                vegas.on_round(&deaf);
-                assert_eq!((vegas.window, vegas.phase), (10_000, phase));
-                assert_eq!(vegas.base_rtt, Some(SizedRtt::large(ms(90))));
-            }
-        }
-        let mut vegas = in_phase(Config::VEGAS_1, Phase::SlowStart, 10_000);
-        vegas.on_ack(&Ack {
-            app_limited: true,
-            ..ack(1000)
-        });
-        vegas.on_ack(&Ack {
-            bytes_after_recovery: 0,
-            ..ack(1000)
-        });
-        assert_eq!(vegas.window, 10_000);
-    }
-
-    #[test]
-    fn a_loss_halves_the_window_and_ends_slow_start() {
-        for (window, after) in [(20_000, 10_000), (3000, 2000), (2000, 2000)] {
-            let mut vegas = in_phase(Config::VEGAS_1, Phase::SlowStart, window);
-            vegas.on_congestion(&loss());
-            assert_eq!((vegas.window, vegas.phase), (after, Phase::Avoidance));
-            assert_eq!(vegas.slow_start_threshold(), Some(after));
-        }
-    }
-
-    #[test]
-    fn what_a_loss_leaves_can_be_set() {
-        let gentle = Config {
-            keep: 0.75,
-            timeouts: Timeouts::Tcp,
-            ..Config::VEGAS_1
-        };
-        for (window, after) in [(20_000, 15_000), (2500, 2000)] {
-            let mut vegas = in_phase(gentle, Phase::Avoidance, window);
-            vegas.on_congestion(&loss());
-            assert_eq!(vegas.slow_start_threshold(), Some(after));
-            assert_eq!(vegas.window, after);
-        }
-        // A timeout's threshold is half of the window all the same.
-        let mut vegas = in_phase(gentle, Phase::Avoidance, 20_000);
-        assert!(vegas.on_probe_timeout());
-        assert_eq!(vegas.slow_start_threshold(), Some(10_000));
-    }
-
-    #[test]
-    fn after_persistent_congestion_slow_start_leads_back_to_the_threshold() {
-        let mut vegas = avoiding(10_000);
-        vegas.on_congestion(&loss());
-        vegas.on_persistent_congestion();
-        assert_eq!((vegas.window, vegas.phase), (2000, Phase::SlowStartHold));
-        vegas.on_round(&round(100));
-        vegas.on_ack(&ack(2000));
-        vegas.on_round(&round(100));
-        vegas.on_round(&round(100));
-        assert_eq!((vegas.window, vegas.phase), (4000, Phase::SlowStart));
-        vegas.on_ack(&ack(999));
-        assert_eq!((vegas.window, vegas.phase), (4999, Phase::SlowStart));
-        let mut exactly = vegas.clone();
-        exactly.on_ack(&ack(1));
-        assert_eq!((exactly.window, exactly.phase), (5000, Phase::Avoidance));
-        vegas.on_ack(&ack(2));
-        assert_eq!((vegas.window, vegas.phase), (5000, Phase::Avoidance));
-    }
-
-    #[test]
-    fn a_larger_packet_raises_the_minimum_and_nothing_else() {
-        for (window, after) in [(10_000, 10_000), (2000, 2800)] {
-            let mut vegas = avoiding(window);
-            vegas.on_mtu(1400);
-            assert_eq!(vegas.window, after);
-        }
-    }
-}
+mod tests;

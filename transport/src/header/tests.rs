@@ -5,23 +5,11 @@ use evenkeel_wire::{PathHeaderMut, WindowChange};
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{epoch, ms, us};
+use crate::testing::{FACTS, epoch, ms, us};
 
 mod states;
 
 type Header = [u8; PATH_HEADER_LEN];
-
-const FACTS: Facts = Facts {
-    rtt: Some(Duration::from_millis(40)),
-    window: 12_000,
-    rate: None,
-    is_data: true,
-    desired_rate: None,
-    mtu: 1200,
-    overhead: 60,
-    followed: None,
-    hop_limit: Some(64),
-};
 
 /// Two ends, 20 ms apart, whose clocks began at different times.
 struct Pair {

@@ -39,6 +39,8 @@ struct Polled {
     is_data: bool,
     /// When the bucket will have something again, if it held anything back.
     held_back_until: Option<Instant>,
+    /// quinn was told the controller's window last, and has done nothing else since.
+    told_window: bool,
 }
 
 impl Polled {
@@ -119,6 +121,7 @@ impl Poll {
             let_through: false,
             is_data: false,
             held_back_until: None,
+            told_window: false,
         }));
         Self(())
     }
@@ -152,6 +155,7 @@ pub(crate) fn looked_at_clock(now: Instant) {
         Some(polled) => {
             polled.now = now;
             polled.let_through = false;
+            polled.told_window = false;
             true
         }
         None => false,
@@ -191,10 +195,22 @@ pub(crate) fn may_leave(cell: &Arc<Cell>) -> Leave {
     .unwrap_or(Leave::Window)
 }
 
+/// Whether it is quinn's own pacer that asks for the window of `cell`'s connection. Before each
+/// packet that counts against the window, quinn 0.11 asks twice: for what may be in flight and,
+/// if that has room, for its pacer's rate. So the second question in a row is the pacer's.
+pub(crate) fn is_for_pacer(cell: &Arc<Cell>) -> bool {
+    with_poll_of(cell, |polled| {
+        polled.told_window = !polled.told_window;
+        !polled.told_window
+    })
+    .unwrap_or(false)
+}
+
 /// A batch of `bytes` bytes is built and leaves next. Only what the bucket let through is taken
 /// from it: not ACKs, and not the probes of RFC 9002, section 6.2.4.
 pub(crate) fn sent(cell: &Arc<Cell>, bytes: u64) {
     with_poll_of(cell, |polled| {
+        polled.told_window = false;
         polled.is_data = std::mem::take(&mut polled.let_through);
         if polled.is_data {
             polled.cell.pacer().sent(polled.now, bytes);
@@ -327,6 +343,26 @@ mod tests {
             may_leave(&ours) == Leave::Window,
             "outside of a poll the application asks"
         );
+    }
+
+    #[test]
+    fn only_the_second_question_in_a_row_is_quinns_pacers() {
+        let (now, ours, other) = (epoch(), cell(), cell());
+        assert!(!is_for_pacer(&ours) && !is_for_pacer(&ours), "no poll");
+        let _poll = Poll::begin(ours.clone(), now);
+        assert!(!is_for_pacer(&ours));
+        assert!(!is_for_pacer(&other), "the application asks for another");
+        assert!(is_for_pacer(&ours));
+        assert!(
+            !is_for_pacer(&ours) && is_for_pacer(&ours),
+            "the next packet"
+        );
+        // The window was full: what had been built leaves, or nothing.
+        assert!(!is_for_pacer(&ours));
+        sent(&ours, 1200);
+        assert!(!is_for_pacer(&ours));
+        looked_at_clock(now);
+        assert!(!is_for_pacer(&ours) && is_for_pacer(&ours));
     }
 
     #[test]

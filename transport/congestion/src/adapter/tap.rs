@@ -215,7 +215,7 @@ mod tests {
 
     use super::*;
     use crate::table::controller;
-    use crate::testing::{epoch, ms};
+    use crate::testing::{epoch, ms, path_sample};
 
     /// Writes down what it hears, in milliseconds since its beginning.
     struct Recorder {
@@ -277,6 +277,17 @@ mod tests {
         }
     }
 
+    /// Reno, of which `recorder` hears.
+    fn tapped(recorder: &Arc<Recorder>) -> Tap {
+        Tap {
+            controller: controller("reno")
+                .expect("a name of the table")
+                .build(recorder.t0, 1200),
+            observer: recorder.clone(),
+            batch: None,
+        }
+    }
+
     #[test]
     fn an_observer_hears_of_every_path_sample_also_where_the_controller_takes_none() {
         for name in ["vegas", "cubic"] {
@@ -289,12 +300,7 @@ mod tests {
                 feed.push(PathSample {
                     now: t0 + ms(nth),
                     rtt: ms(7),
-                    forward_queueing: None,
-                    backward_queueing: None,
-                    complete: false,
-                    grant: None,
-                    congested: false,
-                    flows: None,
+                    ..path_sample()
                 });
             }
             let heard = recorder.heard();
@@ -307,13 +313,7 @@ mod tests {
     fn an_observer_hears_what_happens_and_the_controllers_own_window() {
         let recorder = Recorder::new();
         let t0 = recorder.t0;
-        let mut tap = Tap {
-            controller: controller("reno")
-                .expect("a name of the table")
-                .build(t0, 1200),
-            observer: recorder.clone(),
-            batch: None,
-        };
+        let mut tap = tapped(&recorder);
         tap.on_sent(t0, 2400, 1);
         tap.acked(t0 + ms(40), t0 + ms(1), 1200);
         tap.acked(t0 + ms(40), t0, 1200);
@@ -336,13 +336,7 @@ mod tests {
     fn what_a_retry_leaves_over_is_not_reported() {
         let recorder = Recorder::new();
         let t0 = recorder.t0;
-        let mut tap = Tap {
-            controller: controller("reno")
-                .expect("a name of the table")
-                .build(t0, 1200),
-            observer: recorder.clone(),
-            batch: None,
-        };
+        let mut tap = tapped(&recorder);
         tap.acked(t0 + ms(40), t0, 1200);
         tap.on_end_acks(t0 + ms(80), 0, true, None);
         tap.acked(t0 + ms(90), t0, 1200);

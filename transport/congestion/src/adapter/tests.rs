@@ -1,57 +1,26 @@
-//! The adapter as quinn drives it: unit steps and random histories; a path in virtual time in `path`.
+//! The adapter as quinn drives it: unit steps here, losses in `recovery`, random histories in `histories`; a path in
+//! virtual time in `path`.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use proptest::prelude::*;
 use quinn_proto::congestion::Controller as _;
 
 use super::*;
 use crate::controller::{Feedback, Grant, PathSample, Round};
 use crate::table::controller;
 use crate::testing::{epoch, ms};
-use crate::window::InitialWindow;
 
+mod connection;
+mod histories;
 mod overflow;
 mod paced;
 mod path;
+mod recovery;
+
+use connection::{Connection, Op};
 
 const MTU: u16 = 1200;
 const PACKET: u64 = MTU as u64;
-
-/// The rows that run a controller of ours.
-const OURS: [&str; 21] = [
-    "reno",
-    "gaimd:alpha=2,beta=0.7",
-    "smooth-aimd",
-    "vegas",
-    "vegas8:rtt=mean",
-    "ada-vegas:relapse=false",
-    "ada-vegas:relapse=true",
-    "ro-vegas",
-    "ro-vegas:probes=8,inc=8",
-    "acp",
-    "acp:fallback=reno,iw=10",
-    "xcp",
-    "rcp",
-    "abgd",
-    "a-aimd",
-    "a-aimd:schedule=A",
-    "tfrc",
-    "tfrc:damping=false,discounting=false",
-    "reno:timeout=tcp",
-    "vegas:timeout=tcp",
-    "abgd:timeout=tcp",
-];
-
-/// A packet or two: the least window that `spec` begins with.
-fn least_packets(spec: &str) -> u64 {
-    if ["acp", "xcp", "rcp"].contains(&spec) {
-        1
-    } else {
-        2
-    }
-}
 
 /// The controller that `spec` names, as quinn gets it.
 fn built(spec: &str, now: Instant) -> Adapter {
@@ -70,6 +39,7 @@ enum Told {
     Ack(Ack),
     Round(Round),
     Congestion(Congestion),
+    HeavyLoss,
     Persistent,
     Overhead(u16),
 }
@@ -119,6 +89,10 @@ impl Controller for Recorder {
 
     fn on_congestion(&mut self, event: &Congestion) {
         self.tell(Told::Congestion(event.clone()));
+    }
+
+    fn on_heavy_loss(&mut self) {
+        self.tell(Told::HeavyLoss);
     }
 
     fn on_persistent_congestion(&mut self) {
@@ -350,115 +324,6 @@ fn acks_that_a_retry_or_a_new_path_leave_incomplete_are_forgotten() {
 }
 
 #[test]
-fn one_congestion_event_reaches_the_controller_per_recovery_period() {
-    let t0 = epoch();
-    let (mut adapter, told) = recorded(t0, 12_000);
-    let loss = |now, lost| {
-        Told::Congestion(Congestion {
-            now: t0 + ms(now),
-            cause: Cause::Loss,
-            lost,
-        })
-    };
-    // (now, sent, lost bytes, what the controller hears)
-    let table = [
-        (50, 5, 1200, vec![loss(50, 1200)]),
-        (55, 10, 2400, vec![]), // sent before 50
-        (60, 50, 1200, vec![]), // sent at 50
-        (90, 51, 1200, vec![loss(90, 1200)]),
-        (
-            130,
-            100,
-            0,
-            vec![Told::Congestion(Congestion {
-                now: t0 + ms(130),
-                cause: Cause::Ecn,
-                lost: 0,
-            })],
-        ),
-    ];
-    for (now, sent, lost, expected) in table {
-        adapter.on_congestion_event(t0 + ms(now), t0 + ms(sent), false, lost);
-        assert_eq!(heard(&told), expected, "sent at {sent}");
-    }
-}
-
-#[test]
-fn a_blackout_collapses_the_window_of_those_that_ask_for_tcps_timeouts() {
-    // (spec, window and threshold in packets after the first, the second timeout)
-    for (spec, first, second) in [
-        ("reno", (20, None), (20, None)),
-        ("reno:timeout=tcp", (2, Some(10)), (2, Some(2))),
-        ("gaimd:beta=0.8,timeout=tcp", (2, Some(16)), (2, Some(2))),
-        ("abgd:timeout=tcp", (2, Some(10)), (2, Some(2))),
-        ("vegas", (10, None), (10, None)),
-        ("vegas:timeout=tcp", (2, Some(5)), (2, Some(2))),
-    ] {
-        let t0 = epoch();
-        let mut connection = Connection::new(built(spec, t0), t0);
-        let full = |connection: &mut Connection| {
-            connection.run(&Op::Send(usize::MAX));
-        };
-        full(&mut connection);
-        connection.run(&Op::Wait(100));
-        connection.run(&Op::Ack {
-            skip: 0,
-            count: 10,
-            app_limited: false,
-        });
-        full(&mut connection);
-        let state = |connection: &Connection| {
-            let controller = &connection.adapter.controller;
-            let threshold = controller.slow_start_threshold();
-            (
-                controller.window() / PACKET,
-                threshold.map(|bytes| bytes / PACKET),
-            )
-        };
-        let before = connection.adapter.controller.window();
-        connection.probe(140);
-        assert_eq!(state(&connection), first, "{spec}");
-        connection.probe(280);
-        assert_eq!(state(&connection), second, "{spec}");
-        // What was in flight turns out to be lost: that is the same congestion.
-        let lost = connection.sent.len() - 1;
-        let after = connection.adapter.controller.window();
-        connection.run(&Op::Lose {
-            count: lost,
-            persistent: false,
-        });
-        let collapsed = after < before;
-        let reduced = connection.adapter.controller.window() < after;
-        assert!(collapsed != reduced, "{spec}");
-    }
-}
-
-#[test]
-fn persistent_congestion_is_told_even_within_a_recovery_period() {
-    let t0 = epoch();
-    let (mut adapter, told) = recorded(t0, 12_000);
-    adapter.on_congestion_event(t0 + ms(50), t0, true, 1200);
-    assert_eq!(heard(&told).last(), Some(&Told::Persistent));
-    adapter.on_congestion_event(t0 + ms(60), t0, true, 1200);
-    assert_eq!(heard(&told), [Told::Persistent]);
-}
-
-#[test]
-fn only_bytes_sent_after_the_recovery_period_began_may_grow_the_window() {
-    let t0 = epoch();
-    let (mut adapter, told) = recorded(t0, 12_000);
-    adapter.on_congestion_event(t0 + ms(50), t0, false, 1200);
-    heard(&told);
-    adapter.acked(t0 + ms(90), t0 + ms(50), 1200);
-    adapter.acked(t0 + ms(90), t0 + ms(51), 1000);
-    adapter.on_end_acks(t0 + ms(90), 0, false, None);
-    let Told::Ack(ack) = heard(&told).remove(0) else {
-        panic!("an ACK comes first")
-    };
-    assert_eq!((ack.bytes, ack.bytes_after_recovery), (2200, 1000));
-}
-
-#[test]
 fn quinn_is_told_one_byte_more_and_never_less_than_a_packet() {
     let t0 = epoch();
     for (own, reported) in [
@@ -491,282 +356,4 @@ fn a_clone_goes_on_where_the_original_is() {
         .downcast()
         .expect("a clone is an adapter");
     assert_eq!(format!("{copy:?}"), format!("{adapter:?}"));
-}
-
-/// What may happen to a connection.
-#[derive(Debug, Clone)]
-enum Op {
-    /// Time passes, in milliseconds.
-    Wait(u64),
-    /// Up to so many packets are sent, as the window lets quinn.
-    Send(usize),
-    /// An ACK frame for `count` packets after the `skip` oldest.
-    Ack {
-        skip: usize,
-        count: usize,
-        app_limited: bool,
-    },
-    /// The oldest packets are lost.
-    Lose { count: usize, persistent: bool },
-    /// The peer reports a mark; the newest packet it acknowledged was sent with the oldest in flight.
-    Mark,
-    /// The packet size changes.
-    Mtu(u16),
-    /// A Retry acknowledges a packet without ending the ACK.
-    Retry,
-    /// A path header tells something, however absurd.
-    Tell(PathSample),
-}
-
-fn told() -> impl Strategy<Value = PathSample> {
-    let grant = prop_oneof![
-        Just(None),
-        prop_oneof![Just(1), Just(u64::MAX), 1_u64..10_000_000]
-            .prop_map(|rate| Some(Grant::Rate(rate))),
-        prop_oneof![Just(i64::MIN), Just(i64::MAX), -1_000_000_i64..1_000_000]
-            .prop_map(|change| Some(Grant::WindowChange(change))),
-    ];
-    let queueing = || prop::option::of(0_u64..600);
-    (
-        0_u64..600,
-        queueing(),
-        queueing(),
-        any::<[bool; 2]>(),
-        grant,
-        prop::option::of(any::<u32>()),
-    )
-        .prop_map(
-            |(rtt, forward, backward, [complete, congested], grant, flows)| PathSample {
-                now: epoch(),
-                rtt: ms(rtt),
-                forward_queueing: forward.map(ms),
-                backward_queueing: backward.map(ms),
-                complete,
-                grant,
-                congested,
-                flows,
-            },
-        )
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        3 => prop_oneof![Just(0_u64), 1_u64..200].prop_map(Op::Wait),
-        4 => (1_usize..40).prop_map(Op::Send),
-        6 => (prop_oneof![4 => Just(0_usize), 1 => 1_usize..5], 1_usize..20, prop::bool::weighted(0.2))
-            .prop_map(|(skip, count, app_limited)| Op::Ack { skip, count, app_limited }),
-        1 => (1_usize..10, prop::bool::weighted(0.2)).prop_map(|(count, persistent)| Op::Lose { count, persistent }),
-        1 => Just(Op::Mark),
-        1 => (1200_u16..9000).prop_map(Op::Mtu),
-        1 => Just(Op::Retry),
-        4 => told().prop_map(Op::Tell),
-    ]
-}
-
-/// A connection as quinn keeps it, just enough to call the adapter in quinn's order.
-struct Connection {
-    adapter: Adapter,
-    now: Instant,
-    mtu: u16,
-    /// Sending time and bytes of what is in flight.
-    sent: VecDeque<(Instant, u64)>,
-    /// Bytes acknowledged in all.
-    acked: u64,
-}
-
-impl Connection {
-    fn new(adapter: Adapter, now: Instant) -> Self {
-        Self {
-            adapter,
-            now,
-            mtu: MTU,
-            sent: VecDeque::new(),
-            acked: 0,
-        }
-    }
-
-    /// Waits for `time` milliseconds, then sends two packets however full the window is.
-    fn probe(&mut self, time: u64) {
-        self.run(&Op::Wait(time));
-        for _ in 0..2 {
-            self.adapter.on_sent(self.now, PACKET, 0);
-            self.sent.push_back((self.now, PACKET));
-        }
-    }
-
-    fn in_flight(&self) -> u64 {
-        self.sent.iter().map(|(_, bytes)| bytes).sum()
-    }
-
-    fn run(&mut self, op: &Op) {
-        match *op {
-            Op::Wait(time) => self.now += ms(time),
-            Op::Send(count) => {
-                for _ in 0..count {
-                    if self.in_flight() + u64::from(self.mtu) >= self.adapter.window() {
-                        break;
-                    }
-                    self.adapter.on_sent(self.now, u64::from(self.mtu), 0);
-                    self.sent.push_back((self.now, u64::from(self.mtu)));
-                }
-            }
-            Op::Ack {
-                skip,
-                count,
-                app_limited,
-            } => {
-                let from = skip.min(self.sent.len());
-                let to = (from + count).min(self.sent.len());
-                for (sent, bytes) in self.sent.drain(from..to).rev().collect::<Vec<_>>() {
-                    self.acked += bytes;
-                    self.adapter.acked(self.now, sent, bytes);
-                }
-                self.adapter
-                    .on_end_acks(self.now, self.in_flight(), app_limited, None);
-            }
-            Op::Lose { count, persistent } => {
-                let count = count.min(self.sent.len());
-                let lost: Vec<_> = self.sent.drain(..count).collect();
-                if let Some((sent, _)) = lost.last() {
-                    let bytes = lost.iter().map(|(_, bytes)| bytes).sum();
-                    self.adapter
-                        .on_congestion_event(self.now, *sent, persistent, bytes);
-                }
-            }
-            Op::Mark => {
-                if let Some((sent, _)) = self.sent.front() {
-                    self.adapter.on_congestion_event(self.now, *sent, false, 0);
-                }
-            }
-            Op::Mtu(mtu) => {
-                self.mtu = mtu;
-                self.adapter.on_mtu_update(mtu);
-            }
-            Op::Tell(ref sample) => self.adapter.feed.push(PathSample {
-                now: self.now,
-                ..sample.clone()
-            }),
-            Op::Retry => {
-                if let Some((sent, bytes)) = self.sent.pop_front() {
-                    self.adapter.acked(self.now, sent, bytes);
-                }
-            }
-        }
-    }
-}
-
-proptest! {
-    #[test]
-    fn no_history_breaks_the_bounds_of_a_window(
-        spec in prop::sample::select(&OURS[..]),
-        ops in prop::collection::vec(op(), 1..300),
-    ) {
-        let t0 = epoch();
-        let mut connection = Connection::new(built(spec, t0), t0);
-        // Losses allow an initial window whatever the controller begins with.
-        let mut most = connection.adapter.controller.window().max(InitialWindow::Rfc9002.bytes(MTU));
-        let mut recovery_start = None;
-        for op in &ops {
-            let before = connection.adapter.controller.window();
-            let acked = connection.acked;
-            let oldest = connection.sent.front().map(|(sent, _)| *sent);
-            let in_recovery = |sent: Option<Instant>| sent.is_some() && sent <= recovery_start;
-            let newest_in_recovery = in_recovery(connection.sent.back().map(|(sent, _)| *sent));
-            let last_lost = match op {
-                Op::Lose { count, .. } => connection.sent.iter().take(*count).next_back().map(|(sent, _)| *sent),
-                Op::Mark => oldest,
-                _ => None,
-            };
-            connection.run(op);
-            let after = connection.adapter.controller.window();
-            let mtu = u64::from(connection.mtu);
-            prop_assert!(after >= least_packets(spec) * mtu, "{after} is below its least");
-            prop_assert_eq!(connection.adapter.window(), after + 1);
-            // Slow start adds what was acknowledged, a round at most eight packets.
-            most = (most + connection.acked - acked + 8 * mtu).max(2 * mtu);
-            prop_assert!(after <= most, "{after} is more than {most}");
-            // Vegas and Reno take over from a window of one packet with two.
-            let allowed = before.max(2 * mtu);
-            match op {
-                Op::Lose { persistent, .. } => {
-                    prop_assert!(after <= allowed, "{before} rose to {after} on a loss");
-                    if *persistent && last_lost.is_some() {
-                        prop_assert!(after <= 2 * mtu, "{after} is above the least window");
-                    } else if in_recovery(last_lost) {
-                        prop_assert_eq!(after, before, "a second reduction in one recovery period");
-                    }
-                }
-                Op::Mark => {
-                    prop_assert!(after <= allowed, "{before} rose to {after} on a mark");
-                    if in_recovery(last_lost) {
-                        prop_assert_eq!(after, before, "a second reduction in one recovery period");
-                    }
-                }
-                Op::Ack { .. } if newest_in_recovery => {
-                    prop_assert!(after <= allowed, "{before} rose to {after} in recovery");
-                }
-                Op::Ack { .. } | Op::Mtu(_) => {}
-                // What leaves may tell of a probe timeout.
-                Op::Send(_) if after < before => {
-                    prop_assert!(spec.ends_with("timeout=tcp"), "{before} fell to {after}");
-                }
-                Op::Wait(_) | Op::Send(_) | Op::Retry | Op::Tell(_) => prop_assert_eq!(after, before),
-            }
-            if last_lost.is_some() && !in_recovery(last_lost) {
-                recovery_start = Some(connection.now);
-            }
-            if matches!(op, Op::Send(_)) {
-                recovery_start = connection.adapter.recovery_start;
-            }
-        }
-    }
-
-    #[test]
-    fn rounds_hold_every_byte_once(ops in prop::collection::vec(op(), 1..300)) {
-        let t0 = epoch();
-        let (adapter, told) = recorded(t0, 40 * 9000);
-        let mut connection = Connection::new(adapter, t0);
-        for op in &ops {
-            connection.run(op);
-        }
-        // One more round trip ends the last round.
-        connection.run(&Op::Wait(1));
-        connection.sent.clear();
-        connection.run(&Op::Send(1));
-        connection.run(&Op::Ack { skip: 0, count: 1, app_limited: false });
-        let (mut acked, mut lost, mut in_rounds) = (0, 0, (0, 0));
-        for told in heard(&told) {
-            match told {
-                Told::Ack(ack) => acked += ack.bytes,
-                Told::Congestion(event) => lost += event.lost,
-                Told::Round(round) => {
-                    prop_assert!(round.rtt_min <= round.rtt_end);
-                    in_rounds.0 += round.bytes;
-                    in_rounds.1 += round.lost;
-                }
-                Told::Persistent | Told::Path(_) | Told::Overhead(_) => {}
-            }
-        }
-        prop_assert_eq!(in_rounds.0, acked);
-        prop_assert!(in_rounds.1 >= lost, "losses in recovery count too");
-    }
-
-    #[test]
-    fn senseless_times_break_nothing(
-        spec in prop::sample::select(&OURS[..]),
-        calls in prop::collection::vec((0_u8..4, 0_u64..100, 0_u64..100, 0_u64..100_000, any::<bool>()), 1..200),
-    ) {
-        let t0 = epoch();
-        let mut adapter = built(spec, t0);
-        for (call, now, sent, bytes, flag) in calls {
-            let (now, sent) = (t0 + ms(now), t0 + ms(sent));
-            match call {
-                0 => adapter.acked(now, sent, bytes),
-                1 => adapter.on_end_acks(now, bytes, flag, None),
-                2 => adapter.on_congestion_event(now, sent, flag, bytes),
-                _ => adapter.on_sent(now, bytes, 0),
-            }
-            prop_assert!(adapter.window() > least_packets(spec) * PACKET);
-        }
-    }
 }

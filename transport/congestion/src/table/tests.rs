@@ -127,16 +127,19 @@ fn parameters_reach_the_configuration() {
             increment: 3.0,
             gamma: 5.0,
             rtt: RoundRtt::Mean,
-            keep: 0.5,
-            timeouts: Timeouts::Quic,
             initial_window: InitialWindow::Packets(7),
+            ..vegas::Config::VEGAS_1
         })
     );
-    for name in ["reno", "gaimd", "vegas", "abgd"] {
+    for name in ["reno", "gaimd", "vegas", "ada-vegas", "abgd", "a-aimd"] {
         assert_eq!(timeouts(&values(name, None)), Timeouts::Quic, "{name}");
         let tcp = timeouts(&values(name, Some("timeout=tcp")));
         assert_eq!(tcp, Timeouts::Tcp, "{name}");
+        let reno = timeouts(&values(name, Some("timeout=reno")));
+        assert_eq!(reno, Timeouts::Reno, "{name}");
     }
+    let repaired_late = ada_vegas_config(&values("ada-vegas", Some("timeout=reno")));
+    assert_eq!(repaired_late.timeouts, Timeouts::Reno);
     assert_eq!(
         ada_vegas_config(&values("ada-vegas", Some("relapse=true,gamma=2,iw=3"))),
         ada_vegas::Config {
@@ -231,7 +234,7 @@ fn a_wrong_spec_gets_one_line_that_says_what_would_be_right() {
         ),
         (
             "vegas:alpa=1",
-            "vegas has no parameter \"alpa\": use one of alpha, beta, inc, gamma, rtt, keep, timeout, iw",
+            "vegas has no parameter \"alpa\": use one of alpha, beta, inc, gamma, rtt, keep, timeout, iw, diff, abc",
         ),
         (
             "vegas:alpha=5",

@@ -1,0 +1,79 @@
+//! How the packets of a window are spread over its round trip.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How the packets that a window has room for are spread over its round trip (RFC 9002,
+/// section 7.7).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Pacing {
+    /// `controller`: a packet or two at a time at the controller's rate, or at the rate that
+    /// fills its window.
+    #[default]
+    Controller,
+    /// `quinn`: by quinn's own pacer, at 1.25 windows in a round trip after the ten packets or
+    /// more that may leave at once.
+    Quinn,
+    /// `none`: everything leaves at once, when an ACK makes room for it, as from most
+    /// simulations' TCP. RFC 9002 wants its bursts limited: this is for comparisons.
+    Unpaced,
+}
+
+/// A word that names no [`Pacing`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownPacing(String);
+
+impl Pacing {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Controller, Self::Quinn, Self::Unpaced];
+
+    /// Its name in command lines, scenarios and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Controller => "controller",
+            Self::Quinn => "quinn",
+            Self::Unpaced => "none",
+        }
+    }
+}
+
+impl fmt::Display for Pacing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Pacing {
+    type Err = UnknownPacing;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPacing> {
+        let found = Self::ALL.into_iter().find(|pacing| pacing.name() == text);
+        found.ok_or_else(|| UnknownPacing(text.to_owned()))
+    }
+}
+
+impl fmt::Display for UnknownPacing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Pacing::ALL.map(Pacing::name).join(", ");
+        write!(f, "no pacing is called {:?}; use one of {names}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownPacing {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for pacing in Pacing::ALL {
+            assert_eq!(pacing.to_string().parse(), Ok(pacing));
+        }
+        let error = "off".parse::<Pacing>().expect_err("it is none of them");
+        assert_eq!(
+            error.to_string(),
+            r#"no pacing is called "off"; use one of controller, quinn, none"#
+        );
+    }
+}
