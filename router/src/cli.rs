@@ -110,7 +110,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match carry_out(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("evenkeel-router: {error}");
+            complain(&error.to_string());
             ExitCode::from(error.exit_code())
         }
     }
@@ -131,6 +131,12 @@ fn carry_out(command: Command) -> Result<(), CliError> {
             }
         }
     }
+}
+
+/// Says what is wrong, on standard error. A full disk behind it is nobody's to be told of, and no
+/// reason to end otherwise (`eprintln!` panics).
+pub(crate) fn complain(message: &str) {
+    let _ = writeln!(io::stderr(), "evenkeel-router: {message}");
 }
 
 /// Checks as `run` does before it touches anything; returns what it would do.

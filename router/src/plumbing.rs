@@ -11,6 +11,7 @@ use std::net::IpAddr;
 
 use tokio_tun::Tun;
 
+use crate::cli::complain;
 use crate::config::{Config, LinkSpec};
 use crate::family::Family;
 use crate::netlink::{MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Way};
@@ -220,9 +221,9 @@ impl Plumbing {
 impl Drop for Plumbing {
     fn drop(&mut self) {
         if let Err(error) = self.sweep() {
-            eprintln!(
-                "evenkeel-router: cannot remove rules and routes: {error}; the next start will try again"
-            );
+            complain(&format!(
+                "cannot remove rules and routes: {error}; the next start will try again"
+            ));
         }
     }
 }

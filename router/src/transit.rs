@@ -81,7 +81,7 @@ pub(crate) struct Tally {
 }
 
 impl Transit {
-    /// An empty link. Loss and jitter derive from `seed` and the link's position in the file;
+    /// An empty link. Loss, jitter and reordering derive from `seed` and the link's position in the file;
     /// `flow_hash_key` must be nobody else's: see [`LinkConfig::flow_hash_key`].
     pub(crate) fn new(
         epoch: Instant,
@@ -98,6 +98,7 @@ impl Transit {
             flow_hash_key: Some(flow_hash_key),
             delay: spec.delay,
             jitter: spec.jitter,
+            reorder: spec.reorder,
             loss: spec.loss,
             blackouts: spec.blackouts.clone(),
             changes: spec.changes.clone(),

@@ -1,7 +1,7 @@
-//! What happens to packets behind a port: delay, loss, jitter, blackouts. One node, one effect.
+//! What happens to packets behind a port: delay, reordering, loss, jitter, blackouts.
 //!
-//! A node takes packets in order of time and gives them out in the same order, each with the exact
-//! instant at which it came out. Nodes compose by moving what pops out of one into the next.
+//! A node takes packets in order of time and gives them out in order of time, each with the exact
+//! instant at which it came out. All but one that [reorders](Node::reorders) keep the packets' order. Nodes compose by moving what pops out of one into the next.
 
 mod blackout;
 mod delay;
@@ -19,7 +19,7 @@ pub use delay::Delay;
 pub use jitter::Jitter;
 pub use loss::{Loss, NotAProbability};
 
-/// A place that packets pass, first in, first out.
+/// A place that packets pass.
 pub trait Node<P>: Debug + Send {
     /// What it is, for error messages and tables.
     fn name(&self) -> &'static str;
@@ -36,6 +36,11 @@ pub trait Node<P>: Debug + Send {
     /// No packet that is pushed from now on takes less time than this.
     fn least_delay(&self) -> Duration {
         Duration::ZERO
+    }
+
+    /// Whether a packet may come out before one that was pushed earlier.
+    fn reorders(&self) -> bool {
+        false
     }
 
     /// What came, left, was dropped, and is inside: counted anew, in time proportional to that.

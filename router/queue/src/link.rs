@@ -37,6 +37,8 @@ pub struct LinkConfig {
     pub delay: Duration,
     /// Extra delay drawn uniformly from zero to this.
     pub jitter: Duration,
+    /// Probability with which each packet jumps the propagation delay, 0 to 1.
+    pub reorder: f64,
     /// Probability of each packet's loss behind the port, 0 to 1.
     pub loss: f64,
     /// Interruptions: start and length.
@@ -55,6 +57,7 @@ impl Default for LinkConfig {
             flow_hash_key: None,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
+            reorder: 0.0,
             loss: 0.0,
             blackouts: Vec::new(),
             changes: Vec::new(),
@@ -67,7 +70,7 @@ impl Default for LinkConfig {
 pub enum Change {
     /// The port's rate; see [`Port::set_rate`].
     Rate(Rate),
-    /// The propagation delay of packets that are sent from then on; nothing is reordered.
+    /// The propagation delay of packets that are sent from then on; none of them overtakes.
     Delay(Duration),
     /// The probability of loss.
     Loss(f64),
@@ -79,8 +82,11 @@ pub enum Change {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum LinkError {
     /// A loss that is no probability.
-    #[error(transparent)]
+    #[error("a loss of {0}")]
     Loss(#[from] NotAProbability),
+    /// A share of packets that jump which is no probability.
+    #[error("reorder = {0}")]
+    Reorder(NotAProbability),
     /// A change of the rate of a link that follows a trace.
     #[error(transparent)]
     RateOfTrace(#[from] RateOfTrace),
@@ -103,9 +109,9 @@ impl LinkError {
 
 /// One direction of a link: a [`Port`], then blackouts, loss, delay and jitter, in this order.
 ///
-/// Packets come out in the order in which they were pushed. As with the port, no instant depends
-/// on how often or how late the host calls. At the instant of a change, what leaves goes before
-/// it, and what is pushed comes after it.
+/// Packets come out in the order in which they were pushed, but for those that jump the delay. As
+/// with the port, no instant depends on how often or how late the host calls. At the instant of a
+/// change, what leaves goes before it, and what is pushed comes after it.
 #[derive(Debug)]
 pub struct Link<P> {
     port: Port<P>,
@@ -117,8 +123,8 @@ pub struct Link<P> {
 }
 
 impl<P: Carrier + Debug + Send> Link<P> {
-    /// An empty link. All its randomness derives from `rng`: loss, jitter and discipline draw from
-    /// separate generators, so that switching one on does not change what the others do.
+    /// An empty link. All its randomness derives from `rng`: loss, jitter, reordering and discipline draw
+    /// from separate generators, so that switching one on does not change what the others do.
     ///
     /// # Errors
     /// [`LinkError`] if `config` holds something that no link can do.
@@ -127,10 +133,12 @@ impl<P: Carrier + Debug + Send> Link<P> {
         config: LinkConfig,
         mut rng: Box<dyn Rng + Send>,
     ) -> Result<Self, LinkError> {
-        let wire = Wire::new(epoch, &config, &mut *rng)?;
+        let mut wire = Wire::new(epoch, &config, &mut *rng)?;
         let discipline_rng = Xoshiro256PlusPlus::from_rng(&mut *rng);
-        // Last, so that it changes nobody else's draws.
-        let flow_hash_key = config.flow_hash_key.unwrap_or_else(|| rng.random());
+        let drawn_key = rng.random();
+        let flow_hash_key = config.flow_hash_key.unwrap_or(drawn_key);
+        wire.reorder(config.reorder, Xoshiro256PlusPlus::from_rng(&mut *rng))
+            .map_err(LinkError::Reorder)?;
         let mut changes = Vec::with_capacity(config.changes.len());
         for (time, change) in config.changes {
             if matches!(

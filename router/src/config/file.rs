@@ -81,6 +81,7 @@ struct LinkTable {
     stamps: Vec<Spanned<String>>,
     loss: Option<Spanned<Number>>,
     jitter_ms: Option<Spanned<Number>>,
+    reorder: Option<Spanned<Number>>,
     #[serde(default)]
     blackouts: Vec<Spanned<BlackoutTable>>,
     #[serde(default)]
@@ -219,10 +220,8 @@ impl Reader<'_> {
             stamps: known_stamps(&link.stamps)?,
             delay: milliseconds("delay_ms", link.delay_ms.as_ref())?,
             jitter: milliseconds("jitter_ms", link.jitter_ms.as_ref())?,
-            loss: link
-                .loss
-                .as_ref()
-                .map_or(Ok(0.0), |loss| number("loss", loss, 0.0..=1.0))?,
+            reorder: reorder(link)?,
+            loss: probability("loss", link.loss.as_ref())?,
             blackouts,
             changes,
             mtu,
@@ -301,6 +300,30 @@ fn limit(link: &LinkTable) -> Result<Limit, Fault> {
         (None, None) => Limit::packets(DEFAULT_QUEUE_PACKETS),
         (packets, bytes) => Limit { packets, bytes },
     })
+}
+
+/// A probability, 0 unless given.
+fn probability(key: &str, value: Option<&Spanned<Number>>) -> Result<f64, Fault> {
+    value.map_or(Ok(0.0), |value| number(key, value, 0.0..=1.0))
+}
+
+fn reorder(link: &LinkTable) -> Result<f64, Fault> {
+    let share = probability("reorder", link.reorder.as_ref())?;
+    let delays = [link.delay_ms.as_ref()].into_iter();
+    let changed = link
+        .changes
+        .iter()
+        .map(|change| change.get_ref().delay_ms.as_ref());
+    let has_delay = delays
+        .chain(changed)
+        .any(|delay| milliseconds("delay_ms", delay).is_ok_and(|delay| !delay.is_zero()));
+    match &link.reorder {
+        Some(value) if share > 0.0 && !has_delay => Err(Fault::new(
+            value.span(),
+            "reorder needs a delay that packets can jump; give the link a delay_ms",
+        )),
+        _ => Ok(share),
+    }
 }
 
 fn blackouts(tables: &[Spanned<BlackoutTable>]) -> Result<Vec<(Duration, Duration)>, Fault> {

@@ -52,6 +52,8 @@ pub struct LinkSpec {
     pub delay: Duration,
     /// Extra delay drawn uniformly from zero to this.
     pub jitter: Duration,
+    /// Probability with which each packet jumps the propagation delay, 0 to 1.
+    pub reorder: f64,
     /// Probability of each packet's loss behind the queue, 0 to 1.
     pub loss: f64,
     /// Interruptions: start and length.

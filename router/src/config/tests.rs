@@ -38,6 +38,7 @@ fn the_configuration_of_the_manual_is_read_as_it_says() {
         stamps = ["aqt", "acp:gamma=0.2", "flows"]
         loss = 0.01
         jitter_ms = 1
+        reorder = 0.25
         blackouts = [{ start_s = 10, length_s = 0.5 }]
         changes = [{ at_s = 20, rate_bps = 1e6, delay_ms = 9 }, { at_s = 30, queue_packets = 20 }]
         mtu = 1400
@@ -53,7 +54,10 @@ fn the_configuration_of_the_manual_is_read_as_it_says() {
     assert_eq!(config.families().collect::<Vec<_>>(), Family::ALL);
     let link = &config.links[0];
     assert_eq!(link.delay, Duration::from_millis(18));
-    assert_eq!(link.jitter, Duration::from_millis(1));
+    assert_eq!(
+        (link.jitter, link.reorder),
+        (Duration::from_millis(1), 0.25)
+    );
     assert_eq!(
         link.limit,
         Limit {
@@ -74,7 +78,7 @@ fn the_configuration_of_the_manual_is_read_as_it_says() {
     assert_eq!(link.changes[2], (seconds(30), last));
     assert_eq!(link.routes[1].via, Some("fe80::1".parse().unwrap()));
     assert_eq!(link.stamps, ["aqt", "acp:gamma=0.2", "flows"]);
-    assert_eq!(link.routes[1].place.line, 21);
+    assert_eq!(link.routes[1].place.line, 22);
     assert_eq!(link.place.to_string(), "r.toml:5");
 }
 
@@ -109,10 +113,24 @@ fn what_is_left_out_has_the_documented_default() {
         ("drop-tail", 1500, 1001)
     );
     assert_eq!(
-        (link.delay, link.jitter, link.loss),
-        (Duration::ZERO, Duration::ZERO, 0.0)
+        (link.delay, link.jitter, link.loss, link.reorder),
+        (Duration::ZERO, Duration::ZERO, 0.0, 0.0)
     );
     assert_eq!(config.families().collect::<Vec<_>>(), [Family::V4]);
+}
+
+#[test]
+fn reordering_needs_a_delay_to_jump() {
+    let error = "r.toml:5: reorder needs a delay that packets can jump; give the link a delay_ms";
+    assert_eq!(refusal(&with("reorder = 0.1\njitter_ms = 5")), error);
+    assert_eq!(link("reorder = 0.1\ndelay_ms = 5").reorder, 0.1);
+    let later = "reorder = 0.1\nchanges = [{ at_s = 1, delay_ms = 5 }]";
+    assert_eq!(link(later).reorder, 0.1);
+    assert_eq!(link("reorder = 0").reorder, 0.0);
+    assert_eq!(
+        refusal(&with("delay_ms = 5\nreorder = 1.5")),
+        "r.toml:6: reorder = 1.5 is outside its range, 0 to 1"
+    );
 }
 
 #[test]
@@ -271,7 +289,7 @@ proptest! {
     #[test]
     fn no_value_makes_the_reader_panic(
         key in prop::sample::select(vec![
-            "rate_bps", "delay_ms", "queue_packets", "queue_bytes", "loss", "jitter_ms", "mtu", "table",
+            "rate_bps", "delay_ms", "queue_packets", "queue_bytes", "loss", "jitter_ms", "reorder", "mtu", "table",
         ]),
         value in prop_oneof![
             any::<i64>().prop_map(|value| value.to_string()),

@@ -1,3 +1,5 @@
+use std::process::Child;
+use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -122,5 +124,52 @@ fn a_router_whose_device_is_removed_says_so_and_cleans_up() {
         "{stderr}"
     );
     assert_eq!(stderr.lines().count(), 1);
+    assert_eq!(lab.leftovers(), "");
+}
+
+/// A process that is killed when dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_router_whose_output_finds_the_disk_full_forwards_and_keeps_its_exit_status() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let config = lab.write_config(&link("rate_bps = 10e6"));
+    let program = env!("CARGO_BIN_EXE_evenkeel-router");
+    let shell = |script: &str| {
+        let mut command = lab.command(Host::R, "sh");
+        command.args(["-c", script, "sh", program]);
+        command
+    };
+    let mut run = shell("exec \"$1\" run --config \"$2\" >/dev/full 2>/dev/full");
+    let mut router = Killed(run.arg(&config).spawn().unwrap());
+    let status = |to: &str| {
+        let mut command = shell(&format!("exec \"$1\" status --socket \"$2\" {to}"));
+        command.arg(lab.socket()).output().unwrap()
+    };
+    let answers = (0..300).any(|_| {
+        thread::park_timeout(Duration::from_millis(20));
+        status("").status.success()
+    });
+    assert!(answers, "it runs without a word");
+    forwards(&lab);
+    let unprinted = status(">/dev/full");
+    let error = String::from_utf8(unprinted.stderr).unwrap();
+    assert_eq!(unprinted.status.code(), Some(1), "{error}");
+    assert_eq!(
+        error,
+        "evenkeel-router: cannot write to standard output: No space left on device (os error 28); is the disk full?\n"
+    );
+    // Its last words, of the device that is gone, find no room either.
+    lab.ip(Host::R, "link delete ek-bn");
+    assert_eq!(router.0.wait().unwrap().code(), Some(1));
     assert_eq!(lab.leftovers(), "");
 }

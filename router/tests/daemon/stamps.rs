@@ -13,7 +13,7 @@ use crate::support::{Host, Lab, Versions, link, number};
 const STAMPS: &str = r#"stamps = ["aqt", "acp", "flows"]"#;
 
 /// A header as it leaves a sender whose packets have a TTL of 64.
-fn header() -> [u8; PATH_HEADER_LEN] {
+pub(crate) fn header() -> [u8; PATH_HEADER_LEN] {
     let repr = PathHeaderRepr {
         kind: PathHeaderKind::Acp,
         rtt: CompactTime::from_duration(Duration::from_millis(20)),

@@ -10,7 +10,7 @@ use crate::{Amount, Packet};
 #[derive(Debug)]
 pub(super) struct Line<P> {
     packets: VecDeque<(Instant, Packet<P>)>,
-    /// When the last packet that was let in comes out.
+    /// When the last packet that was let in at the end comes out.
     last: Option<Instant>,
     arrived: Amount,
     forwarded: Amount,
@@ -34,6 +34,13 @@ impl<P> Line<P> {
         let at = self.last.map_or(at, |last| last.max(at));
         self.last = Some(at);
         self.packets.push_back((at, packet));
+    }
+
+    /// Lets a packet in that comes out at `now`, before all that come out later.
+    pub(super) fn admit_at_once(&mut self, now: Instant, packet: Packet<P>) {
+        self.arrived += Amount::one(packet.meta.bytes);
+        let due = self.packets.partition_point(|(at, _)| *at <= now);
+        self.packets.insert(due, (now, packet));
     }
 
     /// Counts a packet that never comes out.

@@ -19,7 +19,7 @@ pub struct Loss<P, R> {
 
 /// A number that is no probability.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("a loss of {0} is no probability; give a number from 0 to 1")]
+#[error("{0} is no probability; give a number from 0 to 1")]
 pub struct NotAProbability(pub f64);
 
 impl NotAProbability {
@@ -130,9 +130,6 @@ mod tests {
             assert!(Loss::<u64, _>::new(value, Pcg64::new(1, 0)).is_err());
         }
         let error = NotAProbability(1.5).to_string();
-        assert_eq!(
-            error,
-            "a loss of 1.5 is no probability; give a number from 0 to 1"
-        );
+        assert_eq!(error, "1.5 is no probability; give a number from 0 to 1");
     }
 }

@@ -221,6 +221,38 @@ fn jitter_does_not_change_which_packets_are_lost() {
 }
 
 #[test]
+fn packets_that_jump_the_delay_change_neither_what_is_lost_nor_the_jitter_of_the_others() {
+    let start = epoch();
+    let run = |reorder| {
+        let config = LinkConfig {
+            loss: 0.3,
+            delay: ms(20),
+            jitter: Duration::from_micros(500),
+            reorder,
+            ..LinkConfig::default()
+        };
+        let mut link = link(start, config);
+        for number in 0..200 {
+            link.push(start + ms(number), packet(1000, number));
+            assert_eq!(link.check_conservation(), Ok(()));
+        }
+        drain(&mut link, start)
+    };
+    let numbers = |out: &[(Duration, u64)]| -> Vec<u64> { out.iter().map(|o| o.1).collect() };
+    let (straight, reordered) = (run(0.0), run(0.25));
+    assert!(numbers(&straight).is_sorted());
+    assert!(!numbers(&reordered).is_sorted(), "{reordered:?}");
+    let mut sorted = numbers(&reordered);
+    sorted.sort_unstable();
+    assert_eq!(sorted, numbers(&straight));
+    // Those that jumped have their jitter too: at most half a millisecond.
+    let jumped = reordered.iter().filter(|(at, number)| *at < ms(number + 1));
+    // Binomial(140, 0.25): mean 35, standard deviation 5.1; four of them either way.
+    let jumped = jumped.count();
+    assert!((14..=56).contains(&jumped), "{jumped}");
+}
+
+#[test]
 fn a_discipline_has_a_generator_of_its_own() {
     let start = epoch();
     // RED whose average is the queue: from 10 packets on, half of all arrivals are dropped early.
@@ -280,6 +312,15 @@ fn what_no_link_can_do_is_refused() {
             }),
             LinkError::Loss(_)
         ));
+        let error = refused(LinkConfig {
+            reorder: loss,
+            ..LinkConfig::default()
+        });
+        assert!(matches!(error, LinkError::Reorder(_)));
+        assert_eq!(
+            error.to_string(),
+            format!("reorder = {loss} is no probability; give a number from 0 to 1")
+        );
     }
     let rate_of_trace = LinkConfig {
         service: Service::Trace(DeliveryTrace::parse("1").unwrap()),
@@ -338,6 +379,7 @@ struct Plan {
     limit: Limit,
     delay: Duration,
     jitter: Duration,
+    reorder: f64,
     loss: f64,
     blackouts: Vec<(Duration, Duration)>,
     changes: Vec<(Duration, Change)>,
@@ -351,6 +393,7 @@ impl Plan {
             limit: plan.limit,
             delay: plan.delay,
             jitter: plan.jitter,
+            reorder: plan.reorder,
             loss: plan.loss,
             blackouts: plan.blackouts,
             changes: plan.changes,
@@ -381,15 +424,17 @@ fn plans() -> impl Strategy<Value = Plan> {
         prop_oneof![Just(Limit::NONE), (0u64..20).prop_map(Limit::packets)],
         (microseconds(30_000), microseconds(10_000)),
         prop_oneof![Just(0.0), 0.0..=1.0f64],
+        prop_oneof![Just(0.0), 0.0..=1.0f64],
         vec(interval, 0..3),
         vec((microseconds(150_000), change), 0..8),
     )
         .prop_map(
-            |(service, limit, (delay, jitter), loss, blackouts, changes)| Plan {
+            |(service, limit, (delay, jitter), reorder, loss, blackouts, changes)| Plan {
                 service,
                 limit,
                 delay,
                 jitter,
+                reorder,
                 loss,
                 blackouts,
                 changes,
@@ -459,7 +504,8 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_ever_reordered(plan in plans(), gaps in vec(microseconds(5000), 1..60)) {
+    fn nothing_is_reordered_unless_asked(plan in plans(), gaps in vec(microseconds(5000), 1..60)) {
+        let plan = Plan { reorder: 0.0, ..plan };
         let (out, ..) = run(&plan, &gaps, false);
         for pair in out.windows(2) {
             prop_assert!(pair[0].0 <= pair[1].0 && pair[0].1 < pair[1].1);

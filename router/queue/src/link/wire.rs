@@ -17,7 +17,7 @@ use crate::impairment::{Blackout, Delay, Jitter, Loss, Node, NotAProbability};
 pub(super) struct Wire<P> {
     blackout: Option<Blackout<P>>,
     loss: Option<Loss<P, Xoshiro256PlusPlus>>,
-    delay: Delay<P>,
+    delay: Delay<P, Xoshiro256PlusPlus>,
     jitter: Option<Jitter<P, Xoshiro256PlusPlus>>,
 }
 
@@ -68,11 +68,28 @@ impl<P: Debug + Send> Wire<P> {
 
     /// A lower bound of when the next packet comes out, if the next one goes in at `next_in`.
     pub(super) fn next_out(&self, next_in: Option<Instant>) -> Option<Instant> {
-        // Nothing overtakes: what is in a node comes out before what is still in front of it.
         self.nodes().fold(next_in, |arrival, node| {
-            let through = || arrival.map(|arrival| arrival + node.least_delay());
-            node.next_timeout().or_else(through)
+            let inside = node.next_timeout();
+            let through = arrival.map(|arrival| arrival + node.least_delay());
+            if node.reorders() {
+                inside.into_iter().chain(through).min()
+            } else {
+                // What is inside comes out before what is still in front of it.
+                inside.or(through)
+            }
         })
+    }
+
+    /// Lets packets jump the delay; for the beginning.
+    pub(super) fn reorder(
+        &mut self,
+        probability: f64,
+        rng: Xoshiro256PlusPlus,
+    ) -> Result<(), NotAProbability> {
+        if probability == 0.0 {
+            return Ok(());
+        }
+        self.delay.reorder(probability, rng)
     }
 
     pub(super) fn set_delay(&mut self, now: Instant, delay: Duration) {

@@ -18,10 +18,6 @@ use super::{Arrival, Departure, Stamp, StampConfig};
 use crate::PortView;
 use crate::discipline::parameters::{DisciplineError, Parameter, ParameterKind, Values};
 
-/// The least rate, in bytes per mean round trip: a tenth of a packet of 1000 bytes (the authors' `min_pprtt`).
-/// As the rate grows by a share of itself, from zero it would never come back.
-const LEAST_PER_RTT: f64 = 100.0;
-
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "alpha",
@@ -61,6 +57,17 @@ pub(super) const PARAMETERS: &[Parameter] = &[
             default: Some(10.0),
         },
     },
+    Parameter {
+        name: "least",
+        // As the rate grows by a share of itself, from zero it would never come back.
+        meaning: "the least rate, in bytes per mean round trip",
+        kind: ParameterKind::Number {
+            least: 1.0,
+            most: 100_000.0,
+            // A tenth of a packet of 1000 bytes: the authors' `min_pprtt`.
+            default: Some(100.0),
+        },
+    },
     control::rtt_min("round trips below this, in milliseconds, do not count"),
     control::rtt_max("round trips above this, in milliseconds, do not count"),
 ];
@@ -73,6 +80,8 @@ pub(super) struct Params {
     /// Above 0, at most 1.
     initial: f64,
     period: Duration,
+    /// Bytes per mean round trip, above 0.
+    least: f64,
     rtts: RttBounds,
 }
 
@@ -85,6 +94,7 @@ impl Params {
             beta: values.number("beta"),
             initial: values.number("initial"),
             period: Duration::from_secs_f64(values.number("period_ms") / 1e3),
+            least: values.number("least"),
             rtts: RttBounds::read(values)?,
         })
     }
@@ -200,7 +210,7 @@ impl Stamp for Rcp {
         let rtt = self.rtt.as_secs_f64();
         let correction = alpha * (capacity - self.input) - beta * self.queue / rtt;
         let rate = updated(rate, passed.as_secs_f64() / rtt, correction / capacity);
-        let rate = rate.max(LEAST_PER_RTT / rtt).min(capacity);
+        let rate = rate.max(self.params.least / rtt).min(capacity);
         self.rate = Some(rate);
         if self.input > 0.0 || self.queue > 0.0 || rate < capacity {
             self.period = Some(self.period(now));

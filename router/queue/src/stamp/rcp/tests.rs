@@ -90,6 +90,20 @@ fn the_rate_is_the_capacity_at_most_and_a_tenth_of_a_packet_per_round_trip_at_le
 }
 
 #[test]
+fn the_least_rate_is_the_one_that_was_asked_for() {
+    let start = epoch();
+    let mut port = port(start, "rcp:least=1260");
+    for _ in 0..900 {
+        port.enqueue(start, rcp(ms(50)));
+    }
+    // 1260 bytes in 50 ms.
+    assert_close(
+        figure(&mut port, start + ms(270), "offered_bps"),
+        8.0 * 25_200.0,
+    );
+}
+
+#[test]
 fn the_round_trip_is_a_moving_average_of_its_own_kind() {
     let start = epoch();
     let mut port = port(start, "rcp");
@@ -183,6 +197,7 @@ proptest! {
             beta,
             initial: 1.0,
             period: ms(10),
+            least: 100.0,
             rtts: RttBounds {
                 min: ms(1),
                 max: ms(8388),
