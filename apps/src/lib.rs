@@ -1,8 +1,8 @@
 //! Applications that move real data over evenkeel and measure it.
 //!
 //! [`bulk`] and [`stream`] are the applications themselves, on any [`quinn::Runtime`]; [`tls`] makes and
-//! checks certificates; [`path`] reports what path headers told; [`cli`] is the program
-//! `evenkeel` around them, on tokio.
+//! checks certificates; [`path`] reports what path headers told; [`trace`] is where qlogs go; [`cli`] is
+//! the program `evenkeel` around them, on tokio.
 
 mod accept;
 pub mod bulk;
@@ -11,7 +11,10 @@ mod error;
 mod message;
 pub mod path;
 pub mod stream;
+#[cfg(test)]
+mod testing;
 mod time;
 pub mod tls;
+pub mod trace;
 
 pub use error::AppError;

@@ -1,14 +1,11 @@
 //! Path headers as the applications offer and report them: `docs/path-header.md`, `docs/bulk.md`.
 
-use std::{
-    fmt,
-    num::NonZeroU32,
-    str::FromStr,
-    time::{Duration, Instant},
-};
+use std::{fmt, num::NonZeroU32, str::FromStr, time::Instant};
 
 use evenkeel::{Context, Endpoint, Grant, HeaderCounters, HeaderState, PathSample};
 use serde::{Deserialize, Serialize};
+
+use crate::time::milliseconds;
 
 /// How one side of a connection uses path headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -292,36 +289,17 @@ impl Sum {
     }
 }
 
-/// Milliseconds, exact to the nanosecond.
-fn milliseconds(time: Duration) -> f64 {
-    time.as_nanos() as f64 / 1e6
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "any instant will do as an origin"
-    )]
-    fn origin() -> Instant {
-        Instant::now()
-    }
+    use crate::testing::{epoch, path_sample};
 
     fn sample(now: Instant) -> PathSample {
-        PathSample {
-            now,
-            rtt: Duration::from_micros(40_500),
-            forward_queueing: None,
-            backward_queueing: None,
-            complete: false,
-            grant: None,
-            congested: false,
-            flows: None,
-        }
+        path_sample(now, Duration::from_micros(40_500))
     }
 
     proptest! {
@@ -345,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_summary_has_the_last_and_the_mean_of_what_was_told() {
-        let origin = origin();
+        let origin = epoch();
         let mut samples = Samples::default();
         assert_eq!(samples.summary().congested_share, None);
         let ms = Duration::from_millis;
@@ -370,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_record_reads_back_as_written() {
-        let origin = origin();
+        let origin = epoch();
         let record = SampleRecord::new(
             &PathSample {
                 forward_queueing: Some(Duration::from_micros(1_001)),

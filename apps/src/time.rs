@@ -1,6 +1,9 @@
-//! Waiting on whatever clock a runtime has.
+//! Waiting on whatever clock a runtime has; times in records.
 
-use std::{future::poll_fn, time::Instant};
+use std::{
+    future::poll_fn,
+    time::{Duration, Instant},
+};
 
 use quinn::Runtime;
 
@@ -8,4 +11,20 @@ use quinn::Runtime;
 pub(crate) async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
     let mut timer = runtime.new_timer(at);
     poll_fn(|context| timer.as_mut().poll(context)).await;
+}
+
+/// Milliseconds, to the nanosecond and shown without digits beyond that.
+pub(crate) fn milliseconds(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_trip_time_is_shown_to_the_nanosecond() {
+        let time = Duration::from_nanos(40_000_001);
+        assert_eq!(milliseconds(time).to_string(), "40.000001");
+    }
 }

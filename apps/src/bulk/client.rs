@@ -38,8 +38,8 @@ pub async fn client(
     };
     let result = transfer(&session, &job, &local).await;
     match &result {
-        Ok(_) => connection.close(VarInt::from_u32(0), b"done"),
-        Err(error) => connection.close(error.code(), error.reason().as_bytes()),
+        Ok(_) => evenkeel::close(&connection, VarInt::from_u32(0), b"done"),
+        Err(error) => evenkeel::close(&connection, error.code(), error.reason().as_bytes()),
     }
     result
 }

@@ -249,11 +249,10 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::epoch;
 
     proptest! {
         #[test]
@@ -271,12 +270,8 @@ mod tests {
     }
 
     #[test]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "any instant will do as an origin"
-    )]
     fn the_warm_up_counts_neither_in_bytes_nor_in_time() {
-        let start = Instant::now();
+        let start = epoch();
         let at = |s| start + Duration::from_secs(s);
         let meter = Meter::new(Duration::from_secs(2));
         meter.start(start);
@@ -288,13 +283,9 @@ mod tests {
     }
 
     #[test]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "any instant will do as an origin"
-    )]
     fn data_within_one_instant_has_no_rate() {
         let meter = Meter::new(Duration::ZERO);
-        meter.add(Instant::now(), 10);
+        meter.add(epoch(), 10);
         assert_eq!(meter.read(), (10, Duration::ZERO, None));
     }
 

@@ -111,7 +111,7 @@ pub async fn serve_connection(
         () = sleep_until(&*runtime, session.now() + limit) => Err(AppError::TooLong(limit)),
     };
     if let Err(error) = &result {
-        connection.close(error.code(), error.reason().as_bytes());
+        evenkeel::close(&connection, error.code(), error.reason().as_bytes());
     }
     result
 }

@@ -141,19 +141,15 @@ fn remainder(time: Duration, of: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{epoch, ms};
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "any instant will do as an origin"
-    )]
     fn throttle(rate_bps: Option<u64>, on_off_ms: Option<(u64, u64)>) -> Throttle {
-        let ms = Duration::from_millis;
         let on_off = on_off_ms.map(|(on, off)| (ms(on), ms(off)));
-        Throttle::new(Pattern { rate_bps, on_off }, Instant::now())
+        Throttle::new(Pattern { rate_bps, on_off }, epoch())
     }
 
     fn next(throttle: &Throttle, elapsed_ms: u64) -> u64 {
-        throttle.next(Duration::from_millis(elapsed_ms)).as_millis() as u64
+        throttle.next(ms(elapsed_ms)).as_millis() as u64
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
+use evenkeel::Pacing;
 use rustls::pki_types::ServerName;
 
 use super::stream_args::StreamSide;
@@ -225,9 +226,9 @@ pub(super) struct TransportArgs {
     /// Keep the UDP payloads of what it sends at 1200 bytes, and the path header
     #[arg(long)]
     no_mtu_discovery: bool,
-    /// Do not pace packets at the controller's rate; ten at once may leave then
-    #[arg(long)]
-    pub(super) no_pacing: bool,
+    /// Spread packets at the `controller`'s rate, as `quinn` does, in bursts of ten and more, or by `none`
+    #[arg(long, value_name = "BY", default_value_t)]
+    pub(super) pacing: Pacing,
     /// Give a connection up after this silence, 1 to 3600; the shorter of both sides' counts
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_idle_timeout)]
     pub(super) idle_timeout: Duration,

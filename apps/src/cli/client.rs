@@ -1,37 +1,39 @@
 //! `evenkeel bulk client`.
 
 use std::{
-    io::IsTerminal,
     net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures_util::future::join_all;
-use indicatif::{ProgressBar, ProgressStyle};
 use quinn::{Connection, Endpoint, Runtime, TokioRuntime, VarInt};
+use tokio::signal::unix::SignalKind;
 
 use super::{
-    Failure, INTERRUPTED,
+    Failure,
     args::ClientArgs,
     files::{FileSink, FileSource},
+    live::LiveLine,
     net::{self, BULK, Transport, plain},
     output::{ClientResult, Form, PathRecord, Record, lines, print, table},
     reach,
     series::{ClientCounts, ClientSeries, Listener, Periods},
+    signals::Signals,
     units::{show_bytes, show_rate},
 };
 use crate::{
     bulk::{self, Amount, Direction, Job, Local, Outcome, Progress, Sink, Source},
     path::HeaderReport,
+    time::sleep_until,
     tls::Trust,
 };
 
 /// How often the figures on a terminal change: several times a second looks alive.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// How long the last packets get to leave after everything is said.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How often a moment is looked for at which every echo that was counted has been heard, too.
+const TRIES: u32 = 1000;
 
 /// Does one transfer.
 pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
@@ -44,6 +46,9 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
         .map_err(|cause| Failure::usage(cause, "see `evenkeel bulk client --help`"))?;
     let trust = reach::trust(&args.reach).await?;
     let address = net::resolve(&args.reach.server, args.reach.bind).await?;
+    let endpoint = reach::open(&transport, args.reach.bind, address)?;
+    // From here on there is something to clear away.
+    let signals = Signals::listen()?;
     let sink = match &args.output {
         Some(path) => Some(Arc::new(FileSink::create(path).await?)),
         None => None,
@@ -55,7 +60,6 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
             .map_or(Sink::Discard, |sink| Sink::Stored(sink)),
         patience: args.transport.idle_timeout,
     };
-    let endpoint = reach::open(&transport, args.reach.bind, address)?;
     let mut transfers = Vec::new();
     for direction in directions(&args) {
         for connection in 1..=args.connections {
@@ -67,6 +71,7 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
                 args: &args,
                 transport: &transport,
                 endpoint: &endpoint,
+                signals: &signals,
                 address,
                 connection,
                 alone: args.connections == 1 && !args.bidir,
@@ -79,8 +84,7 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
         .map(|transfer| transfer.run(trust.clone(), local.clone()));
     let results = join_all(results).await;
     let outcomes = print_together(&transfers, &results);
-    // The connections' last packets still have to leave.
-    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    net::farewell(&endpoint).await;
     let result = results
         .into_iter()
         .try_for_each(|result| result.map(|_| ()))
@@ -90,7 +94,8 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
         (Err(_), Some(sink)) => sink.discard().await,
         (_, None) => {}
     }
-    result
+    // What was transferred is good without its trace.
+    result.and(transport.end_traces())
 }
 
 /// Which ways data goes.
@@ -137,6 +142,7 @@ struct Transfer<'a> {
     args: &'a ClientArgs,
     transport: &'a Transport,
     endpoint: &'a Endpoint,
+    signals: &'a Signals,
     address: SocketAddr,
     /// Of those in its direction, from 1.
     connection: u16,
@@ -172,15 +178,15 @@ impl Transfer<'_> {
         let listener = Arc::new(Listener::new(args.rtt_samples, args.path_samples));
         let transport = &self.transport.observed(listener.clone());
         let (endpoint, trace) = (self.endpoint, self.trace());
-        let connection = reach::connect(
+        let connecting = reach::connect(
             &args.reach,
             transport,
             trust,
             endpoint,
             self.address,
             &trace,
-        )
-        .await?;
+        );
+        let connection = self.signals.unless_heard(connecting).await?;
 
         let watch = Watch {
             of: self,
@@ -211,20 +217,20 @@ impl Transfer<'_> {
             biased;
             result = running => result.map_err(|error| Failure::failed(
                 format!("the transfer with {} failed: {error}", args.reach.server),
-                "see the server's own messages, then try again",
+                reach::remedy(&error),
             )),
             failure = watch.show(series.as_mut()) => Err(failure),
-            _ = tokio::signal::ctrl_c() => {
-                connection.close(VarInt::from_u32(0), b"interrupted");
-                Err(watch.interrupted())
+            signal = self.signals.heard() => {
+                evenkeel::close(&connection, VarInt::from_u32(0), b"interrupted");
+                Err(watch.interrupted(signal))
             }
         };
-        watch.listener.stop();
+        let headers = watch.end_listening().await;
         let rest = series.as_mut().map_or(Ok(()), ClientSeries::print_rest);
-        let interrupted = matches!(&result, Err(failure) if failure.status == INTERRUPTED);
+        let interrupted = result.as_ref().is_err_and(Failure::is_interruption);
         let outcome = result.as_ref().ok();
         if outcome.is_some() || interrupted {
-            watch.print_result(outcome.cloned(), interrupted)?;
+            watch.print_result(headers, outcome.cloned(), interrupted)?;
         }
         rest.and(result)
     }
@@ -240,6 +246,22 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
+    /// Hears nothing from now on; what became of headers until then, with as many echoes as there are
+    /// samples summed up.
+    async fn end_listening(&self) -> Option<HeaderReport> {
+        for _ in 0..TRIES {
+            let headers = HeaderReport::of(&self.connection);
+            let echoes = headers.as_ref().map_or(0, |headers| headers.counts.echoes);
+            if self.listener.stop_at(echoes) {
+                return headers;
+            }
+            // One has been counted and will be heard in a moment, or came just now.
+            tokio::task::yield_now().await;
+        }
+        self.listener.stop();
+        HeaderReport::of(&self.connection)
+    }
+
     fn elapsed(&self) -> Duration {
         TokioRuntime.now().duration_since(self.start)
     }
@@ -261,55 +283,56 @@ impl Watch<'_> {
             };
         }
         // Several would draw over each other.
-        if std::io::stderr().is_terminal() && self.of.alone && self.of.form() == Form::People {
-            self.draw().await;
+        if self.of.alone
+            && self.of.form() == Form::People
+            && let Some(line) = LiveLine::new()
+        {
+            self.draw(line).await;
         }
         std::future::pending().await
     }
 
-    async fn draw(&self) {
-        let (bar, template) = match self.of.job.amount {
-            Amount::Bytes(bytes) => (
-                ProgressBar::new(bytes),
-                "{bar:30} {percent:>3} %  {msg}  {eta} left",
-            ),
-            Amount::Duration(time) => (
-                ProgressBar::new(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
-                "{bar:30} {percent:>3} %  {msg}",
-            ),
-            Amount::File(_) => (ProgressBar::no_length(), "{spinner} {msg}"),
-        };
-        let style = ProgressStyle::with_template(template).expect("the templates are valid");
-        let bar = bar
-            .with_style(style)
-            .with_finish(indicatif::ProgressFinish::AndClear);
-        let mut tick = tokio::time::interval(REDRAW);
+    async fn draw(&self, mut line: LiveLine) {
         let (mut at, mut before) = (self.elapsed(), self.bytes());
         loop {
-            tick.tick().await;
+            sleep_until(&TokioRuntime, TokioRuntime.now() + REDRAW).await;
             let (elapsed, bytes) = (self.elapsed(), self.bytes());
-            bar.set_position(match self.of.job.amount {
-                Amount::Duration(_) => u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
-                Amount::Bytes(_) | Amount::File(_) => bytes,
-            });
             let span = elapsed.saturating_sub(at).as_secs_f64();
             if span > 0.0 {
                 let path = self.connection.stats().path;
-                bar.set_message(format!(
+                let done = self.done(elapsed, bytes);
+                let mut text =
+                    done.map_or(String::new(), |done| format!("{:>3.0} %  ", done * 1e2));
+                text += &format!(
                     "{}  {}  RTT {:.1} ms  {} lost",
                     show_bytes(bytes),
                     show_rate((bytes - before) as f64 * 8.0 / span),
                     path.rtt.as_secs_f64() * 1e3,
                     path.lost_packets,
-                ));
+                );
+                if let Some(done) = done.filter(|done| *done > 0.0) {
+                    let left = elapsed.as_secs_f64() * (1.0 - done) / done;
+                    text += &format!("  {left:.0} s left");
+                }
+                line.show(&text, done);
             }
             (at, before) = (elapsed, bytes);
         }
     }
 
-    fn interrupted(&self) -> Failure {
-        Failure::new(
-            INTERRUPTED,
+    /// Share of the transfer that is done; `None` if nobody knows how long it is.
+    fn done(&self, elapsed: Duration, bytes: u64) -> Option<f64> {
+        let done = match self.of.job.amount {
+            Amount::Bytes(all) => bytes as f64 / all.max(1) as f64,
+            Amount::Duration(time) => elapsed.as_secs_f64() / time.as_secs_f64(),
+            Amount::File(_) => return None,
+        };
+        Some(done.min(1.0))
+    }
+
+    fn interrupted(&self, signal: SignalKind) -> Failure {
+        Failure::interrupted(
+            signal,
             format!(
                 "interrupted after {:.1} s and {}",
                 self.elapsed().as_secs_f64(),
@@ -319,9 +342,14 @@ impl Watch<'_> {
         )
     }
 
-    fn print_result(&self, outcome: Option<Outcome>, interrupted: bool) -> Result<(), Failure> {
+    fn print_result(
+        &self,
+        headers: Option<HeaderReport>,
+        outcome: Option<Outcome>,
+        interrupted: bool,
+    ) -> Result<(), Failure> {
         let (args, job, transport) = (self.of.args, &self.of.job, self.of.transport);
-        let path = HeaderReport::of(&self.connection).map(|headers| PathRecord {
+        let path = headers.map(|headers| PathRecord {
             headers,
             samples: self.listener.summary(),
         });
@@ -335,7 +363,7 @@ impl Watch<'_> {
             version: env!("CARGO_PKG_VERSION"),
             server: args.reach.server.to_string(),
             controller: args.transport.controller.clone(),
-            pacing: transport.pacing(),
+            pacing: transport.pacing().name(),
             path_headers: transport.headers().to_string(),
             direction: job.direction,
             connection: self.of.connection,

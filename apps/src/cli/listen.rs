@@ -1,29 +1,31 @@
-//! A server's beginning and end: certificate, socket, signals.
+//! A server's beginning: certificate, socket, signals.
 
-use std::{future::Future, net::SocketAddr};
+use std::net::SocketAddr;
 
 use quinn::{Endpoint, ServerConfig};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     Failure,
     args::ListenArgs,
     net::{Transport, plain, read_file},
     output::{Form, Listening, Record, print},
+    say,
+    signals::Signals,
 };
 use crate::tls::{Fingerprint, Identity};
 
-/// A server's endpoint, where it listens, and the settings of its connections.
+/// A server's endpoint, where it listens, the settings of its connections, and what ends it.
 pub(super) struct Listener {
     pub(super) endpoint: Endpoint,
     pub(super) address: SocketAddr,
     pub(super) config: ServerConfig,
+    pub(super) signals: Signals,
 }
 
 /// Begins to listen, and says so.
 ///
 /// # Errors
-/// If the certificate or the address cannot be had.
+/// If the certificate or the address cannot be had, or signals cannot be waited for.
 pub(super) async fn listen(
     args: &ListenArgs,
     transport: &Transport,
@@ -49,32 +51,14 @@ pub(super) async fn listen(
             "choose another --listen",
         )
     })?;
+    // Who reads where it listens may end it.
+    let signals = Signals::listen()?;
     announce(form, controller, transport, address, pin)?;
     Ok(Listener {
         endpoint,
         address,
         config,
-    })
-}
-
-/// Ends when the user interrupts or the system ends this program.
-///
-/// # Errors
-/// If signals cannot be waited for.
-pub(super) fn interrupts() -> Result<impl Future<Output = ()>, Failure> {
-    let no_signals = |error: std::io::Error| {
-        Failure::failed(
-            format!("cannot wait for signals: {}", plain(&error)),
-            "check the system's limits",
-        )
-    };
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
+        signals,
     })
 }
 
@@ -121,7 +105,7 @@ fn announce(
             version: env!("CARGO_PKG_VERSION"),
             address: address.to_string(),
             controller: controller.to_owned(),
-            pacing: transport.pacing(),
+            pacing: transport.pacing().name(),
             path_headers: transport.headers().to_string(),
             pin: pin.to_string(),
             client_command: command,
@@ -134,7 +118,7 @@ fn announce(
                 text += "\n(from elsewhere, with this machine's address instead of localhost)";
             }
             if form == Form::Json {
-                eprintln!("{text}");
+                say(&text);
                 Ok(())
             } else {
                 print(&text)

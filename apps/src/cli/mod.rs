@@ -4,20 +4,28 @@ mod args;
 mod client;
 mod files;
 mod listen;
+mod live;
 mod net;
 mod output;
 mod reach;
 mod series;
 mod server;
+mod signals;
 mod stream_args;
 mod stream_client;
 mod stream_output;
 mod stream_server;
 mod units;
 
-use std::{ffi::OsString, fmt, process::ExitCode};
+use std::{
+    ffi::OsString,
+    fmt,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use clap::{Parser, error::ErrorKind};
+use tokio::signal::unix::SignalKind;
 
 use args::{BulkSide, Cli, Command};
 use stream_args::StreamSide;
@@ -28,18 +36,28 @@ const FAILED: u8 = 1;
 /// Exit status when the command line was wrong, as clap has it.
 const USAGE: u8 = 2;
 
-/// Exit status after an interrupt: 128 and the number of SIGINT, as shells have it.
-const INTERRUPTED: u8 = 130;
+/// Exit status after a signal, without the signal's number, as shells have it.
+const SIGNALLED: u8 = 128;
 
 /// Runs the command line; what went wrong is one line on standard error.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match try_run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("evenkeel: {failure}");
+            complain(&failure);
             ExitCode::from(failure.status)
         }
     }
+}
+
+/// Says what is wrong, on standard error; where that has no room there is nobody to tell.
+fn complain(failure: &Failure) {
+    say(&format!("evenkeel: {failure}"));
+}
+
+/// A line on standard error. A full disk behind it must not end what works (`eprintln!` panics).
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Why the program ends with another status than 0; prints as `cause; remedy`.
@@ -57,6 +75,20 @@ impl Failure {
 
     fn failed(cause: impl fmt::Display, remedy: impl fmt::Display) -> Self {
         Self::new(FAILED, cause, remedy)
+    }
+
+    /// A client's, which a signal ended.
+    fn interrupted(
+        signal: SignalKind,
+        cause: impl fmt::Display,
+        remedy: impl fmt::Display,
+    ) -> Self {
+        // Signals have numbers up to 64 (signal(7)).
+        Self::new(SIGNALLED + signal.as_raw_value() as u8, cause, remedy)
+    }
+
+    fn is_interruption(&self) -> bool {
+        self.status > SIGNALLED
     }
 
     fn new(status: u8, cause: impl fmt::Display, remedy: impl fmt::Display) -> Self {

@@ -5,9 +5,10 @@ use std::{
     net::{SocketAddr, UdpSocket},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
-use evenkeel::{Observer, SharedFactory};
+use evenkeel::{Observer, Pacing, SharedFactory};
 use quinn::{
     ClientConfig, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TokioRuntime,
     TransportConfig,
@@ -22,11 +23,15 @@ use crate::{
     bulk::{self, TransportSettings},
     path::HeaderUse,
     stream,
+    trace::Traces,
 };
 
 /// Socket buffers to ask the kernel for, 4 MiB: 30 ms at 1 Gb/s, as long as a busy
 /// machine may keep this process waiting. It grants at most net.core.{r,w}mem_max.
 const SOCKET_BUFFER: usize = 4 << 20;
+
+/// How long the last packets get to leave after everything is said.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// An application as its connections know it.
 #[derive(Clone, Copy)]
@@ -59,10 +64,10 @@ pub(super) struct Transport {
     evenkeel: evenkeel::Endpoint,
     controller: SharedFactory,
     headers: HeaderUse,
-    pacing: bool,
+    pacing: Pacing,
     settings: TransportSettings,
     /// Where traces go.
-    qlog: Option<PathBuf>,
+    traces: Option<Traces>,
 }
 
 impl Transport {
@@ -80,21 +85,20 @@ impl Transport {
         let wrong = |error| Failure::usage(error, "write --controller NAME or NAME:KEY=VALUE,...");
         let controller = evenkeel::controller(&args.controller).map_err(wrong)?;
         let headers = args.headers(unasked).map_err(wrong)?;
-        let pacing = !args.no_pacing;
         if let Some(directory) = &qlog {
             std::fs::create_dir_all(directory).map_err(|error| qlog_failure(directory, &error))?;
         }
         let endpoint = evenkeel::Endpoint::new()
-            .pacing(pacing)
+            .pacing(args.pacing)
             .probe_interval(args.probe_interval);
         Ok(Self {
             application,
             evenkeel: headers.set(endpoint),
             controller,
             headers,
-            pacing,
+            pacing: args.pacing,
             settings: args.settings(),
-            qlog,
+            traces: qlog.as_deref().map(Traces::new),
         })
     }
 
@@ -109,7 +113,7 @@ impl Transport {
     /// The same without traces.
     fn without_traces(&self) -> Self {
         Self {
-            qlog: None,
+            traces: None,
             ..self.clone()
         }
     }
@@ -119,14 +123,23 @@ impl Transport {
         self.headers
     }
 
-    /// Whether packets are paced.
-    pub(super) fn pacing(&self) -> bool {
+    /// How packets are paced.
+    pub(super) fn pacing(&self) -> Pacing {
         self.pacing
     }
 
     /// Whether each connection has settings of its own.
     pub(super) fn traces(&self) -> bool {
-        self.qlog.is_some()
+        self.traces.is_some()
+    }
+
+    /// Writes what is left of all traces, when the connections have ended.
+    ///
+    /// # Errors
+    /// If a trace could not be written, now or earlier.
+    pub(super) fn end_traces(&self) -> Result<(), Failure> {
+        let ended = self.traces.as_ref().map_or(Ok(()), Traces::finish);
+        ended.map_err(|error| qlog_failure(&error.path, &error.source))
     }
 
     /// For connections that are made; `trace` names this one's trace.
@@ -158,11 +171,12 @@ impl Transport {
     /// If the trace cannot be created.
     pub(super) fn connection(&self, trace: &str) -> Result<Arc<TransportConfig>, Failure> {
         let mut config = (self.application.transport)(self.settings);
-        if let Some(directory) = &self.qlog {
-            let path = directory.join(format!("{trace}.sqlog"));
-            let file = std::fs::File::create(&path).map_err(|error| qlog_failure(&path, &error))?;
+        if let Some(traces) = &self.traces {
+            let writer = traces
+                .create(&format!("{trace}.sqlog"))
+                .map_err(|error| qlog_failure(&error.path, &error.source))?;
             let mut qlog = QlogConfig::default();
-            qlog.writer(Box::new(io::BufWriter::new(file)))
+            qlog.writer(writer)
                 .title(Some(format!("evenkeel {} {trace}", self.application.name)))
                 .start_time(TokioRuntime.now());
             config.qlog_stream(qlog.into_stream());
@@ -194,6 +208,11 @@ impl Transport {
             Failure::failed(format!("{what} {address}: {}", plain(&error)), remedy)
         })
     }
+}
+
+/// Lets the other sides hear what was said last.
+pub(super) async fn farewell(endpoint: &Endpoint) {
+    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
 }
 
 /// The first address of a server that can be reached from `local`, if that is given.

@@ -1,18 +1,22 @@
 //! A client's way to its server: trust, socket, connection.
 
 use std::{
+    fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
 
-use quinn::{Connection, ConnectionError, Endpoint};
+use quinn::{Connection, ConnectionError, Endpoint, TransportErrorCode};
 
 use super::{
     Failure,
     args::ReachArgs,
     net::{Application, Transport, read_file},
 };
-use crate::tls::{Seen, Sight, Trust};
+use crate::{
+    error::AppError,
+    tls::{Seen, Sight, Trust},
+};
 
 /// How long a server may take to answer, 10 s: enough for four packets in a row to be
 /// lost, which RFC 9002, section 6.2, sends again after 1, 2 and 4 s.
@@ -78,7 +82,7 @@ pub(super) async fn connect(
     let config = transport.client(tls, trace)?;
 
     let name = args.server_name.as_ref().unwrap_or(&args.server.host);
-    let failure = |cause: &dyn std::fmt::Display| {
+    let failure = |cause: &dyn fmt::Display| {
         Failure::failed(
             format!("cannot connect to {address}: {cause}"),
             format!(
@@ -104,8 +108,28 @@ pub(super) async fn connect(
                 pinned.map(|pin| pin.to_string()),
                 &seen,
             ),
+            None if is_of_another_kind(&error) => failure(&format!(
+                "what answers there is no `evenkeel {} server`, or one of another version",
+                transport.application.name
+            )),
             None => failure(&error),
         }),
+    }
+}
+
+/// Whether the server speaks none of our protocols (RFC 7301, section 3.2: alert 120).
+fn is_of_another_kind(error: &ConnectionError) -> bool {
+    matches!(error, ConnectionError::ConnectionClosed(close)
+        if close.error_code == TransportErrorCode::crypto(120))
+}
+
+/// What to do about a transfer or a stream that was broken off.
+pub(super) fn remedy(error: &AppError) -> &'static str {
+    match error {
+        AppError::Connection(ConnectionError::TimedOut) => {
+            "check that the server still runs and that UDP gets through, then try again"
+        }
+        _ => "see the server's own messages, then try again",
     }
 }
 

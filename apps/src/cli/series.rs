@@ -8,7 +8,7 @@ use std::{
 };
 
 use evenkeel::{AckReport, Context, Observer, PathSample};
-use quinn::{Connection, Runtime, TokioRuntime};
+use quinn::{Connection, Runtime, TokioRuntime, VarInt};
 use tokio::time::MissedTickBehavior;
 
 use super::{
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     bulk::{Direction, Progress, packets_sent},
     path::{HeaderReport, SampleRecord, SampleSummary, Samples},
+    time::milliseconds,
 };
 
 /// What moved over a client's connection, interval by interval without gaps.
@@ -291,6 +292,13 @@ impl Listener {
         lock(&self.heard).over = true;
     }
 
+    /// As [`stop`](Self::stop) if so many samples have been summed up; whether they have.
+    pub(super) fn stop_at(&self, samples: u64) -> bool {
+        let mut heard = lock(&self.heard);
+        heard.over = heard.told.summary().samples == samples;
+        heard.over
+    }
+
     /// What path headers have told so far, summed up.
     pub(super) fn summary(&self) -> SampleSummary {
         lock(&self.heard).told.summary()
@@ -342,6 +350,13 @@ impl Reception {
         }
     }
 
+    /// Closes all that are left, for this reason.
+    pub(super) fn close(&self, reason: &[u8]) {
+        for connection in lock(&self.0).live.values() {
+            evenkeel::close(connection, VarInt::from_u32(0), reason);
+        }
+    }
+
     fn total(&self) -> UdpCounts {
         let connections = lock(&self.0);
         connections
@@ -366,11 +381,6 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// To the nanosecond, and shown without digits beyond that.
-pub(super) fn milliseconds(time: Duration) -> f64 {
-    time.as_nanos() as f64 / 1e6
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -379,16 +389,13 @@ mod tests {
     use quinn::{ClientConfig, Endpoint, ServerConfig};
 
     use super::*;
+    use crate::testing::{epoch, ms, path_sample};
     use crate::tls::{Identity, Trust};
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "any instant will do as an origin"
-    )]
     fn acks(rtt_ms: u64) -> AckReport {
         AckReport {
-            now: Instant::now(),
-            rtt: Duration::from_millis(rtt_ms),
+            now: epoch(),
+            rtt: ms(rtt_ms),
             acked: 1200,
             window: 12_000,
             in_flight: 0,
@@ -398,16 +405,7 @@ mod tests {
 
     #[test]
     fn samples_are_kept_if_they_are_wanted_and_taken_once() {
-        let path = |acks: AckReport| PathSample {
-            now: acks.now,
-            rtt: acks.rtt,
-            forward_queueing: None,
-            backward_queueing: None,
-            complete: false,
-            grant: None,
-            congested: false,
-            flows: None,
-        };
+        let path = |acks: AckReport| path_sample(acks.now, acks.rtt);
         for wanted in [true, false] {
             let listener = Listener::new(wanted, !wanted);
             for rtt_ms in [3, 5] {
@@ -419,6 +417,7 @@ mod tests {
             assert_eq!((rtts.len(), samples.len()), kept);
             let again = listener.take();
             assert!(again.0.is_empty() && again.1.is_empty());
+            assert!(!listener.stop_at(1) && listener.stop_at(2));
             listener.stop();
             listener.on_acks(&acks(7));
             listener.on_path(&path(acks(7)));
@@ -426,12 +425,6 @@ mod tests {
             assert!(late.0.is_empty() && late.1.is_empty());
             assert_eq!(listener.summary().samples, 2);
         }
-    }
-
-    #[test]
-    fn a_round_trip_time_is_shown_to_the_nanosecond() {
-        let time = Duration::from_nanos(40_000_001);
-        assert_eq!(milliseconds(time).to_string(), "40.000001");
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! `evenkeel bulk server`.
 
-use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use quinn::{Connection, Endpoint, Incoming, ServerConfig, TokioRuntime, VarInt};
@@ -9,11 +9,13 @@ use tokio::sync::mpsc;
 use super::{
     Failure,
     args::ServerArgs,
+    complain,
     files::Root,
-    listen::{Listener, interrupts, listen, unmapped},
-    net::{BULK, Transport, plain},
+    listen::{Listener, listen, unmapped},
+    net::{BULK, Transport, farewell, plain},
     output::{Form, Record, ServerInterval, Stopped, Transfer, print},
     series::{Reception, ServerSeries},
+    signals::Signals,
     units::{show_bytes, show_rate},
 };
 use crate::{
@@ -21,9 +23,6 @@ use crate::{
     bulk::{self, Host, Limits, Outcome, Progress, ServeOptions, Source},
     path::{HeaderReport, HeaderUse},
 };
-
-/// How long clients get to hear that the server stops.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves until it is interrupted, or once.
 pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
@@ -43,9 +42,11 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
         endpoint,
         address,
         config,
+        signals,
     } = listen(&args.at, &transport, &args.transport.controller, form).await?;
 
     let (report, ended) = mpsc::unbounded_channel();
+    let traced = transport.clone();
     let server = Server {
         form,
         once: args.once,
@@ -53,6 +54,7 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
         progress: Arc::default(),
         reception: Arc::default(),
         endpoint: endpoint.clone(),
+        signals,
     };
     let host = ServerHost {
         root,
@@ -75,10 +77,11 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     );
     let serving = tokio::spawn(serving);
     let stopped = server.attend(ended, summary(&args, address)).await;
+    server.reception.close(b"the server stops");
     endpoint.close(VarInt::from_u32(0), b"the server stops");
-    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    farewell(&endpoint).await;
     serving.abort();
-    stopped
+    stopped.and(traced.end_traces())
 }
 
 /// The closing record of a server at `address` before anything happened.
@@ -110,16 +113,16 @@ struct Server {
     progress: Arc<Progress>,
     reception: Arc<Reception>,
     endpoint: Endpoint,
+    signals: Signals,
 }
 
 impl Server {
-    /// Reports what happens until an interrupt or, with `--once`, a transfer's end.
+    /// Reports what happens until a signal or, with `--once`, a transfer's end.
     async fn attend(
         &self,
         mut ended: mpsc::UnboundedReceiver<Ended>,
         mut summary: Stopped,
     ) -> Result<(), Failure> {
-        let mut interrupted = pin!(interrupts()?);
         let mut series =
             ServerSeries::new(self.progress.clone(), self.reception.clone(), self.interval);
         let mut result = Ok(());
@@ -140,14 +143,14 @@ impl Server {
                     self.print_transfer(transfer)?;
                     match failure {
                         Some(failure) if self.once => result = Err(failure),
-                        Some(failure) => eprintln!("evenkeel: {failure}"),
+                        Some(failure) => complain(&failure),
                         None => {}
                     }
                     if self.once {
                         break;
                     }
                 }
-                () = &mut interrupted => break,
+                _ = self.signals.heard() => break,
                 interval = series.next(), if self.form.has_intervals() => self.print_interval(interval)?,
             }
         }
@@ -219,7 +222,7 @@ impl Host for ServerHost {
                 Some(Arc::new(config))
             }
             Err(failure) => {
-                eprintln!("evenkeel: {failure}");
+                complain(&failure);
                 None
             }
         }

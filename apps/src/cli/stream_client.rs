@@ -1,24 +1,24 @@
 //! `evenkeel stream client`.
 
 use std::{
-    io::IsTerminal,
     os::fd::{AsFd, BorrowedFd},
     path::Path,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
-use indicatif::ProgressBar;
 use quinn::{Connection, Runtime, TokioRuntime, VarInt};
 use tokio::fs::File;
 use tokio::io::AsyncWrite;
 
 use super::{
-    Failure, INTERRUPTED,
+    Failure,
+    live::LiveLine,
     net::{self, STREAM, Transport, plain},
     output::{Form, print},
-    reach,
+    reach, say,
     series::Periods,
+    signals::Signals,
     stream_args::{ClockName, StreamClientArgs},
     stream_output::{StreamRecord, View, ViewInterval, table},
     units::show_rate,
@@ -26,13 +26,11 @@ use super::{
 use crate::{
     path::HeaderUse,
     stream::{self, Clock, ViewOptions, Viewing},
+    time::sleep_until,
 };
 
 /// How often the figures on a terminal change.
 const REDRAW: Duration = Duration::from_millis(500);
-
-/// How long the last packets get to leave after everything is said.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Watches a stream.
 pub(super) async fn run(args: StreamClientArgs) -> Result<(), Failure> {
@@ -42,14 +40,28 @@ pub(super) async fn run(args: StreamClientArgs) -> Result<(), Failure> {
     let trust = reach::trust(&args.reach).await?;
     let address = net::resolve(&args.reach.server, args.reach.bind).await?;
     let endpoint = reach::open(&transport, args.reach.bind, address)?;
+    let signals = Signals::listen()?;
     let trace = format!("client-{}", std::process::id());
-    let connection =
-        reach::connect(&args.reach, &transport, trust, &endpoint, address, &trace).await?;
+    let connecting = reach::connect(&args.reach, &transport, trust, &endpoint, address, &trace);
+    let result = match signals.unless_heard(connecting).await {
+        Ok(connection) => view(&args, connection, clock, &signals).await,
+        Err(failure) => Err(failure),
+    };
+    net::farewell(&endpoint).await;
+    result.and(transport.end_traces())
+}
+
+/// Watches until the stream ends, `--time` is over or a signal comes, and says what it saw.
+async fn view(
+    args: &StreamClientArgs,
+    connection: Connection,
+    clock: Clock,
+    signals: &Signals,
+) -> Result<(), Failure> {
     let output = match &args.output {
-        Some(path) => Some(open_output(path).await?),
+        Some(path) => Some(signals.unless_heard(open_output(path)).await?),
         None => None,
     };
-
     let viewing = Arc::<Viewing>::default();
     let watch = Watch {
         form: Form::of(&args.output_form),
@@ -74,14 +86,14 @@ pub(super) async fn run(args: StreamClientArgs) -> Result<(), Failure> {
         biased;
         result = running => result.map_err(|error| Failure::failed(
             format!("the stream from {} ended early: {error}", args.reach.server),
-            "see the server's own messages, then try again",
+            reach::remedy(&error),
         )),
         failure = watch.show() => Err(failure),
-        _ = tokio::signal::ctrl_c() => {
-            connection.close(VarInt::from_u32(0), b"interrupted");
+        signal = signals.heard() => {
+            evenkeel::close(&connection, VarInt::from_u32(0), b"interrupted");
             let seconds = TokioRuntime.now().duration_since(clock.at).as_secs_f64();
-            Err(Failure::new(
-                INTERRUPTED,
+            Err(Failure::interrupted(
+                signal,
                 format!("interrupted after {seconds:.1} s"),
                 "the report is of what came until then",
             ))
@@ -90,9 +102,7 @@ pub(super) async fn run(args: StreamClientArgs) -> Result<(), Failure> {
     if result.is_err() {
         watch.viewing.cut(TokioRuntime.now());
     }
-    watch.print_report(&args, &result)?;
-    // The connection's last packet still has to leave.
-    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    watch.print_report(args, &result)?;
     result
 }
 
@@ -154,8 +164,11 @@ impl Watch {
     async fn show(&self) -> Failure {
         match self.form {
             Form::JsonLines | Form::Lines => self.print_intervals().await,
-            Form::People if std::io::stderr().is_terminal() => self.draw().await,
-            Form::People | Form::Json => std::future::pending().await,
+            Form::Json => std::future::pending().await,
+            Form::People => match LiveLine::new() {
+                Some(line) => self.draw(line).await,
+                None => std::future::pending().await,
+            },
         }
     }
 
@@ -181,7 +194,7 @@ impl Watch {
             };
             (datagrams, bytes) = (udp.datagrams, udp.bytes);
             let printed = if self.form == Form::Lines && self.frames_on_stdout {
-                eprintln!("{}", interval.line());
+                say(&interval.line());
                 Ok(())
             } else {
                 self.form
@@ -193,28 +206,26 @@ impl Watch {
         }
     }
 
-    async fn draw(&self) -> Failure {
-        let bar = ProgressBar::new_spinner().with_finish(indicatif::ProgressFinish::AndClear);
-        let mut tick = tokio::time::interval(REDRAW);
+    async fn draw(&self, mut line: LiveLine) -> Failure {
+        line.show("waiting for the stream", None);
         let mut before = TokioRuntime.now();
         loop {
-            tick.tick().await;
+            sleep_until(&TokioRuntime, TokioRuntime.now() + REDRAW).await;
             let now = TokioRuntime.now();
             let seconds = now.duration_since(before).as_secs_f64();
             before = now;
-            bar.tick();
             let Some(seen) = self.viewing.snapshot(now) else {
-                bar.set_message("waiting for the stream");
                 continue;
             };
-            bar.set_message(format!(
-                "{}  delay {}  buffer {:.0} ms  {} stalls, {:.1} s",
+            let text = format!(
+                "{}  delay {}  buffer {:.0} ms  stalls {} ({:.1} s)",
                 show_rate(seen.bytes as f64 * 8.0 / seconds.max(1e-9)),
                 seen.delay_ms.map_or("-".into(), |ms| format!("{ms:.0} ms")),
                 seen.buffer_ms,
                 seen.stalls,
                 seen.stalled_s,
-            ));
+            );
+            line.show(&text, None);
         }
     }
 
@@ -230,7 +241,7 @@ impl Watch {
             };
             // Frames on standard output are for a decoder.
             if self.frames_on_stdout {
-                eprintln!("{}", table(&report));
+                say(&table(&report));
                 return Ok(());
             }
             return print(&table(&report));
@@ -239,9 +250,9 @@ impl Watch {
         Form::print(&StreamRecord::View(View {
             version: env!("CARGO_PKG_VERSION"),
             server: args.reach.server.to_string(),
-            interrupted: failure.is_some_and(|failure| failure.status == INTERRUPTED),
+            interrupted: failure.is_some_and(Failure::is_interruption),
             error: failure
-                .filter(|failure| failure.status != INTERRUPTED)
+                .filter(|failure| !failure.is_interruption())
                 .map(|failure| failure.cause.clone()),
             buffer_ms: args.buffer().as_secs_f64() * 1e3,
             omit_s: args.omit.as_secs_f64(),

@@ -90,7 +90,7 @@ impl ViewInterval {
     pub(super) fn line(&self) -> String {
         let seen = &self.seen;
         format!(
-            "{}  {:>10}  {:>3} frames, {} late  delay {}  buffer {:.0} ms  {} stalls, {:.1} s",
+            "{}  {:>10}  {:>3} frames, {} late  delay {}  buffer {:.0} ms  stalls {} ({:.1} s)",
             show_span(self.start_s, self.end_s),
             show_rate(self.throughput_bps),
             seen.frames,

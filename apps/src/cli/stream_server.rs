@@ -5,7 +5,6 @@ use std::{
     net::SocketAddr,
     os::fd::AsFd,
     path::Path,
-    pin::pin,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -16,11 +15,12 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
 
 use super::{
-    Failure,
-    listen::{Listener as Listening, interrupts, listen, unmapped},
-    net::{STREAM, Transport, plain},
+    Failure, complain,
+    listen::{Listener as Listening, listen, unmapped},
+    net::{STREAM, Transport, farewell, plain},
     output::{Form, print},
-    series::{Listener, PacketCounts, Periods, Span, lock, milliseconds},
+    series::{Listener, PacketCounts, Periods, Span, lock},
+    signals::Signals,
     stream_args::StreamServerArgs,
     stream_client::{descriptor, wall_clock},
     stream_output::{Stopped, StreamRecord, Viewer, ViewerInterval},
@@ -31,10 +31,8 @@ use crate::{
     bulk::packets_sent,
     path::{HeaderReport, HeaderUse, SampleRecord},
     stream::{self, AccessUnit, AccessUnits, Host, Live, Media, Sending, ServeOptions},
+    time::milliseconds,
 };
-
-/// How long viewers get to hear that the server stops.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// How long a viewer may take to ask, and to go in the end.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -71,8 +69,10 @@ pub(super) async fn run(args: StreamServerArgs) -> Result<(), Failure> {
         endpoint,
         address,
         config,
+        signals,
     } = listen(&args.at, &transport, &args.transport.controller, form).await?;
     let (report, ended) = mpsc::unbounded_channel();
+    let traced = transport.clone();
     let viewers = Arc::new(Viewers {
         live: Mutex::default(),
         heard: Mutex::default(),
@@ -97,7 +97,8 @@ pub(super) async fn run(args: StreamServerArgs) -> Result<(), Failure> {
         form,
         once: args.once,
         interval: args.output.interval(),
-        viewers,
+        viewers: viewers.clone(),
+        signals,
     };
     let summary = Stopped {
         version: env!("CARGO_PKG_VERSION"),
@@ -108,10 +109,17 @@ pub(super) async fn run(args: StreamServerArgs) -> Result<(), Failure> {
         last: None,
     };
     let stopped = server.attend(ended, input, summary).await;
+    for watching in lock(&viewers.live).values() {
+        evenkeel::close(
+            &watching.connection,
+            VarInt::from_u32(0),
+            b"the server stops",
+        );
+    }
     endpoint.close(VarInt::from_u32(0), b"the server stops");
-    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    farewell(&endpoint).await;
     serving.abort();
-    stopped
+    stopped.and(traced.end_traces())
 }
 
 /// All pictures of a file.
@@ -213,7 +221,7 @@ impl Host for Viewers {
                 Some(Arc::new(config))
             }
             Err(failure) => {
-                eprintln!("evenkeel: {failure}");
+                complain(&failure);
                 None
             }
         }
@@ -280,17 +288,17 @@ struct Server {
     once: bool,
     interval: Duration,
     viewers: Arc<Viewers>,
+    signals: Signals,
 }
 
 impl Server {
-    /// Reports what happens until an interrupt or, with `--once`, a viewer's end.
+    /// Reports what happens until a signal or, with `--once`, a viewer's end.
     async fn attend(
         &self,
         mut ended: mpsc::UnboundedReceiver<Viewer>,
         mut input: mpsc::UnboundedReceiver<Failure>,
         mut summary: Stopped,
     ) -> Result<(), Failure> {
-        let mut interrupted = pin!(interrupts()?);
         let origin = TokioRuntime.now();
         let mut periods = Periods::new(origin, self.interval);
         let mut result = Ok(());
@@ -308,7 +316,7 @@ impl Server {
                     self.print_viewer(viewer)?;
                     match failure {
                         Some(failure) if self.once => result = Err(failure),
-                        Some(failure) => eprintln!("evenkeel: {failure}"),
+                        Some(failure) => complain(&failure),
                         None => {}
                     }
                     if self.once {
@@ -319,7 +327,7 @@ impl Server {
                     result = Err(failure);
                     break;
                 }
-                () = &mut interrupted => break,
+                _ = self.signals.heard() => break,
                 span = periods.next(), if self.form.has_intervals() => {
                     for interval in self.viewers.intervals(span, origin) {
                         self.form.print_interval(

@@ -201,14 +201,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "any instant will do as an origin"
-    )]
-    fn epoch() -> Instant {
-        Instant::now()
-    }
+    use crate::testing::epoch;
 
     const RTT: Duration = Duration::from_millis(100);
 

@@ -264,14 +264,7 @@ impl Feed {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "any instant will do as an origin"
-    )]
-    fn epoch() -> Instant {
-        Instant::now()
-    }
+    use crate::testing::epoch;
 
     fn picture(key: bool) -> AccessUnit {
         AccessUnit {

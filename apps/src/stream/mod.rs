@@ -17,6 +17,7 @@ mod send;
 mod server;
 mod transport;
 mod view;
+mod viewing;
 
 use std::time::Instant;
 
@@ -30,12 +31,13 @@ pub use media::{Live, Media};
 pub use player::{Freezes, Player, PlayerCounts};
 pub use report::{
     BitrateReport, ClockReport, DelayReport, FrameCounts, JitterReport, Snapshot, StallReport,
-    VariationReport, ViewReport, Viewing,
+    VariationReport, ViewReport,
 };
 pub use send::{SendOptions, Sending, SentCounts};
 pub use server::{AnyViewer, Host, ServeOptions, serve};
 pub use transport::transport_config;
 pub use view::{ViewOptions, view};
+pub use viewing::Viewing;
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).
 pub const ALPN: &[u8] = b"evenkeel-stream/1";

@@ -109,17 +109,12 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use bytes::Bytes;
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::testing::epoch;
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "any instant will do as an origin"
-    )]
     fn frame(sequence: u32, key: bool) -> Frame {
         Frame {
             header: Header {
@@ -130,7 +125,7 @@ mod tests {
                 key,
             },
             captured: Captured {
-                at: Instant::now(),
+                at: epoch(),
                 key,
                 content: Bytes::from_static(b"x"),
             },

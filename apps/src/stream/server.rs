@@ -69,8 +69,8 @@ pub async fn serve(endpoint: Endpoint, runtime: Arc<dyn Runtime>, options: Serve
             options.host.accepted(&connection, &sending);
             let result = serve_viewer(&connection, runtime, &options, viewer, &sending).await;
             match &result {
-                Ok(()) => connection.close(0_u32.into(), b"done"),
-                Err(error) => connection.close(error.code(), error.reason().as_bytes()),
+                Ok(()) => evenkeel::close(&connection, 0_u32.into(), b"done"),
+                Err(error) => evenkeel::close(&connection, error.code(), error.reason().as_bytes()),
             }
             drop(slot);
             options.host.ended(&connection, &sending, &result);

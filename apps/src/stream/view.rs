@@ -13,7 +13,8 @@ use tokio::sync::mpsc;
 
 use super::frame::{Assembly, HEADER_LEN, Header};
 use super::protocol::{Accepted, Answer, End, Request};
-use super::report::{Beginning, ClockReport, Viewing};
+use super::report::ClockReport;
+use super::viewing::{Beginning, Viewing};
 use super::{Clock, Delivery};
 use crate::error::printable;
 use crate::time::sleep_until;
@@ -68,8 +69,8 @@ pub async fn view(
     };
     let result = viewer.watch(options).await;
     match &result {
-        Ok(()) => connection.close(0_u32.into(), b"done"),
-        Err(error) => connection.close(error.code(), error.reason().as_bytes()),
+        Ok(()) => evenkeel::close(&connection, 0_u32.into(), b"done"),
+        Err(error) => evenkeel::close(&connection, error.code(), error.reason().as_bytes()),
     }
     result
 }

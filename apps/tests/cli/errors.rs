@@ -1,13 +1,9 @@
 //! Each mistake is one line that names cause and remedy: status 2 for what was typed,
 //! 1 for what happened.
 
-use std::{net::UdpSocket, process::Output};
+use std::net::UdpSocket;
 
-use crate::program::{Server, client, evenkeel, failure};
-
-fn run(arguments: &[&str]) -> Output {
-    evenkeel(arguments).output().unwrap()
-}
+use crate::program::{Server, client, failure, run};
 
 #[test]
 fn wrong_client_arguments_are_usage_errors() {
@@ -55,7 +51,7 @@ fn wrong_client_arguments_are_usage_errors() {
         (&["h", "--json", "--path-samples"], "cannot be used with"),
         (&["h", "--path-headers", "1.5"], "'1.5' is no number"),
         (&["h", "--path-headers", "on"], "'echo' or 'off'"),
-        (&["h", "--no-pacing=1"], "--no-pacing"),
+        (&["h", "--pacing=off"], "use one of controller, quinn, none"),
         (&["h", "--ack-every", "0"], "1..=1000"),
         (&["h", "--ack-every", "1001"], "1..=1000"),
         (&["h", "--max-ack-delay", "16384"], "0..=16383"),
@@ -185,7 +181,7 @@ fn files_that_cannot_be_had_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     let missing = format!("{path}/missing/file");
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     for (arguments, word) in [
         (&["--file", &missing][..], "--file"),
         (&["--file", path], "not a regular file"),

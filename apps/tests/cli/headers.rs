@@ -1,35 +1,16 @@
 //! Path headers over loopback: who sends and who answers them, and what is told of them.
 
-use std::process::Stdio;
-
 use serde_json::Value;
 
-use crate::program::{Server, client, evenkeel, success};
+use crate::program::{Server, client, json, records, success};
 
 /// The client's `result` of a transfer of a megabyte over a server with `theirs`, and that
 /// server's `transfer`.
 fn transfer(theirs: &[&str], ours: &[&str]) -> (Value, Value) {
-    let mut server = evenkeel(&["bulk", "server", "--listen", "127.0.0.1:0"])
-        .args(["--once", "--json"])
-        .args(theirs)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut errors = std::io::BufReader::new(server.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.starts_with("connect with: evenkeel ") {
-        line.clear();
-        std::io::BufRead::read_line(&mut errors, &mut line).unwrap();
-    }
-    let command = line.trim_end().strip_prefix("connect with: evenkeel ");
-    let mut command: Vec<&str> = command.unwrap().split(' ').collect();
-    command.extend(["--bytes", "1MB", "--json"]);
-    command.extend(ours);
-    let result = success(evenkeel(&command).output().unwrap());
-    let stopped = success(server.wait_with_output().unwrap());
-    let stopped: Value = serde_json::from_str(&stopped).unwrap();
-    let result: Value = serde_json::from_str(&result).unwrap();
+    let server = Server::bulk(&[&["--once", "--json"], theirs].concat());
+    let arguments = [&["--bytes", "1MB", "--json"], ours].concat();
+    let result = json(&success(client(&server, &arguments)));
+    let stopped = json(&success(server.output()));
     assert_eq!(result["verified"], true);
     (result, stopped["last"].clone())
 }
@@ -90,7 +71,7 @@ fn headers_are_off_unless_the_controller_uses_them_or_somebody_asks() {
 
 #[test]
 fn every_header_that_came_back_is_listed_on_request() {
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     let printed = success(client(
         &server,
         &[
@@ -104,10 +85,7 @@ fn every_header_that_came_back_is_listed_on_request() {
             "--path-samples",
         ],
     ));
-    let records: Vec<Value> = printed
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let records = records(&printed);
     let (result, intervals) = records.split_last().unwrap();
     let mut at = -1.0;
     let mut listed = 0;
@@ -129,10 +107,10 @@ fn every_header_that_came_back_is_listed_on_request() {
 
 #[test]
 fn people_are_told_of_headers_in_one_line() {
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     let table = success(client(
         &server,
-        &["--bytes", "1MB", "--path-headers", "1", "--no-pacing"],
+        &["--bytes", "1MB", "--path-headers", "1", "--pacing", "none"],
     ));
     let lines = table
         .lines()

@@ -2,10 +2,12 @@
 //! over loopback.
 
 mod errors;
+mod full_disk;
 mod headers;
 mod patterns;
 mod program;
 mod reports;
 mod stream;
+mod terminal;
 mod transfers;
 mod trust;

@@ -1,16 +1,10 @@
 //! Senders that hold back, several transfers at once, and servers that limit their clients.
 
-use crate::program::{Server, client, evenkeel, failure, success};
-
-fn results(text: &str) -> Vec<serde_json::Value> {
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
+use crate::program::{Server, client, failure, json, records, run, success};
 
 #[test]
 fn whoever_sends_keeps_to_the_rate_that_was_asked_for() {
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     // 250 kB a second, in all or in the ON half of it; 2500 bytes at a time.
     for (arguments, most) in [
         (&["-b", "2M"][..], 252_500),
@@ -24,7 +18,7 @@ fn whoever_sends_keeps_to_the_rate_that_was_asked_for() {
     ] {
         let all = [&["--time", "1", "--json"], arguments].concat();
         let text = success(client(&server, &all));
-        let bytes = results(&text)[0]["receiver"]["bytes"].as_u64().unwrap();
+        let bytes = json(&text)["receiver"]["bytes"].as_u64().unwrap();
         // A machine that is busy sends less, but not nothing.
         assert!((2500..=most).contains(&bytes), "{arguments:?}: {bytes}");
     }
@@ -32,9 +26,9 @@ fn whoever_sends_keeps_to_the_rate_that_was_asked_for() {
 
 #[test]
 fn both_directions_at_once_are_two_verified_transfers() {
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     let text = success(client(&server, &["--bidir", "--bytes", "1MB", "--json"]));
-    let mut results = results(&text);
+    let mut results = records(&text);
     results.sort_by_key(|result| result["direction"].to_string());
     let directions: Vec<_> = results
         .iter()
@@ -49,7 +43,7 @@ fn both_directions_at_once_are_two_verified_transfers() {
 
 #[test]
 fn several_connections_are_a_table_for_people_and_records_for_programs() {
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     let several = ["--bidir", "--connections", "3", "--bytes", "10kB"];
     let text = success(client(&server, &several));
     let names: Vec<_> = text.lines().skip(1).map(|line| line[..10].trim()).collect();
@@ -61,7 +55,7 @@ fn several_connections_are_a_table_for_people_and_records_for_programs() {
     assert!(sum.ends_with("60.0 kB"), "{text}");
 
     let text = success(client(&server, &[&several[..], &["--json"]].concat()));
-    let mut seen: Vec<_> = results(&text)
+    let mut seen: Vec<_> = records(&text)
         .iter()
         .map(|result| {
             assert_eq!(result["receiver"]["bytes"], 10_000);
@@ -79,7 +73,7 @@ fn several_connections_are_a_table_for_people_and_records_for_programs() {
 
 #[test]
 fn traces_of_several_connections_have_names_of_their_own() {
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     let arguments = ["-C", "2", "--bytes", "10kB", "--qlog", path];
@@ -95,7 +89,7 @@ fn traces_of_several_connections_have_names_of_their_own() {
 
 #[test]
 fn one_of_several_connections_that_fails_fails_the_program() {
-    let server = Server::start(&["--connections", "1"]);
+    let server = Server::bulk(&["--connections", "1"]);
     let output = client(&server, &["-C", "2", "--time", "1"]);
     assert_eq!(output.status.code(), Some(1));
     let table = String::from_utf8(output.stdout).unwrap();
@@ -111,15 +105,14 @@ fn one_of_several_connections_that_fails_fails_the_program() {
 fn a_file_cannot_be_filled_over_several_connections() {
     let arguments = ["bulk", "client", "[::1]", "-R", "--insecure"];
     let rest = ["--output", "x", "--file", "y", "-C", "2"];
-    let output = evenkeel(&[&arguments[..], &rest].concat()).output();
-    let line = failure(&output.unwrap(), 2);
+    let line = failure(&run(&[&arguments[..], &rest].concat()), 2);
     assert!(line.contains("over one connection"), "{line}");
     assert!(!std::path::Path::new("x.part").exists());
 }
 
 #[test]
 fn an_interval_is_a_line_for_people_who_ask_for_it() {
-    let server = Server::start(&["--interval", "0.2"]);
+    let server = Server::bulk(&["--interval", "0.2"]);
     let text = success(client(&server, &["--time", "0.5", "-i", "0.2"]));
     let lines: Vec<_> = text.lines().collect();
     // Whole intervals and the rest, then the table.
@@ -140,7 +133,7 @@ fn an_interval_is_a_line_for_people_who_ask_for_it() {
 
 #[test]
 fn a_server_bounds_the_time_of_a_transfer() {
-    let server = Server::start(&["--max-time", "0.5"]);
+    let server = Server::bulk(&["--max-time", "0.5"]);
     let line = failure(&client(&server, &["--time", "5"]), 1);
     assert!(line.contains("it sends for at most 0.5 s"), "{line}");
     success(client(&server, &["--bytes", "10kB"]));

@@ -1,9 +1,11 @@
-//! Running the program, and a server of it.
+//! Running the program: to its end, beside the test, or as a server.
 
 use std::{
-    io::{BufRead, BufReader},
-    process::{Child, ChildStdout, Command, Output, Stdio},
+    io::{BufRead, BufReader, Read},
+    process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio},
 };
+
+use serde_json::Value;
 
 /// The program with these arguments, and without the environment that changes it.
 pub(crate) fn evenkeel(arguments: &[&str]) -> Command {
@@ -12,11 +14,14 @@ pub(crate) fn evenkeel(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a client to its end.
+/// Runs the program to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    evenkeel(arguments).output().unwrap()
+}
+
+/// Runs a client of a server's to its end.
 pub(crate) fn client(server: &Server, arguments: &[&str]) -> Output {
-    let mut all = vec!["bulk", "client", &server.address, "--pin", &server.pin];
-    all.extend(arguments);
-    evenkeel(&all).output().unwrap()
+    server.client(arguments).output().unwrap()
 }
 
 /// Its standard output; it must have succeeded.
@@ -30,6 +35,13 @@ pub(crate) fn success(output: Output) -> String {
 /// Its one line on standard error; it must have ended with this status and printed
 /// nothing else.
 pub(crate) fn failure(output: &Output, status: i32) -> String {
+    let line = last_words(output, status);
+    assert_eq!(output.stdout, b"");
+    line
+}
+
+/// Its one line on standard error; it must have ended with this status, whatever it has printed.
+pub(crate) fn last_words(output: &Output, status: i32) -> String {
     let errors = String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(output.status.code(), Some(status), "{errors}");
     assert_eq!(errors.lines().count(), 1, "not one line: {errors}");
@@ -38,79 +50,79 @@ pub(crate) fn failure(output: &Output, status: i32) -> String {
         line.starts_with("evenkeel: ") && line.contains("; "),
         "{line}"
     );
-    assert_eq!(output.stdout, b"");
     line.to_owned()
 }
 
-/// A server process; killed when dropped.
-pub(crate) struct Server {
-    pub(crate) address: String,
-    pub(crate) pin: String,
-    /// The client's command line as the server printed it, without the program.
-    pub(crate) command: Vec<String>,
-    child: Child,
-    stdout: BufReader<ChildStdout>,
+/// One document.
+pub(crate) fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
 }
 
-impl Server {
-    /// A server on a free port of 127.0.0.1 that printed where it is.
-    pub(crate) fn start(arguments: &[&str]) -> Self {
-        Self::start_on("127.0.0.1:0", arguments)
-    }
+/// One document a line.
+pub(crate) fn records(text: &str) -> Vec<Value> {
+    text.lines().map(json).collect()
+}
 
-    pub(crate) fn start_on(listen: &str, arguments: &[&str]) -> Self {
-        let mut command = evenkeel(&["bulk", "server", "--listen", listen]);
-        command.args(arguments);
-        Self::spawn(command)
-    }
+/// A process beside the test whose output is kept; killed when dropped.
+pub(crate) struct Process {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    stderr: BufReader<ChildStderr>,
+}
 
-    pub(crate) fn spawn(mut command: Command) -> Self {
+impl Process {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = || {
-            let mut line = String::new();
-            stdout.read_line(&mut line).unwrap();
-            line.trim_end().to_owned()
-        };
-        let address = line();
-        let address = address.strip_prefix("listening on ").unwrap();
-        let address = address.split(", ").next().unwrap().to_owned();
-        let pin = line();
-        let pin = pin.strip_prefix("certificate pin ").unwrap().to_owned();
-        let command = line();
-        let command = command.strip_prefix("connect with: evenkeel ").unwrap();
-        let command = command.split(' ').map(str::to_owned).collect();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
         Self {
-            address,
-            pin,
-            command,
             child,
             stdout,
+            stderr,
         }
+    }
+
+    /// Waits until it has printed another line: that line.
+    pub(crate) fn line(&mut self) -> String {
+        line(&mut self.stdout)
     }
 
     /// Sends it a signal by name.
     pub(crate) fn signal(&self, name: &str) {
-        signal(&self.child, name);
+        let id = self.child.id().to_string();
+        let killed = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(killed.unwrap().success());
     }
 
-    /// Waits until it ends by itself; its status, further output and errors.
-    pub(crate) fn end(mut self) -> (Option<i32>, String, String) {
-        let status = self.child.wait().unwrap();
-        let mut rest = String::new();
-        std::io::Read::read_to_string(&mut self.stdout, &mut rest).unwrap();
-        let mut errors = String::new();
-        let stderr = self.child.stderr.as_mut().unwrap();
-        std::io::Read::read_to_string(stderr, &mut errors).unwrap();
-        (status.code(), rest, errors)
+    /// Waits until it ends by itself: its status, and what of its output was not read yet.
+    pub(crate) fn output(mut self) -> Output {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        self.stdout.read_to_end(&mut stdout).unwrap();
+        self.stderr.read_to_end(&mut stderr).unwrap();
+        Output {
+            status: self.child.wait().unwrap(),
+            stdout,
+            stderr,
+        }
+    }
+
+    /// The same as a number and text.
+    pub(crate) fn end(self) -> (Option<i32>, String, String) {
+        let output = self.output();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
     }
 }
 
-impl Drop for Server {
+impl Drop for Process {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
@@ -118,11 +130,107 @@ impl Drop for Server {
     }
 }
 
-/// Sends a process a signal by name.
-pub(crate) fn signal(child: &Child, name: &str) {
-    let id = child.id().to_string();
-    let killed = Command::new("kill").args(["-s", name, &id]).status();
-    assert!(killed.unwrap().success());
+/// A server process that has said where it is; killed when dropped.
+pub(crate) struct Server {
+    pub(crate) address: String,
+    pub(crate) pin: String,
+    /// The client's command line as the server printed it, without the program.
+    pub(crate) command: Vec<String>,
+    /// The record in which it said so; null if it did in words.
+    pub(crate) record: Value,
+    process: Process,
+}
+
+impl Server {
+    /// One for bulk transfers, on a free port of 127.0.0.1.
+    pub(crate) fn bulk(arguments: &[&str]) -> Self {
+        Self::bulk_on("127.0.0.1:0", arguments)
+    }
+
+    pub(crate) fn bulk_on(listen: &str, arguments: &[&str]) -> Self {
+        let all = [&["bulk", "server", "--listen", listen], arguments].concat();
+        Self::start(evenkeel(&all))
+    }
+
+    /// One for streams, on a free port of 127.0.0.1.
+    pub(crate) fn stream(arguments: &[&str]) -> Self {
+        Self::stream_on("127.0.0.1:0", arguments)
+    }
+
+    pub(crate) fn stream_on(listen: &str, arguments: &[&str]) -> Self {
+        let all = [&["stream", "server", "--listen", listen], arguments].concat();
+        Self::start(evenkeel(&all))
+    }
+
+    /// Any server's command, in whatever form it says where it is.
+    pub(crate) fn start(command: Command) -> Self {
+        let asked_for = |form: &str| command.get_args().any(|argument| argument == form);
+        let (document, lines) = (asked_for("--json"), asked_for("--json-lines"));
+        let mut process = Process::start(command);
+        let (address, pin, command, record);
+        if lines {
+            record = json(&process.line());
+            let field = |name: &str| record[name].as_str().unwrap().to_owned();
+            address = field("address");
+            pin = field("pin");
+            command = field("client_command");
+        } else {
+            let mut said = |beginning: &str| {
+                let line = match document {
+                    true => line(&mut process.stderr),
+                    false => line(&mut process.stdout),
+                };
+                let rest = line.strip_prefix(beginning);
+                rest.unwrap_or_else(|| panic!("{line}")).to_owned()
+            };
+            let listening = said("listening on ");
+            address = listening.split(", ").next().unwrap().to_owned();
+            pin = said("certificate pin ");
+            command = said("connect with: ");
+            record = Value::Null;
+        }
+        let command = command.strip_prefix("evenkeel ").unwrap();
+        Self {
+            address,
+            pin,
+            command: command.split(' ').map(str::to_owned).collect(),
+            record,
+            process,
+        }
+    }
+
+    /// A client that trusts it, with more arguments.
+    pub(crate) fn client(&self, arguments: &[&str]) -> Command {
+        let mut command = evenkeel(&[]);
+        command.args(&self.command).args(arguments);
+        command
+    }
+
+    /// As [`Process::line`].
+    pub(crate) fn line(&mut self) -> String {
+        self.process.line()
+    }
+
+    /// As [`Process::signal`].
+    pub(crate) fn signal(&self, name: &str) {
+        self.process.signal(name);
+    }
+
+    /// As [`Process::output`].
+    pub(crate) fn output(self) -> Output {
+        self.process.output()
+    }
+
+    /// As [`Process::end`].
+    pub(crate) fn end(self) -> (Option<i32>, String, String) {
+        self.process.end()
+    }
+}
+
+fn line(from: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    from.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
 }
 
 /// Bytes that look random and are the same for the same seed.

@@ -1,10 +1,10 @@
 //! What scripts read: JSON, traces, TLS secrets.
 
-use std::{collections::BTreeSet, fs, process::Stdio};
+use std::{collections::BTreeSet, fs};
 
 use serde_json::Value;
 
-use crate::program::{Server, client, evenkeel, signal, success};
+use crate::program::{Process, Server, client, evenkeel, json, records, success};
 
 /// Every field of a side's report, as `docs/bulk.md` lists them.
 const REPORT: [&str; 13] = [
@@ -25,13 +25,13 @@ const REPORT: [&str; 13] = [
 
 #[test]
 fn json_is_one_document_with_the_documented_fields() {
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     let printed = success(client(
         &server,
         &["--bytes", "1MB", "-P", "2", "--json", "--reverse"],
     ));
     assert_eq!(printed.lines().count(), 1);
-    let result: Value = serde_json::from_str(&printed).unwrap();
+    let result = json(&printed);
     assert_eq!(
         fields(&result),
         [
@@ -58,7 +58,7 @@ fn json_is_one_document_with_the_documented_fields() {
     assert_eq!(result["record"], "result");
     assert_eq!(result["direction"], "down");
     assert_eq!(result["controller"], "vegas");
-    assert_eq!(result["pacing"], true);
+    assert_eq!(result["pacing"], "controller");
     assert_eq!(result["bytes_received"], 1_000_000);
     for side in ["sender", "receiver"] {
         assert_eq!(fields(&result[side]), REPORT.into());
@@ -69,15 +69,12 @@ fn json_is_one_document_with_the_documented_fields() {
 
 #[test]
 fn json_lines_are_a_record_a_second_and_the_result() {
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     let printed = success(client(
         &server,
         &["--time", "2.5", "--json-lines", "--no-verify"],
     ));
-    let records: Vec<Value> = printed
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let records = records(&printed);
     let (result, intervals) = records.split_last().unwrap();
     assert_eq!(result["record"], "result");
     assert_eq!(result["verified"], false);
@@ -115,19 +112,10 @@ fn json_lines_are_a_record_a_second_and_the_result() {
 
 #[test]
 fn short_intervals_leave_nothing_out_on_either_side() {
-    let mut server = evenkeel(&["bulk", "server", "--listen", "127.0.0.1:0", "--once"])
-        .args(["--json-lines", "--interval", "0.02"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let line = read_until(server.stdout.as_mut().unwrap(), "\n");
-    let listening: Value = serde_json::from_str(&line).unwrap();
-    let command = listening["client_command"].as_str().unwrap().to_owned();
-    let mut command: Vec<&str> = command.split(' ').skip(1).collect();
-    command.extend(["--time", "0.5", "--json-lines", "--interval", "0.02"]);
-    command.extend(["--rtt-samples", "--controller", "vegas"]);
-    let ours = records(&success(evenkeel(&command).output().unwrap()));
+    let server = Server::bulk(&["--once", "--json-lines", "--interval", "0.02"]);
+    let intervals = ["--json-lines", "--interval", "0.02"];
+    let rest = ["--time", "0.5", "--rtt-samples", "--controller", "vegas"];
+    let ours = records(&success(client(&server, &[&intervals[..], &rest].concat())));
     let (result, ours) = ours.split_last().unwrap();
     let end = ours.last().unwrap()["end_s"].as_f64().unwrap();
     assert!((2.0..=end / 0.02 + 1.0).contains(&(ours.len() as f64)));
@@ -145,7 +133,7 @@ fn short_intervals_leave_nothing_out_on_either_side() {
     assert_eq!(Some(sum(ours, "bytes")), result["bytes_sent"].as_u64());
     assert!(ours.iter().all(|i| i["window_bytes"].as_u64() > Some(0)));
 
-    let theirs = records(&success(server.wait_with_output().unwrap()));
+    let theirs = records(&success(server.output()));
     let (stopped, theirs) = theirs.split_last().unwrap();
     let theirs: Vec<Value> = theirs
         .iter()
@@ -185,27 +173,18 @@ fn short_intervals_leave_nothing_out_on_either_side() {
 
 #[test]
 fn a_servers_datagrams_count_over_all_connections() {
-    let mut server = evenkeel(&["bulk", "server", "--listen", "127.0.0.1:0"])
-        .args(["--json-lines", "--interval", "0.05"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let line = read_until(server.stdout.as_mut().unwrap(), "\n");
-    let listening: Value = serde_json::from_str(&line).unwrap();
-    let command = listening["client_command"].as_str().unwrap().to_owned();
-    let mut command: Vec<&str> = command.split(' ').skip(1).collect();
-    command.extend(["--bytes", "200kB"]);
+    let mut server = Server::bulk(&["--json-lines", "--interval", "0.05"]);
     for _ in 0..3 {
-        success(evenkeel(&command).output().unwrap());
+        success(client(&server, &["--bytes", "200kB"]));
     }
     // The client is done a little before the server is.
     let mut printed = String::new();
     while printed.matches("\"transfer\"").count() < 3 {
-        printed += &read_until(server.stdout.as_mut().unwrap(), "\n");
+        printed += &server.line();
+        printed += "\n";
     }
-    signal(&server, "INT");
-    printed += &success(server.wait_with_output().unwrap());
+    server.signal("INT");
+    printed += &success(server.output());
     let records = records(&printed);
     let all = |kind: &str| -> Vec<Value> {
         let of_kind = records.iter().filter(|record| record["record"] == kind);
@@ -226,55 +205,27 @@ fn a_servers_datagrams_count_over_all_connections() {
 
 #[test]
 fn an_interval_in_which_nothing_moves_has_a_record() {
-    let server = Server::start(&[]);
-    let mut running = evenkeel(&["bulk", "client", &server.address, "--pin", &server.pin])
-        .args(["--time", "20", "--json-lines", "--interval", "0.01"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let stdout = running.stdout.as_mut().unwrap();
-    read_until(
-        stdout, "
-",
-    );
+    let server = Server::bulk(&[]);
+    let arguments = ["--time", "20", "--json-lines", "--interval", "0.01"];
+    let mut running = Process::start(server.client(&arguments));
+    running.line();
     server.signal("STOP");
     // The sender's probes become rarer and rarer (RFC 9002, section 6.2.1).
     let still = (0..1000).any(|_| {
-        let interval: Value = serde_json::from_str(&read_until(
-            stdout, "
-",
-        ))
-        .unwrap();
+        let interval = json(&running.line());
         assert_eq!(interval["record"], "interval");
         interval["bytes"] == 0 && interval["packets_sent"] == 0
     });
     assert!(still);
-    running.kill().unwrap();
-    running.wait().unwrap();
 }
 
 #[test]
 fn a_server_reports_in_json_lines_or_one_document() {
     for form in ["--json-lines", "--json"] {
-        let arguments = ["bulk", "server", "--listen", "127.0.0.1:0", "--once", form];
-        let mut server = evenkeel(&arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let command = if form == "--json" {
-            let lines = read_until(server.stderr.as_mut().unwrap(), "connect with");
-            lines
-                .split("connect with: ")
-                .nth(1)
-                .unwrap()
-                .trim()
-                .to_owned()
-        } else {
-            let line = read_until(server.stdout.as_mut().unwrap(), "\n");
-            let listening: Value = serde_json::from_str(&line).unwrap();
+        let server = Server::bulk(&["--once", form]);
+        if form == "--json-lines" {
             assert_eq!(
-                fields(&listening),
+                fields(&server.record),
                 [
                     "record",
                     "version",
@@ -287,16 +238,9 @@ fn a_server_reports_in_json_lines_or_one_document() {
                 ]
                 .into()
             );
-            listening["client_command"].as_str().unwrap().to_owned()
-        };
-        let mut command: Vec<&str> = command.split(' ').skip(1).collect();
-        command.extend(["--bytes", "10kB"]);
-        success(evenkeel(&command).output().unwrap());
-        let printed = success(server.wait_with_output().unwrap());
-        let records: Vec<Value> = printed
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
+        }
+        success(client(&server, &["--bytes", "10kB"]));
+        let records = records(&success(server.output()));
         let stopped = records.last().unwrap();
         assert_eq!(stopped["record"], "stopped");
         assert_eq!(
@@ -317,7 +261,7 @@ fn each_connection_has_a_qlog_trace_on_both_sides() {
     let directory = tempfile::tempdir().unwrap();
     let traces = directory.path().join("new/traces");
     let path = traces.to_str().unwrap();
-    let server = Server::start(&["--qlog", path]);
+    let server = Server::bulk(&["--qlog", path]);
     for _ in 0..2 {
         success(client(&server, &["--bytes", "100kB", "--qlog", path]));
     }
@@ -332,9 +276,7 @@ fn each_connection_has_a_qlog_trace_on_both_sides() {
         let text = fs::read_to_string(entry.path()).unwrap();
         // A JSON text sequence (RFC 7464): each record begins with 0x1e.
         let records = text.split('\u{1e}').filter(|record| !record.is_empty());
-        let records: Vec<Value> = records
-            .map(|record| serde_json::from_str(record).unwrap())
-            .collect();
+        let records: Vec<Value> = records.map(json).collect();
         assert!(records[0]["qlog_version"].is_string(), "{}", records[0]);
         assert!(records.len() > 10, "{name} has {} records", records.len());
     }
@@ -351,36 +293,16 @@ fn tls_secrets_go_to_the_file_the_environment_names() {
     );
     let mut command = evenkeel(&["bulk", "server", "--listen", "127.0.0.1:0"]);
     command.env("SSLKEYLOGFILE", &theirs);
-    let server = Server::spawn(command);
-    let arguments = [
-        "bulk",
-        "client",
-        &server.address,
-        "--pin",
-        &server.pin,
-        "--bytes",
-        "1kB",
-    ];
-    success(
-        evenkeel(&arguments)
-            .env("SSLKEYLOGFILE", &ours)
-            .output()
-            .unwrap(),
-    );
+    let server = Server::start(command);
+    let mut command = server.client(&["--bytes", "1kB"]);
+    command.env("SSLKEYLOGFILE", &ours);
+    success(command.output().unwrap());
     let ours = fs::read_to_string(ours).unwrap();
     for label in ["CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_TRAFFIC_SECRET_0"] {
         assert!(ours.contains(label), "{ours}");
     }
     let sorted = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
     assert_eq!(sorted(&ours), sorted(&fs::read_to_string(theirs).unwrap()));
-}
-
-/// One document a line.
-fn records(printed: &str) -> Vec<Value> {
-    let lines = printed.lines();
-    lines
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
 }
 
 /// The sum of a field.
@@ -396,15 +318,4 @@ fn fields(document: &Value) -> BTreeSet<&str> {
         .keys()
         .map(String::as_str)
         .collect()
-}
-
-/// Reads to the end of the first line that contains `word`, and no further.
-fn read_until(from: &mut impl std::io::Read, word: &str) -> String {
-    let mut text = String::new();
-    let mut byte = [0];
-    while !(text.ends_with('\n') && text.contains(word)) {
-        from.read_exact(&mut byte).unwrap();
-        text.push(byte[0].into());
-    }
-    text
 }

@@ -3,7 +3,7 @@
 use std::{
     net::UdpSocket,
     path::Path,
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,51 +11,24 @@ use std::{
     time::Duration,
 };
 
-use crate::program::{Server, evenkeel, failure, signal, success};
+use crate::program::{
+    Process, Server, client, evenkeel, failure, json, last_words, records, run, success,
+};
 
-fn server(arguments: &[&str]) -> Server {
-    server_on("127.0.0.1:0", arguments)
-}
-
-fn server_on(listen: &str, arguments: &[&str]) -> Server {
-    let mut command = evenkeel(&["stream", "server", "--listen", listen]);
+/// A viewer that has been at it for some intervals.
+fn start(server: &Server, arguments: &[&str], intervals: u32) -> Process {
+    let mut command = server.client(&["--interval", "0.2"]);
     command.args(arguments);
-    Server::spawn(command)
-}
-
-fn client_command(server: &Server, arguments: &[&str]) -> Command {
-    let mut command = evenkeel(&["stream", "client", &server.address, "--pin", &server.pin]);
-    command.args(arguments);
-    command
-}
-
-fn client(server: &Server, arguments: &[&str]) -> Output {
-    client_command(server, arguments).output().unwrap()
-}
-
-/// A client that runs, with its output kept.
-fn start(mut command: Command) -> Child {
-    command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-/// Until it has printed as much; what it printed is lost.
-fn wait_for_line(child: &mut Child, lines: usize) {
-    use std::io::{BufRead, BufReader};
-    let output = BufReader::new(child.stdout.as_mut().unwrap());
-    assert_eq!(output.lines().take(lines).count(), lines);
-}
-
-fn json(text: &str) -> serde_json::Value {
-    serde_json::from_str(text).unwrap()
+    let mut viewer = Process::start(command);
+    for _ in 0..intervals {
+        assert_ne!(viewer.line(), "");
+    }
+    viewer
 }
 
 #[test]
 fn a_viewer_prints_what_it_saw() {
-    let server = server(&[]);
+    let server = Server::stream(&[]);
     let text = success(client(&server, &["--time", "1"]));
     for word in [
         "received",
@@ -73,7 +46,7 @@ fn a_viewer_prints_what_it_saw() {
 
 #[test]
 fn the_command_that_a_server_prints_is_a_viewers() {
-    let server = server(&["--delivery", "datagrams"]);
+    let server = Server::stream(&["--delivery", "datagrams"]);
     let command: Vec<&str> = server.command.iter().map(String::as_str).collect();
     assert_eq!(command[..2], ["stream", "client"]);
     let mut command = evenkeel(&command);
@@ -83,7 +56,7 @@ fn the_command_that_a_server_prints_is_a_viewers() {
 
 #[test]
 fn json_has_every_figure_and_lines_come_each_interval() {
-    let server = server(&["--fixed", "--bitrate", "2M", "--group", "15"]);
+    let server = Server::stream(&["--fixed", "--bitrate", "2M", "--group", "15"]);
     let arguments = [
         "--time",
         "2",
@@ -94,7 +67,7 @@ fn json_has_every_figure_and_lines_come_each_interval() {
         "shared",
     ];
     let text = success(client(&server, &arguments));
-    let records: Vec<_> = text.lines().map(json).collect();
+    let records = records(&text);
     let (last, intervals) = records.split_last().unwrap();
     assert!(intervals.len() >= 3, "{text}");
     let (mut udp, mut content) = (0, 0);
@@ -148,9 +121,7 @@ fn wrong_arguments_are_usage_errors() {
             "cannot be used with",
         ),
     ] {
-        let output = evenkeel(&[&["stream"], arguments].concat())
-            .output()
-            .unwrap();
+        let output = run(&[&["stream"], arguments].concat());
         let line = failure(&output, 2);
         assert!(line.contains(word), "{arguments:?}: {line}");
         assert!(
@@ -191,23 +162,17 @@ fn a_wrong_address_or_certificate_says_what_to_do() {
         .unwrap()
         .port();
     let address = format!("127.0.0.1:{port}");
-    let output = evenkeel(&["stream", "client", &address, "--insecure"])
-        .output()
-        .unwrap();
+    let output = run(&["stream", "client", &address, "--insecure"]);
     let line = failure(&output, 1);
     assert!(
         line.contains("cannot connect") && line.contains("evenkeel stream server"),
         "{line}"
     );
-    let output = evenkeel(&["stream", "client", "no-such-host.invalid", "--insecure"])
-        .output()
-        .unwrap();
+    let output = run(&["stream", "client", "no-such-host.invalid", "--insecure"]);
     assert!(failure(&output, 1).contains("cannot resolve"));
 
-    let server = server(&[]);
-    let output = evenkeel(&["stream", "client", &server.address])
-        .output()
-        .unwrap();
+    let server = Server::stream(&[]);
+    let output = run(&["stream", "client", &server.address]);
     let line = failure(&output, 1);
     let remedy = format!(
         "evenkeel stream client {} --pin {}",
@@ -215,85 +180,112 @@ fn a_wrong_address_or_certificate_says_what_to_do() {
     );
     assert!(line.contains(&remedy), "{line}");
     let wrong = format!("sha256:{}", "0".repeat(64));
-    let output = evenkeel(&["stream", "client", &server.address, "--pin", &wrong])
-        .output()
-        .unwrap();
+    let output = run(&["stream", "client", &server.address, "--pin", &wrong]);
     assert!(failure(&output, 1).contains("another server or an attacker"));
     // One application's client at the other's server.
-    let output = evenkeel(&["bulk", "client", &server.address, "--pin", &server.pin])
-        .output()
-        .unwrap();
-    assert!(failure(&output, 1).contains("cannot connect"));
+    let output = run(&["bulk", "client", &server.address, "--pin", &server.pin]);
+    let line = failure(&output, 1);
+    assert!(
+        line.contains("what answers there is no `evenkeel bulk server`"),
+        "{line}"
+    );
 }
 
 #[test]
-fn an_interrupted_viewer_still_prints_its_report() {
-    let server = server(&[]);
-    let mut child = start(client_command(
-        &server,
-        &["--json-lines", "--interval", "0.2"],
-    ));
-    wait_for_line(&mut child, 4);
-    signal(&child, "INT");
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
+fn a_server_that_is_gone_or_a_viewer_that_is_gone_is_noticed_and_named() {
+    let server = Server::stream(&["--idle-timeout", "1"]);
+    let viewer = start(&server, &[], 4);
+    server.signal("KILL");
+    let output = viewer.output();
     let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert_eq!(
+        errors,
+        format!(
+            "evenkeel: the stream from {} ended early: connection lost: timed out; check that the \
+             server still runs and that UDP gets through, then try again\n",
+            server.address
+        )
+    );
+    // What came until then is told.
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("frame delay"), "{text}");
+
+    let server = Server::stream(&["--idle-timeout", "1", "--once"]);
+    let viewer = start(&server, &[], 4);
+    viewer.signal("KILL");
+    viewer.output();
+    let (status, text, errors) = server.end();
+    assert_eq!(status, Some(1));
+    assert!(text.contains("frames in"), "{text}");
     assert!(
-        errors.starts_with("evenkeel: interrupted after "),
+        errors.starts_with("evenkeel: the stream to 127.0.0.1:") && errors.contains("timed out"),
         "{errors}"
     );
-    assert_eq!(errors.lines().count(), 1, "{errors}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    let last = json(text.lines().last().unwrap());
-    assert_eq!(last["interrupted"], true);
-    assert!(last["report"]["frames"]["received"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn an_interrupted_or_terminated_viewer_still_prints_its_report() {
+    let server = Server::stream(&[]);
+    for (name, status) in [("INT", 130), ("TERM", 143)] {
+        let viewer = start(&server, &["--json-lines"], 4);
+        viewer.signal(name);
+        let output = viewer.output();
+        let line = last_words(&output, status);
+        assert!(line.starts_with("evenkeel: interrupted after "), "{line}");
+        let records = records(str::from_utf8(&output.stdout).unwrap());
+        let last = records.last().unwrap();
+        assert_eq!(last["interrupted"], true);
+        assert!(last["report"]["frames"]["received"].as_u64().unwrap() > 0);
+    }
     server.signal("INT");
     let (status, text, errors) = server.end();
     assert_eq!((status, errors.as_str()), (Some(0), ""));
-    assert!(text.contains("frames in"), "{text}");
+    assert_eq!(text.matches("frames in").count(), 2, "{text}");
+}
+
+#[test]
+fn a_viewer_that_still_waits_for_its_server_can_be_ended_too() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let viewer = Process::start(evenkeel(&["stream", "client", &address, "--insecure"]));
+    // It has sent its first packet.
+    silent.recv(&mut [0; 2000]).unwrap();
+    viewer.signal("TERM");
+    let line = failure(&viewer.output(), 143);
+    assert!(line.contains("interrupted before it began"), "{line}");
 }
 
 #[test]
 fn a_server_that_is_interrupted_or_restarted_tells_its_viewers() {
-    let server = server(&[]);
-    let (address, arguments) = (
-        server.address.clone(),
-        ["--json-lines", "--interval", "0.2"],
-    );
-    let mut child = start(client_command(&server, &arguments));
-    wait_for_line(&mut child, 4);
+    let server = Server::stream(&[]);
+    let address = server.address.clone();
+    let viewer = start(&server, &["--json-lines"], 4);
     server.signal("TERM");
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.contains("the server stops"), "{errors}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    let last = json(text.lines().last().unwrap());
+    let output = viewer.output();
+    let line = last_words(&output, 1);
+    assert!(line.contains("the server stops"), "{line}");
+    let records = records(str::from_utf8(&output.stdout).unwrap());
+    let last = records.last().unwrap();
     assert!(last["error"].as_str().unwrap().contains("the server stops"));
     assert!(last["report"]["frames"]["received"].as_u64().unwrap() > 0);
     assert_eq!(server.end().0, Some(0));
     // Its successor has another certificate: the old pin is not enough.
-    let successor = server_on(&address, &[]);
+    let successor = Server::stream_on(&address, &[]);
     let pin = format!("sha256:{}", "1".repeat(64));
-    let output = evenkeel(&["stream", "client", &address, "--pin", &pin])
-        .output()
-        .unwrap();
+    let output = run(&["stream", "client", &address, "--pin", &pin]);
     assert!(failure(&output, 1).contains(&successor.pin));
     success(client(&successor, &["--time", "0.3"]));
 }
 
 #[test]
 fn once_is_one_viewer_and_a_full_server_refuses() {
-    let server = server(&["--once", "--viewers", "1"]);
-    let mut first = start(client_command(
-        &server,
-        &["--json-lines", "--interval", "0.2"],
-    ));
-    wait_for_line(&mut first, 2);
+    let server = Server::stream(&["--once", "--viewers", "1"]);
+    let first = start(&server, &["--json-lines"], 2);
     let line = failure(&client(&server, &[]), 1);
     assert!(line.contains("cannot connect"), "{line}");
-    signal(&first, "INT");
-    first.wait().unwrap();
+    first.signal("INT");
+    first.output();
     assert_eq!(server.end().0, Some(0));
 }
 
@@ -401,7 +393,7 @@ fn real_video_crosses_a_lossy_path_and_decodes() {
             delivery,
             "--no-mtu-discovery",
         ];
-        let server = server(&input);
+        let server = Server::stream(&input);
         let over = Arc::new(AtomicBool::new(false));
         let relay = lossy_relay(&server.address, 25, over.clone());
         let received = directory.path().join(delivery);
@@ -454,7 +446,7 @@ fn video_from_standard_input_reaches_standard_output() {
         .spawn()
         .unwrap();
     command.stdin(source.stdout.take().unwrap());
-    let server = Server::spawn(command);
+    let server = Server::start(command);
     let output = client(&server, &["--output", "-"]);
     source.wait().unwrap();
     assert!(

@@ -1,11 +1,15 @@
 //! Data that arrives.
 
-use std::{fs, process::Stdio};
+use std::{fs, net::UdpSocket};
 
 use evenkeel_apps::bulk::Checksum;
-use serde_json::Value;
 
-use crate::program::{Server, client, evenkeel, failure, noise, signal, success};
+use crate::program::{
+    Process, Server, client, evenkeel, failure, json, last_words, noise, records, run, success,
+};
+
+/// What ends a client, and its exit status then.
+const ENDINGS: [(&str, i32); 2] = [("INT", 130), ("TERM", 143)];
 
 #[test]
 fn a_20_mb_file_is_uploaded_whole() {
@@ -13,7 +17,7 @@ fn a_20_mb_file_is_uploaded_whole() {
     let data = noise(1, 20_000_000);
     let file = directory.path().join("data");
     fs::write(&file, &data).unwrap();
-    let server = Server::start(&["--once"]);
+    let server = Server::bulk(&["--once"]);
     let output = client(
         &server,
         &[
@@ -24,7 +28,7 @@ fn a_20_mb_file_is_uploaded_whole() {
             "cubic",
         ],
     );
-    let result: Value = serde_json::from_str(&success(output)).unwrap();
+    let result = json(&success(output));
     let checksum = Checksum::of(&data).to_string();
     for side in ["sender", "receiver"] {
         assert_eq!(result[side]["bytes"], 20_000_000);
@@ -44,7 +48,7 @@ fn a_20_mb_file_is_downloaded_whole_over_one_stream_or_several() {
     fs::write(directory.path().join("sub/data"), &data).unwrap();
     let copy = directory.path().join("copy");
     let root = directory.path().to_str().unwrap();
-    let server = Server::start(&["--root", root, "--controller", "cubic"]);
+    let server = Server::bulk(&["--root", root, "--controller", "cubic"]);
     for streams in ["1", "5"] {
         let output = copy.to_str().unwrap();
         let output = client(
@@ -73,7 +77,7 @@ fn an_empty_file_is_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("empty");
     fs::write(&file, "").unwrap();
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     let table = success(client(&server, &["--file", file.to_str().unwrap()]));
     assert!(table.contains(&Checksum::of(b"").to_string()), "{table}");
 }
@@ -81,7 +85,7 @@ fn an_empty_file_is_a_file() {
 #[test]
 fn every_controller_moves_data_both_ways() {
     for row in evenkeel::controllers() {
-        let server = Server::start(&["--controller", row.name]);
+        let server = Server::bulk(&["--controller", row.name]);
         for direction in [
             &["--bytes", "300kB"][..],
             &["--bytes", "300kB", "--reverse"],
@@ -103,8 +107,8 @@ fn files_outside_the_root_or_without_a_root_are_refused() {
     std::os::unix::fs::symlink("../secret", root.join("link")).unwrap();
     let output = directory.path().join("out");
     let output = output.to_str().unwrap();
-    let with_root = Server::start(&["--root", root.to_str().unwrap()]);
-    let without = Server::start(&[]);
+    let with_root = Server::bulk(&["--root", root.to_str().unwrap()]);
+    let without = Server::bulk(&[]);
     for (server, name, word) in [
         (&with_root, "../secret", "without `..`"),
         (&with_root, "/etc/hostname", "relative"),
@@ -126,16 +130,15 @@ fn files_outside_the_root_or_without_a_root_are_refused() {
 
 #[test]
 fn a_client_sends_from_the_address_it_is_given() {
-    let server = Server::start_on("[::]:0", &["--once"]);
+    let server = Server::bulk_on("[::]:0", &["--once"]);
     let port = server.address.rsplit(':').next().unwrap();
     let target = format!("localhost:{port}");
-    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap();
     let local = free.local_addr().unwrap().to_string();
     drop(free);
     let arguments = ["bulk", "client", &target, "--pin", &server.pin];
-    let mut command = evenkeel(&arguments);
-    command.args(["--bytes", "10kB", "--bind", &local]);
-    success(command.output().unwrap());
+    let rest = ["--bytes", "10kB", "--bind", &local];
+    success(run(&[&arguments[..], &rest].concat()));
     let (status, printed, _) = server.end();
     assert_eq!(status, Some(0));
     assert!(
@@ -152,12 +155,11 @@ fn without_mtu_discovery_no_payload_is_above_1200_bytes() {
         (&[], &option, true),
         (&[], &[], false),
     ] {
-        let server = Server::start(theirs);
+        let server = Server::bulk(theirs);
         let mut arguments = vec!["--bytes", "3MB", "--json"];
         arguments.extend(ours);
         arguments.extend(reverse.then_some("--reverse"));
-        let result = success(client(&server, &arguments));
-        let sender = &serde_json::from_str::<Value>(&result).unwrap()["sender"];
+        let sender = &json(&success(client(&server, &arguments)))["sender"];
         let sent = sender["udp_bytes_sent"].as_u64().unwrap();
         let packets = sender["packets_sent"].as_u64().unwrap();
         // Of 3 MB most packets are full: larger ones show in the mean.
@@ -180,12 +182,11 @@ fn acknowledgements_are_held_back_as_the_sender_asks() {
         "--no-mtu-discovery",
     ];
     for (ours, theirs, reverse) in [(&option[..], &[][..], false), (&[], &option, true)] {
-        let server = Server::start(theirs);
+        let server = Server::bulk(theirs);
         let mut arguments = vec!["--bytes", "100kB", "--json"];
         arguments.extend(ours);
         arguments.extend(reverse.then_some("--reverse"));
-        let result = success(client(&server, &arguments));
-        let result: Value = serde_json::from_str(&result).unwrap();
+        let result = json(&success(client(&server, &arguments)));
         // Windows of 10, 20 and 40 packets of 1200 bytes (RFC 9002, section 7.2) do not hold
         // 100 kB, and each waits for its acknowledgement.
         let duration = result["sender"]["duration_s"].as_f64().unwrap();
@@ -195,61 +196,71 @@ fn acknowledgements_are_held_back_as_the_sender_asks() {
 
 #[test]
 fn both_ip_versions_reach_a_server_on_all_addresses() {
-    let server = Server::start_on("[::]:0", &[]);
+    let server = Server::bulk_on("[::]:0", &[]);
     let port = server.address.rsplit(':').next().unwrap();
     for host in ["127.0.0.1", "[::1]", "localhost"] {
         let target = format!("{host}:{port}");
-        let arguments = [
-            "bulk",
-            "client",
-            &target,
-            "--pin",
-            &server.pin,
-            "--bytes",
-            "10kB",
-        ];
-        success(evenkeel(&arguments).output().unwrap());
+        let arguments = ["bulk", "client", &target, "--pin", &server.pin];
+        success(run(&[&arguments[..], &["--bytes", "10kB"]].concat()));
     }
 }
 
 #[test]
-fn an_interrupted_client_says_how_far_it_came_and_the_server_goes_on() {
-    let server = Server::start(&[]);
-    let arguments = [
-        "bulk",
-        "client",
-        &server.address,
-        "--pin",
-        &server.pin,
-        "--time",
-        "60",
-    ];
-    let mut running = evenkeel(&arguments);
-    let running = running
-        .arg("--json-lines")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut running = running.spawn().unwrap();
-    let mut records = std::io::BufReader::new(running.stdout.take().unwrap());
-    let mut first = String::new();
-    std::io::BufRead::read_line(&mut records, &mut first).unwrap();
-    signal(&running, "INT");
-    let output = running.wait_with_output().unwrap();
-    let line = failure(&output, 130);
-    assert!(line.contains("interrupted after"), "{line}");
-    let mut last = String::new();
-    std::io::Read::read_to_string(&mut records, &mut last).unwrap();
-    let last: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
-    assert_eq!(last["record"], "result");
-    assert_eq!(last["interrupted"], true);
-    assert!(last["bytes_sent"].as_u64().unwrap() > 0);
-    success(client(&server, &["--bytes", "1kB"]));
+fn an_interrupted_or_terminated_client_says_how_far_it_came_and_the_server_goes_on() {
+    let server = Server::bulk(&[]);
+    for (name, status) in ENDINGS {
+        let running = start(&server, &["--json-lines"]);
+        running.signal(name);
+        let output = running.output();
+        let line = last_words(&output, status);
+        assert!(line.contains("interrupted after"), "{line}");
+        let records = records(str::from_utf8(&output.stdout).unwrap());
+        let last = records.last().unwrap();
+        assert_eq!(last["record"], "result");
+        assert_eq!(last["interrupted"], true);
+        assert!(last["bytes_sent"].as_u64().unwrap() > 0);
+        success(client(&server, &["--bytes", "1kB"]));
+    }
+}
+
+#[test]
+fn what_a_signal_leaves_of_a_download_is_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy = directory.path().join("copy");
+    let server = Server::bulk(&[]);
+    for (name, status) in ENDINGS {
+        let running = start(&server, &["-R", "--output", copy.to_str().unwrap()]);
+        assert!(directory.path().join("copy.part").exists());
+        running.signal(name);
+        let line = last_words(&running.output(), status);
+        assert!(line.contains("interrupted after"), "{line}");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0, "{name}");
+    }
+}
+
+#[test]
+fn a_client_that_still_waits_for_its_server_can_be_ended_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy = directory.path().join("copy");
+    for (name, status) in ENDINGS {
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = silent.local_addr().unwrap().to_string();
+        let mut command = evenkeel(&["bulk", "client", &address, "--insecure", "-R"]);
+        command.args(["--output", copy.to_str().unwrap()]);
+        let running = Process::start(command);
+        // It has sent its first packet.
+        silent.recv(&mut [0; 2000]).unwrap();
+        running.signal(name);
+        let line = failure(&running.output(), status);
+        assert!(line.contains("interrupted before it began"), "{line}");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0, "{name}");
+    }
 }
 
 #[test]
 fn an_interrupted_or_terminated_server_ends_well() {
     for name in ["INT", "TERM"] {
-        let server = Server::start(&[]);
+        let server = Server::bulk(&[]);
         success(client(&server, &["--bytes", "1kB"]));
         server.signal(name);
         let (status, _, errors) = server.end();
@@ -257,29 +268,77 @@ fn an_interrupted_or_terminated_server_ends_well() {
     }
 }
 
+/// A client with 60 s to go that has been at it for an interval.
+fn start(server: &Server, arguments: &[&str]) -> Process {
+    let mut command = server.client(&["--time", "60", "--interval", "0.3"]);
+    command.args(arguments);
+    let mut running = Process::start(command);
+    assert_ne!(running.line(), "");
+    running
+}
+
 #[test]
 fn a_server_that_stops_midway_is_a_failure_of_the_client() {
-    let server = Server::start(&[]);
-    let arguments = [
-        "bulk",
-        "client",
-        &server.address,
-        "--pin",
-        &server.pin,
-        "--time",
-        "60",
-    ];
-    let mut running = evenkeel(&arguments);
-    let running = running
-        .arg("--json-lines")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut running = running.spawn().unwrap();
-    let mut records = std::io::BufReader::new(running.stdout.take().unwrap());
-    let mut first = String::new();
-    std::io::BufRead::read_line(&mut records, &mut first).unwrap();
-    server.signal("INT");
-    let output = running.wait_with_output().unwrap();
-    let line = failure(&output, 1);
-    assert!(line.contains("the server stops"), "{line}");
+    for direction in [&[][..], &["--reverse"]] {
+        let server = Server::bulk(&[]);
+        let running = start(&server, direction);
+        server.signal("INT");
+        let line = last_words(&running.output(), 1);
+        assert!(line.contains("the server stops"), "{direction:?}: {line}");
+        assert_eq!(server.end().0, Some(0));
+    }
+}
+
+/// quinn's issue 2785: with a full window, which Vegas keeps, the other side was left to its idle
+/// timeout.
+#[test]
+fn a_server_hears_of_an_interrupt_also_while_the_window_is_full() {
+    for pacing in ["controller", "quinn", "none"] {
+        for (name, status) in ENDINGS {
+            let server = Server::bulk(&["--once"]);
+            let running = start(&server, &["--controller", "vegas", "--pacing", pacing]);
+            running.signal(name);
+            assert!(last_words(&running.output(), status).contains("interrupted after"));
+            let line = last_words(&server.output(), 1);
+            assert!(
+                line.contains("the peer gave up: interrupted"),
+                "{pacing}, {name}: {line}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_gone_is_noticed_and_its_successor_needs_its_own_pin() {
+    let server = Server::bulk(&[]);
+    let running = start(&server, &["--idle-timeout", "1"]);
+    server.signal("KILL");
+    let line = last_words(&running.output(), 1);
+    assert!(
+        line.contains("connection lost: timed out; check that the server still runs"),
+        "{line}"
+    );
+    let (address, pin) = (server.address.clone(), server.pin.clone());
+    drop(server);
+    let successor = Server::bulk_on(&address, &[]);
+    let arguments = ["bulk", "client", &address, "--pin", &pin];
+    let line = failure(&run(&arguments), 1);
+    assert!(
+        line.contains(&pin) && line.contains(&successor.pin),
+        "{line}"
+    );
+    success(client(&successor, &["--bytes", "1kB"]));
+}
+
+#[test]
+fn a_client_that_is_gone_is_noticed_by_its_server() {
+    let server = Server::bulk(&["--once", "--idle-timeout", "1"]);
+    let running = start(&server, &[]);
+    running.signal("KILL");
+    running.output();
+    let line = last_words(&server.output(), 1);
+    assert!(
+        line.starts_with("evenkeel: the transfer with 127.0.0.1:") && line.contains("timed out"),
+        "{line}"
+    );
 }

@@ -1,37 +1,37 @@
 //! Whom a client trusts.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Output};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use crate::program::{Server, client, evenkeel, failure, success};
+use crate::program::{Server, client, failure, run, success};
 
 #[test]
 fn without_trust_the_client_refuses_and_prints_the_command_that_works() {
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     let arguments = ["bulk", "client", &server.address, "--bytes", "1kB"];
-    let line = failure(&evenkeel(&arguments).output().unwrap(), 1);
+    let line = failure(&run(&arguments), 1);
     assert!(line.contains("not trusted"), "{line}");
     let command = line.split("run: evenkeel ").nth(1).unwrap();
     let mut command: Vec<&str> = command.split(' ').collect();
     command.extend(["--bytes", "1kB"]);
-    success(evenkeel(&command).output().unwrap());
+    success(run(&command));
 }
 
 #[test]
 fn the_command_the_server_prints_works() {
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     let mut command: Vec<&str> = server.command.iter().map(String::as_str).collect();
     command.extend(["--bytes", "1kB"]);
-    success(evenkeel(&command).output().unwrap());
+    success(run(&command));
 }
 
 #[test]
 fn a_wrong_pin_is_refused_with_both_fingerprints() {
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     let other = format!("sha256:{}", "ab".repeat(32));
     let arguments = ["bulk", "client", &server.address, "--pin", &other];
-    let line = failure(&evenkeel(&arguments).output().unwrap(), 1);
+    let line = failure(&run(&arguments), 1);
     assert!(
         line.contains(&other) && line.contains(&server.pin),
         "{line}"
@@ -40,7 +40,7 @@ fn a_wrong_pin_is_refused_with_both_fingerprints() {
 
 #[test]
 fn insecure_trusts_anybody() {
-    let server = Server::start(&[]);
+    let server = Server::bulk(&[]);
     let arguments = [
         "bulk",
         "client",
@@ -49,26 +49,16 @@ fn insecure_trusts_anybody() {
         "--bytes",
         "1kB",
     ];
-    success(evenkeel(&arguments).output().unwrap());
+    success(run(&arguments));
 }
 
 #[test]
 fn an_authority_vouches_by_name() {
     let directory = tempfile::tempdir().unwrap();
     let (server, ca) = certified(directory.path(), |_| {});
-    let trust = [
-        "bulk",
-        "client",
-        &server.address,
-        "--ca",
-        &ca,
-        "--bytes",
-        "1kB",
-    ];
-    let named = [&trust[..], &["--server-name", "bulk.example"]].concat();
-    success(evenkeel(&named).output().unwrap());
+    success(believing(&server, &ca, &["--server-name", "bulk.example"]));
 
-    let line = failure(&evenkeel(&trust).output().unwrap(), 1);
+    let line = failure(&believing(&server, &ca, &[]), 1);
     assert!(line.contains("not for the name 127.0.0.1"), "{line}");
     // A pin needs no name.
     success(client(&server, &["--bytes", "1kB"]));
@@ -81,16 +71,10 @@ fn an_authority_does_not_vouch_for_an_expired_certificate() {
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
         params.not_after = rcgen::date_time_ymd(2021, 1, 1);
     });
-    let arguments = [
-        "bulk",
-        "client",
-        &server.address,
-        "--ca",
-        &ca,
-        "--server-name",
-        "bulk.example",
-    ];
-    let line = failure(&evenkeel(&arguments).output().unwrap(), 1);
+    let line = failure(
+        &believing(&server, &ca, &["--server-name", "bulk.example"]),
+        1,
+    );
     assert!(line.contains("has expired"), "{line}");
 }
 
@@ -98,17 +82,8 @@ fn an_authority_does_not_vouch_for_an_expired_certificate() {
 fn an_authority_does_not_vouch_for_a_foreign_certificate() {
     let directory = tempfile::tempdir().unwrap();
     let (_, ca) = certified(directory.path(), |_| {});
-    let server = Server::start(&[]);
-    let arguments = [
-        "bulk",
-        "client",
-        &server.address,
-        "--ca",
-        &ca,
-        "--server-name",
-        "localhost",
-    ];
-    let line = failure(&evenkeel(&arguments).output().unwrap(), 1);
+    let server = Server::bulk(&[]);
+    let line = failure(&believing(&server, &ca, &["--server-name", "localhost"]), 1);
     assert!(
         line.contains("trusted authorities") && line.contains("--ca"),
         "{line}"
@@ -153,14 +128,28 @@ fn certificates_that_cannot_be_used_are_one_line() {
             "--key",
             key,
         ];
-        let line = failure(&evenkeel(&arguments).output().unwrap(), 1);
+        let line = failure(&run(&arguments), 1);
         assert!(line.contains(word), "{word}: {line}");
     }
     for ca in [&missing, &empty] {
         let arguments = ["bulk", "client", "127.0.0.1:9", "--ca", ca];
-        let line = failure(&evenkeel(&arguments).output().unwrap(), 1);
+        let line = failure(&run(&arguments), 1);
         assert!(line.contains("--ca"), "{line}");
     }
+}
+
+/// Runs a client that believes the authorities in `ca`.
+fn believing(server: &Server, ca: &str, arguments: &[&str]) -> Output {
+    let all = [
+        "bulk",
+        "client",
+        &server.address,
+        "--ca",
+        ca,
+        "--bytes",
+        "1kB",
+    ];
+    run(&[&all[..], arguments].concat())
 }
 
 /// A server with a certificate for bulk.example by an authority of its own, and the
@@ -183,5 +172,5 @@ fn certified(directory: &Path, change: impl FnOnce(&mut CertificateParams)) -> (
     let ca = write("ca.pem", issuer.pem());
     let cert = write("cert.pem", certificate.pem());
     let key = write("key.pem", key.serialize_pem());
-    (Server::start(&["--cert", &cert, "--key", &key]), ca)
+    (Server::bulk(&["--cert", &cert, "--key", &key]), ca)
 }

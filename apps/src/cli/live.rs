@@ -1,0 +1,87 @@
+//! A line on a terminal that changes in place while something runs.
+
+use std::io::{IsTerminal, Write};
+
+use rustix::termios::tcgetwinsize;
+
+/// Columns that stay free: a terminal shows an interrupt as `^C` where the cursor is, which would
+/// else push the line out of its row.
+const FREE: usize = 3;
+
+/// Columns of a bar at least and at most; without room for it there is none.
+const BAR: (usize, usize) = (12, 32);
+
+/// Columns of a terminal that does not tell how many it has.
+const USUAL_COLUMNS: usize = 80;
+
+/// One line on standard error that is drawn again in its place, and gone when this is dropped.
+pub(super) struct LiveLine {
+    drawn: bool,
+}
+
+impl LiveLine {
+    /// `None` if standard error is no terminal, or one that cannot go back in a line.
+    pub(super) fn new() -> Option<Self> {
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        (std::io::stderr().is_terminal() && !dumb).then_some(Self { drawn: false })
+    }
+
+    /// Shows `text`, and behind it a bar for the share of the work that is done, if there is room.
+    pub(super) fn show(&mut self, text: &str, done: Option<f64>) {
+        let columns = tcgetwinsize(std::io::stderr()).map_or(0, |size| size.ws_col.into());
+        let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
+        let line = fitted(text, done, columns.saturating_sub(FREE));
+        // The text first, then the rest of the row: nothing flickers.
+        put(&format!("\r{line}\x1b[K"));
+        self.drawn = true;
+    }
+}
+
+impl Drop for LiveLine {
+    fn drop(&mut self) {
+        if self.drawn {
+            put("\r\x1b[K");
+        }
+    }
+}
+
+/// A terminal that is gone cannot show anything, which is no failure of what runs.
+fn put(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr
+        .write_all(text.as_bytes())
+        .and_then(|()| stderr.flush());
+}
+
+/// What of `text` fits into `columns`, and a bar in what is left.
+fn fitted(text: &str, done: Option<f64>, columns: usize) -> String {
+    let mut line: String = text.chars().take(columns).collect();
+    let left = columns - line.chars().count();
+    if let Some(done) = done.filter(|_| left >= BAR.0) {
+        // Two spaces and two brackets.
+        let cells = left.min(BAR.1) - 4;
+        let full = (done.clamp(0.0, 1.0) * cells as f64) as usize;
+        line += &format!("  [{}{}]", "=".repeat(full), " ".repeat(cells - full));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_never_needs_more_columns_than_there_are() {
+        let text = "50 %  1.00 MB  8.00 Mb/s";
+        assert_eq!(fitted(text, Some(0.5), 10), "50 %  1.00");
+        assert_eq!(fitted(text, Some(0.5), 24), text);
+        assert_eq!(fitted(text, Some(0.5), 36), format!("{text}  [====    ]"));
+        assert_eq!(fitted(text, None, 200), text);
+        for done in [-1.0, 0.0, 0.3, 1.0, 7.0, f64::NAN] {
+            for columns in 0..120 {
+                let line = fitted(text, Some(done), columns);
+                assert!(line.chars().count() <= columns, "{columns}: {line:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,536 @@
+//! What a viewer sees, from which its figures are made.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::frame::Header;
+use super::player::{Freezes, Player};
+use super::report::{
+    BitrateReport, ClockReport, DelayReport, FrameCounts, JitterReport, Snapshot, StallReport,
+    VariationReport, ViewReport,
+};
+
+/// Intervals over which the received rate is looked at, in bins of [`BIN`].
+const SCALES: [usize; 4] = [1, 5, 10, 50];
+
+/// Bytes are counted in bins of this length.
+const BIN: Duration = Duration::from_millis(100);
+
+/// The most frames that are kept, a day at 120 a second.
+const MAX_FRAMES: usize = 120 * 86_400;
+
+/// No delay is longer: a peer may claim any capture time.
+const MAX_DELAY_US: i64 = 86_400_000_000;
+
+/// Records what a viewer sees. Shared by who receives and who watches.
+#[derive(Debug, Default)]
+pub struct Viewing(Mutex<Option<State>>);
+
+#[derive(Debug)]
+struct State {
+    began: Instant,
+    omit_until: Instant,
+    /// Our clock's reading at `began`, microseconds.
+    began_us: i64,
+    clock: ClockReport,
+    player: Player,
+    first_shown_us: Option<i64>,
+    /// Bytes by bin since the warm-up's end or the first byte.
+    origin: Option<Instant>,
+    last: Option<Instant>,
+    bins: Vec<u64>,
+    bytes: u64,
+    delays_us: Vec<i32>,
+    previous_delay_us: Option<i64>,
+    jitter_sum_us: f64,
+    jitter_count: u64,
+    jitter_rfc3550_us: f64,
+    sequences: Option<(u32, u32)>,
+    counted_from: Counted,
+    bitrate: Bitrates,
+    since: Snapshot,
+    delay_sum_ms: f64,
+}
+
+/// Counters of the player and stalls when the warm-up ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    done: bool,
+    player: super::player::PlayerCounts,
+    freezes: Freezes,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bitrates {
+    sum: f64,
+    count: u64,
+    min: u64,
+    max: u64,
+    last: Option<u64>,
+    switches: u64,
+}
+
+/// What a viewer needs to begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beginning {
+    pub(super) began: Instant,
+    pub(super) began_us: i64,
+    pub(super) omit: Duration,
+    pub(super) clock: ClockReport,
+    pub(super) buffer: Duration,
+    pub(super) frame: Duration,
+}
+
+impl Viewing {
+    pub(super) fn begin(&self, beginning: Beginning) {
+        *self.lock() = Some(State::new(beginning));
+    }
+
+    /// Bytes of a frame's content came.
+    pub(super) fn bytes(&self, now: Instant, bytes: usize) {
+        self.with(|state| state.add_bytes(now, bytes as u64));
+    }
+
+    /// A frame is complete; returns what was shown until now.
+    pub(super) fn frame(&self, now: Instant, header: &Header, content: Bytes) -> Vec<Bytes> {
+        self.with(|state| state.frame(now, header, content))
+            .unwrap_or_default()
+    }
+
+    /// Whether more frames came than are kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.with(|state| state.delays_us.len() >= MAX_FRAMES)
+            .unwrap_or(false)
+    }
+
+    /// The stream has ended; returns what is still to be shown.
+    pub(super) fn finish(&self) -> Vec<Bytes> {
+        self.with(|state| state.player.finish()).unwrap_or_default()
+    }
+
+    /// Nobody watches from now on, though the stream has not ended: the figures are until now, and
+    /// a stall that lasts is one of them. Returns what is still to be shown. Frames that come
+    /// later are not expected.
+    pub fn cut(&self, now: Instant) -> Vec<Bytes> {
+        self.with(|state| {
+            state.last = Some(now);
+            let now_us = state.micros(now);
+            state.player.cut(now_us)
+        })
+        .unwrap_or_default()
+    }
+
+    /// Bytes of frames' content that came, warm-up included in none of the figures but this.
+    pub fn received(&self) -> u64 {
+        self.with(|state| state.bytes).unwrap_or(0)
+    }
+
+    /// What happened since this was last asked; `None` before the stream began.
+    pub fn snapshot(&self, now: Instant) -> Option<Snapshot> {
+        self.with(|state| state.snapshot(now))
+    }
+
+    /// All figures until `now`; `None` before the stream began.
+    pub fn report(&self, now: Instant) -> Option<ViewReport> {
+        self.with(|state| state.report(now))
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> Option<T> {
+        self.lock().as_mut().map(f)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<State>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn new(beginning: Beginning) -> Self {
+        Self {
+            began: beginning.began,
+            omit_until: beginning.began + beginning.omit,
+            began_us: beginning.began_us,
+            clock: beginning.clock,
+            player: Player::new(beginning.buffer, beginning.frame),
+            first_shown_us: None,
+            origin: None,
+            last: None,
+            bins: Vec::new(),
+            bytes: 0,
+            delays_us: Vec::new(),
+            previous_delay_us: None,
+            jitter_sum_us: 0.0,
+            jitter_count: 0,
+            jitter_rfc3550_us: 0.0,
+            sequences: None,
+            counted_from: Counted::default(),
+            bitrate: Bitrates::default(),
+            since: Snapshot::default(),
+            delay_sum_ms: 0.0,
+        }
+    }
+
+    /// Our clock's reading at an instant.
+    fn micros(&self, at: Instant) -> i64 {
+        let since = at.saturating_duration_since(self.began).as_micros();
+        self.began_us
+            .saturating_add(i64::try_from(since).unwrap_or(i64::MAX))
+    }
+
+    fn add_bytes(&mut self, now: Instant, bytes: u64) {
+        self.bytes += bytes;
+        self.since.bytes += bytes;
+        if now < self.omit_until {
+            return;
+        }
+        let origin = *self.origin.get_or_insert(if self.omit_until > self.began {
+            self.omit_until
+        } else {
+            now
+        });
+        let bin = (now.saturating_duration_since(origin).as_nanos() / BIN.as_nanos()) as usize;
+        if self.bins.len() <= bin {
+            self.bins.resize(bin + 1, 0);
+        }
+        self.bins[bin] += bytes;
+        self.last = Some(now);
+    }
+
+    fn frame(&mut self, now: Instant, header: &Header, content: Bytes) -> Vec<Bytes> {
+        let now_us = self.micros(now);
+        let offset_us = match self.clock {
+            ClockReport::Shared => 0,
+            ClockReport::Estimated { offset_us, .. } => offset_us,
+        };
+        let captured_us = i64::try_from(header.captured_us)
+            .unwrap_or(i64::MAX)
+            .saturating_sub(offset_us);
+        // What a peer claims beyond a day is not worth arithmetic.
+        let delay_us = now_us
+            .saturating_sub(captured_us)
+            .clamp(-MAX_DELAY_US, MAX_DELAY_US);
+        let captured_us = now_us - delay_us;
+        let late_before = self.player.counts().late;
+        let shown = self.player.arrived(header, captured_us, now_us, content);
+        self.note_first();
+        self.since.late += self.player.counts().late - late_before;
+        self.since.frames += 1;
+        self.since.bitrate_bps = Some(header.bitrate_bps.into());
+        self.delay_sum_ms += delay_us as f64 / 1e3;
+        if now < self.omit_until {
+            return shown;
+        }
+        if !self.counted_from.done {
+            self.counted_from = Counted {
+                done: true,
+                player: if self.omit_until > self.began {
+                    self.player.counts()
+                } else {
+                    super::player::PlayerCounts::default()
+                },
+                freezes: self.player.past_freezes(),
+            };
+        }
+        let clamped =
+            i32::try_from(delay_us).unwrap_or(if delay_us < 0 { i32::MIN } else { i32::MAX });
+        self.delays_us.push(clamped);
+        if let Some(before) = self.previous_delay_us.replace(delay_us) {
+            let difference = (delay_us - before).abs() as f64;
+            self.jitter_sum_us += difference;
+            self.jitter_count += 1;
+            self.jitter_rfc3550_us += (difference - self.jitter_rfc3550_us) / 16.0;
+        }
+        let (first, last) = self.sequences.unwrap_or((header.sequence, header.sequence));
+        self.sequences = Some((first.min(header.sequence), last.max(header.sequence)));
+        self.bitrate.add(header.bitrate_bps.into());
+        shown
+    }
+
+    /// The player forgets when it began: this does not.
+    fn note_first(&mut self) {
+        if self.first_shown_us.is_none() {
+            self.first_shown_us = self.player.first_due_us();
+        }
+    }
+
+    fn snapshot(&mut self, now: Instant) -> Snapshot {
+        let now_us = self.micros(now);
+        let since = std::mem::take(&mut self.since);
+        let delay_sum_ms = std::mem::take(&mut self.delay_sum_ms);
+        let freezes = self.player.freezes(now_us);
+        self.since.bitrate_bps = since.bitrate_bps;
+        Snapshot {
+            delay_ms: (since.frames > 0).then(|| delay_sum_ms / since.frames as f64),
+            buffer_ms: self.player.buffered(now_us).as_secs_f64() * 1e3,
+            stalls: freezes.count,
+            stalled_s: freezes.total.as_secs_f64(),
+            ..since
+        }
+    }
+
+    fn report(&self, now: Instant) -> ViewReport {
+        let end = self.last.unwrap_or(now);
+        let duration = self.origin.map_or(Duration::ZERO, |origin| {
+            end.saturating_duration_since(origin)
+        });
+        let bytes: u64 = self.bins.iter().sum();
+        let seconds = duration.as_secs_f64();
+        let player = self.player.counts();
+        let before = self.counted_from;
+        let received = self.delays_us.len() as u64;
+        let expected = self
+            .sequences
+            .map_or(0, |(first, last)| u64::from(last - first) + 1);
+        let freezes = self.player.past_freezes();
+        ViewReport {
+            duration_s: seconds,
+            bytes,
+            throughput_bps: (seconds > 0.0).then(|| bytes as f64 * 8.0 / seconds),
+            startup_s: self
+                .first_shown_us
+                .map(|at_us| at_us.saturating_sub(self.began_us) as f64 / 1e6),
+            frames: FrameCounts {
+                received,
+                on_time: player.on_time.saturating_sub(before.player.on_time),
+                late: player.late.saturating_sub(before.player.late),
+                skipped: player.skipped.saturating_sub(before.player.skipped),
+                lost: expected.saturating_sub(received),
+                damaged: player.damaged.saturating_sub(before.player.damaged),
+            },
+            delay_ms: self.delays(),
+            jitter_ms: (self.jitter_count > 0).then(|| JitterReport {
+                mean: self.jitter_sum_us / self.jitter_count as f64 / 1e3,
+                rfc3550: self.jitter_rfc3550_us / 1e3,
+            }),
+            stalls: StallReport {
+                count: freezes.count - before.freezes.count,
+                total_s: freezes
+                    .total
+                    .saturating_sub(before.freezes.total)
+                    .as_secs_f64(),
+                longest_s: freezes.longest.as_secs_f64(),
+            },
+            playout_delay_ms: self
+                .player
+                .playout_delay()
+                .map(|delay| delay.as_secs_f64() * 1e3),
+            variation: SCALES.map(|scale| self.variation(scale, duration)).into(),
+            bitrate: self.bitrate.report(),
+            clock: self.clock,
+        }
+    }
+
+    fn delays(&self) -> Option<DelayReport> {
+        let mut sorted = self.delays_us.clone();
+        sorted.sort_unstable();
+        let rank = |percent: usize| {
+            let rank = (sorted.len() * percent).div_ceil(100).max(1);
+            f64::from(sorted[rank - 1]) / 1e3
+        };
+        Some(DelayReport {
+            min: f64::from(*sorted.first()?) / 1e3,
+            p50: rank(50),
+            p95: rank(95),
+            p99: rank(99),
+            max: f64::from(*sorted.last()?) / 1e3,
+        })
+    }
+
+    /// Over whole intervals of `scale` bins within `duration`.
+    fn variation(&self, scale: usize, duration: Duration) -> VariationReport {
+        let interval = BIN * scale as u32;
+        let whole = (duration.as_nanos() / interval.as_nanos()) as usize;
+        let rates: Vec<f64> = (0..whole)
+            .map(|nth| {
+                let bins = self.bins.iter().skip(nth * scale).take(scale);
+                bins.sum::<u64>() as f64
+            })
+            .collect();
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        let varies = rates.len() >= 2 && mean > 0.0;
+        let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
+        VariationReport {
+            interval_s: interval.as_secs_f64(),
+            cov: varies.then(|| (squares / rates.len() as f64).sqrt() / mean),
+            peak_to_mean: varies.then(|| rates.iter().copied().fold(0.0, f64::max) / mean),
+        }
+    }
+}
+
+impl Bitrates {
+    fn add(&mut self, bps: u64) {
+        self.sum += bps as f64;
+        self.min = if self.count == 0 {
+            bps
+        } else {
+            self.min.min(bps)
+        };
+        self.max = self.max.max(bps);
+        self.count += 1;
+        if self.last.replace(bps).is_some_and(|last| last != bps) {
+            self.switches += 1;
+        }
+    }
+
+    fn report(&self) -> Option<BitrateReport> {
+        (self.count > 0).then(|| BitrateReport {
+            mean_bps: self.sum / self.count as f64,
+            min_bps: self.min,
+            max_bps: self.max,
+            switches: self.switches,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{epoch, ms};
+
+    fn begin(began: Instant, omit: Duration, clock: ClockReport) -> Viewing {
+        let viewing = Viewing::default();
+        viewing.begin(Beginning {
+            began,
+            began_us: 5_000_000,
+            omit,
+            clock,
+            buffer: ms(100),
+            frame: ms(50),
+        });
+        viewing
+    }
+
+    /// Frame `sequence`, captured `50 * sequence` ms after the beginning.
+    fn header(sequence: u32) -> Header {
+        Header {
+            sequence,
+            captured_us: 5_000_000 + 50_000 * u64::from(sequence),
+            bitrate_bps: 1_000_000 + sequence / 10,
+            length: 1000,
+            key: sequence == 0,
+        }
+    }
+
+    fn receive(viewing: &Viewing, began: Instant, sequence: u32, delay_ms: u64) {
+        let at = began + ms(50 * u64::from(sequence) + delay_ms);
+        viewing.bytes(at, 1000);
+        viewing.frame(at, &header(sequence), Bytes::from_static(b"x"));
+    }
+
+    #[test]
+    fn an_even_stream_has_even_figures() {
+        let began = epoch();
+        let viewing = begin(began, Duration::ZERO, ClockReport::Shared);
+        (0..41).for_each(|sequence| receive(&viewing, began, sequence, 20));
+        viewing.cut(began + ms(2020));
+        let report = viewing.report(began + ms(2020)).unwrap();
+        assert_eq!(
+            report.frames,
+            FrameCounts {
+                received: 41,
+                on_time: 41,
+                ..Default::default()
+            }
+        );
+        let delay = report.delay_ms.unwrap();
+        assert_eq!((delay.min, delay.p50, delay.max), (20.0, 20.0, 20.0));
+        assert_eq!(
+            report.jitter_ms.unwrap(),
+            JitterReport {
+                mean: 0.0,
+                rfc3550: 0.0
+            }
+        );
+        // 20 ms of delay and the buffer.
+        assert_eq!(
+            (report.startup_s, report.playout_delay_ms),
+            (Some(0.12), Some(120.0))
+        );
+        assert_eq!((report.duration_s, report.bytes), (2.0, 41_000));
+        // Two frames in every tenth of a second.
+        let tenth = report.variation[0];
+        assert_eq!(
+            (tenth.interval_s, tenth.cov, tenth.peak_to_mean),
+            (0.1, Some(0.0), Some(1.0))
+        );
+        // No interval of 5 s is whole.
+        assert_eq!(
+            (report.variation[3].interval_s, report.variation[3].cov),
+            (5.0, None)
+        );
+        let bitrate = report.bitrate.unwrap();
+        assert_eq!(
+            (bitrate.min_bps, bitrate.max_bps, bitrate.switches),
+            (1_000_000, 1_000_004, 4)
+        );
+    }
+
+    #[test]
+    fn lost_frames_are_those_between_the_first_and_the_last_that_came() {
+        let began = epoch();
+        let viewing = begin(began, Duration::ZERO, ClockReport::Shared);
+        for sequence in [3, 4, 7, 9] {
+            receive(&viewing, began, sequence, 20);
+        }
+        let report = viewing.report(began + ms(1000)).unwrap();
+        assert_eq!((report.frames.received, report.frames.lost), (4, 3));
+    }
+
+    #[test]
+    fn the_warm_up_is_in_no_figure() {
+        let began = epoch();
+        let viewing = begin(began, ms(1000), ClockReport::Shared);
+        (0..15).for_each(|sequence| receive(&viewing, began, sequence, 200));
+        (20..40).for_each(|sequence| receive(&viewing, began, sequence, 20));
+        viewing.cut(began + ms(2000));
+        let report = viewing.report(began + ms(2000)).unwrap();
+        assert_eq!((report.duration_s, report.bytes), (1.0, 20_000));
+        assert_eq!((report.frames.received, report.frames.lost), (20, 0));
+        assert_eq!(report.delay_ms.unwrap().max, 20.0);
+        assert_eq!(viewing.received(), 35_000);
+    }
+
+    #[test]
+    fn an_estimated_offset_is_taken_off_and_absurd_times_are_bounded() {
+        let began = epoch();
+        let clock = ClockReport::Estimated {
+            offset_us: -4_000_000,
+            error_ms: 1.0,
+        };
+        let viewing = begin(began, Duration::ZERO, clock);
+        let ours = Header {
+            captured_us: 1_000_000,
+            ..header(0)
+        };
+        viewing.frame(began + ms(30), &ours, Bytes::new());
+        let absurd = Header {
+            captured_us: u64::MAX,
+            ..header(1)
+        };
+        viewing.frame(began + ms(80), &absurd, Bytes::new());
+        let report = viewing.report(began + ms(100)).unwrap();
+        let delay = report.delay_ms.unwrap();
+        assert_eq!(delay.max, 30.0);
+        assert!(delay.min < -2_000_000.0);
+    }
+
+    #[test]
+    fn a_snapshot_tells_what_came_since_the_one_before() {
+        let began = epoch();
+        let viewing = begin(began, Duration::ZERO, ClockReport::Shared);
+        receive(&viewing, began, 0, 20);
+        receive(&viewing, began, 1, 40);
+        let first = viewing.snapshot(began + ms(100)).unwrap();
+        assert_eq!(
+            (first.bytes, first.frames, first.delay_ms),
+            (2000, 2, Some(30.0))
+        );
+        // Frame 1 is due 120 ms after its capture, at 170 ms.
+        assert_eq!(first.buffer_ms, 70.0);
+        let second = viewing.snapshot(began + ms(110)).unwrap();
+        assert_eq!((second.bytes, second.frames, second.delay_ms), (0, 0, None));
+        assert_eq!(second.bitrate_bps, Some(1_000_000));
+    }
+}

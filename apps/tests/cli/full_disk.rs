@@ -1,0 +1,105 @@
+//! What happens where there is no room for what the program writes.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use crate::program::{Server, client, evenkeel, json, last_words, success};
+
+/// A command as this script changes it; `exec "$@"` is the command.
+fn through_a_shell(script: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", script, "sh"])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env_remove("SSLKEYLOGFILE");
+    shell
+}
+
+/// A client whose trace, in this directory, is on a full disk.
+fn with_full_trace(directory: &Path, mut command: Command) -> Output {
+    let directory = directory.to_str().unwrap();
+    command.args(["--qlog", directory]);
+    let script = format!("ln -s /dev/full {directory}/client-$$.sqlog && exec \"$@\"");
+    through_a_shell(&script, &command).output().unwrap()
+}
+
+fn assert_told(output: &Output) {
+    let line = last_words(output, 1);
+    assert!(
+        line.contains(".sqlog: no space left on device; choose another --qlog directory"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_client_whose_qlog_finds_the_disk_full_says_so_and_keeps_its_result() {
+    let server = Server::bulk(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let kept = directory.path().join("kept");
+    let output = kept.to_str().unwrap();
+    let arguments = ["--bytes", "1MB", "-R", "--output", output, "--json"];
+    let output = with_full_trace(directory.path(), server.client(&arguments));
+    assert_told(&output);
+    let result = json(str::from_utf8(&output.stdout).unwrap());
+    assert_eq!(result["verified"], true, "{result:#}");
+    assert_eq!(fs::metadata(kept).unwrap().len(), 1_000_000);
+}
+
+#[test]
+fn a_viewer_whose_qlog_finds_the_disk_full_says_so_and_prints_what_it_saw() {
+    let server = Server::stream(&["--fixed"]);
+    let directory = tempfile::tempdir().unwrap();
+    let viewer = server.client(&["--time", "1", "--json"]);
+    let output = with_full_trace(directory.path(), viewer);
+    assert_told(&output);
+    let result = json(str::from_utf8(&output.stdout).unwrap());
+    assert!(result.is_object(), "{result:#}");
+}
+
+#[test]
+fn a_server_whose_qlogs_cannot_grow_serves_on_and_says_so_at_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let command = evenkeel(&["bulk", "server", "--listen", "127.0.0.1:0", "--qlog", path]);
+    // No file may have more than some kilobytes; the signal that goes with it is ignored.
+    let limited = through_a_shell("trap '' XFSZ; ulimit -f 8; exec \"$@\"", &command);
+    let server = Server::start(limited);
+    for _ in 0..2 {
+        success(client(&server, &["--bytes", "1MB"]));
+    }
+    server.signal("INT");
+    let line = last_words(&server.output(), 1);
+    assert!(line.contains(".sqlog: file too large; "), "{line}");
+}
+
+#[test]
+fn a_server_whose_messages_find_the_disk_full_serves_on() {
+    let command = evenkeel(&["bulk", "server", "--listen", "127.0.0.1:0"]);
+    let server = Server::start(through_a_shell("exec \"$@\" 2>/dev/full", &command));
+    // It offers no files, and says so.
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("absent");
+    let arguments = [
+        "-R",
+        "--file",
+        "absent",
+        "--output",
+        output.to_str().unwrap(),
+    ];
+    let refused = client(&server, &arguments);
+    assert_eq!(refused.status.code(), Some(1));
+    success(client(&server, &["--bytes", "10kB"]));
+    server.signal("INT");
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn a_failure_that_nobody_can_be_told_of_still_has_its_exit_status() {
+    let command = evenkeel(&["bulk", "client", "127.0.0.1:1", "--nonsense"]);
+    let output = through_a_shell("exec \"$@\" 2>/dev/full", &command).output();
+    assert_eq!(output.unwrap().status.code(), Some(2));
+}
