@@ -2,14 +2,13 @@
 
 mod compare;
 mod reproduce;
+mod side_by_side;
+mod signals;
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -18,6 +17,8 @@ use evenkeel_testbed::report;
 use evenkeel_testbed::reproduce::{ExperimentError, ReportError, StoreError};
 use evenkeel_testbed::scenario::{Scenario, ScenarioError};
 use indicatif::{ProgressBar, ProgressStyle};
+
+use signals::interrupts;
 
 /// Run network scenarios on the code that ships: real QUIC, real controllers, real queues.
 #[derive(Debug, Parser)]
@@ -36,6 +37,7 @@ Examples:
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --on netns
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --on uml
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --on docker
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml --on sim,netns,uml,docker
   evenkeel-testbed compare testbed/scenarios/bufferbloat.toml --controllers vegas,abgd,cubic
   evenkeel-testbed exec testbed/scenarios/lossy.toml --host client -- ping -c 3 server
   evenkeel-testbed reproduce --quick
@@ -78,19 +80,20 @@ enum Command {
 struct RunArguments {
     /// The scenario file (TOML; its keys are in docs/scenarios.md)
     scenario: PathBuf,
-    /// What the scenario runs on
-    #[arg(long, value_enum, default_value_t = Backend::Sim)]
-    on: Backend,
+    /// What the scenario runs on; of several, separated by commas, one report tells how they differ
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "sim")]
+    on: Vec<Backend>,
     /// Seed of every random choice, instead of the scenario's own
     #[arg(long)]
     seed: Option<u64>,
     /// Override a value, e.g. `links.0.rate_bps=2000000`; may be repeated
     #[arg(long = "set", value_name = "PATH.TO.KEY=VALUE")]
     overrides: Vec<String>,
-    /// Where the results go [default: results/NAME-seedSEED]
+    /// Where the results go, those of several backends in directories of their names [default:
+    /// results/NAME-seedSEED]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print result.json to standard output instead of the table
+    /// Print result.json (of several backends backends.json) to standard output instead of the table
     #[arg(long)]
     json: bool,
     /// Capture what leaves a link (NAME or NAME.reverse) as DIR/LINK.pcap; may be repeated
@@ -149,6 +152,8 @@ enum Kernel {
     Netns,
     /// The same inside user-mode Linux, as root there; standard input is empty
     Uml,
+    /// Containers of Docker, with what the image has; standard input is empty
+    Docker,
 }
 
 /// Why a command failed.
@@ -164,6 +169,10 @@ pub(crate) enum CliError {
     Uml(#[from] uml::UmlError),
     #[error("--pcap and --qlog need virtual time; use --on sim, or run tcpdump with exec")]
     SimOnly,
+    #[error("--on names {0} twice; name each backend once")]
+    Twice(&'static str),
+    #[error(transparent)]
+    Unreadable(#[from] report::UnreadableResult),
     #[error(
         "the kernel has no decisive points of its own beside those that it runs; leave out --quick, or use --on sim"
     )]
@@ -195,17 +204,21 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// 2 for what the user can mend in the command or the scenario, 1 for what failed.
+    /// 2 for what the user can mend in the command or the scenario, 128 and its number for a signal, 1 for what failed.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Scenario(error) if error.is_usage() => 2,
             Self::Sim(error) if error.is_usage() => 2,
             Self::Netns(error) if error.is_usage() => 2,
             Self::Uml(error) if error.is_usage() => 2,
-            Self::SimOnly | Self::NoQuick | Self::NotOnKernel | Self::NoFlow { .. } => 2,
+            Self::SimOnly
+            | Self::Twice(_)
+            | Self::NoQuick
+            | Self::NotOnKernel
+            | Self::NoFlow { .. } => 2,
             Self::Experiment(_) => 2,
             Self::Netns(netns::NetnsError::Interrupted) | Self::Uml(uml::UmlError::Interrupted) => {
-                130
+                signals::interrupted()
             }
             _ => 1,
         }
@@ -252,60 +265,64 @@ fn run_scenario(arguments: &RunArguments) -> Result<ExitCode, CliError> {
             .collect(),
         qlog: arguments.qlog.then(|| out.clone()),
     };
-    match arguments.on {
-        Backend::Sim => sim::check(&scenario, &options)?,
-        _ if options.qlog.is_some() || !options.captures.is_empty() => {
-            return Err(CliError::SimOnly);
+    // All are checked before the first runs.
+    side_by_side::check(&arguments.on)?;
+    for backend in &arguments.on {
+        match backend {
+            _ if arguments.on[..] != [Backend::Sim] && options.records() => {
+                return Err(CliError::SimOnly);
+            }
+            Backend::Sim => sim::check(&scenario, &options)?,
+            Backend::Uml if !uml::is_inside() => {
+                netns::check_scenario(&scenario)?;
+                uml::check(&[&arguments.scenario, &out])?;
+            }
+            Backend::Netns | Backend::Uml => netns::check(&scenario)?,
+            Backend::Docker => docker::check(&scenario)?,
         }
-        Backend::Uml if !uml::is_inside() => {
-            netns::check_scenario(&scenario)?;
-            uml::check(&[&arguments.scenario, &out])?;
-        }
-        Backend::Netns | Backend::Uml => netns::check(&scenario)?,
-        Backend::Docker => docker::check(&scenario)?,
     }
     std::fs::create_dir_all(&out).map_err(|source| CliError::Output {
         path: out.clone(),
         source,
     })?;
-    if arguments.on == Backend::Uml && !uml::is_inside() {
+    let &[backend] = &arguments.on[..] else {
+        return side_by_side::run(arguments, &scenario, &out);
+    };
+    if backend == Backend::Uml && !uml::is_inside() {
         let limit = longest_run(scenario.duration);
         return run_inside(&[&arguments.scenario, &out], Some(limit));
     }
     let bar = progress_bar(&scenario);
     let progress = |at: Duration| bar.set_position(at.as_millis() as u64);
     let began = wall_clock();
-    let observations = match arguments.on {
+    let observations = match backend {
         Backend::Sim => sim::run(&scenario, &options, progress)?,
-        Backend::Netns | Backend::Uml => netns::run(&scenario, &interrupts()?, progress)?,
-        Backend::Docker => docker::run(&scenario, &interrupts()?, progress)?,
+        Backend::Netns | Backend::Uml => netns::run(&scenario, interrupts()?, progress)?,
+        Backend::Docker => docker::run(&scenario, interrupts()?, progress)?,
     };
     let wall = wall_clock() - began;
     bar.finish_and_clear();
-    let document = report::write(&out, &scenario, arguments.on.name(), &observations)?;
+    let document = report::write(&out, &scenario, backend.name(), &observations)?;
     if arguments.json {
         print_out(&report::json(&document))?;
     } else {
         print_out(&report::table(&document))?;
     }
-    if arguments.on == Backend::Sim {
-        eprintln!(
-            "{}",
-            speed(observations.packets_sent, scenario.duration, wall)
-        );
+    if backend == Backend::Sim {
+        say(&speed(observations.packets_sent, scenario.duration, wall));
     }
-    eprintln!(
+    say(&format!(
         "seed {}; results and plots in {}",
         scenario.seed,
         out.display()
-    );
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
 /// This very command, inside user-mode Linux, where it finds itself to be so.
 fn run_inside(files: &[&Path], limit: Option<Duration>) -> Result<ExitCode, CliError> {
     let command: Vec<_> = std::env::args_os().skip(1).collect();
-    Ok(uml::run(&command, files, limit, &*interrupts()?)?.into())
+    Ok(uml::run(&command, files, limit, interrupts()?)?.into())
 }
 
 /// When a run inside is given up: its time, twice, and what the setting up of a large network takes.
@@ -320,22 +337,12 @@ fn run_program(arguments: &ExecArguments) -> Result<ExitCode, CliError> {
         return run_inside(&[&arguments.scenario], None);
     }
     let host = arguments.host.as_deref();
-    let status = netns::exec(&scenario, host, &arguments.command, &interrupts()?)?;
-    // A shell's way to tell of a signal: 128 + its number.
-    let code = status
-        .code()
-        .or_else(|| Some(128 + status.signal()?))
-        .unwrap_or(1);
-    Ok(ExitCode::from(code as u8))
-}
-
-/// Set when the user interrupts or the system ends this program.
-fn interrupts() -> Result<Arc<AtomicBool>, CliError> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, flag.clone()).map_err(CliError::Signals)?;
-    }
-    Ok(flag)
+    let (command, interrupted) = (&arguments.command, interrupts()?);
+    let status = match arguments.on {
+        Kernel::Netns | Kernel::Uml => netns::exec(&scenario, host, command, interrupted)?,
+        Kernel::Docker => docker::exec(&scenario, host, command, interrupted)?,
+    };
+    Ok(signals::status_of(status).into())
 }
 
 fn speed(packets: u64, simulated: Duration, wall: Duration) -> String {
@@ -382,6 +389,11 @@ fn print_out(text: &str) -> Result<(), CliError> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Stdout(error)),
         _ => Ok(()),
     }
+}
+
+/// A line on standard error. A full disk behind it is no reason to end otherwise (`eprintln!` panics).
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 fn progress_bar(scenario: &Scenario) -> ProgressBar {

@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     match cli::run(&arguments) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("evenkeel-testbed: {error}");
+            cli::say(&format!("evenkeel-testbed: {error}"));
             ExitCode::from(error.exit_code())
         }
     }

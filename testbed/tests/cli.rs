@@ -266,7 +266,7 @@ fn wrong_scenarios_and_overrides_are_refused_in_one_line_with_exit_code_two() {
         ("links.0.discipline=red:max_p=2", &["bottleneck", "max_p"]),
         ("links.0.discipline=red:min=30", &["min=30", "max=25"]),
         ("flows.0.path_headers=-1", &["path_headers"]),
-        ("flows.0.pacing=1", &["pacing", "true or false"]),
+        ("flows.0.verify=1", &["verify", "true or false"]),
         ("links.0.stamps=aqt", &["stamps", "array of strings"]),
         ("links.0.stamps=[\"aqt\", \"apc\"]", &["apc", "acp"]),
         ("links.0.stamps=[\"acp:gamma=7\"]", &["bottleneck", "gamma"]),
@@ -320,4 +320,28 @@ fn a_place_that_cannot_be_written_is_a_failure_with_exit_code_one() {
         "/proc/nowhere",
     ]);
     assert_refused(&output, 1, &["/proc/nowhere", "--out"]);
+}
+
+#[test]
+fn what_cannot_be_run_on_several_backends_is_refused_before_the_first_runs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let refused = |arguments: &[&str], words: &[&str]| {
+        let output = run_into(directory.path(), "dumbbell.toml", arguments);
+        assert_refused(&output, 2, words);
+    };
+    refused(&["--on", "sim,sim"], &["sim twice"]);
+    refused(&["--on", "sim,netns", "--qlog"], &["--qlog", "--on sim"]);
+    refused(&["--on", "netns,sim", "--pcap", "bottleneck"], &["--pcap"]);
+    let left = fs::read_dir(directory.path()).expect("it is there").count();
+    assert_eq!(left, 0, "nothing ran");
+}
+
+#[test]
+fn a_single_backend_has_its_results_where_they_always_were_and_no_report_beside() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = ["--on", "sim", "--set", "duration_s=21"];
+    let output = run_into(directory.path(), "dumbbell.toml", &arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(directory.path().join("result.json").is_file());
+    assert!(!directory.path().join("backends.json").exists());
 }

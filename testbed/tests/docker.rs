@@ -1,29 +1,16 @@
 //! Scenarios on containers. Needs Docker's engine and the image of the repository's Dockerfile; with
 //! `EVENKEEL_DOCKER` set, their lack is a failure.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+mod support;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
+
+use support::{alone, eventually, number, result, scenario, signal, testbed, text};
 
 const IMAGE: &str = concat!("evenkeel:", env!("CARGO_PKG_VERSION"));
-
-fn scenario(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("scenarios")
-        .join(name);
-    path.to_str().expect("a path in UTF-8").into()
-}
-
-fn testbed(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel-testbed"));
-    command.args(arguments);
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// What Docker's client prints; nothing if it fails.
 fn docker(arguments: &[&str]) -> String {
@@ -46,31 +33,10 @@ fn can_run() -> bool {
     possible
 }
 
-/// One test at a time has the engine: what a killed run has left is any next run's to remove.
-fn alone() -> MutexGuard<'static, ()> {
-    static ENGINE: Mutex<()> = Mutex::new(());
-    // A test that failed has left the engine as usable as it was.
-    ENGINE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Starts `run SCENARIO --on docker --json` in a directory of its own.
 fn start(name: &str, settings: &[&str]) -> (Child, tempfile::TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path().to_str().expect("a path in UTF-8");
-    let name = scenario(name);
-    let mut arguments = vec![
-        "run",
-        name.as_str(),
-        "--on",
-        "docker",
-        "--json",
-        "--out",
-        out,
-    ];
-    for setting in settings {
-        arguments.extend(["--set", setting]);
-    }
-    let child = testbed(&arguments)
+    let child = support::run(&scenario(name), "docker", directory.path(), settings)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -78,16 +44,8 @@ fn start(name: &str, settings: &[&str]) -> (Child, tempfile::TempDir) {
     (child, directory)
 }
 
-fn result(output: &Output) -> serde_json::Value {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("a result in JSON")
-}
-
 fn throughput(result: &serde_json::Value) -> f64 {
-    let value = &result["flows"][0]["throughput_bps"];
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("a number, not {value}"))
+    number(&result["flows"][0]["throughput_bps"])
 }
 
 /// The containers and networks of the run with this process number, and its directory.
@@ -111,22 +69,6 @@ fn belongings(pid: u32) -> Vec<String> {
             .filter(|name| name.starts_with(&directory)),
     );
     found
-}
-
-#[expect(clippy::disallowed_methods, reason = "waits for other processes")]
-fn pause(time: Duration) {
-    std::thread::sleep(time);
-}
-
-/// Waits for a condition, which a loaded machine may need time for.
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..600 {
-        if condition() {
-            return;
-        }
-        pause(Duration::from_millis(100));
-    }
-    panic!("{what} did not come true");
 }
 
 /// Sends a signal to the programs of this name in a container of a run.
@@ -216,7 +158,7 @@ fn a_run_in_containers_that_is_interrupted_leaves_nothing_behind() {
     }
     let _alone = alone();
     // While it builds its network, and while it sends.
-    for nodes in [1, 4] {
+    for (nodes, ending, status) in [(1, Signal::INT, 130), (4, Signal::TERM, 143)] {
         let (child, _directory) = start("dumbbell.toml", &["duration_s=100"]);
         let pid = child.id();
         eventually("the containers", || {
@@ -234,11 +176,10 @@ fn a_run_in_containers_that_is_interrupted_leaves_nothing_behind() {
                 files.contains("evenkeel-1.pid")
             });
         }
-        let process = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(process, rustix::process::Signal::INT).expect("it runs");
+        signal(pid, ending);
         let output = child.wait_with_output().expect("it ends");
         let error = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(130), "{error}");
+        assert_eq!(output.status.code(), Some(status), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
         assert_eq!(belongings(pid), Vec::<String>::new());
     }
@@ -344,4 +285,89 @@ fn the_demo_the_dockerfile_and_the_pages_name_this_versions_image() {
             "{file} names another image than {IMAGE}"
         );
     }
+}
+
+#[test]
+fn exec_runs_a_program_in_a_hosts_container_and_passes_its_status_on() {
+    if !can_run() {
+        return;
+    }
+    let _alone = alone();
+    let lossy = scenario("lossy.toml");
+    let exec = |script: &str| {
+        let setting = ["--set", "links.0.loss=0", "--host", "client"];
+        let mut command = testbed(&["exec", &lossy, "--on", "docker"]);
+        command.args(setting).args(["--", "sh", "-c", script]);
+        let child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let child = child.expect("the program starts");
+        let pid = child.id();
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(belongings(pid), Vec::<String>::new());
+        output
+    };
+    // The image has no ping; a transfer over the link knows the server by its name, and finds nobody.
+    let output = exec("cat; ip -brief address show lo; grep -c server /etc/hosts; exit 7");
+    let said = text(&output.stdout);
+    assert_eq!(
+        output.status.code(),
+        Some(7),
+        "{said}{}",
+        text(&output.stderr)
+    );
+    assert!(
+        said.contains("10.0.0.1/32") && said.ends_with("\n1\n"),
+        "{said}"
+    );
+    let output = exec("evenkeel bulk client server --insecure --bytes 1");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("evenkeel: ") && !error.contains("resolve"),
+        "{error}"
+    );
+}
+
+#[test]
+fn one_report_has_all_four_backends_side_by_side() {
+    let uml = ["/usr/bin/linux.uml", "/usr/sbin/linux.uml"]
+        .iter()
+        .any(|path| Path::new(path).exists());
+    if !can_run() || !support::has_namespaces() || !uml {
+        return;
+    }
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let settings = [
+        "flows.0.controller=reno",
+        "duration_s=24.8",
+        "warmup_s=10",
+        "links.0.emulator=evenkeel",
+    ];
+    let name = scenario("dumbbell.toml");
+    let mut command = support::run(&name, "sim,netns,uml,docker", directory.path(), &settings);
+    let report = result(&command.output().expect("the program starts"));
+    assert_eq!(report["reference"], "sim");
+    let backends = report["backends"].as_array().expect("backends");
+    for (backend, (name, tolerance)) in backends.iter().zip([
+        ("sim", 0.0),
+        ("netns", 0.05),
+        ("uml", 0.10),
+        ("docker", 0.10),
+    ]) {
+        assert_eq!(backend["backend"], name);
+        let difference = number(&backend["difference"]);
+        println!("{name}: {:+.1} %", difference * 100.0);
+        assert!(difference.abs() <= tolerance, "{name}: {difference}");
+        assert!(directory.path().join(name).join("series.json").is_file());
+    }
+    assert_eq!(backends.len(), 4);
+    let page = std::fs::read_to_string(directory.path().join("backends.html")).expect("a page");
+    assert_eq!(
+        page.matches("<figcaption><code>uml</code>").count(),
+        3,
+        "its plots"
+    );
 }

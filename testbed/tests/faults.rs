@@ -1,54 +1,17 @@
 //! What goes wrong in the middle of a run. Needs root, TUN, iproute2, and the workspace's programs.
 
+mod support;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Whether the tests of this file can run; says why if not.
-fn can_run() -> bool {
-    let possible = rustix::process::geteuid().is_root() && Path::new("/dev/net/tun").exists();
-    if !possible {
-        eprintln!("skipped: namespaces need root and /dev/net/tun");
-    }
-    possible
-}
-
-fn testbed(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel-testbed"));
-    command.args(arguments);
-    command
-}
-
-/// A program of the workspace, beside the testbed's.
-fn program(name: &str) -> PathBuf {
-    let directory = Path::new(env!("CARGO_BIN_EXE_evenkeel-testbed")).parent();
-    directory.expect("a directory").join(name)
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-#[expect(clippy::disallowed_methods, reason = "waits for other processes")]
-fn pause(time: Duration) {
-    std::thread::sleep(time);
-}
-
-/// Waits for a condition, which a loaded machine may need time for.
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..2400 {
-        if condition() {
-            return;
-        }
-        pause(Duration::from_millis(25));
-    }
-    panic!("{what} did not come true");
-}
+use support::{alone, eventually, has_namespaces, number, pause, program, scenario, testbed, text};
 
 /// `client -- mid -- server`, mere veth pairs; gone when dropped.
 struct Line {
@@ -140,7 +103,7 @@ fn end(mut child: Child) {
 
 #[test]
 fn flows_are_back_two_seconds_after_a_killed_router_is_and_nothing_is_corrupt() {
-    if !can_run() {
+    if !has_namespaces() {
         return;
     }
     let line = Line::new();
@@ -223,25 +186,19 @@ fn through_a_router(text_of_traffic: &str, settings: &[&str]) -> serde_json::Val
     fs::write(&path, scenario).expect("it can be written");
     let path = path.to_str().expect("a path in UTF-8");
     let out = directory.path().join("out");
-    let out = out.to_str().expect("a path in UTF-8");
-    let mut arguments = vec!["run", path, "--on", "netns", "--json", "--out", out];
-    for setting in settings {
-        arguments.extend(["--set", setting]);
-    }
-    let output: Output = testbed(&arguments).output().expect("the program starts");
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("a result in JSON")
+    let mut command = support::run(path, "netns", &out, settings);
+    support::result(&command.output().expect("the program starts"))
 }
 
 /// Mean size of the packets that the first link forwarded, in bytes.
 fn packet_size(result: &serde_json::Value) -> f64 {
-    let number = |name: &str| result["links"][0][name].as_f64().expect("a number");
-    number("forwarded_bytes") / number("forwarded")
+    let link = &result["links"][0];
+    number(&link["forwarded_bytes"]) / number(&link["forwarded"])
 }
 
 #[test]
 fn a_flow_that_searches_the_mtu_fills_a_link_of_1280_bytes_and_one_of_9000() {
-    if !can_run() {
+    if !has_namespaces() {
         return;
     }
     let flow = "[[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nmtu_discovery = true\n\
@@ -253,9 +210,7 @@ fn a_flow_that_searches_the_mtu_fills_a_link_of_1280_bytes_and_one_of_9000() {
             serde_json::Value::Null,
             "{mtu}"
         );
-        let used = result["links"][0]["utilization"]
-            .as_f64()
-            .expect("a number");
+        let used = number(&result["links"][0]["utilization"]);
         assert!(used > 0.9, "{mtu}: {used} of the link");
         let size = packet_size(&result);
         assert!(sizes.contains(&size), "{mtu}: {size} bytes a packet");
@@ -264,7 +219,7 @@ fn a_flow_that_searches_the_mtu_fills_a_link_of_1280_bytes_and_one_of_9000() {
 
 #[test]
 fn jumbo_packets_pass_a_router_whole_and_fragments_pass_one_by_one() {
-    if !can_run() {
+    if !has_namespaces() {
         return;
     }
     let cross = "[[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nfrom = 'server'\nto = 'client'\n\
@@ -296,13 +251,13 @@ fn results_that_find_the_disk_full_end_a_run_with_one_line_and_leave_no_half_res
     }
     let directory = tempfile::tempdir().expect("a directory");
     let place = directory.path().display();
-    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/dumbbell.toml");
+    let scenario = scenario("dumbbell.toml");
     let script = format!(
         "mount -t tmpfs -o size=8k tmpfs {place} && \
          {} run {} --set duration_s=5 --set warmup_s=1 --out {place}; \
          status=$?; ls {place} >&2; exit $status",
         env!("CARGO_BIN_EXE_evenkeel-testbed"),
-        scenario.display()
+        scenario
     );
     let output = Command::new("unshare")
         .args(["-m", "sh", "-c", &script])
@@ -322,9 +277,45 @@ fn results_that_find_the_disk_full_end_a_run_with_one_line_and_leave_no_half_res
 }
 
 #[test]
+fn a_qlog_that_finds_the_disk_full_ends_a_run_with_one_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let qlog = directory.path().join("one.qlog");
+    std::os::unix::fs::symlink("/dev/full", &qlog).expect("a link");
+    let settings = ["duration_s=5", "warmup_s=1", "flows.0.name=one"];
+    let name = scenario("dumbbell.toml");
+    let mut command = support::run(&name, "sim", directory.path(), &settings);
+    let output = command.arg("--qlog").output().expect("the program starts");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(
+        error.contains("one.qlog: No space left on device"),
+        "{error}"
+    );
+    assert!(!directory.path().join("result.json").exists());
+}
+
+#[test]
+fn a_program_whose_messages_find_the_disk_full_keeps_its_exit_status() {
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full");
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = scenario("dumbbell.toml");
+    let settings = ["duration_s=5", "warmup_s=1"];
+    let mut command = support::run(&name, "sim", directory.path(), &settings);
+    let status = command
+        .stdout(Stdio::null())
+        .stderr(full().expect("Linux has it"))
+        .status();
+    assert_eq!(status.expect("it starts").code(), Some(0));
+    let mut refused = testbed(&["run", "absent.toml"]);
+    let status = refused.stderr(full().expect("Linux has it")).status();
+    assert_eq!(status.expect("it starts").code(), Some(2));
+}
+
+#[test]
 fn a_result_that_standard_output_has_no_room_for_is_a_failure_and_in_its_files() {
     let directory = tempfile::tempdir().expect("a directory");
-    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/dumbbell.toml");
+    let scenario = scenario("dumbbell.toml");
     let full = fs::OpenOptions::new().write(true).open("/dev/full");
     let output = testbed(&[
         "run",
@@ -346,4 +337,114 @@ fn a_result_that_standard_output_has_no_room_for_is_a_failure_and_in_its_files()
     assert!(first.contains("standard output: No space left"), "{error}");
     assert_eq!(rest, "", "{error}");
     assert!(directory.path().join("result.json").exists());
+}
+
+/// The same scenario with each of these controllers, at the same time, on `netns`; what is in their
+/// results and series.
+fn with_each(controllers: &[&str], keys: &str, flow: &str) -> Vec<[serde_json::Value; 2]> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let runs = controllers.iter().map(|controller| {
+        let path = directory.path().join(format!("{controller}.toml"));
+        let out = directory.path().join(controller);
+        let scenario = format!(
+            "name = 'faults'\n{keys}\n\
+             [[flows]]\nname = 'f'\napp = 'bulk'\nfrom = 'client'\nto = 'server'\nverify = true\n\
+             controller = '{controller}'\n{flow}\n"
+        );
+        fs::write(&path, scenario).expect("it can be written");
+        let path = path.to_str().expect("a path in UTF-8");
+        let child = support::run(path, "netns", &out, &[])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        (child.expect("the program starts"), out)
+    });
+    let runs: Vec<_> = runs.collect();
+    let end = |(child, out): (Child, std::path::PathBuf)| {
+        let result = support::result(&child.wait_with_output().expect("it ends"));
+        let series = fs::read_to_string(out.join("series.json")).expect("it was written");
+        [result, serde_json::from_str(&series).expect("JSON")]
+    };
+    runs.into_iter().map(end).collect()
+}
+
+#[test]
+fn connections_outlive_blackouts_on_the_kernel_and_notice_within_a_second_that_they_are_over() {
+    if !has_namespaces() {
+        return;
+    }
+    let _alone = alone();
+    let controllers = ["reno", "cubic", "vegas"];
+    let blackouts = [(5.0, 0.1), (10.0, 1.0), (17.0, 10.0), (33.0, 30.0)];
+    let listed = blackouts
+        .map(|(start, length)| format!("{{ start_s = {start:.1}, length_s = {length:.1} }}"));
+    let keys = format!(
+        "duration_s = 69\n[sampling]\ninterval_ms = 50\n\
+         [[links]]\nname = 'link'\nfrom = 'client'\nto = 'server'\nrate_bps = 4000000\ndelay_ms = 20\n\
+         queue_packets = 30\nblackouts = [{}]",
+        listed.join(", ")
+    );
+    let flow = "idle_timeout_s = 120\nprobe_interval_s = 0.8";
+    let runs = with_each(&controllers, &keys, flow);
+    for (start, length) in blackouts {
+        let mut longest = (0.0, "");
+        for ([result, series], controller) in runs.iter().zip(controllers) {
+            let error = &result["flows"][0]["error"];
+            assert_eq!(*error, serde_json::Value::Null, "{controller}");
+            let rates = series["flows"][0]["rate_bps"].as_array().expect("rates");
+            let index = |at: f64| (at / 0.05_f64).round() as usize;
+            // It comes some ten milliseconds early, as routers start before the run does.
+            let early = f64::min(0.2, length / 2.0);
+            // A short one hardly shows: what was under way at its beginning still arrives.
+            let silent = rates.get(index(start + 0.25)..index(start + length - early));
+            let mut silent = silent.unwrap_or_default().iter();
+            assert!(
+                silent.all(|rate| number(rate) == 0.0),
+                "{controller}: {rates:?}"
+            );
+            let after = &rates[index(start + length - early)..];
+            let silent = after.iter().position(|rate| number(rate) > 0.0);
+            let after = (silent.expect("it is back") + 1) as f64 * 0.05 - early;
+            assert!(after <= 1.2, "{controller}: {after} s after {length} s");
+            if after > longest.0 {
+                longest = (after, controller);
+            }
+        }
+        println!("{length} s: {:.2} s at most ({})", longest.0, longest.1);
+    }
+}
+
+#[test]
+fn a_route_on_the_kernel_that_flips_every_second_corrupts_nothing_and_costs_as_in_virtual_time() {
+    if !has_namespaces() {
+        return;
+    }
+    let _alone = alone();
+    let controllers = ["reno", "cubic", "vegas"];
+    let changes: Vec<String> = (1..40)
+        .map(|second| {
+            let delay_ms = if second % 2 == 1 { 80 } else { 20 };
+            format!("{{ at_s = {second}, delay_ms = {delay_ms} }}")
+        })
+        .collect();
+    let keys = format!(
+        "duration_s = 40\n\
+         [[links]]\nname = 'link'\nfrom = 'client'\nto = 'server'\nrate_bps = 4000000\ndelay_ms = 20\n\
+         queue_packets = 30\nchanges = [{}]\nreverse = {{ changes = [] }}",
+        changes.join(", ")
+    );
+    let runs = with_each(&controllers, &keys, "bytes = 6000000");
+    for ([result, _], controller) in runs.iter().zip(controllers) {
+        let flow = &result["flows"][0];
+        assert_eq!(flow["error"], serde_json::Value::Null, "{controller}");
+        assert_eq!(flow["transfers"]["bytes"], 6_000_000, "{flow:#}");
+        assert_eq!(flow["transfers"]["sha256_verified"], true, "{flow:#}");
+        let seconds = number(&flow["transfers"]["completion_s"]["p50"]);
+        println!(
+            "{controller}: {seconds:.1} s, {} lost",
+            number(&flow["lost_packets"])
+        );
+        // 12.4 s at the link's rate with headers.
+        assert!(seconds < 30.0, "{controller}: {seconds} s");
+    }
 }

@@ -1,18 +1,15 @@
 //! Scenarios inside user-mode Linux. Needs Debian's packages user-mode-linux and kmod, iproute2,
 //! and the workspace's programs; no rights.
 
+mod support;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-fn scenario(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("scenarios")
-        .join(name);
-    path.to_str().expect("a path in UTF-8").into()
-}
+use rustix::process::Signal;
+
+use support::{alone, eventually, number, scenario, signal, testbed, text};
 
 /// Whether the tests of this file can run; says why if not.
 fn can_run() -> bool {
@@ -41,17 +38,6 @@ fn can_run() -> bool {
     missing.is_empty()
 }
 
-/// One kernel at a time: each takes a processor, and some tests measure.
-fn alone() -> MutexGuard<'static, ()> {
-    static MACHINE: Mutex<()> = Mutex::new(());
-    // A test that failed has left the machine as usable as it was.
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// A command whose temporary files are all in a directory of its own.
 struct Inside {
     directory: tempfile::TempDir,
@@ -69,9 +55,8 @@ impl Inside {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel-testbed"));
+        let mut command = testbed(arguments);
         command
-            .args(arguments)
             .env("TMPDIR", self.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -115,22 +100,6 @@ impl Inside {
         eventually("the end of all processes", || self.processes().is_empty());
         eventually("the end of all files", || self.files().is_empty());
     }
-}
-
-/// Waits for a condition, which a loaded machine may need time for.
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..4000 {
-        if condition() {
-            return;
-        }
-        pause(Duration::from_millis(25));
-    }
-    panic!("{what} did not come true");
-}
-
-#[expect(clippy::disallowed_methods, reason = "waits for other processes")]
-fn pause(time: Duration) {
-    std::thread::sleep(time);
 }
 
 /// Waits until the script that writes `up` into the directory has begun; then takes it away.
@@ -190,22 +159,22 @@ fn what_is_wrong_inside_is_told_outside_with_its_own_status() {
 }
 
 #[test]
-fn an_interrupt_ends_the_kernel_and_leaves_nothing_behind() {
+fn an_interrupt_or_a_termination_ends_the_kernel_and_leaves_nothing_behind() {
     if !can_run() {
         return;
     }
     let _alone = alone();
-    let inside = Inside::new();
-    let script = format!("touch {}/up; sleep 600", inside.path());
-    let child = inside.exec(&script).spawn().expect("the program starts");
-    wait_for_start(&inside);
-    let sent = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(sent.expect("kill").success());
-    let result = child.wait_with_output().expect("it ends");
-    assert_eq!(result.status.code(), Some(130), "{}", text(&result.stderr));
-    inside.assert_nothing_left();
+    for (ending, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let inside = Inside::new();
+        let script = format!("touch {}/up; sleep 600", inside.path());
+        let child = inside.exec(&script).spawn().expect("the program starts");
+        wait_for_start(&inside);
+        signal(child.id(), ending);
+        let result = child.wait_with_output().expect("it ends");
+        let error = text(&result.stderr);
+        assert_eq!(result.status.code(), Some(status), "{error}");
+        inside.assert_nothing_left();
+    }
 }
 
 #[test]
@@ -226,25 +195,23 @@ fn a_caller_that_is_killed_takes_the_kernel_with_it() {
 /// Runs a scenario on a backend; its result.
 fn run(inside: &Inside, name: &str, on: &str, settings: &[&str]) -> serde_json::Value {
     let path = scenario(name);
-    let results = inside.directory.path().join(format!("{name}-{on}"));
+    run_file(inside, &path, on, settings)
+}
+
+/// The same with a scenario at any path.
+fn run_file(inside: &Inside, path: &str, on: &str, settings: &[&str]) -> serde_json::Value {
+    let results = inside.directory.path().join(format!("results-{on}"));
     let out = results.to_str().expect("a path in UTF-8");
-    let mut arguments = vec!["run", path.as_str(), "--on", on, "--json", "--out", out];
+    let mut arguments = vec!["run", path, "--on", on, "--json", "--out", out];
     for setting in settings {
         arguments.extend(["--set", setting]);
     }
-    let result = output(inside.command(&arguments));
-    assert!(result.status.success(), "{on}: {}", text(&result.stderr));
+    let result = support::result(&output(inside.command(&arguments)));
     assert!(
         results.join("series.json").is_file(),
         "{on} wrote its series"
     );
-    serde_json::from_slice(&result.stdout).expect("a result in JSON")
-}
-
-fn number(value: &serde_json::Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("a number, not {value}"))
+    result
 }
 
 #[test]
@@ -259,8 +226,7 @@ fn virtual_time_and_kernels_with_and_without_netem_agree_on_throughput() {
     let throughput = |result: &serde_json::Value| number(&result["flows"][0]["throughput_bps"]);
     let expected = throughput(&run(&inside, "dumbbell.toml", "sim", &settings));
     let mut backends = vec![("uml", 0.10)];
-    let status = fs::read_to_string("/proc/self/status").expect("proc(5)");
-    if status.lines().any(|line| line.starts_with("Uid:\t0\t")) {
+    if rustix::process::geteuid().is_root() {
         backends.push(("netns", 0.05));
     }
     for (on, tolerance) in backends {
@@ -319,19 +285,35 @@ fn netem_delays_loses_and_queues_single_packets_as_the_scenario_says() {
 }
 
 #[test]
+fn netem_lets_the_share_that_was_asked_for_overtake_and_a_transfer_arrives_intact() {
+    if !can_run() {
+        return;
+    }
+    let _alone = alone();
+    let inside = Inside::new();
+    let path = inside.directory.path().join("reordering.toml");
+    fs::write(&path, support::REORDERING).expect("it can be written");
+    let path = path.to_str().expect("a path in UTF-8");
+    let mut exec = inside.command(&["exec", path, "--on", "uml", "--host", "client", "--"]);
+    exec.args(support::PINGS);
+    support::assert_reordered(&text(&output(exec).stdout));
+    support::assert_transferred(&run_file(&inside, path, "uml", &[]), "netem");
+}
+
+#[test]
 fn a_link_that_must_be_netems_and_cannot_is_refused_with_the_reason() {
     let inside = Inside::new();
     let lossy = scenario("lossy.toml");
-    let mut arguments = vec!["run", lossy.as_str(), "--on", "uml", "--out", inside.path()];
-    for setting in ["links.0.emulator=netem", "links.0.discipline=red"] {
-        arguments.extend(["--set", setting]);
+    for (setting, reason) in [
+        ("links.0.discipline=red", "discipline"),
+        ("links.0.reorder=0.1", "reorder beside rate_bps"),
+    ] {
+        let mut arguments = vec!["run", lossy.as_str(), "--on", "uml", "--out", inside.path()];
+        arguments.extend(["--set", "links.0.emulator=netem", "--set", setting]);
+        let result = output(inside.command(&arguments));
+        let error = text(&result.stderr);
+        assert_eq!(result.status.code(), Some(2), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(error.contains("radio") && error.contains(reason), "{error}");
     }
-    let result = output(inside.command(&arguments));
-    let error = text(&result.stderr);
-    assert_eq!(result.status.code(), Some(2), "{error}");
-    assert_eq!(error.lines().count(), 1, "{error}");
-    assert!(
-        error.contains("radio") && error.contains("discipline"),
-        "{error}"
-    );
 }

@@ -12,7 +12,7 @@ use evenkeel_testbed::reproduce::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{Backend, CliError, interrupts, print_out, run_inside, wall_clock};
+use super::{Backend, CliError, interrupts, print_out, run_inside, say, signals, wall_clock};
 
 #[derive(Debug, Args)]
 pub(super) struct ReproduceArguments {
@@ -94,30 +94,33 @@ pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, CliE
     let jobs = arguments.jobs.map_or_else(cores, usize::from);
     let mut progress = Progress::new(&runs);
     let interrupt = interrupts()?;
-    let outcome = run(runs, &plan, &store, jobs, &interrupt, |event| {
+    let outcome = run(runs, &plan, &store, jobs, interrupt, |event| {
         progress.tell(&event);
     })?;
     progress.bar.finish_and_clear();
     if outcome.interrupted {
-        eprintln!(
+        say(&format!(
             "interrupted: {} runs are kept; the same command goes on",
             outcome.finished
-        );
+        ));
     }
     if arguments.shard.is_none() {
         let command = command_line();
         let report = Report::new(std::slice::from_ref(&arguments.out), &command)?;
         report.write(&arguments.out)?;
         print_out(&report.table())?;
-        eprintln!("report in {}", arguments.out.join("report.html").display());
+        say(&format!(
+            "report in {}",
+            arguments.out.join("report.html").display()
+        ));
     } else {
-        eprintln!(
+        say(&format!(
             "join the parts: evenkeel-testbed report {} ...",
             arguments.out.display()
-        );
+        ));
     }
     Ok(match (outcome.interrupted, outcome.failed) {
-        (true, _) => ExitCode::from(130),
+        (true, _) => signals::interrupted().into(),
         (false, 0) => ExitCode::SUCCESS,
         (false, _) => ExitCode::FAILURE,
     })
@@ -128,7 +131,7 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, CliError> 
     let out = arguments.out.as_ref().unwrap_or(&arguments.directories[0]);
     report.write(out)?;
     print_out(&report.table())?;
-    eprintln!("report in {}", out.join("report.html").display());
+    say(&format!("report in {}", out.join("report.html").display()));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -171,7 +174,10 @@ fn pending(
         }
     }
     if pending.len() < all {
-        eprintln!("{} of {all} runs were made before", all - pending.len());
+        say(&format!(
+            "{} of {all} runs were made before",
+            all - pending.len()
+        ));
     }
     Ok(pending)
 }
@@ -227,15 +233,15 @@ impl Progress {
         self.ended += 1;
         if let Some(error) = error {
             self.bar
-                .suspend(|| eprintln!("{} failed: {error}", run.label()));
+                .suspend(|| say(&format!("{} failed: {error}", run.label())));
         } else if self.bar.is_hidden() {
             let left = left(wall_clock() - self.began, self.share());
-            eprintln!(
+            say(&format!(
                 "[{}/{}] {}; about {left} left",
                 self.ended,
                 self.runs,
                 run.label()
-            );
+            ));
         }
     }
 

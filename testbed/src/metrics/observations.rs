@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use evenkeel::Pacing;
 use evenkeel_apps::path::{HeaderReport, SampleRecord};
 use evenkeel_apps::stream::{SentCounts, ViewReport};
 use serde::{Deserialize, Serialize};
@@ -28,8 +29,8 @@ pub struct FlowObservation {
     pub group: String,
     /// Its controller, as the scenario spells it.
     pub controller: String,
-    /// Whether its sender paced packets at its controller's rate.
-    pub pacing: bool,
+    /// How its sender paced packets.
+    pub pacing: Pacing,
     /// On every how many-th of its datagrams its sender was to put a path header; 0: on none.
     pub path_headers: u32,
     /// When it began.

@@ -1,4 +1,5 @@
-//! Several controllers on one scenario: `comparison.json`, a table, and plots.
+//! Several controllers on one scenario, with one seed or several: `comparison.json`, a table, and
+//! plots.
 
 use std::fs;
 use std::path::Path;
@@ -17,18 +18,30 @@ pub struct ComparisonDocument {
     pub scenario: String,
     /// What it ran on.
     pub backend: String,
-    /// Seed of every random choice.
-    pub seed: u64,
+    /// Seeds of every random choice; each controller ran with each.
+    pub seeds: Vec<u64>,
     /// One for each controller, the smoothest first: those with the least time in stalls, and of
     /// equals the least CoV.
     pub runs: Vec<ComparedRun>,
 }
 
-/// The figures of one controller. Flows that are streams count if there are any; otherwise all do.
+/// One controller.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedRun {
     /// As it was given.
     pub controller: String,
+    /// Each figure's median over the seeds, the lower one of an even number.
+    #[serde(flatten)]
+    pub median: ComparedFigures,
+    /// Each figure's least value over the seeds; `None` with one seed.
+    pub least: Option<ComparedFigures>,
+    /// Each figure's greatest value over the seeds; `None` with one seed.
+    pub greatest: Option<ComparedFigures>,
+}
+
+/// The figures of a run. Flows that are streams count if there are any; otherwise all do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComparedFigures {
     /// Mean CoV of the throughput in 0.5 s ([`metrics::cov`](crate::metrics::cov)).
     pub cov: Option<f64>,
     /// Sum of the throughputs, bits of IP packets per second.
@@ -46,7 +59,7 @@ pub struct ComparedRun {
 }
 
 /// What viewers saw: means over the streams, or sums where it says so.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ComparedStreams {
     /// Mean of the encoders' mean rates, bits per second.
     pub bitrate_bps: Option<f64>,
@@ -81,27 +94,44 @@ impl ComparisonDocument {
     }
 }
 
-/// Compares runs of `scenario`; writes `comparison.json` and the plots `rate.svg`, and of streams
-/// `delay.svg` and `bitrate.svg`, with the first flow of each run, into `directory`.
+/// A run to compare: its controller, its seed, its result, and what was seen.
+pub type SeededRun = (String, u64, ResultDocument, Observations);
+
+/// Compares runs of `scenario`, each controller with the same seeds; writes `comparison.json` and
+/// the plots `rate.svg`, and of streams `delay.svg` and `bitrate.svg`, with the first flow of each
+/// controller's first run, into `directory`.
 ///
 /// # Errors
 /// If a file cannot be written.
 pub fn write_comparison(
     directory: &Path,
     scenario: &Scenario,
-    runs: &[(String, ResultDocument, Observations)],
+    runs: &[SeededRun],
 ) -> Result<ComparisonDocument, ReportError> {
-    let mut compared: Vec<ComparedRun> = runs
+    let (mut seeds, mut controllers) = (Vec::new(), Vec::<&str>::new());
+    for (controller, seed, ..) in runs {
+        if !seeds.contains(seed) {
+            seeds.push(*seed);
+        }
+        if !controllers.contains(&controller.as_str()) {
+            controllers.push(controller);
+        }
+    }
+    let of = |controller: &str| -> Vec<ComparedFigures> {
+        let documents = runs.iter().filter(|run| run.0 == controller);
+        documents.map(|run| ComparedFigures::new(&run.2)).collect()
+    };
+    let mut compared: Vec<ComparedRun> = controllers
         .iter()
-        .map(|(controller, document, _)| ComparedRun::new(controller, document))
+        .map(|controller| ComparedRun::new(controller, &of(controller)))
         .collect();
     compared.sort_by(|a, b| a.roughness().partial_cmp(&b.roughness()).expect("no NaN"));
     let document = ComparisonDocument {
         scenario: scenario.name.clone(),
         backend: runs
             .first()
-            .map_or_else(String::new, |run| run.1.backend.clone()),
-        seed: scenario.seed,
+            .map_or_else(String::new, |run| run.2.backend.clone()),
+        seeds,
         runs: compared,
     };
     let save = |name: &str, contents: &str| {
@@ -109,13 +139,14 @@ pub fn write_comparison(
         fs::write(&path, contents).map_err(|source| ReportError { path, source })
     };
     save("comparison.json", &document.json())?;
-    // The first flow of each run, under its controller's name.
+    // The first flow of each controller's first run, under the controller's name.
     let observations = Observations {
-        flows: runs
+        flows: controllers
             .iter()
-            .filter_map(|(controller, _, observations)| {
+            .filter_map(|controller| {
+                let (.., observations) = runs.iter().find(|run| run.0 == *controller)?;
                 let mut flow = observations.flows.first()?.clone();
-                (flow.name, flow.group) = (controller.clone(), controller.clone());
+                (flow.name, flow.group) = (controller.to_string(), controller.to_string());
                 Some(flow)
             })
             .collect(),
@@ -127,77 +158,179 @@ pub fn write_comparison(
     Ok(document)
 }
 
-/// The comparison as aligned plain text.
+/// The comparison as aligned plain text; with several seeds each figure is its median, with least and
+/// greatest value behind it.
 pub fn comparison_table(document: &ComparisonDocument) -> String {
-    let streams = document.runs.iter().any(|run| run.stream.is_some());
-    let others = document
-        .runs
+    let any = |has: fn(&ComparedFigures) -> bool| document.runs.iter().any(|run| has(&run.median));
+    let shown: Vec<&Column> = COLUMNS
         .iter()
-        .any(|run| run.others_goodput_bps.is_some());
-    let mut names = vec!["controller", "goodput", "CoV", "RTT p50", "retrans."];
-    let mut units = vec!["", "Mb/s", "", "ms", "%"];
-    if streams {
-        names.extend([
-            "delay p50",
-            "p95",
-            "max",
-            "playout",
-            "stalls",
-            "stalled",
-            "late",
-            "lost",
-            "switches",
-        ]);
-        units.extend(["ms", "ms", "ms", "ms", "", "s", "%", "%", ""]);
-    }
-    if others {
-        names.push("others");
-        units.push("Mb/s");
-    }
-    let words = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect::<Vec<_>>();
-    let mut rows = vec![words(names), words(units)];
+        .filter(|column| match column.only {
+            Only::Always => true,
+            Only::Streams => any(|figures| figures.stream.is_some()),
+            Only::Others => any(|figures| figures.others_goodput_bps.is_some()),
+        })
+        .collect();
+    let row = |first: &str, cell: &dyn Fn(&Column) -> String| -> Vec<String> {
+        let cells = shown.iter().map(|column| cell(column));
+        std::iter::once(first.to_owned()).chain(cells).collect()
+    };
+    let mut rows = vec![
+        row("controller", &|column| column.name.into()),
+        row("", &|column| column.unit.into()),
+    ];
     for run in &document.runs {
-        let mut row = vec![
-            run.controller.clone(),
-            table::fixed(Some(run.goodput_bps as f64), 1e-6, 3),
-            table::fixed(run.cov, 1.0, 3),
-            table::fixed(run.rtt_p50_ms, 1.0, 1),
-            table::fixed(run.retransmitted_ratio, 100.0, 2),
-        ];
-        if let Some(stream) = &run.stream {
-            row.extend([
-                table::fixed(stream.delay_p50_ms, 1.0, 1),
-                table::fixed(stream.delay_p95_ms, 1.0, 1),
-                table::fixed(stream.delay_max_ms, 1.0, 1),
-                table::fixed(stream.playout_delay_ms, 1.0, 1),
-                stream.stalls.to_string(),
-                table::fixed(Some(stream.stalled_s), 1.0, 2),
-                table::fixed(stream.late_ratio, 100.0, 2),
-                table::fixed(stream.lost_ratio, 100.0, 2),
-                stream.switches.to_string(),
-            ]);
-        }
-        if others {
-            row.push(table::fixed(
-                run.others_goodput_bps.map(|bps| bps as f64),
-                1e-6,
-                3,
-            ));
-        }
-        rows.push(row);
+        rows.push(row(&run.controller, &|column| {
+            let text =
+                |figures| table::fixed((column.figure)(figures), column.scale, column.decimals);
+            match (&run.least, &run.greatest) {
+                (Some(least), Some(greatest)) => {
+                    format!("{} ({}-{})", text(&run.median), text(least), text(greatest))
+                }
+                _ => text(&run.median),
+            }
+        }));
     }
     let smoothest = document.runs.first().map_or("", |run| &run.controller);
+    let seeds: Vec<String> = document.seeds.iter().map(u64::to_string).collect();
+    let seeds = match &seeds[..] {
+        [seed] => format!("seed {seed}"),
+        _ => format!("seeds {}, median (least-greatest)", seeds.join(", ")),
+    };
     format!(
-        "{}, seed {}, on {}\n\n{}\nsmoothest: {smoothest}\n",
+        "{}, {seeds}, on {}\n\n{}\nsmoothest: {smoothest}\n",
         document.scenario,
-        document.seed,
         document.backend,
         table::aligned(&rows, 1)
     )
 }
 
+/// A column of the table.
+struct Column {
+    name: &'static str,
+    unit: &'static str,
+    only: Only,
+    figure: fn(&ComparedFigures) -> Option<f64>,
+    scale: f64,
+    decimals: usize,
+}
+
+/// When a column is shown.
+enum Only {
+    Always,
+    Streams,
+    Others,
+}
+
+impl Column {
+    const fn new(
+        (name, unit): (&'static str, &'static str),
+        only: Only,
+        figure: fn(&ComparedFigures) -> Option<f64>,
+        (scale, decimals): (f64, usize),
+    ) -> Self {
+        Self {
+            name,
+            unit,
+            only,
+            figure,
+            scale,
+            decimals,
+        }
+    }
+}
+
+const COLUMNS: &[Column] = &{
+    use Only::{Always, Others, Streams};
+    [
+        Column::new(
+            ("goodput", "Mb/s"),
+            Always,
+            |f| Some(f.goodput_bps as f64),
+            (1e-6, 3),
+        ),
+        Column::new(("CoV", ""), Always, |f| f.cov, (1.0, 3)),
+        Column::new(("RTT p50", "ms"), Always, |f| f.rtt_p50_ms, (1.0, 1)),
+        Column::new(
+            ("retrans.", "%"),
+            Always,
+            |f| f.retransmitted_ratio,
+            (100.0, 2),
+        ),
+        Column::new(
+            ("delay p50", "ms"),
+            Streams,
+            |f| f.stream?.delay_p50_ms,
+            (1.0, 1),
+        ),
+        Column::new(("p95", "ms"), Streams, |f| f.stream?.delay_p95_ms, (1.0, 1)),
+        Column::new(("max", "ms"), Streams, |f| f.stream?.delay_max_ms, (1.0, 1)),
+        Column::new(
+            ("playout", "ms"),
+            Streams,
+            |f| f.stream?.playout_delay_ms,
+            (1.0, 1),
+        ),
+        Column::new(
+            ("stalls", ""),
+            Streams,
+            |f| Some(f.stream?.stalls as f64),
+            (1.0, 0),
+        ),
+        Column::new(
+            ("stalled", "s"),
+            Streams,
+            |f| Some(f.stream?.stalled_s),
+            (1.0, 2),
+        ),
+        Column::new(("late", "%"), Streams, |f| f.stream?.late_ratio, (100.0, 2)),
+        Column::new(("lost", "%"), Streams, |f| f.stream?.lost_ratio, (100.0, 2)),
+        Column::new(
+            ("switches", ""),
+            Streams,
+            |f| Some(f.stream?.switches as f64),
+            (1.0, 0),
+        ),
+        Column::new(
+            ("others", "Mb/s"),
+            Others,
+            |f| Some(f.others_goodput_bps? as f64),
+            (1e-6, 3),
+        ),
+    ]
+};
+
 impl ComparedRun {
-    fn new(controller: &str, document: &ResultDocument) -> Self {
+    /// Of a controller's runs, at least one.
+    fn new(controller: &str, runs: &[ComparedFigures]) -> Self {
+        let several = runs.len() > 1;
+        Self {
+            controller: controller.to_owned(),
+            median: ComparedFigures::ranked(runs, |count| (count - 1) / 2),
+            least: several.then(|| ComparedFigures::ranked(runs, |_| 0)),
+            greatest: several.then(|| ComparedFigures::ranked(runs, |count| count - 1)),
+        }
+    }
+
+    /// What runs are ordered by.
+    fn roughness(&self) -> (f64, f64) {
+        let stream = &self.median.stream;
+        let stalled_s = stream.as_ref().map_or(0.0, |stream| stream.stalled_s);
+        (stalled_s, self.median.cov.unwrap_or(f64::MAX))
+    }
+}
+
+/// The value of this rank among those that there are, `rank` being told how many.
+fn ranked<T: PartialOrd>(
+    values: impl Iterator<Item = Option<T>>,
+    rank: impl Fn(usize) -> usize,
+) -> Option<T> {
+    let mut values: Vec<T> = values.flatten().collect();
+    values.sort_by(|a, b| a.partial_cmp(b).expect("no NaN"));
+    (!values.is_empty()).then(|| values.swap_remove(rank(values.len())))
+}
+
+impl ComparedFigures {
+    fn new(document: &ResultDocument) -> Self {
         let (streams, others): (Vec<&FlowResult>, Vec<&FlowResult>) = document
             .flows
             .iter()
@@ -205,7 +338,6 @@ impl ComparedRun {
         let has_streams = !streams.is_empty();
         let counted = if has_streams { &streams } else { &others };
         Self {
-            controller: controller.to_owned(),
             cov: mean(counted.iter().filter_map(|flow| flow.cov)),
             throughput_bps: counted.iter().filter_map(|flow| flow.throughput_bps).sum(),
             goodput_bps: counted.iter().filter_map(|flow| flow.goodput_bps).sum(),
@@ -217,10 +349,20 @@ impl ComparedRun {
         }
     }
 
-    /// What runs are ordered by.
-    fn roughness(&self) -> (f64, f64) {
-        let stalled_s = self.stream.as_ref().map_or(0.0, |stream| stream.stalled_s);
-        (stalled_s, self.cov.unwrap_or(f64::MAX))
+    /// Each figure's value of this rank among these runs.
+    fn ranked(runs: &[Self], rank: fn(usize) -> usize) -> Self {
+        let of = |figure: fn(&Self) -> Option<f64>| ranked(runs.iter().map(figure), rank);
+        let count = |figure: fn(&Self) -> Option<u64>| ranked(runs.iter().map(figure), rank);
+        let streams: Vec<ComparedStreams> = runs.iter().filter_map(|run| run.stream).collect();
+        Self {
+            cov: of(|run| run.cov),
+            throughput_bps: count(|run| Some(run.throughput_bps)).unwrap_or(0),
+            goodput_bps: count(|run| Some(run.goodput_bps)).unwrap_or(0),
+            rtt_p50_ms: of(|run| run.rtt_p50_ms),
+            retransmitted_ratio: of(|run| run.retransmitted_ratio),
+            stream: (!streams.is_empty()).then(|| ComparedStreams::ranked(&streams, rank)),
+            others_goodput_bps: count(|run| run.others_goodput_bps),
+        }
     }
 }
 
@@ -254,6 +396,27 @@ impl ComparedStreams {
             lost_ratio: share(sum(&|report| report.frames.lost)),
             switches: sum(&|report| report.bitrate.map_or(0, |bitrate| bitrate.switches)),
             cov_1s: of(&|report| report.variation.iter().find(|v| v.interval_s == 1.0)?.cov),
+        }
+    }
+
+    /// Each figure's value of this rank among these runs.
+    fn ranked(runs: &[Self], rank: fn(usize) -> usize) -> Self {
+        let of = |figure: fn(&Self) -> Option<f64>| ranked(runs.iter().map(figure), rank);
+        let count = |figure: fn(&Self) -> u64| {
+            ranked(runs.iter().map(|run| Some(figure(run))), rank).unwrap_or(0)
+        };
+        Self {
+            bitrate_bps: of(|run| run.bitrate_bps),
+            delay_p50_ms: of(|run| run.delay_p50_ms),
+            delay_p95_ms: of(|run| run.delay_p95_ms),
+            delay_max_ms: of(|run| run.delay_max_ms),
+            playout_delay_ms: of(|run| run.playout_delay_ms),
+            stalls: count(|run| run.stalls),
+            stalled_s: of(|run| Some(run.stalled_s)).unwrap_or(0.0),
+            late_ratio: of(|run| run.late_ratio),
+            lost_ratio: of(|run| run.lost_ratio),
+            switches: count(|run| run.switches),
+            cov_1s: of(|run| run.cov_1s),
         }
     }
 }

@@ -55,8 +55,8 @@ pub struct FlowResult {
     pub group: String,
     /// Its controller, as the scenario spells it.
     pub controller: String,
-    /// Whether its sender paced packets at its controller's rate.
-    pub pacing: bool,
+    /// How its sender paced packets: by `controller`, `quinn` or `none`.
+    pub pacing: &'static str,
     /// On every how many-th of its datagrams its sender was to put a path header; 0: on none.
     pub path_headers: u32,
     /// When it began, in seconds.
@@ -278,7 +278,7 @@ impl FlowResult {
             name: flow.name.clone(),
             group: flow.group.clone(),
             controller: flow.controller.clone(),
-            pacing: flow.pacing,
+            pacing: flow.pacing.name(),
             path_headers: flow.path_headers,
             start_s: seconds(flow.start),
             stop_s: seconds(flow.stop),

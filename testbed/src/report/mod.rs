@@ -2,8 +2,10 @@
 
 mod comparison;
 mod document;
+pub(crate) mod html;
 mod plot;
 mod series;
+mod side_by_side;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -13,13 +15,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use comparison::{
-    ComparedRun, ComparedStreams, ComparisonDocument, comparison_table, write_comparison,
+    ComparedFigures, ComparedRun, ComparedStreams, ComparisonDocument, SeededRun, comparison_table,
+    write_comparison,
 };
 pub use document::{
     Fairness, FlowResult, LinkResult, PathResult, Percentiles, QueueResult, ResultDocument,
     RttResult, SojournResult, StreamResult, Totals, TransfersResult,
 };
 pub use series::{FlowSeries, HeaderSeries, LinkSeries, Series, StreamSeries, TransferRecord};
+pub use side_by_side::{BackendFigures, FlowFigures, LinkFigures, SideBySide, UnreadableResult};
 pub use table::table;
 
 use crate::metrics::Observations;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel::HeaderState;
+use evenkeel::{HeaderState, Pacing};
 use evenkeel_apps::path::{HeaderCounts, HeaderReport, SampleRecord};
 
 use super::*;
@@ -77,7 +77,7 @@ fn observations() -> Observations {
                 rtt: Duration::from_micros(40_123),
             },
         ],
-        pacing: true,
+        pacing: Pacing::Controller,
         sent_packets: 3,
         lost_packets: 1,
         transfers: vec![Transfer {
@@ -168,7 +168,7 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
                 "name": "a",
                 "group": "a",
                 "controller": "vegas:alpha=<1&\"2\">",
-                "pacing": true,
+                "pacing": "controller",
                 "path_headers": 0,
                 "start_s": 0.0,
                 "stop_s": 3.0,
@@ -195,7 +195,7 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
                 "name": "b",
                 "group": "b",
                 "controller": "reno",
-                "pacing": false,
+                "pacing": "controller",
                 "path_headers": 0,
                 "start_s": 2.0,
                 "stop_s": 3.0,

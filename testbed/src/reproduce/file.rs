@@ -119,6 +119,8 @@ pub(super) enum Across {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reduce {
+    /// Of counts: how many in all.
+    Sum,
     Mean,
     Sd,
     Cov,

@@ -273,6 +273,9 @@ impl ReducedSeries {
         if from_s.is_nan() || to_s.is_nan() || from_s < 0.0 || from_s >= to_s {
             return Err("from_s must lie before to_s".into());
         }
+        if reduce == Reduce::Sum && file.bin_s.is_some() {
+            return Err("reduce = sum is of samples; remove bin_s, whose bins are averages".into());
+        }
         let mut selection = Selection::new(path, file.across, file.bin_s)?;
         selection.idle_as_zero = file.idle_as_zero;
         Ok(Self {
@@ -305,6 +308,7 @@ impl ReducedSeries {
         };
         let since = |at: f64| (at - self.from_s).max(0.0);
         let result = match self.reduce {
+            Reduce::Sum => values.iter().sum(),
             Reduce::Mean => mean,
             Reduce::Sd => sd(),
             Reduce::Cov => sd() / mean,
@@ -409,6 +413,7 @@ mod tests {
         // Bins of 0.5 s from 0; those from 1 s to 4 s count: 2, none, 4, 4, 6, 4.
         let values =
             [9.0, 9.0, 2.0, f64::NAN, 4.0, 4.0, 6.0, 4.0, 99.0].map(|v| (!v.is_nan()).then_some(v));
+        assert_eq!(reduced("sum", None, &values), Some(20.0));
         assert_eq!(reduced("mean", None, &values), Some(4.0));
         assert_eq!(reduced("min", None, &values), Some(2.0));
         assert_eq!(reduced("max", None, &values), Some(6.0));

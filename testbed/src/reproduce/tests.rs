@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use proptest::prelude::*;
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
+
+mod claims;
+mod mistakes;
 
 const SCENARIO: &str = r#"name = "s"
 duration_s = 2
@@ -288,112 +290,6 @@ fn an_interrupt_ends_the_work_and_keeps_what_is_finished() {
 }
 
 #[test]
-fn a_claim_holds_at_the_median_over_seeds() {
-    // Seeds 1 to 3 have 9, 11 and 30: the median is within 10 plus or minus 2, the mean is not.
-    let goodputs = [9.0, 11.0, 30.0];
-    let document = judged(EXPERIMENT, false, 3, |run| {
-        let n: f64 = run.point.axes["n"].parse().unwrap();
-        Some(n * goodputs[run.seed as usize - 1])
-    });
-    let claim = &document.claims[0];
-    assert_eq!(claim.verdict, Verdict::Holds);
-    assert_eq!(claim.value, json!([11.0, 11.0]), "one for each n");
-    assert_eq!(claim.spread, json!([[9.0, 30.0], [9.0, 30.0]]));
-    assert_eq!(claim.criterion, "8 to 12");
-    let order = "goodput[protocol=reno] < goodput[protocol=smooth]";
-    assert_eq!(document.claims[1].criterion, order);
-    assert_eq!(
-        (&claim.paper_value, &claim.ns2_value),
-        (&json!(10.0), &json!(11.0))
-    );
-}
-
-#[test]
-fn a_claim_differs_only_if_the_run_without_the_cause_bears_it_out() {
-    let only_n1 = EXPERIMENT.replace(
-        "each = [\"n\"]\nat = { protocol = \"reno\" }",
-        "at = { protocol = \"reno\", n = 1 }",
-    );
-    let verdict = |slow: f64| {
-        let document = judged(&only_n1, false, 1, |run| {
-            Some(if run.point.group == "slow" {
-                slow
-            } else {
-                50.0
-            })
-        });
-        document.claims[0].clone()
-    };
-    let differs = verdict(10.0);
-    assert_eq!(differs.verdict, Verdict::Differs);
-    assert_eq!(differs.reason.as_deref(), Some("it is fast"));
-    assert_eq!(differs.value_without_cause, json!(10.0));
-    assert!(
-        differs.commands[0].contains("--set links.0.delay_ms=50"),
-        "{:?}",
-        differs.commands
-    );
-
-    let unexplained = verdict(50.0);
-    assert_eq!(unexplained.verdict, Verdict::DoesNotHold);
-    assert!(unexplained.reason.unwrap().starts_with("Not explained"));
-}
-
-#[test]
-fn a_cause_must_explain_every_point_that_fails() {
-    // There is no slow run with n = 2.
-    let document = judged(EXPERIMENT, false, 1, |run| {
-        Some(if run.point.group == "slow" {
-            10.0
-        } else {
-            50.0
-        })
-    });
-    assert_eq!(document.claims[0].verdict, Verdict::DoesNotHold);
-}
-
-#[test]
-fn an_order_holds_if_every_value_is_less_than_the_next() {
-    let order = |reno: f64, smooth: f64| {
-        let document = judged(EXPERIMENT, false, 1, |run| {
-            Some(if run.point.axes["protocol"] == "reno" {
-                reno
-            } else {
-                smooth
-            })
-        });
-        document.claims[1].clone()
-    };
-    assert_eq!(order(1.0, 2.0).verdict, Verdict::Holds);
-    assert_eq!(order(1.0, 2.0).value, json!([1.0, 2.0]));
-    assert_eq!(order(2.0, 2.0).verdict, Verdict::DoesNotHold);
-    assert_eq!(order(3.0, 2.0).reason.as_deref(), Some("who knows"));
-}
-
-#[test]
-fn a_claim_whose_runs_were_not_made_is_not_judged() {
-    let document = judged(EXPERIMENT, false, 2, |run| {
-        let absent = run.seed == 2 && run.point.axes["n"] == "2";
-        (!absent).then_some(10.0)
-    });
-    let words: Vec<_> = document
-        .not_run
-        .iter()
-        .map(|row| row.claim.as_str())
-        .collect();
-    assert_eq!(
-        words,
-        ["much"],
-        "n = 2 lacks a seed; the other claim needs n = 1 only"
-    );
-    assert_eq!(document.runs[0].missing, 2);
-    // The quick runs have n = 1 alone, and that is all that is asked of the claim then.
-    let quick = judged(EXPERIMENT, true, 1, |_| Some(10.0));
-    assert_eq!(quick.claims[0].value, json!(10.0));
-    assert!(quick.not_run.is_empty());
-}
-
-#[test]
 fn shards_are_joined_from_their_files_alone() {
     let (directory, path) = papers(EXPERIMENT);
     let experiment = Experiment::load(&path).unwrap();
@@ -427,142 +323,6 @@ fn shards_are_joined_from_their_files_alone() {
         error.contains("differ in the experiment paper/e"),
         "{error}"
     );
-}
-
-#[test]
-fn results_that_lack_what_an_experiment_reads_are_an_error_and_no_verdict() {
-    let text = EXPERIMENT.replace("totals.goodput_bps", "totals.badput_bps");
-    let (directory, path) = papers(&text);
-    let experiment = Experiment::load(&path).unwrap();
-    let plan = plan(true, 1);
-    let store = Store::new(&directory.path().join("out"));
-    for run in experiment.runs(Extent::Quick, Some(1)).unwrap() {
-        store.keep(&run, &plan, &record(&run, &plan, 1.0)).unwrap();
-    }
-    store.begin(&plan, &[experiment]).unwrap();
-    let error = Report::new(&[store.directory().to_owned()], "c").unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "paper/e: metric goodput: the results have no totals.badput_bps"
-    );
-}
-
-#[test]
-fn a_mistake_in_an_experiment_is_one_line_that_names_it() {
-    let cases = [
-        (
-            "title = \"t\"",
-            "titel = \"t\"",
-            "line 1: unknown field `titel`",
-        ),
-        ("figure = \"Fig. 1\"\ntitle", "figure = 1\ntitle", "line"),
-        ("$(n)\"", "$(m)\"", "no number of an axis"),
-        (
-            "quick = { n = [1] }",
-            "quick = { n = [3] }",
-            "n has no value 3 here; it has 1, 2",
-        ),
-        (
-            "[[claims]]",
-            "[kernel]\nmetrics = [\"badput\"]\n[[claims]]",
-            "kernel.metrics: there is no metric badput",
-        ),
-        (
-            "[[claims]]",
-            "[kernel]\nmetrics = [\"goodput\"]\n[[claims]]",
-            "kernel points of [[runs]] and kernel.metrics need each other",
-        ),
-        (
-            "protocol=smooth]\"]",
-            "protocol=smoth]\"]",
-            "protocol has no value smoth; it has reno, smooth",
-        ),
-        (
-            "share.formula = \"goodput",
-            "share.formula = \"share",
-            "metric share needs itself",
-        ),
-        (
-            "y = \"goodput\"",
-            "y = \"badput\"",
-            "there is no metric or axis badput",
-        ),
-        (
-            "within = 2",
-            "",
-            "it needs a number of the paper with tolerance or within",
-        ),
-        (
-            "paper.reno = [1, nan]",
-            "paper.reno = [1]",
-            "one for each of the 2 values of n",
-        ),
-        (
-            "at = { n = 1 }\norder",
-            "order",
-            "no [[runs]] have the points",
-        ),
-        (
-            "reduce = \"rises\"\nlevel = \"1\"",
-            "reduce = \"mean\"\nlevel = \"1\"",
-            "level goes with",
-        ),
-        ("name = \"slow\"\n", "", "two [[runs]] are called \"main\""),
-    ];
-    for (right, wrong, message) in cases {
-        assert!(EXPERIMENT.contains(right), "{right}");
-        let error = refused(&EXPERIMENT.replacen(right, wrong, 1));
-        assert!(error.contains(message), "{message:?} in {error}");
-    }
-}
-
-#[test]
-fn an_unknown_pattern_is_answered_with_the_experiments_there_are() {
-    let (directory, _path) = papers(EXPERIMENT);
-    let error = find(directory.path(), Some("nothing"))
-        .unwrap_err()
-        .to_string();
-    assert!(error.ends_with("there are paper/e"), "{error}");
-    let error = find(&directory.path().join("absent"), None)
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("--papers"), "{error}");
-}
-
-/// Pieces of experiment files, so that random documents come near to real ones.
-fn piece() -> impl Strategy<Value = String> {
-    let mut words: Vec<String> = EXPERIMENT
-        .split_inclusive([' ', '\n', '"', '=', '.', ',', '[', ']', '{', '}'])
-        .map(str::to_owned)
-        .collect();
-    words.sort();
-    words.dedup();
-    prop::sample::select(words)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
-    #[test]
-    fn any_text_is_an_experiment_or_an_error_of_one_line(
-        pieces in prop::collection::vec(piece(), 0..8),
-        line in 0..EXPERIMENT.lines().count(),
-        replace in any::<bool>(),
-    ) {
-        // A file with a line put in, or replaced.
-        let mut lines: Vec<String> = EXPERIMENT.lines().map(str::to_owned).collect();
-        let odd = pieces.concat();
-        if replace {
-            lines[line] = odd;
-        } else {
-            lines.insert(line, odd);
-        }
-        let parsed = Experiment::parse(&lines.join("\n"), Path::new("papers/paper/e.toml"));
-        if let Err(error) = parsed {
-            let message = error.to_string();
-            prop_assert_eq!(message.lines().count(), 1, "{}", message);
-        }
-    }
 }
 
 /// The experiment with runs for the kernel, and a reason for what differs there.
@@ -643,33 +403,4 @@ fn an_experiment_says_how_many_seeds_it_wants_where_and_the_command_may_say_othe
     assert_eq!(count(Extent::Quick, None), 2);
     let none = refused(&EXPERIMENT.replacen("quick =", "seeds = 0\nquick =", 1));
     assert!(none.contains("seeds must be at least 1"), "{none}");
-}
-
-#[test]
-fn values_are_compared_though_one_has_more_seeds_than_the_other() {
-    let seeds = "seeds = 3\nseeds_at = { protocol = [\"smooth\"] }\nquick =";
-    let text = EXPERIMENT.replacen("quick =", seeds, 1);
-    let (directory, path) = papers(&text);
-    let experiment = Experiment::load(&path).unwrap();
-    let plan = Plan {
-        seeds: None,
-        ..plan(false, 1)
-    };
-    let store = Store::new(&directory.path().join("out"));
-    for run in experiment.runs(plan.extent(), plan.seeds).unwrap() {
-        // Smooth has less than Reno with seed 1, and more with the others.
-        let smooth = run.point.axes["protocol"] == "smooth";
-        let goodput = if smooth { 5.0 * run.seed as f64 } else { 9.0 };
-        store
-            .keep(&run, &plan, &record(&run, &plan, goodput))
-            .unwrap();
-    }
-    store.begin(&plan, &[experiment]).unwrap();
-    let report = Report::new(&[store.directory().to_owned()], "c").unwrap();
-    let document = report.document();
-    let more = &document.claims[1];
-    assert_eq!(more.value, json!([9.0, 10.0]));
-    assert_eq!(more.spread, json!([[9.0, 9.0], [5.0, 15.0]]));
-    assert_eq!(more.verdict, Verdict::Holds);
-    assert_eq!(document.runs[0].seeds, 3);
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use evenkeel::Pacing;
 use evenkeel_apps::stream::{EncoderConfig, SendOptions};
 use serde::Serialize;
 
@@ -44,6 +45,8 @@ pub struct LinkSpec {
     pub loss: f64,
     /// Largest random extra delay.
     pub jitter: Duration,
+    /// Probability with which each packet jumps the propagation delay, 0 to 1.
+    pub reorder: f64,
     /// Times in which every packet behind the queue is lost, in order, not overlapping.
     pub blackouts: Vec<Blackout>,
     /// What changes during the run, in order of time.
@@ -160,8 +163,8 @@ pub struct FlowSpec {
     pub acks: AckSpec,
     /// Whether the path's MTU is searched; otherwise UDP payloads stay at 1200 bytes.
     pub mtu_discovery: bool,
-    /// Whether packets are paced at the controller's rate; otherwise as quinn does it.
-    pub pacing: bool,
+    /// How packets are paced.
+    pub pacing: Pacing,
     /// A path header is on every so many-th datagram of the sender, and the receiver echoes; with
     /// 0 neither knows of headers.
     pub path_headers: u32,
@@ -340,6 +343,7 @@ mod tests {
             delay: Duration::ZERO,
             loss: 0.0,
             jitter: Duration::ZERO,
+            reorder: 0.0,
             blackouts: Vec::new(),
             changes,
             emulator: Emulator::Auto,

@@ -77,6 +77,7 @@ pub(super) fn link(
         flow_hash_key: None,
         delay: spec.delay,
         jitter: spec.jitter,
+        reorder: spec.reorder,
         loss: spec.loss,
         blackouts: spec.blackouts.iter().map(|b| (b.start, b.length)).collect(),
         changes: spec

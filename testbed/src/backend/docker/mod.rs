@@ -8,6 +8,7 @@ mod container;
 mod engine;
 
 use std::io;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -89,12 +90,10 @@ pub fn check(scenario: &Scenario) -> Result<(), NetnsError> {
     }
 }
 
-/// Runs `scenario` in real time. `progress` is told how far it has come, once per sampling
-/// interval; `interrupted` ends the run. Whatever ends it, nothing is left behind.
+/// As [`netns::run`], on containers.
 ///
 /// # Errors
-/// See [`NetnsError`]. A flow whose connection fails is not an error of the run: its
-/// observation says so.
+/// See [`NetnsError`].
 pub fn run(
     scenario: &Scenario,
     interrupted: &Arc<AtomicBool>,
@@ -102,4 +101,33 @@ pub fn run(
 ) -> Result<Observations, NetnsError> {
     check(scenario)?;
     netns::run_on(&Engine::new()?, scenario, interrupted, progress)
+}
+
+/// As [`netns::exec`], in the container of a host: the hosts' names are in /etc/hosts there, but there is no
+/// other host to be reached by its namespace; standard input is empty.
+///
+/// # Errors
+/// See [`NetnsError`].
+pub fn exec(
+    scenario: &Scenario,
+    host: Option<&str>,
+    command: &[String],
+    interrupted: &Arc<AtomicBool>,
+) -> Result<ExitStatus, NetnsError> {
+    check(scenario)?;
+    netns::exec_on(
+        &Engine::new()?,
+        scenario,
+        host,
+        command,
+        interrupted,
+        |plan, node, command| {
+            let container = &plan.namespaces[node].name;
+            let write = ["exec", "-i", container, "sh", "-c", "cat >>/etc/hosts"];
+            client::ask(&write, &plan.hosts())?;
+            // The client is no part of the terminal's foreground and must not read from it.
+            command.stdin(Stdio::null());
+            Ok(())
+        },
+    )
 }

@@ -4,18 +4,21 @@
 mod cross;
 mod flows;
 mod netem;
+mod options;
 mod place;
 mod plan;
 mod process;
+mod received;
+mod records;
 mod routers;
 mod sandbox;
-mod silence;
+mod sender;
 mod site;
 mod stream;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -60,6 +63,14 @@ pub enum NetnsError {
     /// The `ip` program is missing.
     #[error("cannot run ip: {0}; install iproute2")]
     NoIp(io::Error),
+    /// A program cannot be started on a node.
+    #[error("cannot start {what}: {source}; install iproute2, or Docker for --on docker")]
+    Start {
+        /// Which.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
     /// A program of ours is missing.
     #[error("{path} is missing; build it with cargo build --release -p {package}, or say where it is with {PROGRAMS}", path = .path.display())]
     NoProgram {
@@ -349,29 +360,56 @@ pub fn exec(
     host: Option<&str>,
     command: &[String],
     interrupted: &Arc<AtomicBool>,
-) -> Result<std::process::ExitStatus, NetnsError> {
+) -> Result<ExitStatus, NetnsError> {
     check(scenario)?;
+    exec_on(
+        &Sandbox::new()?,
+        scenario,
+        host,
+        command,
+        interrupted,
+        |plan, _, command| {
+            let namespaces = plan.namespaces.iter().map(|n| (variable(&n.host), &n.name));
+            command.envs(namespaces);
+            Ok(())
+        },
+    )
+}
+
+/// Runs `command` on a host of `site`'s; `prepare` is told the network and the host's node, and has
+/// the command before it starts.
+pub(super) fn exec_on(
+    site: &dyn Site,
+    scenario: &Scenario,
+    host: Option<&str>,
+    command: &[String],
+    interrupted: &Arc<AtomicBool>,
+    prepare: impl FnOnce(&Plan, usize, &mut Command) -> Result<(), NetnsError>,
+) -> Result<ExitStatus, NetnsError> {
     let node = match host {
         None => 0,
         Some(name) => find_host(scenario, name)?,
     };
-    let sandbox = Sandbox::new()?;
-    let plan = sandbox.build(scenario, interrupted)?;
-    let router = program("evenkeel-router", "evenkeel-router")?;
-    let mut routers = Routers::start(scenario, &plan, &sandbox, &router)?;
-    let namespaces = plan.namespaces.iter().map(|n| (variable(&n.host), &n.name));
-    let mut child = Command::new("ip")
-        .args(["netns", "exec", &plan.namespaces[node].name])
-        .args(command)
-        .envs(namespaces)
-        .spawn()
-        .map_err(NetnsError::NoIp)?;
+    let router = site.program("evenkeel-router", "evenkeel-router")?;
+    let plan = site.build(scenario, interrupted)?;
+    let mut routers = Routers::start(scenario, &plan, site, &router)?;
+    let (program, arguments) = command.split_first().expect("there is a program");
+    let place = &plan.namespaces[node].place;
+    let (mut command, handle) = place.command(Path::new(program));
+    command.args(arguments);
+    prepare(&plan, node, &mut command)?;
+    let failed = |source| NetnsError::Start {
+        what: program.clone(),
+        source,
+    };
+    let mut child = command.spawn().map_err(failed)?;
     loop {
-        if let Some(status) = child.try_wait().map_err(NetnsError::NoIp)? {
+        if let Some(status) = child.try_wait().map_err(failed)? {
             return Ok(status);
         }
         let pause = wait_until(wall_clock() + Duration::from_millis(20), interrupted);
         if let Err(error) = pause.and_then(|()| routers.check()) {
+            handle.interrupt(&child);
             let _ = child.kill();
             let _ = child.wait();
             return Err(error);

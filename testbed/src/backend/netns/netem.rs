@@ -121,6 +121,9 @@ fn qdiscs(link: &LinkSpec) -> Vec<String> {
     } else if delay > 0.0 {
         outer += &format!(" delay {delay:.0}us");
     }
+    if link.reorder > 0.0 {
+        outer += &format!(" reorder {}%", link.reorder * 100.0);
+    }
     if link.loss > 0.0 {
         outer += &format!(" loss random {}%", link.loss * 100.0);
     }
@@ -381,6 +384,15 @@ mod tests {
         assert_eq!(
             qdiscs(&link),
             ["root handle 1: netem limit 10000000 delay 12000us 2000us rate 32gbit"]
+        );
+    }
+
+    #[test]
+    fn packets_that_jump_the_delay_are_netems_reordering() {
+        let link = first_link("delay_ms = 10\nreorder = 0.25\nloss = 0.01");
+        assert_eq!(
+            qdiscs(&link),
+            ["root handle 1: netem limit 10000000 delay 10000us reorder 25% loss random 1%"]
         );
     }
 

@@ -151,7 +151,7 @@ impl Plan {
     }
 
     /// The lines of a hosts file that names every node.
-    pub(super) fn hosts(&self) -> String {
+    pub(in crate::backend) fn hosts(&self) -> String {
         let mut hosts = String::from("127.0.0.1 localhost\n");
         for namespace in &self.namespaces {
             let _ = writeln!(hosts, "{} {}", namespace.address, namespace.host);
@@ -201,8 +201,11 @@ pub(super) fn wants_netem(scenario: &Scenario) -> bool {
 
 /// The first key of a link that netem cannot do as this project does it.
 pub(super) fn beyond_netem(link: &LinkSpec) -> Option<&'static str> {
+    let has_rate = matches!(link.service, ServiceSpec::Rate(_));
     let keys = [
         ("trace", matches!(link.service, ServiceSpec::Trace(_))),
+        // What jumps netem's delay also jumps the netem with rate and queue behind it.
+        ("reorder beside rate_bps", has_rate && link.reorder > 0.0),
         ("discipline", link.discipline != DROP_TAIL),
         ("stamps", !link.stamps.is_empty()),
         ("queue_bytes", link.queue.bytes.is_some()),
@@ -260,6 +263,7 @@ fn router(
             },
             delay_ms: link.delay.as_secs_f64() * 1e3,
             jitter_ms: link.jitter.as_secs_f64() * 1e3,
+            reorder: link.reorder,
             loss: link.loss,
             queue_packets: link.queue.packets,
             queue_bytes: link.queue.bytes,
@@ -321,6 +325,7 @@ struct LinkTable {
     trace: Option<PathBuf>,
     delay_ms: f64,
     jitter_ms: f64,
+    reorder: f64,
     loss: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_packets: Option<u32>,

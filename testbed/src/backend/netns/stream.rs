@@ -6,16 +6,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use evenkeel_apps::path::{HeaderCounts, HeaderUse};
+use evenkeel_apps::path::HeaderCounts;
 use evenkeel_apps::stream::{Delivery, SentCounts, ViewReport};
 use serde::Deserialize;
 
-use super::flows::{FIRST_PORT, HEADER_BYTES, Interval, LOOK, PATIENCE, Received, State, spread};
+use super::flows::{FIRST_PORT, HEADER_BYTES, PATIENCE};
 use super::place::Place;
 use super::plan::{Plan, node_address};
 use super::process::{Line, Process};
-use super::silence::{idle_timeout, probe_interval};
-use super::{NetnsError, pause, wall_clock};
+use super::received::{Received, spread};
+use super::records::{Interval, pin};
+use super::sender::{LOOK, State};
+use super::{NetnsError, options, pause, wall_clock};
+use crate::backend::unseen;
 use crate::metrics::{FlowObservation, StreamObservation, StreamSample};
 use crate::scenario::{FlowSpec, Scenario, StreamSpec};
 
@@ -65,7 +68,7 @@ impl Stream {
         stream: &StreamSpec,
         program: &Path,
     ) -> Result<Self, NetnsError> {
-        let interval = scenario.sampling_interval.as_secs_f64().to_string();
+        let interval = scenario.sampling_interval;
         let address = format!("{}:{}", node_address(spec.from.0), FIRST_PORT + index);
         let what = format!("the server of {}", spec.name);
         let place = |node: usize| &plan.namespaces[node].place;
@@ -73,26 +76,18 @@ impl Stream {
             what,
             place(spec.from.0),
             program,
-            &server_arguments(spec, stream, &address, &interval),
+            &server_arguments(spec, stream, &address, interval),
         )?;
-        let pin = match server.line(PATIENCE)?.map(|line| parse(&line)) {
-            Some(Record::Listening { pin }) => pin,
-            _ => return Err(server.failure()),
-        };
+        let pin = pin(&mut server)?;
         let mut arguments = vec!["stream".into(), "client".into(), address];
         let mut add = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
         add("--pin", pin);
         add("--bind", node_address(spec.to.0).to_string());
-        add("--controller", spec.controller.clone());
-        add("--interval", interval);
         add("--clock", "shared".into());
         add("--buffer", stream.buffer.as_millis().to_string());
         let omit = scenario.warmup.saturating_sub(spec.start);
         add("--omit", omit.as_secs_f64().to_string());
-        let headers = HeaderUse::of_every(spec.path_headers).answer();
-        add("--path-headers", headers.to_string());
-        arguments.push("--json-lines".into());
-        shared_arguments(spec, &mut arguments);
+        arguments.extend(options::of_receiver(spec, interval));
         Ok(Self {
             server,
             headers: HeaderCounts::default(),
@@ -110,16 +105,7 @@ impl Stream {
                 seen: Mutex::default(),
             }),
             thread: None,
-            observation: FlowObservation {
-                name: spec.name.clone(),
-                group: spec.group.clone(),
-                controller: spec.controller.clone(),
-                start: spec.start,
-                stop: spec.stop,
-                pacing: spec.pacing,
-                path_headers: spec.path_headers,
-                ..FlowObservation::default()
-            },
+            observation: unseen(spec),
         })
     }
 
@@ -290,21 +276,12 @@ fn server_arguments(
     spec: &FlowSpec,
     stream: &StreamSpec,
     address: &str,
-    interval: &str,
+    interval: Duration,
 ) -> Vec<String> {
-    let mut arguments: Vec<String> = ["stream", "server", "--json-lines", "--rtt-samples"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut arguments = vec!["stream".into(), "server".into()];
     let (encoder, send, adapt) = (&stream.encoder, &stream.send, &stream.send.adapt);
     let mut add = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     add("--listen", address.to_owned());
-    add("--interval", interval.to_owned());
-    add("--controller", spec.controller.clone());
-    add("--ack-every", spec.acks.every.to_string());
-    let max_delay_ms = spec.acks.max_delay.as_secs_f64() * 1e3;
-    add("--max-ack-delay", max_delay_ms.to_string());
-    let headers = HeaderUse::of_every(spec.path_headers);
-    add("--path-headers", headers.to_string());
     let delivery = match send.delivery {
         Delivery::Frames => "frames",
         Delivery::Groups => "groups",
@@ -331,23 +308,8 @@ fn server_arguments(
     if adapt.fixed {
         arguments.push("--fixed".into());
     }
-    if spec.path_headers > 0 {
-        arguments.push("--path-samples".into());
-    }
-    arguments.extend(probe_interval(spec));
-    shared_arguments(spec, &mut arguments);
+    arguments.extend(options::of_sender(spec, interval));
     arguments
-}
-
-/// What both sides are told alike.
-fn shared_arguments(spec: &FlowSpec, arguments: &mut Vec<String>) {
-    if !spec.mtu_discovery {
-        arguments.push("--no-mtu-discovery".into());
-    }
-    if !spec.pacing {
-        arguments.push("--no-pacing".into());
-    }
-    arguments.extend(idle_timeout(spec));
 }
 
 fn parse(line: &Line) -> Record {
@@ -359,9 +321,6 @@ fn parse(line: &Line) -> Record {
 #[derive(Debug, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 enum Record {
-    Listening {
-        pin: String,
-    },
     ViewerInterval {
         #[serde(flatten)]
         sent: SentCounts,

@@ -1,23 +1,21 @@
 //! The two quinn endpoints of a flow, set up as the applications set theirs up.
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use evenkeel::SharedFactory;
 use evenkeel_apps::bulk::{self, AckFrequency, Limits, Progress, ServeOptions, TransportSettings};
 use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream;
+use evenkeel_apps::trace::Traces;
 use quinn::{Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TransportConfig};
 use rand::Rng;
 use rand_pcg::Pcg64;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
+use super::SimError;
 use super::flow::Record;
-use super::{Options, SimError, file_error};
 use crate::random::{Purpose, generator};
 use crate::scenario::{FlowSpec, Scenario};
 use crate::sim::{HOP_LIMIT, SimRuntime, SimSocket, Simulation};
@@ -95,6 +93,24 @@ impl Parts {
         })
     }
 
+    /// The sender's and the receiver's settings of their connection, as the application has them made.
+    fn transports(
+        &self,
+        application: impl Fn(TransportSettings) -> TransportConfig,
+        spec: &FlowSpec,
+        traces: Option<&Traces>,
+    ) -> Result<(Arc<TransportConfig>, Arc<TransportConfig>), SimError> {
+        let mut sending = application(self.sending);
+        if let Some(traces) = traces {
+            qlog(&mut sending, traces, &spec.name, &self.runtime)?;
+        }
+        let receiving = application(self.receiving);
+        Ok((
+            self.sends.transport(sending, self.observed.clone()),
+            self.receives.transport(receiving, self.controller.clone()),
+        ))
+    }
+
     fn bind(
         &mut self,
         evenkeel: &evenkeel::Endpoint,
@@ -145,20 +161,13 @@ impl Endpoints {
         scenario: &Scenario,
         index: usize,
         spec: &FlowSpec,
-        options: &Options,
+        traces: Option<&Traces>,
         record: &Arc<Record>,
     ) -> Result<Self, SimError> {
         let mut parts = Parts::new(simulation, scenario, index, spec, record)?;
         let (sends, receives) = (parts.sends.clone(), parts.receives.clone());
         let runtime = parts.runtime.clone();
-        let mut sending = bulk::transport_config(parts.sending);
-        if let Some(directory) = &options.qlog {
-            let path = directory.join(format!("{}.qlog", spec.name));
-            qlog(&mut sending, &path, &spec.name, &runtime)?;
-        }
-        let receiving = bulk::transport_config(parts.receiving);
-        let receiving = receives.transport(receiving, parts.controller.clone());
-        let sending = sends.transport(sending, parts.observed.clone());
+        let (sending, receiving) = parts.transports(bulk::transport_config, spec, traces)?;
         let (to, from) = (parts.receiver_socket.clone(), parts.sender_socket.clone());
         let receiver = parts.server(&receives, to.clone(), bulk::ALPN, receiving);
         let sender = parts.client(&sends, from, bulk::ALPN, sending);
@@ -206,19 +215,12 @@ impl StreamEndpoints {
         scenario: &Scenario,
         index: usize,
         spec: &FlowSpec,
-        options: &Options,
+        traces: Option<&Traces>,
         record: &Arc<Record>,
     ) -> Result<Self, SimError> {
         let mut parts = Parts::new(simulation, scenario, index, spec, record)?;
         let (sends, receives) = (parts.sends.clone(), parts.receives.clone());
-        let mut sending = stream::transport_config(parts.sending);
-        if let Some(directory) = &options.qlog {
-            let path = directory.join(format!("{}.qlog", spec.name));
-            qlog(&mut sending, &path, &spec.name, &parts.runtime)?;
-        }
-        let receiving = stream::transport_config(parts.receiving);
-        let receiving = receives.transport(receiving, parts.controller.clone());
-        let sending = sends.transport(sending, parts.observed.clone());
+        let (sending, receiving) = parts.transports(stream::transport_config, spec, traces)?;
         let (to, from) = (parts.receiver_socket.clone(), parts.sender_socket.clone());
         Ok(Self {
             server_address: from.address().into(),
@@ -239,14 +241,13 @@ pub(super) fn controller(spec: &FlowSpec) -> Result<SharedFactory, SimError> {
 
 fn qlog(
     config: &mut TransportConfig,
-    path: &Path,
-    title: &str,
+    traces: &Traces,
+    flow: &str,
     runtime: &SimRuntime,
 ) -> Result<(), SimError> {
-    let file = File::create(path).map_err(|source| file_error("cannot create", path, source))?;
     let mut qlog = QlogConfig::default();
-    qlog.writer(Box::new(BufWriter::new(file)))
-        .title(Some(title.into()))
+    qlog.writer(traces.create(&format!("{flow}.qlog"))?)
+        .title(Some(flow.into()))
         .start_time(runtime.epoch());
     config.qlog_stream(qlog.into_stream());
     Ok(())

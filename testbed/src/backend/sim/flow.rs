@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 use evenkeel::{AckReport, Context, Observer, PathSample};
 use evenkeel_apps::bulk::Progress;
 use evenkeel_apps::path::{HeaderCounts, HeaderReport, SampleRecord};
+use evenkeel_apps::trace::Traces;
 use quinn::Connection;
 
+use super::SimError;
 use super::endpoints::{Endpoints, StreamEndpoints};
-use super::{Options, SimError};
 use super::{stream, transfer};
+use crate::backend::unseen;
 use crate::metrics::{
     ControllerSample, FlowObservation, PathObservation, RttSample, StreamObservation, StreamSample,
     Transfer,
@@ -38,7 +40,7 @@ impl Flow {
         scenario: &Scenario,
         index: usize,
         spec: &FlowSpec,
-        options: &Options,
+        traces: Option<&Traces>,
     ) -> Result<Self, SimError> {
         let record = Arc::new(Record {
             epoch: simulation.runtime().epoch(),
@@ -46,7 +48,7 @@ impl Flow {
         });
         let receiver = if let App::Stream(stream) = &spec.app {
             let endpoints =
-                StreamEndpoints::bind(simulation, scenario, index, spec, options, &record)?;
+                StreamEndpoints::bind(simulation, scenario, index, spec, traces, &record)?;
             Receiver::Stream(stream::spawn(
                 simulation,
                 scenario,
@@ -56,7 +58,7 @@ impl Flow {
                 record.clone(),
             ))
         } else {
-            let endpoints = Endpoints::bind(simulation, scenario, index, spec, options, &record)?;
+            let endpoints = Endpoints::bind(simulation, scenario, index, spec, traces, &record)?;
             let (socket, progress) = (
                 endpoints.receiver_socket.clone(),
                 endpoints.progress.clone(),
@@ -64,16 +66,7 @@ impl Flow {
             transfer::spawn(simulation, scenario, index, spec, endpoints, record.clone())?;
             Receiver::Bulk { socket, progress }
         };
-        let observation = FlowObservation {
-            name: spec.name.clone(),
-            group: spec.group.clone(),
-            controller: spec.controller.clone(),
-            start: spec.start,
-            stop: spec.stop,
-            pacing: spec.pacing,
-            path_headers: spec.path_headers,
-            ..FlowObservation::default()
-        };
+        let observation = unseen(spec);
         Ok(Self {
             record,
             receiver,

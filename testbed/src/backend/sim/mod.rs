@@ -11,6 +11,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use evenkeel_apps::trace::{TraceError, Traces};
+
 use crate::metrics::Observations;
 use crate::scenario::{LinkIndex, Scenario};
 use crate::sim::{BuildError, Simulation};
@@ -22,6 +24,13 @@ pub struct Options {
     pub captures: Vec<(String, PathBuf)>,
     /// The directory for one qlog file per flow, if wanted.
     pub qlog: Option<PathBuf>,
+}
+
+impl Options {
+    /// Whether anything is recorded.
+    pub fn records(&self) -> bool {
+        self.qlog.is_some() || !self.captures.is_empty()
+    }
 }
 
 /// Why a scenario could not be run.
@@ -107,11 +116,12 @@ pub fn run(
             .capture(link, path)
             .map_err(|source| file_error("cannot create", path, source))?;
     }
+    let traces = options.qlog.as_deref().map(Traces::new);
     let mut flows = scenario
         .flows
         .iter()
         .enumerate()
-        .map(|(index, spec)| flow::Flow::start(&simulation, scenario, index, spec, options))
+        .map(|(index, spec)| flow::Flow::start(&simulation, scenario, index, spec, traces.as_ref()))
         .collect::<Result<Vec<_>, _>>()?;
     for (index, spec) in scenario.cross.iter().enumerate() {
         simulation
@@ -168,6 +178,7 @@ pub fn run(
         .into_iter()
         .map(|flow| flow.finish(scenario.duration))
         .collect();
+    traces.as_ref().map_or(Ok(()), Traces::finish)?;
     Ok(Observations {
         flows,
         links,
@@ -186,6 +197,12 @@ fn find_link(scenario: &Scenario, name: &str) -> Result<LinkIndex, SimError> {
             .collect::<Vec<_>>()
             .join(", "),
     })
+}
+
+impl From<TraceError> for SimError {
+    fn from(error: TraceError) -> Self {
+        file_error("cannot write", &error.path, error.source)
+    }
 }
 
 fn file_error(action: &'static str, path: &std::path::Path, source: io::Error) -> SimError {

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::super::figure::{GraphDrawing, Line, TimeDrawing};
 use super::super::file::FigureKind;
-use super::html::escaped;
 use super::table::digits;
+use crate::report::html::escaped;
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 330.0;

@@ -12,8 +12,7 @@ use super::chart::Swatch;
 use super::document::{ClaimRow, Document};
 use super::table::{digits, plain};
 use super::{Report, Section, chart};
-
-const STYLE: &str = include_str!("style.css");
+use crate::report::html::{STYLE, escaped};
 
 /// The page.
 pub(super) fn page(report: &Report) -> String {
@@ -29,14 +28,6 @@ pub(super) fn page(report: &Report) -> String {
     }
     html += &appendix(report);
     html + "</main></body></html>\n"
-}
-
-/// What is special in HTML, spelled out.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 fn summary(report: &Report, document: &Document) -> String {
@@ -125,9 +116,11 @@ fn on_kernel(document: &Document) -> String {
         "<h2>In virtual time and on the kernel</h2>\n<p class=\"small\">The same scenarios on Linux: namespaces, router daemons and the <code>evenkeel</code> program, in real time. Differences above 5 % have a reason or are marked. The experiments' figures over time are below, with those of the kernel beside them.</p>\n<table class=\"kernel\"><thead><tr><th>Run</th><th>Metric</th><th>Virtual time</th><th>Kernel</th><th>Difference</th><th></th></tr></thead><tbody>\n",
     );
     let mut before = "";
+    let mut told: Vec<&str> = Vec::new();
     for row in &document.kernel {
         if row.experiment != before {
             before = &row.experiment;
+            told.clear();
             html += &group_row(before);
         }
         let difference = match row.difference_percent.as_f64() {
@@ -135,13 +128,17 @@ fn on_kernel(document: &Document) -> String {
             None => String::new(),
         };
         let reason = match (&row.reason, row.notable) {
-            (Some(reason), _) => escaped(reason),
+            (Some(reason), _) if told.contains(&reason.as_str()) => "as above".to_owned(),
+            (Some(reason), _) => {
+                told.push(reason);
+                escaped(reason)
+            }
             (None, true) => "<b class=\"fails\">not explained</b>".to_owned(),
             (None, false) => String::new(),
         };
         let _ = writeln!(
             html,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{difference}</td><td>{reason}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{difference}</td><td class=\"reason\">{reason}</td></tr>",
             escaped(&row.run),
             escaped(&row.metric),
             with_spread(&row.simulated, &row.simulated_spread),

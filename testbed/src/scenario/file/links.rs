@@ -53,6 +53,8 @@ pub(in crate::scenario) struct Direction {
     pub(in crate::scenario) stamps: Vec<String>,
     pub(in crate::scenario) loss: f64,
     pub(in crate::scenario) jitter_ms: f64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(in crate::scenario) reorder: f64,
     pub(in crate::scenario) blackouts: Vec<BlackoutTable>,
     pub(in crate::scenario) changes: Vec<ChangeTable>,
     #[serde(skip_serializing_if = "Emulator::is_auto")]
@@ -105,6 +107,7 @@ impl LinkTable {
             "stamps",
             "loss",
             "jitter_ms",
+            "reorder",
             "blackouts",
             "changes",
             "emulator",
@@ -195,6 +198,7 @@ impl Direction {
             jitter_ms: link
                 .number("jitter_ms", 0.0..=MAX_DELAY_MS)?
                 .unwrap_or(base.jitter_ms),
+            reorder: link.number("reorder", 0.0..=1.0)?.unwrap_or(base.reorder),
             blackouts: match link.node("blackouts") {
                 None => base.blackouts.clone(),
                 Some(_) => tables(link, "blackouts", BlackoutTable::read)?,
@@ -224,6 +228,12 @@ impl Direction {
         {
             return Err(link.fault("changes", "changes are out of order; order them by at_s"));
         }
+        let changed = self.changes.iter().filter_map(|change| change.delay_ms);
+        let has_delay = || changed.chain([self.delay_ms]).any(|delay| delay > 0.0);
+        if self.reorder > 0.0 && !has_delay() {
+            let message = "reorder needs a delay that packets can jump; give the link a delay_ms";
+            return Err(link.fault("reorder", message));
+        }
         if self.rate_bps.is_none() && self.changes.iter().any(|change| change.rate_bps.is_some()) {
             let message =
                 "changes set a rate on a link that begins without one; give the link a rate_bps";
@@ -245,6 +255,7 @@ impl Default for Direction {
             stamps: Vec::new(),
             loss: 0.0,
             jitter_ms: 0.0,
+            reorder: 0.0,
             blackouts: Vec::new(),
             changes: Vec::new(),
             emulator: Emulator::Auto,
@@ -318,6 +329,11 @@ impl AccessTable {
                 .unwrap_or_default(),
         })
     }
+}
+
+/// Left out of results then: a link's description is what it was before links could reorder.
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 fn queue_packets(reader: &Reader<'_>) -> Result<Option<u32>, Fault> {

@@ -2,7 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use serde::Serialize;
+use evenkeel::Pacing;
+use serde::{Serialize, Serializer};
 
 use super::MAX_DURATION_S;
 use super::links::{MAX_DELAY_MS, MAX_RATE_BPS};
@@ -74,7 +75,8 @@ pub(in crate::scenario) struct FlowTable {
     pub(in crate::scenario) ack_every: u32,
     pub(in crate::scenario) max_ack_delay_ms: u32,
     pub(in crate::scenario) mtu_discovery: bool,
-    pub(in crate::scenario) pacing: bool,
+    #[serde(serialize_with = "by_name")]
+    pub(in crate::scenario) pacing: Pacing,
     pub(in crate::scenario) path_headers: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) idle_timeout_s: Option<f64>,
@@ -178,6 +180,10 @@ pub(in crate::scenario) enum CrossKind {
     },
 }
 
+fn by_name<S: Serializer>(pacing: &Pacing, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(pacing.name())
+}
+
 impl FlowTable {
     pub(super) fn read(node: &Node) -> Result<Self, Fault> {
         const KEYS: &[&str] = &[
@@ -234,7 +240,9 @@ impl FlowTable {
                 .integer("max_ack_delay_ms", 0..=MAX_ACK_DELAY_MS)?
                 .unwrap_or(25) as u32,
             mtu_discovery: flow.boolean("mtu_discovery")?.unwrap_or(false),
-            pacing: flow.boolean("pacing")?.unwrap_or(true),
+            pacing: flow
+                .word("pacing", &Pacing::ALL.map(|pacing| (pacing.name(), pacing)))?
+                .unwrap_or_default(),
             path_headers: path_headers.map_or(u32::from(uses_path), |every| every as u32),
             idle_timeout_s: flow.number("idle_timeout_s", IDLE_TIMEOUTS_S)?,
             probe_interval_s: flow.number("probe_interval_s", PROBE_INTERVALS_S)?,

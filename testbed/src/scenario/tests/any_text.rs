@@ -107,6 +107,7 @@ fn path() -> impl Strategy<Value = String> {
         "stamps",
         "loss",
         "jitter_ms",
+        "reorder",
         "blackouts",
         "changes",
         "reverse",

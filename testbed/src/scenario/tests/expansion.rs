@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use evenkeel::Pacing;
+
 use super::*;
 
 #[test]
@@ -69,15 +71,11 @@ fn flows_are_paced_and_have_path_headers_where_their_controllers_use_them() {
     for row in evenkeel::controllers() {
         let controller = format!("flows.0.controller={}", row.name);
         let flow = &expanded(DUMBBELL, &[&controller]).flows[0];
-        assert!(flow.pacing);
+        assert_eq!(flow.pacing, Pacing::Controller);
         assert_eq!(flow.path_headers, u32::from(row.uses_path), "{}", row.name);
-        let asked = [
-            "flows.0.path_headers=7",
-            "flows.0.pacing=false",
-            &controller,
-        ];
+        let asked = ["flows.0.path_headers=7", "flows.0.pacing=none", &controller];
         let flow = &expanded(DUMBBELL, &asked).flows[0];
-        assert_eq!((flow.path_headers, flow.pacing), (7, false));
+        assert_eq!((flow.path_headers, flow.pacing), (7, Pacing::Unpaced));
     }
 }
 

@@ -8,7 +8,7 @@ fn an_unknown_key_is_refused_with_its_line_and_the_known_ones() {
     assert_eq!(
         refused(&text, &[]),
         "d.toml:9: unknown key \"qeue_packets\" in [[links]]; use one of name, from, to, rate_bps, trace, \
-         delay_ms, queue_packets, queue_bytes, discipline, stamps, loss, jitter_ms, blackouts, changes, emulator, reverse"
+         delay_ms, queue_packets, queue_bytes, discipline, stamps, loss, jitter_ms, reorder, blackouts, changes, emulator, reverse"
     );
     let text = format!("frobnicate = 1\n{DUMBBELL}");
     assert!(
@@ -32,6 +32,10 @@ fn an_override_is_named_instead_of_a_line() {
     assert_eq!(
         refused(DUMBBELL, &["links.0.loss=2"]),
         "--set links.0.loss=2: loss = 2 is out of range; use 0 to 1"
+    );
+    assert_eq!(
+        refused(DUMBBELL, &["links.0.reorder=0.1", "links.0.delay_ms=0"]),
+        "--set links.0.reorder=0.1: reorder needs a delay that packets can jump; give the link a delay_ms"
     );
     assert!(refused(DUMBBELL, &["foo.bar=1"]).starts_with("--set foo.bar=1: unknown key \"foo\""));
     assert!(refused(DUMBBELL, &["=1"]).starts_with("--set =1: unknown key \"\""));
@@ -148,7 +152,10 @@ fn times_that_contradict_each_other_are_refused() {
         );
     }
     let message = refused(DUMBBELL, &["flows.0.pacing=yes"]);
-    assert!(message.contains("must be true or false"), "{message}");
+    assert!(
+        message.ends_with(r#"is unknown; use one of "controller", "quinn", "none""#),
+        "{message}"
+    );
     let message = refused(DUMBBELL, &["sampling.path_samples=1"]);
     assert!(message.contains("must be true or false"), "{message}");
     assert_eq!(

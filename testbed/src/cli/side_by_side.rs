@@ -1,0 +1,88 @@
+//! `run` on several backends: one after the other, and a report on all of them.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use evenkeel_testbed::report::SideBySide;
+use evenkeel_testbed::scenario::Scenario;
+use rustix::process::{Pid, kill_process};
+
+use super::{Backend, CliError, RunArguments, interrupts, print_out, say, signals};
+
+/// Runs the scenario on each backend, as a command of its own would, and compares what came out.
+pub(super) fn run(
+    arguments: &RunArguments,
+    scenario: &Scenario,
+    out: &Path,
+) -> Result<ExitCode, CliError> {
+    let program = std::env::current_exe().map_err(CliError::Executable)?;
+    interrupts()?;
+    for backend in &arguments.on {
+        if signals::heard().is_some() {
+            return Ok(signals::interrupted().into());
+        }
+        let name = backend.name();
+        let mut command = Command::new(&program);
+        command
+            .arg("run")
+            .arg(&arguments.scenario)
+            .args(["--on", name, "--out"])
+            .arg(out.join(name));
+        for value in &arguments.overrides {
+            command.args(["--set", value]);
+        }
+        if let Some(seed) = arguments.seed {
+            command.args(["--seed", &seed.to_string()]);
+        }
+        say(&format!("{}: on {name}", scenario.name));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let mut child = child.map_err(CliError::Executable)?;
+        let mut told = false;
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(CliError::Executable)? {
+                break status;
+            }
+            // A terminal tells both, others this program alone; to be told twice does no harm.
+            if let Some(signal) = signals::heard()
+                && !told
+            {
+                let _ = kill_process(Pid::from_child(&child), signal);
+                told = true;
+            }
+            pause(Duration::from_millis(50));
+        };
+        if !status.success() {
+            // It has said why.
+            return Ok(signals::status_of(status).into());
+        }
+    }
+    let names: Vec<&str> = arguments.on.iter().map(|backend| backend.name()).collect();
+    let report = SideBySide::read(out, &names)?;
+    report.write(out)?;
+    if arguments.json {
+        print_out(&report.json())?;
+    } else {
+        print_out(&report.table())?;
+    }
+    say(&format!(
+        "seed {}; report in {}",
+        scenario.seed,
+        out.join("backends.html").display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether no backend comes twice.
+pub(super) fn check(backends: &[Backend]) -> Result<(), CliError> {
+    let twice = |index: usize| backends[..index].contains(&backends[index]);
+    match (1..backends.len()).find(|index| twice(*index)) {
+        Some(index) => Err(CliError::Twice(backends[index].name())),
+        None => Ok(()),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "waits for another process")]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}

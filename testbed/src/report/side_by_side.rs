@@ -1,0 +1,477 @@
+//! One scenario on several backends: `backends.json`, `backends.html` and a table.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::document::rounded;
+use super::html::{STYLE, escaped};
+use super::{ReportError, save, table};
+
+/// Plots that are shown of each backend, if it has them.
+const PLOTS: [(&str, &str); 3] = [
+    ("rate.svg", "Rates of the flows"),
+    ("window.svg", "Congestion windows"),
+    ("queue.svg", "Queues"),
+];
+
+/// One scenario on several backends, side by side.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SideBySide {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The backend that the others are compared with: the first.
+    pub reference: String,
+    /// One for each backend, in the order in which they ran.
+    pub backends: Vec<BackendFigures>,
+}
+
+/// What came out on one backend.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BackendFigures {
+    /// Its name; its own results are in the directory of that name.
+    pub backend: String,
+    /// Sum of the flows' throughputs, bits of IP packets per second.
+    pub throughput_bps: u64,
+    /// By how much that differs from the reference, as a share of it; `None` if that has none.
+    pub difference: Option<f64>,
+    /// One for each flow, in the scenario's order.
+    pub flows: Vec<FlowFigures>,
+    /// One for each direction of the scenario's links.
+    pub links: Vec<LinkFigures>,
+}
+
+/// A flow on one backend.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FlowFigures {
+    /// Its name.
+    pub name: String,
+    /// Bits of IP packets per second.
+    pub throughput_bps: Option<u64>,
+    /// By how much that differs from the reference, as a share of it; `None` if either has none.
+    pub difference: Option<f64>,
+    /// Median round-trip time, milliseconds.
+    pub rtt_p50_ms: Option<f64>,
+    /// 95th percentile of it, milliseconds.
+    pub rtt_p95_ms: Option<f64>,
+    /// Packets that it declared lost.
+    pub lost_packets: u64,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// A direction of a link on one backend.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinkFigures {
+    /// Its name.
+    pub name: String,
+    /// What made it: `evenkeel` or `netem`; `None` where nothing had to.
+    pub emulator: Option<String>,
+    /// Share of its rate that was used, 0 to 1; `None` without a rate.
+    pub utilization: Option<f64>,
+    /// Mean queue, packets.
+    pub queue_mean: Option<f64>,
+    /// Packets that the queue refused.
+    pub dropped: u64,
+}
+
+/// A result of a run that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {path}: {source}; run that backend again", path = .path.display())]
+pub struct UnreadableResult {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// `result.json` as far as it is needed.
+#[derive(Debug, Deserialize)]
+struct Outcome {
+    scenario: String,
+    seed: u64,
+    flows: Vec<Flow>,
+    links: Vec<Link>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Flow {
+    name: String,
+    throughput_bps: Option<u64>,
+    rtt_ms: Option<Rtt>,
+    lost_packets: u64,
+    error: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Rtt {
+    p50: f64,
+    p95: f64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Link {
+    name: String,
+    emulator: Option<String>,
+    utilization: Option<f64>,
+    queue_packets: Queue,
+    dropped: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Queue {
+    mean: Option<f64>,
+}
+
+impl SideBySide {
+    /// Reads what runs on `backends` have left in directories of these names in `directory`.
+    ///
+    /// # Errors
+    /// If a result is missing or makes no sense.
+    ///
+    /// # Panics
+    /// Without backends.
+    pub fn read(directory: &Path, backends: &[&str]) -> Result<Self, UnreadableResult> {
+        let outcomes: Vec<Outcome> = backends
+            .iter()
+            .map(|backend| outcome(&directory.join(backend).join("result.json")))
+            .collect::<Result<_, _>>()?;
+        let reference = outcomes.first().expect("there are backends");
+        let figures = backends
+            .iter()
+            .zip(&outcomes)
+            .map(|(backend, outcome)| BackendFigures::new(backend, outcome, reference));
+        Ok(Self {
+            scenario: reference.scenario.clone(),
+            seed: reference.seed,
+            reference: backends[0].into(),
+            backends: figures.collect(),
+        })
+    }
+
+    /// Writes `backends.json` and `backends.html` into `directory`, with the plots of each backend's own
+    /// directory.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(&self, directory: &Path) -> Result<(), ReportError> {
+        let write = |name: &str, contents: &str| {
+            let path = directory.join(name);
+            save(&path, contents).map_err(|source| ReportError { path, source })
+        };
+        write("backends.html", &self.page(directory))?;
+        write("backends.json", &self.json())
+    }
+
+    /// As `backends.json` holds it.
+    pub fn json(&self) -> String {
+        let text = serde_json::to_string_pretty(self).expect("a document has string keys only");
+        text + "\n"
+    }
+
+    /// As aligned plain text.
+    pub fn table(&self) -> String {
+        let (names, units, rows) = self.flow_rows();
+        let words = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let mut all = vec![words(names), words(units)];
+        all.extend(rows);
+        let mut text = format!(
+            "{}, seed {}; differences from {}\n\n{}",
+            self.scenario,
+            self.seed,
+            self.reference,
+            table::aligned(&all, 2)
+        );
+        let links = self.link_rows();
+        if links.len() > 1 {
+            text += "\n";
+            text += &table::aligned(&links, 3);
+        }
+        text
+    }
+
+    /// Names, units, and a row for each flow on each backend; for all of them together too where
+    /// there are several.
+    fn flow_rows(&self) -> (Vec<&'static str>, Vec<&'static str>, Vec<Vec<String>>) {
+        let names = vec![
+            "flow",
+            "on",
+            "throughput",
+            "difference",
+            "RTT p50",
+            "p95",
+            "lost",
+        ];
+        let units = vec!["", "", "Mb/s", "%", "ms", "ms", "packets"];
+        let mut rows = Vec::new();
+        for index in 0..self.backends[0].flows.len() {
+            for backend in &self.backends {
+                let Some(flow) = backend.flows.get(index) else {
+                    continue;
+                };
+                let mut row = vec![
+                    flow.name.clone(),
+                    backend.backend.clone(),
+                    table::fixed(flow.throughput_bps.map(|bps| bps as f64), 1e-6, 3),
+                    difference(flow.difference),
+                    table::fixed(flow.rtt_p50_ms, 1.0, 1),
+                    table::fixed(flow.rtt_p95_ms, 1.0, 1),
+                    flow.lost_packets.to_string(),
+                ];
+                if let Some(error) = &flow.error {
+                    row[2] = format!("failed: {error}");
+                }
+                rows.push(row);
+            }
+        }
+        if self.backends[0].flows.len() > 1 {
+            rows.extend(self.backends.iter().map(|backend| {
+                let mut row = vec![
+                    "all".to_owned(),
+                    backend.backend.clone(),
+                    table::fixed(Some(backend.throughput_bps as f64), 1e-6, 3),
+                    difference(backend.difference),
+                ];
+                row.resize(names.len(), String::new());
+                row
+            }));
+        }
+        (names, units, rows)
+    }
+
+    /// A row of names, and one for each direction of a link on each backend.
+    fn link_rows(&self) -> Vec<Vec<String>> {
+        let names = ["link", "on", "made by", "used, %", "mean queue", "dropped"];
+        let mut rows = vec![names.map(str::to_owned).to_vec()];
+        for index in 0..self.backends[0].links.len() {
+            for backend in &self.backends {
+                let Some(link) = backend.links.get(index) else {
+                    continue;
+                };
+                rows.push(vec![
+                    link.name.clone(),
+                    backend.backend.clone(),
+                    link.emulator.clone().unwrap_or_else(|| "-".into()),
+                    table::fixed(link.utilization, 100.0, 1),
+                    table::fixed(link.queue_mean, 1.0, 2),
+                    link.dropped.to_string(),
+                ]);
+            }
+        }
+        rows
+    }
+
+    fn page(&self, directory: &Path) -> String {
+        let title = format!("{} on {}", self.scenario, self.names());
+        let title = escaped(&title);
+        let mut html = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/><title>{title}</title><style>{STYLE}</style></head><body><main>\n<h1>{title}</h1>\n"
+        );
+        let _ = writeln!(
+            html,
+            "<p>Seed {}. Differences are from <code>{}</code>. evenkeel-testbed {}.</p>",
+            self.seed,
+            escaped(&self.reference),
+            env!("CARGO_PKG_VERSION")
+        );
+        let (names, units, rows) = self.flow_rows();
+        let names = names.into_iter().zip(units).map(|(name, unit)| match unit {
+            "" => name.to_owned(),
+            unit => format!("{name}, {unit}"),
+        });
+        html += &rows_of_html(names.collect(), &rows);
+        let mut links = self.link_rows();
+        html += "<h2>Links</h2>\n";
+        let names = links.remove(0);
+        html += &rows_of_html(names, &links);
+        for (file, what) in PLOTS {
+            let mut figures = String::new();
+            for backend in &self.backends {
+                if let Ok(svg) = fs::read_to_string(directory.join(&backend.backend).join(file)) {
+                    let _ = writeln!(
+                        figures,
+                        "<figure><figcaption><code>{}</code></figcaption>{svg}</figure>",
+                        escaped(&backend.backend)
+                    );
+                }
+            }
+            if !figures.is_empty() {
+                let _ = write!(
+                    html,
+                    "<h2>{what}</h2>\n<div class=\"figures\">\n{figures}</div>\n"
+                );
+            }
+        }
+        html + "</main></body></html>\n"
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self
+            .backends
+            .iter()
+            .map(|one| one.backend.as_str())
+            .collect();
+        names.join(", ")
+    }
+}
+
+impl BackendFigures {
+    fn new(backend: &str, outcome: &Outcome, reference: &Outcome) -> Self {
+        let flows = outcome.flows.iter().map(|flow| {
+            let same = reference.flows.iter().find(|other| other.name == flow.name);
+            FlowFigures {
+                name: flow.name.clone(),
+                throughput_bps: flow.throughput_bps,
+                difference: share(
+                    flow.throughput_bps,
+                    same.and_then(|flow| flow.throughput_bps),
+                ),
+                rtt_p50_ms: flow.rtt_ms.as_ref().map(|rtt| rtt.p50),
+                rtt_p95_ms: flow.rtt_ms.as_ref().map(|rtt| rtt.p95),
+                lost_packets: flow.lost_packets,
+                error: flow.error.clone(),
+            }
+        });
+        let links = outcome.links.iter().map(|link| LinkFigures {
+            name: link.name.clone(),
+            emulator: link.emulator.clone(),
+            utilization: link.utilization,
+            queue_mean: link.queue_packets.mean,
+            dropped: link.dropped,
+        });
+        Self {
+            backend: backend.into(),
+            throughput_bps: outcome.throughput_bps(),
+            difference: share(
+                Some(outcome.throughput_bps()),
+                Some(reference.throughput_bps()),
+            ),
+            flows: flows.collect(),
+            links: links.collect(),
+        }
+    }
+}
+
+impl Outcome {
+    fn throughput_bps(&self) -> u64 {
+        self.flows
+            .iter()
+            .filter_map(|flow| flow.throughput_bps)
+            .sum()
+    }
+}
+
+fn outcome(path: &Path) -> Result<Outcome, UnreadableResult> {
+    let read = fs::read_to_string(path).and_then(|text| {
+        serde_json::from_str(&text)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    });
+    read.map_err(|source| UnreadableResult {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// By how much a value differs from the reference, as a share of it.
+fn share(value: Option<u64>, reference: Option<u64>) -> Option<f64> {
+    let (value, reference) = (value?, reference?);
+    rounded(value as f64 / reference as f64 - 1.0, 6)
+}
+
+/// A share in percent, with its sign.
+fn difference(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".into(), |share| format!("{:+.1}", share * 100.0))
+}
+
+fn rows_of_html(names: Vec<String>, rows: &[Vec<String>]) -> String {
+    let cells = |tag: &str, cells: &[String]| -> String {
+        let cells = cells
+            .iter()
+            .map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)));
+        cells.collect()
+    };
+    let mut html = format!(
+        "<table><thead><tr>{}</tr></thead><tbody>",
+        cells("th", &names)
+    );
+    for row in rows {
+        let _ = write!(html, "<tr>{}</tr>", cells("td", row));
+    }
+    html + "</tbody></table>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(flows: &str) -> String {
+        format!(
+            "{{\"scenario\": \"one\", \"seed\": 7, \"flows\": [{flows}], \"links\": [{{\"name\": \"l\", \
+             \"emulator\": \"netem\", \"utilization\": 0.5, \"queue_packets\": {{\"mean\": 2.25}}, \"dropped\": 3}}]}}"
+        )
+    }
+
+    fn flow(throughput: &str, error: &str) -> String {
+        format!(
+            "{{\"name\": \"f<\", \"throughput_bps\": {throughput}, \"rtt_ms\": {{\"p50\": 40.0, \"p95\": 50.0}}, \
+             \"lost_packets\": 2, \"error\": {error}}}"
+        )
+    }
+
+    fn written(results: &[(&str, String)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().expect("a directory");
+        for (backend, result) in results {
+            let place = directory.path().join(backend);
+            fs::create_dir(&place).expect("it is new");
+            fs::write(place.join("result.json"), result).expect("it can be written");
+        }
+        directory
+    }
+
+    #[test]
+    fn each_backend_differs_from_the_first_by_a_share_of_its_throughput() {
+        let directory = written(&[
+            ("sim", result(&flow("4000000", "null"))),
+            ("netns", result(&flow("3900000", "null"))),
+            ("uml", result(&flow("null", "\"timed out\""))),
+        ]);
+        let read =
+            SideBySide::read(directory.path(), &["sim", "netns", "uml"]).expect("all are there");
+        let differences: Vec<_> = read
+            .backends
+            .iter()
+            .map(|one| one.flows[0].difference)
+            .collect();
+        assert_eq!(differences, [Some(0.0), Some(-0.025), None]);
+        assert_eq!(read.backends[1].difference, Some(-0.025));
+        let table = read.table();
+        assert!(
+            table.contains("-2.5") && table.contains("failed: timed out"),
+            "{table}"
+        );
+        fs::write(directory.path().join("sim/rate.svg"), "<svg>rates</svg>").expect("writable");
+        read.write(directory.path()).expect("writable");
+        let page =
+            fs::read_to_string(directory.path().join("backends.html")).expect("it was written");
+        assert!(
+            page.contains("f&lt;") && page.contains("<svg>rates</svg>"),
+            "{page}"
+        );
+        let json =
+            fs::read_to_string(directory.path().join("backends.json")).expect("it was written");
+        assert!(json.contains("\"reference\": \"sim\""), "{json}");
+    }
+
+    #[test]
+    fn a_result_that_is_missing_or_none_is_named() {
+        let directory = written(&[("sim", "{}".into())]);
+        for backend in ["sim", "netns"] {
+            let error = SideBySide::read(directory.path(), &[backend]).expect_err("no result");
+            let error = error.to_string();
+            assert!(error.contains(&format!("{backend}/result.json")), "{error}");
+        }
+    }
+}
