@@ -2,6 +2,7 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use evenkeel_tests::one_of_three_tries;
 use rustix::net::sockopt;
 
 use crate::raw::{self, Injector, Sniffer};
@@ -40,24 +41,26 @@ fn pair(lab: &Lab, from: Host, version: u8) -> (UdpSocket, UdpSocket) {
 
 #[test]
 fn a_round_trip_takes_the_configured_delay_and_at_most_half_a_millisecond_more() {
-    let Some(lab) = Lab::alone(Versions::Both) else {
-        return;
-    };
-    let _router = lab.start(&link("rate_bps = 100e6\ndelay_ms = 18.0"));
-    for version in [4, 6] {
-        let (sender, receiver) = pair(&lab, Host::A, version);
-        thread::scope(|scope| {
-            scope.spawn(|| echo(&receiver));
-            // The machine may be busy with other things: the shortest of twenty is the router's own.
-            let shortest = (0..20).map(|_| round_trip(&sender, b"ping")).min().unwrap();
-            let delay = Duration::from_millis(18);
-            assert!(shortest >= delay, "IPv{version}: {shortest:?}");
-            assert!(
-                shortest < delay + Duration::from_micros(500),
-                "IPv{version}: {shortest:?}"
-            );
-        });
-    }
+    one_of_three_tries(|| {
+        let Some(lab) = Lab::alone(Versions::Both) else {
+            return;
+        };
+        let _router = lab.start(&link("rate_bps = 100e6\ndelay_ms = 18.0"));
+        for version in [4, 6] {
+            let (sender, receiver) = pair(&lab, Host::A, version);
+            thread::scope(|scope| {
+                scope.spawn(|| echo(&receiver));
+                // The machine may be busy with other things: the shortest of twenty is the router's own.
+                let shortest = (0..20).map(|_| round_trip(&sender, b"ping")).min().unwrap();
+                let delay = Duration::from_millis(18);
+                assert!(shortest >= delay, "IPv{version}: {shortest:?}");
+                assert!(
+                    shortest < delay + Duration::from_micros(500),
+                    "IPv{version}: {shortest:?}"
+                );
+            });
+        }
+    });
 }
 
 #[test]

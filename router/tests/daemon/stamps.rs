@@ -7,6 +7,8 @@ use evenkeel_wire::{
     PathHeaderRepr, PathHeaderView, PseudoHeader, Signals, UdpRepr,
 };
 
+use evenkeel_tests::one_of_three_tries;
+
 use crate::raw::{self, Injector, Sniffer, V4, V6};
 use crate::support::{Host, Lab, Versions, link, number};
 
@@ -94,54 +96,56 @@ fn hop_less(packet: &[u8]) -> Vec<u8> {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "measures a daemon in real time")]
 fn the_queueing_time_in_a_header_is_the_one_that_passes() {
-    let Some(lab) = Lab::alone(Versions::Both) else {
-        return;
-    };
-    let router = lab.start(&link(&format!("rate_bps = 1e6\n{STAMPS}")));
-    // The kernel gives a socket nothing with a wrong checksum.
-    let receiver = lab.udp(Host::B, "10.0.2.1:9");
-    let injector = Injector::new(&lab, Host::A);
-    let payload = |number: u8| {
-        let mut payload = header().to_vec();
-        payload.resize(972, number);
-        payload
-    };
-    // Twenty packets of 1000 bytes at once; each takes 8 ms.
-    let transmission = Duration::from_millis(8);
-    let (mut sent, mut slack, mut queueing) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..20 {
-        sent.push(Instant::now());
-        let packet = v4_to(V4.1, 1 + u16::from(number), &payload(number));
-        injector.send(&packet).unwrap();
-    }
-    let mut buffer = [0; 2000];
-    for (number, sent) in (0..).zip(sent) {
-        let length = receiver.recv(&mut buffer).unwrap();
-        let passed = sent.elapsed();
-        let view = PathHeaderView::parse(&buffer[..length]).unwrap();
-        assert_eq!(
-            buffer[PATH_HEADER_LEN..length],
-            payload(number)[PATH_HEADER_LEN..]
-        );
-        assert_eq!(
-            view.covered_by_tag(),
-            PathHeaderView::parse(&header()).unwrap().covered_by_tag()
-        );
-        let signals = view.signals();
-        assert!(signals.flags.stamped && signals.flags.offered && !signals.flags.gap);
-        let queued = signals.queueing_time.duration();
-        queueing.push(queued);
-        slack.push(passed.as_secs_f64() - (queued + transmission).as_secs_f64());
-    }
-    // Each packet was under way for its queueing time, its transmission, and what the machine took.
-    let least = slack.iter().copied().fold(f64::INFINITY, f64::min);
-    assert!((-1e-6..1e-3).contains(&least), "{slack:?}");
-    // The router's own measurement.
-    let figures = router.link();
-    let most = queueing.iter().max().unwrap().as_secs_f64() * 1e6;
-    let max = number(&figures, "sojourn_us.max");
-    assert!((most - max).abs() <= 0.5, "{most}, {figures}");
-    assert!(max > 100_000.0, "nineteen packets take 152 ms: {max}");
+    one_of_three_tries(|| {
+        let Some(lab) = Lab::alone(Versions::Both) else {
+            return;
+        };
+        let router = lab.start(&link(&format!("rate_bps = 1e6\n{STAMPS}")));
+        // The kernel gives a socket nothing with a wrong checksum.
+        let receiver = lab.udp(Host::B, "10.0.2.1:9");
+        let injector = Injector::new(&lab, Host::A);
+        let payload = |number: u8| {
+            let mut payload = header().to_vec();
+            payload.resize(972, number);
+            payload
+        };
+        // Twenty packets of 1000 bytes at once; each takes 8 ms.
+        let transmission = Duration::from_millis(8);
+        let (mut sent, mut slack, mut queueing) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0..20 {
+            sent.push(Instant::now());
+            let packet = v4_to(V4.1, 1 + u16::from(number), &payload(number));
+            injector.send(&packet).unwrap();
+        }
+        let mut buffer = [0; 2000];
+        for (number, sent) in (0..).zip(sent) {
+            let length = receiver.recv(&mut buffer).unwrap();
+            let passed = sent.elapsed();
+            let view = PathHeaderView::parse(&buffer[..length]).unwrap();
+            assert_eq!(
+                buffer[PATH_HEADER_LEN..length],
+                payload(number)[PATH_HEADER_LEN..]
+            );
+            assert_eq!(
+                view.covered_by_tag(),
+                PathHeaderView::parse(&header()).unwrap().covered_by_tag()
+            );
+            let signals = view.signals();
+            assert!(signals.flags.stamped && signals.flags.offered && !signals.flags.gap);
+            let queued = signals.queueing_time.duration();
+            queueing.push(queued);
+            slack.push(passed.as_secs_f64() - (queued + transmission).as_secs_f64());
+        }
+        // Each packet was under way for its queueing time, its transmission, and what the machine took.
+        let least = slack.iter().copied().fold(f64::INFINITY, f64::min);
+        assert!((-1e-6..1e-3).contains(&least), "{slack:?}");
+        // The router's own measurement.
+        let figures = router.link();
+        let most = queueing.iter().max().unwrap().as_secs_f64() * 1e6;
+        let max = number(&figures, "sojourn_us.max");
+        assert!((most - max).abs() <= 0.5, "{most}, {figures}");
+        assert!(max > 100_000.0, "nineteen packets take 152 ms: {max}");
+    });
 }
 
 #[test]

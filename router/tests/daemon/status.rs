@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use evenkeel_router::status::{Status, table};
+use evenkeel_tests::one_of_three_tries;
 use serde_json::Value;
 
 use crate::raw::{self, Injector};
@@ -20,43 +21,45 @@ fn delivered(router: &crate::support::Router, packets: f64) -> Value {
 
 #[test]
 fn figures_are_those_of_the_traffic_and_a_restart_empties_the_window() {
-    let Some(lab) = Lab::new(Versions::Both) else {
-        return;
-    };
-    let router = lab.start(&link("rate_bps = 1e6\nqueue_packets = 5"));
-    let injector = Injector::new(&lab, Host::A);
-    // Ten packets of 1000 bytes at once: one goes, five wait, four are dropped. Each takes 8 ms.
-    for number in 0..10 {
-        injector
-            .send(&raw::v4(64, 253, number, &[], &[0; 980]))
-            .unwrap();
-    }
-    let link = delivered(&router, 6.0);
-    assert_eq!(link["name"], "bottleneck");
-    assert_eq!(link["tun"], "ek-bn");
-    assert_eq!(number(&link, "table"), 1001.0);
-    assert_eq!(number(&link, "rate_bps"), 1e6);
-    assert_eq!(number(&link, "window.arrived.bytes"), 10_000.0);
-    assert_eq!(number(&link, "window.dropped_full.packets"), 4.0);
-    assert_eq!(number(&link, "queue_packets.max"), 5.0);
-    assert_eq!(number(&link, "loss_rate"), 0.4);
-    // The last one has waited for five others, less what it came after the first: the ten are sent
-    // within a few milliseconds even on a busy machine.
-    let max = number(&link, "sojourn_us.max");
-    assert!((30_000.0..=40_000.0).contains(&max), "{max}");
-    let busy = number(&link, "utilization") * number(&link, "window_s");
-    assert!((busy - 0.048).abs() < 1e-6, "six times 8 ms: {busy}");
+    one_of_three_tries(|| {
+        let Some(lab) = Lab::new(Versions::Both) else {
+            return;
+        };
+        let router = lab.start(&link("rate_bps = 1e6\nqueue_packets = 5"));
+        let injector = Injector::new(&lab, Host::A);
+        // Ten packets of 1000 bytes at once: one goes, five wait, four are dropped. Each takes 8 ms.
+        for number in 0..10 {
+            injector
+                .send(&raw::v4(64, 253, number, &[], &[0; 980]))
+                .unwrap();
+        }
+        let link = delivered(&router, 6.0);
+        assert_eq!(link["name"], "bottleneck");
+        assert_eq!(link["tun"], "ek-bn");
+        assert_eq!(number(&link, "table"), 1001.0);
+        assert_eq!(number(&link, "rate_bps"), 1e6);
+        assert_eq!(number(&link, "window.arrived.bytes"), 10_000.0);
+        assert_eq!(number(&link, "window.dropped_full.packets"), 4.0);
+        assert_eq!(number(&link, "queue_packets.max"), 5.0);
+        assert_eq!(number(&link, "loss_rate"), 0.4);
+        // The last one has waited for five others, less what it came after the first: the ten are sent
+        // within a few milliseconds even on a busy machine.
+        let max = number(&link, "sojourn_us.max");
+        assert!((30_000.0..=40_000.0).contains(&max), "{max}");
+        let busy = number(&link, "utilization") * number(&link, "window_s");
+        assert!((busy - 0.048).abs() < 1e-6, "six times 8 ms: {busy}");
 
-    let sample = router.ask(r#"{"request":"sample"}"#)["links"][0].clone();
-    assert_eq!(number(&sample, "interval.dropped.packets"), 4.0);
-    assert_eq!(number(&sample, "interval.queue_max"), 5.0);
-    let restarted = router.ask(r#"{"request":"restart-measurement"}"#)["links"][0].clone();
-    assert_eq!(number(&restarted, "window.arrived.packets"), 0.0);
-    assert_eq!(number(&restarted, "total.arrived.packets"), 10.0);
-    assert_eq!(restarted["sojourn_us"], Value::Null);
-    let sample = router.ask(r#"{"request":"sample"}"#)["links"][0].clone();
-    assert_eq!(number(&sample, "interval.arrived.packets"), 0.0);
-    assert_eq!(number(&sample, "interval.queue_max"), 0.0);
+        let sample = router.ask(r#"{"request":"sample"}"#)["links"][0].clone();
+        assert_eq!(number(&sample, "interval.dropped.packets"), 4.0);
+        assert_eq!(number(&sample, "interval.queue_max"), 5.0);
+        let restarted = router.ask(r#"{"request":"restart-measurement"}"#)["links"][0].clone();
+        assert_eq!(number(&restarted, "window.arrived.packets"), 0.0);
+        assert_eq!(number(&restarted, "total.arrived.packets"), 10.0);
+        assert_eq!(restarted["sojourn_us"], Value::Null);
+        let sample = router.ask(r#"{"request":"sample"}"#)["links"][0].clone();
+        assert_eq!(number(&sample, "interval.arrived.packets"), 0.0);
+        assert_eq!(number(&sample, "interval.queue_max"), 0.0);
+    });
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::Output;
 
+use evenkeel_tests::one_of_three_tries;
+
 use crate::support::{self, alone, has_namespaces, number, program, scenario, testbed, text};
 use crate::{result, start};
 
@@ -38,18 +40,20 @@ fn exec_runs_a_program_on_a_host_and_passes_its_status_on() {
         "{}",
         text(&other.stdout)
     );
-    let ping = exec(&["ping", "-c", "5", "-i", "0.2", "server"]);
-    let summary = text(&ping.stdout);
-    assert!(ping.status.success(), "{summary}{}", text(&ping.stderr));
-    // rtt min/avg/max/mdev = 20.2/20.3/20.5/0.1 ms: 10 ms there and back.
-    let least = summary
-        .split("mdev = ")
-        .nth(1)
-        .and_then(|rest| rest.split('/').next());
-    let least: f64 = least
-        .and_then(|least| least.parse().ok())
-        .expect("ping's summary");
-    assert!((20.0..=20.5).contains(&least), "{least} ms");
+    one_of_three_tries(|| {
+        let ping = exec(&["ping", "-c", "5", "-i", "0.2", "server"]);
+        let summary = text(&ping.stdout);
+        assert!(ping.status.success(), "{summary}{}", text(&ping.stderr));
+        // rtt min/avg/max/mdev = 20.2/20.3/20.5/0.1 ms: 10 ms there and back, and what machines take.
+        let least = summary
+            .split("mdev = ")
+            .nth(1)
+            .and_then(|rest| rest.split('/').next());
+        let least: f64 = least
+            .and_then(|least| least.parse().ok())
+            .expect("ping's summary");
+        assert!((20.0..21.0).contains(&least), "{least} ms");
+    });
     let unknown = testbed(&["exec", &lossy, "--host", "nobody", "--", "true"])
         .output()
         .expect("it starts");
@@ -67,16 +71,18 @@ fn a_router_lets_the_share_that_was_asked_for_overtake_and_a_transfer_arrives_in
         return;
     }
     let _alone = alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("reordering.toml");
-    fs::write(&path, support::REORDERING).expect("it can be written");
-    let path = path.to_str().expect("a path in UTF-8");
-    let settings = ["links.0.emulator=evenkeel"];
-    let mut exec = testbed(&["exec", path, "--set", settings[0], "--host", "client", "--"]);
-    let pings = exec.args(support::PINGS).output();
-    support::assert_reordered(&text(&pings.expect("the program starts").stdout));
-    let (child, _out) = start(path, &settings);
-    support::assert_transferred(&result(child), "evenkeel");
+    one_of_three_tries(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("reordering.toml");
+        fs::write(&path, support::REORDERING).expect("it can be written");
+        let path = path.to_str().expect("a path in UTF-8");
+        let settings = ["links.0.emulator=evenkeel"];
+        let mut exec = testbed(&["exec", path, "--set", settings[0], "--host", "client", "--"]);
+        let pings = exec.args(support::PINGS).output();
+        support::assert_reordered(&text(&pings.expect("the program starts").stdout));
+        let (child, _out) = start(path, &settings);
+        support::assert_transferred(&result(child), "evenkeel");
+    });
 }
 
 #[test]
@@ -155,44 +161,47 @@ fn the_wire_rates_of_a_tcp_and_a_quic_flow_add_up_to_the_links() {
         return;
     }
     let _alone = alone();
-    let evenkeel = program("evenkeel");
-    let evenkeel = evenkeel.display();
-    // Both start within half a second and last 12 s; seconds 3 to 10 of each are compared.
-    let script = format!(
-        "ip netns exec $EVENKEEL_NETNS_server iperf3 -s -1 -J > $DIR/tcp & \
-         ip netns exec $EVENKEEL_NETNS_server {evenkeel} bulk server --listen 10.0.0.2:5000 --once --json-lines > $DIR/quic & \
-         sleep 1; iperf3 -c server -t 12 > /dev/null & \
-         {evenkeel} bulk client 10.0.0.2:5000 --insecure --controller reno --time 12 --no-mtu-discovery > /dev/null; \
-         wait; cat $DIR/tcp; echo; echo ======; cat $DIR/quic"
-    );
-    let script = format!("DIR=$(mktemp -d); {script}; rm -r $DIR");
-    let output = on_client(20e6, &script);
-    let (tcp, quic) = output.split_once("======").expect("both parts");
-    let tcp: serde_json::Value = serde_json::from_str(tcp).expect("iperf3's JSON");
-    let tcp_bytes: f64 = tcp["intervals"].as_array().expect("intervals")[3..10]
-        .iter()
-        .map(|interval| number(&interval["sum"]["bytes"]) * TCP_PACKET)
-        .sum();
-    let intervals: Vec<serde_json::Value> = quic
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .filter(|record: &serde_json::Value| record["record"] == "server_interval")
-        .collect();
-    let quic_bytes: f64 = intervals[3..10]
-        .iter()
-        .map(|record| {
-            number(&record["udp_bytes_received"]) + 28.0 * number(&record["udp_datagrams_received"])
-        })
-        .sum();
-    let rate = (tcp_bytes + quic_bytes) * 8.0 / 7.0;
-    // The two sevens of seconds are up to half a second apart: 3 % is what a change of the
-    // shares within it can make of the sum, at most.
-    assert!(
-        (0.97..=1.03).contains(&(rate / 20e6)),
-        "TCP {tcp_bytes} and QUIC {quic_bytes} bytes: {rate} bit/s"
-    );
-    assert!(
-        tcp_bytes > 0.02 * quic_bytes && quic_bytes > 0.02 * tcp_bytes,
-        "both send"
-    );
+    one_of_three_tries(|| {
+        let evenkeel = program("evenkeel");
+        let evenkeel = evenkeel.display();
+        // Both start within half a second and last 12 s; seconds 3 to 10 of each are compared.
+        let script = format!(
+            "ip netns exec $EVENKEEL_NETNS_server iperf3 -s -1 -J > $DIR/tcp & \
+             ip netns exec $EVENKEEL_NETNS_server {evenkeel} bulk server --listen 10.0.0.2:5000 --once --json-lines > $DIR/quic & \
+             sleep 1; iperf3 -c server -t 12 > /dev/null & \
+             {evenkeel} bulk client 10.0.0.2:5000 --insecure --controller reno --time 12 --no-mtu-discovery > /dev/null; \
+             wait; cat $DIR/tcp; echo; echo ======; cat $DIR/quic"
+        );
+        let script = format!("DIR=$(mktemp -d); {script}; rm -r $DIR");
+        let output = on_client(20e6, &script);
+        let (tcp, quic) = output.split_once("======").expect("both parts");
+        let tcp: serde_json::Value = serde_json::from_str(tcp).expect("iperf3's JSON");
+        let tcp_bytes: f64 = tcp["intervals"].as_array().expect("intervals")[3..10]
+            .iter()
+            .map(|interval| number(&interval["sum"]["bytes"]) * TCP_PACKET)
+            .sum();
+        let intervals: Vec<serde_json::Value> = quic
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .filter(|record: &serde_json::Value| record["record"] == "server_interval")
+            .collect();
+        let quic_bytes: f64 = intervals[3..10]
+            .iter()
+            .map(|record| {
+                number(&record["udp_bytes_received"])
+                    + 28.0 * number(&record["udp_datagrams_received"])
+            })
+            .sum();
+        let rate = (tcp_bytes + quic_bytes) * 8.0 / 7.0;
+        // The two sevens of seconds are up to half a second apart: 3 % is what a change of the
+        // shares within it can make of the sum, at most.
+        assert!(
+            (0.97..=1.03).contains(&(rate / 20e6)),
+            "TCP {tcp_bytes} and QUIC {quic_bytes} bytes: {rate} bit/s"
+        );
+        assert!(
+            tcp_bytes > 0.02 * quic_bytes && quic_bytes > 0.02 * tcp_bytes,
+            "both send"
+        );
+    });
 }
