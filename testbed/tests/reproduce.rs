@@ -138,6 +138,74 @@ fn shards_and_their_report_are_the_same_as_one_call() {
 }
 
 #[test]
+fn a_report_takes_experiments_that_were_not_run_again_from_an_earlier_one() {
+    let directory = papers();
+    let place = directory.path();
+    let other = EXPERIMENT.replace("Two rates", "Two rates <again>");
+    fs::write(place.join("papers/paper/others.toml"), other).unwrap();
+    let all = reproduce(place, &["--out", "all"]);
+    let one = reproduce(place, &["rates", "--out", "one"]);
+    assert!(all.status.success() && one.status.success());
+    let merged = testbed(
+        place,
+        &["report", "one", "--earlier", "all", "--out", "merged"],
+    );
+    assert!(merged.status.success(), "{}", text(&merged.stderr));
+    assert_eq!(text(&merged.stdout), text(&all.stdout));
+    let [all, mut merged] =
+        ["all", "merged"].map(|name| document(place.join(name).join("report.json")));
+    assert_eq!(merged["taken_over"], serde_json::json!(["paper/others"]));
+    merged["taken_over"] = all["taken_over"].clone();
+    merged["command"] = all["command"].clone();
+    assert_eq!(merged, all);
+    let [all, merged] = ["all", "merged"].map(|name| {
+        let page = fs::read_to_string(place.join(name).join("report.html")).unwrap();
+        let (_, rest) = page.split_once("<h2>Claims</h2>").expect("claims");
+        rest.to_owned()
+    });
+    assert_eq!(merged, all);
+
+    // What was taken over can be taken over once more.
+    let again = testbed(
+        place,
+        &["report", "one", "--earlier", "merged", "--out", "again"],
+    );
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    let page = fs::read_to_string(place.join("again/report.html")).unwrap();
+    assert!(page.ends_with(&merged));
+}
+
+#[test]
+fn a_report_of_another_extent_or_without_its_page_is_not_taken_over() {
+    let directory = papers();
+    let place = directory.path();
+    let other = EXPERIMENT.replace("Two rates", "Others");
+    fs::write(place.join("papers/paper/others.toml"), other).unwrap();
+    let run = |arguments: &[&str]| assert!(reproduce(place, arguments).status.success());
+    run(&["rates", "--out", "one"]);
+    run(&["--quick", "--out", "quick"]);
+    run(&["--out", "damaged"]);
+    fs::write(place.join("damaged/report.html"), "<html></html>").unwrap();
+    for (earlier, words) in [
+        ("quick", "one and quick differ in --quick"),
+        (
+            "damaged",
+            "damaged/report.html is damaged: it does not have paper/others",
+        ),
+        ("nowhere", "cannot read nowhere/report.json"),
+    ] {
+        let output = testbed(
+            place,
+            &["report", "one", "--earlier", earlier, "--out", "new"],
+        );
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(words), "{words:?} in {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
 fn what_cannot_be_run_is_refused_with_one_line() {
     let directory = papers();
     let refused = |arguments: &[&str], code: i32, words: &str| {

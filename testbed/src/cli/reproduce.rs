@@ -47,6 +47,9 @@ pub(super) struct ReportArguments {
     /// What `reproduce` wrote: one directory, or those of all shards
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
+    /// Take experiments that no DIR has from the report in this directory
+    #[arg(long, value_name = "REPORT")]
+    earlier: Option<PathBuf>,
     /// Where report.html and report.json go [default: the first DIR]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -127,7 +130,10 @@ pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, CliE
 }
 
 pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, CliError> {
-    let report = Report::new(&arguments.directories, &command_line())?;
+    let mut report = Report::new(&arguments.directories, &command_line())?;
+    if let Some(directory) = &arguments.earlier {
+        report.take_over(directory)?;
+    }
     let out = arguments.out.as_ref().unwrap_or(&arguments.directories[0]);
     report.write(out)?;
     print_out(&report.table())?;

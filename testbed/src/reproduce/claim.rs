@@ -1,6 +1,6 @@
 //! What a paper claims, and whether it came out.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::dataset::{Dataset, needed};
 use super::experiment::Experiment;
@@ -49,7 +49,7 @@ struct Term {
 }
 
 /// What came of a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// As the paper says.

@@ -42,7 +42,7 @@ pub enum StoreError {
         message: String,
     },
     /// Directories that do not belong together.
-    #[error("{first} and {second} differ in {what}; report only directories of one command's shards", first = .first.display(), second = .second.display())]
+    #[error("{first} and {second} differ in {what}; report only what belongs to one version and extent", first = .first.display(), second = .second.display())]
     Apart {
         /// One directory.
         first: PathBuf,
@@ -125,6 +125,29 @@ impl Plan {
             (false, true) => Extent::Quick,
             (false, false) => Extent::Full,
         }
+    }
+
+    /// In what another plan's results cannot stand beside those of this one, if in anything.
+    pub(super) fn apart(&self, other: &Self) -> Option<&'static str> {
+        let same = [
+            (self.quick == other.quick, "--quick"),
+            (self.seeds == other.seeds, "--seeds"),
+            (self.on_kernel() == other.on_kernel(), "--on"),
+            (
+                self.build.version == other.build.version,
+                "the version of evenkeel-testbed",
+            ),
+        ];
+        same.into_iter()
+            .find(|(same, _)| !same)
+            .map(|(_, what)| what)
+    }
+
+    /// Adds another plan's experiments.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.experiments.extend(other.experiments.iter().cloned());
+        self.experiments.sort();
+        self.experiments.dedup();
     }
 
     /// Whether the runs are made in real time.
@@ -310,7 +333,7 @@ fn kept(series: &Value, kept: &[String]) -> Value {
     Value::Object(reduced)
 }
 
-fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, StoreError> {
+pub(super) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, StoreError> {
     let text = fs::read(path).map_err(|source| StoreError::Read {
         path: path.to_owned(),
         source,

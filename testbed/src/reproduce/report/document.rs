@@ -1,6 +1,6 @@
 //! The contents of `report.json`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::super::claim::{Claim, Finding, PointValues, Verdict};
@@ -10,7 +10,7 @@ use super::super::store::{Build, Plan};
 use super::{Report, Section};
 
 /// All claims and what came of them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// The command that made the report.
     pub command: String,
@@ -20,6 +20,9 @@ pub struct Document {
     pub kernel_plan: Option<Plan>,
     /// The programs that made the runs.
     pub builds: Vec<Build>,
+    /// The ids of experiments that were taken over from an earlier report.
+    #[serde(default)]
+    pub taken_over: Vec<String>,
     /// Claims whose runs were made.
     pub claims: Vec<ClaimRow>,
     /// Claims whose runs were not made, or not all.
@@ -31,7 +34,7 @@ pub struct Document {
 }
 
 /// A claim and what came of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimRow {
     /// The paper.
     pub paper: String,
@@ -72,7 +75,7 @@ pub struct ClaimRow {
 }
 
 /// A metric of one run in virtual time and on the kernel.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelRow {
     /// The experiment's id.
     pub experiment: String,
@@ -97,7 +100,7 @@ pub struct KernelRow {
 }
 
 /// A claim whose runs were not made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotRun {
     /// The experiment's id.
     pub experiment: String,
@@ -108,7 +111,7 @@ pub struct NotRun {
 }
 
 /// The runs of an experiment.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunsRow {
     /// The experiment's id.
     pub experiment: String,
@@ -127,12 +130,14 @@ pub struct RunsRow {
 }
 
 impl Document {
+    /// What came out, without what is taken over.
     pub(super) fn new(report: &Report) -> Self {
         let mut document = Self {
             command: report.command.clone(),
             plan: report.plan.clone(),
             kernel_plan: report.kernel.clone(),
             builds: report.builds.clone(),
+            taken_over: Vec::new(),
             claims: Vec::new(),
             not_run: Vec::new(),
             kernel: report.sections.iter().flat_map(KernelRow::all).collect(),
@@ -157,6 +162,30 @@ impl Document {
             }
         }
         document
+    }
+
+    /// Adds the experiments of an earlier report, of which this one has none.
+    pub(super) fn take_over(&mut self, earlier: &Self) {
+        self.plan.join(&earlier.plan);
+        match (&mut self.kernel_plan, &earlier.kernel_plan) {
+            (Some(ours), Some(theirs)) => ours.join(theirs),
+            (ours @ None, theirs) if !earlier.kernel.is_empty() => ours.clone_from(theirs),
+            _ => {}
+        }
+        self.builds.extend(earlier.builds.iter().cloned());
+        self.builds.sort();
+        self.builds.dedup();
+        let ids = earlier.runs.iter().map(|row| row.experiment.clone());
+        self.taken_over = ids.collect();
+        self.claims.extend(earlier.claims.iter().cloned());
+        self.not_run.extend(earlier.not_run.iter().cloned());
+        self.kernel.extend(earlier.kernel.iter().cloned());
+        self.runs.extend(earlier.runs.iter().cloned());
+        // Stable: claims stay in the order of their experiments' files.
+        self.claims.sort_by(|a, b| a.experiment.cmp(&b.experiment));
+        self.not_run.sort_by(|a, b| a.experiment.cmp(&b.experiment));
+        self.kernel.sort_by(|a, b| a.experiment.cmp(&b.experiment));
+        self.runs.sort_by(|a, b| a.experiment.cmp(&b.experiment));
     }
 }
 

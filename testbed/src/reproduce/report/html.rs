@@ -13,37 +13,92 @@ use super::document::{ClaimRow, Document};
 use super::table::{digits, plain};
 use super::{Report, Section, chart};
 use crate::report::html::{STYLE, escaped};
+use crate::reproduce::store::StoreError;
+
+/// What the page says of one experiment.
+#[derive(Debug)]
+pub(super) struct Body {
+    /// Its section with the figures.
+    figures: String,
+    /// Its list of runs in the appendix.
+    runs: String,
+}
+
+impl Body {
+    const FIGURES_END: &str = "</div></section>\n";
+    const RUNS_END: &str = "</ol></details>\n";
+
+    fn new(section: &Section) -> Self {
+        Self {
+            figures: experiment(section),
+            runs: runs(section),
+        }
+    }
+
+    /// That of an experiment in a page that [`page`] made; `None` if the page has not got it.
+    pub(super) fn of(page: &str, id: &str) -> Option<Self> {
+        let between = |begin: String, end: &str| {
+            let rest = &page[page.find(&begin)?..];
+            Some(rest[..rest.find(end)? + end.len()].to_owned())
+        };
+        Some(Self {
+            figures: between(Self::figures_begin(id), Self::FIGURES_END)?,
+            runs: between(Self::runs_begin(id), Self::RUNS_END)?,
+        })
+    }
+
+    fn figures_begin(id: &str) -> String {
+        format!("<section id=\"{}\">", anchor(id))
+    }
+
+    fn runs_begin(id: &str) -> String {
+        format!("<details><summary>{}: ", escaped(id))
+    }
+}
 
 /// The page.
-pub(super) fn page(report: &Report) -> String {
+pub(super) fn page(report: &Report) -> Result<String, StoreError> {
     let document = report.document();
+    let mut bodies: Vec<(&str, Body)> = report
+        .sections
+        .iter()
+        .map(|section| (section.experiment.id.as_str(), Body::new(section)))
+        .collect();
+    if let Some(earlier) = &report.earlier {
+        for id in &document.taken_over {
+            bodies.push((id, earlier.body(id)?));
+        }
+    }
+    bodies.sort_by_key(|(id, _)| *id);
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/><title>The papers' experiments, reproduced</title><style>{STYLE}</style></head><body><main>\n<h1>The papers' experiments, reproduced</h1>\n"
     );
-    html += &summary(report, &document);
+    html += &summary(&document);
     html += &claims(&document);
     html += &on_kernel(&document);
-    for section in &report.sections {
-        html += &experiment(section);
-    }
-    html += &appendix(report);
-    html + "</main></body></html>\n"
+    html.extend(bodies.iter().map(|(_, body)| body.figures.as_str()));
+    html += "<section><h2>Runs</h2>\n<p class=\"small\">Each run alone, with all its plots and series; from the repository's root, with <code>target/release</code> in <code>PATH</code>:</p>\n";
+    html.extend(bodies.iter().map(|(_, body)| body.runs.as_str()));
+    Ok(html + "</section>\n</main></body></html>\n")
 }
 
-fn summary(report: &Report, document: &Document) -> String {
-    let plan = &report.plan;
+fn summary(document: &Document) -> String {
+    let plan = &document.plan;
     let extent = match plan.extent() {
         Extent::Quick => "the decisive points (--quick)",
         Extent::Full => "all points",
         Extent::Kernel => "the points chosen for the kernel",
     };
-    let beside = report.kernel.as_ref().map_or_else(String::new, |kernel| {
-        format!(
-            "; beside it some of them on <code>{}</code>",
-            escaped(&kernel.backend)
-        )
-    });
-    let builds: Vec<String> = report
+    let beside = document
+        .kernel_plan
+        .as_ref()
+        .map_or_else(String::new, |kernel| {
+            format!(
+                "; beside it some of them on <code>{}</code>",
+                escaped(&kernel.backend)
+            )
+        });
+    let builds: Vec<String> = document
         .builds
         .iter()
         .map(|build| format!("{} ({})", build.version, build.executable))
@@ -52,24 +107,35 @@ fn summary(report: &Report, document: &Document) -> String {
         "<p>Real QUIC, the controllers and the queues that ship, on <code>{}</code>: {extent}{beside}. evenkeel-testbed {}. Made by <code>{}</code>. Nothing in this page was tuned to a paper: what does not hold says so.</p>\n",
         escaped(&plan.backend),
         escaped(&builds.join(", ")),
-        escaped(&report.command),
+        escaped(&document.command),
     );
     html += "<table class=\"counts\"><thead><tr><th>Experiment</th><th>Claims</th><th>Hold</th><th>Differ</th><th>Do not hold</th><th>Seeds</th><th>Runs</th></tr></thead><tbody>";
-    for section in &report.sections {
-        let runs = match section.missing {
-            0 => section.runs.len().to_string(),
-            missing => format!("{} of {}", section.runs.len(), section.runs.len() + missing),
+    for row in &document.runs {
+        let runs = match row.missing {
+            0 => row.made.to_string(),
+            missing => format!("{} of {}", row.made, row.made + missing),
         };
+        let claims = || {
+            document
+                .claims
+                .iter()
+                .filter(|claim| claim.experiment == row.experiment)
+        };
+        let count = |verdict| claims().filter(|claim| claim.verdict == verdict).count();
+        let not_run = document
+            .not_run
+            .iter()
+            .filter(|claim| claim.experiment == row.experiment);
         let _ = write!(
             html,
             "<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{runs}</td></tr>",
-            anchor(&section.experiment.id),
-            escaped(&section.experiment.id),
-            section.findings.len(),
-            section.count(Verdict::Holds),
-            section.count(Verdict::Differs),
-            section.count(Verdict::DoesNotHold),
-            seeds(section.seeds),
+            anchor(&row.experiment),
+            escaped(&row.experiment),
+            claims().count() + not_run.count(),
+            count(Verdict::Holds),
+            count(Verdict::Differs),
+            count(Verdict::DoesNotHold),
+            seeds(row.seeds),
         );
     }
     html += "</tbody></table>\n<p class=\"small\"><b>Holds</b>: as the paper says, within the stated tolerance. <b>Differs</b>: not so, for a reason that is named and that another run confirms: without the cause the claim holds; the command of that run is given. <b>Does not hold</b>: not so, and no run explains it. Values are medians over the seeds, with the least and the greatest in brackets; ns-2 is version 2.35 with its own protocols.</p>\n";
@@ -78,6 +144,13 @@ fn summary(report: &Report, document: &Document) -> String {
             html,
             "<p class=\"small\">{} claims need runs that were not made and are not judged.</p>",
             document.not_run.len()
+        );
+    }
+    if !document.taken_over.is_empty() {
+        let _ = writeln!(
+            html,
+            "<p class=\"small\">Taken over from an earlier report of the same version, not run again: {}.</p>",
+            escaped(&document.taken_over.join(", "))
         );
     }
     html
@@ -267,8 +340,8 @@ fn with_spread(value: &Value, spread: &Value) -> String {
 fn experiment(section: &Section) -> String {
     let experiment = &section.experiment;
     let mut html = format!(
-        "<section id=\"{}\"><h2>{}</h2>\n<p>{}: {}</p>\n",
-        anchor(&experiment.id),
+        "{}<h2>{}</h2>\n<p>{}: {}</p>\n",
+        Body::figures_begin(&experiment.id),
         escaped(&experiment.title),
         escaped(experiment.paper()),
         escaped(&experiment.source),
@@ -288,7 +361,7 @@ fn experiment(section: &Section) -> String {
             html += &drawn(figure, Some(drawing), ", on the kernel");
         }
     }
-    html + "</div></section>\n"
+    html + Body::FIGURES_END
 }
 
 fn drawn(figure: &Figure, drawing: Option<&Drawing>, place: &str) -> String {
@@ -351,41 +424,34 @@ fn table(graph: &GraphDrawing) -> String {
     html + "</tbody></table>"
 }
 
-fn appendix(report: &Report) -> String {
-    let mut html = String::from(
-        "<section><h2>Runs</h2>\n<p class=\"small\">Each run alone, with all its plots and series; from the repository's root, with <code>target/release</code> in <code>PATH</code>:</p>\n",
+fn runs(section: &Section) -> String {
+    let failed = section
+        .runs
+        .iter()
+        .filter(|run| !run.errors.is_empty())
+        .count();
+    let warning = match failed {
+        0 => String::new(),
+        _ => format!(", in {failed} of them flows failed"),
+    };
+    let mut html = format!(
+        "{}{} runs{warning}</summary><ol class=\"runs\">",
+        Body::runs_begin(&section.experiment.id),
+        section.runs.len()
     );
-    for section in &report.sections {
-        let failed = section
-            .runs
-            .iter()
-            .filter(|run| !run.errors.is_empty())
-            .count();
-        let warning = match failed {
-            0 => String::new(),
-            _ => format!(", in {failed} of them flows failed"),
-        };
+    for run in &section.runs {
         let _ = write!(
             html,
-            "<details><summary>{}: {} runs{warning}</summary><ol class=\"runs\">",
-            escaped(&section.experiment.id),
-            section.runs.len()
+            "<li>{}<br/><code>{}</code>",
+            escaped(&run.label),
+            escaped(&run.command)
         );
-        for run in &section.runs {
-            let _ = write!(
-                html,
-                "<li>{}<br/><code>{}</code>",
-                escaped(&run.label),
-                escaped(&run.command)
-            );
-            for error in &run.errors {
-                let _ = write!(html, "<br/><b class=\"fails\">{}</b>", escaped(error));
-            }
-            html += "</li>";
+        for error in &run.errors {
+            let _ = write!(html, "<br/><b class=\"fails\">{}</b>", escaped(error));
         }
-        html += "</ol></details>\n";
+        html += "</li>";
     }
-    html + "</section>\n"
+    html + Body::RUNS_END
 }
 
 fn anchor(id: &str) -> String {

@@ -2,6 +2,7 @@
 
 mod chart;
 mod document;
+mod earlier;
 mod html;
 mod kernel;
 mod table;
@@ -10,11 +11,12 @@ use std::path::{Path, PathBuf};
 
 pub use document::{ClaimRow, Document, KernelRow, NotRun, RunsRow};
 
-use super::claim::{Finding, Verdict};
+use super::claim::Finding;
 use super::dataset::{Dataset, MetricError};
 use super::experiment::{Experiment, ExperimentError, find};
 use super::figure::Drawing;
 use super::store::{Build, Plan, Record, Store, StoreError, pretty};
+use earlier::Earlier;
 use kernel::{Comparison, OnKernel};
 
 /// A report that cannot be made. Displays as one line.
@@ -40,6 +42,10 @@ pub struct Report {
     builds: Vec<Build>,
     command: String,
     sections: Vec<Section>,
+    /// The first directory of results.
+    directory: PathBuf,
+    /// The rest, from a report that was made before.
+    earlier: Option<Earlier>,
 }
 
 /// An experiment with what came out.
@@ -131,7 +137,26 @@ impl Report {
             builds,
             command: command.to_owned(),
             sections,
+            directory: main.parts[0].store.directory().to_owned(),
+            earlier: None,
         })
+    }
+
+    /// Takes over the experiments that it does not have from the report in `directory`, as that tells them.
+    ///
+    /// # Errors
+    /// If there is no report, or one of another version, extent or kind of backend.
+    pub fn take_over(&mut self, directory: &Path) -> Result<(), ReportError> {
+        let mut earlier = Earlier::read(directory)?;
+        earlier.check(&self.plan, &self.directory)?;
+        let ids: Vec<&str> = self
+            .sections
+            .iter()
+            .map(|section| section.experiment.id.as_str())
+            .collect();
+        earlier.without(&ids);
+        self.earlier = Some(earlier);
+        Ok(())
     }
 
     /// Writes `report.html` and `report.json` into `directory`.
@@ -144,13 +169,17 @@ impl Report {
             Path::new("report.json"),
             pretty(&self.document()).as_bytes(),
         )?;
-        store.write(Path::new("report.html"), html::page(self).as_bytes())?;
+        store.write(Path::new("report.html"), html::page(self)?.as_bytes())?;
         Ok(())
     }
 
     /// The contents of `report.json`.
     pub fn document(&self) -> Document {
-        Document::new(self)
+        let mut document = Document::new(self);
+        if let Some(earlier) = &self.earlier {
+            document.take_over(&earlier.document);
+        }
+        document
     }
 
     /// The claims as a table for a terminal.
@@ -208,13 +237,6 @@ impl Section {
         };
         Ok((section, builds))
     }
-
-    fn count(&self, verdict: Verdict) -> usize {
-        let findings = self.findings.iter();
-        findings
-            .filter(|finding| finding.verdict == Some(verdict))
-            .count()
-    }
 }
 
 impl RunLine {
@@ -250,20 +272,11 @@ impl Whole {
     fn new(parts: Vec<Part>) -> Result<Self, StoreError> {
         let mut plan = parts[0].plan.clone();
         for part in &parts[1..] {
-            let apart = |what: &str| Err(parts[0].apart(part, what));
-            if part.plan.quick != plan.quick {
-                return apart("--quick");
+            if let Some(what) = plan.apart(&part.plan) {
+                return Err(parts[0].apart(part, what));
             }
-            if part.plan.seeds != plan.seeds {
-                return apart("--seeds");
-            }
-            if part.plan.build.version != plan.build.version {
-                return apart("the version of evenkeel-testbed");
-            }
-            plan.experiments.extend(part.plan.experiments.clone());
+            plan.join(&part.plan);
         }
-        plan.experiments.sort();
-        plan.experiments.dedup();
         Ok(Self { plan, parts })
     }
 

@@ -1,0 +1,57 @@
+//! A report that was made before, of which experiments can be taken over.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::store::{Plan, StoreError, read_json};
+use super::document::Document;
+use super::html::Body;
+
+/// What [`Report::write`](super::Report::write) has left in a directory.
+#[derive(Debug)]
+pub(super) struct Earlier {
+    directory: PathBuf,
+    pub(super) document: Document,
+    page: String,
+}
+
+impl Earlier {
+    pub(super) fn read(directory: &Path) -> Result<Self, StoreError> {
+        let path = directory.join("report.html");
+        Ok(Self {
+            directory: directory.to_owned(),
+            document: read_json(&directory.join("report.json"))?,
+            page: fs::read_to_string(&path).map_err(|source| StoreError::Read { path, source })?,
+        })
+    }
+
+    /// Whether its experiments can stand beside those of `plan`, whose results are in `directory`.
+    pub(super) fn check(&self, plan: &Plan, directory: &Path) -> Result<(), StoreError> {
+        match plan.apart(&self.document.plan) {
+            None => Ok(()),
+            Some(what) => Err(StoreError::Apart {
+                first: directory.to_owned(),
+                second: self.directory.clone(),
+                what: what.to_owned(),
+            }),
+        }
+    }
+
+    /// Leaves the experiments that none of `newer` is.
+    pub(super) fn without(&mut self, newer: &[&str]) {
+        let keeps = |id: &str| !newer.contains(&id);
+        let document = &mut self.document;
+        document.claims.retain(|row| keeps(&row.experiment));
+        document.not_run.retain(|row| keeps(&row.experiment));
+        document.kernel.retain(|row| keeps(&row.experiment));
+        document.runs.retain(|row| keeps(&row.experiment));
+    }
+
+    /// What the page says of an experiment.
+    pub(super) fn body(&self, id: &str) -> Result<Body, StoreError> {
+        Body::of(&self.page, id).ok_or_else(|| StoreError::Damaged {
+            path: self.directory.join("report.html"),
+            message: format!("it does not have {id}, which report.json has"),
+        })
+    }
+}
