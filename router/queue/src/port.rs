@@ -92,6 +92,7 @@ impl<P: Carrier> Port<P> {
     /// marks at departure.
     pub fn enqueue(&mut self, now: Instant, mut packet: Packet<P>) -> Verdict {
         let now = self.advance(now);
+        self.stats.settle(now);
         let bytes = packet.meta.bytes;
         self.stats.arrived(bytes);
         packet.meta.queued = Duration::ZERO;
@@ -242,6 +243,7 @@ impl<P: Carrier> Port<P> {
         while let Some(at) = self.next_transmission_event().filter(|at| *at <= now) {
             self.fire_timers(at, false);
             self.step_to(at);
+            self.stats.settle(self.now);
             match self.transmission.take() {
                 Some(transmission) => {
                     self.stats.ended();
@@ -304,7 +306,6 @@ impl<P: Carrier> Port<P> {
     /// Time passes; a host's clock that steps back is held.
     fn step_to(&mut self, at: Instant) {
         self.now = self.now.max(at);
-        self.stats.settle(self.now);
     }
 
     fn start_next(&mut self, at: Instant) {

@@ -214,32 +214,45 @@ impl Network {
         self.drain(now, link.0);
     }
 
+    /// Moves on what has come out of a link by `now`, and asks for its next wake-up.
     fn drain(&mut self, now: Instant, index: usize) {
-        while let Some(packet) = self.links[index].link.pop(now) {
-            let Packet { meta, mut payload } = packet;
-            payload.ecn = meta.ecn;
+        loop {
             let link = &mut self.links[index];
-            if let Some(capture) = &mut link.capture {
-                capture.packet(self.core.elapsed(), &payload);
-            }
-            let to = link.to;
-            if payload.to != to {
-                // A router counts itself, and does not forward what it is the last to see.
-                payload.ttl = payload.ttl.saturating_sub(1);
-                if payload.ttl == 0 {
-                    self.counters.expired += 1;
-                    continue;
+            match link.link.next_timeout() {
+                Some(at) if at <= now => {}
+                Some(at) => {
+                    if link.scheduled.is_none_or(|scheduled| at < scheduled) {
+                        link.scheduled = Some(at);
+                        self.core.schedule_link(at, index);
+                    }
+                    return;
                 }
+                None => return,
             }
-            self.arrive(now, to, payload);
+            if let Some(packet) = link.link.pop(now) {
+                self.leave(now, index, packet);
+            }
         }
+    }
+
+    /// A packet has come out at the far end of a link.
+    fn leave(&mut self, now: Instant, index: usize, packet: Packet<Datagram>) {
+        let Packet { meta, mut payload } = packet;
+        payload.ecn = meta.ecn;
         let link = &mut self.links[index];
-        if let Some(at) = link.link.next_timeout()
-            && link.scheduled.is_none_or(|scheduled| at < scheduled)
-        {
-            link.scheduled = Some(at);
-            self.core.schedule_link(at, index);
+        if let Some(capture) = &mut link.capture {
+            capture.packet(self.core.elapsed(), &payload);
         }
+        let to = link.to;
+        if payload.to != to {
+            // A router counts itself, and does not forward what it is the last to see.
+            payload.ttl = payload.ttl.saturating_sub(1);
+            if payload.ttl == 0 {
+                self.counters.expired += 1;
+                return;
+            }
+        }
+        self.arrive(now, to, payload);
     }
 
     fn deliver(&mut self, datagram: Datagram) {
