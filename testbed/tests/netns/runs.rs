@@ -195,7 +195,9 @@ fn acp_users_have_their_max_min_shares_of_two_routers_on_the_kernel() {
         {
             assert_eq!(flow["name"], name);
             let got = number(&flow["throughput_bps"]) / share;
-            assert!((0.96..=1.04).contains(&got), "{name}: {got} of its share");
+            // On a busy machine who passes two daemons has up to 6 % less; with cubic, which knows
+            // nothing of shares, it has 21 % less, with vegas 36 % (in virtual time).
+            assert!((0.92..=1.06).contains(&got), "{name}: {got} of its share");
         }
         for link in result["links"].as_array().expect("links") {
             assert_eq!(number(&link["dropped"]), 0.0, "{}", link["name"]);
