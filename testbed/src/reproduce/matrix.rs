@@ -286,14 +286,14 @@ impl Run {
         command + &format!(" --seed {}", self.seed)
     }
 
-    /// About how much work it is: packets on the slowest link forward for as long as it runs.
+    /// About how much work it is: packets that cross its links forward, if those are busy throughout.
     pub fn weight(&self) -> f64 {
         let links = self.scenario.links.iter();
         let forward = links.filter(|link| link.reported && !link.name.ends_with(".reverse"));
         let rates = forward
             .filter_map(|link| link.mean_rate_bps(self.scenario.warmup, self.scenario.duration));
-        let slowest = rates.min().unwrap_or(0).max(SLOWEST_BPS) as f64;
-        slowest / PACKET_BITS * self.scenario.duration.as_secs_f64()
+        let all = rates.sum::<u64>().max(SLOWEST_BPS) as f64;
+        all / PACKET_BITS * self.scenario.duration.as_secs_f64()
     }
 }
 
