@@ -164,6 +164,21 @@ fn judged(text: &str, quick: bool, seeds: u64, goodput: impl Fn(&Run) -> Option<
 }
 
 #[test]
+fn a_run_over_eight_busy_links_weighs_as_much_as_so_many_over_one() {
+    let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("papers");
+    let weight = |id: &str, axis: Option<(&str, &str)>| {
+        let experiments = find(&papers, Some(id)).unwrap_or_else(|error| panic!("{error}"));
+        let mut runs = experiments[0].runs(Extent::Full, Some(1)).unwrap();
+        runs.retain(|run| axis.is_none_or(|(name, value)| run.point.axes[name] == value));
+        runs[0].weight()
+    };
+    let one = weight("acp/capacity", Some(("capacity", "155")));
+    // Seven links of the same rate, and a slower one.
+    let eight = weight("acp/parking-lot", None) / one;
+    assert!((7.0..8.0).contains(&eight), "{eight}");
+}
+
+#[test]
 fn every_experiment_in_the_repository_can_be_run() {
     let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("papers");
     for experiment in find(&papers, None).unwrap_or_else(|error| panic!("{error}")) {

@@ -59,6 +59,14 @@ pub(crate) fn number(value: &Value) -> f64 {
         .unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
+/// The least round trip in what ping has printed, in milliseconds.
+pub(crate) fn least_round_trip_ms(said: &str) -> f64 {
+    // rtt min/avg/max/mdev = 20.2/20.3/20.5/0.1 ms
+    let summary = said.split("mdev = ").nth(1);
+    let least = summary.and_then(|rest| rest.split('/').next()?.parse().ok());
+    least.unwrap_or_else(|| panic!("no summary of ping's: {said}"))
+}
+
 /// Whether there can be namespaces and routers; says why if not.
 pub(crate) fn has_namespaces() -> bool {
     let possible = rustix::process::geteuid().is_root() && Path::new("/dev/net/tun").exists();
