@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand_distr::{Distribution, Exp1, Pareto};
 use rand_pcg::Pcg64;
 
-use crate::scenario::{PeriodDistribution, Periods};
+use crate::scenario::{Begins, PeriodDistribution, Periods};
 
 /// What a generator is for. Sources of one kind are told apart by their index, so adding a
 /// flow does not change what an existing one draws.
@@ -43,6 +43,14 @@ impl PeriodLength {
             PeriodDistribution::Pareto { shape } => Self::Pareto { mean, shape },
         };
         (length(periods.on), length(periods.off))
+    }
+
+    /// How long a flow with OFF periods of this length is silent before its first ON period.
+    pub(crate) fn before_first(&self, begins: Begins, rng: &mut Pcg64) -> Duration {
+        match begins {
+            Begins::On => Duration::ZERO,
+            Begins::Off => self.sample(rng),
+        }
     }
 
     pub(crate) fn sample(&self, rng: &mut Pcg64) -> Duration {

@@ -167,6 +167,57 @@ fn two_processes_write_the_same_bytes_for_the_same_seed() {
     }
 }
 
+/// When the transfers of each flow of `onoff.toml` began, in seconds.
+fn starts_of_transfers(arguments: &[&str]) -> Vec<Vec<f64>> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = [&["--set", "duration_s=60"], arguments].concat();
+    let output = run_into(directory.path(), "onoff.toml", &arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let series = fs::read(directory.path().join("series.json")).expect("written");
+    let series: serde_json::Value = serde_json::from_slice(&series).expect("JSON");
+    let flows = series["flows"].as_array().expect("an array");
+    flows
+        .iter()
+        .map(|flow| {
+            let transfers = flow["transfers"].as_array().expect("an array");
+            let starts = transfers.iter().map(|transfer| &transfer["start_s"]);
+            starts
+                .map(|start| start.as_f64().expect("a number"))
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn users_that_begin_in_an_off_period_are_silent_for_at_least_the_least_of_them() {
+    let first = |starts: &[Vec<f64>]| starts.iter().flatten().copied().fold(f64::MAX, f64::min);
+    // Users start within 10 s, and connections take a round trip.
+    let on = starts_of_transfers(&[]);
+    assert!(
+        on.iter()
+            .all(|flow| flow.first().is_some_and(|start| *start < 11.0)),
+        "{on:?}"
+    );
+    // Pareto with mean 60 s and shape 1.5: 20 s at least, 32 s in the median.
+    for reconnect in ["true", "false"] {
+        let reconnect = format!("flows.0.onoff.reconnect={reconnect}");
+        let off = starts_of_transfers(&["--set", "flows.0.onoff.begins=off", "--set", &reconnect]);
+        assert!(first(&off) >= 20.0, "{off:?}");
+        assert!(
+            off.iter().filter(|flow| !flow.is_empty()).count() > 2,
+            "{off:?}"
+        );
+    }
+    // A flow that is stopped before its first ON period sends nothing.
+    let stopped = [
+        "--set",
+        "flows.0.onoff.begins=off",
+        "--set",
+        "flows.0.stop_s=15",
+    ];
+    assert!(starts_of_transfers(&stopped).iter().all(Vec::is_empty));
+}
+
 #[test]
 fn a_capture_holds_the_links_packets_with_good_checksums() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -217,6 +217,7 @@ impl Expansion<'_> {
                         Distribution::Pareto { shape } => PeriodDistribution::Pareto { shape },
                     },
                 },
+                begins: onoff.begins,
                 reconnect: onoff.reconnect,
             },
             AppTable::Stream { stream } => App::Stream(StreamSpec {

@@ -18,7 +18,7 @@ pub use error::ScenarioError;
 pub use file::ScenarioFile;
 
 pub use spec::{
-    AckSpec, App, Blackout, CrossSpec, Emulator, FlowSpec, LinkChange, LinkIndex, LinkSpec,
+    AckSpec, App, Begins, Blackout, CrossSpec, Emulator, FlowSpec, LinkChange, LinkIndex, LinkSpec,
     NodeIndex, NodeSpec, Payload, PeriodDistribution, Periods, QueueLimit, ServiceSpec, StreamSpec,
     TraceFile,
 };

@@ -192,6 +192,8 @@ pub enum App {
     OnOff {
         /// Lengths of the periods.
         periods: Periods,
+        /// With which of them a flow begins.
+        begins: Begins,
         /// Whether an ON period is a new connection; otherwise connection and window stay.
         reconnect: bool,
     },
@@ -228,6 +230,16 @@ pub enum Payload {
     Bytes(u64),
     /// The bytes of a file.
     File(PathBuf),
+}
+
+/// The period with which a flow begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Begins {
+    /// It sends from its start on.
+    On,
+    /// It is silent for an OFF period first.
+    Off,
 }
 
 /// Alternating ON and OFF periods.

@@ -134,9 +134,12 @@ impl Sender {
                     self.lock().done = Some(wall_clock() - epoch);
                 }
             }
-            App::OnOff { periods, .. } => {
+            App::OnOff {
+                periods, begins, ..
+            } => {
                 let (on, off) = PeriodLength::pair(periods);
-                let mut now = start;
+                let mut now = start + off.before_first(*begins, &mut rng);
+                self.wait_until(now);
                 while !self.is_over() && stop.is_none_or(|stop| now < stop) {
                     let ends = now + on.sample(&mut rng);
                     let ends = stop.map_or(ends, |stop| ends.min(stop));

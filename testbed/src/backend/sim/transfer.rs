@@ -50,16 +50,25 @@ pub(super) fn spawn(
         endpoints,
         record,
     };
-    let rng = generator(scenario.seed, Purpose::Flow, index);
+    let mut rng = generator(scenario.seed, Purpose::Flow, index);
     let app = spec.app.clone();
     runtime.clone().spawn(Box::pin(async move {
         sender.runtime.sleep_until(sender.start).await;
         match app {
             App::Bulk(payload) => sender.bulk(payload, file).await,
-            App::OnOff { periods, reconnect } => {
+            App::OnOff {
+                periods,
+                begins,
+                reconnect,
+            } => {
                 let (on, off) = PeriodLength::pair(&periods);
+                let first = sender.start + off.before_first(begins, &mut rng);
+                if sender.stop.is_some_and(|stop| first >= stop) {
+                    return;
+                }
+                sender.runtime.sleep_until(first).await;
                 if reconnect {
-                    sender.on_off(on, off, rng).await;
+                    sender.on_off(first, on, off, rng).await;
                 } else {
                     sender.on_off_one_connection(on, off, rng).await;
                 }
@@ -106,8 +115,8 @@ impl Sender {
     }
 
     /// Every ON period is a new connection that is broken off at its end.
-    async fn on_off(&self, on: PeriodLength, off: PeriodLength, mut rng: Pcg64) {
-        let mut now = self.start;
+    async fn on_off(&self, first: Instant, on: PeriodLength, off: PeriodLength, mut rng: Pcg64) {
+        let mut now = first;
         while self.stop.is_none_or(|stop| now < stop) {
             let ends = now + on.sample(&mut rng);
             let ends = self.stop.map_or(ends, |stop| ends.min(stop));

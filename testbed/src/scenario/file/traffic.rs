@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 use super::MAX_DURATION_S;
 use super::links::{MAX_DELAY_MS, MAX_RATE_BPS};
 use super::stream::StreamTable;
+use crate::scenario::Begins;
 use crate::scenario::error::Fault;
 use crate::scenario::reader::Reader;
 use crate::scenario::tree::{Located, Node, Origin};
@@ -123,7 +124,14 @@ pub(in crate::scenario) struct OnOffTable {
     pub(in crate::scenario) off_s: f64,
     #[serde(flatten)]
     pub(in crate::scenario) distribution: Distribution,
+    #[serde(skip_serializing_if = "begins_on")]
+    pub(in crate::scenario) begins: Begins,
     pub(in crate::scenario) reconnect: bool,
+}
+
+/// The default goes without saying in a scenario that is written out.
+fn begins_on(begins: &Begins) -> bool {
+    *begins == Begins::On
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -326,7 +334,14 @@ impl AppTable {
 
 impl OnOffTable {
     fn read(node: &Node) -> Result<Self, Fault> {
-        const KEYS: &[&str] = &["on_s", "off_s", "distribution", "shape", "reconnect"];
+        const KEYS: &[&str] = &[
+            "on_s",
+            "off_s",
+            "distribution",
+            "shape",
+            "begins",
+            "reconnect",
+        ];
         let onoff = Reader::open(node, "[flows.onoff]", KEYS)?;
         let is_pareto = onoff
             .word("distribution", &[("pareto", true), ("exponential", false)])?
@@ -343,6 +358,9 @@ impl OnOffTable {
             on_s: onoff.required("on_s", onoff.positive("on_s", MAX_PERIOD_S)?)?,
             off_s: onoff.required("off_s", onoff.positive("off_s", MAX_PERIOD_S)?)?,
             distribution,
+            begins: onoff
+                .word("begins", &[("on", Begins::On), ("off", Begins::Off)])?
+                .unwrap_or(Begins::On),
             reconnect: onoff.boolean("reconnect")?.unwrap_or(true),
         })
     }

@@ -321,15 +321,32 @@ fn applications_have_their_parameters() {
             "flows.0.onoff.off_s=60",
         ],
     );
+    let periods = Periods {
+        on: Duration::from_secs(50),
+        off: Duration::from_secs(60),
+        distribution: PeriodDistribution::Pareto { shape: 1.5 },
+    };
     assert_eq!(
         onoff.flows[0].app,
         App::OnOff {
-            periods: Periods {
-                on: Duration::from_secs(50),
-                off: Duration::from_secs(60),
-                distribution: PeriodDistribution::Pareto { shape: 1.5 },
-            },
+            periods,
+            begins: Begins::On,
             reconnect: true,
+        }
+    );
+    let silent_first = expanded(
+        DUMBBELL,
+        &[
+            "flows.0.app=onoff",
+            "flows.0.onoff={on_s=50, off_s=60, begins='off', reconnect=false}",
+        ],
+    );
+    assert_eq!(
+        silent_first.flows[0].app,
+        App::OnOff {
+            periods,
+            begins: Begins::Off,
+            reconnect: false,
         }
     );
     let short = expanded(

@@ -263,6 +263,13 @@ fn keys_that_nothing_would_read_are_refused() {
         "onoff = {on_s = 1, off_s = 1}",
         "onoff is for app = \"onoff\" alone; remove it",
     );
+    let onoff = [
+        "flows.0.app=onoff",
+        "flows.0.onoff={on_s=1, off_s=1, begins='of'}",
+    ];
+    assert!(
+        refused(DUMBBELL, &onoff).contains(r#"begins = "of" is unknown; use one of "on", "off""#)
+    );
     assert!(refused(DUMBBELL, &["links.0.trace=x"]).contains("a rate_bps or a trace, not both"));
     assert!(
         refused(DUMBBELL, &["flows.0.bytes=1", "flows.0.file=x"])
