@@ -55,6 +55,15 @@ pub(super) const PARAMETERS: &[Parameter] = &[
             default: Some(GAMMA),
         },
     },
+    Parameter {
+        name: "first_period_ms",
+        meaning: "length of the control periods until a header tells a round trip, in milliseconds",
+        kind: ParameterKind::Number {
+            least: 1.0,
+            most: 10_000.0,
+            default: Some(INITIAL_RTT.as_millis() as f64),
+        },
+    },
     control::rtt_min(
         "round trips below this, in milliseconds, do not count for the control period",
     ),
@@ -67,6 +76,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Params {
     gamma: f64,
+    /// d(0), above zero.
+    first_period: Duration,
     rtts: RttBounds,
 }
 
@@ -76,6 +87,7 @@ impl Params {
     pub(super) fn read(values: &Values) -> Result<Self, DisciplineError> {
         Ok(Self {
             gamma: values.number("gamma"),
+            first_period: Duration::from_secs_f64(values.number("first_period_ms") / 1e3),
             rtts: RttBounds::read(values)?,
         })
     }
@@ -107,13 +119,15 @@ struct Vars {
 }
 
 impl Vars {
-    const INITIAL: Self = Self {
-        desired: 0.0,
-        users: INITIAL_USERS,
-        input: 0.0,
-        queue: 0.0,
-        rtt: INITIAL_RTT,
-    };
+    const fn initial(rtt: Duration) -> Self {
+        Self {
+            desired: 0.0,
+            users: INITIAL_USERS,
+            input: 0.0,
+            queue: 0.0,
+            rtt,
+        }
+    }
 
     /// The next period's p and N-hat, from this period's and its `input`, `queue` and `rtt`.
     fn updated(self, gamma: f64, capacity: f64) -> Self {
@@ -168,8 +182,8 @@ impl Acp {
     fn new(params: Params, now: Instant) -> Self {
         Self {
             params,
-            vars: Vars::INITIAL,
-            window: Some(Window::new(now, INITIAL_RTT, Duration::ZERO)),
+            vars: Vars::initial(params.first_period),
+            window: Some(Window::new(now, params.first_period, Duration::ZERO)),
         }
     }
 

@@ -115,6 +115,18 @@ fn the_period_is_the_mean_round_trip_of_the_last_one() {
 }
 
 #[test]
+fn periods_are_as_long_as_asked_for_until_a_round_trip_is_told() {
+    let start = epoch();
+    let mut port = port(start, "acp:first_period_ms=500");
+    assert_close(figure(&mut port, start, "rtt_ms"), 500.0);
+    // Ten periods of 50 ms would have brought p to a quarter of the link: it is still zero.
+    assert_close(figure(&mut port, start + ms(499), "desired_bps"), 0.0);
+    port.enqueue(start + ms(499), acp(ms(80)));
+    assert_close(figure(&mut port, start + ms(500), "rtt_ms"), 80.0);
+    assert!(figure(&mut port, start + ms(500), "desired_bps") > 0.0);
+}
+
+#[test]
 fn a_round_trip_that_is_unknown_or_out_of_bounds_does_not_count() {
     for (spec, strange) in [
         ("acp", Duration::ZERO),
@@ -342,7 +354,7 @@ proptest! {
         events in vec(event(), 1..200), gamma in 0.001f64..=1.0,
     ) {
         let mut now = epoch();
-        let params = Params { gamma, rtts: RttBounds { min: ms(1), max: ms(8388) } };
+        let params = Params { gamma, first_period: ms(50), rtts: RttBounds { min: ms(1), max: ms(8388) } };
         let mut acp = Acp::new(params, now);
         let mut view = idle_view();
         for (gap, event) in events {
