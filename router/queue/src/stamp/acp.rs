@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use evenkeel_wire::{CompactRate, PathHeaderKind};
 
 use super::control::{
-    self, INITIAL_RTT, MeanRtt, PersistentQueue, RttBounds, bytes_per_second, queue_delay,
+    self, INITIAL_RTT, MeanRtt, PersistentQueue, RTT_MAX_MS, RttBounds, bytes_per_second,
+    queue_delay,
 };
 use super::{Arrival, Departure, Stamp, StampConfig};
 use crate::PortView;
@@ -60,7 +61,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         meaning: "length of the control periods until a header tells a round trip, in milliseconds",
         kind: ParameterKind::Number {
             least: 1.0,
-            most: 10_000.0,
+            most: RTT_MAX_MS,
             default: Some(INITIAL_RTT.as_millis() as f64),
         },
     },

@@ -18,7 +18,7 @@ const RTT_MIN_MS: f64 = 1.0;
 
 /// Longer round trips are not believed: no sender has feedback of one (docs/path-header.md, section
 /// 4.3).
-const RTT_MAX_MS: f64 = ECHO_LIFETIME.as_micros() as f64 / 1e3;
+pub(super) const RTT_MAX_MS: f64 = ECHO_LIFETIME.as_micros() as f64 / 1e3;
 
 /// The least part of a period in which the queue is watched, however long the queue is.
 const LEAST_WATCH: f64 = 0.25;

@@ -351,10 +351,10 @@ fn event() -> impl Strategy<Value = (u64, Event)> {
 proptest! {
     #[test]
     fn whatever_comes_all_state_is_finite_and_in_range(
-        events in vec(event(), 1..200), gamma in 0.001f64..=1.0,
+        events in vec(event(), 1..200), gamma in 0.001f64..=1.0, first_ms in 1u64..=8388,
     ) {
         let mut now = epoch();
-        let params = Params { gamma, first_period: ms(50), rtts: RttBounds { min: ms(1), max: ms(8388) } };
+        let params = Params { gamma, first_period: ms(first_ms), rtts: RttBounds { min: ms(1), max: ms(8388) } };
         let mut acp = Acp::new(params, now);
         let mut view = idle_view();
         for (gap, event) in events {
