@@ -124,14 +124,8 @@ pub(in crate::scenario) struct OnOffTable {
     pub(in crate::scenario) off_s: f64,
     #[serde(flatten)]
     pub(in crate::scenario) distribution: Distribution,
-    #[serde(skip_serializing_if = "begins_on")]
     pub(in crate::scenario) begins: Begins,
     pub(in crate::scenario) reconnect: bool,
-}
-
-/// The default goes without saying in a scenario that is written out.
-fn begins_on(begins: &Begins) -> bool {
-    *begins == Begins::On
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
