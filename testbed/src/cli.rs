@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use evenkeel_testbed::backend::{docker, netns, sim, uml};
+use evenkeel_testbed::backend::{docker, kernel, netns, sim, uml};
 use evenkeel_testbed::report;
 use evenkeel_testbed::reproduce::{ExperimentError, ReportError, StoreError};
 use evenkeel_testbed::scenario::{Scenario, ScenarioError};
@@ -164,7 +164,7 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Sim(#[from] sim::SimError),
     #[error(transparent)]
-    Netns(#[from] netns::NetnsError),
+    Netns(#[from] kernel::KernelError),
     #[error(transparent)]
     Uml(#[from] uml::UmlError),
     #[error("--pcap and --qlog need virtual time; use --on sim, or run tcpdump with exec")]
@@ -217,9 +217,8 @@ impl CliError {
             | Self::NotOnKernel
             | Self::NoFlow { .. } => 2,
             Self::Experiment(_) => 2,
-            Self::Netns(netns::NetnsError::Interrupted) | Self::Uml(uml::UmlError::Interrupted) => {
-                signals::interrupted()
-            }
+            Self::Netns(kernel::KernelError::Interrupted)
+            | Self::Uml(uml::UmlError::Interrupted) => signals::interrupted(),
             _ => 1,
         }
     }
@@ -241,9 +240,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
             acp_rtt_us,
         } => {
             let acp_rtt = acp_rtt_us.map(Duration::from_micros);
-            netns::udp_source(*from, *to, *payload, acp_rtt).map_err(CliError::Udp)?;
+            kernel::udp_source(*from, *to, *payload, acp_rtt).map_err(CliError::Udp)?;
         }
-        Command::UdpSink { at } => netns::udp_sink(*at).map_err(CliError::Udp)?,
+        Command::UdpSink { at } => kernel::udp_sink(*at).map_err(CliError::Udp)?,
         Command::UmlGuard { work } => uml::guard(work),
         Command::UmlInit { work } => uml::init(work),
     }

@@ -1,7 +1,7 @@
 //! A scenario on something that can run it.
 
-mod clock;
 pub mod docker;
+pub mod kernel;
 pub mod netns;
 pub mod sim;
 pub mod uml;

@@ -12,9 +12,8 @@ use serde::Deserialize;
 use super::client::ask;
 use super::container::Container;
 use super::{DockerError, IMAGE};
-use crate::backend::netns::{
-    NetnsError, Place, Plan, SETTINGS, Site, absolute, is_alive, node_commands, own_identity,
-};
+use crate::backend::kernel::{KernelError, Place, Plan, Site, absolute};
+use crate::backend::netns::{SETTINGS, is_alive, node_commands, own_identity};
 use crate::scenario::{App, Payload, Scenario, ServiceSpec};
 
 /// The label of all that a run makes: the machine's name and the run's identity.
@@ -54,13 +53,13 @@ struct Network {
 
 impl Engine {
     /// A place for this process's run. Removes what runs that were killed have left behind.
-    pub(super) fn new() -> Result<Self, NetnsError> {
+    pub(super) fn new() -> Result<Self, KernelError> {
         remove_leftovers();
         let identity = own_identity()?;
         let directory = std::env::temp_dir().join(format!("{DIRECTORY}{identity}"));
         // Sockets in it answer whoever reaches them.
         let created = DirBuilder::new().mode(0o700).create(&directory);
-        created.map_err(|source| NetnsError::Directory {
+        created.map_err(|source| KernelError::Directory {
             path: directory.clone(),
             source,
         })?;
@@ -76,7 +75,7 @@ impl Engine {
         plan: &Plan,
         mtu: u16,
         interrupted: &AtomicBool,
-    ) -> Result<Vec<Network>, NetnsError> {
+    ) -> Result<Vec<Network>, KernelError> {
         // Runs at the same time begin at different places, and do not try the same ones.
         let start = std::process::id().wrapping_mul(4096);
         let mut candidates =
@@ -181,7 +180,7 @@ impl Site for Engine {
         &self.directory
     }
 
-    fn build(&self, scenario: &Scenario, interrupted: &AtomicBool) -> Result<Plan, NetnsError> {
+    fn build(&self, scenario: &Scenario, interrupted: &AtomicBool) -> Result<Plan, KernelError> {
         let run = format!("ek{}", std::process::id());
         let place = |name| Place::Container(Container::new(name));
         let plan = Plan::new(scenario, &run, &self.directory, false, place);
@@ -214,7 +213,7 @@ impl Site for Engine {
         Ok(plan)
     }
 
-    fn program(&self, name: &str, _: &'static str) -> Result<PathBuf, NetnsError> {
+    fn program(&self, name: &str, _: &'static str) -> Result<PathBuf, KernelError> {
         Ok(Path::new(PROGRAMS).join(name))
     }
 }
@@ -255,8 +254,8 @@ struct Address {
 }
 
 /// The name of the device that has an address.
-fn device_with(devices: &str, address: Ipv4Addr) -> Result<String, NetnsError> {
-    let failed = |reason: String| NetnsError::Protocol {
+fn device_with(devices: &str, address: Ipv4Addr) -> Result<String, KernelError> {
+    let failed = |reason: String| KernelError::Protocol {
         what: "ip in a container".into(),
         reason,
     };
@@ -288,9 +287,9 @@ fn files(scenario: &Scenario) -> BTreeSet<PathBuf> {
     traces.chain(sent).collect()
 }
 
-fn stop_if(interrupted: &AtomicBool) -> Result<(), NetnsError> {
+fn stop_if(interrupted: &AtomicBool) -> Result<(), KernelError> {
     if interrupted.load(Ordering::Relaxed) {
-        Err(NetnsError::Interrupted)
+        Err(KernelError::Interrupted)
     } else {
         Ok(())
     }

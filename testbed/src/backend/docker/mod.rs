@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub(super) use container::{Container, Inner};
 
-use super::netns::{self, NetnsError};
+use super::kernel::{KernelError, check_plan, exec_on, run_on};
 use crate::metrics::Observations;
 use crate::scenario::{Emulator, Scenario};
 use engine::Engine;
@@ -68,9 +68,9 @@ impl DockerError {
 /// Whether this machine's Docker and `scenario` can do it; touches nothing.
 ///
 /// # Errors
-/// See [`NetnsError`].
-pub fn check(scenario: &Scenario) -> Result<(), NetnsError> {
-    netns::check_plan(scenario)?;
+/// See [`KernelError`].
+pub fn check(scenario: &Scenario) -> Result<(), KernelError> {
+    check_plan(scenario)?;
     let mut links = scenario.links.iter();
     if let Some(link) = links.find(|link| link.emulator == Emulator::Netem) {
         let link = link.name.clone();
@@ -90,32 +90,32 @@ pub fn check(scenario: &Scenario) -> Result<(), NetnsError> {
     }
 }
 
-/// As [`netns::run`], on containers.
+/// As [`super::netns::run`], on containers.
 ///
 /// # Errors
-/// See [`NetnsError`].
+/// See [`KernelError`].
 pub fn run(
     scenario: &Scenario,
     interrupted: &Arc<AtomicBool>,
     progress: impl FnMut(Duration),
-) -> Result<Observations, NetnsError> {
+) -> Result<Observations, KernelError> {
     check(scenario)?;
-    netns::run_on(&Engine::new()?, scenario, interrupted, progress)
+    run_on(&Engine::new()?, scenario, interrupted, progress)
 }
 
-/// As [`netns::exec`], in the container of a host: the hosts' names are in /etc/hosts there, but there is no
+/// As [`super::netns::exec`], in the container of a host: the hosts' names are in /etc/hosts there, but there is no
 /// other host to be reached by its namespace; standard input is empty.
 ///
 /// # Errors
-/// See [`NetnsError`].
+/// See [`KernelError`].
 pub fn exec(
     scenario: &Scenario,
     host: Option<&str>,
     command: &[String],
     interrupted: &Arc<AtomicBool>,
-) -> Result<ExitStatus, NetnsError> {
+) -> Result<ExitStatus, KernelError> {
     check(scenario)?;
-    netns::exec_on(
+    exec_on(
         &Engine::new()?,
         scenario,
         host,

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use super::place::Place;
-use super::plan::{self, Pair, Plan};
-use super::site::Site;
-use super::{NetnsError, netem, program, with_netem};
+use super::program;
+use crate::backend::kernel::{
+    self as netem, KernelError, Pair, Place, Plan, Site, wants_netem, with_netem,
+};
 use crate::scenario::Scenario;
 
 /// Where each run keeps its files and the list of its namespaces: `RUN/PID-STARTTIME/`.
@@ -21,19 +21,19 @@ const ETC_NETNS: &str = "/etc/netns";
 
 /// The namespaces of one run and its directory; dropped, they and all in them are gone.
 #[derive(Debug)]
-pub(super) struct Sandbox {
+pub(in crate::backend) struct Sandbox {
     /// Prefix of the namespaces' names.
-    pub(super) run: String,
+    pub(in crate::backend) run: String,
     /// For configurations and sockets.
-    pub(super) directory: PathBuf,
+    pub(in crate::backend) directory: PathBuf,
 }
 
 impl Sandbox {
     /// A place for this process's run. Removes what runs that were killed have left behind.
-    pub(super) fn new() -> Result<Self, NetnsError> {
+    pub(in crate::backend) fn new() -> Result<Self, KernelError> {
         remove_leftovers();
         let directory = Path::new(RUNS).join(own_identity()?);
-        fs::create_dir_all(&directory).map_err(|source| NetnsError::Directory {
+        fs::create_dir_all(&directory).map_err(|source| KernelError::Directory {
             path: directory.clone(),
             source,
         })?;
@@ -44,7 +44,7 @@ impl Sandbox {
     }
 
     /// Creates the plan's namespaces, devices, addresses and routes.
-    fn create(&self, plan: &Plan, mtu: u16) -> Result<(), NetnsError> {
+    fn create(&self, plan: &Plan, mtu: u16) -> Result<(), KernelError> {
         let mut list = String::new();
         let mut create = String::new();
         for namespace in &plan.namespaces {
@@ -73,7 +73,7 @@ impl Sandbox {
             let etc = Path::new(ETC_NETNS).join(&namespace.name);
             let hosts =
                 fs::create_dir_all(&etc).and_then(|()| fs::write(etc.join("hosts"), plan.hosts()));
-            hosts.map_err(|source| NetnsError::Directory { path: etc, source })?;
+            hosts.map_err(|source| KernelError::Directory { path: etc, source })?;
         }
         Ok(())
     }
@@ -84,10 +84,10 @@ impl Site for Sandbox {
         &self.directory
     }
 
-    fn build(&self, scenario: &Scenario, _: &AtomicBool) -> Result<Plan, NetnsError> {
-        let has_netem = plan::wants_netem(scenario) && netem::is_available(self)?;
+    fn build(&self, scenario: &Scenario, _: &AtomicBool) -> Result<Plan, KernelError> {
+        let has_netem = wants_netem(scenario) && netem::is_available(self)?;
         if !has_netem && let Some(link) = with_netem(scenario).next() {
-            return Err(NetnsError::NoNetem {
+            return Err(KernelError::NoNetem {
                 link: link.name.clone(),
             });
         }
@@ -98,7 +98,7 @@ impl Site for Sandbox {
         Ok(plan)
     }
 
-    fn program(&self, name: &str, package: &'static str) -> Result<PathBuf, NetnsError> {
+    fn program(&self, name: &str, package: &'static str) -> Result<PathBuf, KernelError> {
         program(name, package)
     }
 }
@@ -151,19 +151,23 @@ fn pair_commands(pair: &Pair, node: usize, own: Ipv4Addr) -> String {
 }
 
 /// A command that runs `program` inside a namespace.
-pub(super) fn inside(namespace: &str, program: &Path) -> Command {
+pub(in crate::backend) fn inside(namespace: &str, program: &Path) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace]).arg(program);
     command
 }
 
 /// Runs `ip` with one command per line of `commands`.
-pub(super) fn ip(options: &[&str], commands: &str) -> Result<(), NetnsError> {
+pub(in crate::backend) fn ip(options: &[&str], commands: &str) -> Result<(), KernelError> {
     batch("ip", options, commands)
 }
 
 /// Runs a program of iproute2 with one command per line of `commands`.
-pub(super) fn batch(program: &str, options: &[&str], commands: &str) -> Result<(), NetnsError> {
+pub(in crate::backend) fn batch(
+    program: &str,
+    options: &[&str],
+    commands: &str,
+) -> Result<(), KernelError> {
     let mut command = Command::new(program);
     command.args(options).args(["-batch", "-"]);
     let mut child = command
@@ -171,29 +175,29 @@ pub(super) fn batch(program: &str, options: &[&str], commands: &str) -> Result<(
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(NetnsError::NoIp)?;
+        .map_err(KernelError::NoIp)?;
     let mut stdin = child.stdin.take().expect("it was piped");
     // An `ip` that has given up closes the pipe; its own message says why.
     let _ = stdin.write_all(commands.as_bytes());
     drop(stdin);
-    let output = child.wait_with_output().map_err(NetnsError::NoIp)?;
+    let output = child.wait_with_output().map_err(KernelError::NoIp)?;
     check(&output)
 }
 
-fn run(command: &mut Command) -> Result<(), NetnsError> {
+fn run(command: &mut Command) -> Result<(), KernelError> {
     let output = command
         .stdin(Stdio::null())
         .output()
-        .map_err(NetnsError::NoIp)?;
+        .map_err(KernelError::NoIp)?;
     check(&output)
 }
 
-fn check(output: &std::process::Output) -> Result<(), NetnsError> {
+fn check(output: &std::process::Output) -> Result<(), KernelError> {
     if output.status.success() {
         return Ok(());
     }
     let message = String::from_utf8_lossy(&output.stderr);
-    Err(NetnsError::Setup {
+    Err(KernelError::Setup {
         message: message
             .lines()
             .next()
@@ -215,9 +219,9 @@ fn remove_leftovers() {
 }
 
 /// What tells this process from all others of this machine: `PID-STARTTIME`.
-pub(in crate::backend) fn own_identity() -> Result<String, NetnsError> {
+pub(in crate::backend) fn own_identity() -> Result<String, KernelError> {
     let pid = std::process::id();
-    let start = start_time(pid).ok_or(NetnsError::NoProc)?;
+    let start = start_time(pid).ok_or(KernelError::NoProc)?;
     Ok(format!("{pid}-{start}"))
 }
 
@@ -271,9 +275,9 @@ fn start_time(pid: u32) -> Option<u64> {
 }
 
 /// Whether this process may create namespaces and devices.
-pub(super) fn may_administer() -> Result<(), NetnsError> {
+pub(in crate::backend) fn may_administer() -> Result<(), KernelError> {
     let status =
-        fs::read_to_string("/proc/self/status").map_err(|_: io::Error| NetnsError::NoProc)?;
+        fs::read_to_string("/proc/self/status").map_err(|_: io::Error| KernelError::NoProc)?;
     let effective = status
         .lines()
         .find_map(|line| line.strip_prefix("CapEff:"))
@@ -284,6 +288,6 @@ pub(super) fn may_administer() -> Result<(), NetnsError> {
     if capabilities & needed == needed {
         Ok(())
     } else {
-        Err(NetnsError::NotRoot)
+        Err(KernelError::NotRoot)
     }
 }

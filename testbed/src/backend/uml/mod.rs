@@ -23,7 +23,7 @@ use std::time::Duration;
 pub use guard::guard;
 pub use init::init;
 
-use super::clock::{pause, wall_clock};
+use super::kernel::{pause, wall_clock};
 use order::{ENDED, ERRORS, FAILED, KERNEL_LOG, OUTPUT, Order, STATUS, UP};
 
 /// Set for what runs inside.

@@ -5,8 +5,8 @@ use std::process::{Child, Command};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::sandbox::inside;
 use crate::backend::docker::{Container, Inner};
+use crate::backend::netns::inside;
 
 /// A node's place.
 #[derive(Debug, Clone)]

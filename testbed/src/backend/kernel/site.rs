@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use super::NetnsError;
+use super::KernelError;
 use super::plan::Plan;
 use crate::scenario::Scenario;
 
@@ -17,23 +17,23 @@ pub(in crate::backend) trait Site {
     ///
     /// # Errors
     /// If something is refused, or `interrupted` is set.
-    fn build(&self, scenario: &Scenario, interrupted: &AtomicBool) -> Result<Plan, NetnsError>;
+    fn build(&self, scenario: &Scenario, interrupted: &AtomicBool) -> Result<Plan, KernelError>;
 
     /// Where the nodes find a program of ours, which belongs to the crate `package`.
     ///
     /// # Errors
     /// If it is missing.
-    fn program(&self, name: &str, package: &'static str) -> Result<PathBuf, NetnsError>;
+    fn program(&self, name: &str, package: &'static str) -> Result<PathBuf, KernelError>;
 
     /// Writes a file of the run; its path.
     ///
     /// # Errors
     /// If it cannot be written.
-    fn write(&self, name: &str, contents: &str) -> Result<PathBuf, NetnsError> {
+    fn write(&self, name: &str, contents: &str) -> Result<PathBuf, KernelError> {
         let path = self.directory().join(name);
         match fs::write(&path, contents) {
             Ok(()) => Ok(path),
-            Err(source) => Err(NetnsError::Directory { path, source }),
+            Err(source) => Err(KernelError::Directory { path, source }),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::process::Process;
 use super::received::{Received, spread};
 use super::records::{Record, parse, pin};
 use super::sender::Sender;
-use super::{NetnsError, options};
+use super::{KernelError, options};
 use crate::backend::unseen;
 use crate::metrics::FlowObservation;
 use crate::random::{Purpose, generator};
@@ -45,7 +45,7 @@ impl Flow {
         index: usize,
         spec: &FlowSpec,
         program: &Path,
-    ) -> Result<Self, NetnsError> {
+    ) -> Result<Self, KernelError> {
         if matches!(
             spec.app,
             App::OnOff {
@@ -53,7 +53,7 @@ impl Flow {
                 ..
             }
         ) {
-            return Err(NetnsError::Unsupported {
+            return Err(KernelError::Unsupported {
                 flow: spec.name.clone(),
             });
         }
@@ -97,7 +97,7 @@ impl Flow {
     }
 
     /// A sampling interval is over.
-    pub(super) fn sample(&mut self) -> Result<(), NetnsError> {
+    pub(super) fn sample(&mut self) -> Result<(), KernelError> {
         self.drain();
         let controller = self.sender.controller();
         self.observation.controller_state.push(controller);

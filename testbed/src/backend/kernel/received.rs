@@ -45,8 +45,8 @@ pub(super) fn spread(
 
 #[cfg(test)]
 mod tests {
+    use super::super::wall_clock;
     use super::*;
-    use crate::backend::clock::wall_clock;
 
     fn received(epoch: Instant, end_ms: u64, length_ms: u64, bytes: u64) -> Received {
         Received {

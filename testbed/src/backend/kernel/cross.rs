@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::plan::{Plan, node_address};
 use super::process::Process;
-use super::{NetnsError, pause, wall_clock};
+use super::{KernelError, pause, wall_clock};
 use crate::random::{Purpose, generator};
 use crate::scenario::{CrossSpec, Scenario};
 use crate::traffic::{SendTimes, payload};
@@ -37,7 +37,7 @@ impl CrossTraffic {
         index: usize,
         spec: &CrossSpec,
         program: &Path,
-    ) -> Result<Self, NetnsError> {
+    ) -> Result<Self, KernelError> {
         let port = u16::try_from(FIRST_PORT + index).expect("scenarios have at most 2000 sources");
         let sink = SocketAddrV4::new(node_address(spec.to.0), port);
         let run = |what: &str, node: usize, arguments: &[String]| {
@@ -84,7 +84,7 @@ impl CrossTraffic {
     }
 
     /// Whether both ends still run, or the source has sent all it had to.
-    pub(super) fn check(&mut self) -> Result<(), NetnsError> {
+    pub(super) fn check(&mut self) -> Result<(), KernelError> {
         for process in [&mut self.source, &mut self.sink] {
             if process.ended().is_some_and(|status| !status.success()) {
                 return Err(process.failure());

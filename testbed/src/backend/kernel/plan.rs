@@ -23,36 +23,36 @@ pub(in crate::backend) struct Plan {
     /// One veth pair per link of the file.
     pub(in crate::backend) pairs: Vec<Pair>,
     /// The directions of links that the kernel's netem makes.
-    pub(super) netem: Vec<NetemLink>,
+    pub(in crate::backend) netem: Vec<NetemLink>,
 }
 
 /// A direction of a link that netem makes.
 #[derive(Debug)]
-pub(super) struct NetemLink {
-    pub(super) index: LinkIndex,
+pub(in crate::backend) struct NetemLink {
+    pub(in crate::backend) index: LinkIndex,
     /// The namespace it leaves, and the one it leads to.
-    pub(super) near: NodeIndex,
-    pub(super) far: NodeIndex,
+    pub(in crate::backend) near: NodeIndex,
+    pub(in crate::backend) far: NodeIndex,
     /// The device at both its ends, and the one that queues at the far end.
-    pub(super) device: String,
-    pub(super) ifb: String,
+    pub(in crate::backend) device: String,
+    pub(in crate::backend) ifb: String,
 }
 
 /// One node.
 #[derive(Debug)]
 pub(in crate::backend) struct Namespace {
     /// The node's name in the scenario.
-    pub(super) host: String,
+    pub(in crate::backend) host: String,
     /// The namespace's name, unique on this machine.
     pub(in crate::backend) name: String,
-    pub(super) place: Place,
-    pub(super) address: Ipv4Addr,
+    pub(in crate::backend) place: Place,
+    pub(in crate::backend) address: Ipv4Addr,
     /// Arguments of `ip route add`, for destinations behind links without a queue of ours.
-    pub(super) routes: Vec<String>,
+    pub(in crate::backend) routes: Vec<String>,
     /// The links that leave here through a router, with their place in the scenario.
-    pub(super) routed: Vec<LinkIndex>,
+    pub(in crate::backend) routed: Vec<LinkIndex>,
     /// The router's configuration file (TOML), if one runs here.
-    pub(super) router: Option<String>,
+    pub(in crate::backend) router: Option<String>,
 }
 
 /// A veth pair.
@@ -146,7 +146,7 @@ impl Plan {
     }
 
     /// Where a node's router answers, below the run's directory.
-    pub(super) fn socket(directory: &Path, node: usize) -> PathBuf {
+    pub(in crate::backend) fn socket(directory: &Path, node: usize) -> PathBuf {
         directory.join(format!("router-{node}.sock"))
     }
 
@@ -160,7 +160,7 @@ impl Plan {
     }
 }
 
-pub(super) fn node_address(node: usize) -> Ipv4Addr {
+pub(in crate::backend) fn node_address(node: usize) -> Ipv4Addr {
     Ipv4Addr::from(NODES + u32::try_from(node).expect("scenarios are smaller than 10/9"))
 }
 
@@ -194,13 +194,13 @@ fn may_be_netem(link: &LinkSpec) -> bool {
 }
 
 /// Whether some link would be netem's if the kernel had it.
-pub(super) fn wants_netem(scenario: &Scenario) -> bool {
+pub(in crate::backend) fn wants_netem(scenario: &Scenario) -> bool {
     let links = &mut scenario.links.iter();
     links.any(|link| !is_plain(link) && may_be_netem(link))
 }
 
 /// The first key of a link that netem cannot do as this project does it.
-pub(super) fn beyond_netem(link: &LinkSpec) -> Option<&'static str> {
+pub(in crate::backend) fn beyond_netem(link: &LinkSpec) -> Option<&'static str> {
     let has_rate = matches!(link.service, ServiceSpec::Rate(_));
     let keys = [
         ("trace", matches!(link.service, ServiceSpec::Trace(_))),
@@ -218,7 +218,7 @@ pub(super) fn beyond_netem(link: &LinkSpec) -> Option<&'static str> {
 }
 
 /// Whether the link has a rate and nothing behind its queue.
-pub(super) fn is_single_rate(link: &LinkSpec) -> bool {
+pub(in crate::backend) fn is_single_rate(link: &LinkSpec) -> bool {
     matches!(link.service, ServiceSpec::Rate(_))
         && link.delay.is_zero()
         && link.jitter.is_zero()

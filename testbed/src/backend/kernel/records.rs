@@ -5,12 +5,12 @@ use std::time::Duration;
 use evenkeel_apps::path::{HeaderReport, SampleRecord};
 use serde::Deserialize;
 
-use super::NetnsError;
+use super::KernelError;
 use super::flows::PATIENCE;
 use super::process::{Line, Process};
 
 /// Waits until a server says that it listens: its certificate's pin.
-pub(super) fn pin(server: &mut Process) -> Result<String, NetnsError> {
+pub(super) fn pin(server: &mut Process) -> Result<String, KernelError> {
     match server.line(PATIENCE)?.map(|line| parse(&line)) {
         Some(Record::Listening { pin }) => Ok(pin),
         _ => Err(server.failure()),

@@ -17,7 +17,7 @@ use super::process::{Line, Process};
 use super::received::{Received, spread};
 use super::records::{Interval, pin};
 use super::sender::{LOOK, State};
-use super::{NetnsError, options, pause, wall_clock};
+use super::{KernelError, options, pause, wall_clock};
 use crate::backend::unseen;
 use crate::metrics::{FlowObservation, StreamObservation, StreamSample};
 use crate::scenario::{FlowSpec, Scenario, StreamSpec};
@@ -67,7 +67,7 @@ impl Stream {
         spec: &FlowSpec,
         stream: &StreamSpec,
         program: &Path,
-    ) -> Result<Self, NetnsError> {
+    ) -> Result<Self, KernelError> {
         let interval = scenario.sampling_interval;
         let address = format!("{}:{}", node_address(spec.from.0), FIRST_PORT + index);
         let what = format!("the server of {}", spec.name);
@@ -116,7 +116,7 @@ impl Stream {
     }
 
     /// A sampling interval is over.
-    pub(super) fn sample(&mut self, epoch: Instant) -> Result<(), NetnsError> {
+    pub(super) fn sample(&mut self, epoch: Instant) -> Result<(), KernelError> {
         let lines: Vec<Line> = self.server.lines().collect();
         for line in lines {
             self.take(epoch, &line);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
     clippy::disallowed_methods,
     reason = "a kernel backend runs in the machine's time"
 )]
-pub(super) fn wall_clock() -> Instant {
+pub(in crate::backend) fn wall_clock() -> Instant {
     Instant::now()
 }
 
@@ -14,6 +14,6 @@ pub(super) fn wall_clock() -> Instant {
     clippy::disallowed_methods,
     reason = "a kernel backend runs in the machine's time"
 )]
-pub(super) fn pause(time: Duration) {
+pub(in crate::backend) fn pause(time: Duration) {
     std::thread::sleep(time);
 }

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::NetnsError;
+use super::KernelError;
 use super::plan::{NetemLink, Plan, is_single_rate};
 use super::process::Process;
-use super::sandbox::{self, Sandbox};
 use super::site::Site as _;
+use crate::backend::netns::{self as sandbox, Sandbox};
 use crate::metrics::{LinkObservation, QueueObservation, QueueSample};
 use crate::scenario::{LinkSpec, Scenario, ServiceSpec};
 
@@ -36,7 +36,7 @@ const OUTER: &str = "1:";
 const INNER: &str = "2:";
 
 /// Tries all that is needed in a namespace of its own, which goes again.
-pub(super) fn is_available(sandbox: &Sandbox) -> Result<bool, NetnsError> {
+pub(in crate::backend) fn is_available(sandbox: &Sandbox) -> Result<bool, KernelError> {
     // Left to itself the kernel would load ifb with two devices in the caller's namespace.
     let _ = Command::new("modprobe")
         .args(["ifb", "numifbs=0"])
@@ -59,7 +59,7 @@ pub(super) fn is_available(sandbox: &Sandbox) -> Result<bool, NetnsError> {
 }
 
 /// Builds the plan's links of this kind.
-pub(super) fn build(scenario: &Scenario, plan: &Plan) -> Result<(), NetnsError> {
+pub(in crate::backend) fn build(scenario: &Scenario, plan: &Plan) -> Result<(), KernelError> {
     for link in &plan.netem {
         let near = &plan.namespaces[link.near.0].name;
         let far = &plan.namespaces[link.far.0].name;
@@ -132,7 +132,7 @@ fn qdiscs(link: &LinkSpec) -> Vec<String> {
 }
 
 /// Follows the reported links of this kind through a run.
-pub(super) struct Followed {
+pub(in crate::backend) struct Followed {
     links: Vec<Link>,
     readers: Vec<Reader>,
 }
@@ -173,7 +173,7 @@ struct Counters {
 
 impl Followed {
     /// The links are built.
-    pub(super) fn start(scenario: &Scenario, plan: &Plan) -> Result<Self, NetnsError> {
+    pub(in crate::backend) fn start(scenario: &Scenario, plan: &Plan) -> Result<Self, KernelError> {
         let reported: Vec<_> = (0..scenario.links.len())
             .filter(|index| scenario.links[*index].reported)
             .collect();
@@ -209,7 +209,7 @@ impl Followed {
     }
 
     /// The warm-up is over: counters and averages begin.
-    pub(super) fn restart_measurement(&mut self) -> Result<(), NetnsError> {
+    pub(in crate::backend) fn restart_measurement(&mut self) -> Result<(), KernelError> {
         let counters = self.read()?;
         for (link, counters) in self.links.iter_mut().zip(counters) {
             link.base = counters;
@@ -219,7 +219,7 @@ impl Followed {
     }
 
     /// A sampling interval is over.
-    pub(super) fn sample(&mut self) -> Result<(), NetnsError> {
+    pub(in crate::backend) fn sample(&mut self) -> Result<(), KernelError> {
         let counters = self.read()?;
         for (link, counters) in self.links.iter_mut().zip(counters) {
             let queued = counters.inside.saturating_sub(1);
@@ -236,7 +236,10 @@ impl Followed {
     }
 
     /// Puts what was seen where the reported links' figures are.
-    pub(super) fn finish(mut self, links: &mut [LinkObservation]) -> Result<(), NetnsError> {
+    pub(in crate::backend) fn finish(
+        mut self,
+        links: &mut [LinkObservation],
+    ) -> Result<(), KernelError> {
         let counters = self.read()?;
         for (link, now) in self.links.into_iter().zip(counters) {
             let base = link.base;
@@ -255,7 +258,7 @@ impl Followed {
         Ok(())
     }
 
-    fn read(&mut self) -> Result<Vec<Counters>, NetnsError> {
+    fn read(&mut self) -> Result<Vec<Counters>, KernelError> {
         let answers: Vec<Vec<Qdisc>> = self
             .readers
             .iter_mut()
@@ -269,7 +272,7 @@ impl Followed {
 }
 
 impl Reader {
-    fn start(plan: &Plan, node: usize) -> Result<Self, NetnsError> {
+    fn start(plan: &Plan, node: usize) -> Result<Self, KernelError> {
         let namespace = &plan.namespaces[node];
         let what = format!("tc on {}", namespace.host);
         let arguments = ["-s", "-j", "-batch", "-"].map(Into::into);
@@ -282,14 +285,14 @@ impl Reader {
         })
     }
 
-    fn ask(&mut self) -> Result<Vec<Qdisc>, NetnsError> {
+    fn ask(&mut self) -> Result<Vec<Qdisc>, KernelError> {
         // If it has ended, there is no answer, and its last words say why.
         let _ = self.input.write_all(b"qdisc show\n");
         let line = match self.process.line(PATIENCE)? {
             Some(line) => line,
             None => return Err(self.process.failure()),
         };
-        serde_json::from_str(&line.text).map_err(|error| NetnsError::Protocol {
+        serde_json::from_str(&line.text).map_err(|error| KernelError::Protocol {
             what: "tc".into(),
             reason: error.to_string(),
         })

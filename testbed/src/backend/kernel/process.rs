@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::place::{Handle, Place};
-use super::{NetnsError, pause, wall_clock};
+use super::{KernelError, pause, wall_clock};
 
 /// A program that runs in a node; killed when dropped.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Process {
         place: &Place,
         program: &Path,
         arguments: &[String],
-    ) -> Result<Self, NetnsError> {
+    ) -> Result<Self, KernelError> {
         let what = what.into();
         let (mut command, handle) = place.command(program);
         let mut child = command
@@ -47,7 +47,7 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(NetnsError::NoIp)?;
+            .map_err(KernelError::NoIp)?;
         let output = child.stdout.take().expect("it was piped");
         let errors = child.stderr.take().expect("it was piped");
         let (send, lines) = channel();
@@ -83,11 +83,11 @@ impl Process {
     ///
     /// # Errors
     /// If nothing comes for `patience`.
-    pub(super) fn line(&self, patience: Duration) -> Result<Option<Line>, NetnsError> {
+    pub(super) fn line(&self, patience: Duration) -> Result<Option<Line>, KernelError> {
         match self.lines.recv_timeout(patience) {
             Ok(line) => Ok(Some(line)),
             Err(RecvTimeoutError::Disconnected) => Ok(None),
-            Err(RecvTimeoutError::Timeout) => Err(NetnsError::Silent {
+            Err(RecvTimeoutError::Timeout) => Err(KernelError::Silent {
                 what: self.what.clone(),
             }),
         }
@@ -129,9 +129,9 @@ impl Process {
     }
 
     /// The error of a program that must not have ended.
-    pub(super) fn failure(&mut self) -> NetnsError {
+    pub(super) fn failure(&mut self) -> KernelError {
         self.kill();
-        NetnsError::Died {
+        KernelError::Died {
             what: self.what.clone(),
             reason: self.reason(),
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::NetnsError;
+use super::KernelError;
 use super::plan::Plan;
 use super::process::Process;
 use super::site::Site;
@@ -50,7 +50,7 @@ impl Routers {
         plan: &Plan,
         site: &dyn Site,
         program: &Path,
-    ) -> Result<Self, NetnsError> {
+    ) -> Result<Self, KernelError> {
         let mut daemons = Vec::new();
         let mut places = vec![None; scenario.links.len()];
         for (node, namespace) in plan.namespaces.iter().enumerate() {
@@ -99,12 +99,12 @@ impl Routers {
     }
 
     /// The warm-up is over: counters and averages begin.
-    pub(super) fn restart_measurement(&mut self) -> Result<(), NetnsError> {
+    pub(super) fn restart_measurement(&mut self) -> Result<(), KernelError> {
         self.ask_all("restart-measurement").map(|_| ())
     }
 
     /// A sampling interval is over.
-    pub(super) fn sample(&mut self) -> Result<(), NetnsError> {
+    pub(super) fn sample(&mut self) -> Result<(), KernelError> {
         let answers = self.ask_all("sample")?;
         for followed in &mut self.links {
             let link = followed
@@ -131,7 +131,7 @@ impl Routers {
     }
 
     /// Whether all daemons still run.
-    pub(super) fn check(&mut self) -> Result<(), NetnsError> {
+    pub(super) fn check(&mut self) -> Result<(), KernelError> {
         match self
             .daemons
             .iter_mut()
@@ -143,7 +143,7 @@ impl Routers {
     }
 
     /// All that was seen of the reported links.
-    pub(super) fn finish(mut self) -> Result<Vec<LinkObservation>, NetnsError> {
+    pub(super) fn finish(mut self) -> Result<Vec<LinkObservation>, KernelError> {
         let answers = self.ask_all("status")?;
         let finish = |followed: Followed| {
             let mut observation = followed.observation;
@@ -157,7 +157,7 @@ impl Routers {
         Ok(links.into_iter().map(finish).collect())
     }
 
-    fn ask_all(&mut self, request: &str) -> Result<Vec<Status>, NetnsError> {
+    fn ask_all(&mut self, request: &str) -> Result<Vec<Status>, KernelError> {
         self.daemons
             .iter_mut()
             .map(|daemon| daemon.ask(request))
@@ -166,7 +166,7 @@ impl Routers {
 }
 
 impl Daemon {
-    fn ask(&mut self, request: &str) -> Result<Status, NetnsError> {
+    fn ask(&mut self, request: &str) -> Result<Status, KernelError> {
         let reason = match self.exchange(request) {
             Ok(line) => match serde_json::from_str(&line) {
                 Ok(status) => return Ok(status),
@@ -178,7 +178,7 @@ impl Daemon {
         if self.process.ends_within(Duration::from_millis(500)) {
             return Err(self.process.failure());
         }
-        Err(NetnsError::Protocol {
+        Err(KernelError::Protocol {
             what: self.socket.display().to_string(),
             reason,
         })

@@ -1,0 +1,146 @@
+//! Why a scenario could not be run on a kernel.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::backend::docker::DockerError;
+use crate::sim::BuildError;
+
+/// Where the programs are that a run starts, if not beside this one.
+pub(in crate::backend) const PROGRAMS: &str = "EVENKEEL_BIN_DIR";
+
+/// Why a scenario could not be run on the kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// This process lacks the rights.
+    #[error(
+        "namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN); run as root, or use --on uml or --on sim"
+    )]
+    NotRoot,
+    /// There is no TUN.
+    #[error(
+        "/dev/net/tun is missing; load the tun module (modprobe tun), or use --on uml or --on sim"
+    )]
+    NoTun,
+    /// There is no proc(5).
+    #[error("/proc cannot be read; mount it, or use --on uml or --on sim")]
+    NoProc,
+    /// The `ip` program is missing.
+    #[error("cannot run ip: {0}; install iproute2")]
+    NoIp(io::Error),
+    /// A program cannot be started on a node.
+    #[error("cannot start {what}: {source}; install iproute2, or Docker for --on docker")]
+    Start {
+        /// Which.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A program of ours is missing.
+    #[error("{path} is missing; build it with cargo build --release -p {package}, or say where it is with {PROGRAMS}", path = .path.display())]
+    NoProgram {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// The crate that it belongs to.
+        package: &'static str,
+    },
+    /// A directory or file of the run cannot be made.
+    #[error("cannot write {path}: {source}", path = .path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel refused a namespace, device, address or route.
+    #[error("cannot set up the network: {message}")]
+    Setup {
+        /// What `ip` said.
+        message: String,
+    },
+    /// The scenario has something that this backend cannot do.
+    #[error(
+        "flow {flow}: ON/OFF users that keep their connection run in virtual time only; use reconnect = true, or --on sim"
+    )]
+    Unsupported {
+        /// The flow's name.
+        flow: String,
+    },
+    /// A link is to be netem's and cannot be.
+    #[error("link {link}: netem cannot do {key}; leave out emulator = \"netem\" or {key}")]
+    BeyondNetem {
+        /// The link's name.
+        link: String,
+        /// The key of the scenario.
+        key: &'static str,
+    },
+    /// A link is to be netem's, and the kernel has none.
+    #[error(
+        "link {link} wants netem, which this kernel lacks (modules sch_netem, ifb, act_mirred, cls_matchall); use --on uml, or leave out emulator = \"netem\""
+    )]
+    NoNetem {
+        /// The link's name.
+        link: String,
+    },
+    /// A link cannot be built as the scenario says.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The nodes are to be containers and cannot be.
+    #[error(transparent)]
+    Docker(#[from] DockerError),
+    /// A flow names a controller that does not exist.
+    #[error("flow {flow}: {source}")]
+    Controller {
+        /// The flow's name.
+        flow: String,
+        /// What is wrong.
+        source: evenkeel::SpecError,
+    },
+    /// No such host in the scenario.
+    #[error("no host {name:?}; the scenario has {known}")]
+    UnknownHost {
+        /// What was asked for.
+        name: String,
+        /// The hosts there are.
+        known: String,
+    },
+    /// A child ended by itself.
+    #[error("{what} ended: {reason}")]
+    Died {
+        /// Which.
+        what: String,
+        /// Its last words.
+        reason: String,
+    },
+    /// A child said nothing for too long.
+    #[error("{what} does not answer")]
+    Silent {
+        /// Which.
+        what: String,
+    },
+    /// A child said something else than documented.
+    #[error("{what} gave no sensible answer: {reason}")]
+    Protocol {
+        /// Which.
+        what: String,
+        /// What was wrong with it.
+        reason: String,
+    },
+    /// The user interrupted the run.
+    #[error("interrupted; nothing was left behind")]
+    Interrupted,
+}
+
+impl KernelError {
+    /// Whether the scenario or the command is wrong.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::Build(_)
+                | Self::Unsupported { .. }
+                | Self::BeyondNetem { .. }
+                | Self::Controller { .. }
+                | Self::UnknownHost { .. }
+        ) || matches!(self, Self::Docker(error) if error.is_usage())
+    }
+}
