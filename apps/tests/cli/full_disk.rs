@@ -10,7 +10,7 @@ use crate::program::{Server, client, evenkeel, json, last_words, success};
 
 /// A command as this script changes it; `exec "$@"` is the command.
 fn through_a_shell(script: &str, command: &Command) -> Command {
-    let mut shell = Command::new("sh");
+    let mut shell = Command::new("/bin/sh");
     shell
         .args(["-c", script, "sh"])
         .arg(command.get_program())
@@ -23,7 +23,7 @@ fn through_a_shell(script: &str, command: &Command) -> Command {
 fn with_full_trace(directory: &Path, mut command: Command) -> Output {
     let directory = directory.to_str().unwrap();
     command.args(["--qlog", directory]);
-    let script = format!("ln -s /dev/full {directory}/client-$$.sqlog && exec \"$@\"");
+    let script = format!("/bin/ln -s /dev/full {directory}/client-$$.sqlog && exec \"$@\"");
     through_a_shell(&script, &command).output().unwrap()
 }
 

@@ -3,8 +3,10 @@
 use std::{
     io::{BufRead, BufReader, Read},
     process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio},
+    time::Duration,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// The program with these arguments, and without the environment that changes it.
@@ -93,9 +95,15 @@ impl Process {
 
     /// Sends it a signal by name.
     pub(crate) fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        let killed = Command::new("kill").args(["-s", name, &id]).status();
-        assert!(killed.unwrap().success());
+        let signal = match name {
+            "CONT" => Signal::CONT,
+            "INT" => Signal::INT,
+            "KILL" => Signal::KILL,
+            "STOP" => Signal::STOP,
+            "TERM" => Signal::TERM,
+            other => panic!("no test sends SIG{other}"),
+        };
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Waits until it ends by itself: its status, and what of its output was not read yet.
@@ -231,6 +239,15 @@ fn line(from: &mut impl BufRead) -> String {
     let mut line = String::new();
     from.read_line(&mut line).unwrap();
     line.trim_end().to_owned()
+}
+
+/// Waits in real time.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the programs under test are processes of their own"
+)]
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
 }
 
 /// Bytes that look random and are the same for the same seed.

@@ -17,7 +17,7 @@ use rustix::{
     termios::{Termios, Winsize, tcgetattr, tcsetwinsize},
 };
 
-use crate::program::{Server, client, success};
+use crate::program::{Server, client, pause, success};
 
 /// How often the screen is looked at, and how often at most: 30 s in all.
 const LOOK: Duration = Duration::from_millis(50);
@@ -66,7 +66,7 @@ impl Terminal {
     /// As a shell in it would run `command`: in a session of its own, which the terminal controls.
     /// What is not piped is the terminal.
     fn run(&self, command: &Command, piped: &[&str]) -> Child {
-        let mut session = Command::new("setsid");
+        let mut session = Command::new("/usr/bin/setsid");
         session.args(["--ctty"]).arg(command.get_program());
         session.args(command.get_args()).env("TERM", "xterm");
         session.env_remove("SSLKEYLOGFILE");
@@ -157,14 +157,6 @@ impl Terminal {
 
 fn cells(count: u16) -> NonZeroU16 {
     NonZeroU16::new(count).expect("a terminal has columns")
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the programs that draw are processes of their own"
-)]
-fn pause(time: Duration) {
-    thread::sleep(time);
 }
 
 /// The number before `unit` in a view.
