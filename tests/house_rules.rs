@@ -10,25 +10,34 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 /// without I/O (serde, rand, thiserror ...) are free, except in wire, which is std only.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("evenkeel-wire", &[]),
-    ("evenkeel-congestion", &["evenkeel-wire", "quinn-proto"]),
-    ("evenkeel-queue", &["evenkeel-wire"]),
+    ("evenkeel-spec", &[]),
+    (
+        "evenkeel-congestion",
+        &["evenkeel-wire", "evenkeel-spec", "quinn-proto"],
+    ),
+    ("evenkeel-queue", &["evenkeel-wire", "evenkeel-spec"]),
     (
         "evenkeel",
         &[
             "evenkeel-wire",
+            "evenkeel-spec",
             "evenkeel-congestion",
             "quinn",
             "quinn-proto",
             "tokio",
         ],
     ),
-    ("evenkeel-apps", &["evenkeel", "quinn", "tokio"]),
+    (
+        "evenkeel-apps",
+        &["evenkeel", "evenkeel-spec", "quinn", "tokio"],
+    ),
     (
         "evenkeel-testbed",
         &[
             "evenkeel",
             "evenkeel-apps",
             "evenkeel-queue",
+            "evenkeel-spec",
             "evenkeel-wire",
             "quinn",
             "tokio",
@@ -36,7 +45,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     (
         "evenkeel-router",
-        &["evenkeel-wire", "evenkeel-queue", "tokio", "tokio-tun"],
+        &[
+            "evenkeel-wire",
+            "evenkeel-spec",
+            "evenkeel-queue",
+            "tokio",
+            "tokio-tun",
+        ],
     ),
     ("evenkeel-tests", &[]),
 ];
@@ -148,6 +163,7 @@ fn quinn_proto_is_named_in_the_adapter_alone() {
 fn the_pure_crates_read_no_clock() {
     for directory in [
         "transport/wire/src",
+        "transport/spec/src",
         "transport/congestion/src",
         "router/queue/src",
     ] {
@@ -171,6 +187,7 @@ fn no_source_file_has_a_thousand_lines_and_no_main_has_seventy() {
     for directory in [
         "transport",
         "transport/wire",
+        "transport/spec",
         "transport/congestion",
         "router/queue",
         "apps",
@@ -213,6 +230,7 @@ fn nothing_refers_to_the_workplace_around_the_project() {
     for directory in [
         "transport",
         "transport/wire",
+        "transport/spec",
         "transport/congestion",
         "router/queue",
         "apps",

@@ -1,0 +1,49 @@
+//! Reads what users write on command lines and in TOML files.
+//!
+//! - A spec names a controller, a discipline or a stamp, and sets its parameters:
+//!   `name:key=value,key=value`. A table of [`Row`]s lists the names and what each takes; [`find`]
+//!   checks a spec completely against the table, [`Values`] holds what the spec sets, typed, and
+//!   [`split_list`] splits a list of specs.
+//! - [`quantity`] reads rates, sizes and times: `5M`, `5_000_000` and `5e6` are the same.
+//!
+//! An error displays as one line with the cause and the remedy, and suggests the name that the
+//! user may have meant.
+//!
+//! ```
+//! use evenkeel_spec::{Parameter, Row, find};
+//!
+//! const PARAMETERS: &[Parameter] = &[
+//!     Parameter::number("alpha", "packets", 0.5, 10.0, Some(1.0)),
+//!     Parameter::flag("ecn", "marks instead of drops", false),
+//! ];
+//! static ROWS: [Row<()>; 1] = [Row {
+//!     name: "vegas",
+//!     summary: "keeps few packets queued",
+//!     parameters: PARAMETERS,
+//!     build: (),
+//! }];
+//!
+//! let (row, values) = find("controller", &ROWS, "vegas:ecn=true")?;
+//! assert_eq!((row.name, values.number("alpha"), values.flag("ecn")), ("vegas", 1.0, true));
+//! let error = find("controller", &ROWS, "vega").unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "unknown controller \"vega\": did you mean vegas? use one of vegas"
+//! );
+//! # Ok::<(), evenkeel_spec::SpecError>(())
+//! ```
+
+mod error;
+mod list;
+mod parameter;
+pub mod quantity;
+mod row;
+mod values;
+mod words;
+
+pub use error::SpecError;
+pub use list::split_list;
+pub use parameter::{Kind, Parameter};
+pub use row::{Row, find};
+pub use values::Values;
+pub use words::{echo, suggest};

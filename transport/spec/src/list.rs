@@ -1,0 +1,122 @@
+//! Lists of specs.
+
+use crate::error::SpecError;
+use crate::words::echo;
+
+/// Splits a list of specs at its commas. A comma before `key=value` continues the parameters of
+/// the spec before it; a comma before a name begins the next spec.
+///
+/// # Errors
+/// [`SpecError`], if the list has an empty element, a semicolon, or a `key=value` that follows no
+/// `name:`. Whether the names exist, [`find`](crate::find) checks.
+///
+/// ```
+/// use evenkeel_spec::split_list;
+///
+/// assert_eq!(split_list("vegas:alpha=2,beta=4,cubic")?, ["vegas:alpha=2,beta=4", "cubic"]);
+/// let error = split_list("vegas:alpha=2;beta=4,cubic").unwrap_err();
+/// assert!(error.to_string().ends_with("separate with commas: vegas:alpha=2,beta=4,cubic"));
+/// # Ok::<(), evenkeel_spec::SpecError>(())
+/// ```
+pub fn split_list(list: &str) -> Result<Vec<String>, SpecError> {
+    if list.contains(';') {
+        return Err(SpecError::Semicolon {
+            text: echo(list),
+            remedy: echo(&list.replace(';', ",")),
+        });
+    }
+    let mut specs: Vec<String> = Vec::new();
+    for part in list.split(',').map(str::trim) {
+        if part.is_empty() {
+            return Err(SpecError::Empty { text: echo(list) });
+        }
+        let key = part.split('=').next().unwrap_or(part);
+        if !part.contains('=') || key.contains(':') {
+            specs.push(part.to_owned());
+            continue;
+        }
+        match specs.last_mut() {
+            Some(spec) if spec.contains(':') => {
+                spec.push(',');
+                spec.push_str(part);
+            }
+            name => {
+                return Err(SpecError::NoName {
+                    text: echo(part),
+                    name: name.map_or_else(|| "NAME".to_owned(), |name| echo(name)),
+                });
+            }
+        }
+    }
+    Ok(specs)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn commas_separate_parameters_and_specs() {
+        for (list, specs) in [
+            ("cubic", &["cubic"][..]),
+            ("cubic,bbr", &["cubic", "bbr"]),
+            ("vegas:alpha=2", &["vegas:alpha=2"]),
+            (
+                "vegas:alpha=2,beta=4,cubic",
+                &["vegas:alpha=2,beta=4", "cubic"],
+            ),
+            (
+                "cubic, vegas:alpha=2, beta=4, vegas:alpha=1",
+                &["cubic", "vegas:alpha=2,beta=4", "vegas:alpha=1"],
+            ),
+        ] {
+            assert_eq!(split_list(list).unwrap(), specs, "{list}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_list_gets_one_line_that_says_what_would_be_right() {
+        for (list, message) in [
+            (
+                "vegas:alpha=2;beta=4",
+                "\"vegas:alpha=2;beta=4\" has a semicolon; separate with commas: vegas:alpha=2,beta=4",
+            ),
+            (
+                "cubic,beta=4",
+                "\"beta=4\" is a parameter of no name; write cubic:beta=4",
+            ),
+            (
+                "beta=4",
+                "\"beta=4\" is a parameter of no name; write NAME:beta=4",
+            ),
+            (
+                "cubic,,bbr",
+                "\"cubic,,bbr\" has an empty element; remove a comma, or write a name",
+            ),
+            (
+                "",
+                "\"\" has an empty element; remove a comma, or write a name",
+            ),
+        ] {
+            assert_eq!(split_list(list).unwrap_err().to_string(), message);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_of_specs_is_split_as_it_was_joined(
+            specs in prop::collection::vec("[a-z]{1,5}(:[a-z]=[0-9](,[a-z]=[0-9]){0,3})?", 1..5)
+        ) {
+            prop_assert_eq!(split_list(&specs.join(",")).unwrap(), specs);
+        }
+
+        #[test]
+        fn any_text_is_a_list_or_an_error_of_one_line(text in "\\PC{0,60}|[a-z:=,; ]{0,20}") {
+            if let Err(error) = split_list(&text) {
+                prop_assert_eq!(error.to_string().lines().count(), 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! Rates, sizes and times, written the same on command lines and in TOML.
+//!
+//! Digits may have a fraction, an exponent and underscores, as in TOML, and a unit follows them:
+//!
+//! - rates, in bits per second: `5000000`, `5_000_000`, `5e6`, `5M`, `2.5 Mb/s`, `500kbps`;
+//!   k, M, G and T are powers of 1000;
+//! - sizes, in bytes: `500`, `1e6`, `20MB`, `1.5 GB`, `64KiB`; k, M, G and T are powers of 1000,
+//!   Ki, Mi, Gi and Ti powers of 1024;
+//! - times: `0.5s`, `250ms`, `50us`; without a unit, in that of the option or key.
+//!
+//! Units may be written in capitals or not; only the b of a rate is never one, as B are bytes. In TOML a quantity is a number or a string.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Visitor};
+
+/// Most digits of a number. 10^26 T still fit into 128 bits.
+const MAX_DIGITS: usize = 26;
+
+/// The greatest exponent, and the negative of the least.
+const MAX_EXPONENT: i32 = 20;
+
+/// Why a text is not a quantity. Displays as one line with the cause and the remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
+    /// Not a rate.
+    #[error("'{0}' is no bitrate; write for example 3M or 500k")]
+    Rate(String),
+    /// Not a size.
+    #[error("'{0}' is no size; write for example 20MB")]
+    Size(String),
+    /// A number with a unit that is none of sizes.
+    #[error("'{0}' is no unit of size; use kB, MB, GB, KiB, MiB or GiB")]
+    SizeUnit(String),
+    /// Not a time in seconds.
+    #[error("'{0}' is no number of seconds; write for example 10, 0.5 or 250ms")]
+    Seconds(String),
+    /// Not a time in milliseconds.
+    #[error("'{0}' is no number of milliseconds; write for example 10, 0.5 or 1s")]
+    Milliseconds(String),
+}
+
+/// The unit of a time, and of a number without one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// s
+    Seconds,
+    /// ms
+    Milliseconds,
+}
+
+/// Reads a rate; returns bits per second, at most [`u64::MAX`].
+///
+/// # Errors
+/// [`QuantityError::Rate`]
+///
+/// ```
+/// use evenkeel_spec::quantity::rate;
+///
+/// for text in ["5M", "5_000_000", "5e6", "5 Mb/s", "5000kbps"] {
+///     assert_eq!(rate(text), Ok(5_000_000));
+/// }
+/// ```
+pub fn rate(text: &str) -> Result<u64, QuantityError> {
+    let wrong = || QuantityError::Rate(text.to_owned());
+    // A capital B could mean bytes.
+    if text.contains('B') {
+        return Err(wrong());
+    }
+    let (number, unit) = Decimal::split(text).ok_or_else(wrong)?;
+    let prefix = ["b/s", "bps"]
+        .iter()
+        .find_map(|suffix| unit.strip_suffix(suffix))
+        .unwrap_or(&unit);
+    let factor = thousands(prefix).ok_or_else(wrong)?;
+    number.times(factor).ok_or_else(wrong)
+}
+
+/// Reads a size; returns bytes, at most [`u64::MAX`].
+///
+/// # Errors
+/// [`QuantityError::Size`], [`QuantityError::SizeUnit`]
+///
+/// ```
+/// use evenkeel_spec::quantity::size;
+///
+/// assert_eq!((size("20MB"), size("64KiB")), (Ok(20_000_000), Ok(65_536)));
+/// ```
+pub fn size(text: &str) -> Result<u64, QuantityError> {
+    let wrong = || QuantityError::Size(text.to_owned());
+    let (number, unit) = Decimal::split(text).ok_or_else(wrong)?;
+    let prefix = unit.strip_suffix('b').unwrap_or(&unit);
+    let factor = match prefix {
+        "ki" => Some(1 << 10),
+        "mi" => Some(1 << 20),
+        "gi" => Some(1 << 30),
+        "ti" => Some(1 << 40),
+        _ => thousands(prefix),
+    };
+    let factor = factor.ok_or(QuantityError::SizeUnit(unit))?;
+    number.times(factor).ok_or_else(wrong)
+}
+
+/// Reads a time, not below 0; returns it in `unit`.
+///
+/// # Errors
+/// [`QuantityError::Seconds`] or [`QuantityError::Milliseconds`], by the `unit`
+///
+/// ```
+/// use evenkeel_spec::quantity::{TimeUnit, time};
+///
+/// assert_eq!(time("250ms", TimeUnit::Seconds), Ok(0.25));
+/// assert_eq!(time("250", TimeUnit::Milliseconds), Ok(250.0));
+/// ```
+pub fn time(text: &str, unit: TimeUnit) -> Result<f64, QuantityError> {
+    let wrong = || match unit {
+        TimeUnit::Seconds => QuantityError::Seconds(text.to_owned()),
+        TimeUnit::Milliseconds => QuantityError::Milliseconds(text.to_owned()),
+    };
+    let (number, suffix) = Decimal::split(text).ok_or_else(wrong)?;
+    let number = number.to_f64();
+    match (suffix.as_str(), unit) {
+        ("", _) | ("s", TimeUnit::Seconds) | ("ms", TimeUnit::Milliseconds) => Ok(number),
+        ("s", TimeUnit::Milliseconds) => Ok(number * 1e3),
+        ("ms", TimeUnit::Seconds) | ("us", TimeUnit::Milliseconds) => Ok(number / 1e3),
+        ("us", TimeUnit::Seconds) => Ok(number / 1e6),
+        _ => Err(wrong()),
+    }
+}
+
+/// A quantity or another number as a TOML file gives it: a number, or text with a unit.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Quantity {
+    /// A number without a fraction.
+    Whole(i128),
+    /// A number with a fraction or an exponent.
+    Fraction(f64),
+    /// Text.
+    Text(String),
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NumberOrText;
+
+        impl Visitor<'_> for NumberOrText {
+            type Value = Quantity;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number")
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Quantity, E> {
+                Ok(Quantity::Whole(number.into()))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Quantity, E> {
+                Ok(Quantity::Whole(number.into()))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Quantity, E> {
+                Ok(Quantity::Fraction(number))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Quantity, E> {
+                Ok(Quantity::Text(text.to_owned()))
+            }
+        }
+
+        deserializer.deserialize_any(NumberOrText)
+    }
+}
+
+/// 1, or what k, m, g or t stands for.
+fn thousands(prefix: &str) -> Option<u128> {
+    let power = ["", "k", "m", "g", "t"]
+        .iter()
+        .position(|known| *known == prefix)?;
+    Some(1000u128.pow(u32::try_from(power).expect("at most four")))
+}
+
+/// digits x 10^exponent
+#[derive(Debug, Clone, Copy)]
+struct Decimal {
+    digits: u128,
+    exponent: i32,
+}
+
+impl Decimal {
+    /// Splits a text into a number and its unit in small letters.
+    fn split(text: &str) -> Option<(Self, String)> {
+        let text = text.trim();
+        let (whole, rest) = take_digits(text)?;
+        let (fraction, rest) = match rest.strip_prefix('.') {
+            Some(rest) => take_digits(rest)?,
+            None => (String::new(), rest),
+        };
+        let (exponent, rest) = match rest.strip_prefix(['e', 'E']) {
+            Some(rest) => {
+                let unsigned = rest.strip_prefix(['+', '-']).unwrap_or(rest);
+                let (exponent, unit) = take_digits(unsigned)?;
+                let exponent: i32 = exponent.parse().ok()?;
+                let negative = rest.starts_with('-');
+                (if negative { -exponent } else { exponent }, unit)
+            }
+            None => (0, rest),
+        };
+        let digits = format!("{whole}{fraction}");
+        if digits.len() > MAX_DIGITS || !(-MAX_EXPONENT..=MAX_EXPONENT).contains(&exponent) {
+            return None;
+        }
+        let number = Self {
+            digits: digits.parse().ok()?,
+            exponent: exponent - i32::try_from(fraction.len()).ok()?,
+        };
+        Some((number, rest.trim().to_ascii_lowercase()))
+    }
+
+    /// The product, cut off to a whole number. Without a unit (a factor of 1) it must be whole.
+    fn times(self, factor: u128) -> Option<u64> {
+        // The digits are below 10^26, the factor is at most 2^40.
+        let product = self.digits * factor;
+        let scale = 10u128.checked_pow(self.exponent.unsigned_abs());
+        let value = if self.exponent >= 0 {
+            scale.map_or(u128::MAX, |scale| product.saturating_mul(scale))
+        } else {
+            let (value, rest) = scale.map_or((0, product), |s| (product / s, product % s));
+            if factor == 1 && rest > 0 {
+                return None;
+            }
+            value
+        };
+        Some(u64::try_from(value).unwrap_or(u64::MAX))
+    }
+
+    fn to_f64(self) -> f64 {
+        let text = format!("{}e{}", self.digits, self.exponent);
+        text.parse().expect("digits and an exponent are a number")
+    }
+}
+
+/// Takes the digits at the beginning, at least one, with underscores between digits.
+fn take_digits(text: &str) -> Option<(String, &str)> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '_')
+        .unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    let groups = digits.split('_');
+    if groups.clone().any(str::is_empty) {
+        return None;
+    }
+    Some((groups.collect(), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_quantity_or_an_error(
+            text in "\\PC{0,30}|[0-9._]{0,30}(e-?[0-9]{0,3})? ?[kKmMgGtT]?i?(b|B|b/s|s)?"
+        ) {
+            let _ = (rate(&text), size(&text));
+            for unit in [TimeUnit::Seconds, TimeUnit::Milliseconds] {
+                if let Ok(time) = time(&text, unit) {
+                    prop_assert!(time >= 0.0 && time.is_finite());
+                }
+            }
+        }
+
+        #[test]
+        fn whole_numbers_read_as_themselves(number: u64) {
+            prop_assert_eq!(size(&number.to_string()), Ok(number));
+            prop_assert_eq!(rate(&number.to_string()), Ok(number));
+        }
+
+        #[test]
+        fn times_read_as_numbers_do(number in 0.0..1e9) {
+            prop_assert_eq!(time(&format!("{number}"), TimeUnit::Seconds), Ok(number));
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_in_decimal_and_binary_units() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("500", 500),
+            ("1_000", 1000),
+            ("1e9", 1_000_000_000),
+            ("1.5E3", 1500),
+            ("25e-1kB", 2500),
+            ("20MB", 20_000_000),
+            ("20m", 20_000_000),
+            ("1.5 GB", 1_500_000_000),
+            ("64KiB", 65_536),
+            ("0.5kib", 512),
+            ("1.0000001kB", 1000),
+            ("1e20TB", u64::MAX),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in [
+            "",
+            "MB",
+            "-1",
+            "1..2",
+            "1.",
+            ".5",
+            "1.5",
+            "1__0",
+            "_1",
+            "1_",
+            "1e",
+            "1e99",
+            "1e-99",
+            "20 bananas",
+            "nan",
+            "inf",
+        ] {
+            assert!(size(text).is_err(), "{text}");
+        }
+        assert_eq!(
+            size("20 bananas").unwrap_err().to_string(),
+            "'bananas' is no unit of size; use kB, MB, GB, KiB, MiB or GiB"
+        );
+    }
+
+    #[test]
+    fn rates_are_read_in_thousands_of_bits() {
+        for (text, bps) in [
+            ("3000000", 3_000_000),
+            ("3_000_000", 3_000_000),
+            ("3e6", 3_000_000),
+            ("3M", 3_000_000),
+            ("2.5 Mb/s", 2_500_000),
+            ("2.5mbps", 2_500_000),
+            ("500kbps", 500_000),
+        ] {
+            assert_eq!(rate(text), Ok(bps), "{text}");
+        }
+        for text in [
+            "", "3MB", "3Mib", "3Mi", "fast", "-1", "3MB/s", "3MiB/s", "0.5",
+        ] {
+            assert!(rate(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_in_the_unit_asked_for() {
+        use TimeUnit::{Milliseconds, Seconds};
+        for (text, seconds, milliseconds) in [
+            ("10", 10.0, 10.0),
+            ("0.5s", 0.5, 500.0),
+            ("250 ms", 0.25, 250.0),
+            ("50us", 50e-6, 0.05),
+            ("1e1", 10.0, 10.0),
+        ] {
+            assert_eq!(time(text, Seconds), Ok(seconds), "{text}");
+            assert_eq!(time(text, Milliseconds), Ok(milliseconds), "{text}");
+        }
+        for text in ["", "-1", "nan", "inf", "1h", "ten", "5M"] {
+            assert!(time(text, Seconds).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn toml_gives_numbers_or_text() {
+        #[derive(serde::Deserialize)]
+        struct File {
+            rates: Vec<Quantity>,
+        }
+        let file: File = toml::from_str("rates = [5_000_000, 5e6, \"5M\"]").unwrap();
+        assert_eq!(
+            file.rates,
+            [
+                Quantity::Whole(5_000_000),
+                Quantity::Fraction(5e6),
+                Quantity::Text("5M".to_owned())
+            ]
+        );
+        let error = toml::from_str::<File>("rates = [true]").err().unwrap();
+        assert!(error.message().contains("expected a number"), "{error}");
+    }
+}

@@ -1,0 +1,289 @@
+//! The values that a spec sets.
+
+use crate::error::SpecError;
+use crate::parameter::{Kind, Parameter};
+use crate::words::{choose, echo};
+
+/// Values for all parameters of one row, given or by default.
+///
+/// A row reads each parameter by its name and as the kind that its table lists.
+///
+/// # Panics
+/// The getters panic if the row does not list the parameter or lists it as another kind; those for
+/// required values also if it is neither given nor has a default. Both are mistakes of the row,
+/// which a test that builds each row finds: user input cannot cause them.
+#[derive(Debug, Clone)]
+pub struct Values {
+    row: &'static str,
+    values: Vec<(&'static Parameter, Option<Value>)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Value {
+    Number(f64),
+    Count(u64),
+    /// The index of the word.
+    Choice(usize),
+    Flag(bool),
+}
+
+impl Values {
+    /// Reads the text after the colon of a spec; without one, all values are defaults.
+    ///
+    /// # Errors
+    /// [`SpecError`], if the text is not a list of `key=value` with keys and values that
+    /// `parameters` allow.
+    pub fn parse(
+        row: &'static str,
+        parameters: &'static [Parameter],
+        text: Option<&str>,
+    ) -> Result<Self, SpecError> {
+        let mut values: Vec<_> = parameters.iter().map(|known| (known, None)).collect();
+        for part in text.iter().flat_map(|text| text.split(',')) {
+            let Some(first) = parameters.first() else {
+                return Err(SpecError::NoParameters { row });
+            };
+            let (name, text) = part.split_once('=').ok_or_else(|| SpecError::NotKeyValue {
+                row,
+                text: echo(part),
+                example: format!("{}={}", first.name, first.kind.placeholder()),
+            })?;
+            let (parameter, value) = values
+                .iter_mut()
+                .find(|(parameter, _)| parameter.name == name)
+                .ok_or_else(|| SpecError::UnknownParameter {
+                    row,
+                    parameter: echo(name),
+                    remedy: choose(name, parameters.iter().map(|parameter| parameter.name)),
+                })?;
+            let parameter = *parameter;
+            if value.is_some() {
+                return Err(SpecError::Duplicate {
+                    row,
+                    parameter: parameter.name,
+                });
+            }
+            *value = Some(read(row, parameter, text)?);
+        }
+        Ok(Self { row, values })
+    }
+
+    /// The number.
+    pub fn number(&self, name: &str) -> f64 {
+        expect_default(self.optional_number(name))
+    }
+
+    /// The number, if it is given or has a default.
+    pub fn optional_number(&self, name: &str) -> Option<f64> {
+        match self.find(name) {
+            (Kind::Number { default, .. }, None) => default,
+            (_, Some(Value::Number(number))) => Some(number),
+            _ => wrong_kind(name),
+        }
+    }
+
+    /// The whole number, in any type that holds its range.
+    pub fn count<T: TryFrom<u64>>(&self, name: &str) -> T {
+        expect_default(self.optional_count(name))
+    }
+
+    /// The whole number, if it is given or has a default, in any type that holds its range.
+    pub fn optional_count<T: TryFrom<u64>>(&self, name: &str) -> Option<T> {
+        let count = match self.find(name) {
+            (Kind::Count { default, .. }, None) => default?,
+            (_, Some(Value::Count(count))) => count,
+            _ => wrong_kind(name),
+        };
+        match T::try_from(count) {
+            Ok(count) => Some(count),
+            Err(_) => panic!("{name}: the type does not hold the range"),
+        }
+    }
+
+    /// The word.
+    pub fn word(&self, name: &str) -> &'static str {
+        let (words, index) = self.choose(name);
+        words[expect_default(index)]
+    }
+
+    /// The one of `values` that stands where the word stands in its list.
+    pub fn choice<T: Copy>(&self, name: &str, values: &[T]) -> T {
+        expect_default(self.optional_choice(name, values))
+    }
+
+    /// As [`Values::choice`], if the word is given or has a default.
+    pub fn optional_choice<T: Copy>(&self, name: &str, values: &[T]) -> Option<T> {
+        let (words, index) = self.choose(name);
+        assert_eq!(words.len(), values.len(), "{name}: one value for each word");
+        index.map(|index| values[index])
+    }
+
+    /// The flag.
+    pub fn flag(&self, name: &str) -> bool {
+        match self.find(name) {
+            (Kind::Flag { default }, None) => default,
+            (_, Some(Value::Flag(flag))) => flag,
+            _ => wrong_kind(name),
+        }
+    }
+
+    /// Whether the row has this parameter and the user gave it.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.values
+            .iter()
+            .any(|(parameter, value)| parameter.name == name && value.is_some())
+    }
+
+    /// Checks that `parameter` and `other` are not both given.
+    ///
+    /// # Errors
+    /// [`SpecError::Excluded`]
+    pub fn exclude(&self, parameter: &'static str, other: &'static str) -> Result<(), SpecError> {
+        if !(self.is_given(parameter) && self.is_given(other)) {
+            return Ok(());
+        }
+        Err(SpecError::Excluded {
+            row: self.row,
+            parameter,
+            other,
+        })
+    }
+
+    /// Checks that `other` is given if `parameter` is.
+    ///
+    /// # Errors
+    /// [`SpecError::Incomplete`]
+    pub fn require(&self, parameter: &'static str, other: &'static str) -> Result<(), SpecError> {
+        if !self.is_given(parameter) || self.is_given(other) {
+            return Ok(());
+        }
+        Err(SpecError::Incomplete {
+            row: self.row,
+            parameter,
+            other,
+        })
+    }
+
+    /// Checks that the number `lower` is not above the number `upper`.
+    ///
+    /// # Errors
+    /// [`SpecError::Order`]
+    pub fn in_order(&self, lower: &'static str, upper: &'static str) -> Result<(), SpecError> {
+        let (lower, upper) = ((lower, self.number(lower)), (upper, self.number(upper)));
+        self.check_order(lower.1 <= upper.1, lower, "above", upper)
+    }
+
+    /// Checks that a number is below another, with the names of both. It takes numbers, as they
+    /// may follow from something else than the user's words.
+    ///
+    /// # Errors
+    /// [`SpecError::Order`]
+    pub fn below(
+        &self,
+        lower: (&'static str, f64),
+        upper: (&'static str, f64),
+    ) -> Result<(), SpecError> {
+        self.check_order(lower.1 < upper.1, lower, "not below", upper)
+    }
+
+    /// An error of the row's own; `message` states the cause and the remedy.
+    pub fn refusal(&self, message: &str) -> SpecError {
+        SpecError::Refused(format!("{}: {message}", self.row).into())
+    }
+
+    fn check_order(
+        &self,
+        ordered: bool,
+        lower: (&'static str, f64),
+        relation: &'static str,
+        upper: (&'static str, f64),
+    ) -> Result<(), SpecError> {
+        if ordered {
+            return Ok(());
+        }
+        Err(SpecError::Order {
+            row: self.row,
+            lower: lower.0,
+            lower_value: lower.1.to_string(),
+            relation,
+            upper: upper.0,
+            upper_value: upper.1.to_string(),
+        })
+    }
+
+    /// The words of a choice, and the index of the one that counts.
+    fn choose(&self, name: &str) -> (&'static [&'static str], Option<usize>) {
+        let (Kind::Choice { words, default }, value) = self.find(name) else {
+            wrong_kind(name);
+        };
+        let default = default.map(|default| {
+            let index = words.iter().position(|word| *word == default);
+            index.expect("the default is one of the words")
+        });
+        match value {
+            Some(Value::Choice(index)) => (words, Some(index)),
+            _ => (words, default),
+        }
+    }
+
+    fn find(&self, name: &str) -> (Kind, Option<Value>) {
+        let (parameter, value) = self
+            .values
+            .iter()
+            .find(|(parameter, _)| parameter.name == name)
+            .unwrap_or_else(|| panic!("{} does not list the parameter {name}", self.row));
+        (parameter.kind, *value)
+    }
+}
+
+fn expect_default<T>(value: Option<T>) -> T {
+    value.expect("a parameter that a row requires has a default")
+}
+
+fn wrong_kind(name: &str) -> ! {
+    panic!("{name} is listed as another kind of parameter")
+}
+
+fn read(row: &'static str, parameter: &'static Parameter, text: &str) -> Result<Value, SpecError> {
+    let (name, value, expected) = (parameter.name, echo(text), parameter.kind.to_string());
+    let not_allowed = SpecError::NotAllowed {
+        row,
+        parameter: name,
+        value: value.clone(),
+        expected: expected.clone(),
+    };
+    let number = || {
+        let number: Option<f64> = text.parse().ok();
+        number
+            .filter(|number| number.is_finite())
+            .ok_or(SpecError::NotANumber {
+                row,
+                parameter: name,
+                value,
+                expected,
+            })
+    };
+    let value = match parameter.kind {
+        Kind::Number { least, most, .. } => Some(number()?)
+            .filter(|number| (least..=most).contains(number))
+            .map(Value::Number),
+        Kind::Count { least, most, .. } => match text.parse::<u64>() {
+            Ok(count) => Some(count),
+            // `1e3` and `4.0` are whole too; above 2^53 a float may stand for its neighbour.
+            Err(_) => Some(number()?)
+                .filter(|number| number.fract() == 0.0 && (0.0..=2f64.powi(53)).contains(number))
+                .map(|number| number as u64),
+        }
+        .filter(|count| (least..=most).contains(count))
+        .map(Value::Count),
+        Kind::Choice { words, .. } => words
+            .iter()
+            .position(|word| *word == text)
+            .map(Value::Choice),
+        Kind::Flag { .. } => text.parse().ok().map(Value::Flag),
+    };
+    value.ok_or(not_allowed)
+}
+
+#[cfg(test)]
+mod tests;
