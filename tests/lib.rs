@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// A machine that is busy otherwise delays packets and takes rates away, never the other way: it can spoil a
 /// try, and a fault of ours spoils all three. Each failed try prints its message. Nothing but the lateness of
 /// the machine may make a difference between tries, so tests that do not measure time or rates have no use
-/// for this.
+/// for this. Mark such a test `#[ignore = "compares real time; .ci/full runs it"]`: the gate must not depend on
+/// how busy the machine is.
 ///
 /// # Panics
 /// As `test` does in the last try.

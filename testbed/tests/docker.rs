@@ -89,6 +89,7 @@ fn signal_inside(pid: u32, node: usize, program: &str) -> bool {
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn containers_and_virtual_time_agree_and_two_runs_at_once_do_not_meet() {
     if !can_run() {
         return;
@@ -123,6 +124,7 @@ fn containers_and_virtual_time_agree_and_two_runs_at_once_do_not_meet() {
 }
 
 #[test]
+#[ignore = "needs containers; .ci/full runs it"]
 fn cross_traffic_and_files_reach_containers() {
     if !can_run() {
         return;
@@ -155,6 +157,7 @@ fn cross_traffic_and_files_reach_containers() {
 }
 
 #[test]
+#[ignore = "needs containers; .ci/full runs it"]
 fn a_run_in_containers_that_is_interrupted_leaves_nothing_behind() {
     if !can_run() {
         return;
@@ -189,6 +192,7 @@ fn a_run_in_containers_that_is_interrupted_leaves_nothing_behind() {
 }
 
 #[test]
+#[ignore = "needs containers; .ci/full runs it"]
 fn a_router_or_an_application_that_is_killed_in_its_container_ends_the_run_by_name() {
     if !can_run() {
         return;
@@ -211,6 +215,7 @@ fn a_router_or_an_application_that_is_killed_in_its_container_ends_the_run_by_na
 }
 
 #[test]
+#[ignore = "needs containers; .ci/full runs it"]
 fn what_a_killed_run_has_left_in_docker_is_removed_by_the_next_one() {
     if !can_run() {
         return;
@@ -291,6 +296,7 @@ fn the_demo_the_dockerfile_and_the_pages_name_this_versions_image() {
 }
 
 #[test]
+#[ignore = "needs containers; .ci/full runs it"]
 fn exec_runs_a_program_in_a_hosts_container_and_passes_its_status_on() {
     if !can_run() {
         return;
@@ -334,6 +340,7 @@ fn exec_runs_a_program_in_a_hosts_container_and_passes_its_status_on() {
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn one_report_has_all_four_backends_side_by_side() {
     let uml = ["/usr/bin/linux.uml", "/usr/sbin/linux.uml"]
         .iter()

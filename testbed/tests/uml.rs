@@ -216,6 +216,7 @@ fn run_file(inside: &Inside, path: &str, on: &str, settings: &[&str]) -> serde_j
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn virtual_time_and_kernels_with_and_without_netem_agree_on_throughput() {
     if !can_run() {
         return;
@@ -249,6 +250,7 @@ fn virtual_time_and_kernels_with_and_without_netem_agree_on_throughput() {
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn netem_delays_loses_and_queues_single_packets_as_the_scenario_says() {
     if !can_run() {
         return;
@@ -290,6 +292,7 @@ fn netem_delays_loses_and_queues_single_packets_as_the_scenario_says() {
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn netem_lets_the_share_that_was_asked_for_overtake_and_a_transfer_arrives_intact() {
     if !can_run() {
         return;

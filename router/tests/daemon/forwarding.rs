@@ -40,6 +40,7 @@ fn pair(lab: &Lab, from: Host, version: u8) -> (UdpSocket, UdpSocket) {
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn a_round_trip_takes_the_configured_delay_and_at_most_half_a_millisecond_more() {
     one_of_three_tries(|| {
         let Some(lab) = Lab::alone(Versions::Both) else {

@@ -85,21 +85,25 @@ fn shapes(rate_bps: f64, time: Duration) {
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn udp_is_shaped_to_1_mbit_per_second() {
     shapes(1e6, Duration::from_secs(4));
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn udp_is_shaped_to_10_mbit_per_second() {
     shapes(10e6, Duration::from_secs(2));
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn udp_is_shaped_to_50_mbit_per_second() {
     shapes(50e6, Duration::from_secs(2));
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn udp_is_shaped_to_200_mbit_per_second() {
     shapes(200e6, Duration::from_secs(2));
 }
@@ -113,6 +117,7 @@ fn received_bytes(lab: &Lab) -> f64 {
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 #[expect(clippy::disallowed_methods, reason = "measures a daemon in real time")]
 fn a_tcp_connection_fills_the_link_and_gets_no_more() {
     one_of_three_tries(|| {

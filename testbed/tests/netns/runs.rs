@@ -9,6 +9,7 @@ use crate::support::{alone, has_namespaces, number, scenario};
 use crate::{ROUTERS, assert_nothing_left, on_sim, result, start};
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn the_kernel_and_virtual_time_agree_and_two_runs_at_once_do_not_meet() {
     if !has_namespaces() {
         return;
@@ -59,6 +60,7 @@ fn the_kernel_and_virtual_time_agree_and_two_runs_at_once_do_not_meet() {
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn path_headers_tell_on_the_kernel_what_they_tell_in_virtual_time() {
     if !has_namespaces() {
         return;
@@ -115,6 +117,7 @@ fn path_headers_tell_on_the_kernel_what_they_tell_in_virtual_time() {
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn ro_vegas_fills_the_link_on_the_kernel_where_half_of_the_acks_fit_and_vegas_gets_half_of_it() {
     if !has_namespaces() {
         return;
@@ -148,6 +151,7 @@ fn ro_vegas_fills_the_link_on_the_kernel_where_half_of_the_acks_fit_and_vegas_ge
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn acp_users_have_their_max_min_shares_of_two_routers_on_the_kernel() {
     if !has_namespaces() {
         return;
@@ -206,6 +210,7 @@ fn acp_users_have_their_max_min_shares_of_two_routers_on_the_kernel() {
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn a_file_of_twenty_megabytes_arrives_identical_over_a_lossy_link() {
     if !has_namespaces() {
         return;
@@ -245,6 +250,7 @@ fn a_file_of_twenty_megabytes_arrives_identical_over_a_lossy_link() {
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn cross_traffic_and_short_flows_run_on_the_kernel_too() {
     if !has_namespaces() {
         return;
