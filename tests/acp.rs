@@ -37,7 +37,7 @@ impl Run {
     }
 
     fn paper(name: &str, overrides: &[&str]) -> Self {
-        let scenarios = "../testbed/papers/acp/scenarios";
+        let scenarios = "../testbed/experiments/papers/acp/scenarios";
         let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(scenarios);
         let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
         let scenario = Scenario::load(&directory.join(name), &overrides);

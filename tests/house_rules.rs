@@ -35,6 +35,16 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "evenkeel-testbed",
         &[
             "evenkeel",
+            "evenkeel-queue",
+            "evenkeel-testbed-core",
+            "evenkeel-experiments",
+        ],
+    ),
+    ("evenkeel-experiments", &["evenkeel-testbed-core"]),
+    (
+        "evenkeel-testbed-core",
+        &[
+            "evenkeel",
             "evenkeel-apps",
             "evenkeel-queue",
             "evenkeel-spec",
@@ -192,6 +202,8 @@ fn no_source_file_has_a_thousand_lines_and_no_main_has_seventy() {
         "router/queue",
         "apps",
         "testbed",
+        "testbed/cli",
+        "testbed/experiments",
         "tests",
     ] {
         for file in rust_files(&root().join(directory)) {
@@ -235,6 +247,8 @@ fn nothing_refers_to_the_workplace_around_the_project() {
         "router/queue",
         "apps",
         "testbed",
+        "testbed/cli",
+        "testbed/experiments",
     ] {
         for file in rust_files(&root().join(directory)) {
             let text = fs::read_to_string(&file).expect("a readable source file");

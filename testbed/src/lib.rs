@@ -4,7 +4,6 @@ pub mod backend;
 pub mod metrics;
 mod random;
 pub mod report;
-pub mod reproduce;
 pub mod scenario;
 pub mod sim;
 mod traffic;

@@ -1,10 +1,10 @@
 //! What pages of results share.
 
 /// How they look.
-pub(crate) const STYLE: &str = include_str!("style.css");
+pub const STYLE: &str = include_str!("style.css");
 
 /// What is special in HTML, spelled out.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

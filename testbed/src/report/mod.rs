@@ -2,7 +2,7 @@
 
 mod comparison;
 mod document;
-pub(crate) mod html;
+pub mod html;
 mod plot;
 mod series;
 mod side_by_side;

@@ -1,0 +1,414 @@
+//! What was typed, and what is printed.
+
+mod compare;
+mod reproduce;
+mod side_by_side;
+mod signals;
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use evenkeel_experiments::{ExperimentError, ReportError, StoreError};
+use evenkeel_testbed::backend::{docker, kernel, netns, sim, uml};
+use evenkeel_testbed::report;
+use evenkeel_testbed::scenario::{Scenario, ScenarioError};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use signals::interrupts;
+
+/// Run network scenarios on the code that ships: real QUIC, real controllers, real queues.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml --set flows.0.controller=reno --seed 7
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml --set flows.0.count=8 --set flows.0.stagger_s=20
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml --pcap bottleneck --out /tmp/run
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml --on netns
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml --on uml
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml --on docker
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml --on sim,netns,uml,docker
+  evenkeel-testbed compare testbed/scenarios/bufferbloat.toml --controllers vegas,abgd,cubic
+  evenkeel-testbed exec testbed/scenarios/lossy.toml --host client -- ping -c 3 server
+  evenkeel-testbed reproduce --quick
+  evenkeel-testbed reproduce smoothness --seeds 5";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a scenario; print its figures; write result.json, series and plots
+    Run(RunArguments),
+    /// Run a scenario with one controller after the other; tell who was smoothest
+    Compare(compare::CompareArguments),
+    /// Run a program on a host of a scenario, between its links and routers, without its traffic
+    Exec(ExecArguments),
+    /// Run the papers' experiments; write a report of what came out
+    Reproduce(reproduce::ReproduceArguments),
+    /// Write the report on what `reproduce` has run, in one or several parts
+    Report(reproduce::ReportArguments),
+    /// List the controllers, queue disciplines and stamps that a scenario may name
+    List,
+    /// Send UDP datagrams at the times that come on standard input (the netns and docker backends' own)
+    #[command(hide = true)]
+    UdpSource {
+        from: Ipv4Addr,
+        to: SocketAddrV4,
+        payload: usize,
+        acp_rtt_us: Option<u64>,
+    },
+    /// Receive UDP datagrams and forget them (the netns and docker backends' own)
+    #[command(hide = true)]
+    UdpSink { at: SocketAddrV4 },
+    /// Hold a user-mode Linux until standard input ends (the uml backend's own)
+    #[command(hide = true)]
+    UmlGuard { work: PathBuf },
+    /// Be process 1 of a user-mode Linux (the uml backend's own)
+    #[command(hide = true)]
+    UmlInit { work: PathBuf },
+}
+
+#[derive(Debug, Args)]
+struct RunArguments {
+    /// The scenario file (TOML; its keys are in docs/scenarios.md)
+    scenario: PathBuf,
+    /// What the scenario runs on; of several, separated by commas, one report tells how they differ
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "sim")]
+    on: Vec<Backend>,
+    /// Seed of every random choice, instead of the scenario's own
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Override a value, e.g. `links.0.rate_bps=2000000`; may be repeated
+    #[arg(long = "set", value_name = "PATH.TO.KEY=VALUE")]
+    overrides: Vec<String>,
+    /// Where the results go, those of several backends in directories of their names [default:
+    /// results/NAME-seedSEED]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print result.json (of several backends backends.json) to standard output instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Capture what leaves a link (NAME or NAME.reverse) as DIR/LINK.pcap; may be repeated
+    #[arg(long = "pcap", value_name = "LINK")]
+    captures: Vec<String>,
+    /// Write a qlog of every flow's sender as DIR/FLOW.qlog
+    #[arg(long)]
+    qlog: bool,
+}
+
+#[derive(Debug, Args)]
+struct ExecArguments {
+    /// The scenario file
+    scenario: PathBuf,
+    /// What the scenario runs on
+    #[arg(long, value_enum, default_value_t = Kernel::Netns)]
+    on: Kernel,
+    /// The host to run it on, by name [default: the first]; other hosts' names resolve there
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Override a value, e.g. `links.0.rate_bps=2000000`; may be repeated
+    #[arg(long = "set", value_name = "PATH.TO.KEY=VALUE")]
+    overrides: Vec<String>,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    /// Virtual time, in this process
+    Sim,
+    /// Network namespaces of this machine, with router daemons, in real time; needs root
+    Netns,
+    /// The same inside user-mode Linux: a kernel of its own, with netem; needs Debian packages, no root
+    Uml,
+    /// Containers and private networks of Docker, with router daemons, in real time; needs the image
+    Docker,
+}
+
+impl Backend {
+    /// Its name, in commands and results.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Netns => "netns",
+            Self::Uml => "uml",
+            Self::Docker => "docker",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kernel {
+    /// Network namespaces of this machine, with router daemons; needs root
+    Netns,
+    /// The same inside user-mode Linux, as root there; standard input is empty
+    Uml,
+    /// Containers of Docker, with what the image has; standard input is empty
+    Docker,
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    #[error(transparent)]
+    Sim(#[from] sim::SimError),
+    #[error(transparent)]
+    Netns(#[from] kernel::KernelError),
+    #[error(transparent)]
+    Uml(#[from] uml::UmlError),
+    #[error("--pcap and --qlog need virtual time; use --on sim, or run tcpdump with exec")]
+    SimOnly,
+    #[error("--on names {0} twice; name each backend once")]
+    Twice(&'static str),
+    #[error(transparent)]
+    Unreadable(#[from] report::UnreadableResult),
+    #[error(
+        "the kernel has no decisive points of its own beside those that it runs; leave out --quick, or use --on sim"
+    )]
+    NoQuick,
+    #[error(
+        "none of these experiments has runs for the kernel; leave out the pattern, or use --on sim"
+    )]
+    NotOnKernel,
+    #[error("no [[flows]] table has the name {name:?}; the scenario has {known}")]
+    NoFlow { name: String, known: String },
+    #[error("cannot wait for signals: {0}")]
+    Signals(io::Error),
+    #[error("{0}")]
+    Udp(io::Error),
+    #[error(transparent)]
+    Report(#[from] report::ReportError),
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Reproduced(#[from] ReportError),
+    #[error("cannot read this program's own file: {0}")]
+    Executable(io::Error),
+    #[error("cannot write to standard output: {0}; send it elsewhere")]
+    Stdout(io::Error),
+    #[error("cannot write to {path}: {source}; choose another place with --out", path = .path.display())]
+    Output { path: PathBuf, source: io::Error },
+}
+
+impl CliError {
+    /// 2 for what the user can mend in the command or the scenario, 128 and its number for a signal, 1 for what failed.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Scenario(error) if error.is_usage() => 2,
+            Self::Sim(error) if error.is_usage() => 2,
+            Self::Netns(error) if error.is_usage() => 2,
+            Self::Uml(error) if error.is_usage() => 2,
+            Self::SimOnly
+            | Self::Twice(_)
+            | Self::NoQuick
+            | Self::NotOnKernel
+            | Self::NoFlow { .. } => 2,
+            Self::Experiment(_) => 2,
+            Self::Netns(kernel::KernelError::Interrupted)
+            | Self::Uml(uml::UmlError::Interrupted) => signals::interrupted(),
+            _ => 1,
+        }
+    }
+}
+
+/// Carries out what was asked for.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    match &arguments.command {
+        Command::Run(run) => return run_scenario(run),
+        Command::Compare(arguments) => return compare::compare(arguments),
+        Command::Exec(exec) => return run_program(exec),
+        Command::Reproduce(arguments) => return reproduce::reproduce(arguments),
+        Command::Report(arguments) => return reproduce::report(arguments),
+        Command::List => print_out(&list())?,
+        Command::UdpSource {
+            from,
+            to,
+            payload,
+            acp_rtt_us,
+        } => {
+            let acp_rtt = acp_rtt_us.map(Duration::from_micros);
+            kernel::udp_source(*from, *to, *payload, acp_rtt).map_err(CliError::Udp)?;
+        }
+        Command::UdpSink { at } => kernel::udp_sink(*at).map_err(CliError::Udp)?,
+        Command::UmlGuard { work } => uml::guard(work),
+        Command::UmlInit { work } => uml::init(work),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_scenario(arguments: &RunArguments) -> Result<ExitCode, CliError> {
+    let mut overrides = arguments.overrides.clone();
+    overrides.extend(arguments.seed.map(|seed| format!("seed={seed}")));
+    let scenario = Scenario::load(&arguments.scenario, &overrides)?;
+    let out = arguments.out.clone().unwrap_or_else(|| {
+        Path::new("results").join(format!("{}-seed{}", scenario.name, scenario.seed))
+    });
+    let options = sim::Options {
+        captures: arguments
+            .captures
+            .iter()
+            .map(|link| (link.clone(), out.join(format!("{link}.pcap"))))
+            .collect(),
+        qlog: arguments.qlog.then(|| out.clone()),
+    };
+    // All are checked before the first runs.
+    side_by_side::check(&arguments.on)?;
+    for backend in &arguments.on {
+        match backend {
+            _ if arguments.on[..] != [Backend::Sim] && options.records() => {
+                return Err(CliError::SimOnly);
+            }
+            Backend::Sim => sim::check(&scenario, &options)?,
+            Backend::Uml if !uml::is_inside() => {
+                netns::check_scenario(&scenario)?;
+                uml::check(&[&arguments.scenario, &out])?;
+            }
+            Backend::Netns | Backend::Uml => netns::check(&scenario)?,
+            Backend::Docker => docker::check(&scenario)?,
+        }
+    }
+    std::fs::create_dir_all(&out).map_err(|source| CliError::Output {
+        path: out.clone(),
+        source,
+    })?;
+    let &[backend] = &arguments.on[..] else {
+        return side_by_side::run(arguments, &scenario, &out);
+    };
+    if backend == Backend::Uml && !uml::is_inside() {
+        let limit = longest_run(scenario.duration);
+        return run_inside(&[&arguments.scenario, &out], Some(limit));
+    }
+    let bar = progress_bar(&scenario);
+    let progress = |at: Duration| bar.set_position(at.as_millis() as u64);
+    let began = wall_clock();
+    let observations = match backend {
+        Backend::Sim => sim::run(&scenario, &options, progress)?,
+        Backend::Netns | Backend::Uml => netns::run(&scenario, interrupts()?, progress)?,
+        Backend::Docker => docker::run(&scenario, interrupts()?, progress)?,
+    };
+    let wall = wall_clock() - began;
+    bar.finish_and_clear();
+    let document = report::write(&out, &scenario, backend.name(), &observations)?;
+    if arguments.json {
+        print_out(&report::json(&document))?;
+    } else {
+        print_out(&report::table(&document))?;
+    }
+    if backend == Backend::Sim {
+        say(&speed(observations.packets_sent, scenario.duration, wall));
+    }
+    say(&format!(
+        "seed {}; results and plots in {}",
+        scenario.seed,
+        out.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// This very command, inside user-mode Linux, where it finds itself to be so.
+fn run_inside(files: &[&Path], limit: Option<Duration>) -> Result<ExitCode, CliError> {
+    let command: Vec<_> = std::env::args_os().skip(1).collect();
+    Ok(uml::run(&command, files, limit, interrupts()?)?.into())
+}
+
+/// When a run inside is given up: its time, twice, and what the setting up of a large network takes.
+fn longest_run(duration: Duration) -> Duration {
+    2 * duration + Duration::from_secs(300)
+}
+
+fn run_program(arguments: &ExecArguments) -> Result<ExitCode, CliError> {
+    let scenario = Scenario::load(&arguments.scenario, &arguments.overrides)?;
+    if arguments.on == Kernel::Uml && !uml::is_inside() {
+        netns::check_scenario(&scenario)?;
+        return run_inside(&[&arguments.scenario], None);
+    }
+    let host = arguments.host.as_deref();
+    let (command, interrupted) = (&arguments.command, interrupts()?);
+    let status = match arguments.on {
+        Kernel::Netns | Kernel::Uml => netns::exec(&scenario, host, command, interrupted)?,
+        Kernel::Docker => docker::exec(&scenario, host, command, interrupted)?,
+    };
+    Ok(signals::status_of(status).into())
+}
+
+fn speed(packets: u64, simulated: Duration, wall: Duration) -> String {
+    let per_second = packets as f64 / wall.as_secs_f64().max(1e-9);
+    format!(
+        "{:.0} s of virtual time in {:.2} s: {packets} packets, {per_second:.0} packets a second",
+        simulated.as_secs_f64(),
+        wall.as_secs_f64(),
+    )
+}
+
+fn list() -> String {
+    let mut text = String::from("Controllers (parameters as NAME:KEY=VALUE,KEY=VALUE):\n");
+    for row in evenkeel::controllers() {
+        text += &format!("  {:<12} {}\n", row.name, row.summary);
+        for parameter in row.parameters {
+            text += &format!("  {:<12}   {}\n", "", parameter);
+        }
+    }
+    text += "Queue disciplines (parameters likewise):\n";
+    for row in evenkeel_queue::disciplines() {
+        text += &format!("  {:<12} {}\n", row.name, row.summary);
+        for parameter in row.parameters {
+            text += &format!("  {:<12}   {}\n", "", parameter);
+        }
+    }
+    text += "Stamps of path headers (parameters likewise):\n";
+    for row in evenkeel_queue::stamps() {
+        text += &format!("  {:<12} {}\n", row.name, row.summary);
+        for parameter in row.parameters {
+            text += &format!("  {:<12}   {}\n", "", parameter);
+        }
+    }
+    text
+}
+
+/// Prints to standard output; a reader that has closed the pipe has seen enough.
+fn print_out(text: &str) -> Result<(), CliError> {
+    let mut stdout = io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Stdout(error)),
+        _ => Ok(()),
+    }
+}
+
+/// A line on standard error. A full disk behind it is no reason to end otherwise (`eprintln!` panics).
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+fn progress_bar(scenario: &Scenario) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} [{wide_bar}] {percent}% ({eta} left)")
+        .expect("the template is well formed")
+        .progress_chars("=> ");
+    // indicatif draws on a terminal only and stays silent in a pipe.
+    ProgressBar::new(scenario.duration.as_millis() as u64)
+        .with_style(style)
+        .with_message(scenario.name.clone())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the binary tells how long a run took"
+)]
+fn wall_clock() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,373 @@
+//! What runs leave behind: one file each, so that a second call resumes and shards can be joined.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::experiment::Experiment;
+use super::matrix::{Extent, Run};
+use evenkeel_testbed::metrics::Observations;
+use evenkeel_testbed::report::{ResultDocument, Series};
+
+/// A directory of results that cannot be used. Displays as one line.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file cannot be written.
+    #[error("cannot write {path}: {source}; choose another place with --out", path = .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}; name a directory that reproduce has written", path = .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is not what `reproduce` writes.
+    #[error("{path} is damaged: {message}; delete it and run reproduce again", path = .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// Directories that do not belong together.
+    #[error("{first} and {second} differ in {what}; report only what belongs to one version and extent", first = .first.display(), second = .second.display())]
+    Apart {
+        /// One directory.
+        first: PathBuf,
+        /// Another.
+        second: PathBuf,
+        /// In what.
+        what: String,
+    },
+}
+
+/// The program that made a run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Build {
+    /// Version of evenkeel-testbed.
+    pub version: String,
+    /// Beginning of the SHA-256 of its executable.
+    pub executable: String,
+}
+
+/// What was asked for: belongs to all results of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The program.
+    pub build: Build,
+    /// Whether only the decisive points were run.
+    pub quick: bool,
+    /// What the runs ran on: `sim`, `netns`, `uml` or `docker`.
+    pub backend: String,
+    /// How many seeds every run is made with; `None` leaves it to the experiments.
+    pub seeds: Option<u64>,
+    /// The ids of the experiments.
+    pub experiments: Vec<String>,
+}
+
+/// One run and what came out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The experiment's id.
+    pub experiment: String,
+    /// The group of runs.
+    pub group: String,
+    /// The value of every axis.
+    pub axes: BTreeMap<String, String>,
+    /// Of every random choice.
+    pub seed: u64,
+    /// The program that made it.
+    pub build: Build,
+    /// The command that makes this run alone.
+    pub command: String,
+    /// `result.json`.
+    pub result: Value,
+    /// The series that the experiment reads; the rest of `series.json` is left out.
+    pub series: Value,
+}
+
+/// A directory of results.
+#[derive(Debug, Clone)]
+pub struct Store {
+    directory: PathBuf,
+}
+
+impl Build {
+    /// This program, whose executable is `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn of_executable(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            executable: digest(&fs::read(path)?),
+        })
+    }
+}
+
+impl Plan {
+    /// How much was run.
+    pub fn extent(&self) -> Extent {
+        match (self.on_kernel(), self.quick) {
+            (true, _) => Extent::Kernel,
+            (false, true) => Extent::Quick,
+            (false, false) => Extent::Full,
+        }
+    }
+
+    /// In what another plan's results cannot stand beside those of this one, if in anything.
+    pub(super) fn apart(&self, other: &Self) -> Option<&'static str> {
+        let same = [
+            (self.quick == other.quick, "--quick"),
+            (self.seeds == other.seeds, "--seeds"),
+            (self.on_kernel() == other.on_kernel(), "--on"),
+            (
+                self.build.version == other.build.version,
+                "the version of evenkeel-testbed",
+            ),
+        ];
+        same.into_iter()
+            .find(|(same, _)| !same)
+            .map(|(_, what)| what)
+    }
+
+    /// Adds another plan's experiments.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.experiments.extend(other.experiments.iter().cloned());
+        self.experiments.sort();
+        self.experiments.dedup();
+    }
+
+    /// Whether the runs are made in real time.
+    pub fn on_kernel(&self) -> bool {
+        self.backend != "sim"
+    }
+}
+
+impl Record {
+    /// The record of a run that was observed.
+    pub fn new(run: &Run, plan: &Plan, observations: &Observations) -> Self {
+        let document = ResultDocument::new(&run.scenario, &plan.backend, observations);
+        let result = serde_json::to_value(document).expect("a document has string keys only");
+        let series = Series::new(&run.scenario, observations);
+        let series = serde_json::to_value(series).expect("series have string keys only");
+        Self {
+            experiment: run.experiment.clone(),
+            group: run.point.group.clone(),
+            axes: run.point.axes.clone(),
+            seed: run.seed,
+            build: plan.build.clone(),
+            command: run.command(&plan.backend),
+            result,
+            series: kept(&series, &run.kept_series),
+        }
+    }
+
+    /// The flows that failed, and why.
+    pub(super) fn errors(&self) -> Vec<String> {
+        let flows = self.result.get("flows").and_then(Value::as_array);
+        let failed = flows.into_iter().flatten().filter_map(|flow| {
+            let error = flow.get("error")?.as_str()?;
+            Some(format!("{}: {error}", flow.get("name")?.as_str()?))
+        });
+        failed.collect()
+    }
+}
+
+impl Store {
+    /// The results in `directory`, which need not exist yet.
+    pub fn new(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+        }
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Notes what is asked for, with the experiments' files as they are now, so that the report
+    /// can be made from this directory alone.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn begin(&self, plan: &Plan, experiments: &[Experiment]) -> Result<(), StoreError> {
+        for experiment in experiments {
+            for path in experiment.files() {
+                let text = fs::read(&path).map_err(|source| StoreError::Read {
+                    path: path.clone(),
+                    source,
+                })?;
+                let inside = path.strip_prefix(experiment.papers()).unwrap_or(&path);
+                self.write(&Path::new("papers").join(inside), &text)?;
+            }
+        }
+        self.write(Path::new("plan.json"), pretty(plan).as_bytes())
+    }
+
+    /// The plan that was noted.
+    ///
+    /// # Errors
+    /// If there is none, or it is damaged.
+    pub fn plan(&self) -> Result<Plan, StoreError> {
+        read_json(&self.directory.join("plan.json"))
+    }
+
+    /// The experiments as they were when they were run.
+    pub fn papers(&self) -> PathBuf {
+        self.directory.join("papers")
+    }
+
+    /// The record of this very run: same effective scenario, seed, kept series, backend and
+    /// build. `None` if it has not been made.
+    ///
+    /// # Errors
+    /// If its file is damaged.
+    pub fn find(&self, run: &Run, plan: &Plan) -> Result<Option<Record>, StoreError> {
+        let path = self.directory.join(file_name(run, plan));
+        if !path.exists() {
+            return Ok(None);
+        }
+        read_json(&path).map(Some)
+    }
+
+    /// Keeps a record. It appears under its name when it is complete.
+    ///
+    /// # Errors
+    /// If its file cannot be written.
+    pub fn keep(&self, run: &Run, plan: &Plan, record: &Record) -> Result<(), StoreError> {
+        let text = serde_json::to_string(record).expect("a record has string keys only");
+        self.write(&file_name(run, plan), text.as_bytes())
+    }
+
+    /// Writes a file below the directory: aside first, then under its name.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, name: &Path, contents: &[u8]) -> Result<(), StoreError> {
+        let path = self.directory.join(name);
+        let write = || -> io::Result<()> {
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            let aside = path.with_extension(format!("part{}", std::process::id()));
+            fs::write(&aside, contents)?;
+            fs::rename(&aside, &path)
+        };
+        write().map_err(|source| StoreError::Write {
+            path: path.clone(),
+            source,
+        })
+    }
+}
+
+/// Where a run's record belongs: a directory per build, then experiment and digest.
+fn file_name(run: &Run, plan: &Plan) -> PathBuf {
+    let identity = json!({
+        "experiment": run.experiment,
+        "group": run.point.group,
+        "axes": run.point.axes,
+        "scenario": run.scenario.to_toml(),
+        "series": run.kept_series,
+        "backend": plan.backend,
+    });
+    let name = format!(
+        "{}-{}.json",
+        run.experiment.replace('/', "-"),
+        digest(identity.to_string().as_bytes())
+    );
+    Path::new("runs")
+        .join(format!("{}+{}", plan.build.version, plan.build.executable))
+        .join(name)
+}
+
+/// The first 16 digits of SHA-256, in hexadecimal.
+fn digest(bytes: &[u8]) -> String {
+    let hash = Sha256::digest(bytes);
+    hash.iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// The series with no fields but the names and those that a path of `kept` leads to or through,
+/// such as `flows.user-*.rate_bps`.
+fn kept(series: &Value, kept: &[String]) -> Value {
+    if kept.is_empty() {
+        return Value::Null;
+    }
+    let mut reduced = serde_json::Map::new();
+    for (key, value) in series.as_object().into_iter().flatten() {
+        let Some(elements) = value.as_array() else {
+            reduced.insert(key.clone(), value.clone());
+            continue;
+        };
+        let paths = kept.iter().filter_map(|path| path.strip_prefix(key));
+        let paths: Vec<&str> = paths.filter(|path| path.starts_with('.')).collect();
+        let wanted = |field: &str| {
+            let through = |path: &&str| format!("{path}.").contains(&format!(".{field}."));
+            field == "name" || paths.iter().any(through)
+        };
+        let elements = elements.iter().map(|element| {
+            let fields = element.as_object().into_iter().flatten();
+            let fields = fields.filter(|(field, _)| wanted(field));
+            Value::Object(fields.map(|(k, v)| (k.clone(), v.clone())).collect())
+        });
+        if !paths.is_empty() {
+            reduced.insert(key.clone(), elements.collect());
+        }
+    }
+    Value::Object(reduced)
+}
+
+pub(super) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, StoreError> {
+    let text = fs::read(path).map_err(|source| StoreError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    serde_json::from_slice(&text).map_err(|error| StoreError::Damaged {
+        path: path.to_owned(),
+        message: error.to_string(),
+    })
+}
+
+pub(super) fn pretty(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("string keys only") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_series_that_are_read_are_kept() {
+        let series = json!({
+            "interval_s": 0.1,
+            "flows": [{ "name": "a", "rate_bps": [1], "window_bytes": [2] }],
+            "links": [{ "name": "one", "dropped": [0], "stamps": { "acp": { "users": [3] } } }],
+        });
+        assert_eq!(kept(&series, &[]), Value::Null);
+        let paths = ["flows.*.rate_bps".to_owned()];
+        let expected = json!({ "interval_s": 0.1, "flows": [{ "name": "a", "rate_bps": [1] }] });
+        assert_eq!(kept(&series, &paths), expected);
+        let paths = ["links.one.stamps.acp.users".to_owned()];
+        let expected = json!({
+            "interval_s": 0.1,
+            "links": [{ "name": "one", "stamps": { "acp": { "users": [3] } } }],
+        });
+        assert_eq!(kept(&series, &paths), expected);
+    }
+}
