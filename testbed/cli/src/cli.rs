@@ -1,6 +1,8 @@
-//! What was typed, and what is printed.
+//! The command line: arguments in, results and messages out.
 
+mod backend;
 mod compare;
+mod list;
 mod reproduce;
 mod side_by_side;
 mod signals;
@@ -11,13 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use evenkeel_experiments::{ExperimentError, ReportError, StoreError};
 use evenkeel_testbed::backend::{docker, kernel, netns, sim, uml};
 use evenkeel_testbed::report;
 use evenkeel_testbed::scenario::{Scenario, ScenarioError};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use backend::{Backend, Kernel};
 use signals::interrupts;
 
 /// Run network scenarios on the code that ships: real QUIC, real controllers, real queues.
@@ -32,12 +35,13 @@ const EXAMPLES: &str = "\
 Examples:
   evenkeel-testbed run testbed/scenarios/dumbbell.toml
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --set flows.0.controller=reno --seed 7
-  evenkeel-testbed run testbed/scenarios/dumbbell.toml --set flows.0.count=8 --set flows.0.stagger_s=20
+  evenkeel-testbed run testbed/scenarios/dumbbell.toml --set flows.0.count=8
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --pcap bottleneck --out /tmp/run
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --on netns
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --on uml
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --on docker
   evenkeel-testbed run testbed/scenarios/dumbbell.toml --on sim,netns,uml,docker
+  evenkeel-testbed compare testbed/scenarios/bufferbloat.toml
   evenkeel-testbed compare testbed/scenarios/bufferbloat.toml --controllers vegas,abgd,cubic
   evenkeel-testbed exec testbed/scenarios/lossy.toml --host client -- ping -c 3 server
   evenkeel-testbed reproduce --quick
@@ -47,7 +51,7 @@ Examples:
 enum Command {
     /// Run a scenario; print its figures; write result.json, series and plots
     Run(RunArguments),
-    /// Run a scenario with one controller after the other; tell who was smoothest
+    /// Run a scenario with one controller after the other; say which was smoothest
     Compare(compare::CompareArguments),
     /// Run a program on a host of a scenario, between its links and routers, without its traffic
     Exec(ExecArguments),
@@ -55,7 +59,7 @@ enum Command {
     Reproduce(reproduce::ReproduceArguments),
     /// Write the report on what `reproduce` has run, in one or several parts
     Report(reproduce::ReportArguments),
-    /// List the controllers, queue disciplines and stamps that a scenario may name
+    /// List controllers, queue disciplines, stamps, example scenarios and experiments
     List,
     /// Send UDP datagrams at the times that come on standard input (the netns and docker backends' own)
     #[command(hide = true)]
@@ -78,17 +82,14 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct RunArguments {
-    /// The scenario file (TOML; its keys are in docs/scenarios.md)
-    scenario: PathBuf,
-    /// What the scenario runs on; of several, separated by commas, one report tells how they differ
+    #[command(flatten)]
+    scenario: ScenarioArguments,
+    /// Where to run it; several, separated by commas, give one report on how they differ
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sim")]
     on: Vec<Backend>,
     /// Seed of every random choice, instead of the scenario's own
     #[arg(long)]
     seed: Option<u64>,
-    /// Override a value, e.g. `links.0.rate_bps=2000000`; may be repeated
-    #[arg(long = "set", value_name = "PATH.TO.KEY=VALUE")]
-    overrides: Vec<String>,
     /// Where the results go, those of several backends in directories of their names [default:
     /// results/NAME-seedSEED]
     #[arg(long, value_name = "DIR")]
@@ -104,56 +105,43 @@ struct RunArguments {
     qlog: bool,
 }
 
+/// A scenario file, with changes.
+#[derive(Debug, Args)]
+struct ScenarioArguments {
+    /// The scenario file (TOML; docs/scenarios.md has its keys)
+    #[arg(value_name = "SCENARIO")]
+    file: PathBuf,
+    /// Override a value, e.g. `links.0.rate_bps=2000000`; may be repeated
+    #[arg(long = "set", value_name = "PATH.TO.KEY=VALUE")]
+    overrides: Vec<String>,
+}
+
+impl ScenarioArguments {
+    /// Reads the file; applies `more` after the user's own overrides.
+    fn load(&self, more: impl IntoIterator<Item = String>) -> Result<Scenario, ScenarioError> {
+        let overrides: Vec<_> = self.overrides.iter().cloned().chain(more).collect();
+        Scenario::load(&self.file, &overrides)
+    }
+}
+
+/// The override that sets the seed, if one was given.
+fn seed_override(seed: Option<u64>) -> Option<String> {
+    seed.map(|seed| format!("seed={seed}"))
+}
+
 #[derive(Debug, Args)]
 struct ExecArguments {
-    /// The scenario file
-    scenario: PathBuf,
-    /// What the scenario runs on
+    #[command(flatten)]
+    scenario: ScenarioArguments,
+    /// Where the scenario's network is made
     #[arg(long, value_enum, default_value_t = Kernel::Netns)]
     on: Kernel,
     /// The host to run it on, by name [default: the first]; other hosts' names resolve there
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Override a value, e.g. `links.0.rate_bps=2000000`; may be repeated
-    #[arg(long = "set", value_name = "PATH.TO.KEY=VALUE")]
-    overrides: Vec<String>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Backend {
-    /// Virtual time, in this process
-    Sim,
-    /// Network namespaces of this machine, with router daemons, in real time; needs root
-    Netns,
-    /// The same inside user-mode Linux: a kernel of its own, with netem; needs Debian packages, no root
-    Uml,
-    /// Containers and private networks of Docker, with router daemons, in real time; needs the image
-    Docker,
-}
-
-impl Backend {
-    /// Its name, in commands and results.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Sim => "sim",
-            Self::Netns => "netns",
-            Self::Uml => "uml",
-            Self::Docker => "docker",
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kernel {
-    /// Network namespaces of this machine, with router daemons; needs root
-    Netns,
-    /// The same inside user-mode Linux, as root there; standard input is empty
-    Uml,
-    /// Containers of Docker, with what the image has; standard input is empty
-    Docker,
 }
 
 /// Why a command failed.
@@ -232,7 +220,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Exec(exec) => return run_program(exec),
         Command::Reproduce(arguments) => return reproduce::reproduce(arguments),
         Command::Report(arguments) => return reproduce::report(arguments),
-        Command::List => print_out(&list())?,
+        Command::List => print_out(&list::list())?,
         Command::UdpSource {
             from,
             to,
@@ -250,9 +238,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
 }
 
 fn run_scenario(arguments: &RunArguments) -> Result<ExitCode, CliError> {
-    let mut overrides = arguments.overrides.clone();
-    overrides.extend(arguments.seed.map(|seed| format!("seed={seed}")));
-    let scenario = Scenario::load(&arguments.scenario, &overrides)?;
+    let file = &arguments.scenario.file;
+    let scenario = arguments.scenario.load(seed_override(arguments.seed))?;
     let out = arguments.out.clone().unwrap_or_else(|| {
         Path::new("results").join(format!("{}-seed{}", scenario.name, scenario.seed))
     });
@@ -267,40 +254,25 @@ fn run_scenario(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     // All are checked before the first runs.
     side_by_side::check(&arguments.on)?;
     for backend in &arguments.on {
-        match backend {
-            _ if arguments.on[..] != [Backend::Sim] && options.records() => {
-                return Err(CliError::SimOnly);
-            }
-            Backend::Sim => sim::check(&scenario, &options)?,
-            Backend::Uml if !uml::is_inside() => {
-                netns::check_scenario(&scenario)?;
-                uml::check(&[&arguments.scenario, &out])?;
-            }
-            Backend::Netns | Backend::Uml => netns::check(&scenario)?,
-            Backend::Docker => docker::check(&scenario)?,
+        if options.records() && arguments.on[..] != [Backend::Sim] {
+            return Err(CliError::SimOnly);
+        }
+        backend.check(&scenario, &options)?;
+        if backend.starts_uml() {
+            uml::check(&[file, &out])?;
         }
     }
-    std::fs::create_dir_all(&out).map_err(|source| CliError::Output {
-        path: out.clone(),
-        source,
-    })?;
+    create_directory(&out)?;
     let &[backend] = &arguments.on[..] else {
         return side_by_side::run(arguments, &scenario, &out);
     };
-    if backend == Backend::Uml && !uml::is_inside() {
-        let limit = longest_run(scenario.duration);
-        return run_inside(&[&arguments.scenario, &out], Some(limit));
+    if backend.starts_uml() {
+        return run_inside(&[file, &out], Some(longest_run(scenario.duration)));
     }
     let bar = progress_bar(&scenario);
-    let progress = |at: Duration| bar.set_position(at.as_millis() as u64);
     let began = wall_clock();
-    let observations = match backend {
-        Backend::Sim => sim::run(&scenario, &options, progress)?,
-        Backend::Netns | Backend::Uml => netns::run(&scenario, interrupts()?, progress)?,
-        Backend::Docker => docker::run(&scenario, interrupts()?, progress)?,
-    };
+    let observations = backend.run(&scenario, &options, &bar)?;
     let wall = wall_clock() - began;
-    bar.finish_and_clear();
     let document = report::write(&out, &scenario, backend.name(), &observations)?;
     if arguments.json {
         print_out(&report::json(&document))?;
@@ -318,22 +290,29 @@ fn run_scenario(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// This very command, inside user-mode Linux, where it finds itself to be so.
+fn create_directory(path: &Path) -> Result<(), CliError> {
+    std::fs::create_dir_all(path).map_err(|source| CliError::Output {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Runs this very command inside user-mode Linux.
 fn run_inside(files: &[&Path], limit: Option<Duration>) -> Result<ExitCode, CliError> {
     let command: Vec<_> = std::env::args_os().skip(1).collect();
     Ok(uml::run(&command, files, limit, interrupts()?)?.into())
 }
 
-/// When a run inside is given up: its time, twice, and what the setting up of a large network takes.
+/// When to give up a run inside user-mode Linux: twice its time, and the set-up of a large network.
 fn longest_run(duration: Duration) -> Duration {
     2 * duration + Duration::from_secs(300)
 }
 
 fn run_program(arguments: &ExecArguments) -> Result<ExitCode, CliError> {
-    let scenario = Scenario::load(&arguments.scenario, &arguments.overrides)?;
+    let scenario = arguments.scenario.load(None)?;
     if arguments.on == Kernel::Uml && !uml::is_inside() {
         netns::check_scenario(&scenario)?;
-        return run_inside(&[&arguments.scenario], None);
+        return run_inside(&[&arguments.scenario.file], None);
     }
     let host = arguments.host.as_deref();
     let (command, interrupted) = (&arguments.command, interrupts()?);
@@ -351,31 +330,6 @@ fn speed(packets: u64, simulated: Duration, wall: Duration) -> String {
         simulated.as_secs_f64(),
         wall.as_secs_f64(),
     )
-}
-
-fn list() -> String {
-    let mut text = String::from("Controllers (parameters as NAME:KEY=VALUE,KEY=VALUE):\n");
-    for row in evenkeel::controllers() {
-        text += &format!("  {:<12} {}\n", row.name, row.summary);
-        for parameter in row.parameters {
-            text += &format!("  {:<12}   {}\n", "", parameter);
-        }
-    }
-    text += "Queue disciplines (parameters likewise):\n";
-    for row in evenkeel_queue::disciplines() {
-        text += &format!("  {:<12} {}\n", row.name, row.summary);
-        for parameter in row.parameters {
-            text += &format!("  {:<12}   {}\n", "", parameter);
-        }
-    }
-    text += "Stamps of path headers (parameters likewise):\n";
-    for row in evenkeel_queue::stamps() {
-        text += &format!("  {:<12} {}\n", row.name, row.summary);
-        for parameter in row.parameters {
-            text += &format!("  {:<12}   {}\n", "", parameter);
-        }
-    }
-    text
 }
 
 /// Prints to standard output; a reader that has closed the pipe has seen enough.

@@ -18,6 +18,11 @@ fn scenario(name: &str) -> String {
     path.to_str().expect("a path in UTF-8").into()
 }
 
+fn repository() -> &'static Path {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.ancestors().nth(2).expect("the repository's root")
+}
+
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("output in UTF-8")
 }
@@ -270,8 +275,12 @@ fn a_qlog_of_each_sender_is_written_on_request() {
 }
 
 #[test]
-fn list_names_controllers_with_their_parameters_and_disciplines() {
-    let output = testbed(&["list"]);
+fn list_names_controllers_with_their_parameters_disciplines_scenarios_and_experiments() {
+    let output = Command::new(env!("CARGO_BIN_EXE_evenkeel-testbed"))
+        .arg("list")
+        .current_dir(repository())
+        .output()
+        .expect("the program starts");
     let list = text(&output.stdout);
     for word in [
         "reno",
@@ -286,8 +295,57 @@ fn list_names_controllers_with_their_parameters_and_disciplines() {
         "ecn=false",
         "aqt",
         "gamma=0.1",
+        "testbed/scenarios/dumbbell.toml",
+        "acp/capacity",
     ] {
         assert!(list.contains(word), "{word:?} in: {list}");
+    }
+}
+
+#[test]
+fn the_runs_that_the_help_shows_work_as_they_stand() {
+    let output = testbed(&["--help"]);
+    let help = text(&output.stdout);
+    let examples = help
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("evenkeel-testbed run "))
+        .filter(|line| !line.contains("--on") && !line.contains("--out"));
+    let mut runs = 0;
+    for example in examples {
+        let directory = tempfile::tempdir().expect("a directory");
+        let output = Command::new(env!("CARGO_BIN_EXE_evenkeel-testbed"))
+            .arg("run")
+            .args(example.split_whitespace())
+            .arg("--out")
+            .arg(directory.path())
+            .current_dir(repository())
+            .output()
+            .expect("the program starts");
+        assert!(
+            output.status.success(),
+            "{example}: {}",
+            text(&output.stderr)
+        );
+        runs += 1;
+    }
+    assert!(runs >= 3, "{help}");
+}
+
+#[test]
+fn compare_takes_the_usual_controllers_without_being_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (scenario, out) = (scenario("dumbbell.toml"), directory.path().to_str());
+    let output = testbed(&[
+        "compare",
+        &scenario,
+        "--set",
+        "duration_s=22",
+        "--out",
+        out.expect("a path in UTF-8"),
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for name in ["cubic", "bbr", "vegas", "abgd"] {
+        assert!(text(&output.stdout).contains(name), "{name}");
     }
 }
 

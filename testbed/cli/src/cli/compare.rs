@@ -2,26 +2,33 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, value_parser};
-use evenkeel_testbed::backend::{docker, netns, sim, uml};
+use evenkeel_testbed::backend::sim;
 use evenkeel_testbed::report::{self, ComparisonDocument};
 use evenkeel_testbed::scenario::Scenario;
 
-use super::{Backend, CliError, interrupts, longest_run, print_out, progress_bar, run_inside, say};
+use super::{
+    Backend, CliError, ScenarioArguments, create_directory, longest_run, print_out, progress_bar,
+    run_inside, say, seed_override,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArguments {
-    /// The scenario file (TOML; its keys are in docs/scenarios.md)
-    scenario: PathBuf,
+    #[command(flatten)]
+    scenario: ScenarioArguments,
     /// The controllers, separated by commas; with parameters as NAME:KEY=VALUE;KEY=VALUE
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', required = true)]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        default_value = "cubic,bbr,vegas,abgd"
+    )]
     controllers: Vec<String>,
-    /// Whose controller it is: names of `[[flows]]`, separated by commas [default: all]
+    /// The flows that get the controller: names of `[[flows]]`, separated by commas [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     flows: Vec<String>,
-    /// What the scenario runs on
+    /// Where to run it
     #[arg(long, value_enum, default_value_t = Backend::Sim)]
     on: Backend,
     /// Seed of every random choice, instead of the scenario's own
@@ -31,9 +38,6 @@ pub(super) struct CompareArguments {
     /// the greatest
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1000))]
     seeds: u32,
-    /// Override a value, e.g. `links.0.rate_bps=2000000`; may be repeated
-    #[arg(long = "set", value_name = "PATH.TO.KEY=VALUE")]
-    overrides: Vec<String>,
     /// Where the results go [default: results/NAME-seedSEED-compare]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -42,12 +46,11 @@ pub(super) struct CompareArguments {
     json: bool,
 }
 
-/// Runs all, each with each seed, and tells who was smoothest.
+/// Runs each controller with each seed; says which was smoothest.
 pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError> {
-    let mut overrides = arguments.overrides.clone();
-    overrides.extend(arguments.seed.map(|seed| format!("seed={seed}")));
+    let options = sim::Options::default();
     // All scenarios are checked before the first runs.
-    let plain = Scenario::load(&arguments.scenario, &overrides)?;
+    let plain = arguments.scenario.load(seed_override(arguments.seed))?;
     let seeds: Vec<u64> = (plain.seed..=u64::MAX)
         .take(arguments.seeds as usize)
         .collect();
@@ -55,21 +58,11 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError
     let mut scenarios = Vec::new();
     for controller in &arguments.controllers {
         let controller = controller.replace(';', ",");
-        let mut overrides = overrides.clone();
-        overrides.extend(
-            groups
-                .iter()
-                .map(|group| format!("flows.{group}.controller={controller}")),
-        );
+        let named = |group| format!("flows.{group}.controller={controller}");
         for seed in &seeds {
-            let overrides = [&overrides[..], &[format!("seed={seed}")]].concat();
-            let scenario = Scenario::load(&arguments.scenario, &overrides)?;
-            match arguments.on {
-                Backend::Sim => sim::check(&scenario, &sim::Options::default())?,
-                Backend::Uml if !uml::is_inside() => netns::check_scenario(&scenario)?,
-                Backend::Netns | Backend::Uml => netns::check(&scenario)?,
-                Backend::Docker => docker::check(&scenario)?,
-            }
+            let overrides = groups.iter().map(named).chain(seed_override(Some(*seed)));
+            let scenario = arguments.scenario.load(overrides)?;
+            arguments.on.check(&scenario, &options)?;
             scenarios.push((controller.clone(), scenario));
         }
     }
@@ -82,10 +75,10 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError
         .out
         .clone()
         .unwrap_or_else(|| Path::new("results").join(format!("{}-{named}-compare", plain.name)));
-    if arguments.on == Backend::Uml && !uml::is_inside() {
+    if arguments.on.starts_uml() {
         let runs = scenarios.iter().map(|(_, scenario)| scenario.duration);
         let limit = longest_run(runs.sum());
-        return run_inside(&[&arguments.scenario, &out], Some(limit));
+        return run_inside(&[&arguments.scenario.file, &out], Some(limit));
     }
     let mut runs = Vec::new();
     for (controller, scenario) in &scenarios {
@@ -93,19 +86,10 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError
         if several {
             directory.push(format!("seed{}", scenario.seed));
         }
-        std::fs::create_dir_all(&directory).map_err(|source| CliError::Output {
-            path: directory.clone(),
-            source,
-        })?;
+        create_directory(&directory)?;
         let bar =
             progress_bar(scenario).with_message(format!("{controller}, seed {}", scenario.seed));
-        let progress = |at: Duration| bar.set_position(at.as_millis() as u64);
-        let observations = match arguments.on {
-            Backend::Sim => sim::run(scenario, &sim::Options::default(), progress)?,
-            Backend::Netns | Backend::Uml => netns::run(scenario, interrupts()?, progress)?,
-            Backend::Docker => docker::run(scenario, interrupts()?, progress)?,
-        };
-        bar.finish_and_clear();
+        let observations = arguments.on.run(scenario, &options, &bar)?;
         let document = report::write(&directory, scenario, arguments.on.name(), &observations)?;
         runs.push((controller.clone(), scenario.seed, document, observations));
     }

@@ -9,7 +9,7 @@ use clap::Args;
 use evenkeel_experiments::{
     Build, Event, Experiment, Plan, Report, Run, Store, find, heaviest_first, run, shard,
 };
-use evenkeel_testbed::backend::{docker, netns, uml};
+use evenkeel_testbed::backend::sim;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Backend, CliError, interrupts, print_out, run_inside, say, signals, wall_clock};
@@ -77,7 +77,7 @@ impl FromStr for Shard {
 }
 
 pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, CliError> {
-    if arguments.on == Backend::Uml && !uml::is_inside() {
+    if arguments.on.starts_uml() {
         return run_inside(&[&arguments.out, &arguments.papers], None);
     }
     if arguments.quick && arguments.on != Backend::Sim {
@@ -171,10 +171,11 @@ fn pending(
     let mut pending = Vec::new();
     for run in runs {
         if store.find(&run, plan)?.is_none() {
-            match arguments.on {
-                Backend::Sim => {}
-                Backend::Netns | Backend::Uml => netns::check(&run.scenario)?,
-                Backend::Docker => docker::check(&run.scenario)?,
+            // The simulator checks a run as it begins it.
+            if arguments.on != Backend::Sim {
+                arguments
+                    .on
+                    .check(&run.scenario, &sim::Options::default())?;
             }
             pending.push(run);
         }

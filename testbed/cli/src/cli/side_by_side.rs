@@ -26,10 +26,10 @@ pub(super) fn run(
         let mut command = Command::new(&program);
         command
             .arg("run")
-            .arg(&arguments.scenario)
+            .arg(&arguments.scenario.file)
             .args(["--on", name, "--out"])
             .arg(out.join(name));
-        for value in &arguments.overrides {
+        for value in &arguments.scenario.overrides {
             command.args(["--set", value]);
         }
         if let Some(seed) = arguments.seed {
