@@ -1,5 +1,7 @@
 //! What tests of several crates share; the tests beside it cross crates.
 
+pub mod skip;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs a test that compares what a kernel did in real time with what it should have done, up to three

@@ -280,6 +280,7 @@ mod tests {
     use std::process::Command;
     use std::sync::{Mutex, PoisonError};
 
+    use evenkeel_tests::skip::{Need, can_run};
     use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
     use super::*;
@@ -293,8 +294,7 @@ mod tests {
 
     /// Does something in an empty network namespace, if this is root.
     fn in_namespace(name: &str, work: impl FnOnce() + Send) {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: needs root");
+        if !can_run(&[Need::root(), Need::tun(), Need::program("ip", "iproute2")]) {
             return;
         }
         // A program that another test starts would hold our descriptors, and with them the device, for

@@ -1,4 +1,4 @@
-//! The daemon at work, in network namespaces. Needs root and `ip`; says `skipped` otherwise.
+//! The daemon at work, in network namespaces. Needs root, TUN and `ip`.
 
 mod forwarding;
 mod junk;

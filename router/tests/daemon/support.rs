@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use evenkeel_tests::skip::{Need, can_run};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
@@ -72,15 +73,14 @@ impl Lab {
         Self::build(versions, Turn::Alone(turn))
     }
 
-    /// A lab; `None`, with a word on standard error, without root.
+    /// A lab; `None` where there can be none.
     pub(crate) fn new(versions: Versions) -> Option<Self> {
         let turn = TURNS.read().unwrap_or_else(PoisonError::into_inner);
         Self::build(versions, Turn::Shared(turn))
     }
 
     fn build(versions: Versions, turn: Turn) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: needs root");
+        if !can_run(&[Need::root(), Need::tun(), Need::program("ip", "iproute2")]) {
             return None;
         }
         let number = LABS.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,4 @@
-//! Scenarios on containers. Needs Docker's engine and the image of the repository's Dockerfile; with
-//! `EVENKEEL_DOCKER` set, their lack is a failure.
+//! Scenarios on containers. Needs Docker's engine and the image of the repository's Dockerfile.
 
 mod support;
 
@@ -7,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use evenkeel_tests::one_of_three_tries;
+use evenkeel_tests::skip::{self, Need};
 use rustix::process::Signal;
 
 use support::{alone, eventually, number, result, scenario, signal, testbed, text};
@@ -22,16 +22,15 @@ fn docker(arguments: &[&str]) -> String {
 }
 
 /// Whether the tests of this file can run; says why if not.
+#[track_caller]
 fn can_run() -> bool {
     let possible = !docker(&["image", "inspect", "--format", "{{.Id}}", IMAGE]).is_empty();
-    if !possible {
-        assert!(
-            std::env::var_os("EVENKEEL_DOCKER").is_none(),
-            "EVENKEEL_DOCKER is set, and Docker has no image {IMAGE}"
-        );
-        eprintln!("skipped: containers need Docker's engine and the image {IMAGE}");
-    }
-    possible
+    let image = format!("Docker's image {IMAGE}");
+    skip::can_run(&[Need::new(
+        &image,
+        "install Docker, run .ci/docker",
+        possible,
+    )])
 }
 
 /// Starts `run SCENARIO --on docker --json` in a directory of its own.

@@ -10,9 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel_tests::one_of_three_tries;
+use evenkeel_tests::skip::{Need, can_run};
 use rustix::process::{Pid, Signal, kill_process};
 
-use support::{alone, eventually, has_namespaces, number, pause, program, scenario, testbed, text};
+use support::{
+    alone, eventually, has_namespaces, has_namespaces_and, number, pause, program, scenario,
+    testbed, text,
+};
 
 /// `client -- mid -- server`, mere veth pairs; gone when dropped.
 struct Line {
@@ -226,7 +230,7 @@ fn a_flow_that_searches_the_mtu_fills_a_link_of_1280_bytes_and_one_of_9000() {
 
 #[test]
 fn jumbo_packets_pass_a_router_whole_and_fragments_pass_one_by_one() {
-    if !has_namespaces() {
+    if !has_namespaces_and(&[("ping", "iputils-ping")]) {
         return;
     }
     let cross = "[[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nfrom = 'server'\nto = 'client'\n\
@@ -252,8 +256,7 @@ fn jumbo_packets_pass_a_router_whole_and_fragments_pass_one_by_one() {
 
 #[test]
 fn results_that_find_the_disk_full_end_a_run_with_one_line_and_leave_no_half_result() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: a small file system needs root");
+    if !can_run(&[Need::root(), Need::program("unshare", "util-linux")]) {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");

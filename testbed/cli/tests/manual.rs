@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use support::{eventually, has_namespaces, number, program, text};
+use support::{eventually, has_namespaces_and, number, program, text};
 
 /// Commands of the manual.
 #[derive(Debug, PartialEq)]
@@ -154,7 +154,13 @@ impl Drop for Terminal {
 #[test]
 #[ignore = "compares real time; .ci/full runs it"]
 fn an_operator_who_types_what_the_manual_says_has_a_shaped_and_stamped_link() {
-    if !has_namespaces() {
+    let programs = [
+        ("unshare", "util-linux"),
+        ("nsenter", "util-linux"),
+        ("sysctl", "procps"),
+        ("ping", "iputils-ping"),
+    ];
+    if !has_namespaces_and(&programs) {
         return;
     }
     let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/router.md");

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use evenkeel_tests::one_of_three_tries;
+use evenkeel_tests::skip::{Need, can_run};
 use serde_json::Value;
 
 fn scenario(name: &str) -> String {
@@ -212,10 +213,7 @@ fn a_comparison_over_several_seeds_tells_median_least_and_greatest_of_each_figur
 #[test]
 #[ignore = "compares real time; .ci/full runs it"]
 fn a_stream_over_namespaces_has_the_same_figures() {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let root = status.lines().any(|line| line.starts_with("Uid:\t0\t"));
-    if !root || !Path::new("/dev/net/tun").exists() {
-        eprintln!("skipped: namespaces need root and /dev/net/tun");
+    if !can_run(&[Need::root(), Need::tun(), Need::program("ip", "iproute2")]) {
         return;
     }
     one_of_three_tries(|| {

@@ -8,35 +8,30 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use evenkeel_tests::one_of_three_tries;
+use evenkeel_tests::skip::{self, Need};
 use rustix::process::Signal;
 
 use support::{alone, eventually, number, scenario, signal, testbed, text};
 
 /// Whether the tests of this file can run; says why if not.
+#[track_caller]
 fn can_run() -> bool {
     let installed = |name: &str| {
         ["/usr/sbin", "/sbin", "/usr/bin", "/bin"]
             .iter()
             .any(|directory| Path::new(directory).join(name).is_file())
     };
-    let missing: Vec<_> = [
+    let needs = [
         ("linux.uml", "user-mode-linux"),
         ("modprobe", "kmod"),
         ("tc", "iproute2"),
+        ("ping", "iputils-ping"),
     ]
-    .into_iter()
-    .filter(|(program, _)| !installed(program))
-    .map(|(_, package)| package)
-    .collect();
-    if !missing.is_empty() {
-        assert!(
-            std::env::var_os("EVENKEEL_UML_TESTS").is_none(),
-            "EVENKEEL_UML_TESTS asks for these tests; install {}",
-            missing.join(" ")
-        );
-        eprintln!("skipped: install {}", missing.join(" "));
-    }
-    missing.is_empty()
+    .map(|(program, package)| {
+        let how = format!("apt-get install {package}");
+        Need::new(program, &how, installed(program))
+    });
+    skip::can_run(&needs)
 }
 
 /// A command whose temporary files are all in a directory of its own.
@@ -83,11 +78,7 @@ impl Inside {
 
     /// The processes that know of the directory: guard and kernel.
     fn processes(&self) -> String {
-        let output = Command::new("pgrep")
-            .args(["-af", self.path()])
-            .output()
-            .expect("procps");
-        text(&output.stdout)
+        support::processes_with(self.path())
     }
 
     fn files(&self) -> Vec<PathBuf> {

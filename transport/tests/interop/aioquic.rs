@@ -1,12 +1,12 @@
 //! Interop with aioquic, a QUIC in Python that knows nothing of evenkeel.
 
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::LazyLock;
 
+use evenkeel_tests::skip::{Need, can_run};
 use quinn::{Connection, Endpoint};
 use sha2::{Digest, Sha256};
 
@@ -15,18 +15,12 @@ use crate::support::{
     is_paced_without_headers, payload, run,
 };
 
-/// The Python that has aioquic; `None`, said once, if nobody has named one.
-static PYTHON: LazyLock<Option<OsString>> = LazyLock::new(|| {
+/// The Python that has aioquic, if somebody has named one.
+fn python() -> Option<OsString> {
     let python = std::env::var_os("EVENKEEL_AIOQUIC");
-    if python.is_none() {
-        // Not by eprintln, which the test harness swallows; a closed stderr is no failure.
-        let _ = writeln!(
-            io::stderr(),
-            "skipped: interop with aioquic; set EVENKEEL_AIOQUIC to a Python that has .ci/requirements.txt"
-        );
-    }
-    python
-});
+    let how = "set EVENKEEL_AIOQUIC to a Python that has .ci/requirements.txt";
+    can_run(&[Need::new("aioquic", how, python.is_some())]).then_some(python)?
+}
 
 /// A role of `aioquic_peer.py`, which ends when the test does.
 pub(crate) struct Peer {
@@ -37,9 +31,9 @@ pub(crate) struct Peer {
 impl Peer {
     /// `None` if there is no aioquic.
     pub(crate) fn new(arguments: &[&str]) -> Option<Self> {
-        let python = PYTHON.as_ref()?;
+        let python = python()?;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/aioquic_peer.py");
-        let mut process = Command::new(python)
+        let mut process = Command::new(&python)
             .arg(script)
             .args(arguments)
             .stdin(Stdio::piped())

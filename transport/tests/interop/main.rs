@@ -1,8 +1,7 @@
 //! evenkeel endpoints on sockets of the operating system: with themselves, with stock quinn, and with
 //! peers that are written by others.
 //!
-//! Tests with aioquic run if `EVENKEEL_AIOQUIC` names a Python that has it, and else say once that
-//! they were skipped. `.ci/run` sets one up.
+//! Tests with aioquic run if `EVENKEEL_AIOQUIC` names a Python that has it. `.ci/aioquic` sets one up.
 
 mod aioquic;
 mod http3;

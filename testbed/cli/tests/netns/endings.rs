@@ -1,11 +1,14 @@
 //! Ends before the time, and runs that do not begin: what is said, and that nothing is left.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::support::{self, alone, eventually, has_namespaces, scenario, signal, testbed, text};
+use crate::support::{
+    self, alone, eventually, has_namespaces, has_namespaces_and, scenario, signal, testbed, text,
+};
 use crate::{ROUTERS, assert_nothing_left, namespaces_of, processes_of, start};
 
 /// What ends a run, and its exit status then.
@@ -113,8 +116,8 @@ fn a_termination_of_a_run_on_several_backends_ends_the_one_under_way() {
     let child = command.spawn().expect("the program starts");
     let parent = child.id().to_string();
     let run = || {
-        let children = Command::new("pgrep").args(["-P", &parent]).output();
-        text(&children.expect("procps").stdout).trim().parse().ok()
+        let children = format!("/proc/{parent}/task/{parent}/children");
+        fs::read_to_string(children).ok()?.trim().parse().ok()
     };
     eventually("traffic", || {
         run().is_some_and(|pid| processes_of(pid).lines().count() >= 4)
@@ -211,7 +214,7 @@ fn a_discipline_that_does_not_exist_is_refused_before_anything_is_touched() {
 
 #[test]
 fn without_the_rights_one_line_says_what_to_do() {
-    if !has_namespaces() {
+    if !has_namespaces_and(&[("setpriv", "util-linux")]) {
         return;
     }
     // Another user: neither root nor capabilities.

@@ -5,13 +5,13 @@ use std::process::Output;
 
 use evenkeel_tests::one_of_three_tries;
 
-use crate::support::{self, alone, has_namespaces, number, program, scenario, testbed, text};
+use crate::support::{self, alone, has_namespaces_and, number, program, scenario, testbed, text};
 use crate::{result, start};
 
 #[test]
 #[ignore = "compares real time; .ci/full runs it"]
 fn exec_runs_a_program_on_a_host_and_passes_its_status_on() {
-    if !has_namespaces() {
+    if !has_namespaces_and(&[("ping", "iputils-ping")]) {
         return;
     }
     let _alone = alone();
@@ -63,7 +63,7 @@ fn exec_runs_a_program_on_a_host_and_passes_its_status_on() {
 #[test]
 #[ignore = "compares real time; .ci/full runs it"]
 fn a_router_lets_the_share_that_was_asked_for_overtake_and_a_transfer_arrives_intact() {
-    if !has_namespaces() {
+    if !has_namespaces_and(&[("ping", "iputils-ping")]) {
         return;
     }
     let _alone = alone();
@@ -84,7 +84,7 @@ fn a_router_lets_the_share_that_was_asked_for_overtake_and_a_transfer_arrives_in
 #[test]
 #[ignore = "compares real time; .ci/full runs it"]
 fn udp_and_tcp_are_shaped_to_the_configured_rate_of_ip_packets() {
-    if !has_namespaces() {
+    if !has_namespaces_and(&[("iperf3", "iperf3")]) {
         return;
     }
     let _alone = alone();
@@ -155,7 +155,7 @@ fn on_client(rate: f64, script: &str) -> String {
 #[test]
 #[ignore = "compares real time; .ci/full runs it"]
 fn the_wire_rates_of_a_tcp_and_a_quic_flow_add_up_to_the_links() {
-    if !has_namespaces() {
+    if !has_namespaces_and(&[("iperf3", "iperf3")]) {
         return;
     }
     let _alone = alone();

@@ -46,14 +46,7 @@ fn namespaces_of(pid: u32) -> Vec<String> {
 }
 
 fn processes_of(pid: u32) -> String {
-    let pattern = format!("/run/evenkeel-testbed/{pid}-");
-    text(
-        &Command::new("pgrep")
-            .args(["-af", &pattern])
-            .output()
-            .expect("procps")
-            .stdout,
-    )
+    support::processes_with(&format!("/run/evenkeel-testbed/{pid}-"))
 }
 
 fn assert_nothing_left(pid: u32) {

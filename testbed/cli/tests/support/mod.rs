@@ -2,11 +2,13 @@
 
 #![allow(dead_code, reason = "each of the test programs uses a part of it")]
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use evenkeel_tests::skip::{Need, can_run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -68,12 +70,18 @@ pub(crate) fn least_round_trip_ms(said: &str) -> f64 {
 }
 
 /// Whether there can be namespaces and routers; says why if not.
+#[track_caller]
 pub(crate) fn has_namespaces() -> bool {
-    let possible = rustix::process::geteuid().is_root() && Path::new("/dev/net/tun").exists();
-    if !possible {
-        eprintln!("skipped: namespaces need root and /dev/net/tun");
-    }
-    possible
+    has_namespaces_and(&[])
+}
+
+/// The same, and these programs: the name and the Debian package of each.
+#[track_caller]
+pub(crate) fn has_namespaces_and(programs: &[(&str, &str)]) -> bool {
+    let mut needs = vec![Need::root(), Need::tun()];
+    let programs = [("ip", "iproute2")].iter().chain(programs);
+    needs.extend(programs.map(|(name, package)| Need::program(name, package)));
+    can_run(&needs)
 }
 
 /// Tests that measure have the machine to themselves, as far as their program goes.
@@ -97,6 +105,17 @@ pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
 #[expect(clippy::disallowed_methods, reason = "waits for other processes")]
 pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
+}
+
+/// The command lines of all processes that have this text in them, a line each.
+pub(crate) fn processes_with(text: &str) -> String {
+    let entries = fs::read_dir("/proc").expect("procfs is mounted");
+    let commands = entries.filter_map(|entry| {
+        let command = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        command.contains(text).then_some(command + "\n")
+    });
+    commands.collect()
 }
 
 /// Sends a signal to a process that is there.
