@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use evenkeel_queue::{
-    Amount, CarriedHeader, Carrier, DisciplineError, FlowKey, Link, LinkConfig, LinkError, Packet,
-    PacketMeta, PortStats, QueueInterval, StampError, StampFigures, discipline, stamp_set,
+    Amount, CarriedHeader, Carrier, FlowKey, Link, LinkConfig, LinkError, Packet, PacketMeta,
+    PortStats, QueueInterval, SpecError, StampFigures, discipline, stamp_set,
 };
 use evenkeel_wire::{PathHeaderMut, Skipped};
 use rand_pcg::Pcg64;
@@ -19,12 +19,9 @@ const SPARE_BUFFERS: usize = 1024;
 /// Why a link cannot be built as configured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildError {
-    /// The discipline does not exist, or not with these parameters or this limit.
+    /// The discipline or a stamp does not exist, or not with these parameters or this limit.
     #[error(transparent)]
-    Discipline(#[from] DisciplineError),
-    /// The stamps do not exist, or not with these parameters.
-    #[error(transparent)]
-    Stamps(#[from] StampError),
+    Spec(#[from] SpecError),
     /// The values do not go together.
     #[error(transparent)]
     Link(#[from] LinkError),

@@ -1,7 +1,6 @@
 //! Queue disciplines: what to admit, mark or drop.
 
 mod drop_tail;
-pub(crate) mod parameters;
 mod red;
 mod table;
 
@@ -13,7 +12,6 @@ use rand::rngs::Xoshiro256PlusPlus;
 use crate::{Amount, Limit, PacketMeta, Rate};
 
 pub use drop_tail::DropTail;
-pub use parameters::{DisciplineError, Parameter, ParameterKind};
 pub use table::{DisciplineRow, discipline, disciplines};
 
 /// A discipline before its port is there: its parameters, checked.

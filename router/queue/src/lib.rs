@@ -55,9 +55,10 @@ mod trace;
 
 pub use conservation::ConservationError;
 pub use discipline::{
-    Discipline, DisciplineConfig, DisciplineError, DisciplineRow, DropReason, DropTail, Parameter,
-    ParameterKind, PortView, Verdict, discipline, disciplines,
+    Discipline, DisciplineConfig, DisciplineRow, DropReason, DropTail, PortView, Verdict,
+    discipline, disciplines,
 };
+pub use evenkeel_spec::{Parameter, SpecError};
 pub use limit::Limit;
 pub use link::{Change, Link, LinkConfig, LinkError};
 pub use packet::{Amount, Packet, PacketMeta};
@@ -66,7 +67,7 @@ pub use rate::Rate;
 pub use server::Service;
 pub use stamp::{
     Arrival, CarriedHeader, Carrier, Departure, FlowKey, HeaderCounts, Stamp, StampConfig,
-    StampError, StampFigures, StampRow, stamp_set, stamps,
+    StampFigures, StampRow, stamp_set, stamps,
 };
 pub use stats::{Counters, Drops, DurationHistogram, PortStats, QueueInterval, QueueLength};
 pub use trace::{DeliveryTrace, OPPORTUNITY_BYTES, TraceError};

@@ -23,7 +23,7 @@ use crate::PortView;
 
 pub use flow_key::FlowKey;
 pub(crate) use stamper::Stamper;
-pub use table::{StampError, StampRow, stamp_set, stamps};
+pub use table::{StampRow, stamp_set, stamps};
 
 /// A payload in which a port looks for path headers, if it has stamps.
 ///

@@ -87,7 +87,7 @@ fn a_wrong_stamp_is_refused_where_it_stands() {
     let refused = |stamps: &str| refusal(&with(stamps));
     assert_eq!(
         refused("stamps = [\n  \"aqt\",\n  \"apc\",\n]"),
-        "r.toml:7: unknown stamp \"apc\"; choose from: aqt, acp, xcp, rcp, flows"
+        "r.toml:7: unknown stamp \"apc\": did you mean acp? use one of aqt, acp, xcp, rcp, flows"
     );
     assert_eq!(
         refused("stamps = [\"acp\",\n\"acp\"]"),
@@ -170,7 +170,7 @@ fn every_mistake_is_told_with_its_line_and_a_remedy() {
         (
             "discipline = \"rde\"",
             5,
-            "unknown discipline \"rde\"; choose one of: drop-tail, red",
+            "unknown discipline \"rde\": did you mean red? use one of drop-tail, red",
         ),
         (
             "discipline = \"red:min=60\"",

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use evenkeel_queue::{
-    Change, DeliveryTrace, DisciplineError, Limit, Link, LinkConfig, LinkError, Rate, Service,
-    StampError, TraceError, discipline, stamp_set,
+    Change, DeliveryTrace, Limit, Link, LinkConfig, LinkError, Rate, Service, SpecError,
+    TraceError, discipline, stamp_set,
 };
 use rand_pcg::Pcg64;
 
@@ -21,7 +21,7 @@ pub enum BuildError {
         /// The link's name.
         name: String,
         /// What is wrong, and what would be right.
-        source: DisciplineError,
+        source: SpecError,
     },
     /// A stamp does not exist, or not with these parameters.
     #[error("link {name}: {source}")]
@@ -29,7 +29,7 @@ pub enum BuildError {
         /// The link's name.
         name: String,
         /// What is wrong, and what would be right.
-        source: StampError,
+        source: SpecError,
     },
     /// The packet-delivery trace is not one.
     #[error("link {name}: trace {path}: {source}", path = .path.display())]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Why a spec, or a list of specs, is refused. Displays as one line with the cause and the remedy.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
     /// The table has no row of this name.
@@ -104,13 +104,13 @@ pub enum SpecError {
         /// The parameter that must be the smaller.
         lower: &'static str,
         /// Its value.
-        lower_value: String,
+        lower_value: f64,
         /// `above` where the values may be equal, otherwise `not below`.
         relation: &'static str,
         /// The parameter that must be the larger.
         upper: &'static str,
         /// Its value.
-        upper_value: String,
+        upper_value: f64,
     },
     /// A semicolon stands where a comma belongs.
     #[error("\"{text}\" has a semicolon; separate with commas: {remedy}")]

@@ -204,10 +204,10 @@ impl Values {
         Err(SpecError::Order {
             row: self.row,
             lower: lower.0,
-            lower_value: lower.1.to_string(),
+            lower_value: lower.1,
             relation,
             upper: upper.0,
-            upper_value: upper.1.to_string(),
+            upper_value: upper.1,
         })
     }
 

@@ -2,8 +2,17 @@
 
 use std::time::Instant;
 
-use super::{Discipline, PortView, Verdict};
+use evenkeel_spec::Row;
+
+use super::{Discipline, DisciplineRow, PortView, Verdict};
 use crate::PacketMeta;
+
+pub(super) const ROW: DisciplineRow = Row {
+    name: "drop-tail",
+    summary: "first come, first served; drops arrivals when the queue is full",
+    parameters: &[],
+    build: |_, _| Ok(Box::new(DropTail)),
+};
 
 /// First come, first served; what does not fit is dropped on arrival.
 #[derive(Debug, Clone, Copy, Default)]

@@ -15,11 +15,11 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
+use evenkeel_spec::{Parameter, Row, SpecError, Values};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt};
 
-use super::parameters::{DisciplineError, Parameter, ParameterKind, Values};
-use super::{Discipline, DisciplineConfig, DropReason, PortView, Verdict};
+use super::{Discipline, DisciplineConfig, DisciplineRow, DropReason, PortView, Verdict};
 use crate::{Limit, PacketMeta, Rate};
 
 /// The lower threshold as a share of the limit (C. Zhang and V. Tsaoussidis, "TCP Smoothness and
@@ -42,59 +42,58 @@ const SMALL_PACKET_BYTES: u32 = 500;
 /// More packets than any queue holds.
 const MOST_PACKETS: f64 = 1e6;
 
-pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "min",
-        meaning: "average queue in packets from which on it signals; not given, a sixth of the limit",
-        kind: ParameterKind::Number {
-            least: 0.0,
-            most: MOST_PACKETS,
-            default: None,
-        },
-    },
-    Parameter {
-        name: "max",
-        meaning: "average queue in packets at which max_p is reached; not given, half the limit",
-        kind: ParameterKind::Number {
-            least: 0.0,
-            most: MOST_PACKETS,
-            default: None,
-        },
-    },
-    Parameter {
-        name: "max_p",
-        meaning: "probability of a signal as the average reaches max",
-        kind: ParameterKind::Number {
-            least: 1e-6,
-            most: 1.0,
-            default: Some(MAX_P),
-        },
-    },
-    Parameter {
-        name: "w",
-        meaning: "weight of each arrival's queue in the average",
-        kind: ParameterKind::Number {
-            least: 1e-6,
-            most: 1.0,
-            default: Some(WEIGHT),
-        },
-    },
-    Parameter {
-        name: "gentle",
-        meaning: "from max to twice max the probability grows from max_p to 1, instead of at once",
-        kind: ParameterKind::Switch,
-    },
-    Parameter {
-        name: "wait",
-        meaning: "signals keep an interval of 1 / p at least, as in ns-2, instead of of any length up to that",
-        kind: ParameterKind::Switch,
-    },
-    Parameter {
-        name: "ecn",
-        meaning: "early signals are marks where the sender understands them",
-        kind: ParameterKind::Switch,
-    },
+const PARAMETERS: &[Parameter] = &[
+    Parameter::number(
+        "min",
+        "average queue in packets from which on it signals; not given, a sixth of the limit",
+        0.0,
+        MOST_PACKETS,
+        None,
+    ),
+    Parameter::number(
+        "max",
+        "average queue in packets at which max_p is reached; not given, half the limit",
+        0.0,
+        MOST_PACKETS,
+        None,
+    ),
+    Parameter::number(
+        "max_p",
+        "probability of a signal as the average reaches max",
+        1e-6,
+        1.0,
+        Some(MAX_P),
+    ),
+    Parameter::number(
+        "w",
+        "weight of each arrival's queue in the average",
+        1e-6,
+        1.0,
+        Some(WEIGHT),
+    ),
+    Parameter::flag(
+        "gentle",
+        "from max to twice max the probability grows from max_p to 1, instead of at once",
+        false,
+    ),
+    Parameter::flag(
+        "wait",
+        "signals keep an interval of 1 / p at least, as in ns-2, instead of of any length up to that",
+        false,
+    ),
+    Parameter::flag(
+        "ecn",
+        "early signals are marks where the sender understands them",
+        false,
+    ),
 ];
+
+pub(super) const ROW: DisciplineRow = Row {
+    name: "red",
+    summary: "random early detection: drops or marks at random as the average queue grows",
+    parameters: PARAMETERS,
+    build: |values, limit| Ok(Box::new(Params::read(values, limit)?)),
+};
 
 /// What RED is told. `min < max`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -114,22 +113,35 @@ pub(super) struct Params {
 
 impl Params {
     /// The parameters of a port with this `limit`.
-    pub(super) fn read(values: &Values, limit: Limit) -> Result<Self, DisciplineError> {
-        let min = values.number_or_share("min", MIN_SHARE, limit.packets)?;
-        let max = values.number_or_share("max", MAX_SHARE, limit.packets)?;
-        if min >= max {
-            return Err(values.out_of_order(("min", min), ("max", max)));
-        }
+    pub(super) fn read(values: &Values, limit: Limit) -> Result<Self, SpecError> {
+        let min = threshold(values, "min", MIN_SHARE, limit)?;
+        let max = threshold(values, "max", MAX_SHARE, limit)?;
+        values.below(("min", min), ("max", max))?;
         Ok(Self {
             min,
             max,
             max_p: values.number("max_p"),
             weight: values.number("w"),
-            gentle: values.switch("gentle"),
-            wait: values.switch("wait"),
-            ecn: values.switch("ecn"),
+            gentle: values.flag("gentle"),
+            wait: values.flag("wait"),
+            ecn: values.flag("ecn"),
         })
     }
+}
+
+/// A threshold in packets: the number given, or else a share of the limit.
+fn threshold(values: &Values, name: &str, share: f64, limit: Limit) -> Result<f64, SpecError> {
+    let default = || {
+        let packets = limit.packets.filter(|packets| *packets > 0)?;
+        Some(packets as f64 * share)
+    };
+    let threshold = values.optional_number(name).or_else(default);
+    threshold.ok_or_else(|| {
+        values.refusal(&format!(
+            "{name} is a share of the limit in packets, and this queue has none; \
+             give {name}, or a limit of one packet or more"
+        ))
+    })
 }
 
 impl DisciplineConfig for Params {

@@ -1,23 +1,15 @@
 //! The table of disciplines: the only place that knows them by name.
 
-use super::parameters::{DisciplineError, Parameter, Values, echo, list};
-use super::{DisciplineConfig, DropTail, red};
+use evenkeel_spec::{Row, SpecError, Values, find};
+
+use super::{DisciplineConfig, drop_tail, red};
 use crate::Limit;
 
-/// A discipline that scenarios and router configurations can name.
-#[derive(Debug)]
-pub struct DisciplineRow {
-    /// What it is called.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// What can be set, in the order in which to show it.
-    pub parameters: &'static [Parameter],
-    configure: Configure,
-}
+/// A discipline that scenarios and router configurations can name. It is built from its parameters
+/// and the port's limit.
+pub type DisciplineRow = Row<fn(&Values, Limit) -> Result<Box<dyn DisciplineConfig>, SpecError>>;
 
-/// From the parameters given, and the port's limit.
-type Configure = fn(&Values, Limit) -> Result<Box<dyn DisciplineConfig>, DisciplineError>;
+static TABLE: &[DisciplineRow] = &[drop_tail::ROW, red::ROW];
 
 /// All disciplines, in the order in which to show them.
 pub fn disciplines() -> &'static [DisciplineRow] {
@@ -37,39 +29,12 @@ pub fn disciplines() -> &'static [DisciplineRow] {
 /// let error = discipline("red:min=5", Limit::NONE).unwrap_err();
 /// assert!(error.to_string().starts_with("red: max is a share of the limit in packets"));
 /// # drop(red);
-/// # Ok::<(), evenkeel_queue::DisciplineError>(())
+/// # Ok::<(), evenkeel_queue::SpecError>(())
 /// ```
-pub fn discipline(spec: &str, limit: Limit) -> Result<Box<dyn DisciplineConfig>, DisciplineError> {
-    let (name, parameters) = match spec.split_once(':') {
-        Some((name, parameters)) => (name, Some(parameters)),
-        None => (spec, None),
-    };
-    let row =
-        TABLE
-            .iter()
-            .find(|row| row.name == name)
-            .ok_or_else(|| DisciplineError::Unknown {
-                name: echo(name),
-                known: list(TABLE.iter().map(|row| row.name)),
-            })?;
-    let values = Values::parse(row.name, row.parameters, parameters)?;
-    (row.configure)(&values, limit)
+pub fn discipline(spec: &str, limit: Limit) -> Result<Box<dyn DisciplineConfig>, SpecError> {
+    let (row, values) = find("discipline", TABLE, spec)?;
+    (row.build)(&values, limit)
 }
-
-const TABLE: &[DisciplineRow] = &[
-    DisciplineRow {
-        name: "drop-tail",
-        summary: "first come, first served; drops arrivals when the queue is full",
-        parameters: &[],
-        configure: |_, _| Ok(Box::new(DropTail)),
-    },
-    DisciplineRow {
-        name: "red",
-        summary: "random early detection: drops or marks at random as the average queue grows",
-        parameters: red::PARAMETERS,
-        configure: |values, limit| Ok(Box::new(red::Params::read(values, limit)?)),
-    },
-];
 
 #[cfg(test)]
 mod tests {
@@ -97,11 +62,11 @@ mod tests {
         let limit = Limit::packets(60);
         assert_eq!(
             refused("tail-drop", limit),
-            r#"unknown discipline "tail-drop"; choose one of: drop-tail, red"#
+            r#"unknown discipline "tail-drop": use one of drop-tail, red"#
         );
         assert_eq!(
             refused("drop-tail:min=5", limit),
-            r#"drop-tail takes no parameters; write "drop-tail" alone"#
+            r#"drop-tail takes no parameters: write "drop-tail" alone"#
         );
         assert_eq!(
             refused("red:max_p=0", limit),

@@ -13,15 +13,15 @@
 
 use std::time::{Duration, Instant};
 
+use evenkeel_spec::{Parameter, Row, SpecError, Values};
 use evenkeel_wire::{CompactRate, PathHeaderKind};
 
 use super::control::{
     self, INITIAL_RTT, MeanRtt, PersistentQueue, RTT_MAX_MS, RttBounds, bytes_per_second,
     queue_delay,
 };
-use super::{Arrival, Departure, Stamp, StampConfig};
+use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
 use crate::PortView;
-use crate::discipline::parameters::{DisciplineError, Parameter, ParameterKind, Values};
 
 /// k_i: gain of the excess capacity (below equation 7).
 const CAPACITY_GAIN: f64 = 0.1587;
@@ -46,25 +46,21 @@ const INITIAL_USERS: f64 = 10.0;
 /// this bounds how long it takes to come back: some 130 periods.
 const MOST_USERS: f64 = 1e6;
 
-pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "gamma",
-        meaning: "gain of the estimate of the number of users",
-        kind: ParameterKind::Number {
-            least: 0.001,
-            most: 1.0,
-            default: Some(GAMMA),
-        },
-    },
-    Parameter {
-        name: "first_period_ms",
-        meaning: "length of the control periods until a header tells a round trip, in milliseconds",
-        kind: ParameterKind::Number {
-            least: 1.0,
-            most: RTT_MAX_MS,
-            default: Some(INITIAL_RTT.as_millis() as f64),
-        },
-    },
+const PARAMETERS: &[Parameter] = &[
+    Parameter::number(
+        "gamma",
+        "gain of the estimate of the number of users",
+        0.001,
+        1.0,
+        Some(GAMMA),
+    ),
+    Parameter::number(
+        "first_period_ms",
+        "length of the control periods until a header tells a round trip, in milliseconds",
+        1.0,
+        RTT_MAX_MS,
+        Some(INITIAL_RTT.as_millis() as f64),
+    ),
     control::rtt_min(
         "round trips below this, in milliseconds, do not count for the control period",
     ),
@@ -73,9 +69,16 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     ),
 ];
 
+pub(super) const ROW: StampRow = Row {
+    name: "acp",
+    summary: "offers every flow the rate of ACP's link algorithm; marks when the link is nearly full",
+    parameters: PARAMETERS,
+    build: |values| Ok(Box::new(Params::read(values)?)),
+};
+
 /// What the algorithm is told.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Params {
+struct Params {
     gamma: f64,
     /// d(0), above zero.
     first_period: Duration,
@@ -83,9 +86,7 @@ pub(super) struct Params {
 }
 
 impl Params {
-    pub(super) const NAME: &str = "acp";
-
-    pub(super) fn read(values: &Values) -> Result<Self, DisciplineError> {
+    fn read(values: &Values) -> Result<Self, SpecError> {
         Ok(Self {
             gamma: values.number("gamma"),
             first_period: Duration::from_secs_f64(values.number("first_period_ms") / 1e3),
@@ -96,7 +97,7 @@ impl Params {
 
 impl StampConfig for Params {
     fn name(&self) -> &'static str {
-        Self::NAME
+        ROW.name
     }
 
     fn build(&self, now: Instant) -> Box<dyn Stamp> {

@@ -7,20 +7,25 @@
 
 use std::time::Instant;
 
-use super::{Departure, Stamp, StampConfig};
+use evenkeel_spec::Row;
+
+use super::{Departure, Stamp, StampConfig, StampRow};
 use crate::PortView;
+
+pub(super) const ROW: StampRow = Row {
+    name: "aqt",
+    summary: "adds the time that a packet has queued here (RoVegas), and records its hop limit",
+    parameters: &[],
+    build: |_| Ok(Box::new(Aqt)),
+};
 
 /// The stamp; it has no parameters and no state.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Aqt;
-
-impl Aqt {
-    pub(super) const NAME: &str = "aqt";
-}
+struct Aqt;
 
 impl StampConfig for Aqt {
     fn name(&self) -> &'static str {
-        Self::NAME
+        ROW.name
     }
 
     fn build(&self, _now: Instant) -> Box<dyn Stamp> {

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use evenkeel_spec::{Parameter, SpecError, Values};
 use evenkeel_wire::{ECHO_LIFETIME, PathHeaderView};
 
-use crate::discipline::parameters::{DisciplineError, Parameter, ParameterKind, Values};
 use crate::{PortView, Rate};
 
 /// The mean round trip before any was heard of: d(0) of ACP, section II-D. XCP's paper is silent;
@@ -25,28 +25,12 @@ const LEAST_WATCH: f64 = 0.25;
 
 /// The parameter for the shortest round trip.
 pub(super) const fn rtt_min(meaning: &'static str) -> Parameter {
-    Parameter {
-        name: "rtt_min_ms",
-        meaning,
-        kind: ParameterKind::Number {
-            least: 0.1,
-            most: 1000.0,
-            default: Some(RTT_MIN_MS),
-        },
-    }
+    Parameter::number("rtt_min_ms", meaning, 0.1, 1000.0, Some(RTT_MIN_MS))
 }
 
 /// The parameter for the longest round trip.
 pub(super) const fn rtt_max(meaning: &'static str) -> Parameter {
-    Parameter {
-        name: "rtt_max_ms",
-        meaning,
-        kind: ParameterKind::Number {
-            least: 10.0,
-            most: RTT_MAX_MS,
-            default: Some(RTT_MAX_MS),
-        },
-    }
+    Parameter::number("rtt_max_ms", meaning, 10.0, RTT_MAX_MS, Some(RTT_MAX_MS))
 }
 
 /// Between which round trips are believed; `min` is above zero and below `max`.
@@ -61,11 +45,9 @@ impl RttBounds {
     ///
     /// # Errors
     /// If they are out of order.
-    pub(super) fn read(values: &Values) -> Result<Self, DisciplineError> {
+    pub(super) fn read(values: &Values) -> Result<Self, SpecError> {
         let (min, max) = (values.number("rtt_min_ms"), values.number("rtt_max_ms"));
-        if min >= max {
-            return Err(values.out_of_order(("rtt_min_ms", min), ("rtt_max_ms", max)));
-        }
+        values.below(("rtt_min_ms", min), ("rtt_max_ms", max))?;
         Ok(Self {
             min: Duration::from_secs_f64(min / 1e3),
             max: Duration::from_secs_f64(max / 1e3),

@@ -11,11 +11,11 @@
 
 use std::time::{Duration, Instant};
 
+use evenkeel_spec::{Parameter, Row, Values};
 use evenkeel_wire::CompactCount;
 
-use super::{Arrival, Departure, Stamp, StampConfig};
+use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
 use crate::PortView;
-use crate::discipline::parameters::{Parameter, ParameterKind, Values};
 
 /// m: bits of the map. A standard error of 1.2 % and less up to 10,000 flows; 1 KiB.
 const BITS: usize = 8192;
@@ -24,26 +24,29 @@ const BITS: usize = 8192;
 /// that, or with a round trip above it, feedback comes too late to matter.
 const PERIOD_MS: f64 = 1000.0;
 
-pub(super) const PARAMETERS: &[Parameter] = &[Parameter {
-    name: "period_ms",
-    meaning: "how long flows are counted, in milliseconds; a flow that sends less often than this is missed at times",
-    kind: ParameterKind::Number {
-        least: 10.0,
-        most: 60_000.0,
-        default: Some(PERIOD_MS),
-    },
-}];
+const PARAMETERS: &[Parameter] = &[Parameter::number(
+    "period_ms",
+    "how long flows are counted, in milliseconds; a flow that sends less often than this is missed at times",
+    10.0,
+    60_000.0,
+    Some(PERIOD_MS),
+)];
+
+pub(super) const ROW: StampRow = Row {
+    name: "flows",
+    summary: "tells how many flows share the link",
+    parameters: PARAMETERS,
+    build: |values| Ok(Box::new(Params::read(values))),
+};
 
 /// What the flow count is told.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Params {
+struct Params {
     period: Duration,
 }
 
 impl Params {
-    pub(super) const NAME: &str = "flows";
-
-    pub(super) fn read(values: &Values) -> Self {
+    fn read(values: &Values) -> Self {
         Self {
             period: Duration::from_secs_f64(values.number("period_ms") / 1e3),
         }
@@ -52,7 +55,7 @@ impl Params {
 
 impl StampConfig for Params {
     fn name(&self) -> &'static str {
-        Self::NAME
+        ROW.name
     }
 
     fn build(&self, _now: Instant) -> Box<dyn Stamp> {

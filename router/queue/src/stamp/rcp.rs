@@ -11,70 +11,61 @@
 
 use std::time::{Duration, Instant};
 
+use evenkeel_spec::{Parameter, Row, SpecError, Values};
 use evenkeel_wire::{CompactRate, PathHeaderKind};
 
 use super::control::{self, INITIAL_RTT, MeanRtt, RttBounds, bytes_per_second};
-use super::{Arrival, Departure, Stamp, StampConfig};
+use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
 use crate::PortView;
-use crate::discipline::parameters::{DisciplineError, Parameter, ParameterKind, Values};
 
-pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "alpha",
-        meaning: "gain of the capacity that is not used",
-        kind: ParameterKind::Number {
-            least: 0.001,
-            most: 2.0,
-            // As beta, of a run script for the authors' ns-2 code (docs/algorithms/rcp.md).
-            default: Some(0.1),
-        },
-    },
-    Parameter {
-        name: "beta",
-        meaning: "gain of the queue",
-        kind: ParameterKind::Number {
-            least: 0.0,
-            most: 2.0,
-            default: Some(1.0),
-        },
-    },
-    Parameter {
-        name: "initial",
-        meaning: "the first rate, as a share of the capacity",
-        kind: ParameterKind::Number {
-            least: 0.001,
-            most: 1.0,
-            default: Some(1.0),
-        },
-    },
-    Parameter {
-        name: "period_ms",
-        meaning: "the longest time between updates, in milliseconds; a mean round trip if that is shorter",
-        kind: ParameterKind::Number {
-            least: 1.0,
-            most: 1000.0,
-            // That of the authors' router.
-            default: Some(10.0),
-        },
-    },
-    Parameter {
-        name: "least",
+const PARAMETERS: &[Parameter] = &[
+    Parameter::number(
+        "alpha",
+        "gain of the capacity that is not used",
+        0.001,
+        2.0,
+        // As beta, of a run script for the authors' ns-2 code (docs/algorithms/rcp.md).
+        Some(0.1),
+    ),
+    Parameter::number("beta", "gain of the queue", 0.0, 2.0, Some(1.0)),
+    Parameter::number(
+        "initial",
+        "the first rate, as a share of the capacity",
+        0.001,
+        1.0,
+        Some(1.0),
+    ),
+    Parameter::number(
+        "period_ms",
+        "the longest time between updates, in milliseconds; a mean round trip if that is shorter",
+        1.0,
+        1000.0,
+        // That of the authors' router.
+        Some(10.0),
+    ),
+    Parameter::number(
+        "least",
         // As the rate grows by a share of itself, from zero it would never come back.
-        meaning: "the least rate, in bytes per mean round trip",
-        kind: ParameterKind::Number {
-            least: 1.0,
-            most: 100_000.0,
-            // A tenth of a packet of 1000 bytes: the authors' `min_pprtt`.
-            default: Some(100.0),
-        },
-    },
+        "the least rate, in bytes per mean round trip",
+        1.0,
+        100_000.0,
+        // A tenth of a packet of 1000 bytes: the authors' `min_pprtt`.
+        Some(100.0),
+    ),
     control::rtt_min("round trips below this, in milliseconds, do not count"),
     control::rtt_max("round trips above this, in milliseconds, do not count"),
 ];
 
+pub(super) const ROW: StampRow = Row {
+    name: "rcp",
+    summary: "offers every flow the rate of RCP's link algorithm",
+    parameters: PARAMETERS,
+    build: |values| Ok(Box::new(Params::read(values)?)),
+};
+
 /// What the algorithm is told.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Params {
+struct Params {
     alpha: f64,
     beta: f64,
     /// Above 0, at most 1.
@@ -86,9 +77,7 @@ pub(super) struct Params {
 }
 
 impl Params {
-    pub(super) const NAME: &str = "rcp";
-
-    pub(super) fn read(values: &Values) -> Result<Self, DisciplineError> {
+    fn read(values: &Values) -> Result<Self, SpecError> {
         Ok(Self {
             alpha: values.number("alpha"),
             beta: values.number("beta"),
@@ -102,7 +91,7 @@ impl Params {
 
 impl StampConfig for Params {
     fn name(&self) -> &'static str {
-        Self::NAME
+        ROW.name
     }
 
     fn build(&self, _now: Instant) -> Box<dyn Stamp> {

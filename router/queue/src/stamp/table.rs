@@ -1,54 +1,24 @@
 //! The table of stamps: the only place that knows them by name.
 
+use evenkeel_spec::{Row, SpecError, Values, find};
+
 use super::{StampConfig, acp, aqt, flows, rcp, xcp};
-use crate::discipline::parameters::{DisciplineError, Parameter, Values, echo, list};
 
 /// A stamp that scenarios and router configurations can name.
-#[derive(Debug)]
-pub struct StampRow {
-    /// What it is called.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// What can be set, in the order in which to show it.
-    pub parameters: &'static [Parameter],
-    configure: Configure,
-}
+pub type StampRow = Row<fn(&Values) -> Result<Box<dyn StampConfig>, SpecError>>;
 
-type Configure = fn(&Values) -> Result<Box<dyn StampConfig>, DisciplineError>;
-
-/// Why a list names no set of stamps. Each message is one line with the cause and the remedy.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum StampError {
-    /// No stamp has this name.
-    #[error("unknown stamp \"{name}\"; choose from: {known}")]
-    Unknown {
-        /// The name given.
-        name: String,
-        /// The names there are.
-        known: String,
-    },
-    /// A stamp is given more than once.
-    #[error("the stamp {name} is given twice; a port stamps once, give it once")]
-    Twice {
-        /// The stamp's name.
-        name: &'static str,
-    },
-    /// Its parameters are not what it takes.
-    #[error(transparent)]
-    Parameters(#[from] DisciplineError),
-}
+static TABLE: &[StampRow] = &[aqt::ROW, acp::ROW, xcp::ROW, rcp::ROW, flows::ROW];
 
 /// All stamps, in the order in which to show them.
 pub fn stamps() -> &'static [StampRow] {
     TABLE
 }
 
-/// The stamps that `specs` name, each as `aqt` or, with parameters, `acp:gamma=0.1`. [`stamps`] lists names and
-/// parameters.
+/// The stamps that `specs` name, each as `aqt` or, with parameters, `acp:gamma=0.1`. [`stamps`]
+/// lists names and parameters.
 ///
 /// # Errors
-/// [`StampError`]: one line that names what is wrong, and what would be right.
+/// One line that names what is wrong, and what would be right.
 ///
 /// ```
 /// use evenkeel_queue::stamp_set;
@@ -57,72 +27,24 @@ pub fn stamps() -> &'static [StampRow] {
 /// assert_eq!(set.len(), 3);
 /// let error = stamp_set(["aqt", "aqt"]).unwrap_err();
 /// assert_eq!(error.to_string(), "the stamp aqt is given twice; a port stamps once, give it once");
-/// # Ok::<(), evenkeel_queue::StampError>(())
+/// # Ok::<(), evenkeel_queue::SpecError>(())
 /// ```
 pub fn stamp_set<S: AsRef<str>>(
     specs: impl IntoIterator<Item = S>,
-) -> Result<Vec<Box<dyn StampConfig>>, StampError> {
+) -> Result<Vec<Box<dyn StampConfig>>, SpecError> {
     let mut set: Vec<Box<dyn StampConfig>> = Vec::new();
     for spec in specs {
-        let config = stamp(spec.as_ref())?;
-        if set.iter().any(|other| other.name() == config.name()) {
-            return Err(StampError::Twice {
-                name: config.name(),
-            });
+        let (row, values) = find("stamp", TABLE, spec.as_ref())?;
+        if set.iter().any(|other| other.name() == row.name) {
+            let name = row.name;
+            let message =
+                format!("the stamp {name} is given twice; a port stamps once, give it once");
+            return Err(SpecError::Refused(message.into()));
         }
-        set.push(config);
+        set.push((row.build)(&values)?);
     }
     Ok(set)
 }
-
-fn stamp(spec: &str) -> Result<Box<dyn StampConfig>, StampError> {
-    let (name, parameters) = match spec.split_once(':') {
-        Some((name, parameters)) => (name, Some(parameters)),
-        None => (spec, None),
-    };
-    let row = TABLE
-        .iter()
-        .find(|row| row.name == name)
-        .ok_or_else(|| StampError::Unknown {
-            name: echo(name),
-            known: list(TABLE.iter().map(|row| row.name)),
-        })?;
-    let values = Values::parse(row.name, row.parameters, parameters)?;
-    Ok((row.configure)(&values)?)
-}
-
-const TABLE: &[StampRow] = &[
-    StampRow {
-        name: aqt::Aqt::NAME,
-        summary: "adds the time that a packet has queued here (RoVegas), and records its hop limit",
-        parameters: &[],
-        configure: |_| Ok(Box::new(aqt::Aqt)),
-    },
-    StampRow {
-        name: acp::Params::NAME,
-        summary: "offers every flow the rate of ACP's link algorithm; marks when the link is nearly full",
-        parameters: acp::PARAMETERS,
-        configure: |values| Ok(Box::new(acp::Params::read(values)?)),
-    },
-    StampRow {
-        name: xcp::Params::NAME,
-        summary: "gives every packet the window change of XCP's efficiency and fairness controllers",
-        parameters: xcp::PARAMETERS,
-        configure: |values| Ok(Box::new(xcp::Params::read(values)?)),
-    },
-    StampRow {
-        name: rcp::Params::NAME,
-        summary: "offers every flow the rate of RCP's link algorithm",
-        parameters: rcp::PARAMETERS,
-        configure: |values| Ok(Box::new(rcp::Params::read(values)?)),
-    },
-    StampRow {
-        name: flows::Params::NAME,
-        summary: "tells how many flows share the link",
-        parameters: flows::PARAMETERS,
-        configure: |values| Ok(Box::new(flows::Params::read(values))),
-    },
-];
 
 #[cfg(test)]
 mod tests {
@@ -152,10 +74,7 @@ mod tests {
     fn every_parameter_can_be_given_at_both_ends_of_its_range() {
         for row in stamps() {
             for parameter in row.parameters {
-                let crate::ParameterKind::Number { least, most, .. } = parameter.kind else {
-                    continue;
-                };
-                for value in [least, most] {
+                for value in parameter.kind.extremes() {
                     let spec = format!("{}:{}={value}", row.name, parameter.name);
                     let built = stamp_set([&spec]).map(|set| set[0].build(epoch()));
                     assert!(built.is_ok(), "{spec}: {built:?}");
@@ -168,7 +87,7 @@ mod tests {
     fn a_wrong_list_gets_one_line_that_says_what_would_be_right() {
         assert_eq!(
             refused(&["aqt", "apc"]),
-            r#"unknown stamp "apc"; choose from: aqt, acp, xcp, rcp, flows"#
+            r#"unknown stamp "apc": did you mean acp? use one of aqt, acp, xcp, rcp, flows"#
         );
         assert_eq!(
             refused(&["acp:gamma=0.1", "acp"]),
@@ -176,7 +95,7 @@ mod tests {
         );
         assert_eq!(
             refused(&["aqt:x=1"]),
-            r#"aqt takes no parameters; write "aqt" alone"#
+            r#"aqt takes no parameters: write "aqt" alone"#
         );
         assert_eq!(
             refused(&["flows:period_ms=1"]),

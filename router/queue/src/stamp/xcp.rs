@@ -12,52 +12,53 @@
 
 use std::time::{Duration, Instant};
 
+use evenkeel_spec::{Parameter, Row, SpecError, Values};
 use evenkeel_wire::{PathHeaderKind, PathHeaderView, WindowChange};
 
 use super::control::{
     self, INITIAL_RTT, PersistentQueue, RttBounds, bytes_per_second, queue_delay,
 };
-use super::{Arrival, Departure, Stamp, StampConfig};
+use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
 use crate::PortView;
-use crate::discipline::parameters::{DisciplineError, Parameter, ParameterKind, Values};
 
-pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "alpha",
-        meaning: "gain of the spare bandwidth",
-        kind: ParameterKind::Number {
-            least: 0.001,
-            most: 1.0,
-            // Section 3.5.1, as beta.
-            default: Some(0.4),
-        },
-    },
-    Parameter {
-        name: "beta",
-        meaning: "gain of the persistent queue",
-        kind: ParameterKind::Number {
-            least: 0.0,
-            most: 1.0,
-            default: Some(0.226),
-        },
-    },
-    Parameter {
-        name: "gamma",
-        meaning: "share of the traffic that is shuffled in a control interval",
-        kind: ParameterKind::Number {
-            least: 0.0,
-            most: 1.0,
-            // Section 3.5.2.
-            default: Some(0.1),
-        },
-    },
+const PARAMETERS: &[Parameter] = &[
+    Parameter::number(
+        "alpha",
+        "gain of the spare bandwidth",
+        0.001,
+        1.0,
+        // Section 3.5.1, as beta.
+        Some(0.4),
+    ),
+    Parameter::number(
+        "beta",
+        "gain of the persistent queue",
+        0.0,
+        1.0,
+        Some(0.226),
+    ),
+    Parameter::number(
+        "gamma",
+        "share of the traffic that is shuffled in a control interval",
+        0.0,
+        1.0,
+        // Section 3.5.2.
+        Some(0.1),
+    ),
     control::rtt_min("the shortest control interval, in milliseconds"),
     control::rtt_max("round trips above this, in milliseconds, do not count and get no feedback"),
 ];
 
+pub(super) const ROW: StampRow = Row {
+    name: "xcp",
+    summary: "gives every packet the window change of XCP's efficiency and fairness controllers",
+    parameters: PARAMETERS,
+    build: |values| Ok(Box::new(Params::read(values)?)),
+};
+
 /// What the algorithm is told.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Params {
+struct Params {
     alpha: f64,
     beta: f64,
     gamma: f64,
@@ -65,9 +66,7 @@ pub(super) struct Params {
 }
 
 impl Params {
-    pub(super) const NAME: &str = "xcp";
-
-    pub(super) fn read(values: &Values) -> Result<Self, DisciplineError> {
+    fn read(values: &Values) -> Result<Self, SpecError> {
         Ok(Self {
             alpha: values.number("alpha"),
             beta: values.number("beta"),
@@ -79,7 +78,7 @@ impl Params {
 
 impl StampConfig for Params {
     fn name(&self) -> &'static str {
-        Self::NAME
+        ROW.name
     }
 
     fn build(&self, _now: Instant) -> Box<dyn Stamp> {
