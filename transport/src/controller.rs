@@ -1,23 +1,24 @@
-//! A quinn controller around another, which lets the connection's bucket hold packets back and
-//! tells it the rate.
+//! A quinn controller around another: it sets the rate of the connection's bucket, and lets the
+//! bucket hold packets back.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::SharedFactory;
+use evenkeel_congestion::{PathFeed, SharedFactory};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
+use tracing::{debug, trace};
 
-use crate::cell::{Cell, Probe, Shared};
+use crate::connection::{Connection, Connections, Probe, State};
+use crate::hooks::{self, Allowance, BuiltFor};
 use crate::pacing::Pacing;
-use crate::runtime::seam::{self, Built, Leave};
-use crate::state::rate;
+use crate::path::rate;
 
 /// Builds [`Paced`] controllers.
 pub(crate) struct PacedFactory {
     pub(crate) factory: SharedFactory,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) pacing: Pacing,
     /// The longest time in which nothing leaves while something is in flight.
     pub(crate) probe_interval: Option<Duration>,
@@ -25,20 +26,22 @@ pub(crate) struct PacedFactory {
 
 impl ControllerFactory for PacedFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let (cell, chosen) = match seam::built(|| Cell::new(self.shared.clone())) {
-            Built::Connection(cell) => (cell, None),
-            Built::Path(cell) => {
-                let chosen = cell.chosen();
-                (cell, chosen)
+        let built = hooks::controller_built(|| Connection::new(self.connections.clone()));
+        let (connection, chosen) = match built {
+            BuiltFor::Connection(connection) => (connection, None),
+            BuiltFor::Path(connection) => {
+                let chosen = connection.state().chosen();
+                (connection, chosen)
             }
         };
-        cell.new_path(current_mtu);
+        connection.new_path(current_mtu);
         let factory = chosen.unwrap_or_else(|| self.factory.clone());
-        let controller = factory.build_fed(now, current_mtu, cell.feed.clone());
-        cell.state().window = controller.metrics().congestion_window;
+        let feed = PathFeed::new(connection.clone());
+        let controller = factory.build_fed(now, current_mtu, feed);
+        connection.state().path.window = controller.metrics().congestion_window;
         Box::new(Paced {
             controller,
-            cell,
+            connection,
             pacing: self.pacing,
             probe_interval: self.probe_interval,
             mtu: current_mtu,
@@ -48,10 +51,10 @@ impl ControllerFactory for PacedFactory {
     }
 }
 
-/// A controller with its connection's cell.
+/// A controller with its connection's state.
 pub(crate) struct Paced {
     controller: Box<dyn Controller>,
-    pub(crate) cell: Arc<Cell>,
+    pub(crate) connection: Arc<Connection>,
     pacing: Pacing,
     probe_interval: Option<Duration>,
     mtu: u16,
@@ -102,18 +105,16 @@ impl Paced {
         });
     }
 
-    /// Data has left: the next packet leaves in time.
-    fn schedule_probe(&self, now: Instant) {
-        if let (Some(interval), Some(rtt)) = (self.probe_interval, self.smoothed_rtt) {
-            let silence = interval.max(rtt.saturating_mul(ROUND_TRIPS_PER_PROBE));
-            let at = now + silence;
-            *self.cell.probe() = Some(Probe { at, silence });
-        }
+    /// The probe that ends the silence after `now`.
+    fn next_probe(&self, now: Instant) -> Option<Probe> {
+        let (interval, rtt) = self.probe_interval.zip(self.smoothed_rtt)?;
+        let silence = interval.max(rtt.saturating_mul(ROUND_TRIPS_PER_PROBE));
+        let at = now + silence;
+        Some(Probe { at, silence })
     }
 
-    /// Tells the cell what the controller wants now.
-    fn publish(&self, now: Instant) {
-        let metrics = self.controller.metrics();
+    /// Writes down what the controller, which has `metrics`, wants now.
+    fn publish(&self, state: &mut State, now: Instant, metrics: &ControllerMetrics) {
         let own_rate = metrics
             .pacing_rate
             .map(|bits| bits / 8)
@@ -122,20 +123,25 @@ impl Paced {
             Some(rtt) if self.pacing == Pacing::Controller => match own_rate {
                 Some(own) => Some(own),
                 None if rtt < SHORTEST_RTT => None,
-                None => Some(derived_rate(&metrics, rtt)),
+                None => Some(derived_rate(metrics, rtt)),
             },
             _ => None,
         };
-        let mut pacer = self.cell.pacer();
-        pacer.set_rate(now, pacing_rate);
-        let pacing_rate = pacer.rate();
-        drop(pacer);
-        let mut state = self.cell.state();
-        state.window = metrics.congestion_window;
-        state.slow_start_threshold = metrics.ssthresh;
-        state.smoothed_rtt = self.smoothed_rtt;
-        state.own_rate = own_rate;
-        state.pacing_rate = pacing_rate;
+        state.pacer.set_rate(now, pacing_rate);
+        let path = &mut state.path;
+        path.window = metrics.congestion_window;
+        path.slow_start_threshold = metrics.ssthresh;
+        path.smoothed_rtt = self.smoothed_rtt;
+        path.own_rate = own_rate;
+        path.pacing_rate = state.pacer.rate();
+        trace!(
+            connection = self.connection.id,
+            window = path.window,
+            slow_start_threshold = path.slow_start_threshold,
+            smoothed_rtt = ?path.smoothed_rtt,
+            pacing_rate = path.pacing_rate,
+            "controller decided"
+        );
     }
 }
 
@@ -153,15 +159,17 @@ fn derived_rate(metrics: &ControllerMetrics, rtt: Duration) -> u64 {
 
 impl Controller for Paced {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
-        seam::sent(&self.cell, bytes);
-        let probe = *self.cell.probe();
-        // An ACK that answers a peer tells nothing of what is in flight, and puts nothing off.
-        let is_news = match probe {
-            None => seam::is_data(&self.cell),
-            Some(probe) => probe.at <= now || bytes >= LEAST_DATA,
-        };
-        if is_news {
-            self.schedule_probe(now);
+        {
+            let mut state = self.connection.state();
+            hooks::sent(&self.connection, &mut state, bytes);
+            // An ACK that answers a peer says nothing about what is in flight, and delays no probe.
+            let is_news = match state.probe {
+                None => self.probe_interval.is_some() && hooks::is_data(&self.connection),
+                Some(probe) => probe.at <= now || bytes >= LEAST_DATA,
+            };
+            if is_news {
+                state.probe = self.next_probe(now).or(state.probe);
+            }
         }
         self.controller.on_sent(now, bytes, last_packet_number);
     }
@@ -191,23 +199,27 @@ impl Controller for Paced {
         let Some(batch) = self.batch.take().filter(|batch| batch.now == now) else {
             return;
         };
-        self.cell.validated();
         self.smoothed_rtt = Some(match self.smoothed_rtt {
             None => now.saturating_duration_since(batch.sent),
             Some(_) => batch.smoothed_rtt,
         });
-        if let Some(factory) = self.cell.newly_chosen() {
-            self.controller = factory.build_fed(now, self.mtu, self.cell.feed.clone());
+        let newly_chosen = self.connection.state().newly_chosen();
+        if let Some(factory) = newly_chosen {
+            debug!(
+                connection = self.connection.id,
+                "another controller takes over"
+            );
+            let feed = PathFeed::new(self.connection.clone());
+            self.controller = factory.build_fed(now, self.mtu, feed);
         }
-        {
-            let mut state = self.cell.state();
-            state.in_flight = in_flight;
-            state.app_limited = app_limited;
-        }
+        let metrics = self.controller.metrics();
+        let mut state = self.connection.state();
+        state.validated();
+        (state.path.in_flight, state.path.app_limited) = (in_flight, app_limited);
         if in_flight == 0 {
-            *self.cell.probe() = None;
+            state.probe = None;
         }
-        self.publish(now);
+        self.publish(&mut state, now, &metrics);
     }
 
     fn on_congestion_event(
@@ -219,31 +231,46 @@ impl Controller for Paced {
     ) {
         self.controller
             .on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
-        self.publish(now);
+        let metrics = self.controller.metrics();
+        debug!(
+            connection = self.connection.id,
+            lost_bytes,
+            is_persistent_congestion,
+            window = metrics.congestion_window,
+            "congestion"
+        );
+        self.publish(&mut self.connection.state(), now, &metrics);
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
+        debug!(
+            connection = self.connection.id,
+            mtu = new_mtu,
+            "packet size changed"
+        );
         self.mtu = new_mtu;
-        self.cell.pacer().set_packet(new_mtu);
-        self.cell.state().mtu = new_mtu;
+        {
+            let mut state = self.connection.state();
+            state.pacer.set_packet(new_mtu);
+            state.path.mtu = new_mtu;
+        }
         self.controller.on_mtu_update(new_mtu);
     }
 
     fn window(&self) -> u64 {
-        if self.cell.is_closed() {
-            // CONNECTION_CLOSE is all that is left; quinn-proto 0.11.19 would hold it back.
-            return u64::MAX;
-        }
-        match seam::may_leave(&self.cell) {
+        match hooks::allowance(&self.connection) {
             // More than any that quinn paces.
-            Leave::Window if self.pacing == Pacing::Unpaced && seam::is_for_pacer(&self.cell) => {
+            Allowance::Window
+                if self.pacing == Pacing::Unpaced && hooks::is_for_pacer(&self.connection) =>
+            {
                 u64::MAX
             }
-            Leave::Window => self.controller.window(),
+            Allowance::Window => self.controller.window(),
             // Less than any packet: quinn builds nothing that counts against a window.
-            Leave::Nothing => 1,
-            // More than anything in flight; a batch has one packet then.
-            Leave::Probe => u64::MAX,
+            Allowance::Nothing => 1,
+            // More than anything in flight. A batch that holds a probe has one packet; with the
+            // window full, quinn-proto 0.11.19 would hold CONNECTION_CLOSE back.
+            Allowance::Probe | Allowance::Close => u64::MAX,
         }
     }
 
@@ -254,7 +281,7 @@ impl Controller for Paced {
     fn clone_box(&self) -> Box<dyn Controller> {
         Box::new(Self {
             controller: self.controller.clone_box(),
-            cell: self.cell.clone(),
+            connection: self.connection.clone(),
             ..*self
         })
     }

@@ -11,14 +11,14 @@ use evenkeel_wire::PATH_HEADER_LEN;
 use quinn::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig};
 use quinn::{AsyncUdpSocket, ClientConfig, EndpointConfig, ServerConfig, TransportConfig, rustls};
 
-use crate::cell::{Cell, Shared};
+use crate::connection::{Connection, Connections};
 use crate::controller::{Paced, PacedFactory};
+use crate::driver::Runtime;
 use crate::handshake::{ClientCrypto, ServerCrypto};
 use crate::header::{ANSWERS, HeaderCounters, HeaderState};
 use crate::pacing::Pacing;
-use crate::runtime::Runtime;
+use crate::path::PathState;
 use crate::socket::{HeaderSettings, Socket};
-use crate::state::PathState;
 
 /// Makes [`quinn::Endpoint`]s whose connections are paced at their controllers' rates, and use
 /// path headers with peers that understand them.
@@ -40,7 +40,7 @@ pub struct Endpoint {
     /// 0: none.
     header_every: u32,
     hop_limit: Option<u8>,
-    shared: Arc<Shared>,
+    connections: Arc<Connections>,
 }
 
 impl Endpoint {
@@ -51,7 +51,7 @@ impl Endpoint {
             probe_interval: None,
             header_every: 0,
             hop_limit: None,
-            shared: Arc::default(),
+            connections: Arc::default(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Endpoint {
     ) -> Result<ServerConfig, rustls::Error> {
         let tls = tls.into();
         // Also without headers, so that both refuse the same configurations.
-        let crypto = ServerCrypto::new(tls.clone(), self.shared.clone())?;
+        let crypto = ServerCrypto::new(tls.clone(), self.connections.clone())?;
         let mut config = ServerConfig::with_crypto(if self.header_every > 0 {
             Arc::new(crypto)
         } else {
@@ -140,7 +140,7 @@ impl Endpoint {
         transport: Arc<TransportConfig>,
     ) -> Result<ClientConfig, rustls::Error> {
         let tls = tls.into();
-        let crypto = ClientCrypto::new(tls.clone(), self.shared.clone())?;
+        let crypto = ClientCrypto::new(tls.clone(), self.connections.clone())?;
         let mut config = ClientConfig::new(if self.header_every > 0 {
             Arc::new(crypto)
         } else {
@@ -164,7 +164,7 @@ impl Endpoint {
         }
         config.congestion_controller_factory(Arc::new(PacedFactory {
             factory: controller,
-            shared: self.shared.clone(),
+            connections: self.connections.clone(),
             pacing: self.pacing,
             probe_interval: self.probe_interval,
         }));
@@ -221,7 +221,7 @@ impl Endpoint {
     /// Connections that have a context, of all endpoints made with this configuration or its
     /// clones. A context lives as long as its connection and the [`Context`]s of it.
     pub fn contexts(&self) -> usize {
-        self.shared.cells()
+        self.connections.alive()
     }
 
     /// A socket for [`quinn::Endpoint::rebind_abstract`] around `socket`, for an endpoint on
@@ -236,7 +236,7 @@ impl Endpoint {
 
     fn headers(&self, runtime: Arc<dyn quinn::Runtime>) -> Option<HeaderSettings> {
         (self.header_every > 0).then(|| HeaderSettings {
-            shared: self.shared.clone(),
+            connections: self.connections.clone(),
             every: self.header_every,
             hop_limit: self.hop_limit,
             runtime,
@@ -285,7 +285,7 @@ pub fn close(connection: &quinn::Connection, code: quinn::VarInt, reason: &[u8])
     connection.close(code, reason);
     if let Some(context) = Context::of(connection) {
         // Nothing of the data leaves any more, so the window can be as large as it likes.
-        context.cell.close();
+        context.connection.state().is_closed = true;
         // Closing what is closed only wakes the connection.
         connection.close(code, reason);
     }
@@ -297,7 +297,7 @@ pub fn close(connection: &quinn::Connection, code: quinn::VarInt, reason: &[u8])
 /// It does not keep the connection open.
 #[derive(Clone)]
 pub struct Context {
-    cell: Arc<Cell>,
+    connection: Arc<Connection>,
 }
 
 impl Context {
@@ -307,42 +307,42 @@ impl Context {
         let controller = connection.congestion_state().into_any();
         let paced = controller.downcast::<Paced>().ok()?;
         Some(Self {
-            cell: paced.cell.clone(),
+            connection: paced.connection.clone(),
         })
     }
 
     /// The present path as the controller sees it.
     pub fn state(&self) -> PathState {
-        let pacing_waits = self.cell.pacer().waits();
+        let state = self.connection.state();
         PathState {
-            pacing_waits,
-            ..self.cell.state().clone()
+            pacing_waits: state.pacer.waits(),
+            ..state.path.clone()
         }
     }
 
     /// What became of path headers; `None` if the peer does not understand them, or the handshake
     /// is not complete.
     pub fn path_headers(&self) -> Option<(HeaderState, HeaderCounters)> {
-        let headed = self.cell.headed();
-        let headers = &headed.as_ref()?.headers;
+        let state = self.connection.state();
+        let headers = &state.headers.as_ref()?.headers;
         Some((headers.state(), headers.counters()))
     }
 
     /// What the newest path header told of the path.
     pub fn path_sample(&self) -> Option<PathSample> {
-        self.cell.wishes().last_sample.clone()
+        self.connection.state().last_sample.clone()
     }
 
     /// The most that the application can use, in bytes of UDP payload per second; routers that
     /// hand out rates need not offer more. `None`, as at first, is no limit.
     pub fn desire(&self, bytes_per_second: Option<u64>) {
-        self.cell.wishes().desired_rate = bytes_per_second;
+        self.connection.state().desired_rate = bytes_per_second;
     }
 
     /// Lets another controller take over with the next ACK. It begins as on a new path, with its
     /// initial window; this path's and those that follow are its own.
     pub fn switch_controller(&self, controller: SharedFactory) {
-        self.cell.choose(controller);
+        self.connection.state().choose(controller);
     }
 }
 

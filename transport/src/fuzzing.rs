@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::{PathSample, SharedFactory};
+use evenkeel_congestion::{PathFeed, PathSample, SharedFactory};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, UdpPoller};
 
-use crate::cell::{Cell, Shared};
+use crate::connection::{Connection, Connections};
 use crate::header::{Agreement, Grease, HeaderCounters, HeaderState};
-use crate::runtime::seam;
+use crate::hooks;
 use crate::socket::{HeaderSettings, Socket};
 
 /// The socket of an endpoint that takes path headers, above which somebody else stands for quinn
@@ -25,7 +25,7 @@ use crate::socket::{HeaderSettings, Socket};
 #[derive(Debug)]
 pub struct HeaderSocket {
     socket: Socket,
-    shared: Arc<Shared>,
+    connections: Arc<Connections>,
     wire: Arc<Wire>,
     clock: Arc<Clock>,
 }
@@ -33,7 +33,7 @@ pub struct HeaderSocket {
 /// A connection on a [`HeaderSocket`] that has agreed on path headers.
 #[derive(Debug, Clone)]
 pub struct HeaderConnection {
-    cell: Arc<Cell>,
+    connection: Arc<Connection>,
 }
 
 /// Bytes of UDP payload in a full-size packet.
@@ -60,16 +60,16 @@ impl HeaderSocket {
     /// One datagram in `every` is to carry a header on a confirmed path.
     pub fn new(every: u32, now: Instant) -> Self {
         let (wire, clock) = (Arc::<Wire>::default(), Arc::new(Clock(Mutex::new(now))));
-        let shared = Arc::<Shared>::default();
+        let connections = Arc::<Connections>::default();
         let settings = HeaderSettings {
-            shared: shared.clone(),
+            connections: connections.clone(),
             every,
             hop_limit: Some(64),
             runtime: clock.clone(),
         };
         Self {
             socket: Socket::new(wire.clone(), Some(settings)),
-            shared,
+            connections,
             wire,
             clock,
         }
@@ -84,16 +84,16 @@ impl HeaderSocket {
     /// A connection whose handshake is complete at this moment, with the masters that it has led
     /// to. Packets of more than [`MTU`] bytes are probes for a greater one.
     pub fn connect(&self, sending: [u8; 16], receiving: [u8; 16]) -> HeaderConnection {
-        let cell = Cell::new(self.shared.clone());
-        cell.new_path(MTU);
+        let connection = Connection::new(self.connections.clone());
+        connection.new_path(MTU);
         let agreement = Agreement {
             sending,
             receiving,
             max_ack_delay: Duration::from_millis(25),
             grease: Grease::new(&sending),
         };
-        cell.agreed(agreement, self.clock.now());
-        HeaderConnection { cell }
+        connection.agreed(agreement, self.clock.now());
+        HeaderConnection { connection }
     }
 
     /// Lets quinn send `packets` on `connection`, all but the last of the same size; the datagrams
@@ -104,7 +104,7 @@ impl HeaderSocket {
         to: SocketAddr,
         packets: &[Vec<u8>],
     ) -> Vec<Vec<u8>> {
-        let poll = seam::Poll::begin(connection.cell.clone(), self.clock.now());
+        let poll = hooks::Poll::begin(connection.connection.clone(), self.clock.now());
         let mut waiting = packets;
         while !waiting.is_empty() {
             let most = self.socket.max_transmit_segments().min(waiting.len());
@@ -151,24 +151,24 @@ impl HeaderSocket {
 impl HeaderConnection {
     /// Whether headers are sent, and what became of them.
     pub fn path_headers(&self) -> (HeaderState, HeaderCounters) {
-        let headed = self.cell.headed();
-        let headers = &headed.as_ref().expect("both take headers").headers;
+        let state = self.connection.state();
+        let headers = &state.headers.as_ref().expect("both take headers").headers;
         (headers.state(), headers.counters())
     }
 
     /// What the newest echo told.
     pub fn path_sample(&self) -> Option<PathSample> {
-        self.cell.wishes().last_sample.clone()
+        self.connection.state().last_sample.clone()
     }
 
     /// The connection runs a controller of `factory` from `now` on.
     pub fn control(&self, factory: SharedFactory, now: Instant) {
-        factory.build_fed(now, MTU, self.cell.feed.clone());
+        factory.build_fed(now, MTU, PathFeed::new(self.connection.clone()));
     }
 
     /// The local address is another one.
     pub fn rebound(&self) {
-        self.cell.rebound();
+        self.connection.rebound();
     }
 }
 

@@ -11,7 +11,6 @@ use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
-use evenkeel_congestion::PathFeed;
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::crypto::{
     self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
@@ -19,8 +18,8 @@ use quinn::crypto::{
 };
 use quinn::rustls::pki_types::{CertificateDer, ServerName};
 use quinn::rustls::quic::{
-    ClientConnection, Connection, DirectionalKeys, KeyChange, Secrets, ServerConnection, Suite,
-    Version,
+    ClientConnection, Connection as TlsConnection, DirectionalKeys, KeyChange, Secrets,
+    ServerConnection, Suite, Version,
 };
 use quinn::rustls::server::ResolvesServerCertUsingSni;
 use quinn::rustls::{self, CipherSuite};
@@ -28,9 +27,9 @@ use quinn::{ConnectError, ConnectionId, Side, TransportErrorCode};
 use quinn_proto::TransportError;
 use quinn_proto::transport_parameters::TransportParameters;
 
-use crate::cell::{Cell, Shared};
+use crate::connection::{Connection, Connections};
 use crate::header::{Agreement, Grease};
-use crate::runtime::seam;
+use crate::hooks;
 use parameters::{
     PARAMETER, VERSIONS, max_ack_delay, patient, reserved_parameters, understands_headers,
 };
@@ -57,7 +56,7 @@ struct Common {
     initial: Suite,
     /// quinn's own; asked for what needs no session.
     stock: Arc<QuicServerConfig>,
-    shared: Arc<Shared>,
+    connections: Arc<Connections>,
 }
 
 impl ServerCrypto {
@@ -65,10 +64,10 @@ impl ServerCrypto {
     /// If QUIC cannot be spoken with `tls`.
     pub(crate) fn new(
         tls: Arc<rustls::ServerConfig>,
-        shared: Arc<Shared>,
+        connections: Arc<Connections>,
     ) -> Result<Self, rustls::Error> {
         ServerConnection::new(tls.clone(), Version::V1, Vec::new())?;
-        let common = Common::new(tls.clone(), shared)?;
+        let common = Common::new(tls.clone(), connections)?;
         Ok(Self { tls, common })
     }
 }
@@ -78,7 +77,7 @@ impl ClientCrypto {
     /// If QUIC cannot be spoken with `tls`.
     pub(crate) fn new(
         tls: Arc<rustls::ClientConfig>,
-        shared: Arc<Shared>,
+        connections: Arc<Connections>,
     ) -> Result<Self, rustls::Error> {
         let nobody = ServerName::try_from("evenkeel.invalid").expect("a name (RFC 2606)");
         ClientConnection::new(tls.clone(), Version::V1, nobody, Vec::new())?;
@@ -86,13 +85,16 @@ impl ClientCrypto {
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
-        let common = Common::new(Arc::new(nothing), shared)?;
+        let common = Common::new(Arc::new(nothing), connections)?;
         Ok(Self { tls, common })
     }
 }
 
 impl Common {
-    fn new(tls: Arc<rustls::ServerConfig>, shared: Arc<Shared>) -> Result<Self, rustls::Error> {
+    fn new(
+        tls: Arc<rustls::ServerConfig>,
+        connections: Arc<Connections>,
+    ) -> Result<Self, rustls::Error> {
         // RFC 9001, section 5.2.
         let initial = tls
             .crypto_provider()
@@ -105,7 +107,7 @@ impl Common {
         Ok(Self {
             initial: initial.ok_or_else(no_suite)?,
             stock: Arc::new(tls.try_into().map_err(|_| no_suite())?),
-            shared,
+            connections,
         })
     }
 
@@ -114,10 +116,10 @@ impl Common {
         number: u32,
         version: Version,
         grease: Grease,
-        tls: Connection,
+        tls: TlsConnection,
     ) -> Box<dyn Session> {
-        let cell = Cell::new(self.shared.clone());
-        seam::session_begins(&cell);
+        let connection = Connection::new(self.connections.clone());
+        hooks::session_begins(&connection);
         Box::new(HeaderSession {
             number,
             version,
@@ -125,8 +127,8 @@ impl Common {
             next_secrets: None,
             told_of_handshake_data: false,
             common: self.clone(),
-            feed: cell.feed.clone(),
-            unagreed: Some((cell, grease)),
+            connection,
+            unagreed: Some(grease),
         })
     }
 }
@@ -155,7 +157,7 @@ impl crypto::ServerConfig for ServerCrypto {
         let tls = ServerConnection::new(self.tls.clone(), version, params)
             .expect("the configuration was tried when it was made");
         self.common
-            .session(number, version, grease, Connection::Server(tls))
+            .session(number, version, grease, TlsConnection::Server(tls))
     }
 }
 
@@ -177,7 +179,7 @@ impl crypto::ClientConfig for ClientCrypto {
             .expect("the configuration was tried when it was made");
         Ok(self
             .common
-            .session(number, version, grease, Connection::Client(tls)))
+            .session(number, version, grease, TlsConnection::Client(tls)))
     }
 }
 
@@ -186,19 +188,18 @@ struct HeaderSession {
     /// The QUIC version, and what rustls calls it.
     number: u32,
     version: Version,
-    tls: Connection,
+    tls: TlsConnection,
     next_secrets: Option<Secrets>,
     told_of_handshake_data: bool,
     common: Common,
-    /// Tells whose feedback the connection's controller follows.
-    feed: Arc<PathFeed>,
-    /// The connection, until the handshake has shown whether its peer takes headers.
-    unagreed: Option<(Arc<Cell>, Grease)>,
+    connection: Arc<Connection>,
+    /// Until the handshake has shown whether the peer takes headers.
+    unagreed: Option<Grease>,
 }
 
 impl HeaderSession {
     fn is_client(&self) -> bool {
-        matches!(self.tls, Connection::Client(_))
+        matches!(self.tls, TlsConnection::Client(_))
     }
 
     /// Derives the headers' keys when the handshake is complete.
@@ -207,7 +208,7 @@ impl HeaderSession {
             return;
         }
         // Without a poll there is no time; a handshake is only ever completed in one.
-        let Some(((cell, grease), (_, now))) = self.unagreed.take().zip(seam::polled()) else {
+        let Some((grease, (_, now))) = self.unagreed.take().zip(hooks::polled()) else {
             return;
         };
         let parameters = self.tls.quic_transport_parameters().unwrap_or_default();
@@ -231,7 +232,7 @@ impl HeaderSession {
             max_ack_delay: max_ack_delay(parameters),
             grease,
         };
-        cell.agreed(agreement, now);
+        self.connection.agreed(agreement, now);
     }
 }
 
@@ -244,8 +245,8 @@ impl Session for HeaderSession {
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
         self.told_of_handshake_data.then(|| -> Box<dyn Any> {
             let server_name = match &self.tls {
-                Connection::Client(_) => None,
-                Connection::Server(tls) => tls.server_name().map(Into::into),
+                TlsConnection::Client(_) => None,
+                TlsConnection::Server(tls) => tls.server_name().map(Into::into),
             };
             Box::new(HandshakeData {
                 protocol: self.tls.alpn_protocol().map(Into::into),
@@ -270,8 +271,8 @@ impl Session for HeaderSession {
 
     fn early_data_accepted(&self) -> Option<bool> {
         match &self.tls {
-            Connection::Client(tls) => Some(tls.is_early_data_accepted()),
-            Connection::Server(_) => None,
+            TlsConnection::Client(tls) => Some(tls.is_early_data_accepted()),
+            TlsConnection::Server(_) => None,
         }
     }
 
@@ -294,8 +295,8 @@ impl Session for HeaderSession {
         // A server knows its client's wishes with the name, a client the server's with the
         // protocol; at the latest when all is known.
         let named = match &self.tls {
-            Connection::Client(_) => false,
-            Connection::Server(tls) => tls.server_name().is_some(),
+            TlsConnection::Client(_) => false,
+            TlsConnection::Server(tls) => tls.server_name().is_some(),
         };
         let known = named || self.tls.alpn_protocol().is_some() || !self.is_handshaking();
         Ok(known && !std::mem::replace(&mut self.told_of_handshake_data, known))
@@ -311,7 +312,7 @@ impl Session for HeaderSession {
             Side::Server
         };
         // quinn builds the controller before it asks for the first time.
-        let bytes = match self.feed.followed() {
+        let bytes = match self.connection.state().feed.followed() {
             Some(_) => patient(bytes),
             None => bytes.to_vec(),
         };

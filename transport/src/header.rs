@@ -1,7 +1,7 @@
-//! The path header of one connection: when to send one, what arrives, what it tells.
+//! The path headers of one connection: when to send one, and what those that arrive say.
 //!
-//! `docs/path-header.md` is the specification; sections are those of it. Nothing here sends or
-//! receives: [`Socket`](crate::socket) does.
+//! `docs/path-header.md` is the specification, which comments cite by section. Nothing here sends
+//! or receives: [`Socket`](crate::socket) does.
 
 mod grease;
 mod receiver;
@@ -14,7 +14,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use evenkeel_congestion::{Feedback, Grant, PathSample};
-use evenkeel_wire::{Echo, PATH_HEADER_LEN, PathHeaderRepr, PathHeaderView};
+use evenkeel_wire::{Echo, PathHeaderTemplate, PathHeaderView};
 
 pub(crate) use grease::Grease;
 use receiver::{Receiver, Verdict};
@@ -133,8 +133,9 @@ impl Headers {
             first: self.sender.next_time(now),
             count: 0,
             greased: 0,
-            draft: self.sender.draft(&facts, self.receiver.echo(now)),
+            template: self.sender.template(&facts, self.receiver.echo(now)),
             followed: facts.followed,
+            echoed: self.receiver.arrived(),
         }
     }
 
@@ -153,8 +154,8 @@ impl Headers {
         }
         let time = prepared.first + prepared.count;
         prepared.count += 1;
-        let header = self.sender.seal(&mut prepared.draft, time);
-        datagrams.extend_from_slice(&header);
+        let header = self.sender.seal(&mut prepared.template, time);
+        datagrams.extend_from_slice(header);
     }
 
     /// The datagrams with all that was written have left.
@@ -165,7 +166,7 @@ impl Headers {
             if prepared.due {
                 self.sender.probed(prepared.now);
             }
-            self.receiver.echoed();
+            self.receiver.echoed(prepared.echoed);
         }
         if prepared.greased > 0 {
             self.sent_bare(prepared.greased);
@@ -184,9 +185,9 @@ impl Headers {
     pub(crate) fn arrived(
         &mut self,
         now: Instant,
-        header: &[u8; PATH_HEADER_LEN],
+        view: &PathHeaderView<'_>,
     ) -> Result<Option<PathSample>, NotOurs> {
-        match self.receiver.check(now, header) {
+        match self.receiver.check(now, view) {
             Verdict::Forged => return Err(NotOurs),
             Verdict::Old => {
                 self.counters.old += 1;
@@ -194,9 +195,6 @@ impl Headers {
             }
             Verdict::Accepted => self.counters.accepted += 1,
         }
-        let Ok(view) = PathHeaderView::parse(header) else {
-            return Ok(None);
-        };
         let Some(echo) = view.echo() else {
             return Ok(None);
         };
@@ -209,7 +207,7 @@ impl Headers {
             }
         };
         self.counters.echoes += 1;
-        let (sample, clamped) = sample(now, &view, &echo, returned);
+        let (sample, clamped) = sample(now, view, &echo, returned);
         self.counters.clamped += u64::from(clamped);
         Ok(Some(sample))
     }
@@ -241,8 +239,10 @@ pub(crate) struct Prepared {
     first: u64,
     count: u64,
     greased: u32,
-    draft: PathHeaderRepr,
+    template: PathHeaderTemplate,
     followed: Option<Feedback>,
+    /// When the header arrived that these echo.
+    echoed: Option<Instant>,
 }
 
 /// One round trip, all of it from one header, and whether something of it had to be clamped.

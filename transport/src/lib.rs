@@ -17,29 +17,31 @@
 //! instead of in bursts of ten packets, and [`Context`] shows an application the path of a
 //! connection and lets it change the controller.
 
-mod cell;
+mod connection;
 mod controller;
+mod driver;
 mod endpoint;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
 mod header;
+mod hooks;
 mod pacer;
 mod pacing;
-mod runtime;
+mod path;
 mod socket;
-mod state;
 
 pub use endpoint::{Context, Endpoint, close};
 pub use evenkeel_congestion::{Ack, Cause, Congestion, Controller, Feedback, Grant, Round};
 pub use evenkeel_congestion::{
-    AckReport, ControllerRow, Kind, Observer, Parameter, PathFactory, PathFeed, PathSample,
-    SharedFactory, SpecError, adapt, controller, controllers, foreign, observed, uses_path_headers,
+    AckReport, ControllerRow, FeedHolder, FeedState, Kind, Observer, Parameter, PathFactory,
+    PathFeed, PathSample, SharedFactory, SpecError, adapt, controller, controllers, foreign,
+    observed, uses_path_headers,
 };
 pub use header::{HeaderCounters, HeaderState};
 pub use pacing::{Pacing, UnknownPacing};
-pub use state::PathState;
+pub use path::PathState;
 
 #[cfg(test)]
 pub(crate) mod testing {

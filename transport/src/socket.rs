@@ -1,25 +1,27 @@
-//! A UDP socket around another: puts path headers on datagrams that leave, takes them off those
-//! that arrive.
+//! A UDP socket around another, which adds path headers to datagrams that leave and removes them
+//! from those that arrive.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use evenkeel_wire::{
-    IPV4_HEADER_LEN, IPV6_HEADER_LEN, PATH_HEADER_LEN, PathHeaderPrefix, UDP_HEADER_LEN,
-    split_path_header,
+    IPV4_HEADER_LEN, IPV6_HEADER_LEN, PATH_HEADER_LEN, PathHeaderPrefix, PathHeaderView,
+    UDP_HEADER_LEN, split_path_header,
 };
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, Runtime, UdpPoller};
+use tracing::{debug, trace};
 
-use crate::cell::{Cell, Headed, Shared};
-use crate::header::{Facts, HeaderState, Headers, NotOurs, Prepared};
-use crate::runtime::seam;
+use crate::connection::{Connection, Connections, State};
+use crate::header::{Facts, HeaderState, NotOurs, Prepared};
+use crate::hooks;
 
 /// The socket of an endpoint.
 #[derive(Debug)]
@@ -34,14 +36,15 @@ pub(crate) struct Socket {
 struct Received {
     /// Datagrams that could not stay in their batch, in order.
     overflow: VecDeque<(RecvMeta, Vec<u8>)>,
-    /// Lengths of the datagrams of one buffer; kept for its memory.
-    lengths: Vec<usize>,
+    /// Where the datagrams of one buffer are, without their headers. Only its memory outlasts a
+    /// buffer.
+    datagrams: Vec<Range<usize>>,
 }
 
 /// How an endpoint uses headers.
 #[derive(Debug, Clone)]
 pub(crate) struct HeaderSettings {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) connections: Arc<Connections>,
     /// One datagram in so many carries a header, where the peer echoes them.
     pub(crate) every: u32,
     /// The TTL or hop limit with which datagrams leave, if it is known.
@@ -55,8 +58,20 @@ pub(crate) struct HeaderSettings {
 const MOST_TRIED: usize = 64;
 
 thread_local! {
-    /// Datagrams with their headers, before they leave.
+    /// Memory for datagrams with their headers, before they leave.
     static BATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What leaves in place of what quinn sends.
+enum Outgoing {
+    /// The same, and nobody counts: the peer takes no headers.
+    Unchanged,
+    /// The same.
+    Bare,
+    /// The same with headers.
+    Headed(Prepared),
+    /// A copy of its first datagram, with a header, then the same.
+    Copied(Prepared),
 }
 
 impl Socket {
@@ -68,95 +83,54 @@ impl Socket {
         }
     }
 
-    /// Sends datagrams of a connection that takes headers.
-    fn send_headed(
+    /// Sends datagrams of a connection; `batch` is empty memory for them.
+    fn send(
         &self,
         settings: &HeaderSettings,
-        cell: &Arc<Cell>,
-        headed: &mut Headed,
+        connection: &Arc<Connection>,
         now: Instant,
         transmit: &Transmit<'_>,
+        batch: &mut Vec<u8>,
     ) -> io::Result<()> {
-        let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
-        let segments = transmit.contents.chunks(segment.max(1));
-        // A long header: the handshake is not confirmed.
-        let one_rtt = transmit
-            .contents
-            .first()
-            .is_some_and(|first| first & 0x80 == 0);
-        let (rtt, window, mtu, rate) = {
-            let state = cell.state();
-            (state.smoothed_rtt, state.window, state.mtu, state.own_rate)
+        let outgoing = settings.outgoing(connection, now, transmit, batch);
+        let datagrams = transmit.contents.chunks(segment_size(transmit)).len();
+        let sent = |prepared: Option<&Prepared>, bare: usize| {
+            if let Some(to) = &mut connection.state().headers {
+                if let Some(prepared) = prepared {
+                    to.headers.sent(prepared);
+                }
+                to.headers
+                    .sent_bare(u32::try_from(bare).unwrap_or(u32::MAX));
+            }
         };
-        let every = settings.every.max(cell.feed.header_interval());
-        let on_path = cell.is_path_to(headed, transmit.destination) && one_rtt;
-        let room = usize::from(headed.room(mtu));
-        let (headers, remote) = (&mut headed.headers, headed.remote);
-        let alone = segments.len() == 1;
-        let due = on_path
-            && segment <= room
-            && headers.due(now, rtt, every, || cell.last_arrival(remote));
-        // Searches for the path's MTU are as large as what is sent later.
-        let mtu_probe = on_path && alone && segment > usize::from(mtu);
-        let state = headers.state();
-        let headed = due || (mtu_probe && state != HeaderState::Plain);
-        if headed {
-            let overhead = overhead(transmit.destination, every);
-            cell.feed.set_overhead(overhead);
-            let facts = Facts {
-                rtt,
-                window,
-                rate,
-                is_data: seam::is_data(cell),
-                desired_rate: cell.wishes().desired_rate,
-                mtu,
-                overhead,
-                followed: cell.feed.followed(),
-                hop_limit: settings.hop_limit,
-            };
-            let prepared = headers.prepare(now, facts, due);
-            if mtu_probe || state == HeaderState::Confirmed {
-                return self.send_behind_headers(headers, prepared, transmit, mtu_probe);
+        match outgoing {
+            Outgoing::Unchanged => self.inner.try_send(transmit),
+            Outgoing::Bare => {
+                self.inner.try_send(transmit)?;
+                sent(None, datagrams);
+                Ok(())
             }
-            // What tries the path is a copy. Where headers are lost, nothing else is.
-            let probe = Transmit {
-                contents: &transmit.contents[..segment.min(transmit.contents.len())],
-                segment_size: None,
-                ..*transmit
-            };
-            self.send_behind_headers(headers, prepared, &probe, false)?;
+            Outgoing::Headed(prepared) => {
+                self.inner.try_send(&Transmit {
+                    contents: batch,
+                    segment_size: transmit.segment_size.map(|size| size + PATH_HEADER_LEN),
+                    ..*transmit
+                })?;
+                sent(Some(&prepared), 0);
+                Ok(())
+            }
+            Outgoing::Copied(prepared) => {
+                self.inner.try_send(&Transmit {
+                    contents: batch,
+                    segment_size: None,
+                    ..*transmit
+                })?;
+                sent(Some(&prepared), 0);
+                self.inner.try_send(transmit)?;
+                sent(None, datagrams);
+                Ok(())
+            }
         }
-        let bare = u32::try_from(segments.len()).unwrap_or(u32::MAX);
-        self.inner
-            .try_send(transmit)
-            .inspect(|()| headers.sent_bare(bare))
-    }
-
-    /// Sends datagrams with a header in front of each, of full length if they are `full`.
-    fn send_behind_headers(
-        &self,
-        headers: &mut Headers,
-        mut prepared: Prepared,
-        transmit: &Transmit<'_>,
-        full: bool,
-    ) -> io::Result<()> {
-        let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
-        let segments = transmit.contents.chunks(segment.max(1));
-        let full = full || segments.len() > 1;
-        BATCH.with_borrow_mut(|batch| {
-            batch.clear();
-            for datagram in segments {
-                headers.write(&mut prepared, !full, batch);
-                batch.extend_from_slice(datagram);
-            }
-            self.inner.try_send(&Transmit {
-                contents: batch,
-                segment_size: transmit.segment_size.map(|size| size + PATH_HEADER_LEN),
-                ..*transmit
-            })
-        })?;
-        headers.sent(&prepared);
-        Ok(())
     }
 
     /// Takes the headers off what has arrived in `bufs`, and says how many of them are in use
@@ -169,40 +143,41 @@ impl Socket {
     ) -> usize {
         let now = settings.runtime.now();
         let mut received = self.received();
-        let Received { overflow, lengths } = &mut *received;
+        let Received {
+            overflow,
+            datagrams,
+        } = &mut *received;
         let mut in_place = 0;
         let mut last_bare = None;
         for (buf, meta) in bufs.iter_mut().zip(metas) {
-            let accepted = strip(buf, meta, lengths, |header| {
+            let accepted = split(buf, meta, datagrams, |header| {
                 settings.arrived(now, meta.addr, header)
             });
             if !accepted && last_bare != Some(meta.addr) {
-                settings.shared.arrived(meta.addr, now);
+                settings.connections.arrived(meta.addr, now);
                 last_bare = Some(meta.addr);
             }
             if overflow.is_empty() {
                 in_place += 1;
-                if are_a_batch(lengths) {
-                    meta.len = lengths.iter().sum();
-                    meta.stride = lengths.first().copied().unwrap_or_default();
+                if are_a_batch(datagrams) {
+                    (meta.len, meta.stride) = close_gaps(buf, datagrams);
                     continue;
                 }
             }
             // Some had a header and some had not. They go on one by one, and what has arrived
             // after them follows them.
-            let mut at = 0;
-            for (nth, len) in lengths.iter().copied().enumerate() {
+            for (nth, datagram) in datagrams.iter().cloned().enumerate() {
                 let single = RecvMeta {
-                    len,
-                    stride: len,
+                    len: datagram.len(),
+                    stride: datagram.len(),
                     ..*meta
                 };
                 if nth == 0 && overflow.is_empty() {
+                    buf.copy_within(datagram, 0);
                     *meta = single;
                 } else {
-                    overflow.push_back((single, buf[at..at + len].to_vec()));
+                    overflow.push_back((single, buf[datagram].to_vec()));
                 }
-                at += len;
             }
         }
         in_place
@@ -230,16 +205,19 @@ impl Socket {
 
 impl AsyncUdpSocket for Socket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        seam::placed();
+        hooks::poller_created();
         self.inner.clone().create_io_poller()
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         if let Some(settings) = &self.headers
-            && let Some((cell, now)) = seam::polled()
-            && let Some(headed) = &mut *cell.headed()
+            && let Some((connection, now)) = hooks::polled()
         {
-            return self.send_headed(settings, &cell, headed, now, transmit);
+            let mut batch = BATCH.take();
+            batch.clear();
+            let result = self.send(settings, &connection, now, transmit, &mut batch);
+            BATCH.set(batch);
+            return result;
         }
         self.inner.try_send(transmit)
     }
@@ -267,24 +245,16 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn max_transmit_segments(&self) -> usize {
-        let mut most = self.inner.max_transmit_segments();
-        if let Some(settings) = &self.headers
-            && let Some((cell, now)) = seam::polled()
-            && let Some(headed) = &mut *cell.headed()
-        {
-            let (headers, remote) = (&mut headed.headers, headed.remote);
-            let every = settings.every.max(cell.feed.header_interval());
-            // Bound first: the guard of an `if` condition lasts to the end of its block.
-            let rtt = cell.state().smoothed_rtt;
-            // The datagrams of a batch all carry one, or none does.
-            if every > 1 && headers.state() == HeaderState::Confirmed {
-                if headers.due(now, rtt, every, || cell.last_arrival(remote)) {
-                    return 1;
-                }
-                most = most.min(headers.until_due(every));
-            }
-        }
-        seam::batch(most)
+        let most = self.inner.max_transmit_segments();
+        let Some((connection, now)) = hooks::polled() else {
+            return most;
+        };
+        let mut state = connection.state();
+        let most = match &self.headers {
+            Some(settings) => settings.batch(&connection, &mut state, now, most),
+            None => most,
+        };
+        hooks::batch(&mut state, now, most)
     }
 
     fn max_receive_segments(&self) -> usize {
@@ -297,41 +267,176 @@ impl AsyncUdpSocket for Socket {
 }
 
 impl HeaderSettings {
+    /// Decides what leaves in place of `transmit`, and writes the datagrams that get headers to
+    /// `batch`.
+    fn outgoing(
+        &self,
+        connection: &Arc<Connection>,
+        now: Instant,
+        transmit: &Transmit<'_>,
+        batch: &mut Vec<u8>,
+    ) -> Outgoing {
+        let mut state = connection.state();
+        let State {
+            headers: Some(to),
+            path,
+            feed,
+            desired_rate,
+            ..
+        } = &mut *state
+        else {
+            return Outgoing::Unchanged;
+        };
+        let segment = segment_size(transmit);
+        let alone = transmit.contents.len() <= segment;
+        // A long header: the handshake is not confirmed.
+        let first = transmit.contents.first();
+        let one_rtt = first.is_some_and(|first| first & 0x80 == 0);
+        let every = self.every.max(feed.header_interval());
+        let on_path = to.is_path_to(connection, transmit.destination) && one_rtt;
+        let room = usize::from(to.room(path.mtu));
+        let state_before = to.headers.state();
+        let due =
+            on_path && segment <= room && to.is_due(connection, now, path.smoothed_rtt, every);
+        let header_state = to.headers.state();
+        if header_state != state_before {
+            debug!(connection = connection.id, state = ?header_state, "path headers");
+        }
+        // Searches for the path's MTU are as large as what is sent later.
+        let mtu_probe = on_path && alone && segment > usize::from(path.mtu);
+        if !(due || (mtu_probe && header_state != HeaderState::Plain)) {
+            return Outgoing::Bare;
+        }
+        let overhead = overhead(transmit.destination, every);
+        feed.set_overhead(overhead);
+        let facts = Facts {
+            rtt: path.smoothed_rtt,
+            window: path.window,
+            rate: path.own_rate,
+            is_data: hooks::is_data(connection),
+            desired_rate: *desired_rate,
+            mtu: path.mtu,
+            overhead,
+            followed: feed.followed(),
+            hop_limit: self.hop_limit,
+        };
+        let mut prepared = to.headers.prepare(now, facts, due);
+        let headed = mtu_probe || header_state == HeaderState::Confirmed;
+        // What tries the path is a copy. Where headers are lost, nothing else is.
+        let end = if headed { usize::MAX } else { segment };
+        let contents = &transmit.contents[..end.min(transmit.contents.len())];
+        // A datagram of another length would tear a batch apart, or spoil a search.
+        let full = mtu_probe || contents.len() > segment;
+        for datagram in contents.chunks(segment) {
+            to.headers.write(&mut prepared, !full, batch);
+            batch.extend_from_slice(datagram);
+        }
+        trace!(
+            connection = connection.id,
+            bytes = batch.len(),
+            headed,
+            "path headers written"
+        );
+        if headed {
+            Outgoing::Headed(prepared)
+        } else {
+            Outgoing::Copied(prepared)
+        }
+    }
+
+    /// How many of `most` datagrams a batch may have: either all of them carry a header or none.
+    fn batch(
+        &self,
+        connection: &Connection,
+        state: &mut State,
+        now: Instant,
+        most: usize,
+    ) -> usize {
+        let every = self.every.max(state.feed.header_interval());
+        match &mut state.headers {
+            Some(to) if every > 1 && to.headers.state() == HeaderState::Confirmed => {
+                if to.is_due(connection, now, state.path.smoothed_rtt, every) {
+                    return 1;
+                }
+                most.min(to.headers.until_due(every))
+            }
+            _ => most,
+        }
+    }
+
     /// A header has arrived from `address`: finds the connection that it is for, if there is one.
-    fn arrived(&self, now: Instant, address: SocketAddr, header: &[u8; PATH_HEADER_LEN]) -> bool {
+    fn arrived(&self, now: Instant, address: SocketAddr, header: &PathHeaderView<'_>) -> bool {
         let mut first = None;
         for nth in 0..MOST_TRIED {
-            let Some(cell) = self.shared.connection_with(address, nth) else {
+            let Some(connection) = self.connections.with_peer(address, nth) else {
                 break;
             };
-            let Some(cell) = cell else { continue };
-            let told = match &mut *cell.headed() {
-                Some(headed) => headed.headers.arrived(now, header),
-                None => continue,
+            let Some(connection) = connection else {
+                continue;
             };
-            match told {
-                Ok(sample) => {
+            match header_arrived(&connection, now, header) {
+                Some(Ok(())) => {
                     if nth > 0 {
-                        self.shared.prefer(address, &cell);
-                    }
-                    if let Some(sample) = sample {
-                        cell.wishes().last_sample = Some(sample.clone());
-                        cell.feed.push(sample);
+                        self.connections.prefer(address, &connection);
                     }
                     return true;
                 }
-                Err(NotOurs) => {
-                    first.get_or_insert(cell);
+                Some(Err(NotOurs)) => {
+                    first.get_or_insert(connection);
                 }
+                None => {}
             }
         }
-        if let Some(cell) = first
-            && let Some(headed) = &mut *cell.headed()
-        {
-            headed.headers.count_forged();
+        if let Some(connection) = first {
+            debug!(connection = connection.id, %address, "path header of nobody");
+            if let Some(to) = &mut connection.state().headers {
+                to.headers.count_forged();
+            }
         }
         false
     }
+}
+
+/// Whether `connection` accepts a header; `None` if it takes none.
+fn header_arrived(
+    connection: &Connection,
+    now: Instant,
+    header: &PathHeaderView<'_>,
+) -> Option<Result<(), NotOurs>> {
+    let mut state = connection.state();
+    let to = state.headers.as_mut()?;
+    let state_before = to.headers.state();
+    let sample = match to.headers.arrived(now, header) {
+        Ok(Some(sample)) => sample,
+        Ok(None) => return Some(Ok(())),
+        Err(error) => return Some(Err(error)),
+    };
+    let header_state = to.headers.state();
+    state.last_sample = Some(sample.clone());
+    let observer = state.feed.push(sample.clone());
+    drop(state);
+    if header_state != state_before {
+        debug!(connection = connection.id, state = ?header_state, "path headers");
+    }
+    trace!(
+        connection = connection.id,
+        rtt = ?sample.rtt,
+        forward_queueing = ?sample.forward_queueing,
+        backward_queueing = ?sample.backward_queueing,
+        grant = ?sample.grant,
+        congested = sample.congested,
+        "path sample"
+    );
+    if let Some(observer) = observer {
+        observer.on_path(&sample);
+    }
+    Some(Ok(()))
+}
+
+/// Bytes in each datagram of `transmit` but the last, at least 1.
+fn segment_size(transmit: &Transmit<'_>) -> usize {
+    let size = transmit.segment_size.unwrap_or(transmit.contents.len());
+    size.max(1)
 }
 
 /// Bytes that each full-size packet to `destination` adds to its UDP payload on the wire, when one
@@ -369,49 +474,59 @@ fn set_ipv6_hop_limit(_: &UdpSocket, _: u8) -> Option<()> {
     None
 }
 
-/// Takes the headers off the datagrams of one buffer, and closes the gaps. `lengths` are those of
-/// the datagrams that are left. Returns whether a header of the peer's was among them.
+/// Finds the `datagrams` of one buffer, without their headers. Returns whether a header of the
+/// peer's was among them.
 ///
-/// Datagrams in one buffer have arrived at the same time from the same peer. The newest header
-/// among them is looked at; older ones only if that one is none of the peer's.
-fn strip(
-    buf: &mut [u8],
+/// Datagrams in one buffer have arrived at the same time from the same peer. Only the newest
+/// header among them is checked; older ones if that one is none of the peer's.
+fn split(
+    buf: &[u8],
     meta: &RecvMeta,
-    lengths: &mut Vec<usize>,
-    mut is_ours: impl FnMut(&[u8; PATH_HEADER_LEN]) -> bool,
+    datagrams: &mut Vec<Range<usize>>,
+    mut is_ours: impl FnMut(&PathHeaderView<'_>) -> bool,
 ) -> bool {
-    lengths.clear();
-    let end = meta.len.min(buf.len());
-    let stride = meta.stride.max(1);
-    let found = buf[..end].chunks(stride).rev().any(|datagram| {
-        matches!(
-            split_path_header(datagram),
-            Some((PathHeaderPrefix::Known(_), _))
-        ) && datagram.first_chunk().is_some_and(&mut is_ours)
-    });
-    let mut to = 0;
-    for from in (0..end).step_by(stride) {
-        let next = end.min(from + stride);
-        let len =
-            split_path_header(&buf[from..next]).map_or(next - from, |(_, packet)| packet.len());
-        if next - len != to {
-            buf.copy_within(next - len..next, to);
+    datagrams.clear();
+    let (end, stride) = (meta.len.min(buf.len()), meta.stride.max(1));
+    let mut found = false;
+    for start in (0..end).step_by(stride).rev() {
+        let next = end.min(start + stride);
+        let mut len = next - start;
+        if let Some((prefix, packet)) = split_path_header(&buf[start..next]) {
+            len = packet.len();
+            if let PathHeaderPrefix::Known(header) = prefix {
+                found = found || is_ours(&header);
+            }
         }
         // Nothing behind a header is no datagram for quinn.
         if len > 0 {
-            lengths.push(len);
+            datagrams.push(next - len..next);
         }
-        to += len;
     }
+    datagrams.reverse();
     found
 }
 
-/// Whether datagrams of these lengths are what one buffer can hold: all as long as the first, and
-/// the last not longer.
-fn are_a_batch(lengths: &[usize]) -> bool {
-    match lengths {
+/// Moves `datagrams` of one length to the start of their buffer. Returns the bytes of all, and of
+/// each but the last.
+fn close_gaps(buf: &mut [u8], datagrams: &[Range<usize>]) -> (usize, usize) {
+    let mut end = 0;
+    for datagram in datagrams {
+        if datagram.start != end {
+            buf.copy_within(datagram.clone(), end);
+        }
+        end += datagram.len();
+    }
+    (end, datagrams.first().map_or(0, ExactSizeIterator::len))
+}
+
+/// Whether datagrams are what one buffer can hold: all as long as the first, and the last not
+/// longer.
+fn are_a_batch(datagrams: &[Range<usize>]) -> bool {
+    match datagrams {
         [] | [_] => true,
-        [first, between @ .., last] => between.iter().all(|len| len == first) && last <= first,
+        [first, between @ .., last] => {
+            between.iter().all(|other| other.len() == first.len()) && last.len() <= first.len()
+        }
     }
 }
 

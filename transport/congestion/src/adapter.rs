@@ -36,7 +36,7 @@ use crate::controller::{Ack, Cause, Congestion, Controller, DEFAULT_OVERHEAD};
 use rounds::Rounds;
 use silence::Silence;
 
-pub use feed::PathFeed;
+pub use feed::{FeedHolder, FeedState, PathFeed};
 pub use tap::{AckReport, Observer, observed};
 
 /// Packets lost of one window that TCP without SACK recovers from without a retransmission timeout
@@ -55,7 +55,7 @@ pub trait PathFactory: ControllerFactory {
         self: Arc<Self>,
         now: Instant,
         current_mtu: u16,
-        feed: Arc<PathFeed>,
+        feed: PathFeed,
     ) -> Box<dyn congestion::Controller>;
 }
 
@@ -94,7 +94,7 @@ where
     B: Fn(Instant, u16) -> Box<dyn Controller> + Send + Sync + 'static,
 {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn congestion::Controller> {
-        self.build_fed(now, current_mtu, Arc::default())
+        self.build_fed(now, current_mtu, PathFeed::default())
     }
 }
 
@@ -106,7 +106,7 @@ where
         self: Arc<Self>,
         now: Instant,
         current_mtu: u16,
-        feed: Arc<PathFeed>,
+        feed: PathFeed,
     ) -> Box<dyn congestion::Controller> {
         let controller = (self.build)(now, current_mtu);
         feed.follow(controller.follows());
@@ -132,7 +132,7 @@ impl PathFactory for Foreign {
         self: Arc<Self>,
         now: Instant,
         current_mtu: u16,
-        feed: Arc<PathFeed>,
+        feed: PathFeed,
     ) -> Box<dyn congestion::Controller> {
         feed.follow(None);
         self.build(now, current_mtu)
@@ -143,7 +143,7 @@ impl PathFactory for Foreign {
 #[derive(Debug)]
 struct Adapter {
     controller: Box<dyn Controller>,
-    feed: Arc<PathFeed>,
+    feed: PathFeed,
     /// Bytes of UDP payload in a full-size packet.
     mtu: u16,
     /// Bytes that the controller knows each full-size packet to add to its UDP payload.
@@ -167,7 +167,7 @@ impl Adapter {
         Self {
             initial_window: controller.window(),
             controller,
-            feed: Arc::default(),
+            feed: PathFeed::default(),
             mtu,
             overhead: DEFAULT_OVERHEAD,
             recovery_start: None,
@@ -265,12 +265,12 @@ impl congestion::Controller for Adapter {
             in_flight: in_flight.saturating_add(batch.bytes),
             app_limited,
         };
-        let overhead = self.feed.overhead();
+        let (overhead, samples) = self.feed.take();
         if overhead != self.overhead {
             self.overhead = overhead;
             self.controller.on_overhead(overhead);
         }
-        for sample in self.feed.take() {
+        for sample in samples {
             self.controller.on_path(&sample);
         }
         let window = self.controller.window();

@@ -32,7 +32,8 @@ mod window;
 pub mod xcp;
 
 pub use adapter::{
-    AckReport, Observer, PathFactory, PathFeed, SharedFactory, adapt, foreign, observed,
+    AckReport, FeedHolder, FeedState, Observer, PathFactory, PathFeed, SharedFactory, adapt,
+    foreign, observed,
 };
 pub use controller::{
     Ack, Cause, Congestion, Controller, DEFAULT_OVERHEAD, Feedback, Grant, PathSample, Round,

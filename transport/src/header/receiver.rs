@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_wire::{Echo, PATH_HEADER_LEN, PathHeaderView};
+use evenkeel_wire::{Echo, PathHeaderView};
 
 use super::tag::{Keys, Master, same};
 
@@ -20,7 +20,8 @@ pub(super) struct Receiver {
 
 /// The newest header that was accepted.
 struct Newest {
-    bytes: [u8; PATH_HEADER_LEN],
+    /// What comes back of it, but for the time it was held.
+    echo: Echo,
     /// When it was sent, in microseconds of its sender's clock.
     time: u64,
     arrival: Instant,
@@ -49,17 +50,14 @@ impl Receiver {
         }
     }
 
-    /// Checks a header that begins `datagram`.
-    pub(super) fn check(&mut self, now: Instant, header: &[u8; PATH_HEADER_LEN]) -> Verdict {
-        let Ok(view) = PathHeaderView::parse(header) else {
-            return Verdict::Forged;
-        };
+    /// Checks a header that has arrived.
+    pub(super) fn check(&mut self, now: Instant, view: &PathHeaderView<'_>) -> Verdict {
         let expected = match &self.newest {
             Some(newest) => newest.time.saturating_add(micros(now, newest.arrival)),
             None => micros(now, self.epoch),
         };
         let first = self.generation + u64::from(view.phase() != (self.generation % 2 == 1));
-        let tag = view.tag();
+        let (tag, covered) = (view.tag(), view.covered_by_tag());
         let found = [first, first + 2, first + 4]
             .into_iter()
             .find_map(|generation| {
@@ -69,8 +67,7 @@ impl Receiver {
                     Keys::new(&self.master, generation)
                 };
                 let time = keys.time(view.timestamp(), expected)?;
-                same(keys.tag(time, &view.covered_by_tag()), tag)
-                    .then_some((generation, keys, time))
+                same(keys.tag(time, &covered), tag).then_some((generation, keys, time))
             });
         let Some((generation, keys, time)) = found else {
             return Verdict::Forged;
@@ -84,7 +81,7 @@ impl Receiver {
         }
         (self.generation, self.keys) = (generation, keys);
         self.newest = Some(Newest {
-            bytes: *header,
+            echo: Echo::of(view),
             time,
             arrival: now,
         });
@@ -105,13 +102,14 @@ impl Receiver {
     /// The echo of the newest header.
     pub(super) fn echo(&self, now: Instant) -> Option<Echo> {
         let newest = self.newest.as_ref()?;
-        let view = PathHeaderView::parse(&newest.bytes).ok()?;
-        Echo::of(&view, now.saturating_duration_since(newest.arrival))
+        newest
+            .echo
+            .held_for(now.saturating_duration_since(newest.arrival))
     }
 
-    /// The newest header has been echoed.
-    pub(super) fn echoed(&mut self) {
-        self.unechoed = false;
+    /// The header that was the newest at `arrival` has been echoed.
+    pub(super) fn echoed(&mut self, arrival: Option<Instant>) {
+        self.unechoed &= self.arrived() != arrival;
     }
 }
 

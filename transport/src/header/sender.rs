@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_congestion::Feedback as Followed;
 use evenkeel_wire::{
-    CompactBytes, CompactRate, CompactTime, ECHO_LIFETIME, Echo, Feedback, PATH_HEADER_LEN,
-    PathHeaderKind, PathHeaderRepr, PathHeaderView, Signals, WindowChange,
+    CompactBytes, CompactRate, CompactTime, ECHO_LIFETIME, Echo, Feedback, HeaderTimestamp,
+    PATH_HEADER_LEN, PathHeaderKind, PathHeaderRepr, PathHeaderTemplate, Signals, WindowChange,
 };
 
 use super::receiver::micros;
@@ -274,8 +274,8 @@ impl Sender {
         micros(now, self.epoch).max(self.last + 1)
     }
 
-    /// The headers of a batch, but for what [`seal`](Self::seal) makes each of them.
-    pub(super) fn draft(&self, facts: &Facts, echo: Option<Echo>) -> PathHeaderRepr {
+    /// What the headers of a batch have in common; [`seal`](Self::seal) makes each of them.
+    pub(super) fn template(&self, facts: &Facts, echo: Option<Echo>) -> PathHeaderTemplate {
         let (kind, desired): (_, Feedback) = match facts.followed {
             None | Some(Followed::Acp) => (PathHeaderKind::Acp, facts.desired_rate().into()),
             Some(Followed::Rcp) => (PathHeaderKind::Rcp, facts.desired_rate().into()),
@@ -286,25 +286,25 @@ impl Sender {
             }
         };
         let rtt = facts.answer_time();
-        PathHeaderRepr {
+        PathHeaderTemplate::new(&PathHeaderRepr {
             kind,
             rtt: rtt.map_or(CompactTime::ZERO, CompactTime::from_duration),
             signals: Signals::initial(desired, facts.hop_limit),
             phase: self.generation % 2 == 1,
-            timestamp: self.keys.timestamp(0),
+            timestamp: HeaderTimestamp::default(),
             echo,
             tag: [0; 4],
-        }
+        })
     }
 
-    /// The header of `draft` for `time`.
-    pub(super) fn seal(&self, draft: &mut PathHeaderRepr, time: u64) -> [u8; PATH_HEADER_LEN] {
-        draft.timestamp = self.keys.timestamp(time);
-        let mut header = draft.emit();
-        let view = PathHeaderView::parse(&header).expect("what was just written");
-        let tag = self.keys.tag(time, &view.covered_by_tag());
-        header[PATH_HEADER_LEN - tag.len()..].copy_from_slice(&tag);
-        header
+    /// The header of `template` for `time`.
+    pub(super) fn seal<'a>(
+        &self,
+        template: &'a mut PathHeaderTemplate,
+        time: u64,
+    ) -> &'a [u8; PATH_HEADER_LEN] {
+        let tag = |covered: &_| self.keys.tag(time, covered);
+        template.seal(self.keys.timestamp(time), tag)
     }
 
     /// `count` datagrams have left with headers that ask for the feedback of `followed`, the first

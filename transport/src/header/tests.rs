@@ -1,7 +1,7 @@
 //! Two ends of a connection that exchange headers, and what others try.
 
 use evenkeel_congestion::Feedback as Followed;
-use evenkeel_wire::{PathHeaderMut, WindowChange};
+use evenkeel_wire::{PATH_HEADER_LEN, PathHeaderMut, WindowChange};
 use proptest::prelude::*;
 
 use super::*;
@@ -47,14 +47,14 @@ impl Pair {
         let mut header = send(&mut self.near, self.now, facts);
         forward(&mut header);
         self.now += ms(20);
-        let arrived = self.far.arrived(self.now, &header);
+        let arrived = self.far.receive(self.now, &header);
         assert!(arrived.is_ok(), "it is of this connection");
         self.now += held;
         let mut header = send(&mut self.far, self.now, FACTS);
         backward(&mut header);
         self.now += ms(20);
         self.near
-            .arrived(self.now, &header)
+            .receive(self.now, &header)
             .expect("it is of this connection")
     }
 }
@@ -65,6 +65,14 @@ fn agreement(sending: u8, receiving: u8) -> Agreement {
         receiving: [receiving; 16],
         max_ack_delay: ms(25),
         grease: Grease::new(&[]),
+    }
+}
+
+impl Headers {
+    /// The bytes of a header arrive.
+    fn receive(&mut self, now: Instant, header: &Header) -> Result<Option<PathSample>, NotOurs> {
+        let view = PathHeaderView::parse(header).or(Err(NotOurs))?;
+        self.arrived(now, &view)
     }
 }
 
@@ -282,12 +290,12 @@ fn a_change_of_algorithm_makes_grants_on_their_way_void() {
         },
     );
     pair.far
-        .arrived(pair.now + ms(20), &first)
+        .receive(pair.now + ms(20), &first)
         .expect("it is of this connection");
     let back = send(&mut pair.far, pair.now + ms(21), FACTS);
     let sample = pair
         .near
-        .arrived(pair.now + ms(41), &back)
+        .receive(pair.now + ms(41), &back)
         .expect("it is of this connection");
     assert_eq!(sample.expect("its round trip counts").grant, None);
 }
@@ -308,13 +316,13 @@ fn headers_of_a_batch_are_a_microsecond_apart_and_each_can_be_echoed() {
     for (sent, header) in batch.iter().enumerate() {
         pair.now += us(1);
         pair.far
-            .arrived(pair.now + ms(20), header)
+            .receive(pair.now + ms(20), header)
             .expect("it is of this connection");
         if sent % 7 == 0 || sent == 99 {
             let back = send(&mut pair.far, pair.now + ms(20), FACTS);
             let sample = pair
                 .near
-                .arrived(pair.now + ms(40), &back)
+                .receive(pair.now + ms(40), &back)
                 .expect("it is of this connection");
             let rtt = sample.expect("a sample").rtt;
             assert!(rtt.abs_diff(ms(40)) <= us(2), "header {sent}: {rtt:?}");
@@ -327,10 +335,10 @@ fn an_older_header_replayed_is_no_signal() {
     let mut pair = Pair::new();
     let old = send(&mut pair.near, pair.now, FACTS);
     pair.far
-        .arrived(pair.now + ms(20), &old)
+        .receive(pair.now + ms(20), &old)
         .expect("it is of this connection");
     for later in [ms(21), ms(1000), ms(8_000)] {
-        assert_eq!(pair.far.arrived(pair.now + later, &old), Ok(None));
+        assert_eq!(pair.far.receive(pair.now + later, &old), Ok(None));
     }
     assert_eq!(
         (pair.far.counters().old, pair.far.counters().accepted),
@@ -340,7 +348,7 @@ fn an_older_header_replayed_is_no_signal() {
     for periods in [1, 2, 100] {
         let later = us((1 << 24) * periods);
         assert_eq!(
-            pair.far.arrived(pair.now + ms(20) + later, &old),
+            pair.far.receive(pair.now + ms(20) + later, &old),
             Err(NotOurs)
         );
     }
@@ -352,17 +360,17 @@ fn a_new_path_has_new_keys_and_echoes_of_the_old_one_do_not_count() {
     pair.round_trip(FACTS, ms(0)).expect("a sample");
     let before = send(&mut pair.near, pair.now, FACTS);
     pair.far
-        .arrived(pair.now + ms(20), &before)
+        .receive(pair.now + ms(20), &before)
         .expect("it is of this connection");
     let late = send(&mut pair.far, pair.now + ms(21), FACTS);
     pair.near.new_path();
-    assert_eq!(pair.near.arrived(pair.now + ms(41), &late), Ok(None));
+    assert_eq!(pair.near.receive(pair.now + ms(41), &late), Ok(None));
     assert_eq!(pair.near.counters().unusable_echoes, 1);
     pair.now += ms(50);
     for path in 0..5 {
         let sample = pair.round_trip(FACTS, ms(0)).expect("a sample");
         assert!(sample.rtt.abs_diff(ms(40)) <= us(1), "path {path}");
-        assert_eq!(pair.far.arrived(pair.now, &before), Err(NotOurs));
+        assert_eq!(pair.far.receive(pair.now, &before), Err(NotOurs));
         pair.near.new_path();
     }
     // Changes of which nothing arrived: two are found, with either parity.
@@ -380,7 +388,7 @@ proptest! {
             header[..28].copy_from_slice(&ours[..28]);
         }
         prop_assume!(header[28..] != ours[28..]);
-        prop_assert_eq!(pair.far.arrived(pair.now + ms(after), &header), Err(NotOurs));
+        prop_assert_eq!(pair.far.receive(pair.now + ms(after), &header), Err(NotOurs));
         prop_assert_eq!(pair.far.counters().accepted, 0);
     }
 
@@ -392,7 +400,7 @@ proptest! {
         header[bit / 8] ^= 0x80 >> (bit % 8);
         // Section 2: flags S G C R, AQT, hop limit, feedback, contention.
         let routers = matches!(bit, 40..44 | 48..72 | 74..104);
-        prop_assert_eq!(pair.far.arrived(pair.now + ms(20), &header).is_ok(), routers);
+        prop_assert_eq!(pair.far.receive(pair.now + ms(20), &header).is_ok(), routers);
     }
 
     #[test]
@@ -435,7 +443,7 @@ proptest! {
         let time = u64::try_from((pair.now - pair.far_epoch).as_micros()).expect("a short test");
         let tag = tag::Keys::new(&[2; 16], 0).tag(time, &view.covered_by_tag());
         header[28..].copy_from_slice(&tag);
-        if let Ok(Some(sample)) = pair.near.arrived(pair.now, &header) {
+        if let Ok(Some(sample)) = pair.near.receive(pair.now, &header) {
             prop_assert!(sample.rtt < Duration::from_secs(9));
         }
     }

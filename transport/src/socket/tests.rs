@@ -79,7 +79,7 @@ impl Runtime for Still {
 /// What quinn sees of `buffers`, each with the stride of its datagrams.
 fn received(buffers: Vec<(Vec<u8>, usize)>) -> Vec<Vec<u8>> {
     let settings = HeaderSettings {
-        shared: Arc::default(),
+        connections: Arc::default(),
         every: 1,
         hop_limit: None,
         runtime: Arc::new(Still(crate::testing::epoch())),

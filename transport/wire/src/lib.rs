@@ -24,8 +24,8 @@ pub use ipv6::{IPV6_HEADER_LEN, Ipv6Repr, Ipv6View};
 pub use path_header::{
     CompactBytes, CompactCount, CompactRate, CompactTime, ECHO_LIFETIME, Echo, Feedback,
     HeaderTimestamp, PATH_HEADER_LEN, PATH_HEADER_MAGIC, PATH_HEADER_VERSION, PathHeaderKind,
-    PathHeaderMut, PathHeaderPrefix, PathHeaderRepr, PathHeaderView, QueueingTime, SignalFlags,
-    Signals, Skipped, WindowChange, split_path_header,
+    PathHeaderMut, PathHeaderPrefix, PathHeaderRepr, PathHeaderTemplate, PathHeaderView,
+    QueueingTime, SignalFlags, Signals, Skipped, WindowChange, split_path_header,
 };
 pub use udp::{UDP_HEADER_LEN, UdpRepr, UdpView};
 

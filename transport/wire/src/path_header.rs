@@ -365,18 +365,26 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// The echo of a header that arrived `held` ago; `None` if it is too old to be told apart
-    /// from a later one ([`ECHO_LIFETIME`]).
-    pub fn of(header: &PathHeaderView<'_>, held: Duration) -> Option<Self> {
+    /// The echo of a header at the moment of its arrival.
+    pub fn of(header: &PathHeaderView<'_>) -> Self {
         let signals = header.signals();
-        (held <= ECHO_LIFETIME).then(|| Self {
+        Self {
             timestamp: header.timestamp(),
             phase: header.phase(),
-            held: CompactTime::from_duration(held),
+            held: CompactTime::ZERO,
             queueing_time: CompactTime::from_duration(signals.queueing_time.duration()),
             feedback: signals.feedback,
             contention: signals.contention,
             flags: signals.flags,
+        }
+    }
+
+    /// The same, sent `held` after that; `None` if the header is too old by then to be told apart
+    /// from a later one ([`ECHO_LIFETIME`]).
+    pub fn held_for(self, held: Duration) -> Option<Self> {
+        (held <= ECHO_LIFETIME).then(|| Self {
+            held: CompactTime::from_duration(held),
+            ..self
         })
     }
 
@@ -478,5 +486,37 @@ impl PathHeaderRepr {
             bytes: &self.emit(),
         }
         .covered_by_tag()
+    }
+}
+
+/// Headers that differ in their timestamps alone, and so in their tags.
+#[derive(Debug, Clone)]
+pub struct PathHeaderTemplate {
+    bytes: [u8; PATH_HEADER_LEN],
+    covered: [u8; 28],
+}
+
+impl PathHeaderTemplate {
+    /// Headers like `repr`, whose timestamp and tag have no influence.
+    ///
+    /// # Panics
+    /// As [`PathHeaderRepr::emit`].
+    pub fn new(repr: &PathHeaderRepr) -> Self {
+        let bytes = repr.emit();
+        let covered = PathHeaderView { bytes: &bytes }.covered_by_tag();
+        Self { bytes, covered }
+    }
+
+    /// The header with `timestamp` and the tag that `tag` computes over the bytes it covers.
+    pub fn seal(
+        &mut self,
+        timestamp: HeaderTimestamp,
+        tag: impl FnOnce(&[u8; 28]) -> [u8; 4],
+    ) -> &[u8; PATH_HEADER_LEN] {
+        let timestamp = timestamp.to_bytes();
+        self.bytes[field::TIMESTAMP].copy_from_slice(&timestamp);
+        self.covered[field::TIMESTAMP].copy_from_slice(&timestamp);
+        self.bytes[field::TAG].copy_from_slice(&tag(&self.covered));
+        &self.bytes
     }
 }

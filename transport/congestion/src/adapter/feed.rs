@@ -1,114 +1,166 @@
-//! What the endpoint knows of a path and quinn does not pass on, on its way to the controller;
-//! and what the controller wants to know.
+//! What a connection's endpoint and its controller exchange.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Observer;
 use crate::controller::{DEFAULT_OVERHEAD, Feedback, PathSample};
 
-/// What one connection's endpoint and its controller tell each other.
+/// Path samples on their way to the controller, and what the controller asks of the endpoint.
 ///
-/// The endpoint works where datagrams arrive, the controller where ACKs are processed: the two
-/// may be different threads.
-#[derive(Debug)]
-pub struct PathFeed {
-    waiting: Mutex<VecDeque<PathSample>>,
-    followed: Mutex<Option<Feedback>>,
-    observer: Mutex<Listener>,
+/// Plain data. An endpoint keeps it behind the lock of its connection ([`FeedHolder`]).
+pub struct FeedState {
+    waiting: VecDeque<PathSample>,
+    observer: Option<Arc<dyn Observer>>,
+    followed: Option<Feedback>,
     /// Bytes.
-    overhead: AtomicU16,
-    header_interval: AtomicU32,
+    overhead: u16,
+    header_interval: u32,
 }
 
-/// Who hears of samples as they arrive, if anybody does.
-#[derive(Default)]
-struct Listener(Option<Arc<dyn Observer>>);
-
-impl PathFeed {
-    /// Samples that are kept for a controller which sees no ACKs. An ACK for every second
-    /// packet takes one or two; a peer that sends headers and never an ACK must not fill memory.
+impl FeedState {
+    /// Samples that wait for a controller which sees no ACKs. An ACK for every second packet
+    /// takes one or two; a peer that sends headers and never an ACK must not fill memory.
     pub const MOST_WAITING: usize = 64;
 
-    /// Adds a sample; beyond [`MOST_WAITING`](Self::MOST_WAITING) the oldest is forgotten.
-    pub fn push(&self, sample: PathSample) {
-        let listener = locked(&self.observer).0.clone();
-        if let Some(observer) = listener {
-            observer.on_path(&sample);
+    /// Adds a sample; beyond [`MOST_WAITING`](Self::MOST_WAITING) the oldest is dropped. Returns
+    /// the observer, if there is one. Unlock before you call its
+    /// [`on_path`](Observer::on_path).
+    pub fn push(&mut self, sample: PathSample) -> Option<Arc<dyn Observer>> {
+        if self.waiting.len() == Self::MOST_WAITING {
+            self.waiting.pop_front();
         }
-        let mut waiting = locked(&self.waiting);
-        if waiting.len() == Self::MOST_WAITING {
-            waiting.pop_front();
-        }
-        waiting.push_back(sample);
+        self.waiting.push_back(sample);
+        self.observer.clone()
     }
 
     /// Whose feedback the present controller follows.
     pub fn followed(&self) -> Option<Feedback> {
-        *locked(&self.followed)
+        self.followed
     }
 
-    /// One datagram in so many, at least 1, needs to carry a path header for the present
-    /// controller's sake. It changes with the path.
+    /// One datagram in so many, at least 1, needs a path header for the present controller. It
+    /// changes with the path.
     pub fn header_interval(&self) -> u32 {
-        self.header_interval.load(Ordering::Relaxed)
+        self.header_interval
     }
 
     /// Each full-size packet adds `bytes` bytes to its UDP payload on the wire: IP and UDP
     /// headers, and the path header's share. [`DEFAULT_OVERHEAD`] until this is called.
-    pub fn set_overhead(&self, bytes: u16) {
-        self.overhead.store(bytes, Ordering::Relaxed);
-    }
-
-    /// A controller has begun, which follows `feedback`.
-    pub(super) fn follow(&self, feedback: Option<Feedback>) {
-        *locked(&self.followed) = feedback;
-        self.ask_for_headers(1);
-    }
-
-    /// One datagram in `interval` needs to carry a path header.
-    pub(super) fn ask_for_headers(&self, interval: u32) {
-        self.header_interval
-            .store(interval.max(1), Ordering::Relaxed);
-    }
-
-    /// Bytes that each full-size packet adds to its UDP payload.
-    pub(super) fn overhead(&self) -> u16 {
-        self.overhead.load(Ordering::Relaxed)
-    }
-
-    /// From now on `observer` hears of samples as they arrive.
-    pub(super) fn tell(&self, observer: Arc<dyn Observer>) {
-        locked(&self.observer).0 = Some(observer);
-    }
-
-    /// All samples in the order of their arrival.
-    pub(super) fn take(&self) -> VecDeque<PathSample> {
-        std::mem::take(&mut locked(&self.waiting))
+    pub fn set_overhead(&mut self, bytes: u16) {
+        self.overhead = bytes;
     }
 }
 
-impl fmt::Debug for Listener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Listener").field(&self.0.is_some()).finish()
-    }
-}
-
-impl Default for PathFeed {
+impl Default for FeedState {
     fn default() -> Self {
         Self {
-            waiting: Mutex::default(),
-            followed: Mutex::default(),
-            observer: Mutex::default(),
-            overhead: AtomicU16::new(DEFAULT_OVERHEAD),
-            header_interval: AtomicU32::new(1),
+            waiting: VecDeque::new(),
+            observer: None,
+            followed: None,
+            overhead: DEFAULT_OVERHEAD,
+            header_interval: 1,
         }
     }
 }
 
-/// Locks, whatever became of a thread that held the lock: nothing is ever left half done.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+impl fmt::Debug for FeedState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FeedState")
+            .field("waiting", &self.waiting.len())
+            .field("followed", &self.followed)
+            .field("overhead", &self.overhead)
+            .field("header_interval", &self.header_interval)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Owns a [`FeedState`] and its lock.
+pub trait FeedHolder: Send + Sync {
+    /// Calls `access` with the lock held. `access` calls nothing that could lock again.
+    fn with_feed(&self, access: &mut dyn FnMut(&mut FeedState));
+}
+
+impl FeedHolder for Mutex<FeedState> {
+    fn with_feed(&self, access: &mut dyn FnMut(&mut FeedState)) {
+        // No state is left half changed, so the panic of another thread does no harm.
+        access(&mut self.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// A controller's access to what it exchanges with the endpoint. Clones share it.
+#[derive(Clone)]
+pub struct PathFeed(Arc<dyn FeedHolder>);
+
+impl PathFeed {
+    /// The feed that `holder` owns.
+    pub fn new(holder: Arc<dyn FeedHolder>) -> Self {
+        Self(holder)
+    }
+
+    /// A controller has begun, which follows `feedback`.
+    pub(super) fn follow(&self, feedback: Option<Feedback>) {
+        self.with(|feed| (feed.followed, feed.header_interval) = (feedback, 1));
+    }
+
+    /// One datagram in `interval` needs to carry a path header.
+    pub(super) fn ask_for_headers(&self, interval: u32) {
+        self.with(|feed| feed.header_interval = interval.max(1));
+    }
+
+    /// From now on `observer` is told of samples as they arrive.
+    pub(super) fn observe(&self, observer: Arc<dyn Observer>) {
+        self.with(|feed| feed.observer = Some(observer));
+    }
+
+    /// Bytes that each full-size packet adds to its UDP payload, and all samples in the order of
+    /// their arrival.
+    pub(super) fn take(&self) -> (u16, VecDeque<PathSample>) {
+        self.with(|feed| (feed.overhead, std::mem::take(&mut feed.waiting)))
+    }
+
+    fn with<T>(&self, access: impl FnOnce(&mut FeedState) -> T) -> T {
+        let (mut access, mut result) = (Some(access), None);
+        self.0.with_feed(&mut |feed| {
+            result = access.take().map(|access| access(feed));
+        });
+        result.expect("a holder calls what it is given")
+    }
+}
+
+impl Default for PathFeed {
+    /// A feed without an endpoint.
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(FeedState::default())))
+    }
+}
+
+impl fmt::Debug for PathFeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.with(|feed| f.debug_tuple("PathFeed").field(feed).finish())
+    }
+}
+
+#[cfg(test)]
+impl PathFeed {
+    /// A sample arrives.
+    pub(crate) fn push(&self, sample: PathSample) {
+        let observer = self.with(|feed| feed.push(sample.clone()));
+        if let Some(observer) = observer {
+            observer.on_path(&sample);
+        }
+    }
+
+    pub(crate) fn followed(&self) -> Option<Feedback> {
+        self.with(|feed| feed.followed())
+    }
+
+    pub(crate) fn header_interval(&self) -> u32 {
+        self.with(|feed| feed.header_interval())
+    }
+
+    pub(crate) fn set_overhead(&self, bytes: u16) {
+        self.with(|feed| feed.set_overhead(bytes));
+    }
 }

@@ -73,7 +73,7 @@ struct TapFactory {
 
 impl ControllerFactory for TapFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        self.build_fed(now, current_mtu, Arc::default())
+        self.build_fed(now, current_mtu, PathFeed::default())
     }
 }
 
@@ -82,10 +82,10 @@ impl PathFactory for TapFactory {
         self: Arc<Self>,
         now: Instant,
         current_mtu: u16,
-        feed: Arc<PathFeed>,
+        feed: PathFeed,
     ) -> Box<dyn Controller> {
         self.observer.on_start(now);
-        feed.tell(self.observer.clone());
+        feed.observe(self.observer.clone());
         Box::new(Tap {
             controller: self.factory.clone().build_fed(now, current_mtu, feed),
             observer: self.observer.clone(),
@@ -213,6 +213,7 @@ impl Controller for Tap {
 mod tests {
     use std::sync::Mutex;
 
+    use super::super::FeedState;
     use super::*;
     use crate::table::controller;
     use crate::testing::{epoch, ms, path_sample};
@@ -293,10 +294,10 @@ mod tests {
         for name in ["vegas", "cubic"] {
             let recorder = Recorder::new();
             let t0 = recorder.t0;
-            let feed = Arc::<PathFeed>::default();
+            let feed = PathFeed::default();
             let observed = observed(controller(name).expect("a name"), recorder.clone());
             let _controller = observed.build_fed(t0, 1200, feed.clone());
-            for nth in 1..=PathFeed::MOST_WAITING as u64 + 1 {
+            for nth in 1..=FeedState::MOST_WAITING as u64 + 1 {
                 feed.push(PathSample {
                     now: t0 + ms(nth),
                     rtt: ms(7),
@@ -304,7 +305,7 @@ mod tests {
                 });
             }
             let heard = recorder.heard();
-            assert_eq!(heard.len(), PathFeed::MOST_WAITING + 2, "{name}");
+            assert_eq!(heard.len(), FeedState::MOST_WAITING + 2, "{name}");
             assert_eq!(heard[1], "1: path 7ms", "{name}");
         }
     }

@@ -215,7 +215,7 @@ fn what_the_path_told_comes_before_the_ack_that_follows_it() {
 
 #[test]
 fn the_endpoint_learns_whose_feedback_the_present_controller_follows() {
-    let feed = Arc::<PathFeed>::default();
+    let feed = PathFeed::default();
     let recorder = adapt(|_, _| {
         Box::new(Recorder {
             told: Arc::default(),

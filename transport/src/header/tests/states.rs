@@ -106,11 +106,11 @@ fn a_late_echo_ends_the_doubt() {
     assert_eq!(pair.send_next(None), None);
     assert_eq!(pair.near.state(), HeaderState::Probing);
     pair.far
-        .arrived(pair.now, &header)
+        .receive(pair.now, &header)
         .expect("it is of this connection");
     let back = send(&mut pair.far, pair.now, FACTS);
     pair.now += ms(20);
-    let sample = pair.near.arrived(pair.now, &back);
+    let sample = pair.near.receive(pair.now, &back);
     assert!(sample.expect("it is of this connection").is_some());
     assert_eq!(pair.near.state(), HeaderState::Confirmed);
     assert!(pair.send_next(None).is_some() && pair.send_next(None).is_some());
@@ -147,7 +147,7 @@ fn an_echo_that_is_repeated_confirms_nothing() {
     for _ in 0..100 {
         pair.now += ms(10);
         let header = send(&mut pair.far, pair.now, FACTS);
-        assert_eq!(pair.near.arrived(pair.now, &header), Ok(None));
+        assert_eq!(pair.near.receive(pair.now, &header), Ok(None));
         pair.send_next(None);
     }
     assert_eq!(pair.near.state(), HeaderState::Probing);
@@ -189,7 +189,7 @@ fn only_an_end_that_sends_none_of_its_own_answers_each_header() {
     pair.now += ms(1);
     let header = send(&mut pair.far, pair.now, FACTS);
     pair.near
-        .arrived(pair.now, &header)
+        .receive(pair.now, &header)
         .expect("it is of this connection");
     assert!(!due(&mut pair, 100) && due(&mut pair, ANSWERS));
     send(&mut pair.near, pair.now, FACTS);
@@ -236,7 +236,7 @@ fn headers_of_kind_0_replace_none_that_are_needed() {
     for _ in 0..2_000 {
         let back = send(&mut pair.far, pair.now, FACTS);
         pair.near
-            .arrived(pair.now, &back)
+            .receive(pair.now, &back)
             .expect("it is of this connection");
         assert!(!write(&mut pair.near, pair.now, true));
     }

@@ -283,9 +283,9 @@ fn a_round_trip_is_the_time_passed_less_the_time_held() {
 fn a_header_is_not_echoed_after_half_a_clock_period() {
     let bytes = sent(None).emit();
     let view = PathHeaderView::parse(&bytes).unwrap();
-    assert!(Echo::of(&view, ECHO_LIFETIME).is_some());
+    assert!(Echo::of(&view).held_for(ECHO_LIFETIME).is_some());
     assert_eq!(
-        Echo::of(&view, ECHO_LIFETIME + Duration::from_nanos(1)),
+        Echo::of(&view).held_for(ECHO_LIFETIME + Duration::from_nanos(1)),
         None
     );
 }
@@ -323,7 +323,9 @@ fn echo_of(timestamp: HeaderTimestamp, held: Duration) -> Echo {
         signals: Signals::initial(CompactRate::NO_LIMIT, None),
         ..sent(None)
     };
-    Echo::of(&PathHeaderView::parse(&repr.emit()).unwrap(), held).unwrap()
+    Echo::of(&PathHeaderView::parse(&repr.emit()).unwrap())
+        .held_for(held)
+        .unwrap()
 }
 
 proptest! {
@@ -333,6 +335,16 @@ proptest! {
         let view = PathHeaderView::parse(&bytes).unwrap();
         prop_assert_eq!(PathHeaderRepr::parse(&view), repr);
         prop_assert_eq!(view.covered_by_tag(), repr.covered_by_tag());
+        let mut template = PathHeaderTemplate::new(&PathHeaderRepr {
+            timestamp: HeaderTimestamp::from_micros(7),
+            tag: [1; 4],
+            ..repr
+        });
+        let sealed = template.seal(repr.timestamp, |covered| {
+            assert_eq!(*covered, repr.covered_by_tag());
+            repr.tag
+        });
+        prop_assert_eq!(sealed, &repr.emit());
     }
 
     #[test]

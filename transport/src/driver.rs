@@ -1,12 +1,11 @@
-//! A [`quinn::Runtime`] around another, which knows whose driver it runs and paces it.
+//! A [`quinn::Runtime`] around another, which paces the connections' drivers.
 //!
 //! Packets are not held back where they are sent: quinn has built and time-stamped them by
-//! then, and the wait would count as round trip time. They are not *built* early instead. While
-//! a connection's bucket is empty its controller answers that the window is full
-//! ([`Paced`](crate::controller)), which lets ACKs and probes pass, and the driver is polled
-//! again when the bucket has filled.
+//! then, and the wait would count as round trip time. They are built later instead. While a
+//! connection's bucket is empty, its controller answers that the window is full
+//! ([`Paced`](crate::controller)). ACKs and probes pass nevertheless. The driver is polled again
+//! when the bucket has filled.
 
-pub(crate) mod seam;
 mod timer;
 
 use std::future::Future;
@@ -18,7 +17,8 @@ use std::time::Instant;
 
 use quinn::{AsyncTimer, AsyncUdpSocket};
 
-use crate::cell::Cell;
+use crate::connection::Connection;
+use crate::hooks;
 use crate::socket::{self, HeaderSettings, Socket};
 use timer::Timer;
 
@@ -58,10 +58,10 @@ impl quinn::Runtime for Runtime {
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.inner.spawn(match seam::spawned() {
-            Some(cell) => Box::pin(Driver {
-                connection: future,
-                cell,
+        self.inner.spawn(match hooks::driver_spawned() {
+            Some(connection) => Box::pin(Driver {
+                future,
+                connection,
                 runtime: self.inner.clone(),
                 tokio: self.tokio,
                 timer: None,
@@ -81,15 +81,15 @@ impl quinn::Runtime for Runtime {
 
     fn now(&self) -> Instant {
         let now = self.inner.now();
-        seam::looked_at_clock(now);
+        hooks::clock_read(now);
         now
     }
 }
 
 /// A connection's driver, which names the connection in every poll.
 struct Driver {
-    connection: Pin<Box<dyn Future<Output = ()> + Send>>,
-    cell: Arc<Cell>,
+    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    connection: Arc<Connection>,
     runtime: Arc<dyn quinn::Runtime>,
     tokio: bool,
     /// Made when the bucket first holds something back: most connections only receive.
@@ -101,8 +101,8 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let polled = seam::Poll::begin(this.cell.clone(), this.runtime.now());
-        if this.connection.as_mut().poll(cx).is_ready() {
+        let polled = hooks::Poll::begin(this.connection.clone(), this.runtime.now());
+        if this.future.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
         if let Some(at) = polled.end() {

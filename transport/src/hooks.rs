@@ -1,0 +1,391 @@
+//! Which connection quinn calls for.
+//!
+//! quinn 0.11 hands neither controllers nor sockets the connection they act for. But in
+//! `Endpoint::connect` and in accepting, one thread calls `start_session`,
+//! `ControllerFactory::build`, `AsyncUdpSocket::create_io_poller` and `Runtime::spawn` one after
+//! the other, and a connection sends only while its driver, the future that was spawned, is
+//! polled. So a connection's state is handed along those calls, and its driver names it in every
+//! poll. The functions here are called from those hooks of quinn; what they pass on is a thread's
+//! own.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use tracing::trace;
+
+use crate::connection::{Connection, State};
+
+thread_local! {
+    static BEGINNING: RefCell<Beginning> = const { RefCell::new(Beginning::Nothing) };
+    static POLLED: RefCell<Option<Polled>> = const { RefCell::new(None) };
+}
+
+/// How far the beginning of a connection has come in this thread. Weak: a connection that fails
+/// on the way leaves nothing behind.
+enum Beginning {
+    Nothing,
+    Session(Weak<Connection>),
+    Controller(Weak<Connection>),
+    Poller(Weak<Connection>),
+}
+
+/// The driver that is being polled in this thread.
+struct Polled {
+    connection: Arc<Connection>,
+    /// The time by which quinn acts.
+    now: Instant,
+    /// The bucket has let data through that has not been seen to leave.
+    let_through: bool,
+    /// What was built last is data that the window let through.
+    is_data: bool,
+    /// When the bucket will have something again, if it held anything back.
+    held_back_until: Option<Instant>,
+    /// quinn asked for the controller's window last, and has done nothing else since.
+    asked_for_window: bool,
+}
+
+impl Polled {
+    fn is_probe_due(&self, state: &State) -> bool {
+        state.probe.is_some_and(|probe| probe.at <= self.now)
+    }
+}
+
+/// A TLS session of a new connection begins.
+pub(crate) fn session_begins(connection: &Arc<Connection>) {
+    BEGINNING.set(Beginning::Session(Arc::downgrade(connection)));
+}
+
+/// A controller is built: for a new connection, which has its state already if its session is
+/// ours, or for a path of the connection being polled.
+pub(crate) fn controller_built(new: impl FnOnce() -> Arc<Connection>) -> BuiltFor {
+    let begun = match BEGINNING.replace(Beginning::Nothing) {
+        Beginning::Session(connection) => connection.upgrade(),
+        _ => None,
+    };
+    if begun.is_none()
+        && let Some((connection, _)) = polled()
+    {
+        return BuiltFor::Path(connection);
+    }
+    let connection = begun.unwrap_or_else(new);
+    BEGINNING.set(Beginning::Controller(Arc::downgrade(&connection)));
+    BuiltFor::Connection(connection)
+}
+
+/// What a controller is built for.
+pub(crate) enum BuiltFor {
+    /// A connection that begins.
+    Connection(Arc<Connection>),
+    /// A new path of a connection.
+    Path(Arc<Connection>),
+}
+
+/// A poller is created: a new connection gets its socket, or an old one another.
+pub(crate) fn poller_created() {
+    if let Some((connection, _)) = polled() {
+        connection.rebound();
+        return;
+    }
+    BEGINNING.with_borrow_mut(|beginning| {
+        *beginning = match std::mem::replace(beginning, Beginning::Nothing) {
+            Beginning::Controller(connection) => Beginning::Poller(connection),
+            _ => Beginning::Nothing,
+        };
+    });
+}
+
+/// A future is spawned: the connection if it is a new connection's driver.
+pub(crate) fn driver_spawned() -> Option<Arc<Connection>> {
+    match BEGINNING.replace(Beginning::Nothing) {
+        Beginning::Poller(connection) => connection.upgrade(),
+        _ => None,
+    }
+}
+
+/// The connection being polled, and the time by which quinn acts.
+pub(crate) fn polled() -> Option<(Arc<Connection>, Instant)> {
+    POLLED.with_borrow(|polled| polled.as_ref().map(|p| (p.connection.clone(), p.now)))
+}
+
+/// A driver's poll, until it is dropped or ended.
+pub(crate) struct Poll(());
+
+impl Poll {
+    /// Begins a poll of `connection`'s driver.
+    pub(crate) fn begin(connection: Arc<Connection>, now: Instant) -> Self {
+        POLLED.set(Some(Polled {
+            connection,
+            now,
+            let_through: false,
+            is_data: false,
+            held_back_until: None,
+            asked_for_window: false,
+        }));
+        Self(())
+    }
+
+    /// Ends it; when to poll again because the bucket held something back, or for a probe.
+    pub(crate) fn end(self) -> Option<Instant> {
+        POLLED.with_borrow(|polled| {
+            let polled = polled.as_ref()?;
+            let probe = polled.connection.state().probe.as_mut().map(|probe| {
+                // quinn had nothing to send: the next one has the same time to come.
+                if probe.at <= polled.now {
+                    probe.at = polled.now + probe.silence;
+                }
+                probe.at
+            });
+            polled.held_back_until.into_iter().chain(probe).min()
+        })
+    }
+}
+
+impl Drop for Poll {
+    fn drop(&mut self) {
+        POLLED.set(None);
+    }
+}
+
+/// quinn has read the clock: in a poll, to see what there is to send; else because something
+/// begins, which has nothing to do with what another runtime's endpoint may have left half begun.
+pub(crate) fn clock_read(now: Instant) {
+    let in_poll = POLLED.with_borrow_mut(|polled| match polled {
+        Some(polled) => {
+            polled.now = now;
+            polled.let_through = false;
+            polled.asked_for_window = false;
+            true
+        }
+        None => false,
+    });
+    if !in_poll {
+        BEGINNING.set(Beginning::Nothing);
+    }
+}
+
+/// What may leave at present, as far as this crate has a say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Allowance {
+    /// As much as the controller's window has room for.
+    Window,
+    /// Nothing: the bucket is empty.
+    Nothing,
+    /// One packet, whatever the window.
+    Probe,
+    /// Anything: only the end of the connection is left to be sent.
+    Close,
+}
+
+/// What `connection` may send at present. Outside of a poll of its driver, where it is only the
+/// application that asks for the window, that is the window.
+pub(crate) fn allowance(connection: &Arc<Connection>) -> Allowance {
+    let mut state = connection.state();
+    if state.is_closed {
+        return Allowance::Close;
+    }
+    with_poll_of(connection, |polled| {
+        if polled.is_probe_due(&state) {
+            polled.let_through = true;
+            trace!(connection = connection.id, "probe may leave");
+            return Allowance::Probe;
+        }
+        polled.held_back_until = state.pacer.check(polled.now).err();
+        polled.let_through = polled.held_back_until.is_none();
+        if let Some(until) = polled.held_back_until {
+            let wait = until - polled.now;
+            trace!(connection = connection.id, ?wait, "packets held back");
+            return Allowance::Nothing;
+        }
+        Allowance::Window
+    })
+    .unwrap_or(Allowance::Window)
+}
+
+/// Whether it is quinn's own pacer that asks for the window of `connection`. Before each packet
+/// that counts against the window, quinn 0.11 asks twice: for what may be in flight and, if that
+/// has room, for its pacer's rate. So the second question in a row is the pacer's.
+pub(crate) fn is_for_pacer(connection: &Arc<Connection>) -> bool {
+    with_poll_of(connection, |polled| {
+        polled.asked_for_window = !polled.asked_for_window;
+        !polled.asked_for_window
+    })
+    .unwrap_or(false)
+}
+
+/// A batch of `bytes` bytes is built and leaves next. Only what the bucket let through is taken
+/// from it: not ACKs, and not the probes of RFC 9002, section 6.2.4.
+pub(crate) fn sent(connection: &Arc<Connection>, state: &mut State, bytes: u64) {
+    with_poll_of(connection, |polled| {
+        polled.asked_for_window = false;
+        polled.is_data = std::mem::take(&mut polled.let_through);
+        if polled.is_data {
+            state.pacer.sent(polled.now, bytes);
+        }
+    });
+}
+
+/// Whether what was built last in this poll of `connection`'s driver is data that the window let
+/// through: not ACKs alone, not a probe, and not what an earlier poll could not send.
+pub(crate) fn is_data(connection: &Arc<Connection>) -> bool {
+    with_poll_of(connection, |polled| polled.is_data).unwrap_or(false)
+}
+
+/// How many packets a batch of `connection` may have at `now`, if the socket can take `most` at
+/// once.
+pub(crate) fn batch(state: &mut State, now: Instant, most: usize) -> usize {
+    if state.probe.is_some_and(|probe| probe.at <= now) {
+        return 1;
+    }
+    state.pacer.batch(now, most)
+}
+
+fn with_poll_of<T>(connection: &Arc<Connection>, f: impl FnOnce(&mut Polled) -> T) -> Option<T> {
+    POLLED.with_borrow_mut(|polled| {
+        polled
+            .as_mut()
+            .filter(|polled| Arc::ptr_eq(&polled.connection, connection))
+            .map(f)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::epoch;
+
+    fn connection() -> Arc<Connection> {
+        Connection::new(Arc::default())
+    }
+
+    fn is(connection: &Arc<Connection>, other: Option<Arc<Connection>>) -> bool {
+        other.is_some_and(|other| Arc::ptr_eq(connection, &other))
+    }
+
+    #[test]
+    fn a_connection_goes_from_the_session_to_the_driver() {
+        let ours = connection();
+        session_begins(&ours);
+        let BuiltFor::Connection(built) = controller_built(connection) else {
+            panic!("no driver is polled")
+        };
+        assert!(Arc::ptr_eq(&ours, &built));
+        poller_created();
+        assert!(is(&ours, driver_spawned()));
+        assert!(driver_spawned().is_none(), "the next future is another's");
+    }
+
+    #[test]
+    fn without_a_session_of_ours_the_controller_brings_the_connection() {
+        let ours = connection();
+        assert!(matches!(
+            controller_built(|| ours.clone()),
+            BuiltFor::Connection(_)
+        ));
+        poller_created();
+        assert!(is(&ours, driver_spawned()));
+    }
+
+    #[test]
+    fn other_orders_are_not_a_connection() {
+        let ours = connection();
+        poller_created();
+        assert!(driver_spawned().is_none(), "no controller of ours");
+        controller_built(|| ours.clone());
+        assert!(driver_spawned().is_none(), "no socket of ours");
+        poller_created();
+        assert!(driver_spawned().is_none());
+    }
+
+    #[test]
+    fn what_another_endpoint_left_half_begun_is_forgotten() {
+        let theirs = connection();
+        controller_built(|| theirs.clone());
+        clock_read(epoch());
+        poller_created();
+        assert!(driver_spawned().is_none());
+    }
+
+    #[test]
+    fn a_connection_that_fails_leaves_nothing() {
+        session_begins(&connection());
+        let ours = connection();
+        let BuiltFor::Connection(built) = controller_built(|| ours.clone()) else {
+            panic!("no driver is polled")
+        };
+        assert!(Arc::ptr_eq(&ours, &built), "the session's is gone");
+        let weak = Arc::downgrade(&ours);
+        drop((ours, built));
+        poller_created();
+        assert!(weak.upgrade().is_none() && driver_spawned().is_none());
+    }
+
+    #[test]
+    fn a_path_of_the_connection_being_polled_keeps_its_connection() {
+        let ours = connection();
+        let poll = Poll::begin(ours.clone(), epoch());
+        let BuiltFor::Path(path) = controller_built(connection) else {
+            panic!("a driver is polled")
+        };
+        assert!(Arc::ptr_eq(&ours, &path));
+        poller_created();
+        assert!(poll.end().is_none() && driver_spawned().is_none());
+        assert!(polled().is_none(), "the poll is over");
+    }
+
+    #[test]
+    fn only_the_connection_being_polled_is_held_back() {
+        let (now, ours, other) = (epoch(), connection(), connection());
+        for connection in [&ours, &other] {
+            connection.new_path(1200);
+            connection.state().pacer.set_rate(now, Some(1200));
+        }
+        let poll = Poll::begin(ours.clone(), now);
+        assert!(allowance(&ours) == Allowance::Window);
+        sent(&ours, &mut ours.state(), 2400);
+        assert!(allowance(&ours) == Allowance::Nothing && allowance(&other) == Allowance::Window);
+        assert!(poll.end().is_some());
+        assert!(
+            allowance(&ours) == Allowance::Window,
+            "outside of a poll the application asks"
+        );
+    }
+
+    #[test]
+    fn only_the_second_question_in_a_row_is_quinns_pacers() {
+        let (now, ours, other) = (epoch(), connection(), connection());
+        assert!(!is_for_pacer(&ours) && !is_for_pacer(&ours), "no poll");
+        let _poll = Poll::begin(ours.clone(), now);
+        assert!(!is_for_pacer(&ours));
+        assert!(!is_for_pacer(&other), "the application asks for another");
+        assert!(is_for_pacer(&ours));
+        assert!(
+            !is_for_pacer(&ours) && is_for_pacer(&ours),
+            "the next packet"
+        );
+        // The window was full: what had been built leaves, or nothing.
+        assert!(!is_for_pacer(&ours));
+        sent(&ours, &mut ours.state(), 1200);
+        assert!(!is_for_pacer(&ours));
+        clock_read(now);
+        assert!(!is_for_pacer(&ours) && is_for_pacer(&ours));
+    }
+
+    #[test]
+    fn what_was_not_let_through_is_not_taken_from_the_bucket() {
+        let (now, ours) = (epoch(), connection());
+        ours.new_path(1200);
+        ours.state().pacer.set_rate(now, Some(1200));
+        let _poll = Poll::begin(ours.clone(), now);
+        sent(&ours, &mut ours.state(), 2400);
+        assert!(!is_data(&ours));
+        assert!(allowance(&ours) == Allowance::Window, "an ACK or a probe");
+        // Let through, but nothing was sent; then an ACK, in another attempt.
+        clock_read(now);
+        sent(&ours, &mut ours.state(), 2400);
+        assert!(!is_data(&ours));
+        assert!(allowance(&ours) == Allowance::Window);
+        sent(&ours, &mut ours.state(), 2400);
+        assert!(is_data(&ours) && !is_data(&connection()));
+    }
+}
