@@ -1,158 +1,35 @@
 //! The two quinn endpoints of a flow, set up as the applications set theirs up.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use evenkeel::SharedFactory;
-use evenkeel_apps::bulk::{self, AckFrequency, Limits, Progress, ServeOptions, TransportSettings};
+use evenkeel_apps::bulk::{self, AckFrequency, TransportSettings};
 use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream;
 use evenkeel_apps::trace::Traces;
-use quinn::{Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TransportConfig};
+use quinn::{Endpoint, EndpointConfig, QlogConfig, ServerConfig, TransportConfig};
 use rand::Rng;
 use rand_pcg::Pcg64;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::SimError;
-use super::flow::Record;
+use super::record::Record;
 use crate::random::{Purpose, generator};
-use crate::scenario::{FlowSpec, Scenario};
+use crate::scenario::{App, FlowSpec, Scenario};
 use crate::sim::{HOP_LIMIT, SimRuntime, SimSocket, Simulation};
 
 /// The name in the simulation's certificate.
 pub(super) const SERVER_NAME: &str = "evenkeel";
 
-/// A flow's sender and receiver, bound to their nodes; the receiver serves already.
+/// A flow's sender and receiver, bound to their nodes. The sender of a stream is the server, its
+/// receiver the viewer; the sender of any other flow is the client.
 #[derive(Debug)]
 pub(super) struct Endpoints {
     pub(super) sender: Endpoint,
+    pub(super) sender_socket: Arc<SimSocket>,
+    pub(super) receiver: Endpoint,
     pub(super) receiver_socket: Arc<SimSocket>,
-    pub(super) progress: Arc<Progress>,
-}
-
-/// What a flow's endpoints are made of.
-struct Parts {
-    runtime: SimRuntime,
-    receiver_socket: Arc<SimSocket>,
-    sender_socket: Arc<SimSocket>,
-    seeds: Pcg64,
-    sends: evenkeel::Endpoint,
-    receives: evenkeel::Endpoint,
-    controller: SharedFactory,
-    /// The sender's, which reports to the flow's record.
-    observed: SharedFactory,
-    sending: TransportSettings,
-    receiving: TransportSettings,
-    identity: Identity,
-}
-
-impl Parts {
-    fn new(
-        simulation: &Simulation,
-        scenario: &Scenario,
-        index: usize,
-        spec: &FlowSpec,
-        record: &Arc<Record>,
-    ) -> Result<Self, SimError> {
-        let ports = |_| SimError::Ports {
-            flow: spec.name.clone(),
-        };
-        let receiver_socket = simulation.bind(spec.to, 0).map_err(ports)?;
-        let sender_socket = simulation.bind(spec.from, 0).map_err(ports)?;
-        let evenkeel = |headers: HeaderUse| {
-            let paced = evenkeel::Endpoint::new().pacing(spec.pacing);
-            headers.set(paced.hop_limit(HOP_LIMIT))
-        };
-        let headers = HeaderUse::of_every(spec.path_headers);
-        let controller = controller(spec)?;
-        let unasked = TransportSettings::default();
-        let receiving = TransportSettings {
-            mtu_discovery: spec.mtu_discovery,
-            idle_timeout: spec.idle_timeout.unwrap_or(unasked.idle_timeout),
-            ..unasked
-        };
-        Ok(Self {
-            runtime: simulation.runtime(),
-            receiver_socket,
-            sender_socket,
-            seeds: generator(scenario.seed, Purpose::Endpoint, index),
-            sends: evenkeel(headers).probe_interval(spec.probe_interval),
-            receives: evenkeel(headers.answer()),
-            observed: evenkeel::observed(controller.clone(), record.clone()),
-            controller,
-            sending: TransportSettings {
-                acks: AckFrequency {
-                    every: spec.acks.every,
-                    max_delay: spec.acks.max_delay,
-                },
-                ..receiving
-            },
-            receiving,
-            identity: Identity::fixed(),
-        })
-    }
-
-    /// The sender's and the receiver's settings of their connection, as the application has them made.
-    fn transports(
-        &self,
-        application: impl Fn(TransportSettings) -> TransportConfig,
-        spec: &FlowSpec,
-        traces: Option<&Traces>,
-    ) -> Result<(Arc<TransportConfig>, Arc<TransportConfig>), SimError> {
-        let mut sending = application(self.sending);
-        if let Some(traces) = traces {
-            qlog(&mut sending, traces, &spec.name, &self.runtime)?;
-        }
-        let receiving = application(self.receiving);
-        Ok((
-            self.sends.transport(sending, self.observed.clone()),
-            self.receives.transport(receiving, self.controller.clone()),
-        ))
-    }
-
-    fn bind(
-        &mut self,
-        evenkeel: &evenkeel::Endpoint,
-        socket: Arc<SimSocket>,
-        server: Option<ServerConfig>,
-    ) -> Endpoint {
-        let mut config = EndpointConfig::default();
-        let mut seed = [0; 32];
-        self.seeds.fill_bytes(&mut seed);
-        config.rng_seed(Some(seed));
-        let runtime = Arc::new(self.runtime.clone());
-        evenkeel
-            .bind_abstract(config, server, socket, runtime)
-            .expect("a virtual socket knows its address")
-    }
-
-    /// An endpoint of `evenkeel` that accepts connections with these settings.
-    fn server(
-        &mut self,
-        evenkeel: &evenkeel::Endpoint,
-        socket: Arc<SimSocket>,
-        alpn: &[u8],
-        transport: Arc<TransportConfig>,
-    ) -> Endpoint {
-        let server = evenkeel.server_config(self.identity.server(alpn), transport);
-        let server = server.expect("ring has QUIC's initial cipher suite");
-        self.bind(evenkeel, socket, Some(server))
-    }
-
-    /// An endpoint of `evenkeel` that makes connections with these settings.
-    fn client(
-        &mut self,
-        evenkeel: &evenkeel::Endpoint,
-        socket: Arc<SimSocket>,
-        alpn: &[u8],
-        transport: Arc<TransportConfig>,
-    ) -> Endpoint {
-        let client = evenkeel.client_config(self.identity.client(alpn), transport);
-        let mut endpoint = self.bind(evenkeel, socket, None);
-        endpoint.set_default_client_config(client.expect("ring has QUIC's initial cipher suite"));
-        endpoint
-    }
 }
 
 impl Endpoints {
@@ -164,70 +41,119 @@ impl Endpoints {
         traces: Option<&Traces>,
         record: &Arc<Record>,
     ) -> Result<Self, SimError> {
-        let mut parts = Parts::new(simulation, scenario, index, spec, record)?;
-        let (sends, receives) = (parts.sends.clone(), parts.receives.clone());
-        let runtime = parts.runtime.clone();
-        let (sending, receiving) = parts.transports(bulk::transport_config, spec, traces)?;
-        let (to, from) = (parts.receiver_socket.clone(), parts.sender_socket.clone());
-        let receiver = parts.server(&receives, to.clone(), bulk::ALPN, receiving);
-        let sender = parts.client(&sends, from, bulk::ALPN, sending);
-
-        let progress = Arc::<Progress>::default();
-        let serve = ServeOptions {
-            limits: Limits {
-                connections: usize::MAX,
-                duration: scenario.duration,
-                patience: scenario.duration,
-            },
-            ..ServeOptions::default()
+        let ports = |_| SimError::Ports {
+            flow: spec.name.clone(),
         };
-        runtime.spawn(Box::pin(bulk::serve(
-            receiver,
-            Arc::new(runtime.clone()),
-            serve,
-            progress.clone(),
-        )));
+        let receiver_socket = simulation.bind(spec.to, 0).map_err(ports)?;
+        let sender_socket = simulation.bind(spec.from, 0).map_err(ports)?;
+        let is_stream = matches!(spec.app, App::Stream(_));
+        let application = if is_stream {
+            stream::transport_config
+        } else {
+            bulk::transport_config
+        };
+        let controller = controller(spec)?;
+        let runtime = simulation.runtime();
+        let headers = HeaderUse::of_every(spec.path_headers);
+        let endpoint = |headers: HeaderUse| {
+            let paced = evenkeel::Endpoint::new().pacing(spec.pacing);
+            headers.set(paced.hop_limit(HOP_LIMIT))
+        };
+
+        let unasked = TransportSettings::default();
+        let receiving = TransportSettings {
+            mtu_discovery: spec.mtu_discovery,
+            idle_timeout: spec.idle_timeout.unwrap_or(unasked.idle_timeout),
+            ..unasked
+        };
+        let mut sending = application(TransportSettings {
+            acks: AckFrequency {
+                every: spec.acks.every,
+                max_delay: spec.acks.max_delay,
+            },
+            ..receiving
+        });
+        if let Some(traces) = traces {
+            qlog(&mut sending, traces, &spec.name, &runtime)?;
+        }
+        let sends = endpoint(headers).probe_interval(spec.probe_interval);
+        let observed = evenkeel::observed(controller.clone(), record.clone());
+        let sending = Half {
+            transport: sends.transport(sending, observed),
+            socket: sender_socket.clone(),
+            evenkeel: sends,
+        };
+        let receives = endpoint(headers.answer());
+        let receiving = Half {
+            transport: receives.transport(application(receiving), controller),
+            socket: receiver_socket.clone(),
+            evenkeel: receives,
+        };
+
+        let mut binder = Binder {
+            runtime,
+            seeds: generator(scenario.seed, Purpose::Endpoint, index),
+            identity: Identity::fixed(),
+            alpn: if is_stream { stream::ALPN } else { bulk::ALPN },
+        };
+        let (sender, receiver) = if is_stream {
+            let sender = binder.server(sending);
+            (sender, binder.client(receiving))
+        } else {
+            let receiver = binder.server(receiving);
+            (binder.client(sending), receiver)
+        };
         Ok(Self {
             sender,
-            receiver_socket: to,
-            progress,
+            sender_socket,
+            receiver,
+            receiver_socket,
         })
-    }
-
-    /// Where the receiver listens.
-    pub(super) fn receiver(&self) -> SocketAddr {
-        self.receiver_socket.address().into()
     }
 }
 
-/// The endpoints of a stream: its sender is the server, its receiver the viewer.
-#[derive(Debug)]
-pub(super) struct StreamEndpoints {
-    pub(super) server: Endpoint,
-    pub(super) server_address: SocketAddr,
-    pub(super) viewer: Endpoint,
-    pub(super) viewer_socket: Arc<SimSocket>,
+/// One side of a flow before it is bound.
+struct Half {
+    evenkeel: evenkeel::Endpoint,
+    transport: Arc<TransportConfig>,
+    socket: Arc<SimSocket>,
 }
 
-impl StreamEndpoints {
-    pub(super) fn bind(
-        simulation: &Simulation,
-        scenario: &Scenario,
-        index: usize,
-        spec: &FlowSpec,
-        traces: Option<&Traces>,
-        record: &Arc<Record>,
-    ) -> Result<Self, SimError> {
-        let mut parts = Parts::new(simulation, scenario, index, spec, record)?;
-        let (sends, receives) = (parts.sends.clone(), parts.receives.clone());
-        let (sending, receiving) = parts.transports(stream::transport_config, spec, traces)?;
-        let (to, from) = (parts.receiver_socket.clone(), parts.sender_socket.clone());
-        Ok(Self {
-            server_address: from.address().into(),
-            server: parts.server(&sends, from, stream::ALPN, sending),
-            viewer: parts.client(&receives, to.clone(), stream::ALPN, receiving),
-            viewer_socket: to,
-        })
+/// Binds the two endpoints of a flow, the server first: each draws a seed.
+struct Binder {
+    runtime: SimRuntime,
+    seeds: Pcg64,
+    identity: Identity,
+    alpn: &'static [u8],
+}
+
+impl Binder {
+    fn server(&mut self, half: Half) -> Endpoint {
+        let tls = self.identity.server(self.alpn);
+        let server = half.evenkeel.server_config(tls, half.transport.clone());
+        self.bind(
+            &half,
+            Some(server.expect("ring has QUIC's initial cipher suite")),
+        )
+    }
+
+    fn client(&mut self, half: Half) -> Endpoint {
+        let tls = self.identity.client(self.alpn);
+        let client = half.evenkeel.client_config(tls, half.transport.clone());
+        let mut endpoint = self.bind(&half, None);
+        endpoint.set_default_client_config(client.expect("ring has QUIC's initial cipher suite"));
+        endpoint
+    }
+
+    fn bind(&mut self, half: &Half, server: Option<ServerConfig>) -> Endpoint {
+        let mut config = EndpointConfig::default();
+        let mut seed = [0; 32];
+        self.seeds.fill_bytes(&mut seed);
+        config.rng_seed(Some(seed));
+        let runtime = Arc::new(self.runtime.clone());
+        half.evenkeel
+            .bind_abstract(config, server, half.socket.clone(), runtime)
+            .expect("a virtual socket knows its address")
     }
 }
 

@@ -4,6 +4,7 @@
 mod endpoints;
 mod flow;
 mod links;
+mod record;
 mod stream;
 mod transfer;
 

@@ -10,28 +10,21 @@ use evenkeel_apps::stream::{
 use futures_util::future::{Either, select};
 use quinn::{Connection, Runtime};
 
-use super::endpoints::{SERVER_NAME, StreamEndpoints};
-use super::flow::Record;
+use super::endpoints::{Endpoints, SERVER_NAME};
+use super::record::Record;
 use crate::scenario::{FlowSpec, Scenario, StreamSpec};
-use crate::sim::{SimSocket, Simulation};
-
-/// What is known of a stream while it runs.
-#[derive(Debug)]
-pub(super) struct Stream {
-    pub(super) viewing: Arc<Viewing>,
-    pub(super) sending: Arc<Sending>,
-    pub(super) socket: Arc<SimSocket>,
-}
+use crate::sim::Simulation;
 
 /// Serves the stream, and starts the task that is its viewer; it waits for the flow's start.
+/// Returns what each side records while it runs.
 pub(super) fn spawn(
     simulation: &Simulation,
     scenario: &Scenario,
     spec: &FlowSpec,
     stream: &StreamSpec,
-    endpoints: StreamEndpoints,
+    endpoints: Endpoints,
     record: Arc<Record>,
-) -> Stream {
+) -> (Arc<Viewing>, Arc<Sending>) {
     let runtime = simulation.runtime();
     let epoch = runtime.epoch();
     let clock = Clock {
@@ -41,7 +34,7 @@ pub(super) fn spawn(
     };
     let counts = Arc::<Sending>::default();
     runtime.spawn(Box::pin(stream::serve(
-        endpoints.server,
+        endpoints.sender,
         Arc::new(runtime.clone()),
         ServeOptions {
             media: Media::Synthetic(stream.encoder),
@@ -56,11 +49,7 @@ pub(super) fn spawn(
         },
     )));
     let viewing = Arc::<Viewing>::default();
-    let known = Stream {
-        viewing: viewing.clone(),
-        sending: counts,
-        socket: endpoints.viewer_socket,
-    };
+    let returned = (viewing.clone(), counts);
     let (start, stop) = (epoch + spec.start, epoch + spec.stop);
     // A flow that lasts to the end of the run is not torn down in its last instant.
     let stops = spec.stop < scenario.duration;
@@ -73,7 +62,8 @@ pub(super) fn spawn(
         patience: scenario.duration + Duration::from_secs(1),
         output: None,
     };
-    let (viewer, server) = (endpoints.viewer, endpoints.server_address);
+    let server = endpoints.sender_socket.address().into();
+    let viewer = endpoints.receiver;
     runtime.clone().spawn(Box::pin(async move {
         runtime.sleep_until(start).await;
         let connecting = viewer
@@ -106,7 +96,7 @@ pub(super) fn spawn(
             }
         }
     }));
-    known
+    returned
 }
 
 /// Notes the connection of the stream's only viewer.

@@ -1,27 +1,31 @@
 //! What a flow's sender does over time: one transfer, ON and OFF, or many short ones.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use evenkeel_apps::bulk::{self, Amount, Direction, Job, Local, Readable, Source};
+use evenkeel_apps::bulk::{
+    self, Amount, Direction, Job, Limits, Local, Progress, Readable, ServeOptions, Source,
+};
 use futures_util::future::{BoxFuture, Either, FutureExt, select};
-use quinn::{AsyncTimer, Connection, Runtime};
+use quinn::{AsyncTimer, Connection, Endpoint, Runtime};
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::endpoints::{Endpoints, SERVER_NAME};
-use super::flow::Record;
+use super::record::Record;
 use super::{SimError, file_error};
 use crate::random::{PeriodLength, Purpose, generator, pareto};
 use crate::scenario::{App, FlowSpec, Payload, Scenario};
 use crate::sim::{SimRuntime, Simulation};
 
-/// Starts the task that is the flow's application; it waits for the flow's start.
+/// Serves the receiver, and starts the task that is the flow's application; it waits for the
+/// flow's start. Returns what the receiver counts.
 pub(super) fn spawn(
     simulation: &Simulation,
     scenario: &Scenario,
@@ -29,7 +33,7 @@ pub(super) fn spawn(
     spec: &FlowSpec,
     endpoints: Endpoints,
     record: Arc<Record>,
-) -> Result<(), SimError> {
+) -> Result<Arc<Progress>, SimError> {
     let file = match &spec.app {
         App::Bulk(Payload::File(path)) => {
             let bytes =
@@ -39,6 +43,21 @@ pub(super) fn spawn(
         _ => None,
     };
     let runtime = simulation.runtime();
+    let progress = Arc::<Progress>::default();
+    let serve = ServeOptions {
+        limits: Limits {
+            connections: usize::MAX,
+            duration: scenario.duration,
+            patience: scenario.duration,
+        },
+        ..ServeOptions::default()
+    };
+    runtime.spawn(Box::pin(bulk::serve(
+        endpoints.receiver,
+        Arc::new(runtime.clone()),
+        serve,
+        progress.clone(),
+    )));
     let sender = Sender {
         start: runtime.epoch() + spec.start,
         // A flow that lasts to the end of the run is not torn down in its last instant.
@@ -47,7 +66,9 @@ pub(super) fn spawn(
         streams: u16::try_from(spec.streams).unwrap_or(bulk::MAX_STREAMS),
         verify: spec.verify,
         runtime: runtime.clone(),
-        endpoints,
+        endpoint: endpoints.sender,
+        receiver: endpoints.receiver_socket.address().into(),
+        progress: progress.clone(),
         record,
     };
     let mut rng = generator(scenario.seed, Purpose::Flow, index);
@@ -85,13 +106,17 @@ pub(super) fn spawn(
             App::Stream(_) => unreachable!("streams have tasks of their own"),
         }
     }));
-    Ok(())
+    Ok(progress)
 }
 
 /// The sending side of a flow.
 struct Sender {
     runtime: SimRuntime,
-    endpoints: Endpoints,
+    endpoint: Endpoint,
+    /// Where the receiver listens.
+    receiver: SocketAddr,
+    /// What the receiver counts.
+    progress: Arc<Progress>,
     record: Arc<Record>,
     start: Instant,
     /// When to break off; `None` at the end of the run.
@@ -182,9 +207,8 @@ impl Sender {
     async fn transfer(&self, amount: Amount, source: Source) -> bool {
         let runtime = Arc::new(self.runtime.clone());
         let connecting = self
-            .endpoints
-            .sender
-            .connect(self.endpoints.receiver(), SERVER_NAME)
+            .endpoint
+            .connect(self.receiver, SERVER_NAME)
             .expect("the receiver's address and name are ours");
         let connection = match connecting.await {
             Ok(connection) => connection,
@@ -233,7 +257,7 @@ impl<'a> Carried<'a> {
         Self {
             connection,
             transfer: sender.record.transfer_began(sender.runtime.now()),
-            received_before: sender.endpoints.progress.received(),
+            received_before: sender.progress.received(),
             completed: None,
             sender,
         }
@@ -248,7 +272,7 @@ impl Drop for Carried<'_> {
                 record.transferred(self.sender.runtime.now(), self.transfer, bytes, verified);
             }
             None => {
-                let received = self.sender.endpoints.progress.received();
+                let received = self.sender.progress.received();
                 record.broken_off(self.transfer, received - self.received_before);
                 self.connection.close(0u32.into(), b"stopped");
             }

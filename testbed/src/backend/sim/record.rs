@@ -1,0 +1,202 @@
+//! What a flow's tasks and controllers record while the simulation runs.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use evenkeel::{AckReport, Context, Observer, PathSample};
+use evenkeel_apps::path::{HeaderCounts, HeaderReport, SampleRecord};
+use quinn::Connection;
+
+use crate::metrics::{ControllerSample, FlowObservation, PathObservation, RttSample, Transfer};
+
+/// The record of one flow, shared by its tasks, its controllers and the sampler.
+#[derive(Debug)]
+pub(super) struct Record {
+    epoch: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    live: Vec<Connection>,
+    /// Packets of connections that have ended.
+    ended: Packets,
+    /// Path headers of connections that have ended; the state is the last one's.
+    ended_headers: Option<HeaderReport>,
+    /// What was counted when the warm-up ended.
+    warm: Packets,
+    warm_headers: HeaderCounts,
+    rtt: Vec<RttSample>,
+    path: Vec<SampleRecord>,
+    transfers: Vec<Transfer>,
+    error: Option<String>,
+    done: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Packets {
+    sent: u64,
+    lost: u64,
+}
+
+impl Record {
+    /// The record of a flow of a run that begins at `epoch`.
+    pub(super) fn new(epoch: Instant) -> Arc<Self> {
+        let state = Mutex::default();
+        Arc::new(Self { epoch, state })
+    }
+
+    /// A connection has begun to carry the flow.
+    pub(super) fn connected(&self, connection: &Connection) {
+        self.lock().live.push(connection.clone());
+    }
+
+    /// A connection carries the flow no longer.
+    pub(super) fn ended(&self, connection: &Connection) {
+        let mut state = self.lock();
+        state
+            .live
+            .retain(|live| live.stable_id() != connection.stable_id());
+        state.ended = state.ended.plus(connection);
+        state.ended_headers = plus(state.ended_headers.take(), connection);
+    }
+
+    /// A transfer has begun; its number is for [`Record::transferred`].
+    pub(super) fn transfer_began(&self, now: Instant) -> usize {
+        let start = now - self.epoch;
+        let mut state = self.lock();
+        state.transfers.push(Transfer {
+            start,
+            end: None,
+            bytes: 0,
+            sha256_verified: None,
+        });
+        state.transfers.len() - 1
+    }
+
+    /// A transfer is complete: the receiver has all its bytes.
+    pub(super) fn transferred(
+        &self,
+        now: Instant,
+        transfer: usize,
+        bytes: u64,
+        verified: Option<bool>,
+    ) {
+        let end = Some(now - self.epoch);
+        let transfer = &mut self.lock().transfers[transfer];
+        (transfer.end, transfer.bytes, transfer.sha256_verified) = (end, bytes, verified);
+    }
+
+    /// A transfer was broken off when the receiver had `bytes` bytes.
+    pub(super) fn broken_off(&self, transfer: usize, bytes: u64) {
+        self.lock().transfers[transfer].bytes = bytes;
+    }
+
+    /// The flow has delivered all it had to.
+    pub(super) fn done(&self, now: Instant) {
+        self.lock().done = Some(now - self.epoch);
+    }
+
+    /// The flow failed; the first reason stands.
+    pub(super) fn failed(&self, error: &dyn std::error::Error) {
+        self.lock().error.get_or_insert(error.to_string());
+    }
+
+    /// The warm-up is over: packets and headers count from here.
+    pub(super) fn warmed_up(&self) {
+        let mut state = self.lock();
+        state.warm = state.packets();
+        state.warm_headers = state
+            .headers()
+            .map(|report| report.counts)
+            .unwrap_or_default();
+    }
+
+    /// The controllers of all connections together.
+    pub(super) fn controllers(&self) -> Option<ControllerSample> {
+        let state = self.lock();
+        let contexts = state.live.iter().filter_map(Context::of);
+        let samples = contexts.map(|context| {
+            let state = context.state();
+            ControllerSample {
+                window: state.window,
+                slow_start_threshold: state.slow_start_threshold,
+                pacing_rate: state.pacing_rate,
+            }
+        });
+        samples.reduce(ControllerSample::plus)
+    }
+
+    /// Moves what was recorded into the flow's observation.
+    pub(super) fn finish(&self, observation: &mut FlowObservation) {
+        let mut state = self.lock();
+        let packets = state.packets();
+        observation.sent_packets = packets.sent - state.warm.sent;
+        observation.lost_packets = packets.lost - state.warm.lost;
+        observation.path = state.headers().map(|headers| PathObservation {
+            headers: HeaderReport {
+                counts: headers.counts.since(state.warm_headers),
+                ..headers
+            },
+            samples: std::mem::take(&mut state.path),
+        });
+        observation.rtt = std::mem::take(&mut state.rtt);
+        observation.transfers = std::mem::take(&mut state.transfers);
+        observation.error = state.error.take();
+        if let Some(done) = state.done {
+            observation.stop = done;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .expect("the simulation has one thread, which panicked")
+    }
+}
+
+impl State {
+    fn packets(&self) -> Packets {
+        self.live.iter().fold(self.ended, Packets::plus)
+    }
+
+    /// Path headers of all connections; `None` if no peer took any.
+    fn headers(&self) -> Option<HeaderReport> {
+        self.live.iter().fold(self.ended_headers.clone(), plus)
+    }
+}
+
+impl Packets {
+    fn plus(self, connection: &Connection) -> Self {
+        let path = connection.stats().path;
+        Self {
+            sent: self.sent + path.sent_packets,
+            lost: self.lost + path.lost_packets,
+        }
+    }
+}
+
+/// Adds the headers of one more connection.
+fn plus(reports: Option<HeaderReport>, connection: &Connection) -> Option<HeaderReport> {
+    let Some(report) = HeaderReport::of(connection) else {
+        return reports;
+    };
+    let before = reports.map_or_else(HeaderCounts::default, |reports| reports.counts);
+    Some(HeaderReport {
+        counts: before.plus(report.counts),
+        ..report
+    })
+}
+
+impl Observer for Record {
+    fn on_acks(&self, report: &AckReport) {
+        let at = report.now - self.epoch;
+        let rtt = report.rtt;
+        self.lock().rtt.push(RttSample { at, rtt });
+    }
+
+    fn on_path(&self, sample: &PathSample) {
+        let record = SampleRecord::new(sample, self.epoch);
+        self.lock().path.push(record);
+    }
+}
