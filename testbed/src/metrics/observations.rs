@@ -8,6 +8,8 @@ use evenkeel_apps::path::{HeaderReport, SampleRecord};
 use evenkeel_apps::stream::{SentCounts, ViewReport};
 use serde::{Deserialize, Serialize};
 
+use crate::scenario::FlowSpec;
+
 /// All that a backend reports of a run. Times count from the run's beginning.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observations {
@@ -59,6 +61,22 @@ pub struct FlowObservation {
     pub stream: Option<StreamObservation>,
     /// Why the flow failed, in one line.
     pub error: Option<String>,
+}
+
+impl FlowObservation {
+    /// That of a flow of which nothing has been seen yet.
+    pub(crate) fn of(spec: &FlowSpec) -> Self {
+        Self {
+            name: spec.name.clone(),
+            group: spec.group.clone(),
+            controller: spec.controller.clone(),
+            start: spec.start,
+            stop: spec.stop,
+            pacing: spec.pacing,
+            path_headers: spec.path_headers,
+            ..Self::default()
+        }
+    }
 }
 
 /// What the controllers of a flow had decided at an instant, over all its connections.

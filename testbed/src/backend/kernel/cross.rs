@@ -1,18 +1,20 @@
-//! UDP cross traffic inside nodes: the same times of sending as in the simulator.
+//! UDP cross traffic between hosts, sent at the same times as in the simulator.
 //!
-//! The parent computes the times and feeds them to a child in the node, because only a
-//! process inside one can open its sockets.
+//! The testbed computes the times and feeds them to a child on the host: only a process there
+//! can open the host's sockets.
 
 use std::io::{self, BufRead, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::plan::{Plan, node_address};
+use super::clock::{pause, wall_clock};
+use super::error::KernelError;
+use super::network::Network;
+use super::plan::node_address;
 use super::process::Process;
-use super::{KernelError, pause, wall_clock};
 use crate::random::{Purpose, generator};
-use crate::scenario::{CrossSpec, Scenario};
+use crate::scenario::NodeIndex;
 use crate::traffic::{SendTimes, payload};
 
 /// The first port of the sinks.
@@ -30,37 +32,33 @@ pub(super) struct CrossTraffic {
 }
 
 impl CrossTraffic {
-    /// Starts both ends; nothing is sent yet. `program` is `evenkeel-testbed` itself.
+    /// Starts both ends of the source `index` of the scenario; nothing is sent yet.
     pub(super) fn start(
-        scenario: &Scenario,
-        plan: &Plan,
+        network: &Network,
         index: usize,
-        spec: &CrossSpec,
-        program: &Path,
+        testbed: &Path,
     ) -> Result<Self, KernelError> {
+        let scenario = &network.scenario;
+        let spec = &scenario.cross[index];
         let port = u16::try_from(FIRST_PORT + index).expect("scenarios have at most 2000 sources");
-        let sink = SocketAddrV4::new(node_address(spec.to.0), port);
-        let run = |what: &str, node: usize, arguments: &[String]| {
-            let what = format!("the {what} of {}", spec.name);
-            Process::start(what, &plan.namespaces[node].place, program, arguments)
-        };
+        let sink = SocketAddrV4::new(node_address(spec.to), port).to_string();
+        let from = node_address(spec.from).to_string();
         let payload = (spec.packet_bytes as usize).saturating_sub(HEADER_BYTES);
-        let from = node_address(spec.from.0);
-        let sink_arguments = ["udp-sink".to_owned(), sink.to_string()];
-        let mut source_arguments = vec![
-            "udp-source".to_owned(),
-            from.to_string(),
-            sink.to_string(),
-            payload.to_string(),
-        ];
-        source_arguments.extend(spec.acp_rtt.map(|rtt| rtt.as_micros().to_string()));
+        let mut source = vec!["udp-source".into(), from, sink.clone(), payload.to_string()];
+        source.extend(spec.acp_rtt.map(|rtt| rtt.as_micros().to_string()));
+        let start = |what: &str, node: NodeIndex, arguments: &[String]| {
+            network.start(
+                format!("the {what} of {}", spec.name),
+                node,
+                testbed,
+                arguments,
+            )
+        };
+        let rng = generator(scenario.seed, Purpose::Cross, index);
         Ok(Self {
-            sink: run("sink", spec.to.0, &sink_arguments)?,
-            source: run("source", spec.from.0, &source_arguments)?,
-            times: Some(SendTimes::new(
-                spec,
-                generator(scenario.seed, Purpose::Cross, index),
-            )),
+            sink: start("sink", spec.to, &["udp-sink".into(), sink])?,
+            source: start("source", spec.from, &source)?,
+            times: Some(SendTimes::new(spec, rng)),
         })
     }
 

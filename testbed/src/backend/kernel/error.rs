@@ -2,14 +2,17 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::backend::docker::DockerError;
 use crate::sim::BuildError;
 
-/// Where the programs are that a run starts, if not beside this one.
+/// Names the directory with the programs that a run starts, if they are not beside this one.
 pub(in crate::backend) const PROGRAMS: &str = "EVENKEEL_BIN_DIR";
 
-/// Why a scenario could not be run on the kernel.
+/// The image of containers, as the repository's Dockerfile makes it of this version.
+pub(in crate::backend) const IMAGE: &str = concat!("evenkeel:", env!("CARGO_PKG_VERSION"));
+
+/// Why a scenario could not be run on a kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// This process lacks the rights.
@@ -25,10 +28,10 @@ pub enum KernelError {
     /// There is no proc(5).
     #[error("/proc cannot be read; mount it, or use --on uml or --on sim")]
     NoProc,
-    /// The `ip` program is missing.
+    /// A program of iproute2 is missing.
     #[error("cannot run ip: {0}; install iproute2")]
     NoIp(io::Error),
-    /// A program cannot be started on a node.
+    /// A program cannot be started on a host.
     #[error("cannot start {what}: {source}; install iproute2, or Docker for --on docker")]
     Start {
         /// Which.
@@ -58,7 +61,7 @@ pub enum KernelError {
         /// What `ip` said.
         message: String,
     },
-    /// The scenario has something that this backend cannot do.
+    /// The scenario has something that no kernel backend can do.
     #[error(
         "flow {flow}: ON/OFF users that keep their connection run in virtual time only; use reconnect = true, or --on sim"
     )]
@@ -66,7 +69,7 @@ pub enum KernelError {
         /// The flow's name.
         flow: String,
     },
-    /// A link is to be netem's and cannot be.
+    /// A link demands netem, which cannot do it.
     #[error("link {link}: netem cannot do {key}; leave out emulator = \"netem\" or {key}")]
     BeyondNetem {
         /// The link's name.
@@ -74,7 +77,7 @@ pub enum KernelError {
         /// The key of the scenario.
         key: &'static str,
     },
-    /// A link is to be netem's, and the kernel has none.
+    /// A link demands netem, and the kernel has none.
     #[error(
         "link {link} wants netem, which this kernel lacks (modules sch_netem, ifb, act_mirred, cls_matchall); use --on uml, or leave out emulator = \"netem\""
     )]
@@ -82,12 +85,17 @@ pub enum KernelError {
         /// The link's name.
         link: String,
     },
+    /// A link demands netem, and hosts are containers.
+    #[error(
+        "link {link}: containers queue with evenkeel-router; leave out emulator = \"netem\", or use --on netns"
+    )]
+    NetemInContainers {
+        /// The link's name.
+        link: String,
+    },
     /// A link cannot be built as the scenario says.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The nodes are to be containers and cannot be.
-    #[error(transparent)]
-    Docker(#[from] DockerError),
     /// A flow names a controller that does not exist.
     #[error("flow {flow}: {source}")]
     Controller {
@@ -104,7 +112,29 @@ pub enum KernelError {
         /// The hosts there are.
         known: String,
     },
-    /// A child ended by itself.
+    /// There is no Docker client.
+    #[error("cannot run docker: {0}; install Docker (Debian's docker.io), or use --on sim")]
+    NoDocker(io::Error),
+    /// There is no Docker engine, or this user may not use it.
+    #[error("Docker's engine cannot be used: {reason}; start it (dockerd), or use --on sim")]
+    NoEngine {
+        /// What the client said.
+        reason: String,
+    },
+    /// The image of containers was not built.
+    #[error(
+        "the image {IMAGE} is missing; build it in the repository: docker build -t {IMAGE} . (and before that testbed/compose/base, where no registry can be reached)"
+    )]
+    NoImage,
+    /// Docker's engine refused something.
+    #[error("docker {what} failed: {reason}")]
+    Docker {
+        /// The client's command.
+        what: String,
+        /// What it said, in one line.
+        reason: String,
+    },
+    /// A program on a host ended by itself.
     #[error("{what} ended: {reason}")]
     Died {
         /// Which.
@@ -112,13 +142,13 @@ pub enum KernelError {
         /// Its last words.
         reason: String,
     },
-    /// A child said nothing for too long.
+    /// A program on a host said nothing for too long.
     #[error("{what} does not answer")]
     Silent {
         /// Which.
         what: String,
     },
-    /// A child said something else than documented.
+    /// A program on a host said something else than documented.
     #[error("{what} gave no sensible answer: {reason}")]
     Protocol {
         /// Which.
@@ -139,8 +169,18 @@ impl KernelError {
             Self::Build(_)
                 | Self::Unsupported { .. }
                 | Self::BeyondNetem { .. }
+                | Self::NetemInContainers { .. }
                 | Self::Controller { .. }
                 | Self::UnknownHost { .. }
-        ) || matches!(self, Self::Docker(error) if error.is_usage())
+        )
+    }
+}
+
+/// Fails if the run was interrupted.
+pub(in crate::backend) fn check_interrupt(interrupted: &AtomicBool) -> Result<(), KernelError> {
+    if interrupted.load(Ordering::Relaxed) {
+        Err(KernelError::Interrupted)
+    } else {
+        Ok(())
     }
 }

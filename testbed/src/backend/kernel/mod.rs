@@ -1,51 +1,63 @@
-//! What backends on a kernel have in common, wherever hosts and links are made.
+//! What backends on a kernel have in common.
+//!
+//! A scenario becomes a [`Plan`] of hosts, addresses, routes and commands. A [`Platform`] makes
+//! the hosts: `netns` of namespaces, `docker` of containers. The rest is the same on both: programs
+//! of this workspace run on the hosts, and what they print becomes [`Observations`].
 
+mod arguments;
+mod client;
 mod clock;
 mod cross;
 mod error;
-mod flows;
+mod flow;
+mod identity;
+mod links;
 mod netem;
-mod options;
-mod place;
+mod network;
 mod plan;
+mod platform;
 mod process;
-mod received;
 mod records;
+mod reports;
+mod router_file;
 mod routers;
-mod sender;
-mod site;
-mod stream;
 
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 pub use cross::{udp_sink, udp_source};
 pub use error::KernelError;
 
-use crate::metrics::{FlowObservation, Observations};
-use crate::scenario::{App, Emulator, FlowSpec, LinkSpec, Scenario};
+use crate::metrics::Observations;
+use crate::scenario::{App, Scenario};
 use crate::sim::Simulation;
 use cross::CrossTraffic;
-use flows::Flow;
+use flow::Flow;
+use links::Links;
+use network::Network;
+use process::Running;
 use routers::Routers;
-use stream::Stream;
 
 pub(super) use clock::{pause, wall_clock};
-pub(super) use error::PROGRAMS;
-pub(super) use netem::{build, is_available};
-pub(super) use place::Place;
-pub(super) use plan::{Pair, Plan, absolute, wants_netem};
-pub(super) use site::Site;
+pub(super) use error::{IMAGE, PROGRAMS, check_interrupt};
+pub(super) use identity::{is_alive, label_prefix, own_identity};
+pub(super) use netem::trial;
+pub(super) use plan::{Host, Plan, SETTINGS, absolute, needing_netem, wants_netem};
+pub(super) use platform::Platform;
+pub(super) use process::output_of;
 
-/// Whether `scenario` can be nodes of a kernel, with programs from anywhere.
-pub(super) fn check_plan(scenario: &Scenario) -> Result<(), KernelError> {
+/// How often a waiting run looks for interrupts.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Whether hosts of a kernel could run `scenario`; touches nothing.
+pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
     // What virtual time cannot build, the routers would refuse one by one.
     Simulation::new(scenario)?;
-    for link in with_netem(scenario) {
-        if let Some(key) = plan::beyond_netem(link) {
+    for link in needing_netem(scenario) {
+        if let Some(key) = netem::unsupported_key(link) {
             return Err(KernelError::BeyondNetem {
                 link: link.name.clone(),
                 key,
@@ -53,58 +65,59 @@ pub(super) fn check_plan(scenario: &Scenario) -> Result<(), KernelError> {
         }
     }
     for spec in &scenario.flows {
-        evenkeel::controller(&spec.controller).map_err(|source| KernelError::Controller {
-            flow: spec.name.clone(),
+        let flow = || spec.name.clone();
+        let checked = evenkeel::controller(&spec.controller);
+        checked.map_err(|source| KernelError::Controller {
+            flow: flow(),
             source,
         })?;
+        if let App::OnOff {
+            reconnect: false, ..
+        } = spec.app
+        {
+            return Err(KernelError::Unsupported { flow: flow() });
+        }
     }
     Ok(())
 }
 
-/// Runs `scenario` on nodes and links of `site`'s.
-pub(super) fn run_on(
-    site: &dyn Site,
+/// Runs `scenario` in real time on `platform`. `progress` receives how far it has come, once per
+/// sampling interval; `interrupted` ends the run.
+pub(super) fn run(
+    platform: impl Platform + 'static,
     scenario: &Scenario,
-    interrupted: &Arc<AtomicBool>,
+    interrupted: &AtomicBool,
     mut progress: impl FnMut(Duration),
 ) -> Result<Observations, KernelError> {
-    let evenkeel = site.program("evenkeel", "evenkeel-apps")?;
-    let testbed = site.program("evenkeel-testbed", "evenkeel-testbed")?;
-    let plan = site.build(scenario, interrupted)?;
-    let mut flows = Vec::new();
-    for (index, spec) in scenario.flows.iter().enumerate() {
-        flows.push(AnyFlow::start(scenario, &plan, index, spec, &evenkeel)?);
-    }
-    let mut cross = Vec::new();
-    for (index, spec) in scenario.cross.iter().enumerate() {
-        cross.push(CrossTraffic::start(scenario, &plan, index, spec, &testbed)?);
-    }
-    // Their clocks, by which links change, start with them: so they come last.
-    let router = site.program("evenkeel-router", "evenkeel-router")?;
-    let mut netem = netem::Followed::start(scenario, &plan)?;
-    let mut routers = Routers::start(scenario, &plan, site, &router)?;
+    let evenkeel = platform.program("evenkeel", "evenkeel-apps")?;
+    let testbed = platform.program("evenkeel-testbed", "evenkeel-testbed")?;
+    let router = platform.program("evenkeel-router", "evenkeel-router")?;
+    let network = Network::create(Arc::new(platform), scenario, interrupted)?;
+    let mut flows = (0..scenario.flows.len())
+        .map(|index| Flow::start(&network, index, &evenkeel))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut cross = (0..scenario.cross.len())
+        .map(|index| CrossTraffic::start(&network, index, &testbed))
+        .collect::<Result<Vec<_>, _>>()?;
+    // The clocks by which links change start with the routers: so these come last.
+    let mut links = Links::start(&network, &router)?;
 
     let epoch = wall_clock();
     flows.iter_mut().for_each(|flow| flow.begin(epoch));
     cross.iter_mut().for_each(CrossTraffic::begin);
     let wait_until = |at: Duration| wait_until(epoch + at, interrupted);
-    let mut warm = false;
+    let mut is_warm = false;
     let mut sample_at = scenario.sampling_interval;
     loop {
         let stop = sample_at.min(scenario.duration);
-        if !warm && scenario.warmup <= stop {
+        if !is_warm && scenario.warmup <= stop {
             wait_until(scenario.warmup)?;
-            routers.restart_measurement()?;
-            netem.restart_measurement()?;
-            warm = true;
+            links.restart_measurement()?;
+            is_warm = true;
         }
         wait_until(stop)?;
-        routers.sample()?;
-        netem.sample()?;
-        routers.check()?;
-        for flow in &mut flows {
-            flow.sample(epoch)?;
-        }
+        links.sample()?;
+        flows.iter_mut().try_for_each(|flow| flow.sample(epoch))?;
         cross.iter_mut().try_for_each(CrossTraffic::check)?;
         progress(stop);
         if stop == scenario.duration {
@@ -112,10 +125,8 @@ pub(super) fn run_on(
         }
         sample_at += scenario.sampling_interval;
     }
-    let mut links = routers.finish()?;
-    netem.finish(&mut links)?;
-    let finish = |flow: AnyFlow| flow.finish(epoch, scenario.sampling_interval);
-    let flows: Vec<_> = flows.into_iter().map(finish).collect();
+    let links = links.finish()?;
+    let flows: Vec<_> = flows.into_iter().map(|flow| flow.finish(epoch)).collect();
     // Only the senders say what they sent; what receivers sent back is not counted here.
     let packets_sent = flows.iter().map(|flow| flow.sent_packets).sum();
     Ok(Observations {
@@ -125,119 +136,51 @@ pub(super) fn run_on(
     })
 }
 
-/// A flow of a run, whatever its application.
-enum AnyFlow {
-    Bulk(Box<Flow>),
-    Stream(Box<Stream>),
-}
-
-impl AnyFlow {
-    fn start(
-        scenario: &Scenario,
-        plan: &Plan,
-        index: usize,
-        spec: &FlowSpec,
-        program: &Path,
-    ) -> Result<Self, KernelError> {
-        Ok(match &spec.app {
-            App::Stream(stream) => Self::Stream(Box::new(Stream::start(
-                scenario, plan, index, spec, stream, program,
-            )?)),
-            _ => Self::Bulk(Box::new(Flow::start(scenario, plan, index, spec, program)?)),
-        })
-    }
-
-    fn begin(&mut self, epoch: Instant) {
-        match self {
-            Self::Bulk(flow) => flow.begin(epoch),
-            Self::Stream(stream) => stream.begin(epoch),
-        }
-    }
-
-    fn sample(&mut self, epoch: Instant) -> Result<(), KernelError> {
-        match self {
-            Self::Bulk(flow) => flow.sample(),
-            Self::Stream(stream) => stream.sample(epoch),
-        }
-    }
-
-    fn finish(self, epoch: Instant, interval: Duration) -> FlowObservation {
-        match self {
-            Self::Bulk(flow) => flow.finish(epoch, interval),
-            Self::Stream(stream) => stream.finish(epoch, interval),
-        }
-    }
-}
-
-/// Runs `command` on a host of `site`'s; `prepare` is told the network and the host's node, and has
-/// the command before it starts.
-pub(super) fn exec_on(
-    site: &dyn Site,
+/// Runs `command` on a host of `scenario` (the first one if none is named), with all links and
+/// routers but without the scenario's traffic. Returns its exit status.
+pub(super) fn exec(
+    platform: impl Platform + 'static,
     scenario: &Scenario,
     host: Option<&str>,
     command: &[String],
-    interrupted: &Arc<AtomicBool>,
-    prepare: impl FnOnce(&Plan, usize, &mut Command) -> Result<(), KernelError>,
+    interrupted: &AtomicBool,
 ) -> Result<ExitStatus, KernelError> {
-    let node = match host {
-        None => 0,
-        Some(name) => find_host(scenario, name)?,
-    };
-    let router = site.program("evenkeel-router", "evenkeel-router")?;
-    let plan = site.build(scenario, interrupted)?;
-    let mut routers = Routers::start(scenario, &plan, site, &router)?;
+    let node = host.map_or(Ok(0), |name| find_host(scenario, name))?;
+    let router = platform.program("evenkeel-router", "evenkeel-router")?;
+    let network = Network::create(Arc::new(platform), scenario, interrupted)?;
+    let mut routers = Routers::start(&network, &router)?;
+    let host = &network.plan.hosts[node];
     let (program, arguments) = command.split_first().expect("there is a program");
-    let place = &plan.namespaces[node].place;
-    let (mut command, handle) = place.command(Path::new(program));
-    command.args(arguments);
-    prepare(&plan, node, &mut command)?;
-    let failed = |source| KernelError::Start {
-        what: program.clone(),
-        source,
-    };
-    let mut child = command.spawn().map_err(failed)?;
+    let program = Path::new(program);
+    let mut running = Running::start(&network.platform, host, program, |command| {
+        command.args(arguments);
+        network.platform.prepare(&network.plan, host, command)
+    })?;
     loop {
-        if let Some(status) = child.try_wait().map_err(failed)? {
+        if let Some(status) = running.ended() {
             return Ok(status);
         }
-        let pause = wait_until(wall_clock() + Duration::from_millis(20), interrupted);
-        if let Err(error) = pause.and_then(|()| routers.check()) {
-            handle.interrupt(&child);
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(error);
-        }
+        wait_until(wall_clock() + LOOK, interrupted)?;
+        routers.check()?;
     }
 }
 
-/// The links that have to be netem's.
-pub(super) fn with_netem(scenario: &Scenario) -> impl Iterator<Item = &LinkSpec> {
-    let links = scenario.links.iter();
-    links.filter(|link| link.emulator == Emulator::Netem)
-}
-
 fn find_host(scenario: &Scenario, name: &str) -> Result<usize, KernelError> {
-    let position = scenario.nodes.iter().position(|node| node.name == name);
+    let names = || scenario.nodes.iter().map(|node| node.name.as_str());
+    let position = names().position(|known| known == name);
     position.ok_or_else(|| KernelError::UnknownHost {
         name: name.into(),
-        known: scenario
-            .nodes
-            .iter()
-            .map(|node| node.name.as_str())
-            .collect::<Vec<_>>()
-            .join(", "),
+        known: names().collect::<Vec<_>>().join(", "),
     })
 }
 
 fn wait_until(at: Instant, interrupted: &AtomicBool) -> Result<(), KernelError> {
     loop {
-        if interrupted.load(Ordering::Relaxed) {
-            return Err(KernelError::Interrupted);
-        }
+        check_interrupt(interrupted)?;
         let left = at.saturating_duration_since(wall_clock());
         if left.is_zero() {
             return Ok(());
         }
-        pause(left.min(Duration::from_millis(20)));
+        pause(left.min(LOOK));
     }
 }

@@ -1,15 +1,16 @@
-//! What `evenkeel bulk --json-lines` prints, as `docs/bulk.md` describes it.
+//! What `evenkeel bulk` and `evenkeel stream` print with `--json-lines`, as docs/bulk.md and
+//! docs/stream.md describe it; what is not needed is left out.
 
 use std::time::Duration;
 
 use evenkeel_apps::path::{HeaderReport, SampleRecord};
+use evenkeel_apps::stream::{SentCounts, ViewReport};
 use serde::Deserialize;
 
-use super::KernelError;
-use super::flows::PATIENCE;
-use super::process::{Line, Process};
+use super::error::KernelError;
+use super::process::{Line, PATIENCE, Process};
 
-/// Waits until a server says that it listens: its certificate's pin.
+/// Waits until a server says that it listens, and returns its certificate's pin.
 pub(super) fn pin(server: &mut Process) -> Result<String, KernelError> {
     match server.line(PATIENCE)?.map(|line| parse(&line)) {
         Some(Record::Listening { pin }) => Ok(pin),
@@ -21,24 +22,48 @@ pub(super) fn parse(line: &Line) -> Record {
     serde_json::from_str(&line.text).unwrap_or(Record::Other)
 }
 
-/// What `evenkeel bulk --json-lines` prints, as docs/bulk.md describes it; what is not needed is
-/// left out.
+/// A line of output.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub(super) enum Record {
-    Listening {
-        pin: String,
+    /// A server's first line.
+    Listening { pin: String },
+    /// An interval of a sender: bulk's client, or a stream's server for its viewer.
+    #[serde(alias = "viewer_interval")]
+    Interval {
+        #[serde(flatten)]
+        interval: SenderInterval,
+        /// Of a stream alone.
+        #[serde(flatten)]
+        frames: Option<SentCounts>,
     },
-    Interval(Interval),
-    ServerInterval(ServerInterval),
-    Result(ClientResult),
+    /// An interval of a receiver: bulk's server, or a stream's viewer.
+    #[serde(alias = "view_interval")]
+    ServerInterval(ReceiverInterval),
+    /// The end of a bulk client.
+    Result {
+        interrupted: bool,
+        verified: Option<bool>,
+        receiver: Option<Received>,
+    },
+    /// A stream's server has lost its viewer.
+    Viewer {
+        error: Option<String>,
+        #[serde(flatten)]
+        frames: SentCounts,
+    },
+    /// The end of a stream's viewer.
+    View {
+        error: Option<String>,
+        report: Option<ViewReport>,
+    },
     #[serde(other)]
     Other,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Interval {
-    pub(super) start_s: f64,
+pub(super) struct SenderInterval {
+    start_s: f64,
     pub(super) end_s: f64,
     pub(super) packets_sent: u64,
     pub(super) packets_lost: u64,
@@ -52,29 +77,38 @@ pub(super) struct Interval {
     pub(super) path_samples: Vec<SampleRecord>,
 }
 
-impl Interval {
+impl SenderInterval {
     pub(super) fn length(&self) -> Duration {
-        Duration::from_secs_f64((self.end_s - self.start_s).max(0.0))
+        length(self.start_s, self.end_s)
     }
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ServerInterval {
-    pub(super) start_s: f64,
-    pub(super) end_s: f64,
+pub(super) struct ReceiverInterval {
+    start_s: f64,
+    end_s: f64,
+    /// Of application data.
+    #[serde(alias = "bytes")]
     pub(super) bytes_received: u64,
     pub(super) udp_datagrams_received: u64,
     pub(super) udp_bytes_received: u64,
+    /// Of a stream alone.
+    pub(super) delay_ms: Option<f64>,
+    pub(super) bitrate_bps: Option<u64>,
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct ClientResult {
-    pub(super) interrupted: bool,
-    pub(super) verified: Option<bool>,
-    pub(super) receiver: Option<Report>,
+impl ReceiverInterval {
+    pub(super) fn length(&self) -> Duration {
+        length(self.start_s, self.end_s)
+    }
 }
 
+fn length(start_s: f64, end_s: f64) -> Duration {
+    Duration::from_secs_f64((end_s - start_s).max(0.0))
+}
+
+/// What a bulk server has confirmed.
 #[derive(Debug, Deserialize)]
-pub(super) struct Report {
+pub(super) struct Received {
     pub(super) bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! The router daemons of a run, and what they say of their links.
+//! The router daemons of a run, and what they report.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -7,26 +7,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use tracing::trace;
 
-use super::KernelError;
+use super::error::KernelError;
+use super::network::Network;
 use super::plan::Plan;
-use super::process::Process;
-use super::site::Site;
+use super::process::{PATIENCE, Process};
 use crate::metrics::{
     HeaderObservation, LinkObservation, QueueObservation, QueueSample, SojournObservation,
 };
-use crate::scenario::Scenario;
+use crate::scenario::NodeIndex;
 
-/// How long a daemon may take to come up or to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// All daemons of a run.
+/// All daemons of a run, in the order of their hosts.
 #[derive(Debug)]
-pub(super) struct Routers {
-    daemons: Vec<Daemon>,
-    /// Per reported link of the scenario, in its order.
-    links: Vec<Followed>,
-}
+pub(super) struct Routers(Vec<Daemon>);
 
 #[derive(Debug)]
 struct Daemon {
@@ -34,42 +28,21 @@ struct Daemon {
     socket: PathBuf,
 }
 
-/// A reported link: where its figures come from, and what they were.
-#[derive(Debug)]
-struct Followed {
-    has_stamps: bool,
-    /// Which daemon, and which of its links; `None` for a link without a queue of ours.
-    place: Option<(usize, usize)>,
-    observation: LinkObservation,
-}
-
 impl Routers {
-    /// Starts a daemon wherever the plan has one, and waits until all forward.
-    pub(super) fn start(
-        scenario: &Scenario,
-        plan: &Plan,
-        site: &dyn Site,
-        program: &Path,
-    ) -> Result<Self, KernelError> {
+    /// Starts a daemon on every host that needs one, and waits until all forward.
+    pub(super) fn start(network: &Network, program: &Path) -> Result<Self, KernelError> {
+        let platform = &network.platform;
         let mut daemons = Vec::new();
-        let mut places = vec![None; scenario.links.len()];
-        for (node, namespace) in plan.namespaces.iter().enumerate() {
-            let Some(config) = &namespace.router else {
+        for (node, host) in network.plan.hosts.iter().enumerate() {
+            let Some(config) = &host.router else {
                 continue;
             };
-            for (position, link) in namespace.routed.iter().enumerate() {
-                places[link.0] = Some((daemons.len(), position));
-            }
-            let config = site.write(&format!("router-{node}.toml"), config)?;
-            let arguments = [
-                "run".into(),
-                "--config".into(),
-                config.display().to_string(),
-            ];
-            let what = format!("the router of {}", namespace.host);
+            let config = platform.write(&format!("router-{node}.toml"), config)?;
+            let arguments = ["run", "--config", &config.display().to_string()].map(String::from);
+            let what = format!("the router of {}", host.name);
             daemons.push(Daemon {
-                process: Process::start(what, &namespace.place, program, &arguments)?,
-                socket: Plan::socket(site.directory(), node),
+                process: network.start(what, NodeIndex(node), program, &arguments)?,
+                socket: Plan::router_socket(platform.directory(), node),
             });
         }
         for daemon in &mut daemons {
@@ -77,110 +50,36 @@ impl Routers {
                 return Err(daemon.process.failure());
             }
         }
-        let links = scenario
-            .links
-            .iter()
-            .zip(places)
-            .filter(|(link, _)| link.reported);
-        let links = links
-            .map(|(link, place)| Followed {
-                has_stamps: !link.stamps.is_empty(),
-                place,
-                observation: LinkObservation {
-                    name: link.name.clone(),
-                    rate_bps: link.mean_rate_bps(scenario.warmup, scenario.duration),
-                    delay: link.delay,
-                    emulator: place.map(|_| "evenkeel"),
-                    ..LinkObservation::default()
-                },
-            })
-            .collect();
-        Ok(Self { daemons, links })
+        Ok(Self(daemons))
     }
 
-    /// The warm-up is over: counters and averages begin.
-    pub(super) fn restart_measurement(&mut self) -> Result<(), KernelError> {
-        self.ask_all("restart-measurement").map(|_| ())
-    }
-
-    /// A sampling interval is over.
-    pub(super) fn sample(&mut self) -> Result<(), KernelError> {
-        let answers = self.ask_all("sample")?;
-        for followed in &mut self.links {
-            let link = followed
-                .place
-                .map(|(daemon, position)| &answers[daemon].links[position]);
-            let queued = link.map_or(0, |link| link.queued.packets);
-            let interval = link.and_then(|link| link.interval.as_ref());
-            followed.observation.queue_series.push(QueueSample {
-                packets: queued,
-                max: interval.map_or(0, |interval| interval.queue_max),
-            });
-            let dropped = interval.map_or(0, |interval| {
-                interval.dropped.packets + interval.ring_dropped
-            });
-            followed.observation.drop_series.push(dropped);
-            let stamps = link.iter().flat_map(|link| &link.stamps);
-            let figures = stamps.flat_map(|(stamp, figures)| {
-                let figures = figures.iter();
-                figures.map(|(figure, value)| (stamp.as_str(), figure.as_str(), *value))
-            });
-            followed.observation.sample_stamps(figures);
-        }
-        Ok(())
-    }
-
-    /// Whether all daemons still run.
+    /// Fails if one has ended.
     pub(super) fn check(&mut self) -> Result<(), KernelError> {
-        match self
-            .daemons
+        self.0
             .iter_mut()
-            .find_map(|daemon| daemon.process.ended().map(|_| daemon))
-        {
-            Some(daemon) => Err(daemon.process.failure()),
-            None => Ok(()),
-        }
+            .try_for_each(|daemon| daemon.process.check())
     }
 
-    /// All that was seen of the reported links.
-    pub(super) fn finish(mut self) -> Result<Vec<LinkObservation>, KernelError> {
-        let answers = self.ask_all("status")?;
-        let finish = |followed: Followed| {
-            let mut observation = followed.observation;
-            if let Some((daemon, position)) = followed.place {
-                answers[daemon].links[position].fill(&mut observation);
-                observation.headers = observation.headers.filter(|_| followed.has_stamps);
-            }
-            observation
-        };
-        let links = std::mem::take(&mut self.links);
-        Ok(links.into_iter().map(finish).collect())
-    }
-
-    fn ask_all(&mut self, request: &str) -> Result<Vec<Status>, KernelError> {
-        self.daemons
+    /// Sends all the same request and returns their answers.
+    pub(super) fn request(&mut self, request: &str) -> Result<Vec<Status>, KernelError> {
+        self.0
             .iter_mut()
-            .map(|daemon| daemon.ask(request))
+            .map(|daemon| daemon.request(request))
             .collect()
     }
 }
 
 impl Daemon {
-    fn ask(&mut self, request: &str) -> Result<Status, KernelError> {
-        let reason = match self.exchange(request) {
-            Ok(line) => match serde_json::from_str(&line) {
-                Ok(status) => return Ok(status),
-                Err(error) => error.to_string(),
-            },
-            Err(error) => error.to_string(),
-        };
-        // A daemon that dies closes its socket a moment before it is gone.
-        if self.process.ends_within(Duration::from_millis(500)) {
-            return Err(self.process.failure());
-        }
-        Err(KernelError::Protocol {
-            what: self.socket.display().to_string(),
-            reason,
+    fn request(&mut self, request: &str) -> Result<Status, KernelError> {
+        let answer = self.exchange(request);
+        let status = answer.and_then(|line| serde_json::from_str(&line).map_err(Into::into));
+        status.or_else(|error: std::io::Error| {
+            // A daemon that dies closes its socket a moment before it is gone.
+            self.process.check_for(Duration::from_millis(500))?;
+            Err(KernelError::Protocol {
+                what: self.socket.display().to_string(),
+                reason: error.to_string(),
+            })
         })
     }
 
@@ -190,18 +89,19 @@ impl Daemon {
         stream.write_all(format!("{{\"request\": \"{request}\"}}\n").as_bytes())?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line)?;
+        trace!(socket = %self.socket.display(), request, line, "answer of a router");
         Ok(line)
     }
 }
 
 /// What a router answers, as docs/router.md describes it; what is not needed is left out.
 #[derive(Debug, Deserialize)]
-struct Status {
-    links: Vec<LinkStatus>,
+pub(super) struct Status {
+    pub(super) links: Vec<LinkStatus>,
 }
 
 #[derive(Debug, Deserialize)]
-struct LinkStatus {
+pub(super) struct LinkStatus {
     queued: Count,
     window: Counters,
     queue_packets: QueueFigures,
@@ -251,7 +151,27 @@ struct Interval {
 }
 
 impl LinkStatus {
-    fn fill(&self, observation: &mut LinkObservation) {
+    /// The queue in the interval that is over, and the packets that it refused.
+    pub(super) fn sample(&self) -> (QueueSample, u64) {
+        let interval = self.interval.as_ref();
+        let queue = QueueSample {
+            packets: self.queued.packets,
+            max: interval.map_or(0, |interval| interval.queue_max),
+        };
+        let dropped = |interval: &Interval| interval.dropped.packets + interval.ring_dropped;
+        (queue, interval.map_or(0, dropped))
+    }
+
+    /// Each figure of each stamp: the stamp's name, the figure's name, its value.
+    pub(super) fn stamps(&self) -> impl Iterator<Item = (&str, &str, f64)> {
+        self.stamps.iter().flat_map(|(stamp, figures)| {
+            let figures = figures.iter();
+            figures.map(|(figure, value)| (stamp.as_str(), figure.as_str(), *value))
+        })
+    }
+
+    /// Puts what was counted since the warm-up into `observation`.
+    pub(super) fn fill(&self, observation: &mut LinkObservation) {
         let us = |us: f64| Duration::from_secs_f64(us / 1e6);
         // A packet that found the TUN device's ring full was on its way to this queue.
         observation.arrived = self.window.arrived.packets + self.window.ring_dropped;

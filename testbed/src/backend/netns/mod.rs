@@ -1,63 +1,61 @@
-//! A scenario on this machine's kernel: namespaces, veth pairs, router daemons over TUN, and the
-//! `evenkeel` program inside.
+//! A scenario on this machine's kernel: a network namespace for each host, a veth pair for each
+//! link, router daemons over TUN, and the `evenkeel` program inside.
 
-mod sandbox;
+mod namespaces;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::kernel::{KernelError, PROGRAMS, check_plan, exec_on, run_on};
+use super::kernel::{self, KernelError, PROGRAMS};
 use crate::metrics::Observations;
 use crate::scenario::Scenario;
-pub(super) use sandbox::Sandbox;
+use namespaces::Namespaces;
 
-pub(super) use sandbox::{SETTINGS, batch, inside, ip, is_alive, node_commands, own_identity};
-
-/// Whether this machine and `scenario` can do it; touches nothing.
+/// Whether this machine can run `scenario`; touches nothing.
 ///
 /// # Errors
 /// See [`KernelError`].
 pub fn check(scenario: &Scenario) -> Result<(), KernelError> {
     check_scenario(scenario)?;
-    sandbox::may_administer()?;
+    namespaces::may_administer()?;
     if !Path::new("/dev/net/tun").exists() {
         return Err(KernelError::NoTun);
     }
     Ok(())
 }
 
-/// Whether any Linux could run `scenario` with the programs there are, whoever asks; touches nothing.
+/// Whether any Linux could run `scenario` with the programs there are, whoever asks; touches
+/// nothing.
 ///
 /// # Errors
 /// See [`KernelError`].
 pub fn check_scenario(scenario: &Scenario) -> Result<(), KernelError> {
-    check_plan(scenario)?;
+    kernel::check(scenario)?;
     program("evenkeel", "evenkeel-apps")?;
     program("evenkeel-router", "evenkeel-router").map(|_| ())
 }
 
-/// Runs `scenario` in real time. `progress` is told how far it has come, once per sampling
+/// Runs `scenario` in real time. `progress` receives how far it has come, once per sampling
 /// interval; `interrupted` ends the run. Whatever ends it, nothing is left behind.
 ///
 /// # Errors
-/// See [`KernelError`]. A flow whose connection fails is not an error of the run: its
-/// observation says so.
+/// See [`KernelError`]. A flow whose connection fails is not an error of the run: its observation
+/// says so.
 pub fn run(
     scenario: &Scenario,
-    interrupted: &Arc<AtomicBool>,
+    interrupted: &AtomicBool,
     progress: impl FnMut(Duration),
 ) -> Result<Observations, KernelError> {
     check(scenario)?;
-    run_on(&Sandbox::new()?, scenario, interrupted, progress)
+    kernel::run(Namespaces::new()?, scenario, interrupted, progress)
 }
 
-/// Runs `command` on a host of the scenario (the first one if none is named), with all links and
-/// routers but without the scenario's traffic; its exit status.
+/// Runs `command` on a host of `scenario` (the first one if none is named), with all links and
+/// routers but without the scenario's traffic. Returns its exit status.
 ///
-/// The hosts' names are in /etc/hosts there, and `EVENKEEL_NETNS_HOST` holds the name of each host's
+/// The hosts' names are in /etc/hosts there. `EVENKEEL_NETNS_HOST` holds the name of each host's
 /// namespace, for programs that need a partner on another host (`ip netns exec`).
 ///
 /// # Errors
@@ -66,29 +64,10 @@ pub fn exec(
     scenario: &Scenario,
     host: Option<&str>,
     command: &[String],
-    interrupted: &Arc<AtomicBool>,
+    interrupted: &AtomicBool,
 ) -> Result<ExitStatus, KernelError> {
     check(scenario)?;
-    exec_on(
-        &Sandbox::new()?,
-        scenario,
-        host,
-        command,
-        interrupted,
-        |plan, _, command| {
-            let namespaces = plan.namespaces.iter().map(|n| (variable(&n.host), &n.name));
-            command.envs(namespaces);
-            Ok(())
-        },
-    )
-}
-
-/// The environment variable that names a host's namespace: letters and digits of its name stay.
-fn variable(host: &str) -> String {
-    let name = host
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
-    "EVENKEEL_NETNS_".chars().chain(name).collect()
+    kernel::exec(Namespaces::new()?, scenario, host, command, interrupted)
 }
 
 /// A program of ours, beside this one or where [`PROGRAMS`] says.

@@ -10,7 +10,6 @@ use evenkeel_apps::trace::Traces;
 use super::endpoints::Endpoints;
 use super::record::Record;
 use super::{SimError, stream, transfer};
-use crate::backend::unseen;
 use crate::metrics::{FlowObservation, StreamObservation, StreamSample};
 use crate::scenario::{App, FlowSpec, Scenario};
 use crate::sim::{SimSocket, Simulation};
@@ -70,7 +69,7 @@ impl Flow {
             record,
             socket,
             received,
-            observation: unseen(spec),
+            observation: FlowObservation::of(spec),
             delivered_before: 0,
             app_before: 0,
         })

@@ -5,15 +5,17 @@ use std::fs::{self, DirBuilder};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
+use rustix::process::Signal;
 use serde::Deserialize;
 
-use super::client::ask;
-use super::container::Container;
-use super::{DockerError, IMAGE};
-use crate::backend::kernel::{KernelError, Place, Plan, Site, absolute};
-use crate::backend::netns::{SETTINGS, is_alive, node_commands, own_identity};
+use super::client::{ask, docker};
+use crate::backend::kernel::{
+    Host, IMAGE, KernelError, Plan, Platform, SETTINGS, absolute, check_interrupt, is_alive,
+    label_prefix, own_identity,
+};
 use crate::scenario::{App, Payload, Scenario, ServiceSpec};
 
 /// The label of all that a run makes: the machine's name and the run's identity.
@@ -37,9 +39,9 @@ const NETWORK_COUNT: u32 = 1 << 20;
 /// How many of them are tried for one link.
 const TRIES: u32 = 1000;
 
-/// The containers and networks of one run, and its directory.
+/// The containers and networks of one run, and its directory. Dropping it removes all of them.
 #[derive(Debug)]
-pub(super) struct Engine {
+pub(super) struct Containers {
     /// `PID-STARTTIME` of this process.
     identity: String,
     directory: PathBuf,
@@ -51,8 +53,8 @@ struct Network {
     ends: [Ipv4Addr; 2],
 }
 
-impl Engine {
-    /// A place for this process's run. Removes what runs that were killed have left behind.
+impl Containers {
+    /// The directory of this process's run. Removes what runs that were killed have left behind.
     pub(super) fn new() -> Result<Self, KernelError> {
         remove_leftovers();
         let identity = own_identity()?;
@@ -73,7 +75,6 @@ impl Engine {
     fn create_networks(
         &self,
         plan: &Plan,
-        mtu: u16,
         interrupted: &AtomicBool,
     ) -> Result<Vec<Network>, KernelError> {
         // Runs at the same time begin at different places, and do not try the same ones.
@@ -82,19 +83,19 @@ impl Engine {
             (0..).map(|number| NETWORKS + 8 * (start.wrapping_add(number) % NETWORK_COUNT));
         let mut networks = Vec::new();
         for pair in &plan.pairs {
-            let name = format!("ek{}-{}", std::process::id(), pair.device);
+            let name = format!("{}-{}", label_prefix(), pair.device);
             let mut tries = 0;
             let first = loop {
-                stop_if(interrupted)?;
+                check_interrupt(interrupted)?;
                 let first = candidates.next().expect("they have no end");
-                match self.create_network(&name, Ipv4Addr::from(first), mtu) {
+                match self.create_network(&name, Ipv4Addr::from(first), plan.mtu) {
                     Ok(()) => break first,
-                    Err(DockerError::Refused { reason, .. })
+                    Err(KernelError::Docker { reason, .. })
                         if reason.contains("overlap") && tries < TRIES =>
                     {
                         tries += 1;
                     }
-                    Err(error) => return Err(error.into()),
+                    Err(error) => return Err(error),
                 }
             };
             // The first is for the bridge.
@@ -104,7 +105,7 @@ impl Engine {
         Ok(networks)
     }
 
-    fn create_network(&self, name: &str, first: Ipv4Addr, mtu: u16) -> Result<(), DockerError> {
+    fn create_network(&self, name: &str, first: Ipv4Addr, mtu: u16) -> Result<(), KernelError> {
         let label = self.label();
         let subnet = format!("{first}/29");
         let mtu = format!("com.docker.network.driver.mtu={mtu}");
@@ -133,7 +134,7 @@ impl Engine {
         scenario: &Scenario,
         name: &str,
         links: &[(&str, Ipv4Addr)],
-    ) -> Result<(), DockerError> {
+    ) -> Result<(), KernelError> {
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |words: [&str; 2]| arguments.extend(words.map(Into::into));
         add(["create", "--init"]);
@@ -175,31 +176,29 @@ impl Engine {
     }
 }
 
-impl Site for Engine {
+impl Platform for Containers {
     fn directory(&self) -> &Path {
         &self.directory
     }
 
-    fn build(&self, scenario: &Scenario, interrupted: &AtomicBool) -> Result<Plan, KernelError> {
-        let run = format!("ek{}", std::process::id());
-        let place = |name| Place::Container(Container::new(name));
-        let plan = Plan::new(scenario, &run, &self.directory, false, place);
-        let networks = self.create_networks(&plan, scenario.mtu, interrupted)?;
+    fn create(&self, scenario: &Scenario, interrupted: &AtomicBool) -> Result<Plan, KernelError> {
+        let plan = Plan::new(scenario, &label_prefix(), &self.directory, false);
+        let networks = self.create_networks(&plan, interrupted)?;
         let mut start = vec!["start"];
-        for (node, namespace) in plan.namespaces.iter().enumerate() {
-            stop_if(interrupted)?;
+        for (node, host) in plan.hosts.iter().enumerate() {
+            check_interrupt(interrupted)?;
             let links: Vec<_> = ends_at(&plan, &networks, node)
                 .map(|(_, network, address)| (network, address))
                 .collect();
-            self.create_container(scenario, &namespace.name, &links)?;
-            start.push(&namespace.name);
+            self.create_container(scenario, &host.label, &links)?;
+            start.push(&host.label);
         }
-        stop_if(interrupted)?;
+        check_interrupt(interrupted)?;
         ask(&start, "")?;
-        for (node, namespace) in plan.namespaces.iter().enumerate() {
-            stop_if(interrupted)?;
-            let name = &namespace.name;
-            let devices = ask(&["exec", name, "ip", "-4", "-json", "address", "show"], "")?;
+        for (node, Host { label, .. }) in plan.hosts.iter().enumerate() {
+            check_interrupt(interrupted)?;
+            let devices = ["exec", label, "ip", "-4", "-json", "address", "show"];
+            let devices = ask(&devices, "")?;
             let mut commands = String::new();
             for (device, _, address) in ends_at(&plan, &networks, node) {
                 let given = device_with(&devices, address)?;
@@ -207,8 +206,8 @@ impl Site for Engine {
                     "link set {given} down\naddress flush dev {given}\nlink set {given} name {device}\n"
                 );
             }
-            commands += &node_commands(&plan, node);
-            ask(&["exec", "-i", name, "ip", "-batch", "-"], &commands)?;
+            commands += &plan.ip_commands(node);
+            ask(&["exec", "-i", label, "ip", "-batch", "-"], &commands)?;
         }
         Ok(plan)
     }
@@ -216,9 +215,45 @@ impl Site for Engine {
     fn program(&self, name: &str, _: &'static str) -> Result<PathBuf, KernelError> {
         Ok(Path::new(PROGRAMS).join(name))
     }
+
+    /// Docker's client passes no signals on, so the process leaves its number in a file.
+    fn command(&self, host: &Host, number: u64, program: &Path) -> Command {
+        let file = pid_file(number);
+        // Whoever calls is to reach the router's socket, which root makes in the container.
+        let script = format!("umask 0; echo $$ >{file}; exec \"$@\"");
+        let mut command = docker();
+        command
+            .args(["exec", "-i", &host.label, "sh", "-c", &script, "sh"])
+            .arg(program);
+        command
+    }
+
+    /// Waits up to two seconds for a program that has not started yet.
+    fn signal(&self, host: &Host, number: u64, _: &Child, signal: Signal) {
+        let (file, signal) = (pid_file(number), signal.as_raw());
+        let script = format!(
+            "for i in 1 2 3 4 5 6 7 8 9 10; do \
+             [ -s {file} ] && exec kill -{signal} $(cat {file}); sleep 0.2; done"
+        );
+        // A program that is gone is no matter.
+        let _ = ask(&["exec", &host.label, "sh", "-c", &script], "");
+    }
+
+    fn prepare(&self, plan: &Plan, host: &Host, command: &mut Command) -> Result<(), KernelError> {
+        let write = ["exec", "-i", &host.label, "sh", "-c", "cat >>/etc/hosts"];
+        ask(&write, &plan.hosts_file())?;
+        // The client is no part of the terminal's foreground and must not read from it.
+        command.stdin(Stdio::null());
+        Ok(())
+    }
 }
 
-impl Drop for Engine {
+/// The file in a container that holds the number of a process there.
+fn pid_file(number: u64) -> String {
+    format!("/run/evenkeel-{number}.pid")
+}
+
+impl Drop for Containers {
     fn drop(&mut self) {
         remove(&self.identity);
     }
@@ -285,14 +320,6 @@ fn files(scenario: &Scenario) -> BTreeSet<PathBuf> {
         _ => None,
     });
     traces.chain(sent).collect()
-}
-
-fn stop_if(interrupted: &AtomicBool) -> Result<(), KernelError> {
-    if interrupted.load(Ordering::Relaxed) {
-        Err(KernelError::Interrupted)
-    } else {
-        Ok(())
-    }
 }
 
 /// The engine may be another machine's too.

@@ -1,0 +1,154 @@
+//! A flow as command lines of `evenkeel`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use evenkeel_apps::path::HeaderUse;
+use evenkeel_apps::stream::Delivery;
+
+use super::plan::node_address;
+use crate::scenario::{FlowSpec, Scenario, StreamSpec};
+
+/// What a bulk client is asked to send.
+#[derive(Debug)]
+pub(super) enum Amount {
+    /// Data until the flow stops.
+    Endless,
+    Bytes(u64),
+    File(PathBuf),
+}
+
+/// The arguments of a command, in the order in which they were added.
+struct Arguments(Vec<String>);
+
+impl Arguments {
+    fn new(words: [&str; 2]) -> Self {
+        Self(words.map(String::from).into())
+    }
+
+    fn add(&mut self, name: &str, value: impl ToString) {
+        self.0.extend([name.to_owned(), value.to_string()]);
+    }
+
+    fn flag(&mut self, name: &str, is_set: bool) {
+        self.0.extend(is_set.then(|| name.to_owned()));
+    }
+
+    /// The options of the side that sends, with a record of what it measures every `interval`.
+    fn add_sender(&mut self, spec: &FlowSpec, interval: Duration) {
+        self.add_common(spec, interval);
+        self.add("--ack-every", spec.acks.every);
+        self.add("--max-ack-delay", spec.acks.max_delay.as_secs_f64() * 1e3);
+        self.add("--path-headers", HeaderUse::of_every(spec.path_headers));
+        if let Some(interval) = spec.probe_interval {
+            self.add("--probe-interval", interval.as_secs_f64());
+        }
+        self.flag("--rtt-samples", true);
+        self.flag("--path-samples", spec.path_headers > 0);
+    }
+
+    /// The options of the side that receives, with a record every `interval`.
+    fn add_receiver(&mut self, spec: &FlowSpec, interval: Duration) {
+        self.add_common(spec, interval);
+        let headers = HeaderUse::of_every(spec.path_headers).answer();
+        self.add("--path-headers", headers);
+    }
+
+    fn add_common(&mut self, spec: &FlowSpec, interval: Duration) {
+        self.flag("--json-lines", true);
+        self.add("--interval", interval.as_secs_f64());
+        self.add("--controller", &spec.controller);
+        self.add("--pacing", spec.pacing);
+        if let Some(timeout) = spec.idle_timeout {
+            self.add("--idle-timeout", timeout.as_secs_f64());
+        }
+        self.flag("--no-mtu-discovery", !spec.mtu_discovery);
+    }
+}
+
+/// A server that receives bulk data at `address`.
+pub(super) fn bulk_server(scenario: &Scenario, spec: &FlowSpec, address: &str) -> Vec<String> {
+    let mut arguments = Arguments::new(["bulk", "server"]);
+    arguments.add("--listen", address);
+    arguments.add_receiver(spec, scenario.sampling_interval);
+    arguments.0
+}
+
+/// A client that sends `amount` to the server at `address`.
+pub(super) fn bulk_client(
+    scenario: &Scenario,
+    spec: &FlowSpec,
+    address: &str,
+    pin: &str,
+    amount: &Amount,
+) -> Vec<String> {
+    let mut arguments = Arguments::new(["bulk", "client"]);
+    arguments.0.push(address.to_owned());
+    arguments.add("--pin", pin);
+    arguments.add("--bind", node_address(spec.from));
+    arguments.add("--streams", spec.streams);
+    match amount {
+        // Longer than the run, which ends it.
+        Amount::Endless => arguments.add("--time", scenario.duration.as_secs_f64() + 60.0),
+        Amount::Bytes(bytes) => arguments.add("--bytes", bytes),
+        Amount::File(path) => arguments.add("--file", path.display()),
+    }
+    arguments.add_sender(spec, scenario.sampling_interval);
+    arguments.flag("--no-verify", !spec.verify);
+    arguments.0
+}
+
+/// A server that streams to a viewer from `address`.
+pub(super) fn stream_server(
+    scenario: &Scenario,
+    spec: &FlowSpec,
+    stream: &StreamSpec,
+    address: &str,
+) -> Vec<String> {
+    let (encoder, send, adapt) = (&stream.encoder, &stream.send, &stream.send.adapt);
+    let mut arguments = Arguments::new(["stream", "server"]);
+    arguments.add("--listen", address);
+    let delivery = match send.delivery {
+        Delivery::Frames => "frames",
+        Delivery::Groups => "groups",
+        Delivery::Datagrams => "datagrams",
+    };
+    arguments.add("--delivery", delivery);
+    arguments.add("--cancel-after", send.cancel_after.as_secs_f64());
+    arguments.add("--bitrate", adapt.ceiling_bps);
+    if !adapt.fixed {
+        arguments.add("--start-rate", adapt.start_bps);
+        arguments.add("--floor", adapt.floor_bps);
+        arguments.add("--headroom", adapt.headroom);
+        arguments.add("--deadband", adapt.deadband);
+        arguments.add("--rise", adapt.rise_per_s);
+    }
+    arguments.add("--frame-rate", encoder.frame_rate);
+    arguments.add("--group", encoder.group);
+    arguments.add("--key-ratio", encoder.key_ratio);
+    arguments.add("--noise", encoder.noise);
+    arguments.add("--seed", encoder.seed);
+    arguments.flag("--fixed", adapt.fixed);
+    arguments.add_sender(spec, scenario.sampling_interval);
+    arguments.0
+}
+
+/// A viewer of the stream at `address`.
+pub(super) fn stream_client(
+    scenario: &Scenario,
+    spec: &FlowSpec,
+    stream: &StreamSpec,
+    address: &str,
+    pin: &str,
+) -> Vec<String> {
+    let mut arguments = Arguments::new(["stream", "client"]);
+    arguments.0.push(address.to_owned());
+    arguments.add("--pin", pin);
+    arguments.add("--bind", node_address(spec.to));
+    arguments.add("--clock", "shared");
+    arguments.add("--buffer", stream.buffer.as_millis());
+    let omit = scenario.warmup.saturating_sub(spec.start);
+    arguments.add("--omit", omit.as_secs_f64());
+    arguments.add_receiver(spec, scenario.sampling_interval);
+    arguments.0
+}

@@ -1,0 +1,232 @@
+//! The clients of a flow: a thread starts them when the scenario says so and reads their reports.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use rand_distr::{Distribution, Exp1};
+use rand_pcg::Pcg64;
+
+use super::arguments::{Amount, bulk_client, stream_client};
+use super::clock::{pause, wall_clock};
+use super::error::KernelError;
+use super::network::Network;
+use super::plan::absolute;
+use super::process::{Line, Process};
+use super::reports::{Reporter, Reports};
+use crate::metrics::Transfer;
+use crate::random::{PeriodLength, Purpose, generator, pareto};
+use crate::scenario::{App, FlowSpec, Payload, StreamSpec};
+
+/// How often a waiting thread looks whether the run is over.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The client side of a flow, shared by its threads.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) network: Arc<Network>,
+    /// Position of the flow in the scenario.
+    pub(super) index: usize,
+    pub(super) evenkeel: PathBuf,
+    pub(super) server_address: String,
+    pub(super) pin: String,
+    /// The run has ended: everything stops where it is.
+    pub(super) over: AtomicBool,
+    pub(super) state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) reports: Reports,
+    /// Bulk clients that run.
+    clients: usize,
+}
+
+impl Client {
+    pub(super) fn spec(&self) -> &FlowSpec {
+        &self.network.scenario.flows[self.index]
+    }
+
+    /// Carries out what the flow's application does in a run that began at `epoch`.
+    pub(super) fn run(self: &Arc<Self>, epoch: Instant) {
+        let (spec, scenario) = (self.spec(), &self.network.scenario);
+        let start = epoch + spec.start;
+        // A flow that lasts to the end of the run is not torn down in its last instant.
+        let stop = (spec.stop < scenario.duration).then(|| epoch + spec.stop);
+        let mut rng = generator(scenario.seed, Purpose::Flow, self.index);
+        self.wait_until(start);
+        match &spec.app {
+            App::Bulk(payload) => {
+                let amount = match payload {
+                    Payload::Endless => Amount::Endless,
+                    Payload::Bytes(bytes) => Amount::Bytes(*bytes),
+                    Payload::File(path) => Amount::File(absolute(path)),
+                };
+                if self.transfer(epoch, &amount, stop) {
+                    self.lock().reports.done = Some(wall_clock() - epoch);
+                }
+            }
+            App::OnOff {
+                periods, begins, ..
+            } => {
+                let (on, off) = PeriodLength::pair(periods);
+                let mut now = start + off.before_first(*begins, &mut rng);
+                self.wait_until(now);
+                while !self.is_over() && stop.is_none_or(|stop| now < stop) {
+                    let ends = now + on.sample(&mut rng);
+                    let ends = stop.map_or(ends, |stop| ends.min(stop));
+                    self.transfer(epoch, &Amount::Endless, Some(ends));
+                    now = ends + off.sample(&mut rng);
+                    self.wait_until(now);
+                }
+            }
+            App::Short {
+                arrivals_per_s,
+                mean_bytes,
+                shape,
+            } => {
+                let bytes = |rng: &mut Pcg64| pareto(rng, *mean_bytes as f64, *shape).max(1.0);
+                let mut transfers = Vec::new();
+                let mut now = start;
+                loop {
+                    let gap: f64 = Exp1.sample(&mut rng);
+                    now += Duration::from_secs_f64(gap / arrivals_per_s);
+                    self.wait_until(now);
+                    if self.is_over() || stop.is_some_and(|stop| now >= stop) {
+                        break;
+                    }
+                    let amount = Amount::Bytes(bytes(&mut rng) as u64);
+                    let client = self.clone();
+                    transfers.push(std::thread::spawn(move || {
+                        client.transfer(epoch, &amount, None)
+                    }));
+                    transfers.retain(|transfer| !transfer.is_finished());
+                }
+                for transfer in transfers {
+                    let _ = transfer.join();
+                }
+            }
+            App::Stream(stream) => self.view(epoch, stream, stop),
+        }
+    }
+
+    /// Runs one bulk client, broken off at `until`; returns whether it completed its transfer.
+    fn transfer(&self, epoch: Instant, amount: &Amount, until: Option<Instant>) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        let reporter = {
+            let mut state = self.lock();
+            state.clients += 1;
+            state.reports.transfers.push(Transfer {
+                start: wall_clock() - epoch,
+                end: None,
+                bytes: 0,
+                sha256_verified: None,
+            });
+            Reporter::of_transfer(state.reports.transfers.len() - 1)
+        };
+        let (spec, scenario) = (self.spec(), &self.network.scenario);
+        let arguments = bulk_client(scenario, spec, &self.server_address, &self.pin, amount);
+        let what = format!("the client of {}", spec.name);
+        let started = self
+            .network
+            .start(what, spec.from, &self.evenkeel, &arguments);
+        let completed = self.follow(epoch, started, reporter, until);
+        let mut state = self.lock();
+        state.clients -= 1;
+        if state.clients == 0 {
+            state.reports.controller = None;
+        }
+        completed
+    }
+
+    /// Runs the viewer of a stream until `stop` or the end of the run.
+    fn view(&self, epoch: Instant, stream: &StreamSpec, stop: Option<Instant>) {
+        if self.is_over() {
+            return;
+        }
+        let (spec, scenario) = (self.spec(), &self.network.scenario);
+        let arguments = stream_client(scenario, spec, stream, &self.server_address, &self.pin);
+        let what = format!("the viewer of {}", spec.name);
+        let started = self
+            .network
+            .start(what, spec.to, &self.evenkeel, &arguments);
+        self.follow(epoch, started, Reporter::default(), stop);
+    }
+
+    /// Reads a client's lines until it ends, `until` has come or the run is over. Returns whether
+    /// it completed a transfer.
+    fn follow(
+        &self,
+        epoch: Instant,
+        started: Result<Process, KernelError>,
+        mut reporter: Reporter,
+        until: Option<Instant>,
+    ) -> bool {
+        let mut client = match started {
+            Ok(client) => client,
+            Err(error) => {
+                self.lock().reports.fail(error.to_string());
+                return false;
+            }
+        };
+        loop {
+            match client.line(LOOK) {
+                Ok(Some(line)) => {
+                    if self.take(&line, epoch, &mut reporter) {
+                        client.end();
+                        return true;
+                    }
+                }
+                // Its output has ended before a result: it failed, and its last line says why.
+                Ok(None) => {
+                    client.end();
+                    self.lock().reports.fail(client.reason());
+                    return false;
+                }
+                Err(_) => {}
+            }
+            // At the end of the run only a viewer has something left to report.
+            if self.is_over() && reporter.transfer.is_some() {
+                return false;
+            }
+            if self.is_over() || until.is_some_and(|until| wall_clock() >= until) {
+                client.interrupt();
+                for line in client.lines() {
+                    self.take(&line, epoch, &mut reporter);
+                }
+                return false;
+            }
+        }
+    }
+
+    /// Takes in a line of one of the flow's programs. Returns whether it completes a transfer.
+    pub(super) fn take(&self, line: &Line, epoch: Instant, reporter: &mut Reporter) -> bool {
+        let scenario = &self.network.scenario;
+        let mut state = self.lock();
+        state
+            .reports
+            .take(line, epoch, scenario, self.spec(), reporter)
+    }
+
+    fn wait_until(&self, at: Instant) {
+        while !self.is_over() {
+            let left = at.saturating_duration_since(wall_clock());
+            if left.is_zero() {
+                break;
+            }
+            pause(left.min(LOOK));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        let state = self.state.lock();
+        state.expect("no thread of a flow panics with its state")
+    }
+}

@@ -1,0 +1,116 @@
+//! A flow of a run: an `evenkeel` server on one host, its clients on another.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use super::arguments::{bulk_server, stream_server};
+use super::client::Client;
+use super::error::KernelError;
+use super::network::Network;
+use super::plan::node_address;
+use super::process::{Line, Process};
+use super::records::pin;
+use super::reports::Reporter;
+use crate::metrics::{ControllerSample, FlowObservation};
+use crate::scenario::App;
+
+/// The first port of the flows' servers.
+const FIRST_PORT: usize = 20_000;
+
+/// A flow: its server, and the thread that starts its clients.
+#[derive(Debug)]
+pub(super) struct Flow {
+    server: Process,
+    reporter: Reporter,
+    client: Arc<Client>,
+    thread: Option<JoinHandle<()>>,
+    controller_state: Vec<Option<ControllerSample>>,
+}
+
+impl Flow {
+    /// Starts the server of the flow `index` of the scenario and waits until it listens. It
+    /// receives bulk data, or sends a stream.
+    pub(super) fn start(
+        network: &Arc<Network>,
+        index: usize,
+        evenkeel: &Path,
+    ) -> Result<Self, KernelError> {
+        let scenario = &network.scenario;
+        let spec = &scenario.flows[index];
+        let node = match spec.app {
+            App::Stream(_) => spec.from,
+            _ => spec.to,
+        };
+        let server_address = format!("{}:{}", node_address(node), FIRST_PORT + index);
+        let arguments = match &spec.app {
+            App::Stream(stream) => stream_server(scenario, spec, stream, &server_address),
+            _ => bulk_server(scenario, spec, &server_address),
+        };
+        let what = format!("the server of {}", spec.name);
+        let mut server = network.start(what, node, evenkeel, &arguments)?;
+        let pin = pin(&mut server)?;
+        Ok(Self {
+            server,
+            reporter: Reporter::default(),
+            client: Arc::new(Client {
+                network: network.clone(),
+                index,
+                evenkeel: evenkeel.to_owned(),
+                server_address,
+                pin,
+                over: AtomicBool::new(false),
+                state: Mutex::default(),
+            }),
+            thread: None,
+            controller_state: Vec::new(),
+        })
+    }
+
+    /// The run has begun.
+    pub(super) fn begin(&mut self, epoch: Instant) {
+        let client = self.client.clone();
+        self.thread = Some(std::thread::spawn(move || client.run(epoch)));
+    }
+
+    /// A sampling interval is over. Fails if the server has ended.
+    pub(super) fn sample(&mut self, epoch: Instant) -> Result<(), KernelError> {
+        self.read_server(epoch);
+        let controller = self.client.lock().reports.controller;
+        self.controller_state.push(controller);
+        self.server.check()
+    }
+
+    /// All that was seen of the flow.
+    pub(super) fn finish(mut self, epoch: Instant) -> FlowObservation {
+        self.stop();
+        self.read_server(epoch);
+        let controller_state = std::mem::take(&mut self.controller_state);
+        let interval = self.client.network.scenario.sampling_interval;
+        let mut state = self.client.lock();
+        let reports = &mut state.reports;
+        reports.observation(self.client.spec(), interval, controller_state)
+    }
+
+    fn read_server(&mut self, epoch: Instant) {
+        let lines: Vec<Line> = self.server.lines().collect();
+        for line in lines {
+            self.client.take(&line, epoch, &mut self.reporter);
+        }
+    }
+
+    fn stop(&mut self) {
+        self.client.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

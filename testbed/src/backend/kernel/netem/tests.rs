@@ -1,0 +1,84 @@
+use super::*;
+use crate::scenario::Scenario;
+
+fn first_link(keys: &str) -> LinkSpec {
+    let text = format!(
+        "name = 'line'\nduration_s = 1\n[[links]]\nname = 'ab'\nfrom = 'a'\nto = 'b'\n{keys}\n\
+         [[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nfrom = 'a'\nto = 'b'\n"
+    );
+    let scenario = Scenario::parse(&text, "test.toml", &[]);
+    scenario.unwrap_or_else(|error| panic!("{error}")).links[0].clone()
+}
+
+#[test]
+fn delay_and_loss_come_before_rate_and_queue_and_ethernet_is_not_counted() {
+    let link = first_link("rate_bps = 2000000\ndelay_ms = 18.5\nqueue_packets = 50\nloss = 0.01");
+    assert_eq!(
+        qdiscs(&link),
+        [
+            "root handle 1: netem limit 10000000 delay 18500us loss random 1%",
+            "parent 1:1 handle 2: netem rate 2000000bit -14 limit 51"
+        ]
+    );
+}
+
+#[test]
+fn jitter_is_spread_above_the_delay_and_keeps_the_order() {
+    let link = first_link("delay_ms = 10\njitter_ms = 4");
+    assert_eq!(
+        qdiscs(&link),
+        ["root handle 1: netem limit 10000000 delay 12000us 2000us rate 32gbit"]
+    );
+}
+
+#[test]
+fn packets_that_jump_the_delay_are_netems_reordering() {
+    let link = first_link("delay_ms = 10\nreorder = 0.25\nloss = 0.01");
+    assert_eq!(
+        qdiscs(&link),
+        ["root handle 1: netem limit 10000000 delay 10000us reorder 25% loss random 1%"]
+    );
+}
+
+#[test]
+fn a_mere_rate_is_a_single_netem() {
+    let link = first_link("rate_bps = 1000000");
+    assert_eq!(
+        qdiscs(&link),
+        ["root handle 2: netem rate 1000000bit -14 limit 101"]
+    );
+}
+
+#[test]
+fn losses_are_told_from_what_the_queue_refused() {
+    let qdisc = |handle: &str, packets, bytes, drops, qlen| Qdisc {
+        kind: "netem".into(),
+        handle: handle.into(),
+        dev: "ifb0".into(),
+        bytes,
+        packets,
+        drops,
+        qlen,
+    };
+    let both = [
+        qdisc("1:", 90, 90_000, 15, 12),
+        qdisc("2:", 90, 91_260, 5, 4),
+    ];
+    assert_eq!(
+        Counters::of(&both, "ifb0", true),
+        Counters {
+            forwarded: 90,
+            forwarded_bytes: 90_000,
+            dropped: 5,
+            lost: 10,
+            inside: 4
+        }
+    );
+}
+
+#[test]
+fn the_summary_of_sampled_lengths_is_that_of_their_distribution() {
+    let summary = summary(vec![4, 0, 2, 2]);
+    assert_eq!((summary.mean, summary.p95, summary.max), (2.0, 4, 4));
+    assert!((summary.sd - 2.0_f64.sqrt()).abs() < 1e-12);
+}

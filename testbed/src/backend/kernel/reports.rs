@@ -1,0 +1,287 @@
+//! What the programs of a flow report, collected into its observation.
+
+use std::time::{Duration, Instant};
+
+use evenkeel_apps::path::{HeaderCounts, HeaderReport, SampleRecord};
+use evenkeel_apps::stream::{SentCounts, ViewReport};
+
+use super::process::Line;
+use super::records::{ReceiverInterval, Record, SenderInterval, parse};
+use crate::metrics::{
+    ControllerSample, FlowObservation, PathObservation, RttSample, StreamObservation, StreamSample,
+    Transfer,
+};
+use crate::scenario::{FlowSpec, Scenario};
+
+/// IPv4 and UDP headers around every datagram, in bytes.
+const HEADER_BYTES: u64 = (evenkeel_wire::IPV4_HEADER_LEN + evenkeel_wire::UDP_HEADER_LEN) as u64;
+
+/// What a flow's programs have reported so far. Times are since the run's beginning.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    /// What the controller had decided at the end of the last interval.
+    pub(super) controller: Option<ControllerSample>,
+    sent: u64,
+    lost: u64,
+    rtt: Vec<RttSample>,
+    headers: Option<HeaderReport>,
+    path: Vec<SampleRecord>,
+    received: Vec<Received>,
+    pub(super) transfers: Vec<Transfer>,
+    /// The time at which each interval of a viewer ended, and what it saw.
+    viewed: Vec<(Duration, StreamSample)>,
+    view: Option<ViewReport>,
+    frames: SentCounts,
+    error: Option<String>,
+    /// When all was delivered.
+    pub(super) done: Option<Duration>,
+}
+
+/// What a receiver got in one of its intervals.
+#[derive(Debug)]
+struct Received {
+    /// When its record came, and how long the interval was.
+    at: Duration,
+    length: Duration,
+    ip_bytes: u64,
+    app_bytes: u64,
+}
+
+/// A program whose lines are read, and what its earlier lines said.
+#[derive(Debug, Default)]
+pub(super) struct Reporter {
+    /// The transfer that it carries out, if it is a bulk client.
+    pub(super) transfer: Option<usize>,
+    /// Path headers at the end of the last interval.
+    headers: HeaderCounts,
+}
+
+impl Reporter {
+    pub(super) fn of_transfer(number: usize) -> Self {
+        Self {
+            transfer: Some(number),
+            ..Self::default()
+        }
+    }
+}
+
+impl Reports {
+    /// Takes in a line of a flow's program. Returns whether it says that a transfer is complete.
+    pub(super) fn take(
+        &mut self,
+        line: &Line,
+        epoch: Instant,
+        scenario: &Scenario,
+        spec: &FlowSpec,
+        reporter: &mut Reporter,
+    ) -> bool {
+        let at = line.at.saturating_duration_since(epoch);
+        match parse(line) {
+            Record::Interval { interval, frames } => {
+                // After the end of the run the routers are gone.
+                if at.saturating_sub(interval.length()) < scenario.duration {
+                    self.frames = frames.unwrap_or(self.frames);
+                    self.take_sent(interval, at, scenario.warmup, &mut reporter.headers);
+                }
+            }
+            Record::ServerInterval(interval) => self.take_received(&interval, at),
+            Record::Result {
+                interrupted: false,
+                verified,
+                receiver: Some(receiver),
+            } => {
+                if let Some(number) = reporter.transfer {
+                    let transfer = &mut self.transfers[number];
+                    transfer.end = Some(at);
+                    transfer.bytes = receiver.bytes;
+                    transfer.sha256_verified = spec.verify.then_some(verified == Some(true));
+                }
+                return true;
+            }
+            Record::Viewer { error, frames } => {
+                self.frames = frames;
+                self.controller = None;
+                error.into_iter().for_each(|error| self.fail(error));
+            }
+            Record::View { error, report } => {
+                self.view = report;
+                error.into_iter().for_each(|error| self.fail(error));
+            }
+            Record::Listening { .. } | Record::Result { .. } | Record::Other => {}
+        }
+        false
+    }
+
+    /// Notes the first reason for which the flow failed.
+    pub(super) fn fail(&mut self, reason: String) {
+        self.error.get_or_insert(reason);
+    }
+
+    /// A sender's interval that ended `at`; its path headers were `before` at the end of the one
+    /// before.
+    fn take_sent(
+        &mut self,
+        interval: SenderInterval,
+        at: Duration,
+        warmup: Duration,
+        before: &mut HeaderCounts,
+    ) {
+        let is_measured = at > warmup;
+        self.controller = Some(ControllerSample {
+            window: interval.window_bytes,
+            slow_start_threshold: interval.slow_start_threshold_bytes,
+            pacing_rate: interval.pacing_rate_bps.map(|bits| bits / 8),
+        });
+        if let Some(path) = interval.path {
+            let new = path.counts.since(std::mem::replace(before, path.counts));
+            let counted = self.headers.as_ref().map(|headers| headers.counts);
+            let mut counts = counted.unwrap_or_default();
+            if is_measured {
+                counts = counts.plus(new);
+            }
+            self.headers = Some(HeaderReport { counts, ..path });
+        }
+        // They are as long before the line as before the interval's end.
+        let origin_s = at.as_secs_f64() - interval.end_s;
+        let samples = interval.path_samples.into_iter();
+        self.path.extend(samples.map(|sample| SampleRecord {
+            at_s: (origin_s + sample.at_s).max(0.0),
+            ..sample
+        }));
+        if is_measured {
+            self.sent += interval.packets_sent;
+            self.lost += interval.packets_lost;
+        }
+        let samples = interval.rtt_samples_ms.iter();
+        self.rtt.extend(samples.map(|ms| RttSample {
+            at,
+            rtt: Duration::from_secs_f64(ms / 1e3),
+        }));
+    }
+
+    fn take_received(&mut self, interval: &ReceiverInterval, at: Duration) {
+        let headers = HEADER_BYTES * interval.udp_datagrams_received;
+        self.received.push(Received {
+            at,
+            length: interval.length(),
+            ip_bytes: interval.udp_bytes_received + headers,
+            app_bytes: interval.bytes_received,
+        });
+        let sample = StreamSample {
+            delay_ms: interval.delay_ms,
+            bitrate_bps: interval.bitrate_bps,
+        };
+        self.viewed.push((at, sample));
+    }
+
+    /// The observation of the flow, with the decisions of its controller in each interval.
+    pub(super) fn observation(
+        &mut self,
+        spec: &FlowSpec,
+        interval: Duration,
+        controller_state: Vec<Option<ControllerSample>>,
+    ) -> FlowObservation {
+        let buckets = controller_state.len();
+        let spread = |bytes| spread(&self.received, interval, buckets, bytes);
+        let mut transfers = std::mem::take(&mut self.transfers);
+        if let [only] = &mut transfers[..]
+            && only.end.is_none()
+        {
+            only.bytes = self.received.iter().map(|one| one.app_bytes).sum();
+        }
+        let path = self.headers.take().map(|headers| PathObservation {
+            headers,
+            samples: std::mem::take(&mut self.path),
+        });
+        let stream = self.view.take().map(|report| StreamObservation {
+            report,
+            sent: self.frames,
+            series: stream_series(&self.viewed, interval, buckets),
+        });
+        FlowObservation {
+            stop: self.done.unwrap_or(spec.stop),
+            delivered: spread(|received| received.ip_bytes),
+            app_delivered: spread(|received| received.app_bytes),
+            controller_state,
+            rtt: std::mem::take(&mut self.rtt),
+            path,
+            sent_packets: self.sent,
+            lost_packets: self.lost,
+            transfers,
+            stream,
+            error: self.error.take(),
+            ..FlowObservation::of(spec)
+        }
+    }
+}
+
+/// Shares out what came in intervals of the receiver's own to the run's intervals, by overlap.
+fn spread(
+    received: &[Received],
+    interval: Duration,
+    buckets: usize,
+    bytes: fn(&Received) -> u64,
+) -> Vec<u64> {
+    let mut shares = vec![0.0; buckets];
+    let width = interval.as_secs_f64();
+    for record in received {
+        let end = record.at.as_secs_f64();
+        let length = record.length.as_secs_f64().max(1e-6);
+        let start = (end - length).max(0.0);
+        let (first, last) = ((start / width) as usize, (end / width) as usize);
+        let touched = shares.iter_mut().enumerate().take(last + 1).skip(first);
+        for (bucket, share) in touched {
+            let overlap = end.min((bucket + 1) as f64 * width) - start.max(bucket as f64 * width);
+            *share += bytes(record) as f64 * (overlap / (end - start).max(1e-6)).clamp(0.0, 1.0);
+        }
+    }
+    let rounded = shares.into_iter().map(|share: f64| share.round() as u64);
+    rounded.collect()
+}
+
+/// What a viewer saw, in the run's intervals.
+fn stream_series(
+    viewed: &[(Duration, StreamSample)],
+    interval: Duration,
+    buckets: usize,
+) -> Vec<StreamSample> {
+    let mut series = vec![StreamSample::default(); buckets];
+    for (at, sample) in viewed {
+        // The record of an interval comes a little after its end.
+        let within = at.saturating_sub(interval / 2);
+        let bucket = (within.as_nanos() / interval.as_nanos()) as usize;
+        if let Some(entry) = series.get_mut(bucket) {
+            *entry = *sample;
+        }
+    }
+    series
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(end_ms: u64, length_ms: u64, bytes: u64) -> Received {
+        Received {
+            at: Duration::from_millis(end_ms),
+            length: Duration::from_millis(length_ms),
+            ip_bytes: bytes,
+            app_bytes: bytes / 2,
+        }
+    }
+
+    #[test]
+    fn bytes_are_shared_out_by_overlap_and_none_is_lost() {
+        let records = [received(150, 100, 1000), received(260, 110, 1100)];
+        let shares = spread(&records, Duration::from_millis(100), 3, |r| r.ip_bytes);
+        // 50..150 ms: half and half. 150..260 ms: 50 ms and 60 ms of 110.
+        assert_eq!(shares, [500, 1000, 600]);
+    }
+
+    #[test]
+    fn what_came_before_the_run_or_after_it_does_not_count() {
+        let records = [received(50, 100, 1000), received(900, 100, 1000)];
+        let shares = spread(&records, Duration::from_millis(100), 2, |r| r.ip_bytes);
+        assert_eq!(shares.iter().sum::<u64>(), 1000);
+    }
+}
