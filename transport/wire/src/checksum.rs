@@ -2,7 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::PROTOCOL_UDP;
+/// IP protocol number of UDP (IANA, RFC 768).
+pub const PROTOCOL_UDP: u8 = 17;
 
 /// A running one's complement sum of 16-bit big-endian words (RFC 1071).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,7 +3,10 @@
 use std::net::Ipv4Addr;
 
 use crate::checksum::{PseudoHeader, Sum};
-use crate::{Ecn, Malformed, NotRepresentable, PROTOCOL_UDP, UdpView};
+use crate::ecn::Ecn;
+use crate::error::{Malformed, NotRepresentable};
+use crate::field::{array, word};
+use crate::udp::UdpView;
 
 /// Length of an IPv4 header without options, in bytes.
 pub const IPV4_HEADER_LEN: usize = 20;
@@ -126,12 +129,12 @@ impl<'a> Ipv4View<'a> {
 
     /// Sender.
     pub fn source(&self) -> Ipv4Addr {
-        address(self.fixed, field::SOURCE)
+        array::<4>(self.fixed, field::SOURCE).into()
     }
 
     /// Receiver.
     pub fn destination(&self) -> Ipv4Addr {
-        address(self.fixed, field::DESTINATION)
+        array::<4>(self.fixed, field::DESTINATION).into()
     }
 
     /// Header checksum field.
@@ -163,15 +166,12 @@ impl<'a> Ipv4View<'a> {
     /// # Errors
     /// [`Malformed`] if protocol and offset promise a UDP header and there is none.
     pub fn udp(&self) -> Result<Option<UdpView<'a>>, Malformed> {
-        if self.protocol() != PROTOCOL_UDP || self.fragment_offset() != 0 {
-            return Ok(None);
-        }
-        let view = if self.more_fragments() {
-            UdpView::parse_start(self.payload)?
-        } else {
-            UdpView::parse(self.payload)?
-        };
-        Ok(Some(view))
+        UdpView::in_ip(
+            self.payload,
+            self.protocol(),
+            self.fragment_offset(),
+            self.more_fragments(),
+        )
     }
 }
 
@@ -252,17 +252,6 @@ impl Ipv4Repr {
             destination: self.destination,
         }
     }
-}
-
-fn word(header: &[u8; IPV4_HEADER_LEN], field: std::ops::Range<usize>) -> u16 {
-    u16::from_be_bytes([header[field.start], header[field.start + 1]])
-}
-
-fn address(header: &[u8; IPV4_HEADER_LEN], field: std::ops::Range<usize>) -> Ipv4Addr {
-    let octets: [u8; 4] = header[field]
-        .try_into()
-        .expect("an address field has four bytes");
-    octets.into()
 }
 
 #[cfg(test)]

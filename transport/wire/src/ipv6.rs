@@ -3,7 +3,10 @@
 use std::net::Ipv6Addr;
 
 use crate::checksum::PseudoHeader;
-use crate::{Ecn, Malformed, NotRepresentable, PROTOCOL_UDP, UdpView};
+use crate::ecn::Ecn;
+use crate::error::{Malformed, NotRepresentable};
+use crate::field::{array, word};
+use crate::udp::UdpView;
 
 /// Length of an IPv6 header without extension headers, in bytes.
 pub const IPV6_HEADER_LEN: usize = 40;
@@ -63,10 +66,7 @@ impl<'a> Ipv6View<'a> {
         if fixed[0] >> 4 != 6 {
             return Err(Malformed::Version);
         }
-        let length = u16::from_be_bytes([
-            fixed[field::PAYLOAD_LENGTH.start],
-            fixed[field::PAYLOAD_LENGTH.start + 1],
-        ]);
+        let length = word(fixed, field::PAYLOAD_LENGTH);
         let body = rest.get(..usize::from(length)).ok_or(Malformed::Length)?;
         let chain = walk(fixed[field::NEXT_HEADER], body)?;
         Ok(Self { fixed, body, chain })
@@ -124,12 +124,12 @@ impl<'a> Ipv6View<'a> {
 
     /// Sender.
     pub fn source(&self) -> Ipv6Addr {
-        address(self.fixed, field::SOURCE)
+        array::<16>(self.fixed, field::SOURCE).into()
     }
 
     /// Receiver; the next one, if a routing header names others.
     pub fn destination(&self) -> Ipv6Addr {
-        address(self.fixed, field::DESTINATION)
+        array::<16>(self.fixed, field::DESTINATION).into()
     }
 
     /// What follows the extension headers, up to the packet's length.
@@ -151,22 +151,16 @@ impl<'a> Ipv6View<'a> {
     /// # Errors
     /// [`Malformed`] if protocol and offset promise a UDP header and there is none.
     pub fn udp(&self) -> Result<Option<UdpView<'a>>, Malformed> {
-        if self.protocol() != PROTOCOL_UDP || self.fragment_offset() != 0 {
-            return Ok(None);
-        }
-        let view = if self.more_fragments() {
-            UdpView::parse_start(self.payload())?
-        } else {
-            UdpView::parse(self.payload())?
-        };
-        Ok(Some(view))
+        UdpView::in_ip(
+            self.payload(),
+            self.protocol(),
+            self.fragment_offset(),
+            self.more_fragments(),
+        )
     }
 
     fn first_word(&self) -> u32 {
-        let bytes: [u8; 4] = self.fixed[field::VERSION_CLASS_FLOW]
-            .try_into()
-            .expect("the field has four bytes");
-        u32::from_be_bytes(bytes)
+        u32::from_be_bytes(array(self.fixed, field::VERSION_CLASS_FLOW))
     }
 
     fn traffic_class(&self) -> u8 {
@@ -285,20 +279,14 @@ fn walk(first: u8, body: &[u8]) -> Result<Chain, Malformed> {
     Ok(chain)
 }
 
-fn address(header: &[u8; IPV6_HEADER_LEN], field: std::ops::Range<usize>) -> Ipv6Addr {
-    let octets: [u8; 16] = header[field]
-        .try_into()
-        .expect("an address field has sixteen bytes");
-    octets.into()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::UdpRepr;
+    use crate::checksum::PROTOCOL_UDP;
+    use crate::udp::UdpRepr;
 
     fn repr(protocol: u8, payload_len: u16) -> Ipv6Repr {
         Ipv6Repr {

@@ -11,12 +11,13 @@
 mod checksum;
 mod ecn;
 mod error;
+mod field;
 mod ipv4;
 mod ipv6;
 mod path_header;
 mod udp;
 
-pub use checksum::{PseudoHeader, Sum, update_checksum, update_udp_checksum};
+pub use checksum::{PROTOCOL_UDP, PseudoHeader, Sum, update_checksum, update_udp_checksum};
 pub use ecn::Ecn;
 pub use error::{Malformed, NotRepresentable};
 pub use ipv4::{IPV4_HEADER_LEN, Ipv4Repr, Ipv4View};
@@ -28,6 +29,3 @@ pub use path_header::{
     QueueingTime, SignalFlags, Signals, Skipped, WindowChange, split_path_header,
 };
 pub use udp::{UDP_HEADER_LEN, UdpRepr, UdpView};
-
-/// IP protocol number of UDP (IANA, RFC 768).
-pub const PROTOCOL_UDP: u8 = 17;

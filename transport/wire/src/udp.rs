@@ -1,7 +1,8 @@
 //! UDP (RFC 768).
 
-use crate::Malformed;
-use crate::checksum::{PseudoHeader, nonzero};
+use crate::checksum::{PROTOCOL_UDP, PseudoHeader, nonzero};
+use crate::error::Malformed;
+use crate::field::word;
 
 /// Length of a UDP header in bytes.
 pub const UDP_HEADER_LEN: usize = 8;
@@ -38,11 +39,28 @@ impl<'a> UdpView<'a> {
         }
     }
 
-    /// Reads the start of a datagram of which later fragments hold the rest.
-    ///
-    /// # Errors
-    /// As [`UdpView::parse`], but the length field may exceed the bytes given.
-    pub(crate) fn parse_start(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    /// The datagram in an IP packet's `payload`; `None` if that is of another protocol, or of a
+    /// later fragment, which holds no UDP header. In a first fragment the length may exceed the
+    /// bytes given.
+    pub(crate) fn in_ip(
+        payload: &'a [u8],
+        protocol: u8,
+        fragment_offset: usize,
+        more_fragments: bool,
+    ) -> Result<Option<Self>, Malformed> {
+        if protocol != PROTOCOL_UDP || fragment_offset != 0 {
+            return Ok(None);
+        }
+        let view = if more_fragments {
+            Self::parse_start(payload)?
+        } else {
+            Self::parse(payload)?
+        };
+        Ok(Some(view))
+    }
+
+    /// Reads the start of a datagram of which later fragments may hold the rest.
+    fn parse_start(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (header, rest) = bytes.split_first_chunk().ok_or(Malformed::Truncated)?;
         let length = usize::from(word(header, field::LENGTH));
         let payload_len = length
@@ -134,10 +152,6 @@ impl UdpRepr {
         header[field::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
         header
     }
-}
-
-fn word(header: &[u8; UDP_HEADER_LEN], field: std::ops::Range<usize>) -> u16 {
-    u16::from_be_bytes([header[field.start], header[field.start + 1]])
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Properties of the codec and of what routers do, for any bytes and values.
 
+use std::time::Duration;
+
 use proptest::array::{uniform4, uniform32};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -89,7 +91,7 @@ fn any_operation() -> impl Strategy<Value = Operation> {
 fn any_header() -> impl Strategy<Value = [u8; PATH_HEADER_LEN]> {
     (uniform32(any::<u8>()), 1u8..4).prop_map(|(mut bytes, kind)| {
         bytes[..4].copy_from_slice(&PATH_HEADER_MAGIC);
-        bytes[4] = locate::version_kind_length(kind);
+        bytes[4] = layout::version_kind_length(kind);
         bytes
     })
 }
@@ -370,7 +372,7 @@ proptest! {
         let start = PATH_HEADER_MAGIC.len().min(with_magic);
         bytes.splice(0..0, PATH_HEADER_MAGIC[..start].iter().copied());
         if with_magic == 5 {
-            bytes.insert(4, locate::version_kind_length(1));
+            bytes.insert(4, layout::version_kind_length(1));
         }
         match split_path_header(&bytes) {
             None => prop_assert!(PathHeaderView::parse(&bytes).is_err()),

@@ -1,12 +1,15 @@
-//! What a router may do to a path header on its way, and to the checksum over it.
+//! Path headers in IP packets: where a router finds one, what it may change, and the checksum
+//! over that.
 
 use std::time::Duration;
 
-use super::{
-    CompactCount, CompactRate, HOP_LIMIT_MASK, PATH_HEADER_LEN, PathHeaderKind, PathHeaderView,
-    QueueingTime, Skipped, WindowChange, field, flag, locate,
-};
-use crate::{UDP_HEADER_LEN, update_udp_checksum};
+use super::compact::{CompactCount, CompactRate, Feedback, QueueingTime, WindowChange};
+use super::header::{PathHeaderKind, PathHeaderView};
+use super::layout::{self, HOP_LIMIT_MASK, PATH_HEADER_LEN, Skipped, field, flag};
+use crate::checksum::update_udp_checksum;
+use crate::ipv4::Ipv4View;
+use crate::ipv6::{IPV6_HEADER_LEN, Ipv6View};
+use crate::udp::{UDP_HEADER_LEN, UdpView};
 
 /// Where the checksum is in a UDP header (RFC 768).
 const CHECKSUM_AT: usize = 6;
@@ -31,7 +34,7 @@ impl<'a> PathHeaderMut<'a> {
     /// # Errors
     /// [`Skipped`] if the packet holds none, or one that is left alone.
     pub fn find(packet: &'a mut [u8]) -> Result<Self, Skipped> {
-        let at = locate::find(packet)?;
+        let at = find(packet)?;
         let (udp, header) = packet[at - UDP_HEADER_LEN..].split_at_mut(UDP_HEADER_LEN);
         Ok(Self {
             header: header
@@ -47,7 +50,7 @@ impl<'a> PathHeaderMut<'a> {
     /// # Errors
     /// [`Skipped`] if there is none.
     pub fn parse(payload: &'a mut [u8]) -> Result<Self, Skipped> {
-        locate::check(payload)?;
+        layout::check(payload)?;
         Ok(Self {
             header: payload
                 .first_chunk_mut()
@@ -131,7 +134,7 @@ impl<'a> PathHeaderMut<'a> {
         true
     }
 
-    fn write_feedback(&mut self, feedback: super::Feedback) {
+    fn write_feedback(&mut self, feedback: Feedback) {
         self.write(|header| {
             header[field::FEEDBACK].copy_from_slice(&feedback.to_bytes());
             header[field::FLAGS] |= flag::OFFERED;
@@ -152,4 +155,54 @@ impl<'a> PathHeaderMut<'a> {
             **checksum = updated.to_be_bytes();
         }
     }
+}
+
+impl<'a> PathHeaderView<'a> {
+    /// The header in an IP packet, as a router reads it on arrival.
+    ///
+    /// # Errors
+    /// [`Skipped`] as for [`PathHeaderMut::find`].
+    pub fn find(packet: &'a [u8]) -> Result<Self, Skipped> {
+        let at = find(packet)?;
+        Self::parse(&packet[at..])
+    }
+}
+
+/// Where in an IP packet the path header begins, if it is whole, of a known kind, and in a packet
+/// in which it may be changed.
+fn find(packet: &[u8]) -> Result<usize, Skipped> {
+    match packet.first().map(|byte| byte >> 4) {
+        Some(4) => find_in_ipv4(packet),
+        Some(6) => find_in_ipv6(packet),
+        _ => Err(Skipped::Foreign),
+    }
+}
+
+fn find_in_ipv4(packet: &[u8]) -> Result<usize, Skipped> {
+    let view = Ipv4View::parse(packet).or(Err(Skipped::Foreign))?;
+    let udp = view.udp().or(Err(Skipped::Foreign))?;
+    let udp = udp.ok_or(Skipped::Foreign)?;
+    check_in_udp(&udp, view.payload().len(), view.is_fragment())?;
+    Ok(view.header_len() + UDP_HEADER_LEN)
+}
+
+fn find_in_ipv6(packet: &[u8]) -> Result<usize, Skipped> {
+    let view = Ipv6View::parse(packet).or(Err(Skipped::Foreign))?;
+    let udp = view.udp().or(Err(Skipped::Foreign))?;
+    let udp = udp.ok_or(Skipped::Foreign)?;
+    // An authentication header would cover what is changed; without a checksum (RFC 8200, section
+    // 8.1) the receiver discards the datagram.
+    let untouchable =
+        view.is_fragment() || view.header_len() != IPV6_HEADER_LEN || udp.checksum() == 0;
+    check_in_udp(&udp, view.payload().len(), untouchable)?;
+    Ok(view.header_len() + UDP_HEADER_LEN)
+}
+
+fn check_in_udp(udp: &UdpView<'_>, ip_payload: usize, untouchable: bool) -> Result<(), Skipped> {
+    layout::check(udp.payload())?;
+    // Bytes behind the datagram are UDP options (RFC 9868), whose rules are not ours.
+    if untouchable || usize::from(udp.length()) != ip_payload {
+        return Err(Skipped::Untouchable);
+    }
+    Ok(())
 }
