@@ -7,10 +7,11 @@ use std::sync::{
 };
 
 use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
+use tracing::{debug, trace};
 
 /// Accepts connections until the endpoint is closed, at most `limit` at the same time; more are
 /// refused. `configure` may give a connection settings of its own; what `serve` makes of it runs
-/// as a task, and frees the connection's place when it drops the slot.
+/// as a task, and makes room for another connection when it drops the slot.
 pub(crate) async fn accept<F>(
     endpoint: Endpoint,
     runtime: Arc<dyn Runtime>,
@@ -22,22 +23,28 @@ pub(crate) async fn accept<F>(
 {
     let active = Arc::new(AtomicUsize::new(0));
     while let Some(incoming) = endpoint.accept().await {
+        let peer = incoming.remote_address();
         let Some(slot) = Slot::take(&active, limit) else {
+            debug!(%peer, limit, "connection refused: the server is full");
             incoming.refuse();
             continue;
         };
+        trace!(%peer, "connection attempt");
         let connecting = match configure(&incoming) {
             Some(config) => incoming.accept_with(config),
             None => incoming.accept(),
         };
         let serve = serve.clone();
         runtime.spawn(Box::pin(async move {
-            // A handshake that fails is the client's to report.
-            let Ok(connecting) = connecting else { return };
-            let Ok(connection) = connecting.await else {
-                return;
-            };
-            serve(connection, slot).await;
+            // The client reports a handshake that fails.
+            let handshake = async { connecting?.await };
+            match handshake.await {
+                Ok(connection) => {
+                    debug!(%peer, rtt = ?connection.rtt(), "connection accepted");
+                    serve(connection, slot).await;
+                }
+                Err(error) => debug!(%peer, %error, "handshake failed"),
+            }
         }));
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use quinn::{Connection, Runtime, VarInt};
+use tracing::debug;
 
 use super::{
     Amount, AppError, Direction, Job, Local, Outcome, Progress, Source,
@@ -10,7 +11,7 @@ use super::{
     receive::receive,
     report::Meter,
     send::send,
-    session::{Control, Session},
+    session::{Control, Session, log_end},
 };
 use crate::error::printable;
 
@@ -36,7 +37,10 @@ pub async fn client(
         progress: &progress,
         patience: local.patience,
     };
+    let peer = connection.remote_address();
+    debug!(%peer, ?job, "transfer begins");
     let result = transfer(&session, &job, &local).await;
+    log_end(&connection, &result);
     match &result {
         Ok(_) => evenkeel::close(&connection, VarInt::from_u32(0), b"done"),
         Err(error) => evenkeel::close(&connection, error.code(), error.reason().as_bytes()),

@@ -131,6 +131,14 @@ impl Progress {
         self.received.load(Ordering::Relaxed)
     }
 
+    /// Application bytes on the client's side of a transfer in `direction` so far.
+    pub fn of(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::Up => self.sent(),
+            Direction::Down => self.received(),
+        }
+    }
+
     fn add_sent(&self, bytes: u64) {
         self.sent.fetch_add(bytes, Ordering::Relaxed);
     }

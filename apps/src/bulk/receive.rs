@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use quinn::RecvStream;
 use sha2::{Digest, Sha256};
+use tracing::trace;
 
 use super::{
     AppError, Checksum, Outcome, Report, Sink,
@@ -130,6 +131,7 @@ impl Receiver<'_> {
             return Err(AppError::Protocol("less data than agreed".into()));
         }
         drain.finish().await.map_err(sink_error)?;
+        trace!(stream = index, "data stream received");
         Ok((
             index,
             hasher.map(|hasher| Checksum::from(<[u8; 32]>::from(hasher.finalize()))),

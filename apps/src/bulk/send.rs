@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use quinn::SendStream;
 use sha2::{Digest, Sha256};
+use tracing::trace;
 
 use super::{
     AppError, Checksum, Outcome, Report, Source,
@@ -149,6 +150,7 @@ impl StreamWriter<'_> {
                 }
             }
         }
+        trace!(stream = index, "data stream written");
         // The peer cannot have stopped the stream unnoticed: that ends in its own error
         // message or in a mismatch.
         let _ = self.stream.finish();

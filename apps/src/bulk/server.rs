@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
+use tracing::debug;
 
 use super::{
     Amount, AppError, Direction, Job, Outcome, Progress, Sink, Source,
@@ -11,7 +12,7 @@ use super::{
     protocol::{Answer, MAX_DURATION, Request},
     receive::receive,
     send::send,
-    session::{Control, Session},
+    session::{Control, Session, log_end},
 };
 use crate::accept::accept;
 use crate::error::printable;
@@ -110,6 +111,7 @@ pub async fn serve_connection(
         result = transfer(&session, &options) => result,
         () = sleep_until(&*runtime, session.now() + limit) => Err(AppError::TooLong(limit)),
     };
+    log_end(&connection, &result);
     if let Err(error) = &result {
         evenkeel::close(&connection, error.code(), error.reason().as_bytes());
     }
@@ -149,6 +151,8 @@ async fn transfer(session: &Session<'_>, options: &ServeOptions) -> Result<Outco
         recv: recv_half,
     };
     let job = Job::from(session.read::<Request>(&mut control).await?);
+    let peer = session.connection.remote_address();
+    debug!(%peer, ?job, "transfer asked for");
     let source = match admit(&job, options).await {
         Ok(source) => source,
         Err(reason) => {

@@ -7,8 +7,9 @@ use std::{
 
 use quinn::{Connection, RecvStream, Runtime, SendStream};
 use serde::{Serialize, de::DeserializeOwned};
+use tracing::debug;
 
-use super::{AppError, Progress, report::Meter};
+use super::{AppError, Outcome, Progress, report::Meter};
 use crate::{message, time::sleep_until};
 
 /// One transfer's connection and control stream, the time and the counters.
@@ -103,5 +104,23 @@ impl Session<'_> {
             let delivered = control.send.stopped();
             let _ = self.soon(async { Ok(delivered.await.is_ok()) }).await;
         }
+    }
+}
+
+/// Reports the end of a transfer.
+pub(super) fn log_end(connection: &Connection, result: &Result<Outcome, AppError>) {
+    let peer = connection.remote_address();
+    match result {
+        Ok(Outcome {
+            sender, receiver, ..
+        }) => debug!(
+            %peer,
+            bytes = receiver.bytes,
+            seconds = receiver.duration_s,
+            goodput_bps = receiver.goodput_bps,
+            packets_lost = sender.packets_lost,
+            "transfer done"
+        ),
+        Err(error) => debug!(%peer, %error, "transfer failed"),
     }
 }

@@ -1,347 +1,141 @@
-//! What can be typed.
+//! Options that applications share.
 
 use std::{
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{Ipv6Addr, SocketAddr},
     path::PathBuf,
-    str::FromStr,
     time::Duration,
 };
 
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::Args;
 use evenkeel::Pacing;
-use rustls::pki_types::ServerName;
 
-use super::stream_args::StreamSide;
-use super::units::{
-    parse_idle_timeout, parse_interval, parse_period, parse_positive_seconds, parse_probe_interval,
-    parse_rate, parse_seconds, parse_size,
+use super::{
+    address::{self, DEFAULT_PORT, HostPort},
+    units::within,
 };
 use crate::{
-    bulk::{AckFrequency, Amount, Direction, Job, MAX_STREAMS, Pattern, TransportSettings},
+    bulk::{AckFrequency, TransportSettings},
     path::HeaderUse,
     tls::Fingerprint,
 };
 
-/// The port both sides use unless told otherwise.
-const DEFAULT_PORT: u16 = 4433;
-
-/// How long a client sends unless told otherwise, seconds.
-const DEFAULT_SECONDS: u64 = 10;
-
 /// The rarest acknowledgements to ask for, in packets.
 const MAX_ACK_EVERY: i64 = 1000;
 
-/// The longest delay of acknowledgements that QUIC knows, in milliseconds: below 2^14
+/// The longest delay of acknowledgements in QUIC, in milliseconds: below 2^14
 /// (RFC 9000, section 18.2).
-const MAX_ACK_DELAY: i64 = (1 << 14) - 1;
+const MAX_ACK_DELAY: u64 = (1 << 14) - 1;
 
-const CLIENT_EXAMPLES: &str = "\
-Examples:
-  evenkeel bulk client host.example --pin sha256:...         upload for 10 s
-  evenkeel bulk client host.example -R --time 30 -O 5 ...    download; leave 5 s out
-  evenkeel bulk client 10.0.0.2:5000 --file data.bin ...     upload a file
-  evenkeel bulk client host.example -R --file data.bin --output copy.bin ...
-                                                          download the server's file
-  evenkeel bulk client '[2001:db8::1]:4433' --controller vegas:alpha=2,beta=4 --json ...
-
-Exit status: 0 done and verified, 1 failed, 2 wrong command line, 130 interrupted.
-SSLKEYLOGFILE names a file for TLS secrets, for Wireshark.";
-
-const SERVER_EXAMPLES: &str = "\
-Examples:
-  evenkeel bulk server                            all addresses, port 4433
-  evenkeel bulk server --listen 127.0.0.1:0       a free port on this machine only
-  evenkeel bulk server --root /srv/data --once    offer files, serve one client
-  evenkeel bulk server --cert chain.pem --key key.pem
-
-It prints the certificate's pin and the client's command line. Interrupt it to stop;
-that is exit status 0. 1 is a failure, 2 a wrong command line.
-SSLKEYLOGFILE names a file for TLS secrets, for Wireshark.";
-
-/// Smooth, low-delay transfers over QUIC, and what they measure.
-#[derive(Debug, Parser)]
-#[command(name = "evenkeel", version, disable_help_subcommand = true)]
-pub(super) struct Cli {
-    #[command(subcommand)]
-    pub(super) command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum Command {
-    /// Send as fast as the controller allows, and report what both sides saw.
-    #[command(disable_help_subcommand = true)]
-    Bulk {
-        #[command(subcommand)]
-        side: BulkSide,
-    },
-    /// Send live media as real senders do, and report what viewers would have seen.
-    #[command(disable_help_subcommand = true)]
-    Stream {
-        #[command(subcommand)]
-        side: StreamSide,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum BulkSide {
-    /// Wait for clients, and send or receive as they ask.
-    #[command(after_help = SERVER_EXAMPLES)]
-    Server(Box<ServerArgs>),
-    /// Ask a server for one transfer, and print both sides' figures.
-    #[command(after_help = CLIENT_EXAMPLES)]
-    Client(Box<ClientArgs>),
-}
-
+/// Where a server listens, and how it proves who it is.
 #[derive(Debug, Args)]
-pub(super) struct ServerArgs {
-    #[command(flatten)]
-    pub(super) at: ListenArgs,
-    #[command(flatten)]
-    pub(super) transport: TransportArgs,
-    /// Offer the files below this directory by name
-    #[arg(long, value_name = "DIR")]
-    pub(super) root: Option<PathBuf>,
-    /// Connections at the same time, 1 to 10000; more are refused
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    pub(super) connections: u16,
-    /// The longest transfer; what takes longer is cut off
-    #[arg(long, value_name = "SECONDS", default_value = "86400", value_parser = parse_positive_seconds)]
-    pub(super) max_time: Duration,
-    /// Serve one transfer and exit, with status 1 if it failed
-    #[arg(long)]
-    pub(super) once: bool,
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
-}
-
-#[derive(Debug, Args)]
-#[command(group = ArgGroup::new("amount").args(["file", "bytes", "time"]))]
-pub(super) struct ClientArgs {
-    #[command(flatten)]
-    pub(super) reach: ReachArgs,
-    /// Send this file; with --reverse, the server's file of this name
-    #[arg(long, value_name = "PATH")]
-    file: Option<PathBuf>,
-    /// Send this many generated bytes, such as 20MB or 1GiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    bytes: Option<u64>,
-    /// Send generated bytes for this long [default: 10]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_positive_seconds)]
-    time: Option<Duration>,
-    /// The server sends
-    #[arg(short = 'R', long)]
-    reverse: bool,
-    /// Both directions at once, each over connections of its own
-    #[arg(long, conflicts_with_all = ["reverse", "file", "output", "qlog"])]
-    pub(super) bidir: bool,
-    /// Connections side by side in each direction, 1 to 1000, each with all of the amount
-    #[arg(short = 'C', long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub(super) connections: u16,
-    /// Send at this rate over each connection, such as 3M, in bits of data per second; otherwise
-    /// as much as goes
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse_rate)]
-    bitrate: Option<u64>,
-    /// Send in ON periods of this length only, 0.1 to 20
-    #[arg(long, value_name = "SECONDS", value_parser = parse_period, requires = "off")]
-    on: Option<Duration>,
-    /// Length of the OFF periods between them, 0.1 to 20
-    #[arg(long, value_name = "SECONDS", value_parser = parse_period, requires = "on")]
-    off: Option<Duration>,
-    /// Data streams side by side, 1 to 128
-    #[arg(short = 'P', long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_STREAMS)))]
-    pub(super) streams: u16,
-    /// Warm-up to leave out of the figures, part of --time
-    #[arg(short = 'O', long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
-    omit: Duration,
-    /// Write what the server sends to this file
-    #[arg(long, value_name = "FILE", requires = "reverse")]
-    pub(super) output: Option<PathBuf>,
-    /// Do not compute SHA-256; saves CPU above about 1 Gb/s
-    #[arg(long)]
-    no_verify: bool,
-    #[command(flatten)]
-    pub(super) transport: TransportArgs,
-    /// List every round-trip time in the records of --json-lines
-    #[arg(long, requires = "json_lines", conflicts_with = "json")]
-    pub(super) rtt_samples: bool,
-    /// List what each path header told in the records of --json-lines
-    #[arg(long, requires = "json_lines", conflicts_with = "json")]
-    pub(super) path_samples: bool,
-    #[command(flatten)]
-    pub(super) output_form: OutputArgs,
-}
-
-/// Where a server listens, and who it is.
-#[derive(Debug, Args)]
-pub(super) struct ListenArgs {
+pub(crate) struct ListenArgs {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value_t = (Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into())]
-    pub(super) listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// Certificate chain in PEM, instead of a fresh self-signed one
     #[arg(long, value_name = "FILE", requires = "key")]
-    pub(super) cert: Option<PathBuf>,
+    pub(crate) cert: Option<PathBuf>,
     /// Private key of --cert in PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
-    pub(super) key: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
 }
 
-/// A server to connect to, and how to know it.
+/// A server to connect to, and how to recognise it.
 #[derive(Debug, Args)]
-pub(super) struct ReachArgs {
-    /// The server, as HOST, HOST:PORT or [IPV6]:PORT; port 4433 unless given
+pub(crate) struct ReachArgs {
+    /// The server, as HOST, HOST:PORT or [IPV6]:PORT; the default port is 4433
     #[arg(value_name = "HOST[:PORT]")]
-    pub(super) server: HostPort,
-    /// Local address to send from, and port; any free port unless given
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_local)]
-    pub(super) bind: Option<SocketAddr>,
+    pub(crate) server: HostPort,
+    /// Local address and port to send from; by default any free port
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = address::local)]
+    pub(crate) bind: Option<SocketAddr>,
     /// Trust the one certificate with this fingerprint, which the server prints
     #[arg(long, value_name = "sha256:HEX", conflicts_with_all = ["ca", "insecure"])]
-    pub(super) pin: Option<Fingerprint>,
+    pub(crate) pin: Option<Fingerprint>,
     /// Trust certificates of the authorities in this PEM file
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    pub(super) ca: Option<PathBuf>,
+    pub(crate) ca: Option<PathBuf>,
     /// Trust any certificate: anybody on the path can pose as the server
     #[arg(long)]
-    pub(super) insecure: bool,
-    /// Name to expect in the certificate, if not HOST
-    #[arg(long, value_name = "NAME", value_parser = parse_server_name)]
-    pub(super) server_name: Option<String>,
+    pub(crate) insecure: bool,
+    /// Name to expect in the certificate, if it is not HOST
+    #[arg(long, value_name = "NAME", value_parser = address::server_name)]
+    pub(crate) server_name: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct TransportArgs {
+pub(crate) struct TransportArgs {
     #[arg(long, value_name = "NAME", default_value = "vegas", help = controller_help())]
-    pub(super) controller: String,
+    pub(crate) controller: String,
     /// Ask the other side to acknowledge every N-th packet, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = AckFrequency::default().every,
           value_parser = clap::value_parser!(u32).range(1..=MAX_ACK_EVERY))]
     ack_every: u32,
-    /// Ask the other side to hold acknowledgements back for at most this long
+    /// Ask the other side to delay acknowledgements by at most this long
     #[arg(long, value_name = "MILLISECONDS",
           default_value_t = AckFrequency::default().max_delay.as_millis() as u64,
-          value_parser = clap::value_parser!(u64).range(0..=MAX_ACK_DELAY as u64))]
+          value_parser = clap::value_parser!(u64).range(0..=MAX_ACK_DELAY))]
     max_ack_delay: u64,
-    /// Keep the UDP payloads of what it sends at 1200 bytes, and the path header
+    /// Send UDP payloads of at most 1200 bytes, plus the path header
     #[arg(long)]
     no_mtu_discovery: bool,
-    /// Spread packets at the `controller`'s rate, as `quinn` does, in bursts of ten and more, or by `none`
+    /// Pace packets at the `controller`'s rate, as `quinn` does in bursts of ten and more, or not at
+    /// all (`none`)
     #[arg(long, value_name = "BY", default_value_t)]
-    pub(super) pacing: Pacing,
-    /// Give a connection up after this silence, 1 to 3600; the shorter of both sides' counts
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_idle_timeout)]
-    pub(super) idle_timeout: Duration,
-    /// While something is in flight, send a packet at least this often, 0.01 to 60 [default: each time
-    /// twice as rarely]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_probe_interval)]
-    pub(super) probe_interval: Option<Duration>,
-    /// Path headers: on every N-th datagram it sends; only to answer the other side's; none
+    pub(crate) pacing: Pacing,
+    /// Give up a connection after this silence, 1 to 3600; the shorter value of both sides counts
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = within(1.0, 3600.0))]
+    pub(crate) idle_timeout: Duration,
+    /// While data is in flight, send a packet at least this often, 0.01 to 60 [default: each probe
+    /// doubles the interval]
+    #[arg(long, value_name = "SECONDS", value_parser = within(0.01, 60.0))]
+    pub(crate) probe_interval: Option<Duration>,
+    /// Path headers: send one on every N-th datagram; only answer those of the other side; or none
     ///
-    /// [default: 1 if the controller makes use of them; otherwise a client that sends has none, and
-    /// who receives answers]
+    /// [default: 1 if the controller uses them; otherwise a client that sends uses none, and all
+    /// others answer]
     #[arg(long, value_name = "N|echo|off")]
     path_headers: Option<HeaderUse>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct OutputArgs {
+pub(crate) struct OutputArgs {
     /// Print one JSON document at the end
     #[arg(long, conflicts_with = "json_lines")]
-    pub(super) json: bool,
-    /// Print a JSON record each interval and at the end
+    pub(crate) json: bool,
+    /// Print a JSON record for each interval and at the end
     #[arg(long)]
-    pub(super) json_lines: bool,
-    /// Print a line for each interval of this length, 0.01 to 3600; of --json-lines it is 1 unless
-    /// given
-    #[arg(short = 'i', long, value_name = "SECONDS", value_parser = parse_interval, conflicts_with = "json")]
-    pub(super) interval: Option<Duration>,
+    pub(crate) json_lines: bool,
+    /// Print a line for each interval of this length, 0.01 to 3600; the default with --json-lines
+    /// is 1
+    #[arg(short = 'i', long, value_name = "SECONDS", value_parser = within(0.01, 3600.0),
+          conflicts_with = "json")]
+    pub(crate) interval: Option<Duration>,
     /// Write a qlog trace of each connection to this directory
     #[arg(long, value_name = "DIR")]
-    pub(super) qlog: Option<PathBuf>,
+    pub(crate) qlog: Option<PathBuf>,
 }
 
-/// A server as typed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HostPort {
-    /// A name, or an IP address without brackets.
-    pub(super) host: String,
-    pub(super) port: u16,
-}
-
-impl ClientArgs {
-    pub(super) fn direction(&self) -> Direction {
-        if self.reverse {
-            Direction::Down
-        } else {
-            Direction::Up
-        }
-    }
-
-    /// How path headers are used if nobody asks for them: who receives answers them.
-    pub(super) fn unasked_headers(&self) -> HeaderUse {
-        match self.direction() {
-            Direction::Up => HeaderUse::Off,
-            Direction::Down => HeaderUse::Echo,
-        }
-    }
-
-    /// The local file to send, if that is what was asked for.
-    pub(super) fn upload(&self) -> Option<&PathBuf> {
-        self.file.as_ref().filter(|_| !self.reverse)
-    }
-
-    /// How the sender holds back.
-    fn pattern(&self) -> Pattern {
-        Pattern {
-            rate_bps: self.bitrate,
-            on_off: self.on.zip(self.off),
-        }
-    }
-
-    /// The job; `length` is that of the file to send, if there is one.
-    ///
-    /// # Errors
-    /// What is wrong with the options' values together.
-    pub(super) fn job(&self, length: Option<u64>) -> Result<Job, String> {
-        let amount = match (&self.file, self.bytes, self.time) {
-            (Some(path), _, _) if self.reverse => {
-                let name = path
-                    .to_str()
-                    .ok_or("the server's file name must be UTF-8")?;
-                Amount::File(name.to_owned())
-            }
-            (_, Some(bytes), _) => Amount::Bytes(bytes),
-            (_, _, Some(time)) => Amount::Duration(time),
-            (..) => length.map_or(
-                Amount::Duration(Duration::from_secs(DEFAULT_SECONDS)),
-                Amount::Bytes,
-            ),
-        };
-        let job = Job {
-            streams: self.streams,
-            omit: self.omit,
-            verify: !self.no_verify,
-            pattern: self.pattern(),
-            ..Job::new(self.direction(), amount)
-        };
-        job.check().map_err(|error| error.to_string())?;
-        if self.connections > 1 && self.output.is_some() {
-            return Err("--output is filled over one connection, not several".into());
-        }
-        Ok(job)
-    }
+/// Samples in the records of intervals.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct SampleArgs {
+    /// List every round-trip time in the records of --json-lines
+    #[arg(long, requires = "json_lines", conflicts_with = "json")]
+    pub(crate) rtt_samples: bool,
+    /// List the measurements of each path header in the records of --json-lines
+    #[arg(long, requires = "json_lines", conflicts_with = "json")]
+    pub(crate) path_samples: bool,
 }
 
 impl OutputArgs {
     /// The length of an interval.
-    pub(super) fn interval(&self) -> Duration {
+    pub(crate) fn interval(&self) -> Duration {
         self.interval.unwrap_or(Duration::from_secs(1))
     }
 }
 
 impl TransportArgs {
-    pub(super) fn settings(&self) -> TransportSettings {
+    pub(crate) fn settings(&self) -> TransportSettings {
         TransportSettings {
             acks: AckFrequency {
                 every: self.ack_every,
@@ -352,12 +146,12 @@ impl TransportArgs {
         }
     }
 
-    /// How path headers are used; `unasked` where neither the command line nor the controller
-    /// wants them.
+    /// How path headers are used: `unasked` if neither the command line nor the controller wants
+    /// them.
     ///
     /// # Errors
     /// If there is no such controller.
-    pub(super) fn headers(&self, unasked: HeaderUse) -> Result<HeaderUse, evenkeel::SpecError> {
+    pub(crate) fn headers(&self, unasked: HeaderUse) -> Result<HeaderUse, evenkeel::SpecError> {
         Ok(match self.path_headers {
             Some(headers) => headers,
             None if evenkeel::uses_path_headers(&self.controller)? => HeaderUse::of_every(1),
@@ -366,139 +160,10 @@ impl TransportArgs {
     }
 }
 
-impl FromStr for HostPort {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is not HOST, HOST:PORT or [IPV6]:PORT");
-        let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-            let (host, rest) = rest.split_once(']').ok_or_else(wrong)?;
-            host.parse::<Ipv6Addr>().map_err(|_| wrong())?;
-            match rest {
-                "" => (host, None),
-                _ => (host, Some(rest.strip_prefix(':').ok_or_else(wrong)?)),
-            }
-        } else if text.parse::<IpAddr>().is_ok() {
-            (text, None)
-        } else {
-            match text.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (text, None),
-            }
-        };
-        let port = match port.map(str::parse) {
-            None => DEFAULT_PORT,
-            Some(Ok(0)) => return Err("port 0 is no server's".into()),
-            Some(Ok(port)) => port,
-            Some(Err(_)) => return Err(wrong()),
-        };
-        parse_server_name(host).map_err(|_| wrong())?;
-        Ok(Self {
-            host: host.to_owned(),
-            port,
-        })
-    }
-}
-
-impl std::fmt::Display for HostPort {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
-
 fn controller_help() -> String {
     let names: Vec<&str> = evenkeel::controllers().iter().map(|row| row.name).collect();
     format!(
-        "Congestion controller for what it sends: {}; parameters as NAME:KEY=VALUE,...",
+        "Congestion controller of this side: {}; parameters as NAME:KEY=VALUE,...",
         names.join(", ")
     )
-}
-
-/// An address to send from; port 0 is any free one.
-fn parse_local(text: &str) -> Result<SocketAddr, String> {
-    let bare = text
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'))
-        .map_or_else(|| text.parse(), |v6| v6.parse().map(IpAddr::V6));
-    bare.map(|ip| SocketAddr::new(ip, 0))
-        .or_else(|_| text.parse())
-        .map_err(|_| format!("'{text}' is not ADDR, ADDR:PORT or [IPV6]:PORT"))
-}
-
-fn parse_server_name(name: &str) -> Result<String, String> {
-    ServerName::try_from(name)
-        .map(|_| name.to_owned())
-        .map_err(|_| format!("'{name}' is no host name or IP address"))
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn any_text_is_a_server_or_an_error(text in "\\PC{0,40}") {
-            let _ = text.parse::<HostPort>();
-        }
-
-        #[test]
-        fn a_server_reads_back_as_shown(text in "[a-z]{1,9}(\\.[a-z]{1,9})?(:[1-9][0-9]{0,3})?") {
-            let server: HostPort = text.parse().unwrap();
-            prop_assert_eq!(server.to_string().parse::<HostPort>().unwrap(), server);
-        }
-    }
-
-    #[test]
-    fn local_addresses_are_read_with_and_without_port() {
-        for (text, address) in [
-            ("10.0.0.1", "10.0.0.1:0"),
-            ("10.0.0.1:5000", "10.0.0.1:5000"),
-            ("::1", "[::1]:0"),
-            ("[::1]", "[::1]:0"),
-            ("[::1]:5000", "[::1]:5000"),
-        ] {
-            assert_eq!(parse_local(text).unwrap().to_string(), address);
-        }
-        for text in [
-            "",
-            "localhost",
-            "10.0.0.1:",
-            "10.0.0.1:65536",
-            "[10.0.0.1]",
-            "[::1",
-            ":1",
-        ] {
-            assert!(parse_local(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn servers_are_read_with_and_without_port() {
-        for (text, host, port) in [
-            ("example.org", "example.org", 4433),
-            ("example.org:5000", "example.org", 5000),
-            ("10.0.0.1", "10.0.0.1", 4433),
-            ("10.0.0.1:1", "10.0.0.1", 1),
-            ("::1", "::1", 4433),
-            ("[::1]", "::1", 4433),
-            ("[::1]:65535", "::1", 65535),
-        ] {
-            let expected = HostPort {
-                host: host.into(),
-                port,
-            };
-            assert_eq!(text.parse(), Ok(expected), "{text}");
-        }
-        for text in [
-            "", ":1", "a:", "a:0", "a:65536", "a:b", "a:1:2", "[::1", "[::1]1", "[a]:1", "a b",
-        ] {
-            assert!(text.parse::<HostPort>().is_err(), "{text}");
-        }
-    }
 }

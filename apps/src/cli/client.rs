@@ -1,379 +1,213 @@
-//! `evenkeel bulk client`.
+//! What clients have in common: trust, socket, connection, the end.
 
 use std::{
-    net::SocketAddr,
-    sync::Arc,
-    time::{Duration, Instant},
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
 };
 
-use futures_util::future::join_all;
-use quinn::{Connection, Endpoint, Runtime, TokioRuntime, VarInt};
-use tokio::signal::unix::SignalKind;
+use quinn::{Connection, ConnectionError, Endpoint, TransportErrorCode, VarInt};
 
 use super::{
-    Failure,
-    args::ClientArgs,
-    files::{FileSink, FileSource},
-    live::LiveLine,
-    net::{self, BULK, Transport, plain},
-    output::{ClientResult, Form, PathRecord, Record, lines, print, table},
-    reach,
-    series::{ClientCounts, ClientSeries, Listener, Periods},
+    args::ReachArgs,
+    failure::Failure,
+    net::{self, Transport, read_file},
     signals::Signals,
-    units::{show_bytes, show_rate},
 };
 use crate::{
-    bulk::{self, Amount, Direction, Job, Local, Outcome, Progress, Sink, Source},
-    path::HeaderReport,
-    time::sleep_until,
-    tls::Trust,
+    error::AppError,
+    tls::{Seen, Trust},
 };
 
-/// How often the figures on a terminal change: several times a second looks alive.
-const REDRAW: Duration = Duration::from_millis(200);
+/// How long a server may take to answer, 10 s: four packets in a row may be lost, which
+/// RFC 9002, section 6.2, sends again after 1, 2 and 4 s.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often a moment is looked for at which every echo that was counted has been heard, too.
-const TRIES: u32 = 1000;
-
-/// Does one transfer.
-pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
-    let qlog = args.output_form.qlog.clone();
-    let transport = Transport::new(BULK, &args.transport, args.unasked_headers(), qlog)?;
-    let source = upload(&args).await?;
-    let length = source.length();
-    let job = args
-        .job(length)
-        .map_err(|cause| Failure::usage(cause, "see `evenkeel bulk client --help`"))?;
-    let trust = reach::trust(&args.reach).await?;
-    let address = net::resolve(&args.reach.server, args.reach.bind).await?;
-    let endpoint = reach::open(&transport, args.reach.bind, address)?;
-    // From here on there is something to clear away.
-    let signals = Signals::listen()?;
-    let sink = match &args.output {
-        Some(path) => Some(Arc::new(FileSink::create(path).await?)),
-        None => None,
-    };
-    let local = Local {
-        source,
-        sink: sink
-            .clone()
-            .map_or(Sink::Discard, |sink| Sink::Stored(sink)),
-        patience: args.transport.idle_timeout,
-    };
-    let mut transfers = Vec::new();
-    for direction in directions(&args) {
-        for connection in 1..=args.connections {
-            let job = Job {
-                direction,
-                ..job.clone()
-            };
-            transfers.push(Transfer {
-                args: &args,
-                transport: &transport,
-                endpoint: &endpoint,
-                signals: &signals,
-                address,
-                connection,
-                alone: args.connections == 1 && !args.bidir,
-                job,
-            });
-        }
-    }
-    let results = transfers
-        .iter()
-        .map(|transfer| transfer.run(trust.clone(), local.clone()));
-    let results = join_all(results).await;
-    let outcomes = print_together(&transfers, &results);
-    net::farewell(&endpoint).await;
-    let result = results
-        .into_iter()
-        .try_for_each(|result| result.map(|_| ()))
-        .and(outcomes);
-    match (&result, sink) {
-        (Ok(()), Some(sink)) => sink.keep().await?,
-        (Err(_), Some(sink)) => sink.discard().await,
-        (_, None) => {}
-    }
-    // What was transferred is good without its trace.
-    result.and(transport.end_traces())
-}
-
-/// Which ways data goes.
-fn directions(args: &ClientArgs) -> Vec<Direction> {
-    if args.bidir {
-        vec![Direction::Up, Direction::Down]
-    } else {
-        vec![args.direction()]
-    }
-}
-
-/// One table for people of several transfers that have ended.
-fn print_together(
-    transfers: &[Transfer<'_>],
-    results: &[Result<Outcome, Failure>],
-) -> Result<(), Failure> {
-    let outcomes: Vec<_> = transfers
-        .iter()
-        .zip(results)
-        .filter(|(transfer, _)| !transfer.alone && transfer.form().is_words())
-        .filter_map(|(transfer, result)| Some((transfer.name(), result.as_ref().ok()?.clone())))
-        .collect();
-    if outcomes.is_empty() {
-        return Ok(());
-    }
-    print(&lines(&outcomes))
-}
-
-async fn upload(args: &ClientArgs) -> Result<Source, Failure> {
-    let Some(path) = args.upload() else {
-        return Ok(Source::Generated);
-    };
-    let file = FileSource::open(path).await.map_err(|error| {
-        Failure::failed(
-            format!("cannot read {}: {}", path.display(), plain(&error)),
-            "check the path given to --file",
-        )
-    })?;
-    Ok(Source::Stored(Arc::new(file)))
-}
-
-/// One transfer over a connection of its own.
-struct Transfer<'a> {
-    args: &'a ClientArgs,
-    transport: &'a Transport,
-    endpoint: &'a Endpoint,
-    signals: &'a Signals,
+/// A client and the server it is about to connect to.
+pub(crate) struct Client<'a> {
+    pub(crate) transport: Transport,
+    reach: &'a ReachArgs,
+    trust: Trust,
+    endpoint: Endpoint,
     address: SocketAddr,
-    /// Of those in its direction, from 1.
-    connection: u16,
-    /// There is no other.
-    alone: bool,
-    job: Job,
+    signals: Signals,
 }
 
-impl Transfer<'_> {
-    fn form(&self) -> Form {
-        Form::of(&self.args.output_form)
-    }
-
-    fn name(&self) -> String {
-        let way = match self.job.direction {
-            Direction::Up => "up",
-            Direction::Down => "down",
+impl<'a> Client<'a> {
+    /// Finds the server, and opens a socket. From here on a signal no longer ends the process.
+    ///
+    /// # Errors
+    /// If a file of certificates cannot be used, the server has no address, or no socket can be
+    /// opened.
+    pub(crate) async fn open(reach: &'a ReachArgs, transport: Transport) -> Result<Self, Failure> {
+        let trust = trust(reach).await?;
+        let address = net::resolve(&reach.server, reach.bind).await?;
+        let any: IpAddr = match address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        format!("{way} {}", self.connection)
-    }
-
-    /// What its trace is called.
-    fn trace(&self) -> String {
-        let process = std::process::id();
-        if self.alone {
-            return format!("client-{process}");
-        }
-        format!("client-{process}-{}", self.name().replace(' ', "-"))
-    }
-
-    async fn run(&self, trust: Trust, local: Local) -> Result<Outcome, Failure> {
-        let args = self.args;
-        let listener = Arc::new(Listener::new(args.rtt_samples, args.path_samples));
-        let transport = &self.transport.observed(listener.clone());
-        let (endpoint, trace) = (self.endpoint, self.trace());
-        let connecting = reach::connect(
-            &args.reach,
+        let (local, remedy) = match reach.bind {
+            Some(local) => (
+                local,
+                "give --bind an address of this machine and a free port",
+            ),
+            None => ((any, 0).into(), "check the network set-up"),
+        };
+        let endpoint = transport.bind(local, None, "cannot open a socket on", remedy)?;
+        Ok(Self {
             transport,
+            reach,
             trust,
             endpoint,
-            self.address,
-            &trace,
-        );
-        let connection = self.signals.unless_heard(connecting).await?;
-
-        let watch = Watch {
-            of: self,
-            connection: connection.clone(),
-            progress: Arc::default(),
-            start: TokioRuntime.now(),
-            listener,
-        };
-        let mut series = self.form().has_intervals().then(|| ClientSeries {
-            connection: connection.clone(),
-            form: self.form(),
-            name: (!self.alone).then(|| self.name()),
-            number: self.connection,
-            direction: self.job.direction,
-            progress: watch.progress.clone(),
-            listener: watch.listener.clone(),
-            periods: Periods::new(watch.start, args.output_form.interval()),
-            before: ClientCounts::default(),
-        });
-        let running = bulk::client(
-            connection.clone(),
-            Arc::new(TokioRuntime),
-            self.job.clone(),
-            local,
-            watch.progress.clone(),
-        );
-        let result = tokio::select! {
-            biased;
-            result = running => result.map_err(|error| Failure::failed(
-                format!("the transfer with {} failed: {error}", args.reach.server),
-                reach::remedy(&error),
-            )),
-            failure = watch.show(series.as_mut()) => Err(failure),
-            signal = self.signals.heard() => {
-                evenkeel::close(&connection, VarInt::from_u32(0), b"interrupted");
-                Err(watch.interrupted(signal))
-            }
-        };
-        let headers = watch.end_listening().await;
-        let rest = series.as_mut().map_or(Ok(()), ClientSeries::print_rest);
-        let interrupted = result.as_ref().is_err_and(Failure::is_interruption);
-        let outcome = result.as_ref().ok();
-        if outcome.is_some() || interrupted {
-            watch.print_result(headers, outcome.cloned(), interrupted)?;
-        }
-        rest.and(result)
-    }
-}
-
-/// A running transfer, for those who look on.
-struct Watch<'a> {
-    of: &'a Transfer<'a>,
-    connection: Connection,
-    progress: Arc<Progress>,
-    start: Instant,
-    listener: Arc<Listener>,
-}
-
-impl Watch<'_> {
-    /// Hears nothing from now on; what became of headers until then, with as many echoes as there are
-    /// samples summed up.
-    async fn end_listening(&self) -> Option<HeaderReport> {
-        for _ in 0..TRIES {
-            let headers = HeaderReport::of(&self.connection);
-            let echoes = headers.as_ref().map_or(0, |headers| headers.counts.echoes);
-            if self.listener.stop_at(echoes) {
-                return headers;
-            }
-            // One has been counted and will be heard in a moment, or came just now.
-            tokio::task::yield_now().await;
-        }
-        self.listener.stop();
-        HeaderReport::of(&self.connection)
+            address,
+            signals: Signals::listen()?,
+        })
     }
 
-    fn elapsed(&self) -> Duration {
-        TokioRuntime.now().duration_since(self.start)
-    }
-
-    /// Bytes on this side so far.
-    fn bytes(&self) -> u64 {
-        match self.of.job.direction {
-            Direction::Up => self.progress.sent(),
-            Direction::Down => self.progress.received(),
-        }
-    }
-
-    /// Shows how it goes until it is dropped or cannot go on.
-    async fn show(&self, series: Option<&mut ClientSeries>) -> Failure {
-        if let Some(series) = series {
-            return match series.print().await {
-                Err(failure) => failure,
-                Ok(never) => match never {},
-            };
-        }
-        // Several would draw over each other.
-        if self.of.alone
-            && self.of.form() == Form::People
-            && let Some(line) = LiveLine::new()
-        {
-            self.draw(line).await;
-        }
-        std::future::pending().await
-    }
-
-    async fn draw(&self, mut line: LiveLine) {
-        let (mut at, mut before) = (self.elapsed(), self.bytes());
-        loop {
-            sleep_until(&TokioRuntime, TokioRuntime.now() + REDRAW).await;
-            let (elapsed, bytes) = (self.elapsed(), self.bytes());
-            let span = elapsed.saturating_sub(at).as_secs_f64();
-            if span > 0.0 {
-                let path = self.connection.stats().path;
-                let done = self.done(elapsed, bytes);
-                let mut text =
-                    done.map_or(String::new(), |done| format!("{:>3.0} %  ", done * 1e2));
-                text += &format!(
-                    "{}  {}  RTT {:.1} ms  {} lost",
-                    show_bytes(bytes),
-                    show_rate((bytes - before) as f64 * 8.0 / span),
-                    path.rtt.as_secs_f64() * 1e3,
-                    path.lost_packets,
-                );
-                if let Some(done) = done.filter(|done| *done > 0.0) {
-                    let left = elapsed.as_secs_f64() * (1.0 - done) / done;
-                    text += &format!("  {left:.0} s left");
-                }
-                line.show(&text, done);
-            }
-            (at, before) = (elapsed, bytes);
-        }
-    }
-
-    /// Share of the transfer that is done; `None` if nobody knows how long it is.
-    fn done(&self, elapsed: Duration, bytes: u64) -> Option<f64> {
-        let done = match self.of.job.amount {
-            Amount::Bytes(all) => bytes as f64 / all.max(1) as f64,
-            Amount::Duration(time) => elapsed.as_secs_f64() / time.as_secs_f64(),
-            Amount::File(_) => return None,
-        };
-        Some(done.min(1.0))
-    }
-
-    fn interrupted(&self, signal: SignalKind) -> Failure {
-        Failure::interrupted(
-            signal,
-            format!(
-                "interrupted after {:.1} s and {}",
-                self.elapsed().as_secs_f64(),
-                show_bytes(self.bytes())
-            ),
-            "nothing was verified",
-        )
-    }
-
-    fn print_result(
+    /// Runs a first `step`, and gives it up at a signal.
+    pub(crate) async fn or_signal<T>(
         &self,
-        headers: Option<HeaderReport>,
-        outcome: Option<Outcome>,
-        interrupted: bool,
-    ) -> Result<(), Failure> {
-        let (args, job, transport) = (self.of.args, &self.of.job, self.of.transport);
-        let path = headers.map(|headers| PathRecord {
-            headers,
-            samples: self.listener.summary(),
-        });
-        if self.of.form().is_words() {
-            return match outcome.filter(|_| self.of.alone) {
-                Some(outcome) => print(&table(&outcome, job.omit, path.as_ref())),
-                None => Ok(()),
-            };
+        step: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.signals.or_signal(step).await
+    }
+
+    /// Makes a connection with the settings of `transport`; its trace is called `trace`.
+    ///
+    /// # Errors
+    /// If nobody answers or the wrong one does, or at a signal.
+    pub(crate) async fn connect(
+        &self,
+        transport: &Transport,
+        trace: &str,
+    ) -> Result<Connection, Failure> {
+        self.or_signal(self.handshake(transport, trace)).await
+    }
+
+    /// Waits for the end of `running`, while `show` shows it. At a signal it closes the connection;
+    /// `interrupted` then gives cause and remedy. `failed` begins the sentence for an error.
+    pub(crate) async fn attend<T>(
+        &self,
+        connection: &Connection,
+        running: impl Future<Output = Result<T, AppError>>,
+        show: impl Future<Output = Failure>,
+        failed: &str,
+        interrupted: impl FnOnce() -> (String, &'static str),
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            result = running => {
+                result.map_err(|error| Failure::failed(format!("{failed}: {error}"), remedy(&error)))
+            }
+            failure = show => Err(failure),
+            signal = self.signals.received() => {
+                evenkeel::close(connection, VarInt::from_u32(0), b"interrupted");
+                let (cause, remedy) = interrupted();
+                Err(Failure::interrupted(signal, cause, remedy))
+            }
         }
-        Form::print(&Record::Result(ClientResult {
-            version: env!("CARGO_PKG_VERSION"),
-            server: args.reach.server.to_string(),
-            controller: args.transport.controller.clone(),
-            pacing: transport.pacing().name(),
-            path_headers: transport.headers().to_string(),
-            direction: job.direction,
-            connection: self.of.connection,
-            streams: job.streams,
-            omit_s: job.omit.as_secs_f64(),
-            interrupted,
-            bytes_sent: self.progress.sent(),
-            bytes_received: self.progress.received(),
-            path,
-            outcome,
-        }))
+    }
+
+    /// Lets the last packets leave.
+    pub(crate) async fn farewell(&self) {
+        net::farewell(&self.endpoint).await;
+    }
+
+    async fn handshake(&self, transport: &Transport, trace: &str) -> Result<Connection, Failure> {
+        let application = transport.application.name;
+        let (tls, sight) = (self.trust.clone())
+            .client(transport.application.alpn)
+            .map_err(|error| Failure::failed(error, "give --ca a PEM file of certificates"))?;
+        let config = transport.client(tls, trace)?;
+
+        let name = self.reach.server_name.as_ref();
+        let name = name.unwrap_or(&self.reach.server.host);
+        let failure = |cause: &dyn fmt::Display| {
+            Failure::failed(
+                format!("cannot connect to {}: {cause}", self.address),
+                format!(
+                    "check that `evenkeel {application} server` runs there and that UDP gets through"
+                ),
+            )
+        };
+        let connecting = self
+            .endpoint
+            .connect_with(config, self.address, name)
+            .map_err(|error| failure(&error))?;
+        match tokio::time::timeout(HANDSHAKE_TIMEOUT, connecting).await {
+            Err(_) | Ok(Err(ConnectionError::TimedOut)) => {
+                let seconds = HANDSHAKE_TIMEOUT.as_secs();
+                Err(failure(&format!("no answer within {seconds} s")))
+            }
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) => Err(match sight.seen() {
+                Some(seen) if seen.refusal.is_some() => self.untrusted(application, &seen),
+                _ if speaks_another_protocol(&error) => failure(&format!(
+                    "what answers there is no `evenkeel {application} server`, or one of another \
+                     version"
+                )),
+                _ => failure(&error),
+            }),
+        }
+    }
+
+    /// The server's certificate is why the handshake failed.
+    fn untrusted(&self, application: &str, seen: &Seen) -> Failure {
+        let fingerprint = seen.fingerprint;
+        match self.trust {
+            Trust::Pin(pin) => Failure::failed(
+                format!(
+                    "the server's certificate is {fingerprint}, but --pin wants {pin}: \
+                     another server or an attacker answers"
+                ),
+                "compare with the pin that the server printed at its start",
+            ),
+            Trust::Authorities(_) => {
+                let refusal = seen.refusal.as_deref().unwrap_or("is not trusted");
+                Failure::failed(
+                    format!("the server's certificate ({fingerprint}) {refusal}"),
+                    "check --ca and --server-name, or use --pin",
+                )
+            }
+            Trust::Nobody | Trust::Anybody => Failure::failed(
+                format!("the server's certificate is not trusted yet: {fingerprint}"),
+                format!(
+                    "if the server printed the same, run: evenkeel {application} client {} \
+                     --pin {fingerprint}",
+                    self.reach.server
+                ),
+            ),
+        }
+    }
+}
+
+/// Whom to take for the server.
+async fn trust(args: &ReachArgs) -> Result<Trust, Failure> {
+    Ok(match (&args.pin, &args.ca, args.insecure) {
+        (Some(pin), _, _) => Trust::Pin(*pin),
+        (_, Some(path), _) => Trust::authorities(&read_file(path, "--ca").await?).map_err(|e| {
+            Failure::failed(
+                format!("{}: {e}", path.display()),
+                "give --ca a PEM file of certificates",
+            )
+        })?,
+        (_, _, true) => Trust::Anybody,
+        _ => Trust::Nobody,
+    })
+}
+
+/// Whether the server speaks none of our protocols (RFC 7301, section 3.2: alert 120).
+fn speaks_another_protocol(error: &ConnectionError) -> bool {
+    matches!(error, ConnectionError::ConnectionClosed(close)
+        if close.error_code == TransportErrorCode::crypto(120))
+}
+
+/// What to do about a transfer or a stream that broke off.
+fn remedy(error: &AppError) -> &'static str {
+    match error {
+        AppError::Connection(ConnectionError::TimedOut) => {
+            "check that the server still runs and that UDP gets through, then try again"
+        }
+        _ => "see the server's own messages, then try again",
     }
 }

@@ -1,33 +1,54 @@
 //! A line on a terminal that changes in place while something runs.
 
-use std::io::{IsTerminal, Write};
+use std::{
+    io::{IsTerminal, Write},
+    time::Duration,
+};
 
+use quinn::{Runtime, TokioRuntime};
 use rustix::termios::tcgetwinsize;
 
-/// Columns that stay free: a terminal shows an interrupt as `^C` where the cursor is, which would
-/// else push the line out of its row.
+use crate::time::sleep_until;
+
+/// Columns that stay free: a terminal shows an interrupt as `^C` at the cursor, which would
+/// otherwise push the line out of its row.
 const FREE: usize = 3;
 
 /// Columns of a bar at least and at most; without room for it there is none.
 const BAR: (usize, usize) = (12, 32);
 
-/// Columns of a terminal that does not tell how many it has.
+/// Columns of a terminal of unknown width.
 const USUAL_COLUMNS: usize = 80;
 
-/// One line on standard error that is drawn again in its place, and gone when this is dropped.
-pub(super) struct LiveLine {
+/// One line on standard error that is redrawn in place, and erased when this is dropped.
+pub(crate) struct LiveLine {
     drawn: bool,
 }
 
 impl LiveLine {
     /// `None` if standard error is no terminal, or one that cannot go back in a line.
-    pub(super) fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         (std::io::stderr().is_terminal() && !dumb).then_some(Self { drawn: false })
     }
 
+    /// Shows what `view` says in each `period`, until it is dropped: a text, and the share of the
+    /// work that is done.
+    pub(crate) async fn follow<T>(
+        &mut self,
+        period: Duration,
+        mut view: impl FnMut() -> Option<(String, Option<f64>)>,
+    ) -> T {
+        loop {
+            sleep_until(&TokioRuntime, TokioRuntime.now() + period).await;
+            if let Some((text, done)) = view() {
+                self.show(&text, done);
+            }
+        }
+    }
+
     /// Shows `text`, and behind it a bar for the share of the work that is done, if there is room.
-    pub(super) fn show(&mut self, text: &str, done: Option<f64>) {
+    pub(crate) fn show(&mut self, text: &str, done: Option<f64>) {
         let columns = tcgetwinsize(std::io::stderr()).map_or(0, |size| size.ws_col.into());
         let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
         let line = fitted(text, done, columns.saturating_sub(FREE));
@@ -53,15 +74,15 @@ fn put(text: &str) {
         .and_then(|()| stderr.flush());
 }
 
-/// What of `text` fits into `columns`, and a bar in what is left.
+/// As much of `text` as fits into `columns`, and a bar in the rest.
 fn fitted(text: &str, done: Option<f64>, columns: usize) -> String {
     let mut line: String = text.chars().take(columns).collect();
     let left = columns - line.chars().count();
     if let Some(done) = done.filter(|_| left >= BAR.0) {
         // Two spaces and two brackets.
-        let cells = left.min(BAR.1) - 4;
-        let full = (done.clamp(0.0, 1.0) * cells as f64) as usize;
-        line += &format!("  [{}{}]", "=".repeat(full), " ".repeat(cells - full));
+        let length = left.min(BAR.1) - 4;
+        let full = (done.clamp(0.0, 1.0) * length as f64) as usize;
+        line += &format!("  [{}{}]", "=".repeat(full), " ".repeat(length - full));
     }
     line
 }

@@ -1,9 +1,8 @@
 //! Sockets, names, and the settings of connections.
 
 use std::{
-    io,
     net::{SocketAddr, UdpSocket},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -16,8 +15,9 @@ use quinn::{
 };
 
 use super::{
-    Failure,
-    args::{HostPort, TransportArgs},
+    address::HostPort,
+    args::TransportArgs,
+    failure::{Failure, plain},
 };
 use crate::{
     bulk::{self, TransportSettings},
@@ -30,63 +30,68 @@ use crate::{
 /// machine may keep this process waiting. It grants at most net.core.{r,w}mem_max.
 const SOCKET_BUFFER: usize = 4 << 20;
 
-/// How long the last packets get to leave after everything is said.
+/// The option that names the directory of traces.
+const QLOG: &str = "--qlog directory";
+
+/// How long the last packets may take to leave at the end.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// An application as its connections know it.
+/// What the connections of an application have in common.
 #[derive(Clone, Copy)]
-pub(super) struct Application {
-    /// As on the command line.
-    pub(super) name: &'static str,
+pub(crate) struct Application {
+    /// Its subcommand.
+    pub(crate) name: &'static str,
     /// Its protocol in the TLS handshake.
-    pub(super) alpn: &'static [u8],
+    pub(crate) alpn: &'static [u8],
     transport: fn(TransportSettings) -> TransportConfig,
 }
 
 /// `evenkeel bulk`.
-pub(super) const BULK: Application = Application {
+pub(crate) const BULK: Application = Application {
     name: "bulk",
     alpn: bulk::ALPN,
     transport: bulk::transport_config,
 };
 
 /// `evenkeel stream`.
-pub(super) const STREAM: Application = Application {
+pub(crate) const STREAM: Application = Application {
     name: "stream",
     alpn: stream::ALPN,
     transport: stream::transport_config,
 };
 
-/// What makes endpoints, and the settings of each new connection.
+/// Makes endpoints, and the settings of each new connection.
 #[derive(Clone)]
-pub(super) struct Transport {
-    pub(super) application: Application,
+pub(crate) struct Transport {
+    pub(crate) application: Application,
+    /// How path headers are used.
+    pub(crate) headers: HeaderUse,
+    pub(crate) pacing: Pacing,
+    /// Where traces go; with them each connection has settings of its own.
+    pub(crate) traces: Option<Traces>,
     evenkeel: evenkeel::Endpoint,
     controller: SharedFactory,
-    headers: HeaderUse,
-    pacing: Pacing,
     settings: TransportSettings,
-    /// Where traces go.
-    traces: Option<Traces>,
 }
 
 impl Transport {
-    /// As the command line has it, with traces in the directory `qlog`; with path headers as
-    /// `unasked` says where neither it nor the controller wants any.
+    /// With the settings of the command line and traces in the directory `qlog`. If neither the
+    /// command line nor the controller wants path headers, `unasked` says how they are used.
     ///
     /// # Errors
-    /// If there is no such controller, or the directory cannot be had.
-    pub(super) fn new(
+    /// If there is no such controller, or the directory cannot be made.
+    pub(crate) fn new(
         application: Application,
         args: &TransportArgs,
         unasked: HeaderUse,
-        qlog: Option<PathBuf>,
+        qlog: Option<&Path>,
     ) -> Result<Self, Failure> {
         let wrong = |error| Failure::usage(error, "write --controller NAME or NAME:KEY=VALUE,...");
         let controller = evenkeel::controller(&args.controller).map_err(wrong)?;
         let headers = args.headers(unasked).map_err(wrong)?;
-        if let Some(directory) = &qlog {
-            std::fs::create_dir_all(directory).map_err(|error| qlog_failure(directory, &error))?;
+        if let Some(directory) = qlog {
+            let failure = |error| Failure::unwritable(directory, &error, QLOG);
+            std::fs::create_dir_all(directory).map_err(failure)?;
         }
         let endpoint = evenkeel::Endpoint::new()
             .pacing(args.pacing)
@@ -98,55 +103,32 @@ impl Transport {
             headers,
             pacing: args.pacing,
             settings: args.settings(),
-            traces: qlog.as_deref().map(Traces::new),
+            traces: qlog.map(Traces::new),
         })
     }
 
-    /// The same with controllers that report to `observer`.
-    pub(super) fn observed(&self, observer: Arc<dyn Observer>) -> Self {
+    /// The same, with controllers that report to `observer`.
+    pub(crate) fn observed(&self, observer: Arc<dyn Observer>) -> Self {
         Self {
             controller: evenkeel::observed(self.controller.clone(), observer),
             ..self.clone()
         }
     }
 
-    /// The same without traces.
-    fn without_traces(&self) -> Self {
-        Self {
-            traces: None,
-            ..self.clone()
-        }
-    }
-
-    /// How path headers are used.
-    pub(super) fn headers(&self) -> HeaderUse {
-        self.headers
-    }
-
-    /// How packets are paced.
-    pub(super) fn pacing(&self) -> Pacing {
-        self.pacing
-    }
-
-    /// Whether each connection has settings of its own.
-    pub(super) fn traces(&self) -> bool {
-        self.traces.is_some()
-    }
-
-    /// Writes what is left of all traces, when the connections have ended.
+    /// Writes the rest of all traces; the connections have ended.
     ///
     /// # Errors
     /// If a trace could not be written, now or earlier.
-    pub(super) fn end_traces(&self) -> Result<(), Failure> {
+    pub(crate) fn end_traces(&self) -> Result<(), Failure> {
         let ended = self.traces.as_ref().map_or(Ok(()), Traces::finish);
-        ended.map_err(|error| qlog_failure(&error.path, &error.source))
+        ended.map_err(|error| Failure::unwritable(&error.path, &error.source, QLOG))
     }
 
-    /// For connections that are made; `trace` names this one's trace.
+    /// The settings of a client's connection, whose trace is called `trace`.
     ///
     /// # Errors
     /// If the trace cannot be created.
-    pub(super) fn client(
+    pub(crate) fn client(
         &self,
         tls: Arc<rustls::ClientConfig>,
         trace: &str,
@@ -155,26 +137,24 @@ impl Transport {
         Ok(config.expect("ring has the cipher suite of RFC 9001, section 5.2"))
     }
 
-    /// For connections that are accepted, unless they get settings of their own.
-    ///
-    /// # Errors
-    /// If there is a trace to create, and it cannot be.
-    pub(super) fn server(&self, tls: Arc<rustls::ServerConfig>) -> Result<ServerConfig, Failure> {
-        let transport = self.without_traces().connection("endpoint")?;
+    /// The settings of accepted connections that have none of their own.
+    pub(crate) fn server(&self, tls: Arc<rustls::ServerConfig>) -> ServerConfig {
+        let config = (self.application.transport)(self.settings);
+        let transport = self.evenkeel.transport(config, self.controller.clone());
         let config = self.evenkeel.server_config(tls, transport);
-        Ok(config.expect("ring has the cipher suite of RFC 9001, section 5.2"))
+        config.expect("ring has the cipher suite of RFC 9001, section 5.2")
     }
 
-    /// `trace` names this connection's trace.
+    /// The settings of one connection, whose trace is called `trace`.
     ///
     /// # Errors
     /// If the trace cannot be created.
-    pub(super) fn connection(&self, trace: &str) -> Result<Arc<TransportConfig>, Failure> {
+    pub(crate) fn connection(&self, trace: &str) -> Result<Arc<TransportConfig>, Failure> {
         let mut config = (self.application.transport)(self.settings);
         if let Some(traces) = &self.traces {
             let writer = traces
                 .create(&format!("{trace}.sqlog"))
-                .map_err(|error| qlog_failure(&error.path, &error.source))?;
+                .map_err(|error| Failure::unwritable(&error.path, &error.source, QLOG))?;
             let mut qlog = QlogConfig::default();
             qlog.writer(writer)
                 .title(Some(format!("evenkeel {} {trace}", self.application.name)))
@@ -187,8 +167,8 @@ impl Transport {
     /// A UDP endpoint on `address`; with `server` it accepts connections.
     ///
     /// # Errors
-    /// `what` begins the sentence that says the address cannot be had, `remedy` ends it.
-    pub(super) fn bind(
+    /// If the address cannot be used; `what` begins the message, `remedy` ends it.
+    pub(crate) fn bind(
         &self,
         address: SocketAddr,
         server: Option<ServerConfig>,
@@ -210,8 +190,8 @@ impl Transport {
     }
 }
 
-/// Lets the other sides hear what was said last.
-pub(super) async fn farewell(endpoint: &Endpoint) {
+/// Waits until the last packets have left.
+pub(crate) async fn farewell(endpoint: &Endpoint) {
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
 }
 
@@ -219,7 +199,7 @@ pub(super) async fn farewell(endpoint: &Endpoint) {
 ///
 /// # Errors
 /// If there is none.
-pub(super) async fn resolve(
+pub(crate) async fn resolve(
     server: &HostPort,
     local: Option<SocketAddr>,
 ) -> Result<SocketAddr, Failure> {
@@ -249,32 +229,9 @@ pub(super) async fn resolve(
         })
 }
 
-/// Reads a small file whole, such as a certificate.
-///
-/// # Errors
-/// If it cannot be read; `option` is the one that named it.
-pub(super) async fn read_file(path: &Path, option: &str) -> Result<Vec<u8>, Failure> {
-    tokio::fs::read(path).await.map_err(|error| {
-        Failure::failed(
-            format!("cannot read {}: {}", path.display(), plain(&error)),
-            format!("check the path given to {option}"),
-        )
-    })
-}
-
-/// A system error in lower case and without its number.
-pub(super) fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or(&text);
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_lowercase().chain(letters).collect()
-    })
-}
-
-fn qlog_failure(path: &Path, error: &io::Error) -> Failure {
-    Failure::failed(
-        format!("cannot write {}: {}", path.display(), plain(error)),
-        "choose another --qlog directory",
-    )
+/// Reads a small file, such as a certificate, that `option` names.
+pub(crate) async fn read_file(path: &Path, option: &str) -> Result<Vec<u8>, Failure> {
+    tokio::fs::read(path)
+        .await
+        .map_err(|error| Failure::unreadable(path, &error, option))
 }

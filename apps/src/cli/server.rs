@@ -1,223 +1,179 @@
-//! `evenkeel bulk server`.
+//! What servers have in common: certificate, socket, reports, the end.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
-use quinn::{Connection, Endpoint, Incoming, ServerConfig, TokioRuntime, VarInt};
-use tokio::sync::mpsc;
+use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig, TokioRuntime, VarInt};
+use tokio::{sync::mpsc, task::JoinHandle};
 
 use super::{
-    Failure,
-    args::ServerArgs,
-    complain,
-    files::Root,
-    listen::{Listener, listen, unmapped},
-    net::{BULK, Transport, farewell, plain},
-    output::{Form, Record, ServerInterval, Stopped, Transfer, print},
-    series::{Reception, ServerSeries},
+    args::{ListenArgs, OutputArgs},
+    failure::{Failure, complain, plain},
+    net::{Transport, farewell, read_file},
+    output::{Form, Listening, Record, announce},
+    series::{Periods, Span},
     signals::Signals,
-    units::{show_bytes, show_rate},
 };
-use crate::{
-    AppError,
-    bulk::{self, Host, Limits, Outcome, Progress, ServeOptions, Source},
-    path::{HeaderReport, HeaderUse},
-};
+use crate::tls::{Fingerprint, Identity};
 
-/// Serves until it is interrupted, or once.
-pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
-    let qlog = args.output.qlog.clone();
-    let transport = Transport::new(BULK, &args.transport, HeaderUse::Echo, qlog)?;
-    let root = match &args.root {
-        Some(directory) => Some(Root::new(directory).await.map_err(|error| {
-            Failure::failed(
-                format!("cannot offer {}: {}", directory.display(), plain(&error)),
-                "give --root a directory",
-            )
-        })?),
-        None => None,
-    };
-    let form = Form::of(&args.output);
-    let Listener {
-        endpoint,
-        address,
-        config,
-        signals,
-    } = listen(&args.at, &transport, &args.transport.controller, form).await?;
+/// What clients are told when the server stops.
+const STOPPING: &[u8] = b"the server stops";
 
-    let (report, ended) = mpsc::unbounded_channel();
-    let traced = transport.clone();
-    let server = Server {
-        form,
-        once: args.once,
-        interval: args.output.interval(),
-        progress: Arc::default(),
-        reception: Arc::default(),
-        endpoint: endpoint.clone(),
-        signals,
-    };
-    let host = ServerHost {
-        root,
-        reception: server.reception.clone(),
-        qlog: transport.traces().then_some((config, transport)),
-        report,
-    };
-    let serving = bulk::serve(
-        endpoint.clone(),
-        Arc::new(TokioRuntime),
-        ServeOptions {
-            host: Arc::new(host),
-            limits: Limits {
-                connections: args.connections.into(),
-                duration: args.max_time,
-                patience: args.transport.idle_timeout,
-            },
-        },
-        server.progress.clone(),
-    );
-    let serving = tokio::spawn(serving);
-    let stopped = server.attend(ended, summary(&args, address)).await;
-    server.reception.close(b"the server stops");
-    endpoint.close(VarInt::from_u32(0), b"the server stops");
-    farewell(&endpoint).await;
-    serving.abort();
-    stopped.and(traced.end_traces())
-}
-
-/// The closing record of a server at `address` before anything happened.
-fn summary(args: &ServerArgs, address: SocketAddr) -> Stopped {
-    Stopped {
-        version: env!("CARGO_PKG_VERSION"),
-        address: address.to_string(),
-        controller: args.transport.controller.clone(),
-        transfers: 0,
-        failed: 0,
-        bytes_sent: 0,
-        bytes_received: 0,
-        last: None,
-    }
-}
-
-/// A transfer that ended, from the task that served it.
-struct Ended {
-    client: SocketAddr,
-    outcome: Result<Outcome, String>,
-    path: Option<HeaderReport>,
-}
-
-/// A server that runs, for those who look on.
-struct Server {
-    form: Form,
-    once: bool,
+/// A server that listens.
+pub(crate) struct Server {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) form: Form,
+    /// The settings of its connections, to vary for each.
+    pub(crate) settings: Settings,
     interval: Duration,
-    progress: Arc<Progress>,
-    reception: Arc<Reception>,
-    endpoint: Endpoint,
     signals: Signals,
+    /// Where it listens, and which controller it uses.
+    address: String,
+    controller: String,
+}
+
+/// The settings of connections.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    config: ServerConfig,
+    pub(crate) transport: Transport,
+}
+
+/// What happens while a server runs.
+pub(crate) enum Event<E> {
+    /// The work for one client is over; why it failed, if it did.
+    Ended(E, Option<Failure>),
+    /// The server cannot go on.
+    Broken(Failure),
+}
+
+/// What a server did: the common part of its last record.
+#[derive(Debug)]
+pub(crate) struct Summary<E> {
+    pub(crate) version: &'static str,
+    pub(crate) address: String,
+    pub(crate) controller: String,
+    pub(crate) served: u64,
+    pub(crate) failed: u64,
+    pub(crate) last: Option<E>,
 }
 
 impl Server {
-    /// Reports what happens until a signal or, with `--once`, a transfer's end.
-    async fn attend(
-        &self,
-        mut ended: mpsc::UnboundedReceiver<Ended>,
-        mut summary: Stopped,
-    ) -> Result<(), Failure> {
-        let mut series =
-            ServerSeries::new(self.progress.clone(), self.reception.clone(), self.interval);
-        let mut result = Ok(());
-        loop {
-            tokio::select! {
-                biased;
-                Some(Ended { client, outcome, path }) = ended.recv() => {
-                    summary.transfers += 1;
-                    summary.failed += u64::from(outcome.is_err());
-                    let failure = outcome.as_ref().err().map(|error| transfer_failure(client, error));
-                    let transfer = Transfer {
-                        client: client.to_string(),
-                        error: outcome.as_ref().err().cloned(),
-                        path,
-                        outcome: outcome.ok(),
-                    };
-                    summary.last = Some(transfer.clone());
-                    self.print_transfer(transfer)?;
-                    match failure {
-                        Some(failure) if self.once => result = Err(failure),
-                        Some(failure) => complain(&failure),
-                        None => {}
-                    }
-                    if self.once {
-                        break;
-                    }
-                }
-                _ = self.signals.heard() => break,
-                interval = series.next(), if self.form.has_intervals() => self.print_interval(interval)?,
-            }
-        }
-        self.endpoint.set_server_config(None);
-        if let Some(rest) = series.rest().filter(|_| self.form.has_intervals()) {
-            self.print_interval(rest)?;
-        }
-        summary.bytes_sent = self.progress.sent();
-        summary.bytes_received = self.progress.received();
-        if !self.form.is_words() {
-            Form::print(&Record::Stopped(summary))?;
-        }
-        result
-    }
-
-    fn print_interval(&self, interval: ServerInterval) -> Result<(), Failure> {
-        self.form
-            .print_interval(interval, ServerInterval::line, Record::ServerInterval)
-    }
-
-    fn print_transfer(&self, transfer: Transfer) -> Result<(), Failure> {
-        match (self.form, &transfer.outcome) {
-            (Form::JsonLines, _) => Form::print(&Record::Transfer(transfer)),
-            (Form::People | Form::Lines, Some(outcome)) => {
-                let receiver = &outcome.receiver;
-                let verified = match &receiver.checksum {
-                    Some(checksum) => format!("verified, SHA-256 {checksum}"),
-                    None => "not verified".into(),
-                };
-                print(&format!(
-                    "{}: {} in {:.2} s, {}, {:.2} % lost, {verified}",
-                    transfer.client,
-                    show_bytes(receiver.bytes),
-                    receiver.duration_s,
-                    receiver.goodput_bps.map_or("-".into(), show_rate),
-                    outcome.sender.retransmitted_ratio * 100.0,
-                ))
-            }
-            (Form::People | Form::Lines | Form::Json, _) => Ok(()),
-        }
-    }
-}
-
-/// The command line's decisions for the library's server.
-struct ServerHost {
-    root: Option<Root>,
-    reception: Arc<Reception>,
-    /// Settings to vary for each connection, if each has a trace.
-    qlog: Option<(ServerConfig, Transport)>,
-    report: mpsc::UnboundedSender<Ended>,
-}
-
-impl Host for ServerHost {
-    fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
-        Box::pin(async move {
-            match &self.root {
-                Some(root) => root.open(name).await,
-                None => Err("this server offers no files; start it with --root DIR".into()),
-            }
+    /// Begins to listen, and says so.
+    ///
+    /// # Errors
+    /// If the certificate, the address or signals cannot be used.
+    pub(crate) async fn start(
+        at: &ListenArgs,
+        output: &OutputArgs,
+        controller: &str,
+        transport: Transport,
+    ) -> Result<Self, Failure> {
+        let identity = identity(at).await?;
+        let pin = identity.fingerprint();
+        let tls = identity
+            .server(transport.application.alpn)
+            .map_err(|error| {
+                Failure::failed(error, "give --cert and --key that belong together")
+            })?;
+        let config = transport.server(tls);
+        let remedy = "stop the other program or choose another --listen";
+        let listening = Some(config.clone());
+        let endpoint = transport.bind(at.listen, listening, "cannot listen on", remedy)?;
+        // Whoever reads where it listens may end it.
+        let signals = Signals::listen()?;
+        let form = Form::of(output);
+        let listening = listening_record(&endpoint, controller, &transport, pin)?;
+        announce(form, &listening)?;
+        Ok(Self {
+            endpoint,
+            form,
+            settings: Settings { config, transport },
+            interval: output.interval(),
+            signals,
+            address: listening.address,
+            controller: listening.controller,
         })
     }
 
-    fn configure(&self, incoming: &Incoming) -> Option<Arc<ServerConfig>> {
-        let (config, transport) = self.qlog.as_ref()?;
+    /// Reports what happens until a signal comes or the server breaks; with `once`, until the first
+    /// client is served. `interval` prints an interval that is over.
+    ///
+    /// Returns what the server did, the rest of the last interval, and how it ended.
+    ///
+    /// # Errors
+    /// If something cannot be printed.
+    pub(crate) async fn attend<E: Record + Clone>(
+        &self,
+        once: bool,
+        mut events: mpsc::UnboundedReceiver<Event<E>>,
+        mut interval: impl FnMut(Span) -> Result<(), Failure>,
+    ) -> Result<(Summary<E>, Span, Result<(), Failure>), Failure> {
+        let mut summary = Summary {
+            version: env!("CARGO_PKG_VERSION"),
+            address: self.address.clone(),
+            controller: self.controller.clone(),
+            served: 0,
+            failed: 0,
+            last: None,
+        };
+        let mut periods = Periods::new(TokioRuntime.now(), self.interval);
+        let result = loop {
+            tokio::select! {
+                biased;
+                Some(event) = events.recv() => {
+                    let (ended, failure) = match event {
+                        Event::Ended(ended, failure) => (ended, failure),
+                        Event::Broken(failure) => break Err(failure),
+                    };
+                    summary.served += 1;
+                    summary.failed += u64::from(failure.is_some());
+                    self.form.event(&ended)?;
+                    summary.last = Some(ended);
+                    match failure {
+                        Some(failure) if once => break Err(failure),
+                        Some(failure) => complain(&failure),
+                        None if once => break Ok(()),
+                        None => {}
+                    }
+                }
+                _ = self.signals.received() => break Ok(()),
+                span = periods.next(), if self.form.has_intervals() => interval(span)?,
+            }
+        };
+        self.endpoint.set_server_config(None);
+        Ok((summary, periods.cut(), result))
+    }
+
+    /// Closes all connections and stops `serving`.
+    ///
+    /// # Errors
+    /// Those of `result`, or of a trace that could not be written.
+    pub(crate) async fn stop(
+        self,
+        serving: JoinHandle<()>,
+        connections: Vec<Connection>,
+        result: Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        for connection in connections {
+            evenkeel::close(&connection, VarInt::from_u32(0), STOPPING);
+        }
+        self.endpoint.close(VarInt::from_u32(0), STOPPING);
+        farewell(&self.endpoint).await;
+        serving.abort();
+        result.and(self.settings.transport.end_traces())
+    }
+}
+
+impl Settings {
+    /// The settings of one connection with a trace and a controller of its own.
+    pub(crate) fn of(
+        &self,
+        transport: &Transport,
+        incoming: &Incoming,
+    ) -> Option<Arc<ServerConfig>> {
         match transport.connection(&format!("server-{}", incoming.orig_dst_cid())) {
             Ok(transport) => {
-                let mut config = config.clone();
+                let mut config = self.config.clone();
                 config.transport_config(transport);
                 Some(Arc::new(config))
             }
@@ -227,29 +183,54 @@ impl Host for ServerHost {
             }
         }
     }
-
-    fn accepted(&self, connection: &Connection) {
-        self.reception.accepted(connection);
-    }
-
-    fn ended(&self, connection: &Connection, result: &Result<Outcome, AppError>) {
-        self.reception.ended(connection);
-        let ended = Ended {
-            client: unmapped(connection.remote_address()),
-            outcome: match result {
-                Ok(outcome) => Ok(outcome.clone()),
-                Err(error) => Err(error.to_string()),
-            },
-            path: HeaderReport::of(connection),
-        };
-        // Once the server stops nobody listens.
-        let _ = self.report.send(ended);
-    }
 }
 
-fn transfer_failure(client: SocketAddr, error: &str) -> Failure {
-    Failure::failed(
-        format!("the transfer with {client} failed: {error}"),
-        "see the client's own messages",
-    )
+async fn identity(args: &ListenArgs) -> Result<Identity, Failure> {
+    let (Some(cert), Some(key)) = (&args.cert, &args.key) else {
+        return Identity::self_signed()
+            .map_err(|error| Failure::failed(error, "give --cert and --key"));
+    };
+    let chain = read_file(cert, "--cert").await?;
+    let key_pem = read_file(key, "--key").await?;
+    Identity::from_pem(&chain, &key_pem).map_err(|error| {
+        Failure::failed(
+            format!(
+                "cannot use {} and {}: {error}",
+                cert.display(),
+                key.display()
+            ),
+            "give --cert and --key PEM files that belong together",
+        )
+    })
+}
+
+/// Where the server is and how to reach it.
+fn listening_record(
+    endpoint: &Endpoint,
+    controller: &str,
+    transport: &Transport,
+    pin: Fingerprint,
+) -> Result<Listening, Failure> {
+    let address = endpoint.local_addr().map_err(|error| {
+        Failure::failed(
+            format!("cannot tell the address it listens on: {}", plain(&error)),
+            "choose another --listen",
+        )
+    })?;
+    let everywhere = address.ip().is_unspecified();
+    let target = match everywhere {
+        true => format!("localhost:{}", address.port()),
+        false => address.to_string(),
+    };
+    let application = transport.application.name;
+    Ok(Listening {
+        version: env!("CARGO_PKG_VERSION"),
+        address: address.to_string(),
+        controller: controller.to_owned(),
+        pacing: transport.pacing.name(),
+        path_headers: transport.headers.to_string(),
+        pin: pin.to_string(),
+        client_command: format!("evenkeel {application} client {target} --pin {pin}"),
+        everywhere,
+    })
 }

@@ -3,18 +3,18 @@
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, net::plain};
+use super::failure::{Failure, plain};
 
-/// Waits for such a signal. Clones hear of the same one, also those that listen late.
+/// Waits for such a signal. All clones get the same one, even if they begin to wait after it.
 #[derive(Debug, Clone)]
-pub(super) struct Signals(Shared<BoxFuture<'static, SignalKind>>);
+pub(crate) struct Signals(Shared<BoxFuture<'static, SignalKind>>);
 
 impl Signals {
     /// From here on a signal no longer ends the process at once.
     ///
     /// # Errors
     /// If signals cannot be waited for.
-    pub(super) fn listen() -> Result<Self, Failure> {
+    pub(crate) fn listen() -> Result<Self, Failure> {
         let listen = |kind| {
             signal(kind).map_err(|error| {
                 Failure::failed(
@@ -25,32 +25,32 @@ impl Signals {
         };
         let mut interrupt = listen(SignalKind::interrupt())?;
         let mut terminate = listen(SignalKind::terminate())?;
-        let heard = async move {
+        let received = async move {
             tokio::select! {
                 _ = interrupt.recv() => SignalKind::interrupt(),
                 _ = terminate.recv() => SignalKind::terminate(),
             }
         };
-        Ok(Self(heard.boxed().shared()))
+        Ok(Self(received.boxed().shared()))
     }
 
-    /// Ends when there is one: which.
-    pub(super) async fn heard(&self) -> SignalKind {
+    /// Waits for a signal.
+    pub(crate) async fn received(&self) -> SignalKind {
         self.0.clone().await
     }
 
-    /// What comes of `step`, which is given up at a signal.
+    /// Runs `step`, and gives it up at a signal.
     ///
     /// # Errors
     /// If `step` fails, or a signal comes before it is done.
-    pub(super) async fn unless_heard<T>(
+    pub(crate) async fn or_signal<T>(
         &self,
         step: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         tokio::select! {
             biased;
             result = step => result,
-            signal = self.heard() => {
+            signal = self.received() => {
                 Err(Failure::interrupted(signal, "interrupted before it began", "nothing was moved"))
             }
         }

@@ -8,6 +8,8 @@
 
 use std::time::{Duration, Instant};
 
+use tracing::{debug, trace};
+
 /// How long something has to wait without a break to be a standing backlog, 1 s: twice as long as
 /// a key frame five times as large as others takes to pass where a tenth is to spare.
 const STANDING: Duration = Duration::from_secs(1);
@@ -144,6 +146,7 @@ impl Adaptation {
         let Some(estimate) = path.estimate_bps.filter(|_| !self.config.fixed) else {
             return;
         };
+        trace!(?path, target_bps = self.target_bps, "encoder asks");
         let estimate = estimate as f64;
         let limit = estimate * self.config.headroom;
         let target = self.target_bps as f64;
@@ -190,6 +193,11 @@ impl Adaptation {
     fn set(&mut self, now: Instant, bps: f64) {
         let bps = (bps as u64).clamp(self.config.floor_bps, self.config.ceiling_bps);
         if bps != self.target_bps {
+            debug!(
+                from_bps = self.target_bps,
+                to_bps = bps,
+                "encoder's bitrate changes"
+            );
             (self.target_bps, self.changed) = (bps, now);
             self.switches += 1;
         }

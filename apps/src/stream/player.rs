@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tracing::debug;
 
 use super::frame::Header;
 
@@ -108,6 +109,10 @@ impl Player {
             .shown
             .is_some_and(|shown| header.sequence <= shown.sequence)
         {
+            debug!(
+                sequence = header.sequence,
+                "frame skipped: a later one was shown"
+            );
             self.counts.skipped += 1;
             return shown;
         }
@@ -214,6 +219,7 @@ impl Player {
         let lateness_us = frame.arrived_us.saturating_sub(due_us);
         let at_us = due_us.max(frame.arrived_us);
         if lateness_us > 0 {
+            debug!(sequence, lateness_us, "frame late");
             self.counts.late += 1;
             self.playout_delay_us = Some(
                 self.playout_delay_us

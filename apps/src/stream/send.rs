@@ -8,6 +8,7 @@ use bytes::BytesMut;
 use evenkeel::Context;
 use quinn::{Connection, Runtime, SendDatagramError, SendStream, VarInt};
 use serde::{Deserialize, Serialize};
+use tracing::{debug, trace};
 
 use super::adapt::{AdaptConfig, Adaptation, Path};
 use super::frame::{FRAGMENT_HEADER_LEN, HEADER_LEN, Header};
@@ -133,6 +134,7 @@ impl Sender<'_> {
                 .checked_add(1)
                 .ok_or_else(|| AppError::Job("the stream has more than 2^32 frames".into()))?;
             let kept = queue.push(Frame { header, captured });
+            trace!(?header, kept, "frame captured");
             let mut counts = self.sending.lock();
             counts.frames_captured += 1;
             counts.frames_cancelled += u64::from(!kept);
@@ -188,9 +190,11 @@ impl Sender<'_> {
                 }
                 () = sleep_until(&*self.runtime, too_late) => {
                     let resets = writer.cancel();
+                    let cancelled = 1 + queue.give_up_group();
+                    debug!(sequence = frame.header.sequence, cancelled, "frames cancelled: too late");
                     let mut counts = self.sending.lock();
                     counts.streams_reset += resets;
-                    counts.frames_cancelled += 1 + queue.give_up_group();
+                    counts.frames_cancelled += cancelled;
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
+use tracing::debug;
 
 use super::Clock;
 use super::media::Media;
@@ -72,6 +73,7 @@ pub async fn serve(endpoint: Endpoint, runtime: Arc<dyn Runtime>, options: Serve
                 Ok(()) => evenkeel::close(&connection, 0_u32.into(), b"done"),
                 Err(error) => evenkeel::close(&connection, error.code(), error.reason().as_bytes()),
             }
+            debug!(peer = %connection.remote_address(), sent = ?sending.counts(), ?result, "viewer gone");
             drop(slot);
             options.host.ended(&connection, &sending, &result);
         }
@@ -98,6 +100,7 @@ async fn serve_viewer(
         asked = ask => asked?,
         () = late() => return Err(AppError::Stalled(options.patience)),
     };
+    debug!(peer = %connection.remote_address(), viewer, "stream asked for");
     let accepted = Accepted {
         clock_us: options.clock.read(runtime.now()),
         delivery: options.send.delivery,

@@ -10,6 +10,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use quinn::{Connection, ReadError, ReadExactError, RecvStream, Runtime};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
+use tracing::debug;
 
 use super::frame::{Assembly, HEADER_LEN, Header};
 use super::protocol::{Accepted, Answer, End, Request};
@@ -68,6 +69,7 @@ pub async fn view(
         held: AtomicUsize::new(0),
     };
     let result = viewer.watch(options).await;
+    debug!(peer = %connection.remote_address(), ?result, "stream over");
     match &result {
         Ok(()) => evenkeel::close(&connection, 0_u32.into(), b"done"),
         Err(error) => evenkeel::close(&connection, error.code(), error.reason().as_bytes()),
@@ -104,6 +106,7 @@ impl Viewer<'_> {
                 "its frame rate is not between 1 and 240".into(),
             ));
         }
+        debug!(peer = %self.connection.remote_address(), ?accepted, ?clock, "stream begins");
         self.viewing.begin(Beginning {
             began: options.began,
             began_us: i64::try_from(options.clock.read(options.began)).unwrap_or(i64::MAX),

@@ -3,7 +3,7 @@
 
 use std::net::UdpSocket;
 
-use crate::program::{Server, client, failure, run};
+use crate::program::{Server, client, failure, json, run, success};
 
 #[test]
 fn wrong_client_arguments_are_usage_errors() {
@@ -97,7 +97,14 @@ fn a_missing_or_unknown_subcommand_is_a_usage_error() {
         (&[][..], "subcommand"),
         (&["bulk"], "subcommand"),
         (&["bulk", "sideways"], "sideways"),
-        (&["bunk"], "bunk"),
+        (&["bunk"], "did you mean bulk?"),
+        (&["-v"], "a subcommand is missing"),
+        (&["bulk", "clint"], "did you mean client?"),
+        (
+            &["bulk", "client", "h", "--contoller", "x"],
+            "--controller?",
+        ),
+        (&["help", "bunk"], "bunk"),
     ] {
         let line = failure(&run(arguments), 2);
         assert!(
@@ -118,6 +125,53 @@ fn help_has_examples_and_is_no_error() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn the_subcommand_help_prints_what_the_option_does() {
+    for (subcommand, option) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "bulk"], &["bulk", "--help"]),
+        (
+            &["stream", "help", "client"],
+            &["stream", "client", "--help"],
+        ),
+    ] {
+        let (printed, expected) = (success(run(subcommand)), success(run(option)));
+        assert_eq!(printed, expected, "{subcommand:?}");
+        assert!(printed.contains("Usage: evenkeel"), "{printed}");
+    }
+}
+
+#[test]
+fn diagnostics_go_to_standard_error_if_they_are_asked_for() {
+    let server = Server::bulk(&[]);
+    let diagnostics = |rust_log: &str, options: &[&str]| {
+        let mut command = server.client(&["--bytes", "10kB", "--json"]);
+        command.args(options).env("RUST_LOG", rust_log);
+        let output = command.output().unwrap();
+        assert!(output.status.success());
+        assert_eq!(
+            json(str::from_utf8(&output.stdout).unwrap())["record"],
+            "result"
+        );
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for (rust_log, options, expected) in [
+        ("", &["-v"][..], "evenkeel_apps::bulk"),
+        ("", &["-vv"], "evenkeel_apps::bulk"),
+        ("evenkeel_apps=debug", &[], "evenkeel_apps::bulk"),
+        ("quinn_proto=trace", &[], "quinn_proto"),
+    ] {
+        let text = diagnostics(rust_log, options);
+        assert!(text.contains(expected), "{rust_log} {options:?}: {text}");
+    }
+    assert_eq!(diagnostics("", &[]), "");
+    assert_eq!(diagnostics("trace", &["-q"]), "");
+
+    let mut command = server.client(&[]);
+    let output = command.env("RUST_LOG", "a=b=c").output().unwrap();
+    assert!(failure(&output, 2).contains("RUST_LOG"));
 }
 
 #[test]

@@ -12,7 +12,8 @@ use serde_json::Value;
 /// The program with these arguments, and without the environment that changes it.
 pub(crate) fn evenkeel(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
-    command.args(arguments).env_remove("SSLKEYLOGFILE");
+    command.args(arguments);
+    command.env_remove("RUST_LOG").env_remove("SSLKEYLOGFILE");
     command
 }
 

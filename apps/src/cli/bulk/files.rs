@@ -12,12 +12,14 @@ use tokio::{
     io::{AsyncRead, AsyncSeekExt, AsyncWrite},
 };
 
-use super::Failure;
-use crate::bulk::{Readable, Source, Writable};
+use crate::{
+    bulk::{Readable, Source, Writable},
+    cli::failure::Failure,
+};
 
 /// A file to be read.
 #[derive(Debug)]
-pub(super) struct FileSource {
+pub(crate) struct FileSource {
     path: PathBuf,
     length: u64,
 }
@@ -25,19 +27,19 @@ pub(super) struct FileSource {
 /// A file to be written. It has its name only once it is complete: until then it is
 /// `NAME.part`.
 #[derive(Debug)]
-pub(super) struct FileSink {
+pub(crate) struct FileSink {
     path: PathBuf,
     part: PathBuf,
 }
 
 /// A directory whose files may be read, and nothing outside it.
 #[derive(Debug)]
-pub(super) struct Root(PathBuf);
+pub(crate) struct Root(PathBuf);
 
 impl FileSource {
     /// # Errors
     /// If there is no regular file that can be read.
-    pub(super) async fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) async fn open(path: &Path) -> io::Result<Self> {
         // Opened, not only looked at: no permission should show before a transfer begins.
         let metadata = File::open(path).await?.metadata().await?;
         if !metadata.is_file() {
@@ -73,16 +75,11 @@ impl Readable for FileSource {
 impl FileSink {
     /// # Errors
     /// If the file cannot be created.
-    pub(super) async fn create(path: &Path) -> Result<Self, Failure> {
+    pub(crate) async fn create(path: &Path) -> Result<Self, Failure> {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
-        let failure = |error| {
-            Failure::failed(
-                format!("cannot write {}: {error}", path.display()),
-                "choose another --output",
-            )
-        };
+        let failure = |error| Failure::unwritable(path, &error, "--output");
         if fs::metadata(path).await.is_ok_and(|m| !m.is_file()) {
             return Err(failure(io::Error::other("it is not a regular file")));
         }
@@ -94,7 +91,7 @@ impl FileSink {
     }
 
     /// Gives the complete file its name.
-    pub(super) async fn keep(&self) -> Result<(), Failure> {
+    pub(crate) async fn keep(&self) -> Result<(), Failure> {
         fs::rename(&self.part, &self.path).await.map_err(|error| {
             Failure::failed(
                 format!("cannot rename {}: {error}", self.part.display()),
@@ -104,7 +101,7 @@ impl FileSink {
     }
 
     /// Removes the incomplete file.
-    pub(super) async fn discard(&self) {
+    pub(crate) async fn discard(&self) {
         // It may be gone already; either way there is nothing left to do.
         let _ = fs::remove_file(&self.part).await;
     }
@@ -126,7 +123,7 @@ impl Writable for FileSink {
 impl Root {
     /// # Errors
     /// If it is no directory.
-    pub(super) async fn new(directory: &Path) -> io::Result<Self> {
+    pub(crate) async fn new(directory: &Path) -> io::Result<Self> {
         let root = fs::canonicalize(directory).await?;
         if !fs::metadata(&root).await?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
@@ -140,7 +137,7 @@ impl Root {
     ///
     /// # Errors
     /// In words for the client, without paths of ours.
-    pub(super) async fn open(&self, name: &str) -> Result<Source, String> {
+    pub(crate) async fn open(&self, name: &str) -> Result<Source, String> {
         let steps_down = Path::new(name)
             .components()
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));

@@ -1,93 +1,96 @@
-//! What `evenkeel stream` prints on standard output, for people and for scripts.
+//! The records and texts of `evenkeel stream`.
 
 use serde::Serialize;
 
-use super::{
-    output::{SenderInterval, show_span},
-    units::{show_bytes, show_rate},
-};
 use crate::{
-    path::{HeaderReport, SampleRecord},
-    stream::{SentCounts, Snapshot, ViewReport},
+    cli::{
+        output::{Record, SampleLists, SenderInterval},
+        server::Summary,
+        units::{show_bytes, show_rate, show_some_rate, show_span},
+    },
+    path::HeaderReport,
+    stream::{ClockReport, SentCounts, Snapshot, ViewReport},
 };
 
-/// A JSON document. `docs/stream.md` describes every field.
+/// An interval of a viewer.
 #[derive(Debug, Serialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-pub(super) enum StreamRecord {
-    /// An interval of a viewer.
-    ViewInterval(ViewInterval),
-    /// A viewer is done.
-    View(View),
-    /// An interval of a server's viewer.
-    ViewerInterval(ViewerInterval),
-    /// A server's viewer is gone.
-    Viewer(Viewer),
-    /// A server stops.
-    Stopped(Stopped),
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct ViewInterval {
-    pub(super) start_s: f64,
-    pub(super) end_s: f64,
-    pub(super) throughput_bps: f64,
+pub(crate) struct ViewInterval {
+    pub(crate) start_s: f64,
+    pub(crate) end_s: f64,
+    pub(crate) throughput_bps: f64,
     #[serde(flatten)]
-    pub(super) seen: Snapshot,
-    pub(super) udp_datagrams_received: u64,
-    pub(super) udp_bytes_received: u64,
+    pub(crate) seen: Snapshot,
+    pub(crate) udp_datagrams_received: u64,
+    pub(crate) udp_bytes_received: u64,
 }
 
+/// A viewer is done.
 #[derive(Debug, Serialize)]
-pub(super) struct View {
-    pub(super) version: &'static str,
-    pub(super) server: String,
-    pub(super) interrupted: bool,
-    pub(super) error: Option<String>,
-    pub(super) buffer_ms: f64,
-    pub(super) omit_s: f64,
-    pub(super) report: Option<ViewReport>,
+pub(crate) struct View {
+    pub(crate) version: &'static str,
+    pub(crate) server: String,
+    pub(crate) interrupted: bool,
+    pub(crate) error: Option<String>,
+    pub(crate) buffer_ms: f64,
+    pub(crate) omit_s: f64,
+    pub(crate) report: Option<ViewReport>,
 }
 
+/// An interval of a server's viewer.
 #[derive(Debug, Serialize)]
-pub(super) struct ViewerInterval {
-    pub(super) viewer: String,
-    pub(super) start_s: f64,
-    pub(super) end_s: f64,
+pub(crate) struct ViewerInterval {
+    pub(crate) viewer: String,
+    pub(crate) start_s: f64,
+    pub(crate) end_s: f64,
     #[serde(flatten)]
-    pub(super) sent: SentCounts,
+    pub(crate) sent: SentCounts,
     #[serde(flatten)]
-    pub(super) sender: SenderInterval,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) rtt_samples_ms: Option<Vec<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) path_samples: Option<Vec<SampleRecord>>,
+    pub(crate) sender: SenderInterval,
+    #[serde(flatten)]
+    pub(crate) samples: SampleLists,
 }
 
+/// A server's viewer is gone.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Viewer {
-    pub(super) viewer: String,
-    pub(super) error: Option<String>,
-    pub(super) duration_s: f64,
+pub(crate) struct Viewer {
+    pub(crate) viewer: String,
+    pub(crate) error: Option<String>,
+    pub(crate) duration_s: f64,
     #[serde(flatten)]
-    pub(super) sent: SentCounts,
-    pub(super) packets_sent: u64,
-    pub(super) packets_lost: u64,
-    pub(super) path: Option<HeaderReport>,
+    pub(crate) sent: SentCounts,
+    pub(crate) packets_sent: u64,
+    pub(crate) packets_lost: u64,
+    pub(crate) path: Option<HeaderReport>,
 }
 
+/// A server stops.
 #[derive(Debug, Serialize)]
-pub(super) struct Stopped {
-    pub(super) version: &'static str,
-    pub(super) address: String,
-    pub(super) controller: String,
-    pub(super) viewers: u64,
-    pub(super) failed: u64,
-    pub(super) last: Option<Viewer>,
+pub(crate) struct Stopped {
+    version: &'static str,
+    address: String,
+    controller: String,
+    viewers: u64,
+    failed: u64,
+    last: Option<Viewer>,
 }
 
-impl ViewInterval {
-    pub(super) fn line(&self) -> String {
+impl From<Summary<Viewer>> for Stopped {
+    fn from(summary: Summary<Viewer>) -> Self {
+        Self {
+            version: summary.version,
+            address: summary.address,
+            controller: summary.controller,
+            viewers: summary.served,
+            failed: summary.failed,
+            last: summary.last,
+        }
+    }
+}
+
+impl Record for ViewInterval {
+    const KIND: &'static str = "view_interval";
+
+    fn text(&self) -> String {
         let seen = &self.seen;
         format!(
             "{}  {:>10}  {:>3} frames, {} late  delay {}  buffer {:.0} ms  stalls {} ({:.1} s)",
@@ -95,7 +98,7 @@ impl ViewInterval {
             show_rate(self.throughput_bps),
             seen.frames,
             seen.late,
-            seen.delay_ms.map_or("-".into(), |ms| format!("{ms:.0} ms")),
+            show_delay(seen),
             seen.buffer_ms,
             seen.stalls,
             seen.stalled_s,
@@ -103,8 +106,20 @@ impl ViewInterval {
     }
 }
 
-impl ViewerInterval {
-    pub(super) fn line(&self) -> String {
+impl Record for View {
+    const KIND: &'static str = "view";
+
+    fn text(&self) -> String {
+        let report = self.report.as_ref();
+        let report = report.filter(|report| report.frames.received > 0);
+        report.map_or(String::new(), table)
+    }
+}
+
+impl Record for ViewerInterval {
+    const KIND: &'static str = "viewer_interval";
+
+    fn text(&self) -> String {
         format!(
             "{}  {}  aims at {}, {} frames sent, {} cancelled  {}",
             show_span(self.start_s, self.end_s),
@@ -112,13 +127,43 @@ impl ViewerInterval {
             show_rate(self.sent.bitrate_bps as f64),
             self.sent.frames_sent,
             self.sent.frames_cancelled,
-            self.sender.line(),
+            self.sender.text(),
         )
     }
 }
 
+impl Record for Viewer {
+    const KIND: &'static str = "viewer";
+
+    fn text(&self) -> String {
+        format!(
+            "{}: {} of {} frames in {:.1} s, {}, {} cancelled, {} bitrate switches",
+            self.viewer,
+            self.sent.frames_sent,
+            self.sent.frames_captured,
+            self.duration_s,
+            show_bytes(self.sent.bytes),
+            self.sent.frames_cancelled,
+            self.sent.bitrate_switches,
+        )
+    }
+}
+
+impl Record for Stopped {
+    const KIND: &'static str = "stopped";
+
+    fn text(&self) -> String {
+        String::new()
+    }
+}
+
+/// The mean delay of an interval's frames.
+pub(crate) fn show_delay(seen: &Snapshot) -> String {
+    seen.delay_ms.map_or("-".into(), |ms| format!("{ms:.0} ms"))
+}
+
 /// A viewer's figures for people.
-pub(super) fn table(report: &ViewReport) -> String {
+fn table(report: &ViewReport) -> String {
     let mut text = String::new();
     let mut line = |name: &str, figures: String| text += &format!("{name:<16}{figures}\n");
     let frames = &report.frames;
@@ -128,7 +173,7 @@ pub(super) fn table(report: &ViewReport) -> String {
             "{} in {:.1} s, {}",
             show_bytes(report.bytes),
             report.duration_s,
-            report.throughput_bps.map_or("-".into(), show_rate),
+            show_some_rate(report.throughput_bps),
         ),
     );
     line(
@@ -193,7 +238,6 @@ pub(super) fn table(report: &ViewReport) -> String {
 }
 
 fn clock(report: &ViewReport) -> String {
-    use crate::stream::ClockReport;
     match report.clock {
         ClockReport::Shared => "one clock".into(),
         ClockReport::Estimated { error_ms, .. } => {
@@ -205,7 +249,7 @@ fn clock(report: &ViewReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::{ClockReport, DelayReport, FrameCounts, StallReport};
+    use crate::stream::{DelayReport, FrameCounts, StallReport};
 
     #[test]
     fn a_servers_absurd_claims_still_make_a_table() {

@@ -1,0 +1,320 @@
+//! `evenkeel bulk client`.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use quinn::{Connection, Runtime, TokioRuntime};
+
+use super::{
+    args::ClientArgs,
+    files::{FileSink, FileSource},
+    output::{ClientResult, PathRecord, lines},
+    series::ClientSeries,
+};
+use crate::{
+    bulk::{self, Amount, Direction, Job, Local, Outcome, Progress, Sink, Source},
+    cli::{
+        client::Client,
+        failure::Failure,
+        live::LiveLine,
+        net::{BULK, Transport},
+        output::{Form, print},
+        series::SampleRecorder,
+        units::{show_bytes, show_rate},
+    },
+    path::HeaderReport,
+};
+
+/// How often the figures on a terminal change: several times a second looks alive.
+const REDRAW: Duration = Duration::from_millis(200);
+
+/// How often to look for a moment at which every counted echo was observed, too.
+const TRIES: u32 = 1000;
+
+/// Does the transfers that were asked for.
+pub(crate) async fn run(args: ClientArgs, live: bool) -> Result<(), Failure> {
+    let qlog = args.output_form.qlog.as_deref();
+    let transport = Transport::new(BULK, &args.transport, args.unasked_headers(), qlog)?;
+    let source = match args.upload() {
+        None => Source::Generated,
+        Some(path) => {
+            let file = FileSource::open(path).await;
+            let file = file.map_err(|error| Failure::unreadable(path, &error, "--file"))?;
+            Source::Stored(Arc::new(file))
+        }
+    };
+    let job = args
+        .job(source.length())
+        .map_err(|cause| Failure::usage(cause, "see `evenkeel bulk client --help`"))?;
+    let client = Client::open(&args.reach, transport).await?;
+    // From here on there is something to clear away.
+    let sink = match &args.output {
+        Some(path) => Some(Arc::new(FileSink::create(path).await?)),
+        None => None,
+    };
+    let local = Local {
+        source,
+        sink: (sink.clone()).map_or(Sink::Discard, |sink| Sink::Stored(sink)),
+        patience: args.transport.idle_timeout,
+    };
+    let directions = args.directions();
+    let alone = args.connections == 1 && directions.len() == 1;
+    let numbered = |direction| (1..=args.connections).map(move |number| (direction, number));
+    let transfers: Vec<_> = directions
+        .into_iter()
+        .flat_map(numbered)
+        .map(|(direction, connection)| Transfer {
+            args: &args,
+            form: Form::of(&args.output_form),
+            live: live && alone,
+            client: &client,
+            connection,
+            alone,
+            job: Job {
+                direction,
+                ..job.clone()
+            },
+        })
+        .collect();
+    let results = transfers.iter().map(|transfer| transfer.run(local.clone()));
+    let results = join_all(results).await;
+    let printed = print_together(&transfers, &results);
+    client.farewell().await;
+    let result = results
+        .into_iter()
+        .try_for_each(|result| result.map(|_| ()))
+        .and(printed);
+    match (&result, sink) {
+        (Ok(()), Some(sink)) => sink.keep().await?,
+        (Err(_), Some(sink)) => sink.discard().await,
+        (_, None) => {}
+    }
+    // What was transferred is good without its trace.
+    result.and(client.transport.end_traces())
+}
+
+/// Prints one table for people of several transfers that have ended.
+fn print_together(
+    transfers: &[Transfer<'_>],
+    results: &[Result<Outcome, Failure>],
+) -> Result<(), Failure> {
+    let outcomes: Vec<_> = transfers
+        .iter()
+        .zip(results)
+        .filter(|(transfer, _)| !transfer.alone && transfer.form.is_words())
+        .filter_map(|(transfer, result)| Some((transfer.name(), result.as_ref().ok()?.clone())))
+        .collect();
+    if outcomes.is_empty() {
+        return Ok(());
+    }
+    print(&lines(&outcomes))
+}
+
+/// One transfer over a connection of its own.
+struct Transfer<'a> {
+    args: &'a ClientArgs,
+    form: Form,
+    /// It may draw on a terminal.
+    live: bool,
+    client: &'a Client<'a>,
+    /// Counts the connections of its direction from 1.
+    connection: u16,
+    /// There is no other.
+    alone: bool,
+    job: Job,
+}
+
+impl Transfer<'_> {
+    fn name(&self) -> String {
+        let way = match self.job.direction {
+            Direction::Up => "up",
+            Direction::Down => "down",
+        };
+        format!("{way} {}", self.connection)
+    }
+
+    /// The name of its trace.
+    fn trace(&self) -> String {
+        let process = std::process::id();
+        if self.alone {
+            return format!("client-{process}");
+        }
+        format!("client-{process}-{}", self.name().replace(' ', "-"))
+    }
+
+    async fn run(&self, local: Local) -> Result<Outcome, Failure> {
+        let recorder = Arc::new(SampleRecorder::new(self.args.samples));
+        let transport = self.client.transport.observed(recorder.clone());
+        let connection = self.client.connect(&transport, &self.trace()).await?;
+        let watch = Watch {
+            of: self,
+            connection: connection.clone(),
+            progress: Arc::default(),
+            start: TokioRuntime.now(),
+            recorder,
+        };
+        let mut series = self.form.has_intervals().then(|| watch.series());
+        let running = bulk::client(
+            connection.clone(),
+            Arc::new(TokioRuntime),
+            self.job.clone(),
+            local,
+            watch.progress.clone(),
+        );
+        let failed = format!("the transfer with {} failed", self.args.reach.server);
+        let show = watch.show(series.as_mut());
+        let interrupted = || watch.interrupted();
+        let result = self
+            .client
+            .attend(&connection, running, show, &failed, interrupted)
+            .await;
+        let headers = watch.end_recording().await;
+        let rest = series.as_mut().map_or(Ok(()), ClientSeries::print_rest);
+        let interrupted = result.as_ref().is_err_and(Failure::is_interruption);
+        let outcome = result.as_ref().ok();
+        if outcome.is_some() || interrupted {
+            watch.print_result(headers, outcome.cloned(), interrupted)?;
+        }
+        rest.and(result)
+    }
+}
+
+/// A running transfer, for those who look on.
+struct Watch<'a> {
+    of: &'a Transfer<'a>,
+    connection: Connection,
+    progress: Arc<Progress>,
+    start: Instant,
+    recorder: Arc<SampleRecorder>,
+}
+
+impl Watch<'_> {
+    fn series(&self) -> ClientSeries {
+        ClientSeries::new(
+            self.connection.clone(),
+            self.of.form,
+            (!self.of.alone).then(|| self.of.name()),
+            (self.of.job.direction, self.of.connection),
+            self.progress.clone(),
+            self.recorder.clone(),
+            (self.start, self.of.args.output_form.interval()),
+        )
+    }
+
+    /// Ends the recording of samples; returns the counters of headers at that moment, with as many
+    /// echoes as there are path samples.
+    async fn end_recording(&self) -> Option<HeaderReport> {
+        for _ in 0..TRIES {
+            let headers = HeaderReport::of(&self.connection);
+            let echoes = headers.as_ref().map_or(0, |headers| headers.counts.echoes);
+            if self.recorder.stop_at(echoes) {
+                return headers;
+            }
+            // An echo was counted and will be observed in a moment, or came just now.
+            tokio::task::yield_now().await;
+        }
+        self.recorder.stop();
+        HeaderReport::of(&self.connection)
+    }
+
+    fn elapsed(&self) -> Duration {
+        TokioRuntime.now().duration_since(self.start)
+    }
+
+    /// Bytes on this side so far.
+    fn bytes(&self) -> u64 {
+        self.progress.of(self.of.job.direction)
+    }
+
+    /// Shows the progress until it is dropped or fails.
+    async fn show(&self, series: Option<&mut ClientSeries>) -> Failure {
+        if let Some(series) = series {
+            return series.print().await;
+        }
+        // Several lines would overwrite each other.
+        if self.of.live
+            && self.of.form == Form::People
+            && let Some(mut line) = LiveLine::new()
+        {
+            let mut before = (self.elapsed(), self.bytes());
+            return line.follow(REDRAW, || self.view(&mut before)).await;
+        }
+        std::future::pending().await
+    }
+
+    /// The live line, and the share of the transfer that is done.
+    fn view(&self, before: &mut (Duration, u64)) -> Option<(String, Option<f64>)> {
+        let (elapsed, bytes) = (self.elapsed(), self.bytes());
+        let (at, bytes_then) = std::mem::replace(before, (elapsed, bytes));
+        let span = elapsed.saturating_sub(at).as_secs_f64();
+        if span <= 0.0 {
+            return None;
+        }
+        let path = self.connection.stats().path;
+        let done = self.done(elapsed, bytes);
+        let mut text = done.map_or(String::new(), |done| format!("{:>3.0} %  ", done * 1e2));
+        text += &format!(
+            "{}  {}  RTT {:.1} ms  {} lost",
+            show_bytes(bytes),
+            show_rate((bytes - bytes_then) as f64 * 8.0 / span),
+            path.rtt.as_secs_f64() * 1e3,
+            path.lost_packets,
+        );
+        if let Some(done) = done.filter(|done| *done > 0.0) {
+            let left = elapsed.as_secs_f64() * (1.0 - done) / done;
+            text += &format!("  {left:.0} s left");
+        }
+        Some((text, done))
+    }
+
+    /// Share of the transfer that is done; `None` if nobody knows how long it is.
+    fn done(&self, elapsed: Duration, bytes: u64) -> Option<f64> {
+        let done = match self.of.job.amount {
+            Amount::Bytes(all) => bytes as f64 / all.max(1) as f64,
+            Amount::Duration(time) => elapsed.as_secs_f64() / time.as_secs_f64(),
+            Amount::File(_) => return None,
+        };
+        Some(done.min(1.0))
+    }
+
+    fn interrupted(&self) -> (String, &'static str) {
+        let seconds = self.elapsed().as_secs_f64();
+        let bytes = show_bytes(self.bytes());
+        let cause = format!("interrupted after {seconds:.1} s and {bytes}");
+        (cause, "nothing was verified")
+    }
+
+    fn print_result(
+        &self,
+        headers: Option<HeaderReport>,
+        outcome: Option<Outcome>,
+        interrupted: bool,
+    ) -> Result<(), Failure> {
+        let (args, job) = (self.of.args, &self.of.job);
+        if self.of.form.is_words() && !self.of.alone {
+            return Ok(());
+        }
+        self.of.form.print(&ClientResult {
+            version: env!("CARGO_PKG_VERSION"),
+            server: args.reach.server.to_string(),
+            controller: args.transport.controller.clone(),
+            pacing: self.of.client.transport.pacing.name(),
+            path_headers: self.of.client.transport.headers.to_string(),
+            direction: job.direction,
+            connection: self.of.connection,
+            streams: job.streams,
+            omit_s: job.omit.as_secs_f64(),
+            interrupted,
+            bytes_sent: self.progress.sent(),
+            bytes_received: self.progress.received(),
+            path: headers.map(|headers| PathRecord {
+                headers,
+                samples: self.recorder.summary(),
+            }),
+            outcome,
+        })
+    }
+}

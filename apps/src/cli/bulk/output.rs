@@ -1,0 +1,331 @@
+//! The records and texts of `evenkeel bulk`.
+
+use serde::Serialize;
+
+use crate::{
+    bulk::{Direction, Outcome, Progress, Report},
+    cli::{
+        output::{Record, SampleLists, SenderInterval},
+        server::Summary,
+        units::{show_bytes, show_rate, show_some_rate, show_span},
+    },
+    path::{HeaderReport, SampleSummary},
+};
+
+/// An interval of a client's connection.
+#[derive(Debug, Serialize)]
+pub(crate) struct Interval {
+    pub(crate) direction: Direction,
+    pub(crate) connection: u16,
+    pub(crate) start_s: f64,
+    pub(crate) end_s: f64,
+    pub(crate) bytes: u64,
+    pub(crate) throughput_bps: f64,
+    #[serde(flatten)]
+    pub(crate) sender: SenderInterval,
+    #[serde(flatten)]
+    pub(crate) samples: SampleLists,
+    /// The connection's name among several, for people.
+    #[serde(skip)]
+    pub(crate) name: Option<String>,
+}
+
+/// The counters of a client's path headers, and what the headers measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct PathRecord {
+    #[serde(flatten)]
+    pub(crate) headers: HeaderReport,
+    #[serde(flatten)]
+    pub(crate) samples: SampleSummary,
+}
+
+/// An interval of a server in which something moved.
+#[derive(Debug, Serialize)]
+pub(crate) struct ServerInterval {
+    pub(crate) start_s: f64,
+    pub(crate) end_s: f64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) udp_datagrams_received: u64,
+    pub(crate) udp_bytes_received: u64,
+}
+
+/// A client's transfer is over.
+#[derive(Debug, Serialize)]
+pub(crate) struct ClientResult {
+    pub(crate) version: &'static str,
+    pub(crate) server: String,
+    pub(crate) controller: String,
+    pub(crate) pacing: &'static str,
+    pub(crate) path_headers: String,
+    pub(crate) direction: Direction,
+    pub(crate) connection: u16,
+    pub(crate) streams: u16,
+    pub(crate) omit_s: f64,
+    pub(crate) interrupted: bool,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) path: Option<PathRecord>,
+    #[serde(flatten)]
+    pub(crate) outcome: Option<Outcome>,
+}
+
+/// A server's transfer with one client is over.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Transfer {
+    pub(crate) client: String,
+    pub(crate) error: Option<String>,
+    pub(crate) path: Option<HeaderReport>,
+    #[serde(flatten)]
+    pub(crate) outcome: Option<Outcome>,
+}
+
+/// A server stops.
+#[derive(Debug, Serialize)]
+pub(crate) struct Stopped {
+    version: &'static str,
+    address: String,
+    controller: String,
+    transfers: u64,
+    failed: u64,
+    bytes_sent: u64,
+    bytes_received: u64,
+    last: Option<Transfer>,
+}
+
+impl Stopped {
+    pub(crate) fn new(summary: Summary<Transfer>, progress: &Progress) -> Self {
+        Self {
+            version: summary.version,
+            address: summary.address,
+            controller: summary.controller,
+            transfers: summary.served,
+            failed: summary.failed,
+            bytes_sent: progress.sent(),
+            bytes_received: progress.received(),
+            last: summary.last,
+        }
+    }
+}
+
+impl Record for Interval {
+    const KIND: &'static str = "interval";
+
+    fn text(&self) -> String {
+        let name = self.name.as_ref();
+        format!(
+            "{}{}  {:>9}  {:>10}  {}",
+            name.map_or(String::new(), |name| format!("{name:<10}")),
+            show_span(self.start_s, self.end_s),
+            show_bytes(self.bytes),
+            show_rate(self.throughput_bps),
+            self.sender.text(),
+        )
+    }
+}
+
+impl Record for ServerInterval {
+    const KIND: &'static str = "server_interval";
+
+    fn text(&self) -> String {
+        let rate = |bytes: u64| {
+            let seconds = (self.end_s - self.start_s).max(1e-9);
+            show_rate(bytes as f64 * 8.0 / seconds)
+        };
+        format!(
+            "{}  received {} ({})  sent {} ({})",
+            show_span(self.start_s, self.end_s),
+            show_bytes(self.bytes_received),
+            rate(self.bytes_received),
+            show_bytes(self.bytes_sent),
+            rate(self.bytes_sent),
+        )
+    }
+}
+
+impl Record for ClientResult {
+    const KIND: &'static str = "result";
+
+    fn text(&self) -> String {
+        let outcome = self.outcome.as_ref();
+        outcome.map_or(String::new(), |outcome| {
+            table(outcome, self.omit_s, self.path.as_ref())
+        })
+    }
+}
+
+impl Record for Transfer {
+    const KIND: &'static str = "transfer";
+
+    fn text(&self) -> String {
+        let Some(Outcome {
+            sender, receiver, ..
+        }) = &self.outcome
+        else {
+            return String::new();
+        };
+        let verified = match &receiver.checksum {
+            Some(checksum) => format!("verified, SHA-256 {checksum}"),
+            None => "not verified".into(),
+        };
+        format!(
+            "{}: {} in {:.2} s, {}, {:.2} % lost, {verified}",
+            self.client,
+            show_bytes(receiver.bytes),
+            receiver.duration_s,
+            show_some_rate(receiver.goodput_bps),
+            sender.retransmitted_ratio * 100.0,
+        )
+    }
+}
+
+impl Record for Stopped {
+    const KIND: &'static str = "stopped";
+
+    fn text(&self) -> String {
+        String::new()
+    }
+}
+
+/// A table of several transfers: a line for each, as its receiver saw it, and their sum.
+pub(crate) fn lines(outcomes: &[(String, Outcome)]) -> String {
+    let mut text = format!(
+        "{:<10}{:>12}{:>12}{:>11}{:>13}{:>10}\n",
+        "", "goodput", "data", "time", "RTT, least", "lost"
+    );
+    for (name, outcome) in outcomes {
+        let (sender, receiver) = (&outcome.sender, &outcome.receiver);
+        text += &format!(
+            "{name:<10}{:>12}{:>12}{:>9.2} s{:>10.2} ms{:>8.2} %{}\n",
+            show_some_rate(receiver.goodput_bps),
+            show_bytes(receiver.bytes),
+            receiver.duration_s,
+            sender.rtt_min_ms,
+            sender.retransmitted_ratio * 100.0,
+            match outcome.verified {
+                true => "",
+                false => "  not verified",
+            },
+        );
+    }
+    let receivers = || outcomes.iter().map(|(_, outcome)| &outcome.receiver);
+    let goodput: f64 = receivers().filter_map(|report| report.goodput_bps).sum();
+    let bytes = receivers().fold(0u64, |sum, report| sum.saturating_add(report.bytes));
+    text + &format!(
+        "{:<10}{:>12}{:>12}",
+        "all",
+        show_rate(goodput),
+        show_bytes(bytes)
+    )
+}
+
+/// A table of both sides' figures, and what path headers measured on this side.
+fn table(outcome: &Outcome, omit_s: f64, path: Option<&PathRecord>) -> String {
+    let row = |name: &str, figure: &dyn Fn(&Report) -> String| {
+        let (sender, receiver) = (figure(&outcome.sender), figure(&outcome.receiver));
+        format!("{name:<18}{sender:>18}{receiver:>18}\n")
+    };
+    let ms = |ms: f64| format!("{ms:.2} ms");
+    let mut table = format!("{:<18}{:>18}{:>18}\n", "", "sender", "receiver");
+    table += &row("goodput", &|r| show_some_rate(r.goodput_bps));
+    table += &row("data", &|r| show_bytes(r.bytes));
+    table += &row("time", &|r| format!("{:.2} s", r.duration_s));
+    table += &row("RTT, least", &|r| ms(r.rtt_min_ms));
+    table += &row("RTT, smoothed", &|r| ms(r.rtt_smoothed_ms));
+    table += &row("packets sent", &|r| r.packets_sent.to_string());
+    table += &row("lost, sent again", &|r| {
+        format!(
+            "{} ({:.2} %)",
+            r.packets_lost,
+            r.retransmitted_ratio * 100.0
+        )
+    });
+    table += &row("congestion events", &|r| r.congestion_events.to_string());
+    table += &row("window at the end", &|r| show_bytes(r.window_bytes));
+    table += &row("UDP sent", &|r| show_bytes(r.udp_bytes_sent));
+    table += &row("UDP received", &|r| show_bytes(r.udp_bytes_received));
+    if omit_s > 0.0 {
+        table += &format!("goodput leaves out the first {omit_s} s\n");
+    }
+    if let Some(path) = path {
+        table += &headers(path);
+    }
+    table += &match &outcome.receiver.checksum {
+        Some(checksum) => format!("verified, SHA-256 {checksum}"),
+        None => "size verified, content not (--no-verify)".to_owned(),
+    };
+    table
+}
+
+/// One line; it leaves out what no router reported.
+fn headers(path: &PathRecord) -> String {
+    let PathRecord { headers, samples } = path;
+    let mut line = format!(
+        "path headers: {} sent, {} came back",
+        headers.counts.sent, headers.counts.echoes
+    );
+    for (time, way) in [
+        (samples.forward_queueing_ms, "there"),
+        (samples.backward_queueing_ms, "back"),
+    ] {
+        if let Some(time) = time {
+            line += &format!(", queued {:.2} ms on the way {way}", time.mean);
+        }
+    }
+    if let Some(grant) = samples.grant_bps {
+        line += &format!(", granted {}", show_rate(grant as f64));
+    }
+    if let Some(flows) = samples.flows {
+        line += &format!(", {flows} flows");
+    }
+    line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::{HeaderCounts, LastAndMean};
+
+    #[test]
+    fn a_peers_absurd_figures_still_make_a_table() {
+        let report = Report {
+            bytes: u64::MAX,
+            duration_s: 1e308,
+            goodput_bps: Some(-1e308),
+            packets_sent: 0,
+            packets_lost: u64::MAX,
+            retransmitted_ratio: -1e300,
+            rtt_min_ms: f64::MIN_POSITIVE,
+            rtt_smoothed_ms: 1e300,
+            window_bytes: 0,
+            congestion_events: 0,
+            udp_bytes_sent: 0,
+            udp_bytes_received: 0,
+            checksum: None,
+        };
+        let outcome = Outcome {
+            verified: false,
+            sender: report.clone(),
+            receiver: report,
+        };
+        let path = PathRecord {
+            headers: HeaderReport {
+                state: evenkeel::HeaderState::Plain,
+                counts: HeaderCounts::default(),
+            },
+            samples: SampleSummary {
+                samples: u64::MAX,
+                forward_queueing_ms: Some(LastAndMean {
+                    last: -1.0,
+                    mean: 1e300,
+                }),
+                backward_queueing_ms: None,
+                congested_share: None,
+                grant_bps: Some(u64::MAX),
+                flows: Some(0),
+            },
+        };
+        let table = table(&outcome, 1.0, Some(&path));
+        assert_eq!(table.lines().count(), 15);
+    }
+}

@@ -1,0 +1,264 @@
+//! What moved over a connection or through a server, interval by interval.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use quinn::Connection;
+
+use super::output::{Interval, ServerInterval};
+use crate::{
+    bulk::{Direction, Progress},
+    cli::{
+        failure::Failure,
+        output::Form,
+        series::{PacketCounts, Periods, SampleRecorder, Span, lock},
+    },
+};
+
+/// What moved over a client's connection, interval by interval without gaps.
+pub(crate) struct ClientSeries {
+    connection: Connection,
+    form: Form,
+    /// The connection's name among several, for people.
+    name: Option<String>,
+    direction: Direction,
+    number: u16,
+    progress: Arc<Progress>,
+    recorder: Arc<SampleRecorder>,
+    periods: Periods,
+    /// The counters at the end of the last interval.
+    bytes: u64,
+    packets: PacketCounts,
+}
+
+/// What moved through a server, in the intervals in which something did.
+pub(crate) struct ServerSeries {
+    progress: Arc<Progress>,
+    reception: Arc<Reception>,
+    before: ServerCounts,
+}
+
+/// A server's counters at the end of an interval.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct ServerCounts {
+    bytes_sent: u64,
+    bytes_received: u64,
+    udp: UdpCounts,
+}
+
+/// What all connections of a server have received.
+#[derive(Default)]
+pub(crate) struct Reception(Mutex<Connections>);
+
+#[derive(Default)]
+struct Connections {
+    /// By their stable identifiers.
+    live: BTreeMap<usize, Connection>,
+    ended: UdpCounts,
+}
+
+/// UDP datagrams and the bytes of their payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct UdpCounts {
+    datagrams: u64,
+    bytes: u64,
+}
+
+impl ClientSeries {
+    /// Of `connection`, which its `direction` and its `number` in it tell apart from others. The
+    /// first interval begins at the instant given, all have the length given.
+    pub(crate) fn new(
+        connection: Connection,
+        form: Form,
+        name: Option<String>,
+        (direction, number): (Direction, u16),
+        progress: Arc<Progress>,
+        recorder: Arc<SampleRecorder>,
+        (start, period): (Instant, Duration),
+    ) -> Self {
+        Self {
+            connection,
+            form,
+            name,
+            direction,
+            number,
+            progress,
+            recorder,
+            periods: Periods::new(start, period),
+            bytes: 0,
+            packets: PacketCounts::default(),
+        }
+    }
+
+    /// Prints a record at the end of every interval, until one cannot be printed.
+    pub(crate) async fn print(&mut self) -> Failure {
+        loop {
+            let span = self.periods.next().await;
+            if let Err(failure) = self.print_record(span) {
+                return failure;
+            }
+        }
+    }
+
+    /// Prints the interval that has begun as if it ended now.
+    ///
+    /// # Errors
+    /// If it cannot be printed.
+    pub(crate) fn print_rest(&mut self) -> Result<(), Failure> {
+        let span = self.periods.cut();
+        self.print_record(span)
+    }
+
+    fn print_record(&mut self, span: Span) -> Result<(), Failure> {
+        let samples = self.recorder.take(span.origin);
+        let now = self.progress.of(self.direction);
+        let bytes = now - std::mem::replace(&mut self.bytes, now);
+        self.form.event(&Interval {
+            direction: self.direction,
+            connection: self.number,
+            start_s: span.start_s,
+            end_s: span.end_s,
+            bytes,
+            throughput_bps: span.rate(bytes),
+            sender: self.packets.figures(&self.connection),
+            samples,
+            name: self.name.clone(),
+        })
+    }
+}
+
+impl ServerSeries {
+    /// What `progress` and `reception` count from now on.
+    pub(crate) fn new(progress: Arc<Progress>, reception: Arc<Reception>) -> Self {
+        Self {
+            progress,
+            reception,
+            before: ServerCounts::default(),
+        }
+    }
+
+    /// The interval that is over, if something moved in it.
+    pub(crate) fn record(&mut self, span: Span) -> Option<ServerInterval> {
+        let counts = ServerCounts {
+            bytes_sent: self.progress.sent(),
+            bytes_received: self.progress.received(),
+            udp: self.reception.total(),
+        };
+        let before = std::mem::replace(&mut self.before, counts);
+        (counts != before).then(|| ServerInterval {
+            start_s: span.start_s,
+            end_s: span.end_s,
+            bytes_sent: counts.bytes_sent - before.bytes_sent,
+            bytes_received: counts.bytes_received - before.bytes_received,
+            udp_datagrams_received: counts.udp.datagrams - before.udp.datagrams,
+            udp_bytes_received: counts.udp.bytes - before.udp.bytes,
+        })
+    }
+}
+
+impl Reception {
+    /// Counts what `connection` receives, until it has [`ended`](Self::ended).
+    pub(crate) fn accepted(&self, connection: &Connection) {
+        let mut connections = lock(&self.0);
+        connections
+            .live
+            .insert(connection.stable_id(), connection.clone());
+    }
+
+    /// Holds what `connection` has received, but no longer the connection.
+    pub(crate) fn ended(&self, connection: &Connection) {
+        let mut connections = lock(&self.0);
+        if connections.live.remove(&connection.stable_id()).is_some() {
+            connections.ended = connections.ended.plus(connection);
+        }
+    }
+
+    /// The connections that have not ended.
+    pub(crate) fn connections(&self) -> Vec<Connection> {
+        lock(&self.0).live.values().cloned().collect()
+    }
+
+    fn total(&self) -> UdpCounts {
+        let connections = lock(&self.0);
+        connections
+            .live
+            .values()
+            .fold(connections.ended, UdpCounts::plus)
+    }
+}
+
+impl UdpCounts {
+    fn plus(self, connection: &Connection) -> Self {
+        let received = connection.stats().udp_rx;
+        Self {
+            datagrams: self.datagrams + received.datagrams,
+            bytes: self.bytes + received.bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+    use quinn::{ClientConfig, Endpoint, ServerConfig};
+
+    use super::*;
+    use crate::testing::epoch;
+    use crate::tls::{Identity, Trust};
+
+    #[tokio::test]
+    async fn a_connection_that_has_ended_is_counted_but_not_held() {
+        let any = (Ipv4Addr::LOCALHOST, 0).into();
+        let tls = Identity::self_signed().unwrap().server(b"test").unwrap();
+        let crypto = Arc::new(QuicServerConfig::try_from(tls).unwrap());
+        let server = Endpoint::server(ServerConfig::with_crypto(crypto), any).unwrap();
+        let (tls, _) = Trust::Anybody.client(b"test").unwrap();
+        let crypto = Arc::new(QuicClientConfig::try_from(tls).unwrap());
+        let mut client = Endpoint::client(any).unwrap();
+        client.set_default_client_config(ClientConfig::new(crypto));
+        let connecting = client.connect(server.local_addr().unwrap(), "localhost");
+        let incoming = async { server.accept().await.unwrap().await.unwrap() };
+        let (ours, theirs) = tokio::join!(connecting.unwrap(), incoming);
+
+        let reception = Reception::default();
+        reception.accepted(&theirs);
+        let first = reception.total();
+        assert!(first.datagrams > 0 && first.bytes > first.datagrams);
+        ours.unwrap().close(0u32.into(), b"");
+        theirs.closed().await;
+        let last = reception.total();
+        assert!(last.datagrams > first.datagrams);
+        for _ in 0..2 {
+            reception.ended(&theirs);
+            assert_eq!(reception.total(), last);
+            assert!(lock(&reception.0).live.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_server_that_received_only_datagrams_has_moved_something() {
+        let reception = Arc::new(Reception::default());
+        let mut series = ServerSeries::new(Arc::default(), reception.clone());
+        let span = Span {
+            origin: epoch(),
+            start_s: 0.0,
+            end_s: 1.0,
+        };
+        assert!(series.record(span).is_none());
+        lock(&reception.0).ended = UdpCounts {
+            datagrams: 2,
+            bytes: 77,
+        };
+        let interval = series.record(span).unwrap();
+        assert_eq!(
+            (interval.udp_datagrams_received, interval.udp_bytes_received),
+            (2, 77)
+        );
+        assert!(series.record(span).is_none());
+    }
+}

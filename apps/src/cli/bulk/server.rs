@@ -1,0 +1,131 @@
+//! `evenkeel bulk server`.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use quinn::{Connection, Incoming, ServerConfig, TokioRuntime};
+use tokio::sync::mpsc;
+
+use super::{
+    args::ServerArgs,
+    files::Root,
+    output::{Stopped, Transfer},
+    series::{Reception, ServerSeries},
+};
+use crate::{
+    AppError,
+    bulk::{self, Host, Limits, Outcome, Progress, ServeOptions, Source},
+    cli::{
+        address::unmapped,
+        failure::{Failure, plain},
+        net::{BULK, Transport},
+        server::{Event, Server, Settings},
+    },
+    path::{HeaderReport, HeaderUse},
+};
+
+/// Serves until it is interrupted, or once.
+pub(crate) async fn run(args: ServerArgs) -> Result<(), Failure> {
+    let qlog = args.output.qlog.as_deref();
+    let transport = Transport::new(BULK, &args.transport, HeaderUse::Echo, qlog)?;
+    let root = match &args.root {
+        Some(directory) => Some(Root::new(directory).await.map_err(|error| {
+            Failure::failed(
+                format!("cannot offer {}: {}", directory.display(), plain(&error)),
+                "give --root a directory",
+            )
+        })?),
+        None => None,
+    };
+    let controller = &args.transport.controller;
+    let server = Server::start(&args.at, &args.output, controller, transport).await?;
+
+    let (report, events) = mpsc::unbounded_channel();
+    let (progress, reception) = (Arc::<Progress>::default(), Arc::<Reception>::default());
+    let settings = server.settings.clone();
+    let host = ServerHost {
+        root,
+        reception: reception.clone(),
+        settings: settings.transport.traces.is_some().then_some(settings),
+        report,
+    };
+    let serving = tokio::spawn(bulk::serve(
+        server.endpoint.clone(),
+        Arc::new(TokioRuntime),
+        ServeOptions {
+            host: Arc::new(host),
+            limits: Limits {
+                connections: args.connections.into(),
+                duration: args.max_time,
+                patience: args.transport.idle_timeout,
+            },
+        },
+        progress.clone(),
+    ));
+    let mut series = ServerSeries::new(progress.clone(), reception.clone());
+    let mut interval = |span| match series.record(span) {
+        Some(interval) => server.form.event(&interval),
+        None => Ok(()),
+    };
+    let result = async {
+        let (summary, rest, result) = server.attend(args.once, events, &mut interval).await?;
+        if server.form.has_intervals() {
+            interval(rest)?;
+        }
+        if !server.form.is_words() {
+            server.form.print(&Stopped::new(summary, &progress))?;
+        }
+        result
+    }
+    .await;
+    server.stop(serving, reception.connections(), result).await
+}
+
+/// The command line's decisions for the library's server.
+struct ServerHost {
+    root: Option<Root>,
+    reception: Arc<Reception>,
+    /// Settings to vary for each connection, if each has a trace.
+    settings: Option<Settings>,
+    report: mpsc::UnboundedSender<Event<Transfer>>,
+}
+
+impl Host for ServerHost {
+    fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
+        Box::pin(async move {
+            match &self.root {
+                Some(root) => root.open(name).await,
+                None => Err("this server offers no files; start it with --root DIR".into()),
+            }
+        })
+    }
+
+    fn configure(&self, incoming: &Incoming) -> Option<Arc<ServerConfig>> {
+        let settings = self.settings.as_ref()?;
+        settings.of(&settings.transport, incoming)
+    }
+
+    fn accepted(&self, connection: &Connection) {
+        self.reception.accepted(connection);
+    }
+
+    fn ended(&self, connection: &Connection, result: &Result<Outcome, AppError>) {
+        self.reception.ended(connection);
+        let client: SocketAddr = unmapped(connection.remote_address());
+        let error = result.as_ref().err().map(ToString::to_string);
+        let failure = error.as_ref().map(|error| {
+            Failure::failed(
+                format!("the transfer with {client} failed: {error}"),
+                "see the client's own messages",
+            )
+        });
+        let transfer = Transfer {
+            client: client.to_string(),
+            error,
+            path: HeaderReport::of(connection),
+            outcome: result.as_ref().ok().cloned(),
+        };
+        // Once the server stops nobody listens.
+        let _ = self.report.send(Event::Ended(transfer, failure));
+    }
+}

@@ -1,0 +1,120 @@
+//! How the program fails: one line on standard error and an exit status.
+
+use std::{
+    fmt,
+    io::{self, Write},
+    path::Path,
+};
+
+use tokio::signal::unix::SignalKind;
+
+/// Exit status of a transfer or stream that failed.
+const FAILED: u8 = 1;
+
+/// Exit status of a usage error, the same as clap's.
+const USAGE: u8 = 2;
+
+/// Exit status after a signal, less the number of the signal, as in shells.
+const SIGNALLED: u8 = 128;
+
+/// Why the program ends with a status other than 0; prints as `cause; remedy`.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: u8,
+    pub(crate) cause: String,
+    remedy: String,
+}
+
+impl Failure {
+    pub(crate) fn usage(cause: impl fmt::Display, remedy: impl fmt::Display) -> Self {
+        Self::new(USAGE, cause, remedy)
+    }
+
+    pub(crate) fn failed(cause: impl fmt::Display, remedy: impl fmt::Display) -> Self {
+        Self::new(FAILED, cause, remedy)
+    }
+
+    /// A file given to `option` cannot be read.
+    pub(crate) fn unreadable(path: &Path, error: &io::Error, option: &str) -> Self {
+        Self::failed(
+            format!("cannot read {}: {}", path.display(), plain(error)),
+            format!("check the path given to {option}"),
+        )
+    }
+
+    /// A file given to `option` cannot be written.
+    pub(crate) fn unwritable(path: &Path, error: &io::Error, option: &str) -> Self {
+        Self::failed(
+            format!("cannot write {}: {}", path.display(), plain(error)),
+            format!("choose another {option}"),
+        )
+    }
+
+    /// A signal interrupted a client.
+    pub(crate) fn interrupted(
+        signal: SignalKind,
+        cause: impl fmt::Display,
+        remedy: impl fmt::Display,
+    ) -> Self {
+        // Signals have numbers up to 64 (signal(7)).
+        Self::new(SIGNALLED + signal.as_raw_value() as u8, cause, remedy)
+    }
+
+    pub(crate) fn is_interruption(&self) -> bool {
+        self.status > SIGNALLED
+    }
+
+    fn new(status: u8, cause: impl fmt::Display, remedy: impl fmt::Display) -> Self {
+        Self {
+            status,
+            cause: one_line(&cause.to_string()),
+            remedy: one_line(&remedy.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.cause, self.remedy)
+    }
+}
+
+/// Reports a failure on standard error.
+pub(crate) fn complain(failure: &Failure) {
+    say(&format!("evenkeel: {failure}"));
+}
+
+/// Prints a line on standard error. A full disk behind it must not end what works (`eprintln!`
+/// panics).
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// A system error in lower case and without its number.
+pub(crate) fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_lowercase().chain(letters).collect()
+    })
+}
+
+/// Replaces each run of white space with one space: foreign text must not break the line.
+fn one_line(text: &str) -> String {
+    text.split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_one_line_whatever_it_is_made_of() {
+        let failure = Failure::failed("a\nb\x1b[1m", "c\r\n\td");
+        assert_eq!(failure.to_string(), "a b [1m; c d");
+    }
+}

@@ -1,0 +1,207 @@
+//! `evenkeel stream client`.
+
+use std::{
+    os::fd::AsFd,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use quinn::{Connection, Runtime, TokioRuntime};
+use tokio::io::AsyncWrite;
+
+use super::{
+    args::{ClockName, StreamClientArgs},
+    output::{View, ViewInterval, show_delay},
+    system::{descriptor, wall_clock},
+};
+use crate::{
+    cli::{
+        client::Client,
+        failure::{Failure, say},
+        live::LiveLine,
+        net::{STREAM, Transport},
+        output::{Form, Record},
+        series::{Periods, Span},
+        units::show_rate,
+    },
+    path::HeaderUse,
+    stream::{self, Clock, Snapshot, ViewOptions, Viewing},
+};
+
+/// How often the figures on a terminal change.
+const REDRAW: Duration = Duration::from_millis(500);
+
+/// Watches a stream.
+pub(crate) async fn run(args: StreamClientArgs, live: bool) -> Result<(), Failure> {
+    let clock = wall_clock(args.clock == ClockName::Shared);
+    let qlog = args.output_form.qlog.as_deref();
+    let transport = Transport::new(STREAM, &args.transport, HeaderUse::Echo, qlog)?;
+    let client = Client::open(&args.reach, transport).await?;
+    let trace = format!("client-{}", std::process::id());
+    let result = match client.connect(&client.transport, &trace).await {
+        Ok(connection) => view(&args, &client, connection, clock, live).await,
+        Err(failure) => Err(failure),
+    };
+    client.farewell().await;
+    result.and(client.transport.end_traces())
+}
+
+/// Watches until the stream ends, `--time` is over or a signal comes, and prints the report.
+async fn view(
+    args: &StreamClientArgs,
+    client: &Client<'_>,
+    connection: Connection,
+    clock: Clock,
+    live: bool,
+) -> Result<(), Failure> {
+    let output = match &args.output {
+        Some(path) => Some(client.or_signal(open_output(path)).await?),
+        None => None,
+    };
+    let watch = Watch {
+        args,
+        form: Form::of(&args.output_form),
+        live,
+        connection: connection.clone(),
+        viewing: Arc::default(),
+        began: clock.at,
+        frames_on_stdout: args.output.as_deref() == Some(Path::new("-")),
+    };
+    let options = ViewOptions {
+        began: clock.at,
+        clock,
+        buffer: args.buffer(),
+        omit: args.omit,
+        time: args.time,
+        // How long the server may be silent.
+        patience: args.transport.idle_timeout,
+        output,
+    };
+    let viewing = watch.viewing.clone();
+    let running = stream::view(connection.clone(), Arc::new(TokioRuntime), options, viewing);
+    let failed = format!("the stream from {} ended early", args.reach.server);
+    let interrupted = || {
+        let seconds = TokioRuntime.now().duration_since(clock.at).as_secs_f64();
+        let cause = format!("interrupted after {seconds:.1} s");
+        (cause, "the report is of what came until then")
+    };
+    let result = client
+        .attend(&connection, running, watch.show(), &failed, interrupted)
+        .await;
+    if result.is_err() {
+        watch.viewing.cut(TokioRuntime.now());
+    }
+    watch.print_report(result.as_ref().err())?;
+    result
+}
+
+async fn open_output(path: &Path) -> Result<Box<dyn AsyncWrite + Send + Sync + Unpin>, Failure> {
+    if path == Path::new("-") {
+        return Ok(Box::new(descriptor(std::io::stdout().as_fd(), "output")?));
+    }
+    let file = tokio::fs::File::create(path).await;
+    let file = file.map_err(|error| Failure::unwritable(path, &error, "--output"))?;
+    Ok(Box::new(file))
+}
+
+/// A running stream, for those who look on.
+struct Watch<'a> {
+    args: &'a StreamClientArgs,
+    form: Form,
+    /// It may draw on a terminal.
+    live: bool,
+    connection: Connection,
+    viewing: Arc<Viewing>,
+    began: Instant,
+    /// Frames go to standard output, where nothing else may.
+    frames_on_stdout: bool,
+}
+
+impl Watch<'_> {
+    /// Shows the progress until it is dropped or fails.
+    async fn show(&self) -> Failure {
+        if self.form.has_intervals() {
+            return self.print_intervals().await;
+        }
+        if self.live
+            && self.form == Form::People
+            && let Some(mut line) = LiveLine::new()
+        {
+            line.show("waiting for the stream", None);
+            let mut before = TokioRuntime.now();
+            return line.follow(REDRAW, || self.view(&mut before)).await;
+        }
+        std::future::pending().await
+    }
+
+    async fn print_intervals(&self) -> Failure {
+        let mut periods = Periods::new(self.began, self.args.output_form.interval());
+        let mut before = (0, 0);
+        loop {
+            let span = periods.next().await;
+            if let Err(failure) = self.print(&self.interval(span, &mut before)) {
+                return failure;
+            }
+        }
+    }
+
+    /// The interval that is over; `before` are the datagrams and bytes until it began.
+    fn interval(&self, span: Span, before: &mut (u64, u64)) -> ViewInterval {
+        let seen = self.viewing.snapshot(TokioRuntime.now());
+        let seen = seen.unwrap_or_default();
+        // After the content that came in these datagrams was counted.
+        let udp = self.connection.stats().udp_rx;
+        let (datagrams, bytes) = std::mem::replace(before, (udp.datagrams, udp.bytes));
+        ViewInterval {
+            start_s: span.start_s,
+            end_s: span.end_s,
+            throughput_bps: span.rate(seen.bytes),
+            seen,
+            udp_datagrams_received: udp.datagrams - datagrams,
+            udp_bytes_received: udp.bytes - bytes,
+        }
+    }
+
+    /// The live line; a viewer that has not begun has none.
+    fn view(&self, before: &mut Instant) -> Option<(String, Option<f64>)> {
+        let now = TokioRuntime.now();
+        let seconds = now.duration_since(*before).as_secs_f64();
+        *before = now;
+        let seen: Snapshot = self.viewing.snapshot(now)?;
+        let text = format!(
+            "{}  delay {}  buffer {:.0} ms  stalls {} ({:.1} s)",
+            show_rate(seen.bytes as f64 * 8.0 / seconds.max(1e-9)),
+            show_delay(&seen),
+            seen.buffer_ms,
+            seen.stalls,
+            seen.stalled_s,
+        );
+        Some((text, None))
+    }
+
+    fn print_report(&self, failure: Option<&Failure>) -> Result<(), Failure> {
+        let error = failure.filter(|failure| !failure.is_interruption());
+        self.print(&View {
+            version: env!("CARGO_PKG_VERSION"),
+            server: self.args.reach.server.to_string(),
+            interrupted: failure.is_some_and(Failure::is_interruption),
+            error: error.map(|failure| failure.cause.clone()),
+            buffer_ms: self.args.buffer().as_secs_f64() * 1e3,
+            omit_s: self.args.omit.as_secs_f64(),
+            report: self.viewing.report(TokioRuntime.now()),
+        })
+    }
+
+    /// Prints a record. Where frames have standard output, words go to standard error.
+    fn print(&self, record: &impl Record) -> Result<(), Failure> {
+        if !self.frames_on_stdout || !self.form.is_words() {
+            return self.form.print(record);
+        }
+        let text = record.text();
+        if !text.is_empty() {
+            say(&text);
+        }
+        Ok(())
+    }
+}

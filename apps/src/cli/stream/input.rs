@@ -1,0 +1,114 @@
+//! What a stream server sends: synthetic frames, a file, or standard input.
+
+use std::{os::fd::AsFd, path::Path, sync::Arc};
+
+use quinn::{Runtime, TokioRuntime};
+use tokio::fs::File;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::mpsc;
+
+use super::{args::StreamServerArgs, system::descriptor};
+use crate::{
+    cli::{
+        failure::{Failure, plain},
+        server::Event,
+    },
+    stream::{AccessUnit, AccessUnits, EncoderConfig, Live, Media},
+};
+
+/// The longest file to stream, 1 GiB: it is held in memory for all viewers.
+const MAX_FILE: u64 = 1 << 30;
+
+/// Bytes read from standard input at once.
+const READ: usize = 64 * 1024;
+
+/// Opens the media that `args` ask for. What is wrong with standard input goes to `report`.
+///
+/// # Errors
+/// If a file cannot be streamed, or standard input is closed.
+pub(crate) async fn open<E: Send + 'static>(
+    args: &StreamServerArgs,
+    encoder: EncoderConfig,
+    report: &mpsc::UnboundedSender<Event<E>>,
+) -> Result<Media, Failure> {
+    Ok(match &args.input {
+        None => Media::Synthetic(encoder),
+        Some(path) if path == Path::new("-") => {
+            let live = Arc::new(Live::new(encoder.frame_rate));
+            let input = descriptor(std::io::stdin().as_fd(), "input")?;
+            tokio::spawn(read(input, live.clone(), report.clone()));
+            Media::Live(live)
+        }
+        Some(path) => Media::Recorded {
+            pictures: recorded(path).await?,
+            frame_rate: encoder.frame_rate,
+            repeat: args.repeat,
+        },
+    })
+}
+
+/// Reads all pictures of a file.
+async fn recorded(path: &Path) -> Result<Arc<[AccessUnit]>, Failure> {
+    let failure = |cause: &dyn std::fmt::Display| {
+        Failure::failed(
+            format!("cannot stream {}: {cause}", path.display()),
+            "give --input H.264 in Annex B format; `ffmpeg -i FILE -an -c:v copy -f h264 OUT` makes it",
+        )
+    };
+    let metadata = tokio::fs::metadata(path)
+        .await
+        .map_err(|error| failure(&plain(&error)))?;
+    if !metadata.is_file() || metadata.len() > MAX_FILE {
+        return Err(failure(&"it is no regular file of at most 1 GiB"));
+    }
+    let bytes = tokio::fs::read(path)
+        .await
+        .map_err(|error| failure(&plain(&error)))?;
+    let mut parser = AccessUnits::default();
+    let mut pictures = Vec::new();
+    for bytes in bytes.chunks(READ) {
+        pictures.extend(parser.push(bytes).map_err(|error| failure(&error))?);
+    }
+    pictures.extend(parser.finish());
+    if pictures.is_empty() {
+        return Err(failure(&"it has no picture"));
+    }
+    Ok(pictures.into())
+}
+
+/// Reads pictures from standard input, until it ends or is no byte stream.
+async fn read<E>(mut input: File, live: Arc<Live>, report: mpsc::UnboundedSender<Event<E>>) {
+    let result = read_pictures(&mut input, &live).await;
+    live.end();
+    if let Err(cause) = result {
+        // Once the server stops nobody listens.
+        let _ = report.send(Event::Broken(Failure::failed(
+            format!("cannot stream standard input: {cause}"),
+            "send H.264 in Annex B format, as `ffmpeg ... -f h264 -` does",
+        )));
+    }
+}
+
+async fn read_pictures(input: &mut (impl AsyncRead + Unpin), live: &Live) -> Result<(), String> {
+    let mut parser = AccessUnits::default();
+    let mut buffer = vec![0; READ];
+    loop {
+        let length = input
+            .read(&mut buffer)
+            .await
+            .map_err(|error| plain(&error))?;
+        if length == 0 {
+            break;
+        }
+        let pictures = parser
+            .push(&buffer[..length])
+            .map_err(|error| error.to_string())?;
+        for picture in pictures {
+            live.push(TokioRuntime.now(), picture);
+        }
+    }
+    if let Some(last) = parser.finish() {
+        live.push(TokioRuntime.now(), last);
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! `evenkeel stream server`.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use quinn::{Connection, Incoming, Runtime, ServerConfig, TokioRuntime};
+use tokio::sync::mpsc;
+
+use super::{
+    args::StreamServerArgs,
+    input,
+    output::{Stopped, Viewer, ViewerInterval},
+    system::wall_clock,
+};
+use crate::{
+    AppError,
+    bulk::packets_sent,
+    cli::{
+        address::unmapped,
+        args::SampleArgs,
+        failure::Failure,
+        net::{STREAM, Transport},
+        series::{PacketCounts, SampleRecorder, Span, lock},
+        server::{Event, Server, Settings},
+    },
+    path::{HeaderReport, HeaderUse},
+    stream::{self, Host, Sending, ServeOptions},
+};
+
+/// How long a viewer may take to ask, and to go in the end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Serves until it is interrupted, or once.
+pub(crate) async fn run(args: StreamServerArgs) -> Result<(), Failure> {
+    let wrong = |cause: String| Failure::usage(cause, "see `evenkeel stream server --help`");
+    let (encoder, send) = (args.encoder().map_err(wrong)?, args.send().map_err(wrong)?);
+    let qlog = args.output.qlog.as_deref();
+    let transport = Transport::new(STREAM, &args.transport, HeaderUse::Echo, qlog)?;
+    let (report, events) = mpsc::unbounded_channel();
+    let media = input::open(&args, encoder, &report).await?;
+    let controller = &args.transport.controller;
+    let server = Server::start(&args.at, &args.output, controller, transport).await?;
+    let viewers = Arc::new(Viewers {
+        live: Mutex::default(),
+        connecting: Mutex::default(),
+        samples: args.samples,
+        settings: server.settings.clone(),
+        report,
+    });
+    let serving = tokio::spawn(stream::serve(
+        server.endpoint.clone(),
+        Arc::new(TokioRuntime),
+        ServeOptions {
+            media,
+            send,
+            viewers: args.viewers.into(),
+            patience: PATIENCE,
+            clock: wall_clock(false),
+            host: viewers.clone(),
+        },
+    ));
+    let interval = |span| {
+        let mut intervals = viewers.intervals(span).into_iter();
+        intervals.try_for_each(|interval| server.form.event(&interval))
+    };
+    let result = async {
+        let (summary, _, result) = server.attend(args.once, events, interval).await?;
+        if !server.form.is_words() {
+            server.form.print(&Stopped::from(summary))?;
+        }
+        result
+    }
+    .await;
+    server.stop(serving, viewers.connections(), result).await
+}
+
+/// The command line's decisions for the library's server, and who watches.
+struct Viewers {
+    /// By the stable identifiers of their connections.
+    live: Mutex<BTreeMap<usize, LiveViewer>>,
+    /// The recorders of connections that are being made, by address.
+    connecting: Mutex<BTreeMap<SocketAddr, Arc<SampleRecorder>>>,
+    samples: SampleArgs,
+    settings: Settings,
+    report: mpsc::UnboundedSender<Event<Viewer>>,
+}
+
+struct LiveViewer {
+    connection: Connection,
+    sending: Arc<Sending>,
+    since: Instant,
+    recorder: Option<Arc<SampleRecorder>>,
+    packets: PacketCounts,
+}
+
+impl Host for Viewers {
+    fn configure(&self, incoming: &Incoming) -> Option<Arc<ServerConfig>> {
+        let recorder = Arc::new(SampleRecorder::new(self.samples));
+        let transport = self.settings.transport.observed(recorder.clone());
+        let settings = self.settings.of(&transport, incoming)?;
+        lock(&self.connecting).insert(incoming.remote_address(), recorder);
+        Some(settings)
+    }
+
+    fn accepted(&self, connection: &Connection, sending: &Arc<Sending>) {
+        let viewer = LiveViewer {
+            connection: connection.clone(),
+            sending: sending.clone(),
+            since: TokioRuntime.now(),
+            recorder: lock(&self.connecting).remove(&connection.remote_address()),
+            packets: PacketCounts::default(),
+        };
+        lock(&self.live).insert(connection.stable_id(), viewer);
+    }
+
+    fn ended(&self, connection: &Connection, sending: &Sending, result: &Result<(), AppError>) {
+        let live = lock(&self.live).remove(&connection.stable_id());
+        let since = live.map_or_else(|| TokioRuntime.now(), |live| live.since);
+        let stats = connection.stats();
+        let viewer = unmapped(connection.remote_address()).to_string();
+        let error = result.as_ref().err().map(ToString::to_string);
+        let failure = error.as_ref().map(|error| {
+            Failure::failed(
+                format!("the stream to {viewer} failed: {error}"),
+                "see the viewer's own messages",
+            )
+        });
+        let viewer = Viewer {
+            viewer,
+            error,
+            duration_s: TokioRuntime.now().duration_since(since).as_secs_f64(),
+            sent: sending.counts(),
+            packets_sent: packets_sent(&stats),
+            packets_lost: stats.path.lost_packets,
+            path: HeaderReport::of(connection),
+        };
+        // Once the server stops nobody listens.
+        let _ = self.report.send(Event::Ended(viewer, failure));
+    }
+}
+
+impl Viewers {
+    /// The connections of all viewers.
+    fn connections(&self) -> Vec<Connection> {
+        let live = lock(&self.live);
+        live.values().map(|live| live.connection.clone()).collect()
+    }
+
+    /// A record of each viewer.
+    fn intervals(&self, span: Span) -> Vec<ViewerInterval> {
+        let record = |live: &mut LiveViewer| ViewerInterval {
+            viewer: unmapped(live.connection.remote_address()).to_string(),
+            start_s: span.start_s,
+            end_s: span.end_s,
+            sent: live.sending.counts(),
+            samples: match &live.recorder {
+                Some(recorder) => recorder.take(span.origin),
+                None => SampleRecorder::new(self.samples).take(span.origin),
+            },
+            sender: live.packets.figures(&live.connection),
+        };
+        lock(&self.live).values_mut().map(record).collect()
+    }
+}

@@ -1,0 +1,40 @@
+//! The clock and the standard streams of this machine.
+
+use std::{os::fd::BorrowedFd, time::SystemTime};
+
+use quinn::{Runtime, TokioRuntime};
+use tokio::fs::File;
+
+use crate::{
+    cli::failure::{Failure, plain},
+    stream::Clock,
+};
+
+/// This machine's clock, which programs on it share.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "capture times have to be compared between programs"
+)]
+pub(crate) fn wall_clock(shared: bool) -> Clock {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    Clock {
+        at: TokioRuntime.now(),
+        // A clock before 1970 is not worth a failure.
+        micros: since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(0)),
+        shared,
+    }
+}
+
+/// Standard input or output as a file.
+///
+/// # Errors
+/// If it is closed.
+pub(crate) fn descriptor(fd: BorrowedFd<'_>, which: &str) -> Result<File, Failure> {
+    let owned = fd.try_clone_to_owned().map_err(|error| {
+        Failure::failed(
+            format!("cannot use standard {which}: {}", plain(&error)),
+            "do not close it",
+        )
+    })?;
+    Ok(File::from_std(std::fs::File::from(owned)))
+}
