@@ -260,3 +260,46 @@ fn nothing_refers_to_the_workplace_around_the_project() {
         }
     }
 }
+
+#[test]
+fn tests_that_compare_real_time_wait_for_the_full_run() {
+    for directory in ["apps", "router", "testbed/cli", "transport"] {
+        for file in rust_files(&root().join(directory).join("tests")) {
+            let text = fs::read_to_string(&file).expect("a readable test file");
+            for test in text.split("#[test]").skip(1) {
+                let body = test.split("\n}\n").next().unwrap_or(test);
+                assert!(
+                    !body.contains("one_of_three_tries(") || body.contains("#[ignore = "),
+                    "{}: needs #[ignore = \"compares real time; .ci/full runs it\"]:{body}",
+                    file.display()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn links_between_pages_lead_to_files() {
+    let root = root();
+    let directories = ["", "docs", "docs/algorithms", "docs/results", "transport"];
+    for directory in directories.map(|directory| root.join(directory)) {
+        for entry in fs::read_dir(&directory).expect("a readable directory") {
+            let page = entry.expect("a readable entry").path();
+            if page.extension().is_none_or(|extension| extension != "md") {
+                continue;
+            }
+            let text = fs::read_to_string(&page).expect("a readable page");
+            // What stands between fences is no prose.
+            for prose in text.split("```").step_by(2) {
+                for link in prose.split("](").skip(1) {
+                    let target = link.split([')', '#']).next().unwrap_or_default();
+                    assert!(
+                        target.contains(':') || directory.join(target).exists(),
+                        "{} links to {target}, which is not there",
+                        page.display()
+                    );
+                }
+            }
+        }
+    }
+}
