@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::complaint::complain;
 use crate::config::{Config, ConfigError};
 use crate::daemon::{self, RunError};
 use crate::netlink::Netlink;
@@ -86,7 +87,7 @@ enum CliError {
 }
 
 impl CliError {
-    /// 2 for what another command line or configuration mends, else 1.
+    /// 2 for a usage or configuration error, else 1.
     fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) => 2,
@@ -131,12 +132,6 @@ fn carry_out(command: Command) -> Result<(), CliError> {
             }
         }
     }
-}
-
-/// Says what is wrong, on standard error. A full disk behind it is nobody's to be told of, and no
-/// reason to end otherwise (`eprintln!` panics).
-pub(crate) fn complain(message: &str) {
-    let _ = writeln!(io::stderr(), "evenkeel-router: {message}");
 }
 
 /// Checks as `run` does before it touches anything; returns what it would do.

@@ -13,6 +13,7 @@ pub mod fuzzing;
 pub mod status;
 
 mod clock;
+mod complaint;
 mod daemon;
 mod family;
 mod forwarder;

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 use tokio_tun::Tun;
 
-use crate::cli::complain;
+use crate::complaint::complain;
 use crate::config::{Config, LinkSpec};
 use crate::family::Family;
 use crate::netlink::{MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Way};

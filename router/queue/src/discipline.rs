@@ -7,12 +7,17 @@ mod table;
 use std::fmt::Debug;
 use std::time::Instant;
 
+use evenkeel_spec::{Row, SpecError, Values};
 use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::{Amount, Limit, PacketMeta, Rate};
 
 pub use drop_tail::DropTail;
-pub use table::{DisciplineRow, discipline, disciplines};
+pub use table::{discipline, disciplines};
+
+/// A discipline that scenarios and router configurations can name. It is built from its parameters
+/// and the port's limit.
+pub type DisciplineRow = Row<fn(&Values, Limit) -> Result<Box<dyn DisciplineConfig>, SpecError>>;
 
 /// A discipline before its port is there: its parameters, checked.
 pub trait DisciplineConfig: Debug + Send + Sync {

@@ -17,13 +17,17 @@ mod xcp;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
+use evenkeel_spec::{Row, SpecError, Values};
 use evenkeel_wire::{PathHeaderMut, PathHeaderView, Skipped};
 
 use crate::PortView;
 
 pub use flow_key::FlowKey;
 pub(crate) use stamper::Stamper;
-pub use table::{StampRow, stamp_set, stamps};
+pub use table::{stamp_set, stamps};
+
+/// A stamp that scenarios and router configurations can name.
+pub type StampRow = Row<fn(&Values) -> Result<Box<dyn StampConfig>, SpecError>>;
 
 /// A payload in which a port looks for path headers, if it has stamps.
 ///

@@ -1,13 +1,9 @@
 //! The table of disciplines: the only place that knows them by name.
 
-use evenkeel_spec::{Row, SpecError, Values, find};
+use evenkeel_spec::{SpecError, find};
 
-use super::{DisciplineConfig, drop_tail, red};
+use super::{DisciplineConfig, DisciplineRow, drop_tail, red};
 use crate::Limit;
-
-/// A discipline that scenarios and router configurations can name. It is built from its parameters
-/// and the port's limit.
-pub type DisciplineRow = Row<fn(&Values, Limit) -> Result<Box<dyn DisciplineConfig>, SpecError>>;
 
 static TABLE: &[DisciplineRow] = &[drop_tail::ROW, red::ROW];
 

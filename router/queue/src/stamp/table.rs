@@ -1,11 +1,8 @@
 //! The table of stamps: the only place that knows them by name.
 
-use evenkeel_spec::{Row, SpecError, Values, find};
+use evenkeel_spec::{SpecError, find};
 
-use super::{StampConfig, acp, aqt, flows, rcp, xcp};
-
-/// A stamp that scenarios and router configurations can name.
-pub type StampRow = Row<fn(&Values) -> Result<Box<dyn StampConfig>, SpecError>>;
+use super::{StampConfig, StampRow, acp, aqt, flows, rcp, xcp};
 
 static TABLE: &[StampRow] = &[aqt::ROW, acp::ROW, xcp::ROW, rcp::ROW, flows::ROW];
 
