@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand};
 use evenkeel_experiments::{ExperimentError, ReportError, StoreError};
-use evenkeel_testbed::backend::{docker, kernel, netns, sim, uml};
+use evenkeel_testbed::backend::{Hosts, kernel, netns, sim, uml};
 use evenkeel_testbed::report;
 use evenkeel_testbed::scenario::{Scenario, ScenarioError};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -316,10 +316,11 @@ fn run_program(arguments: &ExecArguments) -> Result<ExitCode, CliError> {
     }
     let host = arguments.host.as_deref();
     let (command, interrupted) = (&arguments.command, interrupts()?);
-    let status = match arguments.on {
-        Kernel::Netns | Kernel::Uml => netns::exec(&scenario, host, command, interrupted)?,
-        Kernel::Docker => docker::exec(&scenario, host, command, interrupted)?,
+    let hosts = match arguments.on {
+        Kernel::Netns | Kernel::Uml => Hosts::Namespaces,
+        Kernel::Docker => Hosts::Containers,
     };
+    let status = hosts.exec(&scenario, host, command, interrupted)?;
     Ok(signals::status_of(status).into())
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::matrix::Run;
 use super::store::{Plan, Record, Store, StoreError};
-use evenkeel_testbed::backend::{docker, netns, sim};
+use evenkeel_testbed::backend::{Hosts, sim};
 
 /// Parts of a run after which its progress is told.
 const STEPS: u32 = 50;
@@ -137,10 +137,14 @@ fn work(
             match plan.backend.as_str() {
                 "sim" => sim::run(scenario, &sim::Options::default(), progress)
                     .map_err(|error| error.to_string()),
-                "docker" => {
-                    docker::run(scenario, interrupt, progress).map_err(|error| error.to_string())
+                on => {
+                    let hosts = match on {
+                        "docker" => Hosts::Containers,
+                        _ => Hosts::Namespaces,
+                    };
+                    let observed = hosts.run(scenario, interrupt, progress);
+                    observed.map_err(|error| error.to_string())
                 }
-                _ => netns::run(scenario, interrupt, progress).map_err(|error| error.to_string()),
             }
         }));
         let observed = observed.unwrap_or_else(|panic| Err(panic_message(&*panic)));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use evenkeel_testbed::backend::{docker, netns, sim, uml};
+use evenkeel_testbed::backend::{Hosts, netns, sim, uml};
 use evenkeel_testbed::metrics::Observations;
 use evenkeel_testbed::scenario::Scenario;
 use indicatif::ProgressBar;
@@ -55,8 +55,8 @@ impl Backend {
         match self {
             Self::Sim => sim::check(scenario, options)?,
             Self::Uml if self.starts_uml() => netns::check_scenario(scenario)?,
-            Self::Netns | Self::Uml => netns::check(scenario)?,
-            Self::Docker => docker::check(scenario)?,
+            Self::Netns | Self::Uml => Hosts::Namespaces.check(scenario)?,
+            Self::Docker => Hosts::Containers.check(scenario)?,
         }
         Ok(())
     }
@@ -71,8 +71,8 @@ impl Backend {
         let progress = |at: Duration| bar.set_position(at.as_millis() as u64);
         let observations = match self {
             Self::Sim => sim::run(scenario, options, progress)?,
-            Self::Netns | Self::Uml => netns::run(scenario, interrupts()?, progress)?,
-            Self::Docker => docker::run(scenario, interrupts()?, progress)?,
+            Self::Netns | Self::Uml => Hosts::Namespaces.run(scenario, interrupts()?, progress)?,
+            Self::Docker => Hosts::Containers.run(scenario, interrupts()?, progress)?,
         };
         bar.finish_and_clear();
         Ok(observations)

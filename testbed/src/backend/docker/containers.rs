@@ -41,7 +41,7 @@ const TRIES: u32 = 1000;
 
 /// The containers and networks of one run, and its directory. Dropping it removes all of them.
 #[derive(Debug)]
-pub(super) struct Containers {
+pub(in crate::backend) struct Containers {
     /// `PID-STARTTIME` of this process.
     identity: String,
     directory: PathBuf,
@@ -55,7 +55,7 @@ struct Network {
 
 impl Containers {
     /// The directory of this process's run. Removes what runs that were killed have left behind.
-    pub(super) fn new() -> Result<Self, KernelError> {
+    pub(in crate::backend) fn new() -> Result<Self, KernelError> {
         remove_leftovers();
         let identity = own_identity()?;
         let directory = std::env::temp_dir().join(format!("{DIRECTORY}{identity}"));

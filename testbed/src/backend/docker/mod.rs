@@ -7,20 +7,13 @@
 mod client;
 mod containers;
 
-use std::process::ExitStatus;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
 use super::kernel::{self, IMAGE, KernelError, needing_netem};
-use crate::metrics::Observations;
 use crate::scenario::Scenario;
-use containers::Containers;
+
+pub(super) use containers::Containers;
 
 /// Whether this machine's Docker can run `scenario`; touches nothing.
-///
-/// # Errors
-/// See [`KernelError`].
-pub fn check(scenario: &Scenario) -> Result<(), KernelError> {
+pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
     kernel::check(scenario)?;
     if let Some(link) = needing_netem(scenario).next() {
         return Err(KernelError::NetemInContainers {
@@ -36,32 +29,4 @@ pub fn check(scenario: &Scenario) -> Result<(), KernelError> {
     client::ask(&["image", "inspect", "--format", "{{.Id}}", IMAGE], "")
         .map_err(|error| refused(error, |_| KernelError::NoImage))?;
     Ok(())
-}
-
-/// As [`netns::run`](super::netns::run), on containers.
-///
-/// # Errors
-/// See [`KernelError`].
-pub fn run(
-    scenario: &Scenario,
-    interrupted: &AtomicBool,
-    progress: impl FnMut(Duration),
-) -> Result<Observations, KernelError> {
-    check(scenario)?;
-    kernel::run(Containers::new()?, scenario, interrupted, progress)
-}
-
-/// As [`netns::exec`](super::netns::exec), in the container of a host. Standard input is empty, and
-/// no other host can be reached by its namespace.
-///
-/// # Errors
-/// See [`KernelError`].
-pub fn exec(
-    scenario: &Scenario,
-    host: Option<&str>,
-    command: &[String],
-    interrupted: &AtomicBool,
-) -> Result<ExitStatus, KernelError> {
-    check(scenario)?;
-    kernel::exec(Containers::new()?, scenario, host, command, interrupted)
 }

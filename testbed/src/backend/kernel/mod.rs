@@ -84,7 +84,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
 /// Runs `scenario` in real time on `platform`. `progress` receives how far it has come, once per
 /// sampling interval; `interrupted` ends the run.
 pub(super) fn run(
-    platform: impl Platform + 'static,
+    platform: Arc<dyn Platform>,
     scenario: &Scenario,
     interrupted: &AtomicBool,
     mut progress: impl FnMut(Duration),
@@ -92,7 +92,7 @@ pub(super) fn run(
     let evenkeel = platform.program("evenkeel", "evenkeel-apps")?;
     let testbed = platform.program("evenkeel-testbed", "evenkeel-testbed")?;
     let router = platform.program("evenkeel-router", "evenkeel-router")?;
-    let network = Network::create(Arc::new(platform), scenario, interrupted)?;
+    let network = Network::create(platform, scenario, interrupted)?;
     let mut flows = (0..scenario.flows.len())
         .map(|index| Flow::start(&network, index, &evenkeel))
         .collect::<Result<Vec<_>, _>>()?;
@@ -139,7 +139,7 @@ pub(super) fn run(
 /// Runs `command` on a host of `scenario` (the first one if none is named), with all links and
 /// routers but without the scenario's traffic. Returns its exit status.
 pub(super) fn exec(
-    platform: impl Platform + 'static,
+    platform: Arc<dyn Platform>,
     scenario: &Scenario,
     host: Option<&str>,
     command: &[String],
@@ -147,7 +147,7 @@ pub(super) fn exec(
 ) -> Result<ExitStatus, KernelError> {
     let node = host.map_or(Ok(0), |name| find_host(scenario, name))?;
     let router = platform.program("evenkeel-router", "evenkeel-router")?;
-    let network = Network::create(Arc::new(platform), scenario, interrupted)?;
+    let network = Network::create(platform, scenario, interrupted)?;
     let mut routers = Routers::start(&network, &router)?;
     let host = &network.plan.hosts[node];
     let (program, arguments) = command.split_first().expect("there is a program");

@@ -26,13 +26,13 @@ const ETC_NETNS: &str = "/etc/netns";
 /// The namespaces of one run and its directory. Dropping it removes both and ends all programs in
 /// the namespaces.
 #[derive(Debug)]
-pub(super) struct Namespaces {
+pub(in crate::backend) struct Namespaces {
     directory: PathBuf,
 }
 
 impl Namespaces {
     /// The directory of this process's run. Removes what runs that were killed have left behind.
-    pub(super) fn new() -> Result<Self, KernelError> {
+    pub(in crate::backend) fn new() -> Result<Self, KernelError> {
         remove_leftovers();
         let directory = Path::new(RUNS).join(own_identity()?);
         fs::create_dir_all(&directory).map_err(|source| KernelError::Directory {

@@ -18,7 +18,7 @@ use rustix::process::{
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::super::kernel::pause;
-use super::order::{ENDED, FAILED, INIT, KERNEL_LOG, Order};
+use super::job::{ENDED, FAILED, INIT, Job, KERNEL_LOG};
 
 /// The kernel's memory. It is taken as it is used, from a file without a name.
 const MEMORY: &str = "mem=1G";
@@ -37,7 +37,7 @@ const XSTATE_FILE: &str = "./xstate.so";
 /// How long the load of the CPUs is watched before one is chosen.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Starts the kernel that the order in `work` asks for; ends it, and removes `work`, when standard
+/// Starts the kernel that the job in `work` asks for; ends it, and removes `work`, when standard
 /// input ends. That is so when the caller wants it, and when the caller is no more.
 pub fn guard(work: &Path) {
     let kernel = start(work);
@@ -73,7 +73,7 @@ pub fn guard(work: &Path) {
 
 /// The kernel, and the claim on its CPU.
 fn start(work: &Path) -> io::Result<(Child, Option<UnixDatagram>)> {
-    let order = Order::read(work)?;
+    let job = Job::read(work)?;
     let cpu = stay_on_one_cpu();
     // Each file that is open inside is one of the kernel's.
     let files = getrlimit(Resource::Nofile);
@@ -87,7 +87,7 @@ fn start(work: &Path) -> io::Result<(Child, Option<UnixDatagram>)> {
     let log = File::create(work.join(KERNEL_LOG))?;
     fs::write(work.join(XSTATE_FILE), XSTATE)?;
     let work_text = work.display();
-    let kernel = Command::new(&order.kernel.program)
+    let kernel = Command::new(&job.kernel.program)
         .arg(MEMORY)
         .args(["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"])
         .arg(format!("init={}", work.join(INIT).display()))

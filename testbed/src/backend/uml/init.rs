@@ -13,7 +13,7 @@ use rustix::mount::{MountFlags, mount, mount_bind};
 use rustix::process::{Pid, WaitOptions, wait};
 use rustix::system::{RebootCommand, reboot, uname};
 
-use super::order::{ERRORS, FAILED, OUTPUT, Order, STATUS, UP};
+use super::job::{ERRORS, FAILED, Job, OUTPUT, STATUS, UP};
 
 /// Loaded beforehand; a run cannot do without the first two, nor netem without the others. The
 /// kernel asks for whatever else a command needs.
@@ -32,10 +32,10 @@ const MODULES: [&str; 9] = [
 /// Where things are that only this kernel needs.
 const PRIVATE: &str = "/run/evenkeel-uml";
 
-/// Makes the kernel usable, runs what the order in `work` says, and switches the kernel off. It
+/// Makes the kernel usable, runs what the job in `work` says, and switches the kernel off. It
 /// returns only if not even that is possible.
 pub fn init(work: &Path) {
-    match prepare(work).and_then(|order| run(&order, work)) {
+    match prepare(work).and_then(|job| run(&job, work)) {
         Ok(status) => {
             // Under its name only when it is whole.
             let new = work.join("status.new");
@@ -50,8 +50,8 @@ pub fn init(work: &Path) {
 }
 
 /// Mounts, modules, the loopback device. All files are the machine's but for those mounted here.
-fn prepare(work: &Path) -> io::Result<Order> {
-    let order = Order::read(work)?;
+fn prepare(work: &Path) -> io::Result<Job> {
+    let job = Job::read(work)?;
     mounted("proc", "/proc", None)?;
     mounted("sysfs", "/sys", None)?;
     mounted("tmpfs", "/run", Some(c"mode=755"))?;
@@ -74,9 +74,10 @@ fn prepare(work: &Path) -> io::Result<Order> {
         }
     }
     if fs::canonicalize("/var/run").is_ok_and(|path| path != Path::new("/run")) {
-        mount_bind("/run", "/var/run").map_err(|error| told("mount /var/run", error.into()))?;
+        mount_bind("/run", "/var/run")
+            .map_err(|error| failed_to("mount /var/run", error.into()))?;
     }
-    load_modules(&order)?;
+    load_modules(&job)?;
     // `ip netns` keeps files of each namespace in /etc: they must not reach the machine's.
     let layers = ["upper", "work"].map(|name| Path::new(PRIVATE).join(name));
     for layer in &layers {
@@ -87,19 +88,19 @@ fn prepare(work: &Path) -> io::Result<Order> {
     let status = Command::new("ip")
         .args(["link", "set", "lo", "up"])
         .status();
-    status.map_err(|error| told("run ip", error))?;
-    Ok(order)
+    status.map_err(|error| failed_to("run ip", error))?;
+    Ok(job)
 }
 
 /// Modules stay where Debian has put them; modprobe wants them below `lib/modules` of some root,
 /// also when the kernel itself calls it.
-fn load_modules(order: &Order) -> io::Result<()> {
+fn load_modules(job: &Job) -> io::Result<()> {
     let private = Path::new(PRIVATE);
     let modules = private.join("lib/modules");
     fs::create_dir_all(&modules)?;
     let version = uname().release().to_string_lossy().into_owned();
-    symlink(&order.kernel.modules, modules.join(version))?;
-    let modprobe = order.kernel.modprobe.display();
+    symlink(&job.kernel.modules, modules.join(version))?;
+    let modprobe = job.kernel.modprobe.display();
     let script = private.join("modprobe");
     fs::write(
         &script,
@@ -114,7 +115,7 @@ fn load_modules(order: &Order) -> io::Result<()> {
         .arg("-a")
         .args(MODULES)
         .output()
-        .map_err(|error| told("run modprobe", error))?;
+        .map_err(|error| failed_to("run modprobe", error))?;
     if output.status.success() {
         return Ok(());
     }
@@ -127,26 +128,26 @@ fn load_modules(order: &Order) -> io::Result<()> {
     Err(io::Error::other(first))
 }
 
-fn run(order: &Order, work: &Path) -> io::Result<i32> {
+fn run(job: &Job, work: &Path) -> io::Result<i32> {
     let append = |name| OpenOptions::new().append(true).open(work.join(name));
     let output = append(OUTPUT)?;
-    let errors = if order.merged {
+    let errors = if job.merged {
         output.try_clone()?
     } else {
         append(ERRORS)?
     };
     // The kernel begins with none, and files would be everybody's.
     rustix::process::umask(Mode::WGRP | Mode::WOTH);
-    let mut command = Command::new(&order.program);
+    let mut command = Command::new(&job.program);
     command
-        .args(&order.arguments)
-        .current_dir(&order.directory)
+        .args(&job.arguments)
+        .current_dir(&job.directory)
         .env_clear()
-        .envs(order.environment.iter().map(|(name, value)| (name, value)))
+        .envs(job.environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors);
-    let path = order.environment.iter().find(|(name, _)| name == "PATH");
+    let path = job.environment.iter().find(|(name, _)| name == "PATH");
     let path = path.map_or_else(String::new, |(_, path)| {
         format!("{}:", path.to_string_lossy())
     });
@@ -154,7 +155,7 @@ fn run(order: &Order, work: &Path) -> io::Result<i32> {
     File::create(work.join(UP))?;
     let child = command
         .spawn()
-        .map_err(|error| told("start the program", error))?;
+        .map_err(|error| failed_to("start the program", error))?;
     let child = Pid::from_raw(child.id().cast_signed());
     loop {
         // Process 1 is the parent of all orphans.
@@ -170,7 +171,7 @@ fn run(order: &Order, work: &Path) -> io::Result<i32> {
 
 fn mounted(kind: &str, at: &str, options: Option<&CStr>) -> io::Result<()> {
     mount(kind, at, kind, MountFlags::empty(), options)
-        .map_err(|error| told(&format!("mount {at}"), error.into()))
+        .map_err(|error| failed_to(&format!("mount {at}"), error.into()))
 }
 
 fn is_mounted(at: &str) -> io::Result<bool> {
@@ -180,6 +181,6 @@ fn is_mounted(at: &str) -> io::Result<bool> {
         .any(|line| line.split(' ').nth(1) == Some(at)))
 }
 
-fn told(what: &str, error: io::Error) -> io::Error {
+fn failed_to(what: &str, error: io::Error) -> io::Error {
     io::Error::other(format!("cannot {what}: {error}"))
 }

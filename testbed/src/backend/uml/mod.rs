@@ -1,13 +1,13 @@
 //! A scenario inside user-mode Linux: this program again, as root of a kernel that has netem and
 //! namespaces, whatever the machine's own kernel has and whoever runs it.
 //!
-//! Three processes of this program take part. The one that was called writes an `Order` and
+//! Three processes of this program take part. The one that was called writes a [`Job`] and
 //! follows the output. The [`guard`] starts the kernel and ends it when its caller is gone, however
 //! it went. [`init`] is process 1 inside: it makes the kernel usable and calls the program again.
 
 mod guard;
 mod init;
-mod order;
+mod job;
 mod packages;
 
 use std::ffi::OsString;
@@ -23,8 +23,10 @@ use std::time::Duration;
 pub use guard::guard;
 pub use init::init;
 
+use tracing::debug;
+
 use super::kernel::{pause, wall_clock};
-use order::{ENDED, ERRORS, FAILED, KERNEL_LOG, OUTPUT, Order, STATUS, UP};
+use job::{ENDED, ERRORS, FAILED, Job, KERNEL_LOG, OUTPUT, STATUS, UP};
 
 /// Set for what runs inside.
 const INSIDE: &str = "EVENKEEL_UML";
@@ -116,7 +118,7 @@ pub fn check(files: &[&Path]) -> Result<(), UmlError> {
 /// Runs this program with `arguments` inside user-mode Linux, in the caller's directory and
 /// environment. Standard output and error are passed on as they come; standard input is empty.
 /// `files` are paths that it has to see. It is ended after `limit`, if there is one, or when
-/// `interrupted` is set. Its exit status, as a shell tells it (128 + the number of a signal).
+/// `interrupted` is set. Its exit status, as a shell reports it (128 + the number of a signal).
 ///
 /// # Errors
 /// See [`UmlError`]. Whatever happens, nothing is left behind.
@@ -146,7 +148,7 @@ pub fn run(
         })?;
     let mut environment: Vec<_> = std::env::vars_os().collect();
     environment.push((INSIDE.into(), "1".into()));
-    let order = Order {
+    let job = Job {
         kernel,
         program: program.clone(),
         arguments: arguments.to_vec(),
@@ -154,10 +156,12 @@ pub fn run(
         environment,
         merged: is_one_file("/proc/self/fd/1", "/proc/self/fd/2"),
     };
-    order.write(work.path())?;
+    job.write(work.path())?;
+    debug!(?arguments, work = %work.path().display(), "starts user-mode Linux");
     let mut machine = Machine::start(&program, work.path())?;
-    let result = machine.follow(work.path(), order.merged, limit, interrupted);
+    let result = machine.follow(work.path(), job.merged, limit, interrupted);
     machine.end();
+    debug!(?result, "user-mode Linux has ended");
     result
 }
 
@@ -212,8 +216,9 @@ impl Machine {
     ) -> Result<u8, UmlError> {
         let began = wall_clock();
         let mut output = Tail::open(&work.join(OUTPUT))?;
-        let mut errors = (!merged).then(|| Tail::open(&work.join(ERRORS)));
-        let mut errors = errors.take().transpose()?;
+        let mut errors = (!merged)
+            .then(|| Tail::open(&work.join(ERRORS)))
+            .transpose()?;
         let mut up_at = None;
         loop {
             // Looked at before the output is read: nothing is written after it.
@@ -295,24 +300,20 @@ struct Tail {
 
 impl Tail {
     fn open(path: &Path) -> Result<Self, UmlError> {
-        let file = File::open(path).map_err(|source| UmlError::File {
-            path: path.to_owned(),
-            source,
-        })?;
-        Ok(Self {
-            file,
-            path: path.to_owned(),
-        })
+        let path = path.to_owned();
+        match File::open(&path) {
+            Ok(file) => Ok(Self { file, path }),
+            Err(source) => Err(UmlError::File { path, source }),
+        }
     }
 
     /// Copies what is new.
     fn pass_on(&mut self, to: &mut impl Write) -> Result<(), UmlError> {
         let mut new = Vec::new();
-        let read = self.file.read_to_end(&mut new);
-        read.map_err(|source| UmlError::File {
-            path: self.path.clone(),
-            source,
-        })?;
+        if let Err(source) = self.file.read_to_end(&mut new) {
+            let path = self.path.clone();
+            return Err(UmlError::File { path, source });
+        }
         // A reader that has closed its pipe has seen enough.
         let _ = to.write_all(&new).and_then(|()| to.flush());
         Ok(())

@@ -28,11 +28,11 @@ pub(super) const KERNEL_LOG: &str = "kernel.log";
 /// The program that is process 1.
 pub(super) const INIT: &str = "init";
 
-const ORDER: &str = "order.json";
+const JOB: &str = "job.json";
 
 /// What is to be run.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(super) struct Job {
     pub(super) kernel: Kernel,
     /// This program.
     pub(super) program: PathBuf,
@@ -43,10 +43,10 @@ pub(super) struct Order {
     pub(super) merged: bool,
 }
 
-impl Order {
-    /// Puts the order, process 1 and empty outputs into `work`.
+impl Job {
+    /// Puts the job, process 1 and empty outputs into `work`.
     pub(super) fn write(&self, work: &Path) -> Result<(), UmlError> {
-        let text = serde_json::to_vec(self).expect("an order is JSON");
+        let text = serde_json::to_vec(self).expect("an job is JSON");
         // The kernel's command line has no way to write a path with spaces.
         let init = format!(
             "#!/bin/sh\nexec {} uml-init {}\n",
@@ -57,7 +57,7 @@ impl Order {
             let path = work.join(name);
             fs::write(&path, contents).map_err(|source| UmlError::File { path, source })
         };
-        write(ORDER, &text)?;
+        write(JOB, &text)?;
         write(INIT, init.as_bytes())?;
         write(OUTPUT, b"")?;
         write(ERRORS, b"")?;
@@ -66,9 +66,9 @@ impl Order {
             .map_err(|source| UmlError::File { path: init, source })
     }
 
-    /// The order in `work`.
+    /// The job in `work`.
     pub(super) fn read(work: &Path) -> io::Result<Self> {
-        serde_json::from_reader(File::open(work.join(ORDER))?).map_err(io::Error::other)
+        serde_json::from_reader(File::open(work.join(JOB))?).map_err(io::Error::other)
     }
 }
 
