@@ -9,7 +9,9 @@ use evenkeel_tests::one_of_three_tries;
 use evenkeel_tests::skip::{self, Need};
 use rustix::process::Signal;
 
-use support::{alone, eventually, number, result, scenario, signal, testbed, text};
+use support::{
+    alone, eventually, number, on_sim, result, result_of, scenario, signal, spawn, testbed, text,
+};
 
 const IMAGE: &str = concat!("evenkeel:", env!("CARGO_PKG_VERSION"));
 
@@ -33,15 +35,15 @@ fn can_run() -> bool {
     )])
 }
 
-/// Starts `run SCENARIO --on docker --json` in a directory of its own.
-fn start(name: &str, settings: &[&str]) -> (Child, tempfile::TempDir) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let child = support::run(&scenario(name), "docker", directory.path(), settings)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    (child, directory)
+/// Starts the dumbbell in containers, in a directory of its own.
+fn start(settings: &[&str]) -> (Child, tempfile::TempDir) {
+    support::start(&scenario("dumbbell.toml"), "docker", settings)
+}
+
+/// How many programs a run has started on a node.
+fn started(pid: u32, node: usize) -> usize {
+    let files = docker(&["exec", &format!("ek{pid}-{node}"), "ls", "/run"]);
+    files.matches(".pid").count()
 }
 
 fn throughput(result: &serde_json::Value) -> f64 {
@@ -98,21 +100,14 @@ fn containers_and_virtual_time_agree_and_two_runs_at_once_do_not_meet() {
         let controllers = ["flows.0.controller=vegas", "flows.0.controller=reno"];
         // A whole number of Reno's saws (7.4 s each) after the warm-up.
         let settings = |controller| [controller, "duration_s=24.8", "warmup_s=10"];
-        let runs = controllers.map(|controller| start("dumbbell.toml", &settings(controller)));
+        let runs = controllers.map(|controller| start(&settings(controller)));
         for ((child, _directory), controller) in runs.into_iter().zip(controllers) {
             let pid = child.id();
-            let here = result(&child.wait_with_output().expect("it ends"));
+            let here = result_of(child);
             assert_eq!(here["backend"], "docker");
             assert_eq!(here["flows"][0]["error"], serde_json::Value::Null);
-            let name = scenario("dumbbell.toml");
-            let directory = tempfile::tempdir().expect("a directory");
-            let out = directory.path().to_str().expect("a path in UTF-8");
-            let mut arguments = vec!["run", name.as_str(), "--json", "--out", out];
-            for setting in settings(controller) {
-                arguments.extend(["--set", setting]);
-            }
-            let output = testbed(&arguments).output().expect("the program starts");
-            let ratio = throughput(&here) / throughput(&result(&output));
+            let there = on_sim(&scenario("dumbbell.toml"), &settings(controller));
+            let ratio = throughput(&here) / throughput(&there);
             assert!(
                 (0.9..=1.1).contains(&ratio),
                 "{controller}: throughput ratio {ratio}"
@@ -164,7 +159,7 @@ fn a_run_in_containers_that_is_interrupted_leaves_nothing_behind() {
     let _alone = alone();
     // While it builds its network, and while it sends.
     for (nodes, ending, status) in [(1, Signal::INT, 130), (4, Signal::TERM, 143)] {
-        let (child, _directory) = start("dumbbell.toml", &["duration_s=100"]);
+        let (child, _directory) = start(&["duration_s=100"]);
         let pid = child.id();
         eventually("the containers", || {
             let names = docker(&["ps", "--all", "--format", "{{.Names}}"]);
@@ -176,10 +171,7 @@ fn a_run_in_containers_that_is_interrupted_leaves_nothing_behind() {
                 >= nodes
         });
         if nodes == 4 {
-            eventually("the routers", || {
-                let files = docker(&["exec", &format!("ek{pid}-3"), "ls", "/run"]);
-                files.contains("evenkeel-1.pid")
-            });
+            eventually("the routers", || started(pid, 3) >= 2);
         }
         signal(pid, ending);
         let output = child.wait_with_output().expect("it ends");
@@ -201,7 +193,7 @@ fn a_router_or_an_application_that_is_killed_in_its_container_ends_the_run_by_na
         (0, "evenkeel-router", "the router of left"),
         (3, "evenkeel", "the server of bulk"),
     ] {
-        let (child, _directory) = start("dumbbell.toml", &["duration_s=100"]);
+        let (child, _directory) = start(&["duration_s=100"]);
         let pid = child.id();
         eventually("its program", || signal_inside(pid, node, program));
         let output = child.wait_with_output().expect("it ends");
@@ -220,17 +212,15 @@ fn what_a_killed_run_has_left_in_docker_is_removed_by_the_next_one() {
         return;
     }
     let _alone = alone();
-    let (mut killed, _directory) = start("dumbbell.toml", &["duration_s=100"]);
+    let (mut killed, _directory) = start(&["duration_s=100"]);
     let pid = killed.id();
-    eventually("its application", || {
-        docker(&["exec", &format!("ek{pid}-3"), "ls", "/run"]).contains("evenkeel-0.pid")
-    });
+    eventually("its application", || started(pid, 3) >= 1);
     killed.kill().expect("it runs");
     killed.wait().expect("it ends");
     assert!(!belongings(pid).is_empty());
-    let (next, _directory) = start("dumbbell.toml", &["duration_s=2", "warmup_s=1"]);
+    let (next, _directory) = start(&["duration_s=2", "warmup_s=1"]);
     let next_pid = next.id();
-    result(&next.wait_with_output().expect("it ends"));
+    result_of(next);
     assert_eq!(belongings(pid), Vec::<String>::new());
     assert_eq!(belongings(next_pid), Vec::<String>::new());
 }
@@ -238,13 +228,8 @@ fn what_a_killed_run_has_left_in_docker_is_removed_by_the_next_one() {
 /// Runs the dumbbell in an environment of its own; its exit status and only line of errors.
 fn refused(settings: &[&str], environment: &[(&str, &Path)]) -> (Option<i32>, String) {
     let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path().to_str().expect("a path in UTF-8");
     let name = scenario("dumbbell.toml");
-    let mut arguments = vec!["run", name.as_str(), "--on", "docker", "--out", out];
-    for setting in settings {
-        arguments.extend(["--set", setting]);
-    }
-    let mut command = testbed(&arguments);
+    let mut command = support::run(&name, "docker", directory.path(), settings);
     let output = command.envs(environment.iter().copied()).output();
     let output = output.expect("the program starts");
     let error = text(&output.stderr);
@@ -306,11 +291,7 @@ fn exec_runs_a_program_in_a_hosts_container_and_passes_its_status_on() {
         let setting = ["--set", "links.0.loss=0", "--host", "client"];
         let mut command = testbed(&["exec", &lossy, "--on", "docker"]);
         command.args(setting).args(["--", "sh", "-c", script]);
-        let child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        let child = child.expect("the program starts");
+        let child = spawn(&mut command);
         let pid = child.id();
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(belongings(pid), Vec::<String>::new());

@@ -363,15 +363,12 @@ fn with_each(controllers: &[&str], keys: &str, flow: &str) -> Vec<[serde_json::V
         );
         fs::write(&path, scenario).expect("it can be written");
         let path = path.to_str().expect("a path in UTF-8");
-        let child = support::run(path, "netns", &out, &[])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        (child.expect("the program starts"), out)
+        let child = support::spawn(&mut support::run(path, "netns", &out, &[]));
+        (child, out)
     });
     let runs: Vec<_> = runs.collect();
     let end = |(child, out): (Child, std::path::PathBuf)| {
-        let result = support::result(&child.wait_with_output().expect("it ends"));
+        let result = support::result_of(child);
         let series = fs::read_to_string(out.join("series.json")).expect("it was written");
         [result, serde_json::from_str(&series).expect("JSON")]
     };

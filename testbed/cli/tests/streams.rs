@@ -1,26 +1,20 @@
 //! Streams of live media as flows of a scenario.
 
+mod support;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use evenkeel_tests::one_of_three_tries;
-use evenkeel_tests::skip::{Need, can_run};
 use serde_json::Value;
 
-fn scenario(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../scenarios")
-        .join(name);
-    path.to_str().expect("a path in UTF-8").into()
-}
+use support::{has_namespaces, number, scenario, testbed};
 
 /// `result.json` of a run, as text.
 fn run(name: &str, arguments: &[&str]) -> String {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().to_str().expect("a path in UTF-8");
-    let output = Command::new(env!("CARGO_BIN_EXE_evenkeel-testbed"))
-        .args(["run", &scenario(name), "--out", out])
+    let output = testbed(&["run", &scenario(name), "--out", out])
         .args(arguments)
         .output()
         .expect("the program starts");
@@ -34,12 +28,6 @@ fn run(name: &str, arguments: &[&str]) -> String {
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("a result in JSON")
-}
-
-fn number(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
 #[test]
@@ -127,13 +115,8 @@ fn a_comparison_has_a_run_for_each_controller_and_the_smoothest_first() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().to_str().expect("a path in UTF-8");
     let compare = |arguments: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_evenkeel-testbed"))
-            .args([
-                "compare",
-                &scenario("stream-against-bulk.toml"),
-                "--out",
-                out,
-            ])
+        let scenario = scenario("stream-against-bulk.toml");
+        testbed(&["compare", &scenario, "--out", out])
             .args(["--set", "duration_s=45", "--set", "warmup_s=30"])
             .args(arguments)
             .output()
@@ -179,8 +162,7 @@ fn a_comparison_over_several_seeds_tells_median_least_and_greatest_of_each_figur
     let compare = |arguments: &[&str]| {
         let short = ["--set", "duration_s=20", "--set", "warmup_s=5"];
         let out = directory.path().to_str().expect("a path in UTF-8");
-        let output = Command::new(env!("CARGO_BIN_EXE_evenkeel-testbed"))
-            .args(["compare", &scenario("bufferbloat.toml"), "--out", out])
+        let output = testbed(&["compare", &scenario("bufferbloat.toml"), "--out", out])
             .args([&short[..], &["--controllers", "cubic"], arguments].concat())
             .output()
             .expect("the program starts");
@@ -213,7 +195,7 @@ fn a_comparison_over_several_seeds_tells_median_least_and_greatest_of_each_figur
 #[test]
 #[ignore = "compares real time; .ci/full runs it"]
 fn a_stream_over_namespaces_has_the_same_figures() {
-    if !can_run(&[Need::root(), Need::tun(), Need::program("ip", "iproute2")]) {
+    if !has_namespaces() {
         return;
     }
     one_of_three_tries(|| {

@@ -193,12 +193,9 @@ fn run(inside: &Inside, name: &str, on: &str, settings: &[&str]) -> serde_json::
 /// The same with a scenario at any path.
 fn run_file(inside: &Inside, path: &str, on: &str, settings: &[&str]) -> serde_json::Value {
     let results = inside.directory.path().join(format!("results-{on}"));
-    let out = results.to_str().expect("a path in UTF-8");
-    let mut arguments = vec!["run", path, "--on", on, "--json", "--out", out];
-    for setting in settings {
-        arguments.extend(["--set", setting]);
-    }
-    let result = support::result(&output(inside.command(&arguments)));
+    let mut command = support::run(path, on, &results, settings);
+    command.env("TMPDIR", inside.path());
+    let result = support::result(&output(command));
     assert!(
         results.join("series.json").is_file(),
         "{on} wrote its series"

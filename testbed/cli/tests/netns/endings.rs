@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use rustix::process::Signal;
 
 use crate::support::{
-    self, alone, eventually, has_namespaces, has_namespaces_and, scenario, signal, testbed, text,
+    self, alone, eventually, has_namespaces, has_namespaces_and, scenario, signal, spawn, testbed,
+    text,
 };
 use crate::{ROUTERS, assert_nothing_left, namespaces_of, processes_of, start};
 
@@ -38,15 +39,6 @@ fn assert_interrupted(child: Child, pid: u32, status: i32) {
     assert_nothing_left(pid);
 }
 
-/// Starts a command of the testbed with its output kept.
-fn start_command(arguments: &[&str]) -> Child {
-    testbed(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts")
-}
-
 #[test]
 fn an_interrupt_or_a_termination_of_exec_ends_the_program_and_the_network() {
     if !has_namespaces() {
@@ -57,7 +49,7 @@ fn an_interrupt_or_a_termination_of_exec_ends_the_program_and_the_network() {
         // What it leaves in the background ends, too.
         let script = "sleep 1000 & sleep 1000";
         let lossy = scenario("lossy.toml");
-        let child = start_command(&["exec", &lossy, "--", "sh", "-c", script]);
+        let child = spawn(&mut testbed(&["exec", &lossy, "--", "sh", "-c", script]));
         let pid = child.id();
         let programs = || {
             let namespaces = namespaces_of(pid);
@@ -82,16 +74,9 @@ fn a_termination_of_a_comparison_ends_the_run_under_way_and_all_that_would_follo
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().to_str().expect("a path in UTF-8");
     let dumbbell = scenario("dumbbell.toml");
-    let child = start_command(&[
-        "compare",
-        &dumbbell,
-        "--controllers",
-        "vegas,reno",
-        "--on",
-        "netns",
-        "--out",
-        out,
-    ]);
+    let controllers = ["--controllers", "vegas,reno"];
+    let mut compare = testbed(&["compare", &dumbbell, "--on", "netns", "--out", out]);
+    let child = spawn(compare.args(controllers));
     let pid = child.id();
     eventually("traffic", || processes_of(pid).lines().count() >= 4);
     signal(pid, Signal::TERM);
@@ -112,8 +97,7 @@ fn a_termination_of_a_run_on_several_backends_ends_the_one_under_way() {
         directory.path(),
         &ROUTERS,
     );
-    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("the program starts");
+    let child = spawn(&mut command);
     let parent = child.id().to_string();
     let run = || {
         let children = format!("/proc/{parent}/task/{parent}/children");
@@ -137,12 +121,9 @@ fn an_interrupt_or_a_termination_of_the_papers_runs_takes_the_network_down_first
     for (ending, status) in ENDINGS {
         let directory = tempfile::tempdir().expect("a directory");
         let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/papers");
-        let child = testbed(&["reproduce", "acp/two-links", "--on", "netns", "--papers"])
-            .args([papers.as_path(), Path::new("--out"), directory.path()])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
+        let arguments = [papers.as_path(), Path::new("--out"), directory.path()];
+        let mut reproduce = testbed(&["reproduce", "acp/two-links", "--on", "netns", "--papers"]);
+        let child = spawn(reproduce.args(arguments));
         let pid = child.id();
         eventually("three routers", || processes_of(pid).lines().count() >= 3);
         signal(pid, ending);

@@ -5,8 +5,10 @@ use std::process::Output;
 
 use evenkeel_tests::one_of_three_tries;
 
-use crate::support::{self, alone, has_namespaces_and, number, program, scenario, testbed, text};
-use crate::{result, start};
+use crate::start;
+use crate::support::{
+    self, alone, has_namespaces_and, number, program, result_of, scenario, testbed, text,
+};
 
 #[test]
 #[ignore = "compares real time; .ci/full runs it"]
@@ -77,7 +79,7 @@ fn a_router_lets_the_share_that_was_asked_for_overtake_and_a_transfer_arrives_in
         let pings = exec.args(support::PINGS).output();
         support::assert_reordered(&text(&pings.expect("the program starts").stdout));
         let (child, _out) = start(path, &settings);
-        support::assert_transferred(&result(child), "evenkeel");
+        support::assert_transferred(&result_of(child), "evenkeel");
     });
 }
 

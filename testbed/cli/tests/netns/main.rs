@@ -6,29 +6,13 @@ mod runs;
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use support::{eventually, text};
 
 /// Starts `run SCENARIO --on netns --json` in a directory of its own.
-fn start(name: &str, settings: &[&str]) -> (Child, tempfile::TempDir) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let child = support::run(name, "netns", directory.path(), settings)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    (child, directory)
-}
-
-fn result(child: Child) -> serde_json::Value {
-    support::result(&child.wait_with_output().expect("it ends"))
-}
-
-fn on_sim(name: &str, settings: &[&str]) -> serde_json::Value {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut command = support::run(name, "sim", directory.path(), settings);
-    support::result(&command.output().expect("the program starts"))
+fn start(path: &str, settings: &[&str]) -> (Child, tempfile::TempDir) {
+    support::start(path, "netns", settings)
 }
 
 /// Namespaces of the run with this process number.

@@ -5,8 +5,8 @@ use std::io::Read;
 
 use evenkeel_tests::one_of_three_tries;
 
-use crate::support::{alone, has_namespaces, number, scenario};
-use crate::{ROUTERS, assert_nothing_left, on_sim, result, start};
+use crate::support::{alone, has_namespaces, number, on_sim, result_of, scenario};
+use crate::{ROUTERS, assert_nothing_left, start};
 
 #[test]
 #[ignore = "compares real time; .ci/full runs it"]
@@ -36,7 +36,7 @@ fn the_kernel_and_virtual_time_agree_and_two_runs_at_once_do_not_meet() {
         });
         for ((child, _directory), controller) in runs.into_iter().zip(controllers) {
             let pid = child.id();
-            let kernel = result(child);
+            let kernel = result_of(child);
             let virtual_time = on_sim(&name, &settings(controller).each_ref().map(String::as_str));
             assert_eq!(kernel["backend"], "netns");
             let throughput =
@@ -77,7 +77,7 @@ fn path_headers_tell_on_the_kernel_what_they_tell_in_virtual_time() {
             "links.0.stamps=[\"aqt\", \"flows\"]",
         ];
         let (child, directory) = start(&name, &settings);
-        let kernel = result(child);
+        let kernel = result_of(child);
         let virtual_time = on_sim(&name, &settings);
         for result in [&kernel, &virtual_time] {
             let link = &result["links"][0];
@@ -137,7 +137,7 @@ fn ro_vegas_fills_the_link_on_the_kernel_where_half_of_the_acks_fit_and_vegas_ge
                 &scenario("asymmetric.toml"),
                 &[&network[..], settings].concat(),
             );
-            number(&result(child)["links"][0]["utilization"])
+            number(&result_of(child)["links"][0]["utilization"])
         };
         let vegas = used(&[]);
         assert!((0.45..=0.55).contains(&vegas), "Vegas: {vegas}");
@@ -182,7 +182,7 @@ fn acp_users_have_their_max_min_shares_of_two_routers_on_the_kernel() {
         let path = directory.path().join("two-routers.toml");
         fs::write(&path, text.concat()).expect("it can be written");
         let (child, _results) = start(path.to_str().expect("a path in UTF-8"), &[]);
-        let result = result(child);
+        let result = result_of(child);
         // Three share the second link; the other user of the first takes what they leave there.
         let third = 0.99 * 20e6 / 3.0;
         let shares = [
@@ -238,7 +238,7 @@ fn a_file_of_twenty_megabytes_arrives_identical_over_a_lossy_link() {
         path.to_str().expect("UTF-8"),
         &["duration_s=45", controller],
     );
-    let result = result(child);
+    let result = result_of(child);
     let transfers = &result["flows"][0]["transfers"];
     assert_eq!(transfers["completed"], 1, "{result:#}");
     assert_eq!(transfers["bytes"], 20_000_000);
@@ -264,11 +264,11 @@ fn cross_traffic_and_short_flows_run_on_the_kernel_too() {
         &scenario("short-flows.toml"),
         &["duration_s=10", "warmup_s=1"],
     );
-    let cross = result(cross);
+    let cross = result_of(cross);
     let load = number(&cross["links"][1]["arrived"]) * 1228.0 * 8.0 / 10.0 / 1_964_800.0;
     // 80 ON/OFF periods: a wide band around 0.9, ACKs on top.
     assert!((0.4..=1.5).contains(&load), "load {load}");
-    let short = result(short);
+    let short = result_of(short);
     let web = &short["flows"][1];
     assert_eq!(web["error"], serde_json::Value::Null);
     assert!(number(&web["transfers"]["completed"]) >= 40.0, "{web:#}");

@@ -4,13 +4,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel_tests::skip::{Need, can_run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// The path of a scenario in `testbed/scenarios`.
 pub(crate) fn scenario(name: &str) -> String {
@@ -41,6 +42,30 @@ pub(crate) fn run(path: &str, on: &str, directory: &Path, settings: &[&str]) -> 
         command.args(["--set", setting]);
     }
     command
+}
+
+/// Starts a command with its output kept.
+pub(crate) fn spawn(command: &mut Command) -> Child {
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program starts")
+}
+
+/// Starts `run SCENARIO --on BACKEND --json` in a directory of its own.
+pub(crate) fn start(path: &str, on: &str, settings: &[&str]) -> (Child, TempDir) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let child = spawn(&mut run(path, on, directory.path(), settings));
+    (child, directory)
+}
+
+/// The result of a run that was started and succeeds.
+pub(crate) fn result_of(child: Child) -> Value {
+    result(&child.wait_with_output().expect("it ends"))
+}
+
+/// The result of a run in virtual time.
+pub(crate) fn on_sim(path: &str, settings: &[&str]) -> Value {
+    let (child, _directory) = start(path, "sim", settings);
+    result_of(child)
 }
 
 /// The result of a run that has succeeded.
@@ -107,13 +132,16 @@ pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// The command lines of all processes that have this text in them, a line each.
+/// The number and the command line of each process that has this text in it, a line each.
 pub(crate) fn processes_with(text: &str) -> String {
     let entries = fs::read_dir("/proc").expect("procfs is mounted");
     let commands = entries.filter_map(|entry| {
-        let command = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+        let entry = entry.ok()?;
+        let command = fs::read(entry.path().join("cmdline")).ok()?;
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
-        command.contains(text).then_some(command + "\n")
+        let number = entry.file_name();
+        let is_wanted = command.contains(text);
+        is_wanted.then(|| format!("{} {command}\n", number.to_string_lossy()))
     });
     commands.collect()
 }
