@@ -160,7 +160,7 @@ fn a_report_takes_experiments_that_were_not_run_again_from_an_earlier_one() {
     assert_eq!(merged, all);
     let [all, merged] = ["all", "merged"].map(|name| {
         let page = fs::read_to_string(place.join(name).join("report.html")).unwrap();
-        let (_, rest) = page.split_once("<h2>Claims</h2>").expect("claims");
+        let (_, rest) = page.split_once("<h2 id=\"paper\">").expect("sections");
         rest.to_owned()
     });
     assert_eq!(merged, all);

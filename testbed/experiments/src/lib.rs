@@ -20,6 +20,6 @@ pub use claim::Verdict;
 pub use dataset::MetricError;
 pub use experiment::{Experiment, ExperimentError, find};
 pub use matrix::{Extent, Run, heaviest_first, shard};
-pub use report::{ClaimRow, Document, KernelRow, NotRun, Report, ReportError, RunsRow};
+pub use report::{ClaimRow, Commands, Document, KernelRow, NotRun, Report, ReportError, RunsRow};
 pub use runner::{Event, Outcome, run};
 pub use store::{Build, Plan, Record, Store, StoreError};

@@ -344,7 +344,7 @@ pub(super) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, 
     })
 }
 
-pub(super) fn pretty(value: &impl Serialize) -> String {
+fn pretty(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).expect("string keys only") + "\n"
 }
 

@@ -1,13 +1,14 @@
 //! Several controllers on one scenario, with one seed or several: `comparison.json`, a table, and
 //! plots.
 
-use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::document::rounded;
-use super::{FlowResult, ReportError, ResultDocument, plot, table};
+use super::document::{FlowResult, ResultDocument, rounded};
+use super::page::{Page, Plot};
+use super::table::{self, Table};
+use super::{ReportError, plot, save};
 use crate::metrics::Observations;
 use crate::scenario::Scenario;
 
@@ -92,12 +93,59 @@ impl ComparisonDocument {
         let text = serde_json::to_string_pretty(self).expect("a document has string keys only");
         text + "\n"
     }
+
+    fn heading(&self) -> String {
+        let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
+        let seeds = match &seeds[..] {
+            [seed] => format!("seed {seed}"),
+            _ => format!("seeds {}, median (least-greatest)", seeds.join(", ")),
+        };
+        format!("{}, {seeds}, on {}", self.scenario, self.backend)
+    }
+
+    fn conclusion(&self) -> String {
+        let smoothest = self.runs.first().map_or("", |run| &run.controller);
+        format!("smoothest: {smoothest}")
+    }
+
+    /// A row for each controller.
+    fn columns(&self) -> Table {
+        let any = |has: fn(&ComparedFigures) -> bool| self.runs.iter().any(|run| has(&run.median));
+        let shown: Vec<&Column> = COLUMNS
+            .iter()
+            .filter(|column| match column.only {
+                Only::Always => true,
+                Only::Streams => any(|figures| figures.stream.is_some()),
+                Only::Others => any(|figures| figures.others_goodput_bps.is_some()),
+            })
+            .collect();
+        let cell = |run: &ComparedRun, column: &Column| {
+            let text =
+                |figures| table::fixed((column.figure)(figures), column.scale, column.decimals);
+            match (&run.least, &run.greatest) {
+                (Some(least), Some(greatest)) => {
+                    format!("{} ({}-{})", text(&run.median), text(least), text(greatest))
+                }
+                _ => text(&run.median),
+            }
+        };
+        let row = |run: &ComparedRun| {
+            let cells = shown.iter().map(|column| cell(run, column));
+            std::iter::once(run.controller.clone())
+                .chain(cells)
+                .collect()
+        };
+        let names = shown.iter().map(|column| (column.name, column.unit));
+        let columns: Vec<_> = std::iter::once(("controller", "")).chain(names).collect();
+        Table::new(1, &columns, self.runs.iter().map(row).collect())
+    }
 }
 
 /// A run to compare: its controller, its seed, its result, and what was seen.
 pub type SeededRun = (String, u64, ResultDocument, Observations);
 
-/// Compares runs of `scenario`, each controller with the same seeds; writes `comparison.json` and
+/// Compares runs of `scenario`, each controller with the same seeds; writes `comparison.json`,
+/// `comparison.html` and
 /// the plots `rate.svg`, and of streams `delay.svg` and `bitrate.svg`, with the first flow of each
 /// controller's first run, into `directory`.
 ///
@@ -136,9 +184,8 @@ pub fn write_comparison(
     };
     let save = |name: &str, contents: &str| {
         let path = directory.join(name);
-        fs::write(&path, contents).map_err(|source| ReportError { path, source })
+        save(&path, contents).map_err(|source| ReportError { path, source })
     };
-    save("comparison.json", &document.json())?;
     // The first flow of each controller's first run, under the controller's name.
     let observations = Observations {
         flows: controllers
@@ -152,56 +199,32 @@ pub fn write_comparison(
             .collect(),
         ..Observations::default()
     };
-    for (name, svg) in plot::of_flows(scenario, &observations) {
-        save(name, &svg)?;
+    let about = format!("{}, on {}", document.scenario, document.backend);
+    let mut plots = Vec::new();
+    for (name, picture) in plot::of_flows(scenario, &observations, &about) {
+        save(name, &picture.file())?;
+        plots.push((String::new(), picture.inline()));
     }
+    let page = Page {
+        title: document.heading(),
+        intro: document.conclusion(),
+        tables: vec![("Controllers", document.columns())],
+        notes: Vec::new(),
+        plots: vec![Plot {
+            title: "The first flow of each controller's first run".into(),
+            pictures: plots,
+        }],
+    };
+    save("comparison.html", &page.html())?;
+    save("comparison.json", &document.json())?;
     Ok(document)
 }
 
 /// The comparison as aligned plain text; with several seeds each figure is its median, with least and
 /// greatest value behind it.
 pub fn comparison_table(document: &ComparisonDocument) -> String {
-    let any = |has: fn(&ComparedFigures) -> bool| document.runs.iter().any(|run| has(&run.median));
-    let shown: Vec<&Column> = COLUMNS
-        .iter()
-        .filter(|column| match column.only {
-            Only::Always => true,
-            Only::Streams => any(|figures| figures.stream.is_some()),
-            Only::Others => any(|figures| figures.others_goodput_bps.is_some()),
-        })
-        .collect();
-    let row = |first: &str, cell: &dyn Fn(&Column) -> String| -> Vec<String> {
-        let cells = shown.iter().map(|column| cell(column));
-        std::iter::once(first.to_owned()).chain(cells).collect()
-    };
-    let mut rows = vec![
-        row("controller", &|column| column.name.into()),
-        row("", &|column| column.unit.into()),
-    ];
-    for run in &document.runs {
-        rows.push(row(&run.controller, &|column| {
-            let text =
-                |figures| table::fixed((column.figure)(figures), column.scale, column.decimals);
-            match (&run.least, &run.greatest) {
-                (Some(least), Some(greatest)) => {
-                    format!("{} ({}-{})", text(&run.median), text(least), text(greatest))
-                }
-                _ => text(&run.median),
-            }
-        }));
-    }
-    let smoothest = document.runs.first().map_or("", |run| &run.controller);
-    let seeds: Vec<String> = document.seeds.iter().map(u64::to_string).collect();
-    let seeds = match &seeds[..] {
-        [seed] => format!("seed {seed}"),
-        _ => format!("seeds {}, median (least-greatest)", seeds.join(", ")),
-    };
-    format!(
-        "{}, {seeds}, on {}\n\n{}\nsmoothest: {smoothest}\n",
-        document.scenario,
-        document.backend,
-        table::aligned(&rows, 1)
-    )
+    let (heading, table) = (document.heading(), document.columns().text());
+    format!("{heading}\n\n{table}\n{}\n", document.conclusion())
 }
 
 /// A column of the table.

@@ -2,7 +2,8 @@
 
 mod comparison;
 mod document;
-pub mod html;
+pub mod page;
+pub mod picture;
 mod plot;
 mod series;
 mod side_by_side;
@@ -40,10 +41,10 @@ pub struct ReportError {
     source: io::Error,
 }
 
-/// Computes the figures of a run and writes `result.json`, `series.json` and the plots
-/// `rate.svg`, `window.svg` and `queue.svg`, and `delay.svg` and `bitrate.svg` of streams, into `directory`, which must exist; and `queueing.svg`
-/// and `grant.svg` if path headers told of such. The same scenario and observations give the same
-/// bytes.
+/// Computes the figures of a run and writes `result.json`, `series.json`, the page `result.html` and
+/// the plots on it into `directory`, which must exist: `rate.svg`, `window.svg` and `queue.svg`,
+/// `delay.svg` and `bitrate.svg` of streams, `queueing.svg` and `grant.svg` if path headers gave
+/// such values. The same scenario and observations give the same bytes.
 ///
 /// # Errors
 /// If a file cannot be written.
@@ -60,9 +61,17 @@ pub fn write(
         save(&path, contents).map_err(|source| ReportError { path, source })
     };
     save(SERIES_FILE, &series.json())?;
-    for (name, svg) in plot::all(scenario, observations) {
-        save(name, &svg)?;
+    let mut pictures = Vec::new();
+    for (name, picture) in plot::all(scenario, observations) {
+        save(name, &picture.file())?;
+        pictures.push((String::new(), picture.inline()));
     }
+    let mut page = table::page(&document);
+    page.plots.push(page::Plot {
+        title: "Plots".into(),
+        pictures,
+    });
+    save("result.html", &page.html())?;
     // The last: where it is, all is.
     save("result.json", &json(&document))?;
     Ok(document)

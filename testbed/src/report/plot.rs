@@ -1,17 +1,11 @@
 //! Plots of a run as SVG: rates, windows and queues over time.
 
-mod chart;
-
-use chart::{Chart, Line, Weight};
-
 use super::document::timing;
+use super::picture::{Axis, COLOURS, Line, Picture, Point, Style};
 use crate::metrics::{
     self, FlowObservation, LinkObservation, Observations, PathSeries, SAMPLE, StreamSample,
 };
 use crate::scenario::Scenario;
-
-/// Most flows that are told apart by colour; of more, groups are.
-const MAX_COLOURS: usize = chart::COLOURS.len();
 
 /// Most points of a line: about as many as there are pixels.
 const MAX_POINTS: usize = 800;
@@ -22,9 +16,13 @@ const PANEL_SHARE: f64 = 0.1;
 /// Payload of a QUIC packet of the smallest full size, in bytes (RFC 9000 section 14).
 const PACKET_BYTES: f64 = 1200.0;
 
+/// Pictures with the names of their files.
+pub(super) type Plots = Vec<(&'static str, Picture)>;
+
 /// All plots with their file names; those of path headers and streams if there are any.
-pub(super) fn all(scenario: &Scenario, observations: &Observations) -> Vec<(&'static str, String)> {
-    let chart = |name, y_label, panels| chart(scenario, name, y_label, panels);
+pub(super) fn all(scenario: &Scenario, observations: &Observations) -> Plots {
+    let about = about(scenario);
+    let chart = |name, y_label, panels| chart(scenario, &about, name, y_label, panels);
     let windows = flow_lines(scenario, observations, 0.0, |flow| {
         let states = flow.controller_state.iter();
         states
@@ -32,15 +30,10 @@ pub(super) fn all(scenario: &Scenario, observations: &Observations) -> Vec<(&'st
             .collect()
     });
     let queues = queue_panels(scenario, observations);
-    let mut plots = of_flows(scenario, observations);
-    plots.insert(
-        1,
-        (
-            "window.svg",
-            chart("Congestion window", "packets of 1200 bytes", vec![windows]).draw(),
-        ),
-    );
-    plots.insert(2, ("queue.svg", chart("Queue", "packets", queues).draw()));
+    let mut plots = of_flows(scenario, observations, &about);
+    let windows = chart("Congestion window", "packets of 1200 bytes", vec![windows]);
+    plots.insert(1, ("window.svg", windows));
+    plots.insert(2, ("queue.svg", chart("Queue", "packets", queues)));
     let lines =
         |values: fn(PathSeries) -> Vec<Option<f64>>| header_lines(scenario, observations, values);
     let there = lines(|series| series.forward_queueing_ms);
@@ -48,7 +41,7 @@ pub(super) fn all(scenario: &Scenario, observations: &Observations) -> Vec<(&'st
     let panels: Vec<_> = there.into_iter().chain(back).collect();
     if !panels.is_empty() {
         let name = "Queueing on the way and on the way back, from path headers";
-        plots.push(("queueing.svg", chart(name, "milliseconds", panels).draw()));
+        plots.push(("queueing.svg", chart(name, "milliseconds", panels)));
     }
     let grants = lines(|series| {
         let grants = series.grant_bps.into_iter();
@@ -58,17 +51,14 @@ pub(super) fn all(scenario: &Scenario, observations: &Observations) -> Vec<(&'st
     });
     if let Some(grants) = grants {
         let chart = chart("Rate granted by routers", "Mb/s", vec![grants]);
-        plots.push(("grant.svg", chart.draw()));
+        plots.push(("grant.svg", chart));
     }
     plots
 }
 
 /// The plots that need nothing but flows: their rates, and of streams the delays and bitrates.
-pub(super) fn of_flows(
-    scenario: &Scenario,
-    observations: &Observations,
-) -> Vec<(&'static str, String)> {
-    let chart = |name, y_label, panels| chart(scenario, name, y_label, panels);
+pub(super) fn of_flows(scenario: &Scenario, observations: &Observations, about: &str) -> Plots {
+    let chart = |name, y_label, panels| chart(scenario, about, name, y_label, panels);
     let rates = flow_lines(scenario, observations, SAMPLE.as_secs_f64(), |flow| {
         let per_interval = 8.0 / 1e6 / scenario.sampling_interval.as_secs_f64();
         let rates = flow
@@ -78,7 +68,7 @@ pub(super) fn of_flows(
         rates.collect()
     });
     let rates = chart("Throughput", "Mb/s of IP packets", vec![rates]);
-    let mut plots = vec![("rate.svg", rates.draw())];
+    let mut plots = vec![("rate.svg", rates)];
     let streams = |value: fn(&StreamSample) -> Option<f64>| {
         let lines = flow_lines(scenario, observations, 0.0, |flow| {
             flow.stream.as_ref().map_or_else(
@@ -86,31 +76,40 @@ pub(super) fn of_flows(
                 |stream| stream.series.iter().map(value).collect(),
             )
         });
-        lines
-            .iter()
-            .any(|line| !line.segments.is_empty())
-            .then_some(lines)
+        has_values(&lines).then_some(lines)
     };
     if let Some(delays) = streams(|sample| sample.delay_ms) {
         let chart = chart("Delay of frames", "milliseconds from capture", vec![delays]);
-        plots.push(("delay.svg", chart.draw()));
+        plots.push(("delay.svg", chart));
     }
     if let Some(rates) = streams(|sample| sample.bitrate_bps.map(|bps| bps as f64 / 1e6)) {
         let chart = chart("What encoders aim at", "Mb/s", vec![rates]);
-        plots.push(("bitrate.svg", chart.draw()));
+        plots.push(("bitrate.svg", chart));
     }
     plots
 }
 
-/// A chart of `scenario`.
-fn chart(scenario: &Scenario, name: &str, y_label: &'static str, panels: Vec<Vec<Line>>) -> Chart {
-    Chart {
-        title: format!("{name}: {}", title(scenario)),
-        y_label,
-        duration_s: scenario.duration.as_secs_f64(),
+/// A picture over the time of `scenario`, named and followed by what it is `about`.
+fn chart(
+    scenario: &Scenario,
+    about: &str,
+    name: &str,
+    y_label: &str,
+    panels: Vec<Vec<Line>>,
+) -> Picture {
+    Picture {
+        title: format!("{name}: {about}"),
+        x: Axis::Time(0.0, scenario.duration.as_secs_f64()),
+        y_label: y_label.to_owned(),
+        y_from: Some(0.0),
         warmup_s: scenario.warmup.as_secs_f64(),
         panels,
     }
+}
+
+fn has_values(lines: &[Line]) -> bool {
+    let mut points = lines.iter().flat_map(|line| &line.points);
+    points.any(|point| point.y.is_some())
 }
 
 /// A line for each flow of what path headers told; `None` if they told no flow anything.
@@ -127,12 +126,11 @@ fn header_lines(
             |path| values(metrics::path_series(path, &timing, count)),
         )
     });
-    let told = lines.iter().any(|line| !line.segments.is_empty());
-    told.then_some(lines)
+    has_values(&lines).then_some(lines)
 }
 
 /// Scenario, controllers and seed.
-fn title(scenario: &Scenario) -> String {
+fn about(scenario: &Scenario) -> String {
     const MAX_CONTROLLERS: usize = 3;
     let mut controllers: Vec<&str> = Vec::new();
     for flow in &scenario.flows {
@@ -180,12 +178,12 @@ fn flow_lines(
         .iter()
         .map(|flow| (flow, binned(flow)))
         .collect();
-    if flows.len() <= MAX_COLOURS {
+    if flows.len() <= COLOURS {
         let line = |(index, (flow, bins)): (usize, &(&FlowObservation, Bins))| Line {
-            label: Some(flow.name.clone()),
+            name: flow.name.clone(),
             colour: index,
-            weight: Weight::Plain,
-            segments: bins.segments(),
+            style: Style::Plain,
+            points: bins.points(),
         };
         return flows.iter().enumerate().map(line).collect();
     }
@@ -199,18 +197,19 @@ fn flow_lines(
             .filter(|(flow, _)| flow.group == *group)
             .map(|(_, bins)| bins)
             .collect();
-        let line = |label, weight, bins: &Bins| Line {
-            label,
+        let line = |name, style, bins: &Bins| Line {
+            name,
             colour,
-            weight,
-            segments: bins.segments(),
+            style,
+            points: bins.points(),
         };
-        lines.extend(members.iter().map(|bins| line(None, Weight::Pale, bins)));
-        let label = match members.len() {
+        let pale = |bins: &&Bins| line(String::new(), Style::Pale, bins);
+        lines.extend(members.iter().map(pale));
+        let name = match members.len() {
             1 => (*group).to_owned(),
             count => format!("{group}: mean of {count}"),
         };
-        means.push(line(Some(label), Weight::Bold, &Bins::mean(&members)));
+        means.push(line(name, Style::Bold, &Bins::mean(&members)));
     }
     lines.append(&mut means);
     lines
@@ -233,11 +232,11 @@ fn queue_panels(scenario: &Scenario, observations: &Observations) -> Vec<Vec<Lin
         .iter()
         .filter(|link| greatest(link) > 0.0 && greatest(link) >= least);
     let panel = |(colour, link): (usize, &LinkObservation)| {
-        let line = |label, weight, values: Vec<Option<f64>>, merge| Line {
-            label,
+        let line = |name, style, values: Vec<Option<f64>>, merge| Line {
+            name,
             colour,
-            weight,
-            segments: Bins::merged(&values, interval_s, 0.0, merge).segments(),
+            style,
+            points: Bins::merged(&values, interval_s, 0.0, merge).points(),
         };
         let greatest = link
             .queue_series
@@ -250,11 +249,11 @@ fn queue_panels(scenario: &Scenario, observations: &Observations) -> Vec<Vec<Lin
             .map(|sample| Some(sample.packets as f64))
             .collect();
         vec![
-            line(Some("greatest".to_owned()), Weight::Pale, greatest, max),
-            line(Some(link.name.clone()), Weight::Plain, length, mean),
+            line("greatest".to_owned(), Style::Pale, greatest, max),
+            line(link.name.clone(), Style::Plain, length, mean),
         ]
     };
-    let mut panels: Vec<_> = queued.take(MAX_COLOURS).enumerate().map(panel).collect();
+    let mut panels: Vec<_> = queued.take(COLOURS).enumerate().map(panel).collect();
     if panels.is_empty() {
         // Axes without a line say it better than no plot.
         panels.push(Vec::new());
@@ -312,19 +311,12 @@ impl Bins {
         }
     }
 
-    /// Runs of points without gaps: middle of the bin in seconds, value.
-    fn segments(&self) -> Vec<Vec<(f64, f64)>> {
-        let mut segments = vec![Vec::new()];
-        for (index, value) in self.values.iter().enumerate() {
-            let last = segments.last_mut().expect("there is always one segment");
-            match value {
-                Some(value) => last.push(((index as f64 + 0.5) * self.width_s, *value)),
-                None if last.is_empty() => {}
-                None => segments.push(Vec::new()),
-            }
-        }
-        segments.retain(|segment| !segment.is_empty());
-        segments
+    /// A point in the middle of each bin.
+    fn points(&self) -> Vec<Point> {
+        let values = self.values.iter().enumerate();
+        values
+            .map(|(index, value)| Point::new((index as f64 + 0.5) * self.width_s, *value))
+            .collect()
     }
 }
 
@@ -337,32 +329,4 @@ fn max(values: &[f64]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bins_average_what_is_there_and_leave_gaps() {
-        let values = [Some(1.0), Some(3.0), Some(5.0), None, None, None, Some(2.0)];
-        let bins = Bins::of(&values, 0.25, 0.5);
-        assert_eq!(bins.values, [Some(2.0), Some(5.0), None, Some(2.0)]);
-        assert_eq!(
-            bins.segments(),
-            [vec![(0.25, 2.0), (0.75, 5.0)], vec![(1.75, 2.0)]]
-        );
-    }
-
-    #[test]
-    fn long_series_are_thinned_to_what_a_plot_can_show() {
-        let bins = Bins::of(&vec![Some(1.0); 100_000], 0.1, 0.5);
-        assert!(bins.values.len() <= MAX_POINTS, "{}", bins.values.len());
-        assert!(bins.values.len() > MAX_POINTS / 2);
-        // Whole samples of 0.5 s: no bin has more intervals than another.
-        assert_eq!((bins.width_s / 0.5).fract(), 0.0);
-    }
-
-    #[test]
-    fn a_series_without_values_has_no_line() {
-        assert!(Bins::of(&[], 0.1, 0.5).segments().is_empty());
-        assert!(Bins::of(&[None, None], 0.1, 0.1).segments().is_empty());
-    }
-}
+mod tests;

@@ -1,6 +1,5 @@
 //! One scenario on several backends: `backends.json`, `backends.html` and a table.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,8 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::document::rounded;
-use super::html::{STYLE, escaped};
-use super::{ReportError, save, table};
+use super::page::{Page, Plot};
+use super::table::{self, Table};
+use super::{ReportError, save};
 
 /// Plots that are shown of each backend, if it has them.
 const PLOTS: [(&str, &str); 3] = [
@@ -174,38 +174,32 @@ impl SideBySide {
 
     /// As aligned plain text.
     pub fn table(&self) -> String {
-        let (names, units, rows) = self.flow_rows();
-        let words = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect::<Vec<_>>();
-        let mut all = vec![words(names), words(units)];
-        all.extend(rows);
         let mut text = format!(
             "{}, seed {}; differences from {}\n\n{}",
             self.scenario,
             self.seed,
             self.reference,
-            table::aligned(&all, 2)
+            self.flows().text()
         );
-        let links = self.link_rows();
-        if links.len() > 1 {
+        let links = self.links();
+        if !links.is_empty() {
             text += "\n";
-            text += &table::aligned(&links, 3);
+            text += &links.text();
         }
         text
     }
 
-    /// Names, units, and a row for each flow on each backend; for all of them together too where
-    /// there are several.
-    fn flow_rows(&self) -> (Vec<&'static str>, Vec<&'static str>, Vec<Vec<String>>) {
-        let names = vec![
-            "flow",
-            "on",
-            "throughput",
-            "difference",
-            "RTT p50",
-            "p95",
-            "lost",
+    /// A row for each flow on each backend; for all of them together too where there are several.
+    fn flows(&self) -> Table {
+        let columns = [
+            ("flow", ""),
+            ("on", ""),
+            ("throughput", "Mb/s"),
+            ("difference", "%"),
+            ("RTT p50", "ms"),
+            ("p95", "ms"),
+            ("lost", "packets"),
         ];
-        let units = vec!["", "", "Mb/s", "%", "ms", "ms", "packets"];
         let mut rows = Vec::new();
         for index in 0..self.backends[0].flows.len() {
             for backend in &self.backends {
@@ -235,17 +229,17 @@ impl SideBySide {
                     table::fixed(Some(backend.throughput_bps as f64), 1e-6, 3),
                     difference(backend.difference),
                 ];
-                row.resize(names.len(), String::new());
+                row.resize(columns.len(), String::new());
                 row
             }));
         }
-        (names, units, rows)
+        Table::new(2, &columns, rows)
     }
 
-    /// A row of names, and one for each direction of a link on each backend.
-    fn link_rows(&self) -> Vec<Vec<String>> {
+    /// A row for each direction of a link on each backend.
+    fn links(&self) -> Table {
         let names = ["link", "on", "made by", "used, %", "mean queue", "dropped"];
-        let mut rows = vec![names.map(str::to_owned).to_vec()];
+        let mut rows = Vec::new();
         for index in 0..self.backends[0].links.len() {
             for backend in &self.backends {
                 let Some(link) = backend.links.get(index) else {
@@ -261,51 +255,31 @@ impl SideBySide {
                 ]);
             }
         }
-        rows
+        Table::new(3, &names.map(|name| (name, "")), rows)
     }
 
     fn page(&self, directory: &Path) -> String {
-        let title = format!("{} on {}", self.scenario, self.names());
-        let title = escaped(&title);
-        let mut html = format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/><title>{title}</title><style>{STYLE}</style></head><body><main>\n<h1>{title}</h1>\n"
-        );
-        let _ = writeln!(
-            html,
-            "<p>Seed {}. Differences are from <code>{}</code>. evenkeel-testbed {}.</p>",
-            self.seed,
-            escaped(&self.reference),
-            env!("CARGO_PKG_VERSION")
-        );
-        let (names, units, rows) = self.flow_rows();
-        let names = names.into_iter().zip(units).map(|(name, unit)| match unit {
-            "" => name.to_owned(),
-            unit => format!("{name}, {unit}"),
+        let plots = PLOTS.iter().map(|(file, what)| {
+            let of_backend = |backend: &BackendFigures| {
+                let path = directory.join(&backend.backend).join(file);
+                Some((backend.backend.clone(), fs::read_to_string(path).ok()?))
+            };
+            Plot {
+                title: (*what).to_owned(),
+                pictures: self.backends.iter().filter_map(of_backend).collect(),
+            }
         });
-        html += &rows_of_html(names.collect(), &rows);
-        let mut links = self.link_rows();
-        html += "<h2>Links</h2>\n";
-        let names = links.remove(0);
-        html += &rows_of_html(names, &links);
-        for (file, what) in PLOTS {
-            let mut figures = String::new();
-            for backend in &self.backends {
-                if let Ok(svg) = fs::read_to_string(directory.join(&backend.backend).join(file)) {
-                    let _ = writeln!(
-                        figures,
-                        "<figure><figcaption><code>{}</code></figcaption>{svg}</figure>",
-                        escaped(&backend.backend)
-                    );
-                }
-            }
-            if !figures.is_empty() {
-                let _ = write!(
-                    html,
-                    "<h2>{what}</h2>\n<div class=\"figures\">\n{figures}</div>\n"
-                );
-            }
-        }
-        html + "</main></body></html>\n"
+        let page = Page {
+            title: format!("{} on {}", self.scenario, self.names()),
+            intro: format!(
+                "Seed {}. Differences are from {}.",
+                self.seed, self.reference
+            ),
+            tables: vec![("Flows", self.flows()), ("Links", self.links())],
+            notes: Vec::new(),
+            plots: plots.filter(|plot| !plot.pictures.is_empty()).collect(),
+        };
+        page.html()
     }
 
     fn names(&self) -> String {
@@ -386,92 +360,5 @@ fn difference(share: Option<f64>) -> String {
     share.map_or_else(|| "-".into(), |share| format!("{:+.1}", share * 100.0))
 }
 
-fn rows_of_html(names: Vec<String>, rows: &[Vec<String>]) -> String {
-    let cells = |tag: &str, cells: &[String]| -> String {
-        let cells = cells
-            .iter()
-            .map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)));
-        cells.collect()
-    };
-    let mut html = format!(
-        "<table><thead><tr>{}</tr></thead><tbody>",
-        cells("th", &names)
-    );
-    for row in rows {
-        let _ = write!(html, "<tr>{}</tr>", cells("td", row));
-    }
-    html + "</tbody></table>\n"
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn result(flows: &str) -> String {
-        format!(
-            "{{\"scenario\": \"one\", \"seed\": 7, \"flows\": [{flows}], \"links\": [{{\"name\": \"l\", \
-             \"emulator\": \"netem\", \"utilization\": 0.5, \"queue_packets\": {{\"mean\": 2.25}}, \"dropped\": 3}}]}}"
-        )
-    }
-
-    fn flow(throughput: &str, error: &str) -> String {
-        format!(
-            "{{\"name\": \"f<\", \"throughput_bps\": {throughput}, \"rtt_ms\": {{\"p50\": 40.0, \"p95\": 50.0}}, \
-             \"lost_packets\": 2, \"error\": {error}}}"
-        )
-    }
-
-    fn written(results: &[(&str, String)]) -> tempfile::TempDir {
-        let directory = tempfile::tempdir().expect("a directory");
-        for (backend, result) in results {
-            let place = directory.path().join(backend);
-            fs::create_dir(&place).expect("it is new");
-            fs::write(place.join("result.json"), result).expect("it can be written");
-        }
-        directory
-    }
-
-    #[test]
-    fn each_backend_differs_from_the_first_by_a_share_of_its_throughput() {
-        let directory = written(&[
-            ("sim", result(&flow("4000000", "null"))),
-            ("netns", result(&flow("3900000", "null"))),
-            ("uml", result(&flow("null", "\"timed out\""))),
-        ]);
-        let read =
-            SideBySide::read(directory.path(), &["sim", "netns", "uml"]).expect("all are there");
-        let differences: Vec<_> = read
-            .backends
-            .iter()
-            .map(|one| one.flows[0].difference)
-            .collect();
-        assert_eq!(differences, [Some(0.0), Some(-0.025), None]);
-        assert_eq!(read.backends[1].difference, Some(-0.025));
-        let table = read.table();
-        assert!(
-            table.contains("-2.5") && table.contains("failed: timed out"),
-            "{table}"
-        );
-        fs::write(directory.path().join("sim/rate.svg"), "<svg>rates</svg>").expect("writable");
-        read.write(directory.path()).expect("writable");
-        let page =
-            fs::read_to_string(directory.path().join("backends.html")).expect("it was written");
-        assert!(
-            page.contains("f&lt;") && page.contains("<svg>rates</svg>"),
-            "{page}"
-        );
-        let json =
-            fs::read_to_string(directory.path().join("backends.json")).expect("it was written");
-        assert!(json.contains("\"reference\": \"sim\""), "{json}");
-    }
-
-    #[test]
-    fn a_result_that_is_missing_or_none_is_named() {
-        let directory = written(&[("sim", "{}".into())]);
-        for backend in ["sim", "netns"] {
-            let error = SideBySide::read(directory.path(), &[backend]).expect_err("no result");
-            let error = error.to_string();
-            assert!(error.contains(&format!("{backend}/result.json")), "{error}");
-        }
-    }
-}
+mod tests;

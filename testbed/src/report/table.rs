@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{FlowResult, LinkResult, ResultDocument, StreamResult};
+use serde::Serialize;
+
+use super::document::{FlowResult, LinkResult, ResultDocument, StreamResult};
+use super::page::Page;
 
 /// Groups of more flows than this are summarised by smallest, median and greatest.
 const MAX_ROWS: usize = 12;
@@ -10,67 +13,171 @@ const MAX_ROWS: usize = 12;
 /// What stands where there is no value.
 const NONE: &str = "-";
 
-/// The document as aligned plain text: flows, links, fairness, transfers and failures.
-pub fn table(document: &ResultDocument) -> String {
-    let mut text = format!(
-        "{}, seed {}, on {}: {} s",
-        document.scenario, document.seed, document.backend, document.duration_s
-    );
-    if document.warmup_s > 0.0 {
-        push(
-            &mut text,
-            format_args!(", averages without the first {} s", document.warmup_s),
-        );
-    }
-    text += "\n\n";
-    if !document.flows.is_empty() {
-        text += &flows(document);
-        text += "\n";
-    }
-    text += &links(&document.links);
-    let fairness = &document.fairness;
-    if fairness.jain.is_some() {
-        push(
-            &mut text,
-            format_args!(
-                "\nfairness: Jain {}, worst case {}, short term {}\n",
-                fixed(fairness.jain, 1.0, 3),
-                fixed(fairness.worst_case, 1.0, 3),
-                fixed(fairness.short_term, 1.0, 3)
-            ),
-        );
-    }
-    text += &headers(&document.flows);
-    text += &transfers(&document.flows);
-    text += &streams(&document.flows);
-    for flow in &document.flows {
-        if let Some(error) = &flow.error {
-            push(&mut text, format_args!("{} failed: {error}\n", flow.name));
-        }
-    }
-    text
+/// Rows under names and units, for people.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Table {
+    /// Each column's name and unit.
+    columns: Vec<(&'static str, &'static str)>,
+    /// As many cells as there are columns in each.
+    rows: Vec<Vec<String>>,
+    /// How many columns are flush left; the others are flush right.
+    left: usize,
 }
 
-fn flows(document: &ResultDocument) -> String {
-    let mut rows = vec![
-        [
-            "flow",
-            "controller",
-            "throughput",
-            "goodput",
-            "CoV",
-            "retrans.",
-            "RTT min",
-            "p50",
-            "p95",
-            "p99",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        ["", "", "Mb/s", "Mb/s", "", "%", "ms", "ms", "ms", "ms"]
-            .map(str::to_owned)
-            .to_vec(),
+impl Table {
+    pub(super) fn new(
+        left: usize,
+        columns: &[(&'static str, &'static str)],
+        rows: Vec<Vec<String>>,
+    ) -> Self {
+        Self {
+            columns: columns.to_vec(),
+            rows,
+            left,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Aligned plain text: columns as wide as they need to be.
+    pub(super) fn text(&self) -> String {
+        let names = self
+            .columns
+            .iter()
+            .map(|column| column.0.to_owned())
+            .collect();
+        let units = self
+            .columns
+            .iter()
+            .map(|column| column.1.to_owned())
+            .collect();
+        let mut rows: Vec<&Vec<String>> = vec![&names];
+        if self.columns.iter().any(|column| !column.1.is_empty()) {
+            rows.push(&units);
+        }
+        rows.extend(&self.rows);
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells.max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let mut text = String::new();
+        for row in rows {
+            let mut line = String::new();
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                if column < self.left {
+                    push(&mut line, format_args!("{cell:<width$}  "));
+                } else {
+                    push(&mut line, format_args!("{cell:>width$}  "));
+                }
+            }
+            text += line.trim_end();
+            text += "\n";
+        }
+        text
+    }
+}
+
+/// The document as aligned plain text: flows, links, fairness, transfers and failures.
+pub fn table(document: &ResultDocument) -> String {
+    let mut text = format!("{}\n\n", heading(document));
+    if !document.flows.is_empty() {
+        text += &flows(document).text();
+        text += "\n";
+    }
+    text += &links(&document.links).text();
+    text += &link_notes(&document.links);
+    for notes in [
+        fairness(document),
+        headers(&document.flows),
+        transfers(&document.flows),
+    ] {
+        if !notes.is_empty() {
+            text += &format!("\n{notes}");
+        }
+    }
+    let streams = streams(&document.flows);
+    if !streams.is_empty() {
+        text += &format!("\n{}", streams.text());
+    }
+    text + &failures(&document.flows)
+}
+
+/// The same as a page.
+pub(super) fn page(document: &ResultDocument) -> Page {
+    let all = [
+        ("Flows", flows(document)),
+        ("Links", links(&document.links)),
+        ("Streams", streams(&document.flows)),
     ];
+    let notes = [
+        failures(&document.flows),
+        fairness(document),
+        link_notes(&document.links),
+        headers(&document.flows),
+        transfers(&document.flows),
+    ];
+    Page {
+        title: heading(document),
+        intro: String::new(),
+        tables: all
+            .into_iter()
+            .filter(|(_, table)| !table.is_empty())
+            .collect(),
+        notes: notes.concat().lines().map(str::to_owned).collect(),
+        plots: Vec::new(),
+    }
+}
+
+fn heading(document: &ResultDocument) -> String {
+    let warmup = match document.warmup_s {
+        warmup_s if warmup_s > 0.0 => format!(", averages without the first {warmup_s} s"),
+        _ => String::new(),
+    };
+    format!(
+        "{}, seed {}, on {}: {} s{warmup}",
+        document.scenario, document.seed, document.backend, document.duration_s
+    )
+}
+
+fn fairness(document: &ResultDocument) -> String {
+    let fairness = &document.fairness;
+    if fairness.jain.is_none() {
+        return String::new();
+    }
+    format!(
+        "fairness: Jain {}, worst case {}, short term {}\n",
+        fixed(fairness.jain, 1.0, 3),
+        fixed(fairness.worst_case, 1.0, 3),
+        fixed(fairness.short_term, 1.0, 3)
+    )
+}
+
+fn failures(flows: &[FlowResult]) -> String {
+    let failed = flows
+        .iter()
+        .filter_map(|flow| Some((&flow.name, flow.error.as_ref()?)));
+    failed
+        .map(|(name, error)| format!("{name} failed: {error}\n"))
+        .collect()
+}
+
+fn flows(document: &ResultDocument) -> Table {
+    let columns = [
+        ("flow", ""),
+        ("controller", ""),
+        ("throughput", "Mb/s"),
+        ("goodput", "Mb/s"),
+        ("CoV", ""),
+        ("retrans.", "%"),
+        ("RTT min", "ms"),
+        ("p50", "ms"),
+        ("p95", "ms"),
+        ("p99", "ms"),
+    ];
+    let mut rows = Vec::new();
     for group in document.flows.chunk_by(|a, b| a.group == b.group) {
         if group.len() <= MAX_ROWS {
             rows.extend(
@@ -91,7 +198,7 @@ fn flows(document: &ResultDocument) -> String {
         figures[3] = totals.retransmitted_ratio;
         rows.push(row("sum; mean CoV", "", figures));
     }
-    aligned(&rows, 2)
+    Table::new(2, &columns, rows)
 }
 
 /// Smallest, median and greatest of each figure of a large group.
@@ -153,23 +260,23 @@ fn row(name: &str, controller: &str, figures: [Option<f64>; 8]) -> Vec<String> {
         .collect()
 }
 
-fn links(links: &[LinkResult]) -> String {
-    let mut rows = vec![
-        [
-            "link", "rate", "utilized", "queue", "+-", "p95", "max", "wait p95", "arrived",
-            "dropped", "loss",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        [
-            "", "Mb/s", "%", "packets", "", "", "", "ms", "packets", "packets", "%",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
+fn links(links: &[LinkResult]) -> Table {
+    let columns = [
+        ("link", ""),
+        ("rate", "Mb/s"),
+        ("utilized", "%"),
+        ("queue", "packets"),
+        ("+-", ""),
+        ("p95", ""),
+        ("max", ""),
+        ("wait p95", "ms"),
+        ("arrived", "packets"),
+        ("dropped", "packets"),
+        ("loss", "%"),
     ];
-    for link in links {
+    let row = |link: &LinkResult| {
         let queue = &link.queue_packets;
-        rows.push(vec![
+        vec![
             link.name.clone(),
             fixed(link.rate_bps.map(|bps| bps as f64), 1e-6, 3),
             fixed(link.utilization, 100.0, 1),
@@ -181,53 +288,43 @@ fn links(links: &[LinkResult]) -> String {
             link.arrived.to_string(),
             link.dropped.to_string(),
             fixed(link.loss_rate, 100.0, 2),
-        ]);
-    }
-    let mut text = aligned(&rows, 1);
+        ]
+    };
+    Table::new(1, &columns, links.iter().map(row).collect())
+}
+
+fn link_notes(links: &[LinkResult]) -> String {
+    let mut text = String::new();
     for link in links.iter().filter(|link| link.lost > 0) {
-        push(
-            &mut text,
-            format_args!(
-                "{}: {} packets lost at random or in blackouts\n",
-                link.name, link.lost
-            ),
+        text += &format!(
+            "{}: {} packets lost at random or in blackouts\n",
+            link.name, link.lost
         );
     }
     for link in links.iter().filter(|link| link.marked > 0) {
-        push(
-            &mut text,
-            format_args!("{}: {} packets marked\n", link.name, link.marked),
-        );
+        text += &format!("{}: {} packets marked\n", link.name, link.marked);
     }
     text
 }
 
-/// A table of what viewers saw, if any flow is a stream.
-fn streams(flows: &[FlowResult]) -> String {
-    let mut rows = vec![
-        [
-            "stream",
-            "encoder",
-            "switches",
-            "delay p50",
-            "p95",
-            "p99",
-            "max",
-            "jitter",
-            "stalls",
-            "stalled",
-            "late",
-            "lost",
-            "CoV 1 s",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        [
-            "", "Mb/s", "", "ms", "ms", "ms", "ms", "ms", "", "s", "%", "%", "",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
+/// What viewers saw.
+fn streams(flows: &[FlowResult]) -> Table {
+    let columns = [
+        ("stream", ""),
+        ("encoder", "Mb/s"),
+        ("switches", ""),
+        ("delay p50", "ms"),
+        ("p95", "ms"),
+        ("p99", "ms"),
+        ("max", "ms"),
+        ("jitter", "ms"),
+        ("stalls", ""),
+        ("stalled", "s"),
+        ("late", "%"),
+        ("lost", "%"),
+        ("CoV 1 s", ""),
     ];
+    let mut rows = Vec::new();
     for flow in flows {
         let Some(StreamResult { report, .. }) = &flow.stream else {
             continue;
@@ -252,10 +349,7 @@ fn streams(flows: &[FlowResult]) -> String {
             fixed(second.and_then(|second| second.cov), 1.0, 3),
         ]);
     }
-    if rows.len() == 2 {
-        return String::new();
-    }
-    format!("\n{}", aligned(&rows, 1))
+    Table::new(1, &columns, rows)
 }
 
 /// A line for each flow whose transfers have ends or were compared; the others just ran.
@@ -289,11 +383,7 @@ fn transfers(flows: &[FlowResult]) -> String {
         }
         text += "\n";
     }
-    if text.is_empty() {
-        text
-    } else {
-        format!("\n{text}")
-    }
+    text
 }
 
 /// A line for each flow with path headers that told something; of a large group, for its first.
@@ -323,37 +413,6 @@ fn headers(flows: &[FlowResult]) -> String {
                 format_args!(", {:.3} Mb/s granted", bps as f64 / 1e6),
             );
         }
-        text += "\n";
-    }
-    if text.is_empty() {
-        text
-    } else {
-        format!("\n{text}")
-    }
-}
-
-/// Columns as wide as they need to be: the first `left` flush left, the others flush right.
-pub(super) fn aligned(rows: &[Vec<String>], left: usize) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let width = widths[column];
-            if column < left {
-                push(&mut line, format_args!("{cell:<width$}  "));
-            } else {
-                push(&mut line, format_args!("{cell:>width$}  "));
-            }
-        }
-        text += line.trim_end();
         text += "\n";
     }
     text

@@ -405,6 +405,7 @@ fn writing_twice_gives_the_same_bytes_and_well_formed_plots() {
         write(directory.path(), &scenario, "sim", &observations()).unwrap();
     }
     for name in [
+        "result.html",
         "result.json",
         "series.json",
         "rate.svg",
@@ -440,7 +441,8 @@ fn plots_are_well_formed_and_name_what_they_show() {
     let template = crowd.flows[0].clone();
     crowd.flows = vec![template; 25];
     for observations in [observations(), crowd, Observations::default()] {
-        for (name, svg) in plot::all(&scenario(&[]), &observations) {
+        for (name, picture) in plot::all(&scenario(&[]), &observations) {
+            let svg = picture.file();
             let document =
                 roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
             let texts: Vec<&str> = document

@@ -7,6 +7,7 @@ use super::super::claim::{Claim, Finding, PointValues, Verdict};
 use super::super::file::Stated;
 use super::super::place::Spread;
 use super::super::store::{Build, Plan};
+use super::command::Commands;
 use super::{Report, Section};
 
 /// All claims and what came of them.
@@ -67,7 +68,7 @@ pub struct ClaimRow {
     /// Our values where the named cause is absent.
     pub value_without_cause: Value,
     /// Commands of runs in which the named cause is absent.
-    pub commands: Vec<String>,
+    pub commands: Vec<Commands>,
     /// The same claim judged on the kernel, in the shape of `value`; null if it was not run there.
     pub kernel_value: Value,
     /// What came of it there.
@@ -115,6 +116,10 @@ pub struct NotRun {
 pub struct RunsRow {
     /// The experiment's id.
     pub experiment: String,
+    /// What it is about.
+    pub title: String,
+    /// Section and figures of the paper.
+    pub source: String,
     /// Runs that were made.
     pub made: usize,
     /// Runs of the plan that were not.
@@ -124,10 +129,23 @@ pub struct RunsRow {
     /// Parameters that the paper leaves open, and how they were read.
     pub open: Vec<String>,
     /// Each run's command.
-    pub commands: Vec<String>,
+    pub commands: Vec<Commands>,
     /// Flows that failed, with their runs.
     pub errors: Vec<String>,
 }
+
+/// The fields of `report.json`, in order.
+const FIELDS: [&str; 9] = [
+    "command",
+    "plan",
+    "kernel_plan",
+    "builds",
+    "taken_over",
+    "claims",
+    "not_run",
+    "kernel",
+    "runs",
+];
 
 impl Document {
     /// What came out, without what is taken over.
@@ -162,6 +180,35 @@ impl Document {
             }
         }
         document
+    }
+
+    /// As `report.json` holds it: an element of a list on each line.
+    pub(super) fn json(&self) -> String {
+        let Ok(Value::Object(fields)) = serde_json::to_value(self) else {
+            unreachable!("a document is an object with string keys");
+        };
+        let rows = |name: &str| -> Vec<String> {
+            match name {
+                "claims" => self.claims.iter().map(line).collect(),
+                "kernel" => self.kernel.iter().map(line).collect(),
+                "runs" => self.runs.iter().map(line).collect(),
+                _ => fields[name]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(line)
+                    .collect(),
+            }
+        };
+        let fields = FIELDS.iter().map(|name| {
+            let text = match &fields[*name] {
+                Value::Array(all) if !all.is_empty() => format!("[\n{}\n]", rows(name).join(",\n")),
+                other => line(other),
+            };
+            format!("{name:?}: {text}")
+        });
+        let fields: Vec<String> = fields.collect();
+        format!("{{\n{}\n}}\n", fields.join(",\n"))
     }
 
     /// Adds the experiments of an earlier report, of which this one has none.
@@ -217,7 +264,7 @@ impl ClaimRow {
             verdict,
             reason: finding.reason.clone(),
             value_without_cause: shaped(&finding.without_cause, median),
-            commands: finding.commands.clone(),
+            commands: Commands::group(&finding.commands),
             kernel_value: kernel.map_or(Value::Null, |kernel| shaped(&kernel.values, median)),
             kernel_verdict: kernel.and_then(|kernel| kernel.verdict),
         }
@@ -253,16 +300,24 @@ impl RunsRow {
             let errors = run.errors.iter();
             errors.map(|error| format!("{}: {error}", run.label))
         });
+        let commands = section.runs.iter().map(|run| run.command.clone());
+        let commands: Vec<String> = commands.collect();
         Self {
             experiment: section.experiment.id.clone(),
+            title: section.experiment.title.clone(),
+            source: section.experiment.source.clone(),
             made: section.runs.len(),
             missing: section.missing,
             seeds: section.seeds,
             open: section.experiment.open.clone(),
-            commands: section.runs.iter().map(|run| run.command.clone()).collect(),
+            commands: Commands::group(&commands),
             errors: errors.collect(),
         }
     }
+}
+
+fn line(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("string keys only")
 }
 
 fn median(spread: Spread) -> Value {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::store::{Plan, StoreError, read_json};
 use super::document::Document;
-use super::html::Body;
+use super::html::figures_of;
 
 /// What [`Report::write`](super::Report::write) has left in a directory.
 #[derive(Debug)]
@@ -47,9 +47,9 @@ impl Earlier {
         document.runs.retain(|row| keeps(&row.experiment));
     }
 
-    /// What the page says of an experiment.
-    pub(super) fn body(&self, id: &str) -> Result<Body, StoreError> {
-        Body::of(&self.page, id).ok_or_else(|| StoreError::Damaged {
+    /// The figures of an experiment on the page.
+    pub(super) fn figures(&self, id: &str) -> Result<&str, StoreError> {
+        figures_of(&self.page, id).ok_or_else(|| StoreError::Damaged {
             path: self.directory.join("report.html"),
             message: format!("it does not have {id}, which report.json has"),
         })

@@ -1,6 +1,7 @@
 //! The report: every claim with its verdict, every figure drawn from our runs.
 
 mod chart;
+mod command;
 mod document;
 mod earlier;
 mod html;
@@ -9,13 +10,14 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
+pub use command::Commands;
 pub use document::{ClaimRow, Document, KernelRow, NotRun, RunsRow};
 
 use super::claim::Finding;
 use super::dataset::{Dataset, MetricError};
 use super::experiment::{Experiment, ExperimentError, find};
 use super::figure::Drawing;
-use super::store::{Build, Plan, Record, Store, StoreError, pretty};
+use super::store::{Build, Plan, Record, Store, StoreError};
 use earlier::Earlier;
 use kernel::{Comparison, OnKernel};
 
@@ -165,10 +167,8 @@ impl Report {
     /// If they cannot be written.
     pub fn write(&self, directory: &Path) -> Result<(), ReportError> {
         let store = Store::new(directory);
-        store.write(
-            Path::new("report.json"),
-            pretty(&self.document()).as_bytes(),
-        )?;
+        let json = self.document().json();
+        store.write(Path::new("report.json"), json.as_bytes())?;
         store.write(Path::new("report.html"), html::page(self)?.as_bytes())?;
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The claims for a terminal.
 
+use evenkeel_testbed::report::picture::digits;
 use serde_json::Value;
 
 use super::document::Document;
@@ -65,37 +66,5 @@ pub(super) fn plain(value: &Value) -> String {
             }
         }
         other => other.to_string(),
-    }
-}
-
-/// A number with four significant digits and no zeros behind.
-pub(super) fn digits(value: f64) -> String {
-    if value == 0.0 {
-        return "0".into();
-    }
-    let magnitude = value.abs().log10().floor();
-    if !(-5.0..15.0).contains(&magnitude) {
-        return format!("{value:.3e}");
-    }
-    let decimals = (3.0 - magnitude).max(0.0) as usize;
-    let text = format!("{value:.decimals$}");
-    if !text.contains('.') {
-        return text;
-    }
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_show_four_digits() {
-        assert_eq!(digits(0.123_456), "0.1235");
-        assert_eq!(digits(19.0), "19");
-        assert_eq!(digits(-5_234.9), "-5235");
-        assert_eq!(digits(0.000_012), "0.000012");
-        assert_eq!(digits(1e-9), "1.000e-9");
-        assert_eq!(digits(0.0), "0");
     }
 }

@@ -46,7 +46,9 @@ fn a_claim_differs_only_if_the_run_without_the_cause_bears_it_out() {
     assert_eq!(differs.reason.as_deref(), Some("it is fast"));
     assert_eq!(differs.value_without_cause, json!(10.0));
     assert!(
-        differs.commands[0].contains("--set links.0.delay_ms=50"),
+        differs.commands[0]
+            .command
+            .contains("--set links.0.delay_ms=50"),
         "{:?}",
         differs.commands
     );
