@@ -45,10 +45,18 @@ pub enum AppError {
     Connection(ConnectionError),
 }
 
+/// Closes `connection` after its work, and tells the peer why if that failed.
+pub(crate) fn close<T>(connection: &quinn::Connection, result: &Result<T, AppError>) {
+    match result {
+        Ok(_) => evenkeel::close(connection, VarInt::from_u32(0), b"done"),
+        Err(error) => evenkeel::close(connection, error.code(), error.reason().as_bytes()),
+    }
+}
+
 impl AppError {
     /// The application error code a connection is closed with because of this error
     /// (RFC 9000, section 20.2); 0 is one that went well.
-    pub(crate) fn code(&self) -> VarInt {
+    fn code(&self) -> VarInt {
         VarInt::from_u32(match self {
             Self::Job(_) | Self::Refused(_) => 1,
             Self::Protocol(_) => 2,
@@ -60,7 +68,7 @@ impl AppError {
     }
 
     /// What the peer is told. Paths and system errors stay here.
-    pub(crate) fn reason(&self) -> String {
+    fn reason(&self) -> String {
         match self {
             Self::Storage { action, .. } => format!("{action} failed"),
             other => other.to_string(),

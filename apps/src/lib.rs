@@ -1,18 +1,19 @@
 //! Applications that move real data over evenkeel and measure it.
 //!
-//! [`bulk`] and [`stream`] are the applications themselves, on any [`quinn::Runtime`]; [`tls`] makes and
-//! checks certificates; [`path`] reports what path headers told; [`trace`] is where qlogs go; [`cli`] is
-//! the program `evenkeel` around them, on tokio.
+//! [`bulk`] and [`stream`] are the applications themselves, on any [`quinn::Runtime`]. [`tls`] makes
+//! and checks certificates, [`path`] reports the measurements of path headers, [`trace`] writes
+//! qlogs. [`cli`] is the program `evenkeel` around them, on tokio.
 
 mod accept;
 pub mod bulk;
 pub mod cli;
 mod error;
+mod lock;
 mod message;
 pub mod path;
 pub mod stream;
 #[cfg(test)]
-mod testing;
+mod tests;
 mod time;
 pub mod tls;
 pub mod trace;

@@ -296,7 +296,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::{epoch, path_sample};
+    use crate::tests::{epoch, path_sample};
 
     fn sample(now: Instant) -> PathSample {
         path_sample(now, Duration::from_micros(40_500))

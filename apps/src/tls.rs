@@ -1,8 +1,8 @@
 //! Certificates: a server's own, and how a client decides whether to trust one.
 //!
-//! There is no browser and mostly no authority between two measuring machines, so
-//! the usual way is a pin: the client is told the SHA-256 of the one certificate it
-//! accepts. The handshake's signature is checked in every case.
+//! Two machines that measure have no browser and mostly no authority in common, so a client usually
+//! has a pin: the SHA-256 of the one certificate that it accepts. It checks the signature of the
+//! handshake in every case.
 
 use std::{
     fmt,
@@ -16,13 +16,13 @@ use rustls::{
         WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    crypto::{CryptoProvider, verify_tls13_signature},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 
-use crate::bulk::Checksum;
+use crate::{bulk::Checksum, lock::lock};
 
-/// What a server proves itself with.
+/// What a server proves its identity with.
 #[derive(Debug)]
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
@@ -37,7 +37,7 @@ pub struct Fingerprint(Checksum);
 /// Which certificates a client accepts.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// None; it only looks.
+    /// None, but remember the one that the server showed.
     Nobody,
     /// The one with this fingerprint.
     Pin(Fingerprint),
@@ -199,17 +199,11 @@ impl Trust {
 impl Sight {
     /// The certificate the server showed, once the handshake got that far.
     pub fn seen(&self) -> Option<Seen> {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Seen>> {
-        self.0
-            .lock()
-            .expect("no code that holds this lock can panic")
+        lock(&self.0).clone()
     }
 }
 
-/// Decides as [`Trust`] says, and remembers what it saw.
+/// Decides according to [`Trust`], and remembers the certificate.
 #[derive(Debug)]
 struct Verifier {
     trust: Trust,
@@ -246,7 +240,7 @@ impl ServerCertVerifier for Verifier {
             ),
             _ => refused(),
         };
-        *self.sight.lock() = Some(Seen {
+        *lock(&self.sight.0) = Some(Seen {
             fingerprint,
             refusal: verdict
                 .as_ref()
@@ -258,12 +252,11 @@ impl ServerCertVerifier for Verifier {
 
     fn verify_tls12_signature(
         &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, cert, dss, algorithms)
+        Err(rustls::Error::General("QUIC has TLS 1.3 only".into()))
     }
 
     fn verify_tls13_signature(

@@ -1,13 +1,15 @@
-//! Files for qlogs that tell whether they could be written.
+//! Files for qlogs that report whether they could be written.
 //!
-//! quinn only warns of a trace that cannot be written, to whoever collects its warnings: a full disk
-//! would leave half a trace behind a program that says nothing.
+//! quinn only logs a warning if it cannot write a trace: on a full disk the program would leave half
+//! a trace and say nothing.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
+
+use crate::lock::lock;
 
 /// The traces in a directory, one for each connection.
 #[derive(Debug, Clone)]
@@ -158,11 +160,6 @@ fn note(state: &Mutex<State>, result: Result<(), TraceError>) {
     if let Err(error) = result {
         lock(state).error.get_or_insert(error);
     }
-}
-
-/// What is behind the lock is whole at any time.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

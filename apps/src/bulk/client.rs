@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use quinn::{Connection, Runtime, VarInt};
+use quinn::{Connection, Runtime};
 use tracing::debug;
 
 use super::{
-    Amount, AppError, Direction, Job, Local, Outcome, Progress, Source,
-    protocol::{Answer, Request},
+    data::{Local, Source},
+    job::{Amount, Direction, Job},
+    protocol::{Answer, Plan},
     receive::receive,
-    report::Meter,
+    report::{Meter, Outcome},
     send::send,
-    session::{Control, Session, log_end},
+    session::{Control, Progress, Session, log_end},
 };
-use crate::error::printable;
+use crate::error::{AppError, close, printable};
 
 /// Does one job over `connection` and closes it. `local.source` is sent by
 /// [`Direction::Up`], `local.sink` filled by [`Direction::Down`].
@@ -41,10 +42,7 @@ pub async fn client(
     debug!(%peer, ?job, "transfer begins");
     let result = transfer(&session, &job, &local).await;
     log_end(&connection, &result);
-    match &result {
-        Ok(_) => evenkeel::close(&connection, VarInt::from_u32(0), b"done"),
-        Err(error) => evenkeel::close(&connection, error.code(), error.reason().as_bytes()),
-    }
+    close(&connection, &result);
     result
 }
 
@@ -55,14 +53,10 @@ async fn transfer(session: &Session<'_>, job: &Job, local: &Local) -> Result<Out
     }
     let nothing_moves_yet = Meter::new(job.omit);
     let open = async { Ok(session.connection.open_bi().await?) };
-    let (send_half, recv_half) = session.moving(&nothing_moves_yet, open).await?;
-    let mut control = Control {
-        send: send_half,
-        recv: recv_half,
-    };
-    session.write(&mut control, &Request::from(job)).await?;
+    let mut control = Control::from(session.moving(&nothing_moves_yet, open).await?);
+    session.write(&mut control, job).await?;
     let plan = match session.read(&mut control).await? {
-        Answer::Accepted { bytes } => job.plan(bytes)?,
+        Answer::Accepted { bytes } => Plan::new(job, bytes)?,
         Answer::Refused { reason } => return Err(AppError::Refused(printable(&reason))),
     };
     match job.direction {

@@ -9,11 +9,13 @@ use sha2::{Digest, Sha256};
 use tracing::trace;
 
 use super::{
-    AppError, Checksum, Outcome, Report, Sink,
+    checksum::Checksum,
+    data::Sink,
     protocol::{Plan, Received, Sent},
-    report::Meter,
+    report::{Meter, Outcome, Report},
     session::{Control, Session},
 };
+use crate::error::AppError;
 
 /// Chunks taken from quinn at once: one lock and one wake-up for about this many packets.
 const CHUNKS: usize = 32;
@@ -22,17 +24,19 @@ const CHUNKS: usize = 32;
 pub(super) async fn receive(
     session: &Session<'_>,
     control: &mut Control,
-    plan: &Plan,
+    plan: &Plan<'_>,
     sink: &Sink,
 ) -> Result<Outcome, AppError> {
     let before = session.connection.stats();
-    let meter = Meter::new(plan.omit);
+    let meter = Meter::new(plan.job.omit);
     let receiver = Receiver {
         session,
         meter: &meter,
         plan,
         sink,
-        claimed: (0..plan.streams).map(|_| AtomicBool::new(false)).collect(),
+        claimed: (0..plan.job.streams)
+            .map(|_| AtomicBool::new(false))
+            .collect(),
     };
     let checksums = session.moving(&meter, receiver.run()).await?;
     let checksum = Checksum::combined(&checksums);
@@ -48,7 +52,7 @@ pub(super) async fn receive(
         return Err(AppError::Mismatch);
     }
     Ok(Outcome {
-        verified: plan.verify,
+        verified: plan.job.verify,
         sender,
         receiver: received.report,
     })
@@ -58,7 +62,7 @@ pub(super) async fn receive(
 struct Receiver<'a> {
     session: &'a Session<'a>,
     meter: &'a Meter,
-    plan: &'a Plan,
+    plan: &'a Plan<'a>,
     sink: &'a Sink,
     /// Which streams of the plan have begun.
     claimed: Vec<AtomicBool>,
@@ -70,12 +74,12 @@ impl Receiver<'_> {
         let mut running = FuturesUnordered::new();
         let mut done = Vec::new();
         let mut accepted = 0;
-        while done.len() < usize::from(self.plan.streams) {
+        while done.len() < usize::from(self.plan.job.streams) {
             tokio::select! {
                 biased;
                 stream = self.session.connection.accept_uni() => {
                     let stream = stream?;
-                    if accepted == self.plan.streams {
+                    if accepted == self.plan.job.streams {
                         return Err(AppError::Protocol("more data streams than agreed".into()));
                     }
                     accepted += 1;
@@ -110,7 +114,7 @@ impl Receiver<'_> {
             .map_or(u64::MAX, |range| range.end - range.start);
         let offset = range.as_ref().map_or(0, |range| range.start);
         let mut drain = self.sink.drain(offset).await.map_err(sink_error)?;
-        let mut hasher = self.plan.verify.then(Sha256::new);
+        let mut hasher = self.plan.job.verify.then(Sha256::new);
 
         let mut chunks = [const { Bytes::new() }; CHUNKS];
         while let Some(count) = stream.read_chunks(&mut chunks).await? {

@@ -1,12 +1,15 @@
 //! What one side of a transfer saw.
 
-use std::{fmt, sync::Mutex, time::Duration};
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
 
 use quinn::{Connection, ConnectionStats};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::bulk::AppError;
+use super::checksum::Checksum;
+use crate::lock::lock;
 
 /// A transfer that went well, as both sides saw it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,13 +41,13 @@ pub struct Report {
     /// `packets_lost / packets_sent`, 0 to 1: QUIC sends the content of each lost
     /// packet again.
     pub retransmitted_ratio: f64,
-    /// Least round-trip time of the connection, milliseconds.
+    /// Minimum round-trip time of the connection, milliseconds.
     pub rtt_min_ms: f64,
     /// Smoothed round-trip time at the end (RFC 9002, section 5.3), milliseconds.
     pub rtt_smoothed_ms: f64,
     /// Congestion window at the end, bytes.
     pub window_bytes: u64,
-    /// Times the controller was told of congestion.
+    /// Congestion events reported to the controller.
     pub congestion_events: u64,
     /// UDP payload bytes sent.
     pub udp_bytes_sent: u64,
@@ -55,11 +58,6 @@ pub struct Report {
     pub checksum: Option<Checksum>,
 }
 
-/// A SHA-256 digest; shown and serialised as 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Checksum([u8; 32]);
-
 /// Bytes counted over time, on one side.
 #[derive(Debug)]
 pub(super) struct Meter {
@@ -69,8 +67,8 @@ pub(super) struct Meter {
 
 #[derive(Debug, Default)]
 struct Counts {
-    start: Option<std::time::Instant>,
-    last: Option<std::time::Instant>,
+    start: Option<Instant>,
+    last: Option<Instant>,
     bytes: u64,
     after_omit: u64,
 }
@@ -117,84 +115,6 @@ pub(crate) fn packets_sent(stats: &ConnectionStats) -> u64 {
     path.sent_packets.saturating_sub(path.sent_plpmtud_probes)
 }
 
-impl Checksum {
-    /// The digest of some bytes.
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
-    }
-
-    /// The digest in bytes.
-    pub const fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// One digest for all streams of a transfer, as [`Report::checksum`] defines it.
-    pub(super) fn combined(streams: &[Self]) -> Option<Self> {
-        match streams {
-            [] => None,
-            [only] => Some(*only),
-            several => {
-                let mut hasher = Sha256::new();
-                for stream in several {
-                    hasher.update(stream.0);
-                }
-                Some(Self(hasher.finalize().into()))
-            }
-        }
-    }
-}
-
-impl From<[u8; 32]> for Checksum {
-    fn from(digest: [u8; 32]) -> Self {
-        Self(digest)
-    }
-}
-
-impl From<Checksum> for String {
-    fn from(checksum: Checksum) -> Self {
-        checksum.to_string()
-    }
-}
-
-impl TryFrom<String> for Checksum {
-    type Error = AppError;
-
-    fn try_from(hex: String) -> Result<Self, AppError> {
-        hex.parse()
-    }
-}
-
-impl std::str::FromStr for Checksum {
-    type Err = AppError;
-
-    fn from_str(hex: &str) -> Result<Self, AppError> {
-        let wrong = || AppError::Protocol("a SHA-256 is not 64 hexadecimal digits".into());
-        let digits = hex.as_bytes();
-        if digits.len() != 64 {
-            return Err(wrong());
-        }
-        let digit = |d: u8| char::from(d).to_digit(16).ok_or_else(wrong);
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?)
-                .expect("two hexadecimal digits are a byte");
-        }
-        Ok(Self(bytes))
-    }
-}
-
-impl fmt::Display for Checksum {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Checksum {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Checksum({self})")
-    }
-}
-
 impl Meter {
     pub(super) fn new(omit: Duration) -> Self {
         Self {
@@ -204,12 +124,12 @@ impl Meter {
     }
 
     /// The data begins; only the first call counts.
-    pub(super) fn start(&self, now: std::time::Instant) {
-        self.lock().start.get_or_insert(now);
+    pub(super) fn start(&self, now: Instant) {
+        lock(&self.counts).start.get_or_insert(now);
     }
 
-    pub(super) fn add(&self, now: std::time::Instant, bytes: u64) {
-        let mut counts = self.lock();
+    pub(super) fn add(&self, now: Instant, bytes: u64) {
+        let mut counts = lock(&self.counts);
         let start = *counts.start.get_or_insert(now);
         counts.last = Some(now);
         counts.bytes += bytes;
@@ -219,13 +139,13 @@ impl Meter {
     }
 
     /// The transfer ended now, later than its last bytes.
-    pub(super) fn end(&self, now: std::time::Instant) {
-        self.lock().last = Some(now);
+    pub(super) fn end(&self, now: Instant) {
+        lock(&self.counts).last = Some(now);
     }
 
     /// Bytes, duration, and bits per second after the warm-up.
     fn read(&self) -> (u64, Duration, Option<f64>) {
-        let counts = self.lock();
+        let counts = lock(&self.counts);
         let duration = match (counts.start, counts.last) {
             (Some(start), Some(last)) => last.duration_since(start),
             _ => Duration::ZERO,
@@ -237,37 +157,14 @@ impl Meter {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.lock().bytes
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Counts> {
-        self.counts
-            .lock()
-            .expect("no code that holds this lock can panic")
+        lock(&self.counts).bytes
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-    use crate::testing::epoch;
-
-    proptest! {
-        #[test]
-        fn any_text_is_a_checksum_or_an_error(text in ".{0,80}") {
-            if let Ok(checksum) = text.parse::<Checksum>() {
-                prop_assert_eq!(checksum.to_string(), text.to_lowercase());
-            }
-        }
-
-        #[test]
-        fn a_checksum_reads_back_as_written(digest in any::<[u8; 32]>()) {
-            let checksum = Checksum::from(digest);
-            prop_assert_eq!(checksum.to_string().parse::<Checksum>().unwrap(), checksum);
-        }
-    }
+    use crate::tests::epoch;
 
     #[test]
     fn the_warm_up_counts_neither_in_bytes_nor_in_time() {
@@ -287,19 +184,5 @@ mod tests {
         let meter = Meter::new(Duration::ZERO);
         meter.add(epoch(), 10);
         assert_eq!(meter.read(), (10, Duration::ZERO, None));
-    }
-
-    #[test]
-    fn one_streams_checksum_is_the_datas_own() {
-        let data = Checksum::of(b"abc");
-        // The example of FIPS 180-4 for the message "abc".
-        assert_eq!(
-            data.to_string(),
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-        );
-        assert_eq!(Checksum::combined(&[data]), Some(data));
-        let mut both = data.as_bytes().to_vec();
-        both.extend_from_slice(data.as_bytes());
-        assert_eq!(Checksum::combined(&[data, data]), Some(Checksum::of(&both)));
     }
 }

@@ -13,14 +13,14 @@ use sha2::{Digest, Sha256};
 use tracing::trace;
 
 use super::{
-    AppError, Checksum, Outcome, Report, Source,
-    data::Feed,
+    checksum::Checksum,
+    data::{Feed, Source},
     protocol::{Extent, Plan, Received, Sent},
-    report::Meter,
+    report::{Meter, Outcome, Report},
     session::{Control, Session},
     throttle::Throttle,
 };
-use crate::time::sleep_until;
+use crate::{error::AppError, message, time::sleep_until};
 
 /// What quinn may hold of our data beyond two congestion windows, 32 KiB: more than
 /// the initial window of RFC 9002, section 7.2, so that the first round trips find
@@ -36,11 +36,11 @@ const MAX_SEND_WINDOW: u64 = 32 * 1024 * 1024;
 pub(super) async fn send(
     session: &Session<'_>,
     control: &mut Control,
-    plan: &Plan,
+    plan: &Plan<'_>,
     source: &Source,
 ) -> Result<Outcome, AppError> {
     let before = session.connection.stats();
-    let meter = Meter::new(plan.omit);
+    let meter = Meter::new(plan.job.omit);
     let start = session.now();
     meter.start(start);
     let deadline = match plan.extent {
@@ -48,7 +48,7 @@ pub(super) async fn send(
         Extent::Bytes(_) => None,
     };
 
-    let streams = (0..plan.streams).map(|index| async move {
+    let streams = (0..plan.job.streams).map(|index| async move {
         let offset = plan.range(index).map_or(0, |range| range.start);
         let feed = source.feed(offset).await.map_err(source_error)?;
         let stream = session.connection.open_uni().await?;
@@ -57,14 +57,14 @@ pub(super) async fn send(
     let opened = session.moving(&meter, try_join_all(streams)).await?;
 
     let window_in_force = AtomicU64::new(0);
-    let throttle = Throttle::new(plan.pattern, session.now());
+    let throttle = Throttle::new(plan.job.rate_bps, plan.job.on_off, session.now());
     let streams = opened.into_iter().map(|(index, stream, feed)| {
         let length = plan.range(index).map(|range| range.end - range.start);
         let writer = StreamWriter {
             session,
             meter: &meter,
             stream,
-            hasher: plan.verify.then(Sha256::new),
+            hasher: plan.job.verify.then(Sha256::new),
             send_window: &window_in_force,
             throttle: &throttle,
         };
@@ -79,7 +79,7 @@ pub(super) async fn send(
         checksums,
     };
     session.write(control, &sent).await?;
-    let confirmed = crate::message::read(&mut control.recv);
+    let confirmed = message::read(&mut control.recv);
     let received: Received = session.moving(&meter, confirmed).await?;
     meter.end(session.now());
 
@@ -90,7 +90,7 @@ pub(super) async fn send(
         return Err(AppError::Mismatch);
     }
     Ok(Outcome {
-        verified: plan.verify,
+        verified: plan.job.verify,
         sender: report,
         receiver: received.report,
     })

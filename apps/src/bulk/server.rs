@@ -7,15 +7,16 @@ use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
 use tracing::debug;
 
 use super::{
-    Amount, AppError, Direction, Job, Outcome, Progress, Sink, Source,
-    data::PATIENCE,
-    protocol::{Answer, MAX_DURATION, Request},
+    data::{PATIENCE, Sink, Source},
+    job::{Amount, Direction, Job, MAX_DURATION},
+    protocol::{Answer, Plan},
     receive::receive,
+    report::Outcome,
     send::send,
-    session::{Control, Session, log_end},
+    session::{Control, Progress, Session, log_end},
 };
 use crate::accept::accept;
-use crate::error::printable;
+use crate::error::{AppError, close, printable};
 use crate::time::sleep_until;
 
 /// How a server behaves.
@@ -112,8 +113,9 @@ pub async fn serve_connection(
         () = sleep_until(&*runtime, session.now() + limit) => Err(AppError::TooLong(limit)),
     };
     log_end(&connection, &result);
-    if let Err(error) = &result {
-        evenkeel::close(&connection, error.code(), error.reason().as_bytes());
+    // The client closes after a transfer that went well.
+    if result.is_err() {
+        close(&connection, &result);
     }
     result
 }
@@ -145,12 +147,8 @@ impl Host for NoFiles {
 
 async fn transfer(session: &Session<'_>, options: &ServeOptions) -> Result<Outcome, AppError> {
     let accept = async { Ok(session.connection.accept_bi().await?) };
-    let (send_half, recv_half) = session.soon(accept).await?;
-    let mut control = Control {
-        send: send_half,
-        recv: recv_half,
-    };
-    let job = Job::from(session.read::<Request>(&mut control).await?);
+    let mut control = Control::from(session.soon(accept).await?);
+    let job: Job = session.read(&mut control).await?;
     let peer = session.connection.remote_address();
     debug!(%peer, ?job, "transfer asked for");
     let source = match admit(&job, options).await {
@@ -169,7 +167,7 @@ async fn transfer(session: &Session<'_>, options: &ServeOptions) -> Result<Outco
         Amount::File(_) => source.length(),
         Amount::Bytes(_) | Amount::Duration(_) => None,
     };
-    let plan = job.plan(file)?;
+    let plan = Plan::new(&job, file)?;
     session
         .write(&mut control, &Answer::Accepted { bytes: file })
         .await?;

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
@@ -9,8 +10,19 @@ use quinn::{Connection, RecvStream, Runtime, SendStream};
 use serde::{Serialize, de::DeserializeOwned};
 use tracing::debug;
 
-use super::{AppError, Outcome, Progress, report::Meter};
-use crate::{message, time::sleep_until};
+use super::{
+    job::Direction,
+    report::{Meter, Outcome},
+};
+use crate::{error::AppError, message, time::sleep_until};
+
+/// Live counters of application bytes, for whoever shows progress or samples a
+/// series while a transfer runs.
+#[derive(Debug, Default)]
+pub struct Progress {
+    sent: AtomicU64,
+    received: AtomicU64,
+}
 
 /// One transfer's connection and control stream, the time and the counters.
 pub(super) struct Session<'a> {
@@ -24,6 +36,40 @@ pub(super) struct Session<'a> {
 pub(super) struct Control {
     pub(super) send: SendStream,
     pub(super) recv: RecvStream,
+}
+
+impl Progress {
+    /// Application bytes quinn accepted for sending so far.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Application bytes delivered to the sink so far.
+    pub fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// Application bytes on the client's side of a transfer in `direction` so far.
+    pub fn of(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::Up => self.sent(),
+            Direction::Down => self.received(),
+        }
+    }
+
+    pub(super) fn add_sent(&self, bytes: u64) {
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_received(&self, bytes: u64) {
+        self.received.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl From<(SendStream, RecvStream)> for Control {
+    fn from((send, recv): (SendStream, RecvStream)) -> Self {
+        Self { send, recv }
+    }
 }
 
 impl Session<'_> {

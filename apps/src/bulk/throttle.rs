@@ -25,56 +25,47 @@ const MIN_PERIOD: Duration = Duration::from_millis(1);
 /// The lowest rate, a packet in ten seconds, for the same reason.
 const MIN_RATE_BPS: u64 = 1000;
 
-/// How a sender holds back; the default is not at all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pattern {
-    /// Bits of data per second, at least 1000; `None` for as much as goes.
-    pub rate_bps: Option<u64>,
-    /// Lengths of the ON periods and of the OFF periods between them, each 1 ms to 20 s. With
-    /// a rate, an ON period has room for a packet of 1200 bytes.
-    pub on_off: Option<(Duration, Duration)>,
-}
-
-impl Pattern {
-    /// Not at all.
-    pub const NONE: Self = Self {
-        rate_bps: None,
-        on_off: None,
-    };
-
-    /// What is out of its range, if anything is.
-    pub(super) fn complaint(&self) -> Option<String> {
-        if self.rate_bps.is_some_and(|rate| rate < MIN_RATE_BPS) {
-            return Some(format!("the rate is below {MIN_RATE_BPS} bits per second"));
-        }
-        let (on, off) = self.on_off?;
-        for (name, period) in [("ON", on), ("OFF", off)] {
-            if !(MIN_PERIOD..=MAX_PERIOD).contains(&period) {
-                return Some(format!(
-                    "the {name} period is not between {} and {} s",
-                    MIN_PERIOD.as_secs_f64(),
-                    MAX_PERIOD.as_secs_f64()
-                ));
-            }
-        }
-        let bits = u128::from(self.rate_bps?) * on.as_nanos() / 1_000_000_000;
-        (bits < u128::from(MIN_CHUNK) * 8)
-            .then(|| format!("an ON period at that rate has no room for {MIN_CHUNK} bytes"))
+/// What is out of its range in a job's rate and periods, if anything is.
+pub(super) fn throttle_complaint(
+    rate_bps: Option<u64>,
+    on_off: Option<(Duration, Duration)>,
+) -> Option<String> {
+    if rate_bps.is_some_and(|rate| rate < MIN_RATE_BPS) {
+        return Some(format!("the rate is below {MIN_RATE_BPS} bits per second"));
     }
+    let (on, off) = on_off?;
+    for (name, period) in [("ON", on), ("OFF", off)] {
+        if !(MIN_PERIOD..=MAX_PERIOD).contains(&period) {
+            return Some(format!(
+                "the {name} period is not between {} and {} s",
+                MIN_PERIOD.as_secs_f64(),
+                MAX_PERIOD.as_secs_f64()
+            ));
+        }
+    }
+    let bits = u128::from(rate_bps?) * on.as_nanos() / 1_000_000_000;
+    (bits < u128::from(MIN_CHUNK) * 8)
+        .then(|| format!("an ON period at that rate has no room for {MIN_CHUNK} bytes"))
 }
 
-/// A [`Pattern`] in force, over all streams of a transfer.
+/// Limits the rate and the times of all streams of a transfer.
 #[derive(Debug)]
 pub(super) struct Throttle {
-    pattern: Pattern,
+    rate_bps: Option<u64>,
+    on_off: Option<(Duration, Duration)>,
     start: Instant,
     bytes: AtomicU64,
 }
 
 impl Throttle {
-    pub(super) fn new(pattern: Pattern, start: Instant) -> Self {
+    pub(super) fn new(
+        rate_bps: Option<u64>,
+        on_off: Option<(Duration, Duration)>,
+        start: Instant,
+    ) -> Self {
         Self {
-            pattern,
+            rate_bps,
+            on_off,
             start,
             bytes: AtomicU64::new(0),
         }
@@ -82,7 +73,7 @@ impl Throttle {
 
     /// The most to write at once, bytes.
     pub(super) fn chunk(&self) -> u64 {
-        self.pattern.rate_bps.map_or(u64::MAX, |rate_bps| {
+        self.rate_bps.map_or(u64::MAX, |rate_bps| {
             let slice = u128::from(rate_bps) * SLICE.as_millis() / 8000;
             u64::try_from(slice).unwrap_or(u64::MAX).max(MIN_CHUNK)
         })
@@ -90,7 +81,7 @@ impl Throttle {
 
     /// Waits until more may be written.
     pub(super) async fn wait(&self, runtime: &dyn Runtime) {
-        if self.pattern == Pattern::default() {
+        if self.rate_bps.is_none() && self.on_off.is_none() {
             return;
         }
         let now = runtime.now();
@@ -107,12 +98,12 @@ impl Throttle {
 
     /// When more may be written, not before `elapsed`; both since the start.
     fn next(&self, elapsed: Duration) -> Duration {
-        let due = self.pattern.rate_bps.map_or(Duration::ZERO, |rate_bps| {
+        let due = self.rate_bps.map_or(Duration::ZERO, |rate_bps| {
             let bits = u128::from(self.bytes.load(Ordering::Relaxed)) * 8;
             let nanos = bits * 1_000_000_000 / u128::from(rate_bps.max(1));
             Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
         });
-        let Some((on, off)) = self.pattern.on_off else {
+        let Some((on, off)) = self.on_off else {
             return due.max(elapsed);
         };
         // The rate is that of ON periods: `due` is time spent in them.
@@ -141,11 +132,11 @@ fn remainder(time: Duration, of: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{epoch, ms};
+    use crate::tests::{epoch, ms};
 
     fn throttle(rate_bps: Option<u64>, on_off_ms: Option<(u64, u64)>) -> Throttle {
         let on_off = on_off_ms.map(|(on, off)| (ms(on), ms(off)));
-        Throttle::new(Pattern { rate_bps, on_off }, epoch())
+        Throttle::new(rate_bps, on_off, epoch())
     }
 
     fn next(throttle: &Throttle, elapsed_ms: u64) -> u64 {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quinn::{AckFrequencyConfig, TransportConfig, VarInt};
 
-use super::MAX_STREAMS;
+use super::job::MAX_STREAMS;
 
 /// Receive window of one stream, 16 MiB: 1 Gb/s over 100 ms are 12.5 MB in flight,
 /// and a window must not be what limits a measurement.

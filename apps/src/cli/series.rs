@@ -1,7 +1,7 @@
 //! Consecutive intervals, and what a connection did in each.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     bulk::packets_sent,
+    lock::lock,
     path::{HeaderReport, SampleRecord, SampleSummary, Samples},
     time::milliseconds,
 };
@@ -183,15 +184,10 @@ impl Observer for SampleRecorder {
     }
 }
 
-/// Locks counters, which are whole at every moment: a panic elsewhere is no reason not to read them.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{epoch, ms, path_sample};
+    use crate::tests::{epoch, ms, path_sample};
 
     fn acks(rtt_ms: u64) -> AckReport {
         AckReport {

@@ -91,22 +91,20 @@ impl AdaptConfig {
         if self.floor_bps == 0 || self.floor_bps > self.ceiling_bps {
             return Err("the floor is not between 1 bit per second and the bitrate".into());
         }
-        if !(self.headroom > 0.0 && self.headroom <= 1.0) {
-            return Err(format!(
-                "the headroom {} is not above 0 and at most 1",
-                self.headroom
-            ));
+        for (name, value, above, most) in [
+            ("headroom", self.headroom, 0.0, 1.0),
+            ("rise", self.rise_per_s, 0.0, 10.0),
+        ] {
+            if !(value > above && value <= most) {
+                return Err(format!(
+                    "the {name} {value} is not above {above} and at most {most}"
+                ));
+            }
         }
         if !(0.0..=0.5).contains(&self.deadband) {
             return Err(format!(
                 "the deadband {} is not between 0 and 0.5",
                 self.deadband
-            ));
-        }
-        if !(self.rise_per_s > 0.0 && self.rise_per_s <= 10.0) {
-            return Err(format!(
-                "the rise {} is not above 0 and at most 10",
-                self.rise_per_s
             ));
         }
         Ok(())
@@ -209,7 +207,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::epoch;
+    use crate::tests::epoch;
 
     const RTT: Duration = Duration::from_millis(100);
 

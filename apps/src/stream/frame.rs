@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::AppError;
+use crate::error::AppError;
 
 /// The longest frame, 8 MiB: a key frame at 1 Gb/s and 25 frames a second has 5 MB.
 pub const MAX_FRAME: usize = 8 << 20;

@@ -1,7 +1,7 @@
 //! Where frames come from.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use super::annexb::AccessUnit;
 use super::encoder::{Encoder, EncoderConfig};
 use super::frame::MAX_FRAME;
+use crate::lock::lock;
 use crate::time::sleep_until;
 
 /// Live pictures that are kept for viewers who have not taken them yet: 4 s at 30 a second.
@@ -139,7 +140,7 @@ impl Live {
 
     /// A picture has come; the oldest is forgotten if too many are kept.
     pub fn push(&self, now: Instant, picture: AccessUnit) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.kept.push_back((now, picture));
         if state.kept.len() > KEPT {
             state.kept.pop_front();
@@ -151,18 +152,14 @@ impl Live {
 
     /// No more pictures will come.
     pub fn end(&self) {
-        self.lock().ended = true;
+        lock(&self.state).ended = true;
         self.changed.notify_waiters();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LiveState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Picture number `next` if it is there, else the first key frame after it; without a number
     /// the newest key frame. `Err` if none will come.
     fn take(&self, next: Option<u64>) -> Result<Option<(u64, Captured)>, ()> {
-        let state = self.lock();
+        let state = lock(&self.state);
         let end = state.first + state.kept.len() as u64;
         let number = match next {
             Some(next) if next >= state.first => Some(next).filter(|next| *next < end),
@@ -264,7 +261,7 @@ impl Feed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::epoch;
+    use crate::tests::epoch;
 
     fn picture(key: bool) -> AccessUnit {
         AccessUnit {

@@ -2,7 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Delivery;
+/// How the server sends frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// Each on a stream of its own: a lost packet delays its own frame only.
+    #[default]
+    Frames,
+    /// Each group of pictures on a stream of its own: a lost packet delays what follows in its
+    /// group.
+    Groups,
+    /// In fragments in datagrams (RFC 9221): what is lost stays lost.
+    Datagrams,
+}
 
 /// Viewer to server, first on the control stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

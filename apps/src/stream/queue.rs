@@ -1,12 +1,13 @@
 //! Frames between the encoder and the connection.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
 use super::frame::Header;
 use super::media::Captured;
+use crate::lock::lock;
 
 /// Frames that wait for the connection, in order.
 #[derive(Debug, Default)]
@@ -35,7 +36,7 @@ pub(super) struct Frame {
 impl Queue {
     /// Adds a frame; `false` if it is of no use, because its group was given up.
     pub(super) fn push(&self, frame: Frame) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.wants_key && !frame.captured.key {
             return false;
         }
@@ -48,24 +49,24 @@ impl Queue {
 
     /// No more frames will come.
     pub(super) fn end(&self) {
-        self.lock().ended = true;
+        lock(&self.state).ended = true;
         self.changed.notify_one();
     }
 
     /// Whether the encoder should begin a new group.
     pub(super) fn wants_key(&self) -> bool {
-        self.lock().wants_key
+        lock(&self.state).wants_key
     }
 
     /// Whether anything is not written yet.
     pub(super) fn is_busy(&self) -> bool {
-        let state = self.lock();
+        let state = lock(&self.state);
         state.writing > 0 || !state.frames.is_empty()
     }
 
     /// Bytes of the frames that are not written yet.
     pub(super) fn waiting(&self) -> u64 {
-        let state = self.lock();
+        let state = lock(&self.state);
         let queued = state
             .frames
             .iter()
@@ -75,11 +76,11 @@ impl Queue {
 
     /// The next frame, once there is one; `None` after the last.
     pub(super) async fn next(&self) -> Option<Frame> {
-        self.lock().writing = 0;
+        lock(&self.state).writing = 0;
         loop {
             let changed = self.changed.notified();
             {
-                let mut state = self.lock();
+                let mut state = lock(&self.state);
                 if let Some(frame) = state.frames.pop_front() {
                     state.writing = frame.captured.content.len();
                     return Some(frame);
@@ -94,16 +95,12 @@ impl Queue {
 
     /// Gives up the rest of the group; how many frames that were.
     pub(super) fn give_up_group(&self) -> u64 {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let next_key = state.frames.iter().position(|frame| frame.captured.key);
         let dropped = next_key.unwrap_or(state.frames.len());
         state.frames.drain(..dropped);
         state.wants_key = next_key.is_none();
         dropped as u64
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,7 +110,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::testing::epoch;
+    use crate::tests::epoch;
 
     fn frame(sequence: u32, key: bool) -> Frame {
         Frame {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::clock::ClockReport;
+
 /// The figures of one viewer. Times in `_s` are seconds, in `_ms` milliseconds, `_bps` bits per
 /// second of frames' content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,23 +100,6 @@ pub struct BitrateReport {
     pub max_bps: u64,
     /// How often it changed from one frame that arrived to the next.
     pub switches: u64,
-}
-
-/// How the sender's clock is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum ClockReport {
-    /// Both sides read the same one.
-    #[default]
-    Shared,
-    /// Its offset was estimated from one exchange of messages; half the time that it took is the
-    /// most that all delays can be wrong by.
-    Estimated {
-        /// The offset, to be taken from the sender's times.
-        offset_us: i64,
-        /// The greatest possible error, milliseconds.
-        error_ms: f64,
-    },
 }
 
 /// What an interval looked like, for those who watch.

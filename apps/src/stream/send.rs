@@ -1,7 +1,7 @@
 //! The server's side of a stream to one viewer.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -11,11 +11,13 @@ use serde::{Deserialize, Serialize};
 use tracing::{debug, trace};
 
 use super::adapt::{AdaptConfig, Adaptation, Path};
+use super::clock::Clock;
 use super::frame::{FRAGMENT_HEADER_LEN, HEADER_LEN, Header};
 use super::media::Feed;
+use super::protocol::Delivery;
 use super::queue::{Frame, Queue};
-use super::{Clock, Delivery};
-use crate::AppError;
+use crate::error::AppError;
+use crate::lock::lock;
 use crate::time::sleep_until;
 
 /// The application error code of streams that are reset because their frames are too late.
@@ -74,11 +76,7 @@ impl Default for SendOptions {
 impl Sending {
     /// What was sent so far.
     pub fn counts(&self) -> SentCounts {
-        *self.lock()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SentCounts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.0)
     }
 }
 
@@ -135,7 +133,7 @@ impl Sender<'_> {
                 .ok_or_else(|| AppError::Job("the stream has more than 2^32 frames".into()))?;
             let kept = queue.push(Frame { header, captured });
             trace!(?header, kept, "frame captured");
-            let mut counts = self.sending.lock();
+            let mut counts = lock(&self.sending.0);
             counts.frames_captured += 1;
             counts.frames_cancelled += u64::from(!kept);
             counts.bitrate_bps = adaptation.target_bps();
@@ -178,13 +176,13 @@ impl Sender<'_> {
         while let Some(frame) = queue.next().await {
             let rtt = self.connection.rtt();
             let resets = writer.expire(self.runtime.now(), self.options.cancel_after + rtt);
-            self.sending.lock().streams_reset += resets;
+            lock(&self.sending.0).streams_reset += resets;
             let too_late = frame.captured.at + self.options.cancel_after;
             tokio::select! {
                 biased;
                 written = writer.write(&frame) => {
                     written?;
-                    let mut counts = self.sending.lock();
+                    let mut counts = lock(&self.sending.0);
                     counts.frames_sent += 1;
                     counts.bytes += u64::from(frame.header.length);
                 }
@@ -192,7 +190,7 @@ impl Sender<'_> {
                     let resets = writer.cancel();
                     let cancelled = 1 + queue.give_up_group();
                     debug!(sequence = frame.header.sequence, cancelled, "frames cancelled: too late");
-                    let mut counts = self.sending.lock();
+                    let mut counts = lock(&self.sending.0);
                     counts.streams_reset += resets;
                     counts.frames_cancelled += cancelled;
                 }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
 use tracing::debug;
 
-use super::Clock;
+use super::clock::Clock;
 use super::media::Media;
 use super::protocol::{Accepted, Answer, End, Request};
 use super::send::{SendOptions, Sender, Sending};
 use crate::accept::accept;
+use crate::error::{AppError, close};
+use crate::message;
 use crate::time::sleep_until;
-use crate::{AppError, message};
 
 /// How a server behaves.
 #[derive(Clone)]
@@ -69,10 +70,7 @@ pub async fn serve(endpoint: Endpoint, runtime: Arc<dyn Runtime>, options: Serve
             let sending = options.host.sending();
             options.host.accepted(&connection, &sending);
             let result = serve_viewer(&connection, runtime, &options, viewer, &sending).await;
-            match &result {
-                Ok(()) => evenkeel::close(&connection, 0_u32.into(), b"done"),
-                Err(error) => evenkeel::close(&connection, error.code(), error.reason().as_bytes()),
-            }
+            close(&connection, &result);
             debug!(peer = %connection.remote_address(), sent = ?sending.counts(), ?result, "viewer gone");
             drop(slot);
             options.host.ended(&connection, &sending, &result);

@@ -12,14 +12,13 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tracing::debug;
 
-use super::frame::{Assembly, HEADER_LEN, Header};
-use super::protocol::{Accepted, Answer, End, Request};
-use super::report::ClockReport;
+use super::clock::{Clock, ClockReport};
+use super::frame::{Assembly, FRAGMENT_HEADER_LEN, HEADER_LEN, Header};
+use super::protocol::{Accepted, Answer, Delivery, End, Request};
 use super::viewing::{Beginning, Viewing};
-use super::{Clock, Delivery};
-use crate::error::printable;
+use crate::error::{AppError, close, printable};
+use crate::message;
 use crate::time::sleep_until;
-use crate::{AppError, message};
 
 /// How long after the last message frames may still be on their way: four round trips of a
 /// satellite link.
@@ -70,10 +69,7 @@ pub async fn view(
     };
     let result = viewer.watch(options).await;
     debug!(peer = %connection.remote_address(), ?result, "stream over");
-    match &result {
-        Ok(()) => evenkeel::close(&connection, 0_u32.into(), b"done"),
-        Err(error) => evenkeel::close(&connection, error.code(), error.reason().as_bytes()),
-    }
+    close(&connection, &result);
     result
 }
 
@@ -155,10 +151,9 @@ impl Viewer<'_> {
             Answer::Refused { reason } => return Err(AppError::Refused(printable(&reason))),
         };
         let answered_us = options.clock.read(self.now());
-        let clock = if options.clock.shared {
-            ClockReport::Shared
-        } else {
-            estimated(asked_us, accepted.clock_us, answered_us)
+        let clock = match options.clock.shared {
+            true => ClockReport::Shared,
+            false => ClockReport::estimated(asked_us, accepted.clock_us, answered_us),
         };
         Ok((recv, accepted, clock))
     }
@@ -259,7 +254,7 @@ impl Viewer<'_> {
         assembly: &mut Assembly,
         shown: &Shown,
     ) -> Result<(), AppError> {
-        let content = datagram.len().saturating_sub(super::FRAGMENT_HEADER_LEN);
+        let content = datagram.len().saturating_sub(FRAGMENT_HEADER_LEN);
         let whole = assembly.add(datagram)?;
         self.viewing.bytes(self.now(), content);
         let Some((header, content)) = whole else {
@@ -314,39 +309,9 @@ impl Viewer<'_> {
     }
 }
 
-/// The server answered between our two readings: most likely in the middle.
-fn estimated(asked_us: u64, server_us: u64, answered_us: u64) -> ClockReport {
-    let half_us = answered_us.saturating_sub(asked_us) / 2;
-    let middle_us = asked_us.saturating_add(half_us);
-    let apart = i128::from(server_us) - i128::from(middle_us);
-    ClockReport::Estimated {
-        offset_us: i64::try_from(apart).unwrap_or(if apart < 0 { i64::MIN } else { i64::MAX }),
-        error_ms: half_us as f64 / 1e3,
-    }
-}
-
 fn storage(error: std::io::Error) -> AppError {
     AppError::Storage {
         action: "writing the received frames",
         error,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_offset_is_that_of_the_middle_of_the_exchange() {
-        let report = estimated(1_000_000, 5_030_000, 1_040_000);
-        let expected = ClockReport::Estimated {
-            offset_us: 4_010_000,
-            error_ms: 20.0,
-        };
-        assert_eq!(report, expected);
-        let ClockReport::Estimated { offset_us, .. } = estimated(0, u64::MAX, 10) else {
-            panic!("it is estimated");
-        };
-        assert_eq!(offset_us, i64::MAX);
     }
 }

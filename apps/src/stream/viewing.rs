@@ -1,16 +1,18 @@
 //! What a viewer sees, from which its figures are made.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::clock::ClockReport;
 use super::frame::Header;
-use super::player::{Freezes, Player};
+use super::player::{Freezes, Player, PlayerCounts};
 use super::report::{
-    BitrateReport, ClockReport, DelayReport, FrameCounts, JitterReport, Snapshot, StallReport,
-    VariationReport, ViewReport,
+    BitrateReport, DelayReport, FrameCounts, JitterReport, Snapshot, StallReport, VariationReport,
+    ViewReport,
 };
+use crate::lock::lock;
 
 /// Intervals over which the received rate is looked at, in bins of [`BIN`].
 const SCALES: [usize; 4] = [1, 5, 10, 50];
@@ -37,39 +39,45 @@ struct State {
     clock: ClockReport,
     player: Player,
     first_shown_us: Option<i64>,
-    /// Bytes by bin since the warm-up's end or the first byte.
+    /// All bytes, warm-up included.
+    bytes: u64,
+    figures: Figures,
+    /// Counts since the last snapshot.
+    since: Snapshot,
+    delay_sum_ms: f64,
+}
+
+/// What the report counts, without the warm-up.
+#[derive(Debug, Default)]
+struct Figures {
+    /// The warm-up's end or the first byte.
     origin: Option<Instant>,
     last: Option<Instant>,
+    /// Bytes by bin since the origin.
     bins: Vec<u64>,
-    bytes: u64,
     delays_us: Vec<i32>,
     previous_delay_us: Option<i64>,
     jitter_sum_us: f64,
     jitter_count: u64,
     jitter_rfc3550_us: f64,
+    /// The first and the last frame.
     sequences: Option<(u32, u32)>,
-    counted_from: Counted,
-    bitrate: Bitrates,
-    since: Snapshot,
-    delay_sum_ms: f64,
+    counted_from: Option<Counted>,
+    bitrate: Option<Bitrates>,
 }
 
 /// Counters of the player and stalls when the warm-up ended.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
-    done: bool,
-    player: super::player::PlayerCounts,
+    player: PlayerCounts,
     freezes: Freezes,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Bitrates {
     sum: f64,
-    count: u64,
-    min: u64,
-    max: u64,
-    last: Option<u64>,
-    switches: u64,
+    last: u64,
+    report: BitrateReport,
 }
 
 /// What a viewer needs to begin.
@@ -85,7 +93,7 @@ pub(super) struct Beginning {
 
 impl Viewing {
     pub(super) fn begin(&self, beginning: Beginning) {
-        *self.lock() = Some(State::new(beginning));
+        *lock(&self.0) = Some(State::new(beginning));
     }
 
     /// Bytes of a frame's content came.
@@ -101,7 +109,7 @@ impl Viewing {
 
     /// Whether more frames came than are kept.
     pub(super) fn is_full(&self) -> bool {
-        self.with(|state| state.delays_us.len() >= MAX_FRAMES)
+        self.with(|state| state.figures.delays_us.len() >= MAX_FRAMES)
             .unwrap_or(false)
     }
 
@@ -115,7 +123,7 @@ impl Viewing {
     /// later are not expected.
     pub fn cut(&self, now: Instant) -> Vec<Bytes> {
         self.with(|state| {
-            state.last = Some(now);
+            state.figures.last = Some(now);
             let now_us = state.micros(now);
             state.player.cut(now_us)
         })
@@ -138,11 +146,7 @@ impl Viewing {
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> Option<T> {
-        self.lock().as_mut().map(f)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<State>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).as_mut().map(f)
     }
 }
 
@@ -155,18 +159,8 @@ impl State {
             clock: beginning.clock,
             player: Player::new(beginning.buffer, beginning.frame),
             first_shown_us: None,
-            origin: None,
-            last: None,
-            bins: Vec::new(),
             bytes: 0,
-            delays_us: Vec::new(),
-            previous_delay_us: None,
-            jitter_sum_us: 0.0,
-            jitter_count: 0,
-            jitter_rfc3550_us: 0.0,
-            sequences: None,
-            counted_from: Counted::default(),
-            bitrate: Bitrates::default(),
+            figures: Figures::default(),
             since: Snapshot::default(),
             delay_sum_ms: 0.0,
         }
@@ -185,17 +179,20 @@ impl State {
         if now < self.omit_until {
             return;
         }
-        let origin = *self.origin.get_or_insert(if self.omit_until > self.began {
-            self.omit_until
-        } else {
-            now
-        });
+        let origin = *self
+            .figures
+            .origin
+            .get_or_insert(if self.omit_until > self.began {
+                self.omit_until
+            } else {
+                now
+            });
         let bin = (now.saturating_duration_since(origin).as_nanos() / BIN.as_nanos()) as usize;
-        if self.bins.len() <= bin {
-            self.bins.resize(bin + 1, 0);
+        if self.figures.bins.len() <= bin {
+            self.figures.bins.resize(bin + 1, 0);
         }
-        self.bins[bin] += bytes;
-        self.last = Some(now);
+        self.figures.bins[bin] += bytes;
+        self.figures.last = Some(now);
     }
 
     fn frame(&mut self, now: Instant, header: &Header, content: Bytes) -> Vec<Bytes> {
@@ -222,29 +219,34 @@ impl State {
         if now < self.omit_until {
             return shown;
         }
-        if !self.counted_from.done {
-            self.counted_from = Counted {
-                done: true,
-                player: if self.omit_until > self.began {
-                    self.player.counts()
-                } else {
-                    super::player::PlayerCounts::default()
-                },
-                freezes: self.player.past_freezes(),
-            };
-        }
+        let has_warm_up = self.omit_until > self.began;
+        let player = &self.player;
+        self.figures.counted_from.get_or_insert_with(|| Counted {
+            player: match has_warm_up {
+                true => player.counts(),
+                false => PlayerCounts::default(),
+            },
+            freezes: player.past_freezes(),
+        });
         let clamped =
             i32::try_from(delay_us).unwrap_or(if delay_us < 0 { i32::MIN } else { i32::MAX });
-        self.delays_us.push(clamped);
-        if let Some(before) = self.previous_delay_us.replace(delay_us) {
+        self.figures.delays_us.push(clamped);
+        if let Some(before) = self.figures.previous_delay_us.replace(delay_us) {
             let difference = (delay_us - before).abs() as f64;
-            self.jitter_sum_us += difference;
-            self.jitter_count += 1;
-            self.jitter_rfc3550_us += (difference - self.jitter_rfc3550_us) / 16.0;
+            self.figures.jitter_sum_us += difference;
+            self.figures.jitter_count += 1;
+            self.figures.jitter_rfc3550_us += (difference - self.figures.jitter_rfc3550_us) / 16.0;
         }
-        let (first, last) = self.sequences.unwrap_or((header.sequence, header.sequence));
-        self.sequences = Some((first.min(header.sequence), last.max(header.sequence)));
-        self.bitrate.add(header.bitrate_bps.into());
+        let (first, last) = self
+            .figures
+            .sequences
+            .unwrap_or((header.sequence, header.sequence));
+        self.figures.sequences = Some((first.min(header.sequence), last.max(header.sequence)));
+        let bps = header.bitrate_bps.into();
+        match &mut self.figures.bitrate {
+            Some(bitrate) => bitrate.add(bps),
+            None => self.figures.bitrate = Some(Bitrates::new(bps)),
+        }
         shown
     }
 
@@ -271,16 +273,17 @@ impl State {
     }
 
     fn report(&self, now: Instant) -> ViewReport {
-        let end = self.last.unwrap_or(now);
-        let duration = self.origin.map_or(Duration::ZERO, |origin| {
+        let end = self.figures.last.unwrap_or(now);
+        let duration = self.figures.origin.map_or(Duration::ZERO, |origin| {
             end.saturating_duration_since(origin)
         });
-        let bytes: u64 = self.bins.iter().sum();
+        let bytes: u64 = self.figures.bins.iter().sum();
         let seconds = duration.as_secs_f64();
         let player = self.player.counts();
-        let before = self.counted_from;
-        let received = self.delays_us.len() as u64;
+        let before = self.figures.counted_from.unwrap_or_default();
+        let received = self.figures.delays_us.len() as u64;
         let expected = self
+            .figures
             .sequences
             .map_or(0, |(first, last)| u64::from(last - first) + 1);
         let freezes = self.player.past_freezes();
@@ -300,9 +303,9 @@ impl State {
                 damaged: player.damaged.saturating_sub(before.player.damaged),
             },
             delay_ms: self.delays(),
-            jitter_ms: (self.jitter_count > 0).then(|| JitterReport {
-                mean: self.jitter_sum_us / self.jitter_count as f64 / 1e3,
-                rfc3550: self.jitter_rfc3550_us / 1e3,
+            jitter_ms: (self.figures.jitter_count > 0).then(|| JitterReport {
+                mean: self.figures.jitter_sum_us / self.figures.jitter_count as f64 / 1e3,
+                rfc3550: self.figures.jitter_rfc3550_us / 1e3,
             }),
             stalls: StallReport {
                 count: freezes.count - before.freezes.count,
@@ -317,13 +320,16 @@ impl State {
                 .playout_delay()
                 .map(|delay| delay.as_secs_f64() * 1e3),
             variation: SCALES.map(|scale| self.variation(scale, duration)).into(),
-            bitrate: self.bitrate.report(),
+            bitrate: self.figures.bitrate.map(|bitrate| BitrateReport {
+                mean_bps: bitrate.sum / received as f64,
+                ..bitrate.report
+            }),
             clock: self.clock,
         }
     }
 
     fn delays(&self) -> Option<DelayReport> {
-        let mut sorted = self.delays_us.clone();
+        let mut sorted = self.figures.delays_us.clone();
         sorted.sort_unstable();
         let rank = |percent: usize| {
             let rank = (sorted.len() * percent).div_ceil(100).max(1);
@@ -344,7 +350,7 @@ impl State {
         let whole = (duration.as_nanos() / interval.as_nanos()) as usize;
         let rates: Vec<f64> = (0..whole)
             .map(|nth| {
-                let bins = self.bins.iter().skip(nth * scale).take(scale);
+                let bins = self.figures.bins.iter().skip(nth * scale).take(scale);
                 bins.sum::<u64>() as f64
             })
             .collect();
@@ -360,34 +366,32 @@ impl State {
 }
 
 impl Bitrates {
-    fn add(&mut self, bps: u64) {
-        self.sum += bps as f64;
-        self.min = if self.count == 0 {
-            bps
-        } else {
-            self.min.min(bps)
-        };
-        self.max = self.max.max(bps);
-        self.count += 1;
-        if self.last.replace(bps).is_some_and(|last| last != bps) {
-            self.switches += 1;
+    fn new(bps: u64) -> Self {
+        Self {
+            sum: bps as f64,
+            last: bps,
+            report: BitrateReport {
+                mean_bps: 0.0,
+                min_bps: bps,
+                max_bps: bps,
+                switches: 0,
+            },
         }
     }
 
-    fn report(&self) -> Option<BitrateReport> {
-        (self.count > 0).then(|| BitrateReport {
-            mean_bps: self.sum / self.count as f64,
-            min_bps: self.min,
-            max_bps: self.max,
-            switches: self.switches,
-        })
+    fn add(&mut self, bps: u64) {
+        self.sum += bps as f64;
+        self.report.min_bps = self.report.min_bps.min(bps);
+        self.report.max_bps = self.report.max_bps.max(bps);
+        self.report.switches += u64::from(bps != self.last);
+        self.last = bps;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{epoch, ms};
+    use crate::tests::{epoch, ms};
 
     fn begin(began: Instant, omit: Duration, clock: ClockReport) -> Viewing {
         let viewing = Viewing::default();

@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use evenkeel_spec::quantity;
 
 use crate::{
-    bulk::{Amount, Direction, Job, MAX_STREAMS, Pattern},
+    bulk::{Amount, Direction, Job, MAX_STREAMS},
     cli::{
         args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs},
         units::{positive_seconds, seconds, size, within},
@@ -180,10 +180,8 @@ impl ClientArgs {
             streams: self.streams,
             omit: self.omit,
             verify: !self.no_verify,
-            pattern: Pattern {
-                rate_bps: self.bitrate,
-                on_off: self.on.zip(self.off),
-            },
+            rate_bps: self.bitrate,
+            on_off: self.on.zip(self.off),
             ..Job::new(self.direction(), amount)
         };
         job.check().map_err(|error| error.to_string())?;

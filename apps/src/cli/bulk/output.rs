@@ -181,10 +181,6 @@ impl Record for Transfer {
 
 impl Record for Stopped {
     const KIND: &'static str = "stopped";
-
-    fn text(&self) -> String {
-        String::new()
-    }
 }
 
 /// A table of several transfers: a line for each, as its receiver saw it, and their sum.

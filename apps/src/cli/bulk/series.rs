@@ -14,8 +14,9 @@ use crate::{
     cli::{
         failure::Failure,
         output::Form,
-        series::{PacketCounts, Periods, SampleRecorder, Span, lock},
+        series::{PacketCounts, Periods, SampleRecorder, Span},
     },
+    lock::lock,
 };
 
 /// What moved over a client's connection, interval by interval without gaps.
@@ -208,7 +209,7 @@ mod tests {
     use quinn::{ClientConfig, Endpoint, ServerConfig};
 
     use super::*;
-    use crate::testing::epoch;
+    use crate::tests::epoch;
     use crate::tls::{Identity, Trust};
 
     #[tokio::test]

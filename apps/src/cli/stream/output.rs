@@ -151,10 +151,6 @@ impl Record for Viewer {
 
 impl Record for Stopped {
     const KIND: &'static str = "stopped";
-
-    fn text(&self) -> String {
-        String::new()
-    }
 }
 
 /// The mean delay of an interval's frames.

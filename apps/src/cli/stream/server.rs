@@ -24,9 +24,10 @@ use crate::{
         args::SampleArgs,
         failure::Failure,
         net::{STREAM, Transport},
-        series::{PacketCounts, SampleRecorder, Span, lock},
+        series::{PacketCounts, SampleRecorder, Span},
         server::{Event, Server, Settings},
     },
+    lock::lock,
     path::{HeaderReport, HeaderUse},
     stream::{self, Host, Sending, ServeOptions},
 };

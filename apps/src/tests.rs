@@ -1,4 +1,4 @@
-//! What several test modules share.
+//! What the unit tests of several modules share.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub(crate) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A round trip over a path that tells nothing else.
+/// A round trip over a path whose routers report nothing.
 pub(crate) fn path_sample(now: Instant, rtt: Duration) -> PathSample {
     PathSample {
         now,

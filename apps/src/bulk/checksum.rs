@@ -1,0 +1,121 @@
+//! SHA-256 of a transfer's data.
+
+use std::{fmt, str::FromStr};
+
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::AppError;
+
+/// A SHA-256 digest; shown and serialised as 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Checksum([u8; 32]);
+
+impl Checksum {
+    /// The digest of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The digest in bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// One digest for all streams of a transfer, as [`Report::checksum`](super::Report::checksum) defines it.
+    pub(super) fn combined(streams: &[Self]) -> Option<Self> {
+        match streams {
+            [] => None,
+            [only] => Some(*only),
+            several => {
+                let mut hasher = Sha256::new();
+                for stream in several {
+                    hasher.update(stream.0);
+                }
+                Some(Self(hasher.finalize().into()))
+            }
+        }
+    }
+}
+
+impl From<[u8; 32]> for Checksum {
+    fn from(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+}
+
+impl From<Checksum> for String {
+    fn from(checksum: Checksum) -> Self {
+        checksum.to_string()
+    }
+}
+
+impl TryFrom<String> for Checksum {
+    type Error = AppError;
+
+    fn try_from(hex: String) -> Result<Self, AppError> {
+        hex.parse()
+    }
+}
+
+impl FromStr for Checksum {
+    type Err = AppError;
+
+    fn from_str(hex: &str) -> Result<Self, AppError> {
+        let digest = HEXLOWER_PERMISSIVE.decode(hex.as_bytes()).ok();
+        let digest = digest.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+        digest
+            .map(Self)
+            .ok_or_else(|| AppError::Protocol("a SHA-256 is not 64 hexadecimal digits".into()))
+    }
+}
+
+impl fmt::Display for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&HEXLOWER.encode(&self.0))
+    }
+}
+
+impl fmt::Debug for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Checksum({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_checksum_or_an_error(text in ".{0,80}") {
+            if let Ok(checksum) = text.parse::<Checksum>() {
+                prop_assert_eq!(checksum.to_string(), text.to_lowercase());
+            }
+        }
+
+        #[test]
+        fn a_checksum_reads_back_as_written(digest in any::<[u8; 32]>()) {
+            let checksum = Checksum::from(digest);
+            prop_assert_eq!(checksum.to_string().parse::<Checksum>().unwrap(), checksum);
+        }
+    }
+
+    #[test]
+    fn one_streams_checksum_is_the_datas_own() {
+        let data = Checksum::of(b"abc");
+        // The example of FIPS 180-4 for the message "abc".
+        assert_eq!(
+            data.to_string(),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+        assert_eq!(Checksum::combined(&[data]), Some(data));
+        let mut both = data.as_bytes().to_vec();
+        both.extend_from_slice(data.as_bytes());
+        assert_eq!(Checksum::combined(&[data, data]), Some(Checksum::of(&both)));
+    }
+}

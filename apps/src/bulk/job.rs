@@ -1,0 +1,164 @@
+//! What a client asks for.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::throttle::throttle_complaint;
+use crate::error::AppError;
+
+/// The most data streams one transfer may use, 128: as many unidirectional streams
+/// as [`transport_config`](super::transport_config) lets a peer open.
+pub const MAX_STREAMS: u16 = 128;
+
+/// The most bytes one transfer may carry, 2^60: QUIC numbers the bytes of one
+/// stream below 2^62 (RFC 9000, section 4.5).
+pub const MAX_BYTES: u64 = 1 << 60;
+
+/// The longest transfer that can be asked for, a day.
+pub(super) const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The longest file name that can be asked for, in bytes: Linux's PATH_MAX.
+const MAX_NAME: usize = 4096;
+
+/// A transfer that a client asks for; serialised, the client's first message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Who sends.
+    pub direction: Direction,
+    /// How much.
+    pub amount: Amount,
+    /// Parallel data streams, 1 to [`MAX_STREAMS`]; a known number of bytes is split into that many
+    /// ranges.
+    pub streams: u16,
+    /// Warm-up left out of [`Report::goodput_bps`](super::Report::goodput_bps), from the start of
+    /// the data. An [`Amount::Duration`] includes it and must be longer.
+    #[serde(rename = "omit_us", with = "micros")]
+    pub omit: Duration,
+    /// Whether both sides compute SHA-256 and the receiver compares.
+    pub verify: bool,
+    /// The sender's rate in bits of data per second, at least 1000; `None` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
+    /// Lengths of the sender's ON periods and of the OFF periods between them, each 1 ms to 20 s.
+    /// With a rate, an ON period has room for a packet of 1200 bytes.
+    #[serde(
+        rename = "on_off_us",
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "periods_to_micros",
+        deserialize_with = "periods_from_micros"
+    )]
+    pub on_off: Option<(Duration, Duration)>,
+}
+
+/// Which way the data goes, seen from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The client sends.
+    Up,
+    /// The server sends.
+    Down,
+}
+
+/// How much is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Amount {
+    /// This many application bytes, at most [`MAX_BYTES`].
+    Bytes(u64),
+    /// As much as passes in this time; then the sender stops writing, and what it wrote is
+    /// delivered.
+    #[serde(rename = "duration_us", with = "micros")]
+    Duration(Duration),
+    /// All of the server's file of this name; only [`Direction::Down`].
+    File(String),
+}
+
+impl Job {
+    /// A job over one stream, without warm-up or limits of the rate, with SHA-256.
+    pub const fn new(direction: Direction, amount: Amount) -> Self {
+        Self {
+            direction,
+            amount,
+            streams: 1,
+            omit: Duration::ZERO,
+            verify: true,
+            rate_bps: None,
+            on_off: None,
+        }
+    }
+
+    /// Checks what can be checked without the source; both sides do it.
+    ///
+    /// # Errors
+    /// [`AppError::Job`] for no or too many streams, too many bytes, a time of zero,
+    /// above a day or not above the warm-up, an upload of the server's file, and a pattern
+    /// out of its ranges.
+    pub fn check(&self) -> Result<(), AppError> {
+        let complaint = match &self.amount {
+            _ if self.streams == 0 || self.streams > MAX_STREAMS => {
+                format!(
+                    "{} streams are not between 1 and {MAX_STREAMS}",
+                    self.streams
+                )
+            }
+            _ if self.omit > MAX_DURATION => "the warm-up is longer than a day".into(),
+            Amount::Bytes(bytes) if *bytes > MAX_BYTES => {
+                format!("{bytes} bytes are more than {MAX_BYTES}")
+            }
+            Amount::Duration(time) if time.is_zero() => "the time to send is zero".into(),
+            Amount::Duration(time) if *time > MAX_DURATION => {
+                "the time to send is longer than a day".into()
+            }
+            Amount::Duration(time) if *time <= self.omit => {
+                "the warm-up leaves nothing of the time to send".into()
+            }
+            Amount::File(_) if self.direction == Direction::Up => {
+                "a server's file can be downloaded only".into()
+            }
+            Amount::File(name) if name.is_empty() || name.len() > MAX_NAME => {
+                format!("the file name is empty or longer than {MAX_NAME} bytes")
+            }
+            _ => match throttle_complaint(self.rate_bps, self.on_off) {
+                Some(complaint) => complaint,
+                None => return Ok(()),
+            },
+        };
+        Err(AppError::Job(complaint))
+    }
+}
+
+/// Durations as whole microseconds.
+mod micros {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to_u64(*time).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_micros)
+    }
+
+    pub(super) fn to_u64(time: Duration) -> u64 {
+        u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+fn periods_to_micros<S: Serializer>(
+    periods: &Option<(Duration, Duration)>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let periods = periods.map(|(on, off)| (micros::to_u64(on), micros::to_u64(off)));
+    periods.serialize(to)
+}
+
+fn periods_from_micros<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<(Duration, Duration)>, D::Error> {
+    let periods = Option::<(u64, u64)>::deserialize(from)?;
+    Ok(periods.map(|(on, off)| (Duration::from_micros(on), Duration::from_micros(off))))
+}

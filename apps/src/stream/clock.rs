@@ -1,0 +1,76 @@
+//! Clocks of both sides, and how far they are apart.
+
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+/// A clock that both sides of a stream may know: an instant and its reading.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// An instant.
+    pub at: Instant,
+    /// What the clock showed then, microseconds.
+    pub micros: u64,
+    /// Whether the other side's readings are of the same clock, as in one process or on one
+    /// machine. Otherwise its offset is estimated.
+    pub shared: bool,
+}
+
+/// How the sender's clock is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ClockReport {
+    /// Both sides read the same one.
+    #[default]
+    Shared,
+    /// Its offset was estimated from one exchange of messages; half the time that it took is the
+    /// most that all delays can be wrong by.
+    Estimated {
+        /// The offset, to be taken from the sender's times.
+        offset_us: i64,
+        /// The greatest possible error, milliseconds.
+        error_ms: f64,
+    },
+}
+
+impl Clock {
+    /// The reading at `now`, not before [`at`](Self::at).
+    pub fn read(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.at).as_micros();
+        self.micros
+            .saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+}
+
+impl ClockReport {
+    /// From our readings before and after the server's: it most likely answered in the middle.
+    pub(super) fn estimated(asked_us: u64, server_us: u64, answered_us: u64) -> Self {
+        let half_us = answered_us.saturating_sub(asked_us) / 2;
+        let middle_us = asked_us.saturating_add(half_us);
+        let apart = i128::from(server_us) - i128::from(middle_us);
+        Self::Estimated {
+            offset_us: i64::try_from(apart).unwrap_or(if apart < 0 { i64::MIN } else { i64::MAX }),
+            error_ms: half_us as f64 / 1e3,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offset_is_that_of_the_middle_of_the_exchange() {
+        let report = ClockReport::estimated(1_000_000, 5_030_000, 1_040_000);
+        let expected = ClockReport::Estimated {
+            offset_us: 4_010_000,
+            error_ms: 20.0,
+        };
+        assert_eq!(report, expected);
+        let ClockReport::Estimated { offset_us, .. } = ClockReport::estimated(0, u64::MAX, 10)
+        else {
+            panic!("it is estimated");
+        };
+        assert_eq!(offset_us, i64::MAX);
+    }
+}
