@@ -1,6 +1,6 @@
 //! What backends on a kernel have in common.
 //!
-//! A scenario becomes a [`Plan`] of hosts, addresses, routes and commands. A [`Platform`] makes
+//! A scenario becomes a `Plan` of hosts, addresses, routes and commands. A `Platform` makes
 //! the hosts: `netns` of namespaces, `docker` of containers. The rest is the same on both: programs
 //! of this workspace run on the hosts, and what they print becomes [`Observations`].
 
