@@ -2,14 +2,17 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tracing::debug;
+use tracing_subscriber::filter::ParseError;
 
 use crate::complaint::complain;
 use crate::config::{Config, ConfigError};
 use crate::daemon::{self, RunError};
+use crate::log::LogArgs;
 use crate::netlink::Netlink;
 use crate::preflight::{self, HostError};
 use crate::status::{self, Request, SocketError, StatusError};
@@ -20,6 +23,8 @@ use crate::status::{self, Request, SocketError, StatusError};
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -80,6 +85,8 @@ enum CliError {
     Run(#[from] RunError),
     #[error(transparent)]
     Status(#[from] StatusError),
+    #[error("RUST_LOG cannot be read: {0}; write for example RUST_LOG=evenkeel_router=debug")]
+    Log(#[from] ParseError),
     #[error("cannot ask the kernel anything: {0}; the router needs netlink")]
     Netlink(io::Error),
     #[error("cannot write to standard output: {0}; is the disk full?")]
@@ -90,7 +97,7 @@ impl CliError {
     /// 2 for a usage or configuration error, else 1.
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) => 2,
+            Self::Config(_) | Self::Log(_) => 2,
             Self::Host(error) | Self::Run(RunError::Host(error)) if error.is_config() => 2,
             Self::Status(StatusError::Several(_)) => 2,
             _ => 1,
@@ -108,7 +115,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    match carry_out(arguments.command) {
+    let done = arguments.log.start().map_err(CliError::from);
+    match done.and_then(|()| carry_out(arguments.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error.to_string());
@@ -119,8 +127,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn carry_out(command: Command) -> Result<(), CliError> {
     match command {
-        Command::Run { config } => Ok(daemon::run(&Config::load(&config)?)?),
-        Command::Check { config } => print(&check(&Config::load(&config)?)?),
+        Command::Run { config } => Ok(daemon::run(&load(&config)?)?),
+        Command::Check { config } => print(&check(&load(&config)?)?),
         Command::Status { json, name, socket } => {
             let socket = socket.map_or_else(|| status::find_socket(name.as_deref()), Ok)?;
             let status = status::ask(&socket, Request::Status)?;
@@ -132,6 +140,12 @@ fn carry_out(command: Command) -> Result<(), CliError> {
             }
         }
     }
+}
+
+fn load(path: &Path) -> Result<Config, ConfigError> {
+    let config = Config::load(path)?;
+    debug!(path = %path.display(), router = config.name, links = config.links.len(), "configured");
+    Ok(config)
 }
 
 /// Checks as `run` does before it touches anything; returns what it would do.

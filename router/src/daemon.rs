@@ -11,6 +11,7 @@ use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::interval;
+use tracing::debug;
 
 use crate::clock;
 use crate::config::Config;
@@ -222,11 +223,12 @@ impl Signals {
     }
 
     async fn wait(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
-        }
+        let signal = tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.hangup.recv() => "SIGHUP",
+        };
+        debug!(signal, "shutting down");
     }
 }
 

@@ -17,6 +17,7 @@ mod complaint;
 mod daemon;
 mod family;
 mod forwarder;
+mod log;
 mod netlink;
 mod packet;
 mod plumbing;

@@ -10,6 +10,7 @@ use std::io;
 use std::net::IpAddr;
 
 use tokio_tun::Tun;
+use tracing::debug;
 
 use crate::complaint::complain;
 use crate::config::{Config, LinkSpec};
@@ -145,11 +146,13 @@ impl Plumbing {
             .expect("one queue makes one device");
         let settings = settings(link);
         for (sysctl, value) in settings {
+            debug!(name = %sysctl.name(), value, "setting");
             sysctl
                 .set(value)
                 .map_err(failed(&format!("setting {}", sysctl.name())))?;
         }
         let index = self.index_of(link)?;
+        debug!(tun = link.tun, index, mtu = link.mtu, "bringing device up");
         let up = self.netlink.bring_up(index, link.mtu, RING_PACKETS);
         up.map_err(failed(&format!("switching {} on", link.tun)))?;
         Ok(tun)
@@ -184,6 +187,7 @@ impl Plumbing {
             is_ours: true,
         };
         let what = format!("adding the {family} rule for {}", link.tun);
+        debug!(?rule, "adding rule");
         self.netlink.add_rule(&rule).map_err(failed(&what))
     }
 
@@ -192,6 +196,7 @@ impl Plumbing {
             "adding the route to {} by {to} in table {}",
             route.to, route.table
         );
+        debug!(?route, "adding route");
         self.netlink.add_route(route).map_err(failed(&what))
     }
 
@@ -205,11 +210,13 @@ impl Plumbing {
                         .as_ref()
                         .is_some_and(|from| self.tuns.contains(from));
                 if rule.is_ours && is_of_links {
+                    debug!(?rule, "removing rule");
                     self.netlink.delete_rule(&rule)?;
                 }
             }
             for route in self.netlink.routes(family)? {
                 if route.is_ours && self.tables.contains(&route.table) {
+                    debug!(?route, "removing route");
                     self.netlink.delete_route(&route)?;
                 }
             }

@@ -8,6 +8,7 @@ use evenkeel_queue::{
 };
 use evenkeel_wire::{PathHeaderMut, Skipped};
 use rand_pcg::Pcg64;
+use tracing::trace;
 
 use crate::config::LinkSpec;
 use crate::family::Family;
@@ -124,8 +125,14 @@ impl Transit {
                 };
                 self.link.push(now, Packet::new(meta, datagram));
             }
-            Kind::LinkScope => self.tally.link_scope += Amount::one(length),
-            Kind::NotIp => self.tally.not_ip += Amount::one(length),
+            Kind::LinkScope => {
+                trace!(bytes = length, reason = "link scope", "packet dropped");
+                self.tally.link_scope += Amount::one(length);
+            }
+            Kind::NotIp => {
+                trace!(bytes = length, reason = "not IP", "packet dropped");
+                self.tally.not_ip += Amount::one(length);
+            }
         }
     }
 
@@ -160,6 +167,11 @@ impl Transit {
     /// The kernel did not take a packet of so many bytes that had departed.
     pub(crate) fn refused(&mut self, bytes: usize) {
         let length = u32::try_from(bytes).expect("a packet has at most 64 KiB");
+        trace!(
+            bytes = length,
+            reason = "refused by the kernel",
+            "packet dropped"
+        );
         self.tally.refused += Amount::one(length);
     }
 

@@ -370,7 +370,10 @@ impl<P: Carrier> Port<P> {
         match verdict {
             Verdict::Admit => {}
             Verdict::Mark => self.stats.marked(bytes),
-            Verdict::Drop(reason) => self.stats.dropped(reason, bytes),
+            Verdict::Drop(reason) => {
+                tracing::trace!(bytes, ?reason, "packet dropped");
+                self.stats.dropped(reason, bytes);
+            }
         }
     }
 

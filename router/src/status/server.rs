@@ -15,6 +15,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
+use tracing::{debug, trace};
 
 use super::{Answer, Request, RequestLine};
 
@@ -76,6 +77,7 @@ impl Server {
             listener,
             path: path.to_owned(),
         };
+        debug!(path = %path.display(), "status socket bound");
         fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
         Ok(server)
     }
@@ -93,7 +95,9 @@ impl Server {
             let answer = Rc::clone(&answer);
             spawn_local(async move {
                 // A client that goes away has what it wanted.
-                let _ = converse(client, &*answer).await;
+                if let Err(error) = converse(client, &*answer).await {
+                    debug!(%error, "status client lost");
+                }
                 drop(place);
             });
         }
@@ -143,8 +147,14 @@ async fn converse(client: UnixStream, answer: &dyn Fn(Request) -> Answer) -> io:
             _ if !is_whole && length as u64 == MAX_REQUEST => error(format!(
                 "the request is longer than {MAX_REQUEST} bytes; send one line of JSON"
             )),
-            Ok(request) => answer(request),
-            Err(message) => error(message),
+            Ok(request) => {
+                trace!(?request, "status");
+                answer(request)
+            }
+            Err(message) => {
+                debug!(message, "status refused");
+                error(message)
+            }
         };
         let mut text = serde_json::to_vec(&answer).expect("answers hold nothing that JSON cannot");
         text.push(b'\n');

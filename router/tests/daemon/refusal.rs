@@ -282,3 +282,46 @@ fn mistakes_on_the_command_line_are_told_without_root() {
         "{line}"
     );
 }
+
+#[test]
+fn diagnostics_are_printed_if_asked_for_and_not_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("r1.toml");
+    std::fs::write(
+        &config,
+        format!("name = \"r1\"\n{}", link("rate_bps = 10e6")),
+    )
+    .unwrap();
+    let said = |options: &[&str], variable: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_evenkeel-router"))
+            .args(options)
+            .args(["check", "--config"])
+            .arg(&config)
+            .env("RUST_LOG", variable)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        (
+            text.contains("DEBUG evenkeel_router"),
+            text,
+            output.status.code(),
+        )
+    };
+    assert!(!said(&[], "").0);
+    assert!(!said(&[], "quinn=trace").0);
+    assert!(!said(&["-q"], "debug").0);
+    for (options, variable) in [
+        (&["-v"][..], ""),
+        (&["-vv"], "info"),
+        (&[], "evenkeel_router=debug"),
+    ] {
+        let (printed, text, _) = said(options, variable);
+        assert!(printed && text.contains("configured"), "{text}");
+    }
+    let (_, text, status) = said(&[], "a=b=c");
+    assert_eq!(status, Some(2), "{text}");
+    assert!(
+        text.starts_with("evenkeel-router: RUST_LOG cannot be read: "),
+        "{text}"
+    );
+}

@@ -45,6 +45,8 @@ impl<P> Line<P> {
 
     /// Counts a packet that never comes out.
     pub(super) fn discard(&mut self, packet: &Packet<P>) {
+        let bytes = packet.meta.bytes;
+        tracing::trace!(bytes, reason = "lost", "packet dropped");
         let amount = Amount::one(packet.meta.bytes);
         self.arrived += amount;
         self.dropped += amount;
