@@ -55,52 +55,51 @@ impl Endpoint {
         }
     }
 
-    /// How packets are spread over a round trip.
+    /// Chooses how packets are spread over a round trip.
     pub fn pacing(mut self, pacing: Pacing) -> Self {
         self.pacing = pacing;
         self
     }
 
-    /// While something is in flight, lets a packet leave each time that nothing has for `interval`,
-    /// or for two smoothed round trips if that is longer; `None`, as at first, leaves it to the
-    /// probes of RFC 9002, section 6.2, the time between which doubles: after a path was down for
-    /// 30 s the next may be as far away. With an interval, the first packet after that is through
-    /// within the interval and a round trip.
+    /// While something is in flight, sends a packet after each silence of `interval`, or of two
+    /// smoothed round trips if that is longer. With `None`, the default, only the probes of RFC
+    /// 9002, section 6.2, end a silence. The time between those doubles: after a path was down for
+    /// 30 s, the next may be 30 s away. With an interval, a packet arrives within the interval and a
+    /// round trip after the path is back.
     ///
-    /// What leaves is data if there is any, else a PING. RFC 9002 wants the doubling so that senders
-    /// stop filling a path that loses everything: this is for links that go away, and costs a packet
-    /// per `interval` and connection. PINGs are those of
-    /// [`keep_alive_interval`](TransportConfig::keep_alive_interval), which
-    /// [`transport`](Self::transport) sets to seven eighths of `interval`: a connection that idles
-    /// sends them too.
+    /// The packet holds data if there is any, else a PING. RFC 9002 doubles the time so that senders
+    /// stop filling a path that loses everything. An interval is for links that come and go; it
+    /// costs a packet per `interval` and connection. [`transport`](Self::transport) gets PINGs by
+    /// setting [`keep_alive_interval`](TransportConfig::keep_alive_interval) to seven eighths of
+    /// `interval`, so that an idle connection sends them too.
     pub fn probe_interval(mut self, interval: Option<Duration>) -> Self {
         self.probe_interval = interval;
         self
     }
 
-    /// Offers path headers (`docs/path-header.md`): one datagram in `every` carries one where the
-    /// peer has shown that it takes them off, and two in a round trip at least; until it has, a
-    /// copy of one in a round trip. A controller can ask for fewer. With 0, none is sent and support is not
-    /// offered; any QUIC peer is served either way.
+    /// Offers path headers (`docs/path-header.md`). Once the peer has shown that it takes them off,
+    /// one datagram in `every` carries a header, and at least two in a round trip; until then, a
+    /// copy of one datagram in a round trip. A controller can ask for fewer. With 0, the endpoint
+    /// sends none and does not offer support. Any QUIC peer is served either way.
     ///
-    /// A header takes 32 bytes, which path MTU discovery leaves room for. Do not set an initial
-    /// MTU that a header does not fit behind.
+    /// A header takes 32 bytes, for which path MTU discovery leaves room. Do not set an initial MTU
+    /// that leaves none.
     pub fn path_headers(mut self, every: u32) -> Self {
         self.header_every = every;
         self
     }
 
-    /// Offers path headers in place of [`path_headers`](Self::path_headers), but sends, besides two
-    /// in a round trip, only those that answer the peer's: for endpoints that mainly receive, or
-    /// whose controller makes no use of them.
+    /// Offers path headers as [`path_headers`](Self::path_headers) does, but sends only two in a
+    /// round trip and those that answer the peer's: for endpoints that mainly receive, or whose
+    /// controller does not use them.
     pub fn answer_path_headers(mut self) -> Self {
         self.header_every = ANSWERS;
         self
     }
 
-    /// The TTL or hop limit with which packets of abstract sockets leave. Without it, path headers
-    /// cannot tell whether every router has stamped ([`PathSample::complete`]). For sockets of the
-    /// system it is known.
+    /// Sets the TTL or hop limit with which packets of abstract sockets leave. Without it, path
+    /// headers cannot show whether every router has stamped ([`PathSample::complete`]). For sockets
+    /// of the system it is known.
     pub fn hop_limit(mut self, hop_limit: u8) -> Self {
         self.hop_limit = Some(hop_limit);
         self
@@ -243,8 +242,8 @@ impl Endpoint {
         })
     }
 
-    /// With path headers, what they ask of the endpoint: room for a header in receive buffers,
-    /// and a fixed bit by which QUIC packets are told from them.
+    /// Prepares for path headers: room for one in receive buffers, and a fixed bit that
+    /// distinguishes QUIC packets from them.
     fn prepared(&self, mut config: EndpointConfig) -> EndpointConfig {
         if self.header_every > 0 {
             let largest = config.get_max_udp_payload_size() + PATH_HEADER_LEN as u64;
@@ -274,13 +273,13 @@ fn no_initial_suite(error: NoInitialCipherSuite) -> rustls::Error {
     rustls::Error::General(error.to_string())
 }
 
-/// Closes a connection as [`quinn::Connection::close`] does, and lets the peer hear of it also while
-/// the congestion window is full.
+/// Closes a connection as [`quinn::Connection::close`] does, and informs the peer even while the
+/// congestion window is full.
 ///
 /// quinn-proto 0.11.19 counts CONNECTION_CLOSE against the window if data waits, and the window of a
 /// closed connection never opens again: the peer would wait until its idle timeout (quinn's issue
-/// 2785; RFC 9002, section 7, excepts what is not ack-eliciting). Without a [`Context`] it is quinn's
-/// `close` alone.
+/// 2785; RFC 9002, section 7, excepts what is not ack-eliciting). Without a [`Context`], this only
+/// calls quinn's `close`.
 pub fn close(connection: &quinn::Connection, code: quinn::VarInt, reason: &[u8]) {
     connection.close(code, reason);
     if let Some(context) = Context::of(connection) {
@@ -291,10 +290,8 @@ pub fn close(connection: &quinn::Connection, code: quinn::VarInt, reason: &[u8])
     }
 }
 
-/// What evenkeel knows of a connection, and can change while it runs. Clones, and contexts of
-/// the same connection that are asked for later, are the same.
-///
-/// It does not keep the connection open.
+/// What evenkeel knows of a connection, and can change while it runs. Clones, and later contexts of
+/// the same connection, share it. A context does not hold the connection open.
 #[derive(Clone)]
 pub struct Context {
     connection: Arc<Connection>,
@@ -328,19 +325,19 @@ impl Context {
         Some((headers.state(), headers.counters()))
     }
 
-    /// What the newest path header told of the path.
+    /// What the newest path header said about the path.
     pub fn path_sample(&self) -> Option<PathSample> {
         self.connection.state().last_sample.clone()
     }
 
-    /// The most that the application can use, in bytes of UDP payload per second; routers that
-    /// hand out rates need not offer more. `None`, as at first, is no limit.
+    /// Sets the most that the application can use, in bytes of UDP payload per second. Routers that
+    /// assign rates need not offer more. `None`, the default, is no limit.
     pub fn desire(&self, bytes_per_second: Option<u64>) {
         self.connection.state().desired_rate = bytes_per_second;
     }
 
-    /// Lets another controller take over with the next ACK. It begins as on a new path, with its
-    /// initial window; this path's and those that follow are its own.
+    /// Lets another controller take over with the next ACK, on this path and those that follow. It
+    /// begins as on a new path, with its initial window.
     pub fn switch_controller(&self, controller: SharedFactory) {
         self.connection.state().choose(controller);
     }

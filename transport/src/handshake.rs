@@ -1,9 +1,9 @@
-//! A QUIC TLS session around rustls's, which tells the peer that path headers are understood and
-//! derives their keys: `docs/path-header.md`, section 3.
+//! A QUIC TLS session around rustls's, which offers path headers and derives their keys:
+//! `docs/path-header.md`, section 3.
 //!
-//! quinn's own session has no place for a transport parameter that quinn does not know. This one
-//! does what quinn-proto 0.11.19's does in `crypto/rustls.rs`, and leaves to quinn what needs no
-//! session: the keys of Initial packets for a server, and the integrity of Retry packets.
+//! quinn's own session sends no transport parameter that quinn does not know. This one does what
+//! quinn-proto 0.11.19 does in `crypto/rustls.rs`. It leaves to quinn what needs no session: the
+//! keys of Initial packets for a server, and the integrity of Retry packets.
 
 mod parameters;
 
@@ -125,7 +125,7 @@ impl Common {
             version,
             tls,
             next_secrets: None,
-            told_of_handshake_data: false,
+            reported_handshake_data: false,
             common: self.clone(),
             connection,
             unagreed: Some(grease),
@@ -190,7 +190,7 @@ struct HeaderSession {
     version: Version,
     tls: TlsConnection,
     next_secrets: Option<Secrets>,
-    told_of_handshake_data: bool,
+    reported_handshake_data: bool,
     common: Common,
     connection: Arc<Connection>,
     /// Until the handshake has shown whether the peer takes headers.
@@ -243,7 +243,7 @@ impl Session for HeaderSession {
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        self.told_of_handshake_data.then(|| -> Box<dyn Any> {
+        self.reported_handshake_data.then(|| -> Box<dyn Any> {
             let server_name = match &self.tls {
                 TlsConnection::Client(_) => None,
                 TlsConnection::Server(tls) => tls.server_name().map(Into::into),
@@ -292,14 +292,14 @@ impl Session for HeaderSession {
             reason: error.to_string(),
         })?;
         self.agree();
-        // A server knows its client's wishes with the name, a client the server's with the
-        // protocol; at the latest when all is known.
+        // A server has its client's data with the name, a client the server's with the protocol;
+        // both at the latest when the handshake is complete.
         let named = match &self.tls {
             TlsConnection::Client(_) => false,
             TlsConnection::Server(tls) => tls.server_name().is_some(),
         };
         let known = named || self.tls.alpn_protocol().is_some() || !self.is_handshaking();
-        Ok(known && !std::mem::replace(&mut self.told_of_handshake_data, known))
+        Ok(known && !std::mem::replace(&mut self.reported_handshake_data, known))
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {

@@ -4,7 +4,6 @@
 //! or receives: [`Socket`](crate::socket) does.
 
 mod grease;
-mod receiver;
 mod sender;
 mod tag;
 #[cfg(test)]
@@ -17,10 +16,10 @@ use evenkeel_congestion::{Feedback, Grant, PathSample};
 use evenkeel_wire::{Echo, PathHeaderTemplate, PathHeaderView};
 
 pub(crate) use grease::Grease;
-use receiver::{Receiver, Verdict};
 pub(crate) use sender::{ANSWERS, Facts};
 use sender::{Return, Returned, Sender, State};
 pub(crate) use tag::Master;
+use tag::{Keys, micros, same};
 
 /// The headers of one connection.
 pub(crate) struct Headers {
@@ -59,8 +58,8 @@ pub enum HeaderState {
 pub struct HeaderCounters {
     /// Headers sent.
     pub sent: u64,
-    /// Headers of a kind that nobody knows, sent in place of others so that all keep passing
-    /// them; not among [`sent`](Self::sent).
+    /// Headers of an unknown kind, sent instead of others so that the path stays used to them; not
+    /// among [`sent`](Self::sent).
     pub greased: u64,
     /// Headers accepted.
     pub accepted: u64,
@@ -72,7 +71,7 @@ pub struct HeaderCounters {
     pub echoes: u64,
     /// Echoes of nothing that was sent on this path, or of something too old.
     pub unusable_echoes: u64,
-    /// Samples in which more queueing than time was told, or a rate of zero.
+    /// Samples that said more queueing than time, or a rate of zero.
     pub clamped: u64,
 }
 
@@ -106,7 +105,8 @@ impl Headers {
     }
 
     /// Whether the next datagram is to carry a header; on a confirmed path, every `every`th, or
-    /// what answers the peer's ([`ANSWERS`]). `rtt` is what ACKs say, `arrived` when a datagram last came from the peer's address.
+    /// those that answer the peer's ([`ANSWERS`]). `rtt` is what ACKs say, `arrived` when a datagram
+    /// last came from the peer's address.
     pub(crate) fn due(
         &mut self,
         now: Instant,
@@ -135,7 +135,7 @@ impl Headers {
             greased: 0,
             template: self.sender.template(&facts, self.receiver.echo(now)),
             followed: facts.followed,
-            echoed: self.receiver.arrived(),
+            echoed: self.receiver.newest(),
         }
     }
 
@@ -175,26 +175,23 @@ impl Headers {
         self.counters.greased += u64::from(prepared.greased);
     }
 
-    /// `count` datagrams have left without a header that tells anything.
+    /// `count` datagrams have left without a header, or with one of an unknown kind.
     pub(crate) fn sent_bare(&mut self, count: u32) {
         self.sender.sent_bare(count);
     }
 
     /// A header has arrived from the peer's address. `Err` if it is not of this connection, else
-    /// what it tells.
+    /// what it says.
     pub(crate) fn arrived(
         &mut self,
         now: Instant,
         view: &PathHeaderView<'_>,
     ) -> Result<Option<PathSample>, NotOurs> {
-        match self.receiver.check(now, view) {
-            Verdict::Forged => return Err(NotOurs),
-            Verdict::Old => {
-                self.counters.old += 1;
-                return Ok(None);
-            }
-            Verdict::Accepted => self.counters.accepted += 1,
+        if !self.receiver.accept(now, view)? {
+            self.counters.old += 1;
+            return Ok(None);
         }
+        self.counters.accepted += 1;
         let Some(echo) = view.echo() else {
             return Ok(None);
         };
@@ -241,8 +238,104 @@ pub(crate) struct Prepared {
     greased: u32,
     template: PathHeaderTemplate,
     followed: Option<Feedback>,
-    /// When the header arrived that these echo.
-    echoed: Option<Instant>,
+    /// When the header was sent that these echo.
+    echoed: Option<u64>,
+}
+
+/// What one connection knows of the headers that its peer sends.
+struct Receiver {
+    master: Master,
+    /// When the masters were derived.
+    epoch: Instant,
+    generation: u64,
+    keys: Keys,
+    newest: Option<Newest>,
+    /// The newest header has not been echoed yet.
+    unechoed: bool,
+}
+
+/// The newest header that was accepted.
+struct Newest {
+    /// What comes back of it, but for the time it was held.
+    echo: Echo,
+    /// When it was sent, in microseconds of its sender's clock.
+    time: u64,
+    arrival: Instant,
+}
+
+impl Receiver {
+    fn new(master: Master, epoch: Instant) -> Self {
+        Self {
+            master,
+            epoch,
+            generation: 0,
+            keys: Keys::new(&master, 0),
+            newest: None,
+            unechoed: false,
+        }
+    }
+
+    /// Accepts a header that has arrived, if it is newer than the newest. Returns whether it is.
+    fn accept(&mut self, now: Instant, view: &PathHeaderView<'_>) -> Result<bool, NotOurs> {
+        let expected = match &self.newest {
+            Some(newest) => newest.time.saturating_add(micros(now, newest.arrival)),
+            None => micros(now, self.epoch),
+        };
+        let first = self.generation + u64::from(view.phase() != (self.generation % 2 == 1));
+        let (tag, covered) = (view.tag(), view.covered_by_tag());
+        let found = [first, first + 2, first + 4]
+            .into_iter()
+            .find_map(|generation| {
+                let keys = if generation == self.generation {
+                    self.keys
+                } else {
+                    Keys::new(&self.master, generation)
+                };
+                let time = keys.time(view.timestamp(), expected)?;
+                same(keys.tag(time, &covered), tag).then_some((generation, keys, time))
+            });
+        let (generation, keys, time) = found.ok_or(NotOurs)?;
+        let newest = self.newest.as_ref();
+        if newest.is_some_and(|newest| time <= newest.time) {
+            return Ok(false);
+        }
+        (self.generation, self.keys) = (generation, keys);
+        self.newest = Some(Newest {
+            echo: Echo::of(view),
+            time,
+            arrival: now,
+        });
+        self.unechoed = true;
+        Ok(true)
+    }
+
+    /// Whether the newest header waits for its echo.
+    fn has_news(&self) -> bool {
+        self.unechoed
+    }
+
+    /// When the newest header arrived.
+    fn arrived(&self) -> Option<Instant> {
+        self.newest.as_ref().map(|newest| newest.arrival)
+    }
+
+    /// The echo of the newest header.
+    fn echo(&self, now: Instant) -> Option<Echo> {
+        let newest = self.newest.as_ref()?;
+        newest
+            .echo
+            .held_for(now.saturating_duration_since(newest.arrival))
+    }
+
+    /// When the newest header was sent, by its sender's clock in microseconds.
+    fn newest(&self) -> Option<u64> {
+        self.newest.as_ref().map(|newest| newest.time)
+    }
+
+    /// The header that was sent at `time` has been echoed.
+    fn echoed(&mut self, time: Option<u64>) {
+        self.unechoed &= self.newest() != time;
+    }
 }
 
 /// One round trip, all of it from one header, and whether something of it had to be clamped.

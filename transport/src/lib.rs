@@ -31,6 +31,8 @@ mod pacer;
 mod pacing;
 mod path;
 mod socket;
+#[cfg(any(test, feature = "fuzzing"))]
+mod stand_ins;
 
 pub use endpoint::{Context, Endpoint, close};
 pub use evenkeel_congestion::{Ack, Cause, Congestion, Controller, Feedback, Grant, Round};

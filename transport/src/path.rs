@@ -1,4 +1,4 @@
-//! What an application can know of a connection's path.
+//! The state of a connection's path, for applications.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct PathState {
     /// Bytes of UDP payload in a full-size packet.
     pub mtu: u16,
-    /// The controller's window in bytes: its own, not the one that quinn is told.
+    /// The controller's window in bytes: its own, not the one that quinn sees.
     pub window: u64,
     /// Window in bytes at which slow start ends; `None` while nothing has set one.
     pub slow_start_threshold: Option<u64>,

@@ -31,7 +31,7 @@ pub(crate) struct Socket {
     received: Mutex<Received>,
 }
 
-/// What arriving datagrams leave behind.
+/// State of datagrams that arrive.
 #[derive(Debug, Default)]
 struct Received {
     /// Datagrams that could not stay in their batch, in order.
@@ -62,7 +62,7 @@ thread_local! {
     static BATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What leaves in place of what quinn sends.
+/// What leaves when quinn sends datagrams.
 enum Outgoing {
     /// The same, and nobody counts: the peer takes no headers.
     Unchanged,
@@ -133,8 +133,8 @@ impl Socket {
         }
     }
 
-    /// Takes the headers off what has arrived in `bufs`, and says how many of them are in use
-    /// then.
+    /// Removes the headers from what has arrived in `bufs`. Returns how many of them are still in
+    /// use.
     fn take_headers_off(
         &self,
         settings: &HeaderSettings,
@@ -267,8 +267,7 @@ impl AsyncUdpSocket for Socket {
 }
 
 impl HeaderSettings {
-    /// Decides what leaves in place of `transmit`, and writes the datagrams that get headers to
-    /// `batch`.
+    /// Decides what leaves for `transmit`, and writes the datagrams that get headers to `batch`.
     fn outgoing(
         &self,
         connection: &Arc<Connection>,
@@ -451,8 +450,8 @@ fn overhead(destination: SocketAddr, every: u32) -> u16 {
     (ip + UDP_HEADER_LEN) as u16 + header as u16
 }
 
-/// Fixes the TTL and hop limit of a socket's packets, so that routers can tell whether a hop
-/// before them has stamped; `None` if the system does not let.
+/// Fixes the TTL and hop limit of a socket's packets, so that routers can see whether a hop before
+/// them has stamped; `None` if the system does not allow it.
 pub(crate) fn fix_hop_limit(socket: &UdpSocket) -> Option<u8> {
     /// What hosts commonly use (IANA, IP option numbers, default TTL).
     const HOP_LIMIT: u8 = 64;

@@ -12,11 +12,11 @@ const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// The greatest `max_ack_delay`, 2^14 ms less one: RFC 9000, section 18.2.
 const GREATEST_MAX_ACK_DELAY: u64 = (1 << 14) - 1;
 
-/// What senders that follow routers add to it in their probe timeout (RFC 9002, section 6.2.1). Routers that
-/// hand out rates keep round trips so steady that nothing but a millisecond is left there for
-/// their variation; an ACK of a packet that travels alone comes after all of `max_ack_delay`, and
-/// a queue of a few packets more, or a receiver's timer that fires late, would set off two packets
-/// that no pacer holds back.
+/// What senders that follow routers add to it in their probe timeout (RFC 9002, section 6.2.1).
+/// Routers that assign rates make round trips so steady that the timeout leaves only a millisecond
+/// for variation. The ACK of a single packet takes all of `max_ack_delay`. A few more packets in a
+/// queue, or a late timer of the receiver, would then trigger two probes, which no pacer holds
+/// back.
 const PATIENCE: Duration = DEFAULT_MAX_ACK_DELAY;
 
 /// Versions of the header that are understood: this one.

@@ -9,8 +9,7 @@ use evenkeel_wire::{
     PATH_HEADER_LEN, PathHeaderKind, PathHeaderRepr, PathHeaderTemplate, Signals, WindowChange,
 };
 
-use super::receiver::micros;
-use super::tag::{Keys, Master};
+use super::tag::{Keys, Master, micros};
 
 /// What one connection knows of the headers that it sends.
 pub(super) struct Sender {
@@ -30,7 +29,7 @@ pub(super) struct Sender {
     echoed: Option<u64>,
     /// The time of the oldest header that an echo could have come of, and has not.
     unanswered: Option<u64>,
-    /// Smoothed round trip time, as the echoes of this path tell it.
+    /// Smoothed round trip time, measured by the echoes of this path.
     rtt: Option<Duration>,
     /// How long headers of this path have waited until an echo covered them.
     waits: Option<Estimate>,
@@ -84,7 +83,7 @@ const REMEMBERED: usize = 64;
 /// The round trip before there is a sample: RFC 9002, section 6.2.2.
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 
-/// In place of how many datagrams one with a header is among: those that answer the peer's.
+/// Instead of one header in so many datagrams: only headers that answer the peer's.
 pub(crate) const ANSWERS: u32 = u32::MAX;
 
 /// The least time for which feedback holds: section 4.3, expiry.
@@ -128,7 +127,7 @@ impl Facts {
         CompactRate::from_bytes_per_second(u64::try_from(packets).unwrap_or(u64::MAX))
     }
 
-    /// H_rtt: how long the sender takes to answer what routers tell, `None` if it does not.
+    /// H_rtt: how long the sender takes to react to routers, `None` if it does not.
     ///
     /// A packet brings news once in the time between two of them; at less than a packet in a
     /// round trip that is the longer time. XCP shares by H_cwnd / H_rtt, which is to stay a rate.

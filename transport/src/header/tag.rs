@@ -1,5 +1,7 @@
 //! Keys and tags of path headers: `docs/path-header.md`, sections 3.2 and 6.
 
+use std::time::Instant;
+
 use evenkeel_wire::{HeaderTimestamp, PATH_HEADER_LEN};
 
 /// The secret of all headers of one connection in one direction.
@@ -8,7 +10,7 @@ pub(crate) type Master = [u8; 16];
 /// What the tag covers: all bytes before it.
 const COVERED: usize = PATH_HEADER_LEN - 4;
 
-/// The microseconds that a timestamp tells apart.
+/// The period of timestamps, in microseconds.
 const PERIOD: u64 = 1 << 24;
 
 /// The keys of one generation.
@@ -68,7 +70,13 @@ impl Keys {
     }
 }
 
-/// Whether two tags are the same, in a time that does not tell where they differ.
+/// Microseconds from `from` to `to`.
+pub(super) fn micros(to: Instant, from: Instant) -> u64 {
+    let time = to.saturating_duration_since(from);
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Whether two tags are the same, in constant time.
 pub(super) fn same(a: [u8; 4], b: [u8; 4]) -> bool {
     u32::from_ne_bytes(a) ^ u32::from_ne_bytes(b) == 0
 }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::stand_ins::{Clock, Wire, locked};
 
 const HEADER: [u8; PATH_HEADER_LEN] = {
     let mut header = [0; PATH_HEADER_LEN];
@@ -13,78 +14,18 @@ const HEADER: [u8; PATH_HEADER_LEN] = {
     header
 };
 
-/// A socket that gives what it was given, `GRO` buffers at a time, and sends nothing.
-#[derive(Debug, Default)]
-struct Buffers(Mutex<VecDeque<(Vec<u8>, usize)>>);
-
-impl AsyncUdpSocket for Buffers {
-    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        unreachable!("nothing is sent")
-    }
-
-    fn try_send(&self, _: &Transmit<'_>) -> io::Result<()> {
-        unreachable!("nothing is sent")
-    }
-
-    fn poll_recv(
-        &self,
-        _: &mut Context<'_>,
-        bufs: &mut [IoSliceMut<'_>],
-        metas: &mut [RecvMeta],
-    ) -> Poll<io::Result<usize>> {
-        let mut waiting = self.0.lock().expect("no test panics in here");
-        let mut count = 0;
-        for (buf, meta) in bufs.iter_mut().zip(metas) {
-            let Some((bytes, stride)) = waiting.pop_front() else {
-                break;
-            };
-            buf[..bytes.len()].copy_from_slice(&bytes);
-            (meta.len, meta.stride) = (bytes.len(), stride);
-            count += 1;
-        }
-        if count == 0 {
-            Poll::Pending
-        } else {
-            Poll::Ready(Ok(count))
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        unreachable!("nobody asks")
-    }
-}
-
-/// A clock that stands still.
-#[derive(Debug)]
-struct Still(Instant);
-
-impl Runtime for Still {
-    fn new_timer(&self, _: Instant) -> Pin<Box<dyn quinn::AsyncTimer>> {
-        unreachable!("nobody waits")
-    }
-
-    fn spawn(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        unreachable!("nothing runs")
-    }
-
-    fn wrap_udp_socket(&self, _: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        unreachable!("there is one socket")
-    }
-
-    fn now(&self) -> Instant {
-        self.0
-    }
-}
-
 /// What quinn sees of `buffers`, each with the stride of its datagrams.
 fn received(buffers: Vec<(Vec<u8>, usize)>) -> Vec<Vec<u8>> {
     let settings = HeaderSettings {
         connections: Arc::default(),
         every: 1,
         hop_limit: None,
-        runtime: Arc::new(Still(crate::testing::epoch())),
+        runtime: Arc::new(Clock(Mutex::new(crate::testing::epoch()))),
     };
-    let inner = Arc::new(Buffers(Mutex::new(buffers.into())));
+    let inner = Arc::new(Wire::default());
+    let peer = SocketAddr::from(([127, 0, 0, 1], 9));
+    let arrivals = buffers.into_iter();
+    locked(&inner.arriving).extend(arrivals.map(|(bytes, stride)| (peer, bytes, stride)));
     let socket = Socket::new(inner, Some(settings));
     let mut seen = Vec::new();
     let mut space = vec![vec![0; 4096]; 4];

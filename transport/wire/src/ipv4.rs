@@ -33,7 +33,7 @@ const OFFSET_MASK: u16 = 0x1fff;
 /// An IPv4 packet in bytes.
 ///
 /// The header checksum is not part of what `parse` checks: a router that only looks need not
-/// pay for it. [`Ipv4View::checksum_holds`] tells.
+/// pay for it. [`Ipv4View::checksum_holds`] checks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv4View<'a> {
     fixed: &'a [u8; IPV4_HEADER_LEN],

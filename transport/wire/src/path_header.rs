@@ -1,4 +1,4 @@
-//! The path header: what routers tell endpoints, in front of a QUIC packet in a UDP payload.
+//! The path header: signals of routers to endpoints, in front of a QUIC packet in a UDP payload.
 //!
 //! `docs/path-header.md` is the specification: layout, procedures, security. This is the codec:
 //! [`PathHeaderView`] reads a header, [`PathHeaderRepr`] writes one, [`PathHeaderMut`] changes the

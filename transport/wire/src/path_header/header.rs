@@ -317,8 +317,8 @@ impl Echo {
         }
     }
 
-    /// The same, sent `held` after that; `None` if the header is too old by then to be told apart
-    /// from a later one ([`ECHO_LIFETIME`]).
+    /// The same echo, sent `held` after that; `None` if the header is too old by then to be
+    /// distinguished from a later one ([`ECHO_LIFETIME`]).
     pub fn held_for(self, held: Duration) -> Option<Self> {
         (held <= ECHO_LIFETIME).then(|| Self {
             held: CompactTime::from_duration(held),

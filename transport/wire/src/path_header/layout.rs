@@ -14,8 +14,9 @@ pub const PATH_HEADER_MAGIC: [u8; 4] = [0x0e, 0xd2, 0xb7, 0x4c];
 /// The version of the layout described here.
 pub const PATH_HEADER_VERSION: u8 = 1;
 
-/// How long a received header may be echoed: half the period of a [`HeaderTimestamp`](super::HeaderTimestamp). With a round
-/// trip of no more than the other half, the sender can tell which timestamp it was.
+/// How long a received header may be echoed: half the period of a
+/// [`HeaderTimestamp`](super::HeaderTimestamp). If the round trip takes no more than the other half,
+/// the sender can identify the timestamp.
 pub const ECHO_LIFETIME: Duration = Duration::from_micros(1 << 23);
 
 pub(super) mod field {
@@ -59,7 +60,7 @@ pub(super) const PHASE: u8 = 0x80;
 pub(super) const ECHOED_PHASE: u8 = 0x40;
 /// Six bits of the TTL: gaps of 64 hops look like none, but no path is that long.
 pub(super) const HOP_LIMIT_MASK: u8 = 0x3f;
-/// In place of the time held: this header echoes nothing.
+/// The value of the time held in a header that echoes nothing.
 pub(super) const NOTHING_ECHOED: [u8; 2] = [0xff, 0xff];
 
 /// A header is counted in words of this many bytes.
