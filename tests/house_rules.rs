@@ -84,10 +84,10 @@ const GUARDED: &[&str] = &[
 
 /// Groups of sibling modules, `crate: parent`, with rings that are still to be removed.
 const KNOWN_RINGS: &[&str] = &[
-    "evenkeel-apps: cli",
     "evenkeel-congestion: adapter",
     "evenkeel-experiments:",
     "evenkeel-testbed-core: backend::kernel",
+    "evenkeel-testbed-core: report",
     "evenkeel-testbed-core: scenario",
     "evenkeel-testbed-core: sim",
 ];

@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn any_path_is_one_word_of_a_shell() {
         let path = Path::new("/a b/it's $HOME");
-        let output = std::process::Command::new("sh")
+        let output = std::process::Command::new("/bin/sh")
             .args(["-c", &format!("printf %s {}", quoted(path))])
             .output()
             .expect("a shell");
