@@ -50,10 +50,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "evenkeel",
             "evenkeel-apps",
+            "evenkeel-congestion",
             "evenkeel-queue",
             "evenkeel-spec",
             "evenkeel-wire",
             "quinn",
+            "quinn-proto",
             "tokio",
         ],
     ),

@@ -132,7 +132,7 @@ fn bursty_traffic_on_the_way_back_leaves_ro_vegas_twice_what_it_leaves_vegas() {
         each.iter().sum::<f64>() / each.len() as f64
     };
     // ns-2's goes by the mean RTT of a round. By the least, as ours does, bursts take less from Vegas.
-    let as_ns2 = mean("vegas:rtt=mean", "");
+    let as_ns2 = mean("ns2-vegas:rtt=mean", "");
     let beside_ns2 = as_ns2 / (509_000.0 * 1.228);
     assert!(
         (0.85..=1.15).contains(&beside_ns2),
@@ -155,7 +155,7 @@ fn the_fuller_the_way_back_the_more_ro_vegas_gains() {
         throughput(&run("vbr.toml", "ro-vegas", &[&load, ALL_STAMP]))
             / throughput(&run("vbr.toml", vegas, &[&load]))
     };
-    for (vegas, most) in [("vegas", 3.5), ("vegas:rtt=mean", 4.1)] {
+    for (vegas, most) in [("vegas", 3.5), ("ns2-vegas:rtt=mean", 4.1)] {
         let ratios = ["0", "0.5", "1"].map(|load| ratio(vegas, load));
         assert!((0.99..=1.01).contains(&ratios[0]), "{vegas}: {ratios:?}");
         assert!(ratios.is_sorted(), "{vegas}: {ratios:?}");
@@ -169,7 +169,7 @@ fn three_congested_links_on_the_way_back_cost_ro_vegas_less_than_vegas_and_one_t
     // router stamps, with all three sources. Vegas goes by the mean RTT of a round, as in ns-2.
     let each = "flows.0.ack_every=1";
     let one = "links.1.stamps=['aqt']";
-    let (_, vegas) = observe("parking-lot.toml", "vegas:rtt=mean", &[each]);
+    let (_, vegas) = observe("parking-lot.toml", "ns2-vegas:rtt=mean", &[each]);
     let (_, all) = observe(
         "parking-lot.toml",
         "ro-vegas",

@@ -2,6 +2,7 @@
 
 pub mod backend;
 pub mod metrics;
+pub mod ns2;
 mod random;
 pub mod report;
 pub mod scenario;

@@ -71,9 +71,6 @@ impl Controller for Follower {
     fn slow_start_threshold(&self) -> Option<u64> {
         None
     }
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
 }
 
 /// A pair whose client runs `follower`.

@@ -332,9 +332,6 @@ impl Controller for Rising {
     fn slow_start_threshold(&self) -> Option<u64> {
         None
     }
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
 }
 
 #[test]

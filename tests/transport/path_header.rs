@@ -387,9 +387,6 @@ impl Controller for Listener {
     fn slow_start_threshold(&self) -> Option<u64> {
         None
     }
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
 }
 
 /// What a router does to the header of a datagram, if it has one.

@@ -336,9 +336,6 @@ impl Controller for Constant {
     fn slow_start_threshold(&self) -> Option<u64> {
         None
     }
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
 }
 
 /// A factory of those; rate in bytes per second, window in bytes.

@@ -37,9 +37,9 @@ mod stand_ins;
 pub use endpoint::{Context, Endpoint, close};
 pub use evenkeel_congestion::{Ack, Cause, Congestion, Controller, Feedback, Grant, Round};
 pub use evenkeel_congestion::{
-    AckReport, ControllerRow, FeedHolder, FeedState, Kind, Observer, Parameter, PathFactory,
-    PathFeed, PathSample, SharedFactory, SpecError, adapt, controller, controllers, foreign,
-    observed, uses_path_headers,
+    AckReport, CloneController, ControllerBuild, ControllerRow, Controllers, FeedHolder, FeedState,
+    Kind, Observer, Parameter, PathFactory, PathFeed, PathSample, SharedFactory, SpecError, Values,
+    adapt, controller, controllers, foreign, observed, uses_path_headers,
 };
 pub use header::{HeaderCounters, HeaderState};
 pub use pacing::{Pacing, UnknownPacing};

@@ -17,7 +17,7 @@ use clap::{Args, Parser, Subcommand};
 use evenkeel_experiments::{ExperimentError, ReportError, StoreError};
 use evenkeel_testbed::backend::{Hosts, kernel, netns, sim, uml};
 use evenkeel_testbed::report;
-use evenkeel_testbed::scenario::{Scenario, ScenarioError};
+use evenkeel_testbed::scenario::{Controllers, Scenario, ScenarioError};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use backend::{Backend, Kernel};
@@ -117,10 +117,15 @@ struct ScenarioArguments {
 }
 
 impl ScenarioArguments {
-    /// Reads the file; applies `more` after the user's own overrides.
-    fn load(&self, more: impl IntoIterator<Item = String>) -> Result<Scenario, ScenarioError> {
+    /// Reads the file, whose flows may name `controllers`; applies `more` after the user's own
+    /// overrides.
+    fn load(
+        &self,
+        controllers: &Controllers,
+        more: impl IntoIterator<Item = String>,
+    ) -> Result<Scenario, ScenarioError> {
         let overrides: Vec<_> = self.overrides.iter().cloned().chain(more).collect();
-        Scenario::load(&self.file, &overrides)
+        Scenario::load_with(&self.file, &overrides, controllers)
     }
 }
 
@@ -212,15 +217,15 @@ impl CliError {
     }
 }
 
-/// Carries out what was asked for.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+/// Carries out what was asked for. Scenarios may name `controllers`.
+pub(crate) fn run(arguments: &Arguments, controllers: &Controllers) -> Result<ExitCode, CliError> {
     match &arguments.command {
-        Command::Run(run) => return run_scenario(run),
-        Command::Compare(arguments) => return compare::compare(arguments),
-        Command::Exec(exec) => return run_program(exec),
-        Command::Reproduce(arguments) => return reproduce::reproduce(arguments),
+        Command::Run(run) => return run_scenario(run, controllers),
+        Command::Compare(arguments) => return compare::compare(arguments, controllers),
+        Command::Exec(exec) => return run_program(exec, controllers),
+        Command::Reproduce(arguments) => return reproduce::reproduce(arguments, controllers),
         Command::Report(arguments) => return reproduce::report(arguments),
-        Command::List => print_out(&list::list())?,
+        Command::List => print_out(&list::list(controllers))?,
         Command::UdpSource {
             from,
             to,
@@ -237,9 +242,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_scenario(arguments: &RunArguments) -> Result<ExitCode, CliError> {
+fn run_scenario(arguments: &RunArguments, controllers: &Controllers) -> Result<ExitCode, CliError> {
     let file = &arguments.scenario.file;
-    let scenario = arguments.scenario.load(seed_override(arguments.seed))?;
+    let scenario = arguments
+        .scenario
+        .load(controllers, seed_override(arguments.seed))?;
     let out = arguments.out.clone().unwrap_or_else(|| {
         Path::new("results").join(format!("{}-seed{}", scenario.name, scenario.seed))
     });
@@ -308,8 +315,8 @@ fn longest_run(duration: Duration) -> Duration {
     2 * duration + Duration::from_secs(300)
 }
 
-fn run_program(arguments: &ExecArguments) -> Result<ExitCode, CliError> {
-    let scenario = arguments.scenario.load(None)?;
+fn run_program(arguments: &ExecArguments, controllers: &Controllers) -> Result<ExitCode, CliError> {
+    let scenario = arguments.scenario.load(controllers, None)?;
     if arguments.on == Kernel::Uml && !uml::is_inside() {
         netns::check_scenario(&scenario)?;
         return run_inside(&[&arguments.scenario.file], None);

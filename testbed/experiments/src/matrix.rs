@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::experiment::{AxisValue, Experiment, ExperimentError, GROUPS, listed, template_text};
 use super::file::{ExperimentFile, GroupFile, Word};
 use evenkeel_testbed::backend::sim;
-use evenkeel_testbed::scenario::Scenario;
+use evenkeel_testbed::ns2;
+use evenkeel_testbed::scenario::{Controllers, Scenario};
 
 /// Bits of a full-size packet on the wire.
 const PACKET_BITS: f64 = 8.0 * 1228.0;
@@ -194,11 +195,24 @@ impl Experiment {
     /// # Errors
     /// If a scenario is wrong.
     pub fn runs(&self, extent: Extent, seeds: Option<u64>) -> Result<Vec<Run>, ExperimentError> {
+        self.runs_with(extent, seeds, &ns2::controllers())
+    }
+
+    /// As [`Experiment::runs`], with flows that may name other controllers than the testbed's own.
+    ///
+    /// # Errors
+    /// As [`Experiment::runs`].
+    pub fn runs_with(
+        &self,
+        extent: Extent,
+        seeds: Option<u64>,
+        controllers: &Controllers,
+    ) -> Result<Vec<Run>, ExperimentError> {
         let mut runs = Vec::new();
         for group in &self.groups {
             for point in group.points(extent) {
                 for seed in self.seeds(extent, seeds, &point) {
-                    runs.push(self.run(group, &point, extent, seed)?);
+                    runs.push(self.run(group, &point, extent, seed, controllers)?);
                 }
             }
         }
@@ -230,6 +244,7 @@ impl Experiment {
         point: &Point,
         extent: Extent,
         seed: u64,
+        controllers: &Controllers,
     ) -> Result<Run, ExperimentError> {
         let overrides = group.overrides(&self.axes, point, extent);
         let overrides = overrides.map_err(|message| ExperimentError::Invalid {
@@ -238,7 +253,7 @@ impl Experiment {
         })?;
         let mut all = overrides.clone();
         all.push(format!("seed={seed}"));
-        let scenario = Scenario::load(&group.scenario, &all);
+        let scenario = Scenario::load_with(&group.scenario, &all, controllers);
         let scenario = scenario.map_err(|source| ExperimentError::Scenario {
             path: self.path.clone(),
             run: point.label(),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use evenkeel::Controllers;
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
@@ -32,7 +33,11 @@ const LEAST_HEADED_BYTES: u32 = 20 + 8 + evenkeel_wire::PATH_HEADER_LEN as u32;
 /// Generator stream of start times; the simulator's own are numbered from 1.
 const START_STREAM: u128 = 100 << 64;
 
-pub(super) fn expand(file: ScenarioFile, directory: &Path) -> Result<Scenario, Fault> {
+pub(super) fn expand(
+    file: ScenarioFile,
+    directory: &Path,
+    controllers: &Controllers,
+) -> Result<Scenario, Fault> {
     let instances =
         |counts: &mut dyn Iterator<Item = u32>| counts.map(|count| count as usize).sum::<usize>();
     let flow_count = instances(&mut file.flows.iter().map(|flow| flow.count));
@@ -78,6 +83,7 @@ pub(super) fn expand(file: ScenarioFile, directory: &Path) -> Result<Scenario, F
         links,
         flows,
         cross,
+        controllers: controllers.clone(),
         config: file,
     })
 }

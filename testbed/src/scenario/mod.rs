@@ -14,6 +14,10 @@ mod tree;
 use std::path::Path;
 use std::time::Duration;
 
+pub use evenkeel::Controllers;
+
+use crate::ns2;
+
 pub use error::ScenarioError;
 pub use file::ScenarioFile;
 
@@ -53,6 +57,8 @@ pub struct Scenario {
     pub flows: Vec<FlowSpec>,
     /// Single sources of cross traffic.
     pub cross: Vec<CrossSpec>,
+    /// The controllers that flows may name.
+    pub controllers: Controllers,
     /// The effective configuration, from which all of the above follows.
     pub config: ScenarioFile,
 }
@@ -64,12 +70,24 @@ impl Scenario {
     /// If the file cannot be read, or it or an override makes no sense: one line that names
     /// the line of the file, or the override.
     pub fn load(path: &Path, overrides: &[String]) -> Result<Self, ScenarioError> {
+        Self::load_with(path, overrides, &ns2::controllers())
+    }
+
+    /// As [`Scenario::load`], with flows that may name other controllers than the testbed's own.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn load_with(
+        path: &Path,
+        overrides: &[String],
+        controllers: &Controllers,
+    ) -> Result<Self, ScenarioError> {
         let text =
             network::read_text(path, MAX_FILE_BYTES).map_err(|source| ScenarioError::Read {
                 path: path.to_owned(),
                 source,
             })?;
-        Self::parse(&text, &path.display().to_string(), overrides)
+        Self::parse_with(&text, &path.display().to_string(), overrides, controllers)
     }
 
     /// Reads a scenario from its text. `file_name` appears in errors; the traces and files that
@@ -78,13 +96,26 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::load`].
     pub fn parse(text: &str, file_name: &str, overrides: &[String]) -> Result<Self, ScenarioError> {
+        Self::parse_with(text, file_name, overrides, &ns2::controllers())
+    }
+
+    fn parse_with(
+        text: &str,
+        file_name: &str,
+        overrides: &[String],
+        controllers: &Controllers,
+    ) -> Result<Self, ScenarioError> {
         let directory = Path::new(file_name).parent().unwrap_or(Path::new(""));
         let read = || {
             let mut root = tree::parse(text)?;
             for text in overrides {
                 overrides::apply(&mut root, text)?;
             }
-            expand::expand(ScenarioFile::read(&root)?, directory)
+            expand::expand(
+                ScenarioFile::read(&root, controllers)?,
+                directory,
+                controllers,
+            )
         };
         read().map_err(|fault| ScenarioError::from_fault(file_name, fault))
     }

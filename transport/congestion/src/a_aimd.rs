@@ -10,10 +10,14 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
+use evenkeel_spec::{Parameter, SpecError, Values};
+
+use crate::adapter::{SharedFactory, adapt};
 use crate::controller::{Ack, Congestion, Controller, PathSample};
 use crate::freshness::Freshness;
-use crate::gaimd::{self, Gaimd, Timeouts};
-use crate::window::InitialWindow;
+use crate::gaimd::{self, Gaimd};
+use crate::row::{ControllerBuild, ControllerRow};
+use crate::window::{INITIAL_WINDOW, InitialWindow};
 
 /// Tells how fast a flow may grow at the present contention.
 pub trait Contention: Debug + Clone + Send + Sync + 'static {
@@ -96,6 +100,13 @@ impl Share {
         most: 2.0,
     };
 
+    pub(crate) fn read(values: &Values) -> Self {
+        Self {
+            target: values.number("target"),
+            most: values.number("most"),
+        }
+    }
+
     /// alpha = target / N, from the least to the most.
     fn alpha(self, flows: u32) -> f64 {
         (self.target / f64::from(flows.max(1))).clamp(LEAST_ALPHA, self.most)
@@ -132,13 +143,13 @@ impl Contention for Counted {
     fn on_path(&mut self, sample: &PathSample) {
         if let Some(flows) = sample.flows {
             self.alpha = self.share.alpha(flows);
-            self.freshness.hear(sample.now);
+            self.freshness.on_feedback(sample.now);
         }
     }
 
     fn alpha(&mut self, ack: &Ack) -> f64 {
         if let Some(rtt) = ack.rtt {
-            self.freshness.measure(rtt);
+            self.freshness.on_rtt(rtt);
         }
         if !self.freshness.holds(ack.now) {
             self.freshness.forget();
@@ -157,9 +168,8 @@ pub struct AAimd<C> {
 
 impl<C: Contention> AAimd<C> {
     /// A controller in slow start, for full-size packets of `mtu` bytes.
-    pub fn new(contention: C, timeouts: Timeouts, initial_window: InitialWindow, mtu: u16) -> Self {
+    pub fn new(contention: C, initial_window: InitialWindow, mtu: u16) -> Self {
         let reno = gaimd::Config {
-            timeouts,
             initial_window,
             ..gaimd::Config::RENO
         };
@@ -188,14 +198,6 @@ impl<C: Contention> Controller for AAimd<C> {
         self.aimd.on_congestion(event);
     }
 
-    fn on_probe_timeout(&mut self) -> bool {
-        self.aimd.on_probe_timeout()
-    }
-
-    fn on_heavy_loss(&mut self) {
-        self.aimd.on_heavy_loss();
-    }
-
     fn on_persistent_congestion(&mut self) {
         self.aimd.on_persistent_congestion();
     }
@@ -211,170 +213,79 @@ impl<C: Contention> Controller for AAimd<C> {
     fn slow_start_threshold(&self) -> Option<u64> {
         self.aimd.slow_start_threshold()
     }
+}
 
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+pub(crate) const ROW: ControllerRow = ControllerRow {
+    name: "a-aimd",
+    summary: "adaptive additive increase: reno whose alpha follows the contention",
+    parameters: &[
+        Parameter::number(
+            "target",
+            "packets that all flows together add per round trip, as routers count them",
+            0.1,
+            1000.0,
+            Some(Share::FRUGAL.target),
+        ),
+        Parameter::number(
+            "most",
+            "packets that this flow adds per round trip at most",
+            0.01,
+            100.0,
+            Some(Share::FRUGAL.most),
+        ),
+        Parameter::choice(
+            "schedule",
+            "instead of routers, the paper's version: alpha of four periods of 30 s",
+            &version_names(),
+            None,
+        ),
+        Parameter::number(
+            "start_s",
+            "seconds of the schedule that have passed when the connection begins; not given, 0",
+            0.0,
+            120.0,
+            None,
+        ),
+        INITIAL_WINDOW,
+    ],
+    build: ControllerBuild {
+        // A schedule takes the place of what routers count.
+        uses_path: |values| !values.is_given("schedule"),
+        factory,
+    },
+};
+
+const fn version_names() -> [&'static str; VERSIONS.len()] {
+    let mut names = [""; VERSIONS.len()];
+    let mut version = 0;
+    while version < names.len() {
+        names[version] = VERSIONS[version].name;
+        version += 1;
     }
+    names
+}
+
+fn factory(values: &Values) -> Result<SharedFactory, SpecError> {
+    values.exclude("target", "schedule")?;
+    values.exclude("most", "schedule")?;
+    values.require("start_s", "schedule")?;
+    let initial = InitialWindow::read(values, "iw");
+    let Some(version) = values.optional_choice("schedule", &VERSIONS) else {
+        let share = Share::read(values);
+        return Ok(adapt(move |_, mtu| {
+            Box::new(AAimd::new(Counted::new(share), initial, mtu))
+        }));
+    };
+    let elapsed = Duration::from_secs_f64(values.optional_number("start_s").unwrap_or_default());
+    Ok(adapt(move |start, mtu| {
+        let schedule = Schedule {
+            start,
+            elapsed,
+            alphas: version.alphas,
+        };
+        Box::new(AAimd::new(schedule, initial, mtu))
+    }))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{ack, epoch, loss, ms, path_sample};
-
-    const MTU: u16 = 1000;
-
-    fn schedule(name: &str, start: Instant, elapsed: u64) -> Schedule {
-        let version = VERSIONS.iter().find(|version| version.name == name);
-        Schedule {
-            start,
-            elapsed: Duration::from_secs(elapsed),
-            alphas: version.expect("a letter of the tables").alphas,
-        }
-    }
-
-    #[test]
-    fn alpha_changes_every_thirty_seconds_and_the_last_one_stays() {
-        let t0 = epoch();
-        // (version, seconds of it before the connection, ms since then, alpha)
-        let table = [
-            ("A", 0, 0, 2.0),
-            ("A", 0, 29_999, 2.0),
-            ("A", 0, 30_000, 1.0),
-            ("A", 0, 60_000, 0.5),
-            ("A", 0, 89_999, 0.5),
-            ("A", 0, 90_000, 0.1),
-            ("A", 0, 120_000, 0.1),
-            ("A", 0, 100_000_000, 0.1),
-            ("A", 30, 0, 1.0),
-            ("A", 45, 14_999, 1.0),
-            ("A", 45, 15_000, 0.5),
-            ("A", 120, 0, 0.1),
-            ("N", 0, 0, 0.1),
-            ("N", 60, 30_000, 0.5),
-        ];
-        for (name, elapsed, at, alpha) in table {
-            let mut schedule = schedule(name, t0, elapsed);
-            assert_eq!(
-                schedule.alpha(&ack(t0 + ms(at), 100, 1000)),
-                alpha,
-                "{name} after {elapsed} s and {at} ms"
-            );
-        }
-    }
-
-    #[test]
-    fn the_second_table_is_the_first_one_in_reverse() {
-        for (increasing, decreasing) in VERSIONS[..7].iter().zip(&VERSIONS[7..]) {
-            let mut reversed = increasing.alphas;
-            reversed.reverse();
-            assert_eq!(
-                decreasing.alphas, reversed,
-                "{} and {}",
-                increasing.name, decreasing.name
-            );
-            assert!(
-                increasing.alphas.windows(2).all(|pair| pair[0] > pair[1]),
-                "{}",
-                increasing.name
-            );
-        }
-    }
-
-    #[test]
-    fn a_window_of_acks_adds_the_alpha_of_its_time_and_a_loss_halves() {
-        let t0 = epoch();
-        let mut aimd = AAimd::new(
-            schedule("B", t0, 0),
-            Timeouts::Quic,
-            InitialWindow::Packets(40),
-            MTU,
-        );
-        aimd.on_congestion(&loss());
-        // (seconds, window after): alpha 2, 1, 0.25, 0.05 packets of 1000 bytes.
-        for (seconds, window) in [
-            (1, 22_000),
-            (29, 24_000),
-            (30, 25_000),
-            (60, 25_250),
-            (90, 25_300),
-        ] {
-            let now = t0 + Duration::from_secs(seconds);
-            aimd.on_ack(&ack(now, 100, aimd.window()));
-            assert_eq!(aimd.window(), window, "at {seconds} s");
-        }
-        aimd.on_congestion(&loss());
-        assert_eq!(aimd.window(), 12_650);
-    }
-
-    fn counted(now: Instant, flows: Option<u32>) -> PathSample {
-        PathSample {
-            now,
-            flows,
-            ..path_sample()
-        }
-    }
-
-    #[test]
-    fn flows_that_routers_count_share_what_they_add() {
-        let other = Share {
-            target: 8.0,
-            most: 1.0,
-        };
-        // (share, flows, alpha)
-        let table = [
-            (Share::FRUGAL, 0, 2.0),
-            (Share::FRUGAL, 1, 2.0),
-            (Share::FRUGAL, 3, 2.0),
-            (Share::FRUGAL, 10, 0.6),
-            (Share::FRUGAL, 20, 0.3),
-            (Share::FRUGAL, 80, 0.075),
-            (Share::FRUGAL, 2000, 0.01),
-            (Share::FRUGAL, u32::MAX, 0.01),
-            (other, 1, 1.0),
-            (other, 16, 0.5),
-        ];
-        for (share, flows, alpha) in table {
-            assert_eq!(share.alpha(flows), alpha, "{share:?}, {flows} flows");
-            let mut contention = Counted::new(share);
-            contention.on_path(&counted(epoch(), Some(flows)));
-            assert_eq!(contention.alpha(&ack(epoch(), 100, 1000)), alpha);
-        }
-    }
-
-    #[test]
-    fn without_a_router_that_counts_it_is_reno_after_four_round_trips() {
-        let t0 = epoch();
-        let mut aimd = AAimd::new(
-            Counted::new(Share::FRUGAL),
-            Timeouts::Quic,
-            InitialWindow::Packets(40),
-            MTU,
-        );
-        aimd.on_congestion(&loss());
-        let grown = |aimd: &mut AAimd<Counted>, at| {
-            let before = aimd.window();
-            aimd.on_ack(&ack(t0 + ms(at), 100, before));
-            aimd.window() - before
-        };
-        assert_eq!(grown(&mut aimd, 0), 1000);
-        aimd.on_path(&counted(t0, Some(40)));
-        assert_eq!(grown(&mut aimd, 0), 150);
-        aimd.on_path(&counted(t0 + ms(100), None));
-        assert_eq!(grown(&mut aimd, 400), 150, "the count holds");
-        assert_eq!(grown(&mut aimd, 401), 1000);
-    }
-
-    #[test]
-    fn slow_start_is_that_of_reno() {
-        let t0 = epoch();
-        let mut aimd = AAimd::new(
-            schedule("C", t0, 90),
-            Timeouts::Quic,
-            InitialWindow::Rfc9002,
-            MTU,
-        );
-        aimd.on_ack(&ack(t0, 100, 10_000));
-        assert_eq!((aimd.window(), aimd.slow_start_threshold()), (20_000, None));
-    }
-}
+mod tests;

@@ -9,7 +9,8 @@
 //! What the paper leaves open: `docs/algorithms/acp.md`; deviations: `docs/deviations.md`.
 
 use crate::controller::{Feedback, Grant, PathSample};
-use crate::guided::{Facts, Guided, Rule};
+use crate::guided::{self, Facts, Guided, Rule};
+use crate::row::ControllerRow;
 
 /// Gain upwards while a link on the path is congested (Eq. 2).
 const CONGESTED_GAIN: f64 = 0.1;
@@ -54,7 +55,7 @@ fn next_window(window: f64, desired: f64, congested: bool, acked: f64) -> f64 {
 impl Rule for AcpRule {
     const FOLLOWS: Feedback = Feedback::Acp;
 
-    fn hear(&mut self, sample: &PathSample) -> bool {
+    fn on_path(&mut self, sample: &PathSample) -> bool {
         let Some(Grant::Rate(rate)) = sample.grant else {
             return false;
         };
@@ -74,10 +75,15 @@ impl Rule for AcpRule {
         next_window(window, desired, self.congested, acked as f64)
     }
 
-    fn heed(packets: f64) -> f64 {
+    fn queueing_share(packets: f64) -> f64 {
         (packets / HEEDING_WINDOW).min(1.0)
     }
 }
+
+pub(crate) const ROW: ControllerRow = guided::row::<AcpRule>(
+    "acp",
+    "ACP: takes the rate that the links on its path compute; vegas where none does",
+);
 
 #[cfg(test)]
 mod tests {
@@ -139,11 +145,11 @@ mod tests {
             grant: Some(Grant::Rate(212_000)),
             ..path_sample()
         };
-        assert!(rule.hear(&granted));
+        assert!(rule.on_path(&granted));
         let ack = ack(epoch(), 150, 2000);
         assert!((next(&mut rule, 10_000.0, &ack) - 12_000.0).abs() < 1e-9);
         assert!((next(&mut rule, 40_000.0, &ack) - 39_000.0).abs() < 1e-9);
-        assert!(rule.hear(&PathSample {
+        assert!(rule.on_path(&PathSample {
             congested: true,
             ..granted
         }));
@@ -168,7 +174,11 @@ mod tests {
     #[test]
     fn a_window_of_few_packets_heeds_little_of_a_queue_that_comes_and_goes() {
         for (packets, heeded) in [(0.0, 0.0), (1.0, 0.25), (4.0, 1.0), (1000.0, 1.0)] {
-            assert_eq!(AcpRule::heed(packets), heeded, "{packets} packets");
+            assert_eq!(
+                AcpRule::queueing_share(packets),
+                heeded,
+                "{packets} packets"
+            );
         }
     }
 
@@ -176,7 +186,7 @@ mod tests {
     fn what_is_no_rate_is_not_heard() {
         let mut rule = AcpRule::default();
         for grant in [None, Some(Grant::WindowChange(1000))] {
-            assert!(!rule.hear(&PathSample {
+            assert!(!rule.on_path(&PathSample {
                 grant,
                 ..path_sample()
             }));

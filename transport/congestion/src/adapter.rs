@@ -17,12 +17,10 @@
 //!   of n packets would let n - 1 fly, and one of a packet none for ever. quinn is told the
 //!   window + 1 byte, and never less than one packet + 1. `ControllerMetrics`, and so qlog,
 //!   has the controller's own window.
-//! - Nothing tells of a probe timeout. But only its packets leave beyond the window (`silence.rs`).
 //! - A path that changed more than its port gets a controller built anew; otherwise a clone.
 
 mod feed;
 mod rounds;
-mod silence;
 mod tap;
 
 use std::any::Any;
@@ -34,14 +32,9 @@ use quinn_proto::congestion::{self, BbrConfig, ControllerFactory, ControllerMetr
 
 use crate::controller::{Ack, Cause, Congestion, Controller, DEFAULT_OVERHEAD};
 use rounds::Rounds;
-use silence::Silence;
 
 pub use feed::{FeedHolder, FeedState, PathFeed};
 pub use tap::{AckReport, Observer, observed};
-
-/// Packets lost of one window that TCP without SACK recovers from without a retransmission timeout
-/// (K. Fall and S. Floyd, "Simulation-based Comparisons of Tahoe, Reno, and SACK TCP", 1996).
-const REPAIRABLE: u64 = 2;
 
 /// A factory of quinn controllers, as `quinn::TransportConfig::congestion_controller_factory`
 /// takes it.
@@ -152,13 +145,10 @@ struct Adapter {
     initial_window: u64,
     /// When the current recovery period began; packets sent up to then belong to it.
     recovery_start: Option<Instant>,
-    /// Bytes found lost in the current recovery period; the most there are if a timeout began it.
-    lost_in_recovery: u64,
     /// The latest sending time of any acknowledged packet.
     newest_acked: Option<Instant>,
     /// Packets of the ACK frame being processed.
     batch: Option<Batch>,
-    silence: Silence,
     rounds: Rounds,
 }
 
@@ -171,10 +161,8 @@ impl Adapter {
             mtu,
             overhead: DEFAULT_OVERHEAD,
             recovery_start: None,
-            lost_in_recovery: 0,
             newest_acked: None,
             batch: None,
-            silence: Silence::new(now),
             rounds: Rounds::new(now),
         }
     }
@@ -206,7 +194,6 @@ impl Adapter {
 
     fn begin_recovery(&mut self, now: Instant) {
         self.recovery_start = Some(now);
-        self.lost_in_recovery = 0;
         self.rounds.on_recovery(now);
     }
 
@@ -217,17 +204,6 @@ impl Adapter {
 }
 
 impl congestion::Controller for Adapter {
-    fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
-        let window = congestion::Controller::window(self);
-        if self.silence.on_sent(now, bytes, window) && self.controller.on_probe_timeout() {
-            // Whatever is still gathered was left by a Retry.
-            self.batch = None;
-            self.begin_recovery(now);
-            // However many are found lost now, the timeout has been answered.
-            self.lost_in_recovery = u64::MAX;
-        }
-    }
-
     fn on_ack(
         &mut self,
         now: Instant,
@@ -249,7 +225,6 @@ impl congestion::Controller for Adapter {
         let Some(batch) = self.batch.take().filter(|batch| batch.now == now) else {
             return;
         };
-        self.silence.on_ack(now, batch.sent, in_flight);
         let in_order = self.newest_acked.is_none_or(|newest| batch.sent >= newest);
         if in_order {
             self.newest_acked = Some(batch.sent);
@@ -291,7 +266,6 @@ impl congestion::Controller for Adapter {
         // Whatever is still gathered was left by a Retry: losses are told after `on_end_acks`.
         self.batch = None;
         self.rounds.on_lost(lost_bytes);
-        self.silence.on_lost(lost_bytes);
         if !self.in_recovery(sent) {
             self.begin_recovery(now);
             self.controller.on_congestion(&Congestion {
@@ -303,12 +277,6 @@ impl congestion::Controller for Adapter {
                 },
                 lost: lost_bytes,
             });
-        }
-        let many = REPAIRABLE * u64::from(self.mtu);
-        let lost_before = self.lost_in_recovery;
-        self.lost_in_recovery = lost_before.saturating_add(lost_bytes);
-        if lost_before <= many && self.lost_in_recovery > many {
-            self.controller.on_heavy_loss();
         }
         // RFC 9002, appendix B.8: it collapses the window even within a recovery period.
         if is_persistent_congestion {

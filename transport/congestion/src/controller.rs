@@ -1,4 +1,4 @@
-//! What a congestion controller is told, and what it answers.
+//! The facts that a congestion controller gets, and its answers.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -7,13 +7,13 @@ use evenkeel_wire::{IPV4_HEADER_LEN, PATH_HEADER_LEN, UDP_HEADER_LEN};
 
 /// A congestion control algorithm of one path.
 ///
-/// Of one ACK frame, [`on_path`](Self::on_path) comes first with what the path header brought
-/// since the ACK before, then [`on_ack`](Self::on_ack), then [`on_round`](Self::on_round) if it
-/// ends a round, then [`on_congestion`](Self::on_congestion) and
+/// The calls for one ACK frame, in order: [`on_path`](Self::on_path) for each path header since
+/// the ACK before, [`on_ack`](Self::on_ack), [`on_round`](Self::on_round) if the ACK ends a round,
+/// then [`on_congestion`](Self::on_congestion) and
 /// [`on_persistent_congestion`](Self::on_persistent_congestion) if packets were lost or marked.
-pub trait Controller: Debug + Send + Sync {
-    /// A path header told of one round trip. Only an evenkeel endpoint, and a peer that echoes
-    /// headers, make these calls; a controller must do without them.
+pub trait Controller: CloneController + Debug + Send + Sync {
+    /// A path header measured one round trip. These calls need an evenkeel endpoint and a peer that
+    /// echoes headers; a controller must work without them.
     fn on_path(&mut self, sample: &PathSample) {
         let _ = sample;
     }
@@ -32,45 +32,32 @@ pub trait Controller: Debug + Send + Sync {
     fn on_congestion(&mut self, event: &Congestion);
 
     /// Everything sent for several probe timeouts was lost (RFC 9002, section 7.6): the window
-    /// falls to its minimum. Follows `on_congestion`, in the same instant or in the same
-    /// recovery period, and may come more than once in it.
+    /// falls to its minimum. Follows `on_congestion` of the same recovery period, and may come more
+    /// than once in it.
     fn on_persistent_congestion(&mut self);
-
-    /// A probe timeout has passed with a window in flight and no ACK (RFC 9002, section 6.2), which that
-    /// RFC does not take for congestion. Returns whether the controller does, as TCP takes its
-    /// retransmission timeout: then a recovery period begins, and what was sent until now and turns
-    /// out to be lost is no further congestion.
-    fn on_probe_timeout(&mut self) -> bool {
-        false
-    }
-
-    /// More than two packets of one recovery period were lost. RFC 9002 takes them for one event, of
-    /// which [`on_congestion`](Self::on_congestion) told; TCP without SACK repairs at most one of them a
-    /// round trip and mostly falls back on its retransmission timeout. Once per recovery period.
-    fn on_heavy_loss(&mut self) {}
 
     /// Full-size packets now carry `mtu` bytes of UDP payload. The window keeps its bytes,
     /// unless its minimum has risen above it.
     fn on_mtu(&mut self, mtu: u16);
 
     /// Each full-size packet adds `bytes` bytes to its UDP payload on the wire: IP and UDP headers,
-    /// and the path header. Until this is said, [`DEFAULT_OVERHEAD`].
+    /// and the path header. [`DEFAULT_OVERHEAD`] until this is called.
     fn on_overhead(&mut self, bytes: u16) {
         let _ = bytes;
     }
 
-    /// Bytes that may be in flight: a full window of n packets lets n packets fly.
+    /// Bytes that may be in flight: n packets of them fill a window of n packets.
     fn window(&self) -> u64;
 
     /// Bytes of UDP payload per second at which packets should leave; `None` lets the endpoint
-    /// derive a rate from the window and the round trip. Below one packet per round trip it is
-    /// the control, and the window only its cap.
+    /// derive a rate from the window and the round trip. Below one packet per round trip the rate
+    /// controls the flow, and the window only caps it.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// Whose feedback the controller follows, so that routers count it among the flows that they
-    /// steer. Asked once, when it begins.
+    /// The algorithm whose feedback the controller follows, so that routers count the flow among
+    /// those that they control. Called once, at the start.
     fn follows(&self) -> Option<Feedback> {
         None
     }
@@ -83,13 +70,22 @@ pub trait Controller: Debug + Send + Sync {
 
     /// Window in bytes at which slow start ends; `None` while nothing has set one.
     fn slow_start_threshold(&self) -> Option<u64>;
+}
 
+/// Clones a boxed controller. Every [`Controller`] that is `Clone` has it.
+pub trait CloneController {
     /// A copy with the same state, for a path on which only the port has changed.
     fn clone_box(&self) -> Box<dyn Controller>;
 }
 
-/// Bytes that a packet has beyond its UDP payload if nobody knows better: the headers of IPv4,
-/// UDP and the path.
+impl<C: Controller + Clone + 'static> CloneController for C {
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+/// Bytes that a packet has beyond its UDP payload by default: the headers of IPv4, UDP and the
+/// path.
 pub const DEFAULT_OVERHEAD: u16 =
     IPV4_HEADER_LEN as u16 + UDP_HEADER_LEN as u16 + PATH_HEADER_LEN as u16;
 
@@ -101,8 +97,8 @@ pub struct Ack {
     /// When the newest of the packets was sent.
     pub sent: Instant,
     /// Time from sending the newest packet to now, the peer's acknowledgement delay included.
-    /// `None` if a packet sent later was acknowledged before: then the ACK tells of
-    /// reordering, not of the path's round trip (RFC 9002, section 5.1).
+    /// `None` if a packet sent later was acknowledged before: then the ACK shows reordering, not
+    /// the path's round trip (RFC 9002, section 5.1).
     pub rtt: Option<Duration>,
     /// Bytes of UDP payload in the newest packet, whose round trip `rtt` is.
     pub newest_bytes: u64,
@@ -122,7 +118,7 @@ pub struct Ack {
 
 /// What path headers measured in one round trip: all of it belongs to the same two packets.
 ///
-/// Routers wrote most of it, and they may err or lie: it may slow a flow down, and never
+/// Routers wrote most of it, and they may err or lie: it may slow a flow down, but never
 /// replaces a controller's response to loss.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PathSample {
@@ -137,10 +133,10 @@ pub struct PathSample {
     /// Queueing time that routers added up on the way back, at most `rtt` less
     /// `forward_queueing`; `None` if none did.
     pub backward_queueing: Option<Duration>,
-    /// In both directions no router seems to have left its queueing time out. A hint: switches,
+    /// All routers in both directions seem to have added their queueing times. A hint: switches,
     /// wireless links and hosts queue unseen.
     pub complete: bool,
-    /// What the routers on the way to the peer grant, if any of them has a say.
+    /// What the routers on the way to the peer grant; `None` if none grants anything.
     pub grant: Option<Grant>,
     /// A router on the way to the peer is congested.
     pub congested: bool,
@@ -149,7 +145,7 @@ pub struct PathSample {
     pub flows: Option<u32>,
 }
 
-/// An algorithm by which routers tell senders how much to send.
+/// An algorithm by which routers set how much senders send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feedback {
     /// ACP: the least rate that a link on the path grants.
@@ -160,7 +156,7 @@ pub enum Feedback {
     Xcp,
 }
 
-/// What routers grant a sender, by the algorithm that it follows.
+/// What routers grant a sender that follows their algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
     /// Bytes per second, at least 1 (ACP and RCP).
@@ -178,21 +174,18 @@ pub enum Grant {
 pub struct Round {
     /// When the ACK that ended the round was processed.
     pub now: Instant,
-    /// The least RTT sample among the round's ACKs. Their packets were mostly sent in the round
-    /// before, so that it lags one round behind the window; an ACK that the peer's timer held
-    /// back does not show in it unless all were. Of packets of at least half the full size, unless
-    /// there was none.
+    /// The least RTT sample among the round's ACKs. Most of their packets were sent in the round
+    /// before, so the sample lags one round behind the window. ACKs that the peer's timer delayed
+    /// do not show in it unless all were delayed. Of packets of at least half the full size if there
+    /// was one.
     pub rtt_min: Duration,
-    /// `rtt_min` is of a packet below half the full size, and so was every other sample.
+    /// All samples were of packets below half the full size.
     pub small: bool,
-    /// RTT of a packet sent in this round, at its window: the sample of the ACK that ended it.
-    /// `rtt_min` if that ACK covers fewer packets than the round's average, because then the
-    /// peer's timer may have held it back, or if that packet is smaller than half the full size and
-    /// others were not.
+    /// RTT of a packet sent in this round, at its window: the sample of the ACK that ended the
+    /// round. `rtt_min` instead if that ACK covers fewer packets than the round's average, because
+    /// the peer's timer may have delayed it, or if its packet is below half the full size and others
+    /// were not.
     pub rtt_end: Duration,
-    /// The mean of the RTT samples of the round's ACKs, whatever held them back: what ns-2's
-    /// Vegas takes.
-    pub rtt_mean: Duration,
     /// Bytes newly acknowledged.
     pub bytes: u64,
     /// Bytes found lost.
@@ -208,18 +201,18 @@ pub struct Round {
     pub in_recovery: bool,
 }
 
-/// The network is congested, says a packet that was lost or marked.
+/// Packets were lost or marked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Congestion {
     /// When the loss or the mark was found.
     pub now: Instant,
-    /// What told it.
+    /// What shows it.
     pub cause: Cause,
     /// Bytes found lost by this detection; 0 for ECN.
     pub lost: u64,
 }
 
-/// What a congestion event rests on.
+/// What shows congestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// Packets were declared lost.

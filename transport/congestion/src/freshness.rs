@@ -24,14 +24,14 @@ pub(crate) struct Freshness {
 
 impl Freshness {
     /// A round trip took `rtt`.
-    pub(crate) fn measure(&mut self, rtt: Duration) {
+    pub(crate) fn on_rtt(&mut self, rtt: Duration) {
         self.smoothed_rtt = Some(self.smoothed_rtt.map_or(rtt, |smoothed| {
             smoothed.saturating_mul(SMOOTHING - 1).saturating_add(rtt) / SMOOTHING
         }));
     }
 
     /// Routers told something at `now`.
-    pub(crate) fn hear(&mut self, now: Instant) {
+    pub(crate) fn on_feedback(&mut self, now: Instant) {
         self.heard = Some(self.heard.map_or(now, |heard| heard.max(now)));
     }
 
@@ -69,28 +69,28 @@ mod tests {
         // (round trip in ms, hold in ms)
         for (rtt, hold) in [(1, 100), (25, 100), (80, 320), (2000, 8000)] {
             let mut freshness = Freshness::default();
-            freshness.measure(ms(rtt));
+            freshness.on_rtt(ms(rtt));
             assert_eq!(freshness.hold(), ms(hold));
             let t0 = epoch();
             assert!(!freshness.holds(t0), "nothing was heard yet");
-            freshness.hear(t0);
+            freshness.on_feedback(t0);
             assert!(freshness.holds(t0 + ms(hold)));
             assert!(!freshness.holds(t0 + ms(hold) + Duration::from_nanos(1)));
-            freshness.hear(t0 + ms(5000));
-            freshness.hear(t0);
+            freshness.on_feedback(t0 + ms(5000));
+            freshness.on_feedback(t0);
             assert!(freshness.holds(t0 + ms(5000 + hold)), "the newest counts");
         }
         let mut freshness = Freshness::default();
         assert_eq!(freshness.hold(), ms(100), "before a sample");
-        freshness.measure(Duration::MAX);
+        freshness.on_rtt(Duration::MAX);
         assert_eq!(freshness.hold(), ECHO_LIFETIME);
     }
 
     #[test]
     fn the_smoothed_round_trip_is_that_of_rfc_9002() {
         let mut freshness = Freshness::default();
-        freshness.measure(ms(80));
-        freshness.measure(ms(160));
+        freshness.on_rtt(ms(80));
+        freshness.on_rtt(ms(160));
         assert_eq!(freshness.smoothed_rtt(), ms(90));
     }
 }

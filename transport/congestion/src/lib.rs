@@ -1,14 +1,14 @@
 //! Congestion controllers for QUIC: facts in, answers out.
 //!
-//! A [`Controller`] is told what happened (an acknowledgement, a finished round trip, a
-//! congestion event, a new packet size) and answers with a window. It knows no clock, no
-//! socket and no type of the QUIC implementation; the adapter, the only module that imports
-//! quinn-proto, makes a quinn controller of it and owns what quinn makes hard.
+//! A [`Controller`] gets facts (an acknowledgement, a finished round trip, a congestion event, a
+//! new packet size) and answers with a window. It uses no clock, no socket and no type of the QUIC
+//! implementation. The adapter, the only module that imports quinn-proto, makes a quinn controller
+//! of it and does what quinn makes hard.
 //!
 //! [`controller`] turns a name with parameters (`vegas`, `gaimd:alpha=0.31,beta=0.875`) into a
-//! factory for quinn, [`controllers`] lists the names, [`observed`] reports what any factory's
-//! controllers do, [`adapt`] serves a controller of your own and
-//! [`foreign`] one that is written for quinn.
+//! factory for quinn, and [`controllers`] lists the names. [`Controllers`] is a table to which an
+//! application adds its own. [`adapt`] makes a factory for a controller of your own, [`foreign`]
+//! for one that is written for quinn, and [`observed`] reports what a factory's controllers do.
 
 pub mod a_aimd;
 pub mod abgd;
@@ -17,13 +17,14 @@ pub mod ada_vegas;
 mod adapter;
 mod base_rtt;
 mod controller;
+pub mod diff;
 mod freshness;
 pub mod gaimd;
 pub mod guided;
 mod loss_bound;
-mod params;
 pub mod rcp;
 pub mod ro_vegas;
+mod row;
 mod sized_rtt;
 mod table;
 pub mod tfrc;
@@ -36,10 +37,12 @@ pub use adapter::{
     foreign, observed,
 };
 pub use controller::{
-    Ack, Cause, Congestion, Controller, DEFAULT_OVERHEAD, Feedback, Grant, PathSample, Round,
+    Ack, Cause, CloneController, Congestion, Controller, DEFAULT_OVERHEAD, Feedback, Grant,
+    PathSample, Round,
 };
-pub use params::{Kind, Parameter, SpecError};
-pub use table::{ControllerRow, controller, controllers, uses_path_headers};
+pub use evenkeel_spec::{Kind, Parameter, SpecError, Values};
+pub use row::{ControllerBuild, ControllerRow};
+pub use table::{Controllers, controller, controllers, uses_path_headers};
 pub use window::InitialWindow;
 
 #[cfg(test)]
@@ -72,7 +75,6 @@ pub(crate) mod testing {
             rtt_min: ms(rtt),
             small: false,
             rtt_end: ms(rtt),
-            rtt_mean: ms(rtt),
             bytes: 10_000,
             lost: 0,
             in_flight: 10_000,

@@ -9,7 +9,8 @@
 use std::time::Duration;
 
 use crate::controller::{Feedback, Grant, PathSample};
-use crate::guided::{Facts, Guided, Rtts, Rule};
+use crate::guided::{self, Facts, Guided, Rtts, Rule};
+use crate::row::ControllerRow;
 
 /// A sender by RCP.
 pub type Rcp = Guided<RcpRule>;
@@ -27,7 +28,7 @@ impl Rule for RcpRule {
     // It is set anew with each ACK.
     const KEEPS_RATE: bool = false;
 
-    fn hear(&mut self, sample: &PathSample) -> bool {
+    fn on_path(&mut self, sample: &PathSample) -> bool {
         let Some(Grant::Rate(rate)) = sample.grant else {
             return false;
         };
@@ -52,6 +53,11 @@ impl Rule for RcpRule {
     }
 }
 
+pub(crate) const ROW: ControllerRow = guided::row::<RcpRule>(
+    "rcp",
+    "RCP: takes the rate that the links on its path share out; vegas where none does",
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,13 +67,13 @@ mod tests {
     #[test]
     fn the_window_is_what_the_rate_carries_in_a_round_trip_at_once() {
         let mut rule = RcpRule::default();
-        assert!(rule.hear(&PathSample {
+        assert!(rule.on_path(&PathSample {
             grant: Some(Grant::Rate(212_000)),
             congested: true,
             ..path_sample()
         }));
         for grant in [None, Some(Grant::WindowChange(1))] {
-            assert!(!rule.hear(&PathSample {
+            assert!(!rule.on_path(&PathSample {
                 grant,
                 ..path_sample()
             }));

@@ -1,33 +1,37 @@
-//! RoVegas: Vegas that knows from routers how long packets have queued, there and back.
+//! RoVegas: Vegas to which routers report how long packets queue, there and back.
 //!
-//! Y.-C. Chan, C.-T. Chan and Y.-C. Chen, "RoVegas", section 3. BaseRTT is what a round trip
-//! takes without the queueing times that routers add up in path headers; Actual' leaves out those
-//! of the way back, which is not what the window is for. So another route, flows that were there
-//! before, and a congested way back no longer mislead it. All else is Vegas, and without such
-//! routers everything is.
+//! Y.-C. Chan, C.-T. Chan and Y.-C. Chen, "RoVegas", section 3. BaseRTT is the round trip time
+//! without the queueing times that routers add up in path headers; Actual' leaves out those of
+//! the way back, which the window does not cause. So a new route, flows that were there before,
+//! and a congested way back no longer mislead it. All else is Vegas, as is everything without such
+//! routers.
 //! What the paper leaves open: `docs/algorithms/ro-vegas.md`; deviations: `docs/deviations.md`.
 
 use std::time::Duration;
 
+use evenkeel_spec::{Parameter, SpecError, Values};
+
+use crate::adapter::adapt;
 use crate::base_rtt::CorrectedRtt;
 use crate::controller::{Ack, Cause, Congestion, Controller, PathSample, Round};
+use crate::diff::{DiffWindow, Step};
 use crate::freshness::Freshness;
 use crate::loss_bound::LossBound;
-use crate::vegas::{self, Step, Vegas};
-use crate::window::InitialWindow;
+use crate::row::{ControllerBuild, ControllerRow};
+use crate::vegas;
+use crate::window::{INITIAL_WINDOW, InitialWindow};
 
-/// Rounds for which a path is not taken for completely known after the first loss that speaks
-/// against it; twice as many after each further one.
+/// Rounds for which headers are not believed to report every queue after the first loss that
+/// contradicts them; twice as many after each further one.
 const FIRST_DISTRUST: u32 = 256;
 
 /// What can be set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
-    /// alpha, beta, increment, gamma and the initial window.
+    /// Thresholds, increment and initial window.
     pub vegas: vegas::Config,
-    /// Path headers to ask for per round trip while nothing queues on the way back, the more the
-    /// more does (section 3.2); `None` asks for one on every packet, as the paper's section 6 has
-    /// it.
+    /// Path headers to ask for per round trip while nothing queues on the way back, and more as
+    /// more does (section 3.2); `None` asks for one on every packet, as in section 6.
     pub probes: Option<u16>,
 }
 
@@ -45,21 +49,28 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    pub(crate) fn read(values: &Values) -> Result<Self, SpecError> {
+        Ok(Self {
+            vegas: vegas::Config::read(values)?,
+            probes: values.optional_count("probes"),
+        })
+    }
+}
+
 /// The algorithm's state.
 #[derive(Debug, Clone)]
 pub struct RoVegas {
-    /// Window, slow start, and BaseRTT from round trips alone.
-    vegas: Vegas,
-    probes: Option<u16>,
-    /// Bytes of UDP payload in a full-size packet.
-    mtu: u16,
+    config: Config,
+    /// With BaseRTT from round trips alone.
+    window: DiffWindow,
     rtts: CorrectedRtt,
-    /// The least round trip time ever that a stamped header measured, queues included. Packets
-    /// before were smaller, and ACKs without headers are: on a slow link that is a shorter path.
+    /// The least round trip time that a stamped header ever measured, queues included. Earlier
+    /// packets were smaller, and so are ACKs without headers: on a slow link their path is shorter.
     least_stamped: Option<Duration>,
     freshness: Freshness,
     bound: LossBound,
-    /// What the present round's headers told.
+    /// What the present round's headers measured.
     samples: Option<Samples>,
     trust: Trust,
     /// Part of the last sample's round trip that was queueing on the way back, 0 to 1.
@@ -71,32 +82,29 @@ pub struct RoVegas {
 struct Samples {
     least: Duration,
     newest: Duration,
-    sum: Duration,
-    count: u32,
 }
 
-/// Whether headers that claim to know every queue are believed.
+/// Whether headers that claim to report every queue are believed.
 #[derive(Debug, Clone)]
 struct Trust {
     /// Rounds until they are again.
     rounds_left: u32,
-    /// Rounds that the next doubt lasts.
-    next_doubt: u32,
-    /// By how much the round trip is longer than the least ever, if the last round claimed so and
-    /// found the window not too large only for that: another route, or a queue that no router
-    /// told of.
+    /// Rounds that the next distrust lasts.
+    next_distrust: u32,
+    /// By how much the round trip is longer than the least ever, if the last round's headers were
+    /// complete and only the new BaseRTT kept the window from being too large: a new route, or a
+    /// queue that no router reported.
     unexplained: Option<Duration>,
-    /// The longest queueing on the way there that was told in this round and in the one before.
-    told: [Duration; 2],
+    /// The longest reported queueing on the way there, in this round and in the one before.
+    reported: [Duration; 2],
 }
 
 impl RoVegas {
     /// A controller in slow start, for full-size packets of `mtu` bytes.
     pub fn new(config: Config, mtu: u16) -> Self {
         Self {
-            vegas: Vegas::new(config.vegas, mtu),
-            probes: config.probes,
-            mtu,
+            window: DiffWindow::new(config.vegas.initial_window, mtu),
+            config,
             rtts: CorrectedRtt::default(),
             least_stamped: None,
             freshness: Freshness::default(),
@@ -107,33 +115,14 @@ impl RoVegas {
         }
     }
 
-    /// Keeps growth from `before` bytes within what losses allow if it follows routers; growth
-    /// without them is Vegas's own, which losses have allowed.
-    fn bind(&mut self, before: u64, fresh: bool) {
+    /// Limits growth from `before` bytes to the loss bound while feedback is `fresh`. Growth
+    /// without feedback is Vegas's own and raises the bound.
+    fn limit_growth(&mut self, before: u64, fresh: bool) {
         if fresh {
-            self.vegas.lower_to(self.bound.window().max(before));
+            self.window.lower_to(self.bound.window().max(before));
         } else {
-            self.bound.raise_to(self.vegas.window());
+            self.bound.raise_to(self.window.bytes());
         }
-    }
-}
-
-impl Samples {
-    fn join(before: Option<Self>, new: Duration) -> Self {
-        let (least, sum, count) = before.map_or((new, Duration::ZERO, 0), |before| {
-            (before.least, before.sum, before.count)
-        });
-        Self {
-            least: least.min(new),
-            newest: new,
-            sum: sum.saturating_add(new),
-            count: count.saturating_add(1),
-        }
-    }
-
-    /// At least one was joined.
-    fn mean(&self) -> Duration {
-        self.sum / self.count
     }
 }
 
@@ -142,29 +131,29 @@ impl Trust {
         self.rounds_left == 0
     }
 
-    /// Routers told of a queue of `forward` on the way there.
-    fn hear(&mut self, forward: Duration) {
-        self.told[0] = self.told[0].max(forward);
+    /// Routers reported a queue of `forward` on the way there.
+    fn on_report(&mut self, forward: Duration) {
+        self.reported[0] = self.reported[0].max(forward);
     }
 
-    /// A round is over whose samples were complete or not, and which asked for `step`. If the
-    /// least round trip ever would have made the window too large, the round trip was
-    /// `unexplained` longer than that.
+    /// Ends a round whose samples were `complete` or not and that asked for `step`. If the window
+    /// would have been too large on the shortest path ever measured, `unexplained` is by how much
+    /// the path seems longer than that.
     fn on_round(&mut self, complete: bool, step: Option<Step>, unexplained: Option<Duration>) {
-        let at_ease = complete && self.holds() && matches!(step, Some(Step::Grow | Step::Keep));
+        let at_ease = complete && self.holds() && matches!(step, Some(Step::Grow | Step::Hold));
         self.unexplained = unexplained.filter(|_| at_ease);
-        self.told = [Duration::ZERO, self.told[0]];
+        self.reported = [Duration::ZERO, self.reported[0]];
         self.rounds_left = self.rounds_left.saturating_sub(1);
     }
 
-    /// Packets were lost. If trust alone had kept the window from shrinking, and no longer queue
-    /// was told of than the one that may hide there, it hides there. The next losses are not news
-    /// of it. Other losses, of a burst that met a short queue or by chance, say nothing.
+    /// Packets were lost. If only trust kept the window from shrinking, and routers reported no
+    /// queue as long as the one that may hide there, a queue hides there: the headers are no
+    /// longer believed. Losses of a burst at a short queue, or by chance, say nothing.
     fn on_loss(&mut self) {
         let hidden = self.unexplained.take();
-        if hidden.is_some_and(|hidden| self.told.iter().all(|told| *told < hidden)) {
-            self.rounds_left = self.next_doubt;
-            self.next_doubt = self.next_doubt.saturating_mul(2);
+        if hidden.is_some_and(|hidden| self.reported.iter().all(|queue| *queue < hidden)) {
+            self.rounds_left = self.next_distrust;
+            self.next_distrust = self.next_distrust.saturating_mul(2);
         }
     }
 }
@@ -173,16 +162,15 @@ impl Default for Trust {
     fn default() -> Self {
         Self {
             rounds_left: 0,
-            next_doubt: FIRST_DISTRUST,
+            next_distrust: FIRST_DISTRUST,
             unexplained: None,
-            told: [Duration::ZERO; 2],
+            reported: [Duration::ZERO; 2],
         }
     }
 }
 
-/// Section 3.2: one packet in how many is to probe, of `packets` per round trip, at least
-/// `probes` of them, and the more the larger the share of the round trip is that queued on the
-/// way back.
+/// Section 3.2: one packet in so many carries a header, of `packets` per round trip. At least
+/// `probes` of them do, and more as backward queueing becomes a larger share of the round trip.
 fn interval(packets: f64, probes: u16, backward_share: f64) -> u32 {
     let least = f64::from(probes).min(packets);
     let wanted = least + (packets - least) * backward_share;
@@ -195,15 +183,18 @@ impl Controller for RoVegas {
             return;
         }
         let backward = sample.backward_queueing.unwrap_or_default();
-        self.freshness.hear(sample.now);
-        self.trust.hear(sample.forward_queueing.unwrap_or_default());
+        self.freshness.on_feedback(sample.now);
+        self.trust
+            .on_report(sample.forward_queueing.unwrap_or_default());
         self.rtts.on_path(sample);
-        let least = self
-            .least_stamped
-            .map_or(sample.rtt, |least| least.min(sample.rtt));
-        self.least_stamped = Some(least);
+        let least = self.least_stamped.unwrap_or(sample.rtt);
+        self.least_stamped = Some(least.min(sample.rtt));
         let without_backward = sample.rtt.saturating_sub(backward);
-        self.samples = Some(Samples::join(self.samples, without_backward));
+        let least = self.samples.map_or(without_backward, |before| before.least);
+        self.samples = Some(Samples {
+            least: least.min(without_backward),
+            newest: without_backward,
+        });
         self.backward_share = if sample.rtt.is_zero() {
             0.0
         } else {
@@ -213,16 +204,16 @@ impl Controller for RoVegas {
 
     fn on_ack(&mut self, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
-            self.freshness.measure(rtt);
+            self.freshness.on_rtt(rtt);
         }
-        let before = self.vegas.window();
-        self.vegas.on_ack(ack);
+        let before = self.window.bytes();
+        self.window.on_ack(ack);
         self.bound.on_ack(ack);
-        self.bind(before, self.freshness.holds(ack.now));
+        self.limit_growth(before, self.freshness.holds(ack.now));
     }
 
     fn on_round(&mut self, round: &Round) {
-        let before = self.vegas.window();
+        let before = self.window.bytes();
         let fresh = self.freshness.holds(round.now);
         if !fresh {
             self.rtts = CorrectedRtt::default();
@@ -230,63 +221,84 @@ impl Controller for RoVegas {
             self.freshness.forget();
         }
         let complete = self.rtts.is_complete();
-        let measured = self.vegas.measure(round);
+        let measured = self.window.base_rtt(round);
         let plain = self.least_stamped.filter(|_| fresh).unwrap_or(measured);
         let base_rtt = self.rtts.base_rtt(plain, complete && self.trust.holds());
-        let (least, mean, end) = match self.samples.take() {
-            Some(samples) => (samples.least, samples.mean(), samples.newest),
-            None => (round.rtt_min, round.rtt_mean, round.rtt_end),
-        };
-        let (least, end) = self.vegas.round_trips(least, mean, end);
+        let samples = self.samples.take().unwrap_or(Samples {
+            least: round.rtt_min,
+            newest: round.rtt_end,
+        });
+        let vegas = &self.config.vegas;
         let without_trust = self.rtts.base_rtt(plain, false);
-        let unexplained = self
-            .vegas
-            .is_too_large(without_trust, least)
-            .then(|| base_rtt.saturating_sub(without_trust));
-        let step = self.vegas.judge(round, base_rtt, least, end);
-        self.vegas.take(step);
+        let too_large = self.window.diff(without_trust, samples.least) > vegas.thresholds.beta;
+        let least = self.window.diff(base_rtt, samples.least);
+        let newest = self.window.diff(base_rtt, samples.newest);
+        let step = self
+            .window
+            .end_round(round, &vegas.thresholds, least, newest);
+        self.window.change(vegas.change(step));
+        let unexplained = too_large.then(|| base_rtt.saturating_sub(without_trust));
         self.trust.on_round(complete, step, unexplained);
         self.rtts.end_round();
-        self.bind(before, fresh);
+        self.limit_growth(before, fresh);
     }
 
     fn on_congestion(&mut self, event: &Congestion) {
         if event.cause == Cause::Loss {
             self.trust.on_loss();
         }
-        self.bound.on_congestion(event, self.vegas.window());
-        self.vegas.on_congestion(event);
+        self.bound.on_congestion(event, self.window.bytes());
+        self.window.reduce(vegas::LOSS_FACTOR);
     }
 
     fn on_persistent_congestion(&mut self) {
-        self.vegas.on_persistent_congestion();
+        self.window.collapse();
         self.bound.on_persistent_congestion();
     }
 
     fn on_mtu(&mut self, mtu: u16) {
-        self.mtu = mtu;
-        self.vegas.on_mtu(mtu);
+        self.window.on_mtu(mtu);
         self.bound.on_mtu(mtu);
     }
 
     fn window(&self) -> u64 {
-        self.vegas.window()
+        self.window.bytes()
     }
 
     fn header_interval(&self) -> u32 {
-        let packets = self.vegas.window() as f64 / f64::from(self.mtu);
-        self.probes
+        let packets = self.window.bytes() as f64 / f64::from(self.window.mtu());
+        self.config
+            .probes
             .map_or(1, |probes| interval(packets, probes, self.backward_share))
     }
 
     fn slow_start_threshold(&self) -> Option<u64> {
-        self.vegas.slow_start_threshold()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+        self.window.slow_start_threshold()
     }
 }
+
+pub(crate) const ROW: ControllerRow = ControllerRow {
+    name: "ro-vegas",
+    summary: "RoVegas: vegas to which routers report how long packets queue, there and back",
+    parameters: &{
+        let [alpha, beta, increment, gamma] = vegas::parameters(Config::PAPER.vegas);
+        let probes = Parameter::count(
+            "probes",
+            "path headers asked for per round trip, more when the way back queues; not given, on every packet",
+            1,
+            1000,
+            None,
+        );
+        [alpha, beta, increment, gamma, probes, INITIAL_WINDOW]
+    },
+    build: ControllerBuild {
+        uses_path: |_| true,
+        factory: |values| {
+            let config = Config::read(values)?;
+            Ok(adapt(move |_, mtu| Box::new(RoVegas::new(config, mtu))))
+        },
+    },
+};
 
 #[cfg(test)]
 mod tests;

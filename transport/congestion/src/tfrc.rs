@@ -11,24 +11,20 @@
 mod equation;
 mod intervals;
 mod received;
+mod round_trip;
 
 use std::time::{Duration, Instant};
 
+use evenkeel_spec::{Parameter, Values};
+
+use crate::adapter::adapt;
 use crate::controller::{Ack, Congestion, Controller, Round};
-use crate::window::{InitialWindow, minimum_window};
+use crate::row::{ControllerBuild, ControllerRow};
+use crate::window::{INITIAL_WINDOW, InitialWindow, minimum_window};
 use equation::{loss_event_rate, throughput};
 use intervals::LossIntervals;
 use received::ReceiveRates;
-
-/// The round trip before the first sample (RFC 9002, section 6.2.2).
-const INITIAL_RTT: Duration = Duration::from_millis(333);
-
-/// The least round trip, against divisions by none.
-const LEAST_RTT: Duration = Duration::from_micros(1);
-
-/// Share of the old value in the smoothed round trip, and in the mean of its square roots
-/// (RFC 5348, sections 4.3 and 4.5: q and q2).
-const SMOOTHING: f64 = 0.9;
+use round_trip::{LEAST_RTT, RoundTrip};
 
 /// A packet leaves this often whatever was lost (RFC 5348, section 4.3, t_mbi).
 const LONGEST_GAP: Duration = Duration::from_secs(64);
@@ -76,6 +72,16 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    pub(crate) fn read(values: &Values) -> Self {
+        Self {
+            damping: values.flag("damping"),
+            discounting: values.flag("discounting"),
+            initial_window: InitialWindow::read(values, "iw"),
+        }
+    }
+}
+
 /// The algorithm's state.
 #[derive(Debug, Clone)]
 pub struct Tfrc {
@@ -101,46 +107,6 @@ pub struct Tfrc {
     doubled: Instant,
     /// From when on the no-feedback timer runs.
     heard: Instant,
-}
-
-/// R and what belongs to it.
-#[derive(Debug, Clone, Copy)]
-struct RoundTrip {
-    /// R: smoothed; a guess before the first sample.
-    smoothed: Duration,
-    /// R_sample: the newest sample, `None` before the first.
-    sample: Option<Duration>,
-    /// R_sqmean: the mean of the samples' square roots, in roots of seconds.
-    root_mean: f64,
-}
-
-impl RoundTrip {
-    const UNKNOWN: Self = Self {
-        smoothed: INITIAL_RTT,
-        sample: None,
-        root_mean: 0.0,
-    };
-
-    /// R = q R + (1 - q) R_sample; R_sqmean = q2 R_sqmean + (1 - q2) sqrt(R_sample)
-    fn update(&mut self, sample: Duration) {
-        let sample = sample.max(LEAST_RTT);
-        let root = sample.as_secs_f64().sqrt();
-        if self.sample.is_none() {
-            self.smoothed = sample;
-            self.root_mean = root;
-        } else {
-            let smoothed = self.smoothed.mul_f64(SMOOTHING) + sample.mul_f64(1.0 - SMOOTHING);
-            self.smoothed = smoothed.max(LEAST_RTT);
-            self.root_mean = SMOOTHING * self.root_mean + (1.0 - SMOOTHING) * root;
-        }
-        self.sample = Some(sample);
-    }
-
-    /// X_inst / X = R_sqmean / sqrt(R_sample)
-    fn damping(&self) -> f64 {
-        self.sample
-            .map_or(1.0, |sample| self.root_mean / sample.as_secs_f64().sqrt())
-    }
 }
 
 impl Tfrc {
@@ -371,11 +337,32 @@ impl Controller for Tfrc {
     fn slow_start_threshold(&self) -> Option<u64> {
         None
     }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
 }
+
+pub(crate) const ROW: ControllerRow = ControllerRow {
+    name: "tfrc",
+    summary: "TFRC: the rate that TCP would get with the losses measured",
+    parameters: &[
+        Parameter::flag(
+            "damping",
+            "whether packets leave slower while the round trip is longer than usual",
+            true,
+        ),
+        Parameter::flag(
+            "discounting",
+            "whether a long time without losses makes earlier ones count less",
+            true,
+        ),
+        INITIAL_WINDOW,
+    ],
+    build: ControllerBuild {
+        uses_path: |_| false,
+        factory: |values| {
+            let config = Config::read(values);
+            Ok(adapt(move |now, mtu| Box::new(Tfrc::new(config, now, mtu))))
+        },
+    },
+};
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Bounds of a window that all controllers share.
 
+use evenkeel_spec::{Parameter, Values};
+
 /// Bytes that RFC 9002, section 7.2, allows into an idle path unless ten packets are fewer.
 const INITIAL_BYTES: u64 = 14_720;
 
@@ -9,6 +11,16 @@ const INITIAL_PACKETS: u64 = 10;
 /// Packets of the smallest window (RFC 9002, section 7.2): two, so that an acknowledgement
 /// need not wait for the peer's timer.
 const MINIMUM_PACKETS: u64 = 2;
+
+/// The parameter `iw` of most controllers. A thousand packets are a megabyte into a path nobody
+/// has measured.
+pub(crate) const INITIAL_WINDOW: Parameter = Parameter::count(
+    "iw",
+    "initial window in packets; not given, that of RFC 9002: 10, in at most 14720 bytes",
+    INITIAL_PACKETS,
+    1000,
+    None,
+);
 
 /// The window before anything is known of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,6 +34,13 @@ pub enum InitialWindow {
 }
 
 impl InitialWindow {
+    /// As many packets as the parameter `name` sets, or RFC 9002's window without it.
+    pub fn read(values: &Values, name: &str) -> Self {
+        values
+            .optional_count(name)
+            .map_or(Self::Rfc9002, Self::Packets)
+    }
+
     /// The window in bytes for full-size packets of `mtu` bytes.
     pub fn bytes(self, mtu: u16) -> u64 {
         let mtu = u64::from(mtu);

@@ -10,7 +10,8 @@
 use std::time::Duration;
 
 use crate::controller::{Feedback, Grant, PathSample};
-use crate::guided::{Facts, Guided, Rtts, Rule};
+use crate::guided::{self, Facts, Guided, Rtts, Rule};
+use crate::row::ControllerRow;
 
 /// Packets leave this much faster than a window per round trip, so that the window is what
 /// limits: XCP's routers share out windows.
@@ -35,7 +36,7 @@ impl Rule for XcpRule {
 
     const KEEPS_RATE: bool = false;
 
-    fn hear(&mut self, sample: &PathSample) -> bool {
+    fn on_path(&mut self, sample: &PathSample) -> bool {
         let Some(Grant::WindowChange(change)) = sample.grant else {
             return false;
         };
@@ -76,6 +77,11 @@ impl Rule for XcpRule {
     }
 }
 
+pub(crate) const ROW: ControllerRow = guided::row::<XcpRule>(
+    "xcp",
+    "XCP: changes its window as the links on its path say; vegas where none does",
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,7 +89,7 @@ mod tests {
     use crate::testing::{ack, epoch, ms, path_sample};
 
     fn tell(rule: &mut XcpRule, bytes: i64) -> bool {
-        rule.hear(&PathSample {
+        rule.on_path(&PathSample {
             grant: Some(Grant::WindowChange(256 * bytes)),
             ..path_sample()
         })
@@ -135,7 +141,7 @@ mod tests {
         tell(&mut rule, 100);
         assert_eq!(next(&mut rule, &two), 10_360.0, "four packets");
         assert_eq!(next(&mut rule, &two), 10_000.0, "once");
-        assert!(!rule.hear(&PathSample {
+        assert!(!rule.on_path(&PathSample {
             grant: Some(Grant::Rate(1)),
             ..path_sample()
         }));

@@ -84,10 +84,6 @@ impl Controller for Constant {
     fn slow_start_threshold(&self) -> Option<u64> {
         None
     }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
 }
 
 pub(crate) fn transport(endpoint: &Endpoint) -> Arc<TransportConfig> {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, value_parser};
 use evenkeel_testbed::backend::sim;
 use evenkeel_testbed::report::{self, ComparisonDocument};
-use evenkeel_testbed::scenario::Scenario;
+use evenkeel_testbed::scenario::{Controllers, Scenario};
 
 use super::{
     Backend, CliError, ScenarioArguments, create_directory, longest_run, print_out, progress_bar,
@@ -47,10 +47,15 @@ pub(super) struct CompareArguments {
 }
 
 /// Runs each controller with each seed; says which was smoothest.
-pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError> {
+pub(super) fn compare(
+    arguments: &CompareArguments,
+    controllers: &Controllers,
+) -> Result<ExitCode, CliError> {
     let options = sim::Options::default();
     // All scenarios are checked before the first runs.
-    let plain = arguments.scenario.load(seed_override(arguments.seed))?;
+    let plain = arguments
+        .scenario
+        .load(controllers, seed_override(arguments.seed))?;
     let seeds: Vec<u64> = (plain.seed..=u64::MAX)
         .take(arguments.seeds as usize)
         .collect();
@@ -61,7 +66,7 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError
         let named = |group| format!("flows.{group}.controller={controller}");
         for seed in &seeds {
             let overrides = groups.iter().map(named).chain(seed_override(Some(*seed)));
-            let scenario = arguments.scenario.load(overrides)?;
+            let scenario = arguments.scenario.load(controllers, overrides)?;
             arguments.on.check(&scenario, &options)?;
             scenarios.push((controller.clone(), scenario));
         }

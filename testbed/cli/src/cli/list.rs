@@ -4,14 +4,16 @@ use std::fmt::{Display, Write};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use evenkeel::Controllers;
+
 /// Where the examples and the papers' experiments are in the repository.
 const SCENARIOS: &str = "testbed/scenarios";
 const PAPERS: &str = "testbed/experiments/papers";
 
 /// Everything, as text for people.
-pub(super) fn list() -> String {
+pub(super) fn list(controllers: &Controllers) -> String {
     let mut text = String::from("Controllers (parameters as NAME:KEY=VALUE,KEY=VALUE):\n");
-    for row in evenkeel::controllers() {
+    for row in controllers.rows() {
         describe(&mut text, row.name, row.summary, row.parameters);
     }
     text += "Queue disciplines (parameters likewise):\n";
@@ -39,9 +41,9 @@ pub(super) fn list() -> String {
 }
 
 fn describe(text: &mut String, name: &str, summary: &str, parameters: &[impl Display]) {
-    line(text, 12, name, summary);
+    line(text, 15, name, summary);
     for parameter in parameters {
-        line(text, 12, "", &format!("  {parameter}"));
+        line(text, 15, "", &format!("  {parameter}"));
     }
 }
 

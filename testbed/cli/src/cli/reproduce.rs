@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use evenkeel::Controllers;
 use evenkeel_experiments::{
     Build, Event, Experiment, Plan, Report, Run, Store, find, heaviest_first, run, shard,
 };
@@ -76,7 +77,10 @@ impl FromStr for Shard {
     }
 }
 
-pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, CliError> {
+pub(super) fn reproduce(
+    arguments: &ReproduceArguments,
+    controllers: &Controllers,
+) -> Result<ExitCode, CliError> {
     if arguments.on.starts_uml() {
         return run_inside(&[&arguments.out, &arguments.papers], None);
     }
@@ -92,7 +96,7 @@ pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, CliE
     }
     let plan = plan(arguments, &experiments)?;
     let store = Store::new(&arguments.out);
-    let runs = pending(arguments, &plan, &experiments, &store)?;
+    let runs = pending(arguments, controllers, &plan, &experiments, &store)?;
     store.begin(&plan, &experiments)?;
     let jobs = arguments.jobs.map_or_else(cores, usize::from);
     let mut progress = Progress::new(&runs);
@@ -155,13 +159,14 @@ fn plan(arguments: &ReproduceArguments, experiments: &[Experiment]) -> Result<Pl
 /// The runs of this shard that have not been made yet, in the order in which to make them.
 fn pending(
     arguments: &ReproduceArguments,
+    controllers: &Controllers,
     plan: &Plan,
     experiments: &[Experiment],
     store: &Store,
 ) -> Result<Vec<Run>, CliError> {
     let mut runs = Vec::new();
     for experiment in experiments {
-        runs.extend(experiment.runs(plan.extent(), plan.seeds)?);
+        runs.extend(experiment.runs_with(plan.extent(), plan.seeds, controllers)?);
     }
     let runs = match arguments.shard {
         Some(Shard { index, count }) => shard(runs, index, count),

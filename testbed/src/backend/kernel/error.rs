@@ -104,6 +104,16 @@ pub enum KernelError {
         /// What is wrong.
         source: evenkeel::SpecError,
     },
+    /// A flow names a controller that only virtual time has.
+    #[error(
+        "flow {flow}: {controller} runs in virtual time only; use --on sim, or a controller that ships"
+    )]
+    VirtualOnly {
+        /// The flow's name.
+        flow: String,
+        /// The controller.
+        controller: String,
+    },
     /// No such host in the scenario.
     #[error("no host {name:?}; the scenario has {known}")]
     UnknownHost {
@@ -171,6 +181,7 @@ impl KernelError {
                 | Self::BeyondNetem { .. }
                 | Self::NetemInContainers { .. }
                 | Self::Controller { .. }
+                | Self::VirtualOnly { .. }
                 | Self::UnknownHost { .. }
         )
     }

@@ -66,11 +66,22 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
     }
     for spec in &scenario.flows {
         let flow = || spec.name.clone();
-        let checked = evenkeel::controller(&spec.controller);
-        checked.map_err(|source| KernelError::Controller {
-            flow: flow(),
-            source,
-        })?;
+        // The hosts run the program `evenkeel`, with the controllers that ship.
+        match evenkeel::controller(&spec.controller) {
+            Ok(_) => {}
+            Err(_) if scenario.controllers.factory(&spec.controller).is_ok() => {
+                return Err(KernelError::VirtualOnly {
+                    flow: flow(),
+                    controller: spec.controller.clone(),
+                });
+            }
+            Err(source) => {
+                return Err(KernelError::Controller {
+                    flow: flow(),
+                    source,
+                });
+            }
+        }
         if let App::OnOff {
             reconnect: false, ..
         } = spec.app

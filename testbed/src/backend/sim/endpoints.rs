@@ -52,7 +52,7 @@ impl Endpoints {
         } else {
             bulk::transport_config
         };
-        let controller = controller(spec)?;
+        let controller = controller(scenario, spec)?;
         let runtime = simulation.runtime();
         let headers = HeaderUse::of_every(spec.path_headers);
         let endpoint = |headers: HeaderUse| {
@@ -158,8 +158,9 @@ impl Binder {
 }
 
 /// The factory of the sender's controller.
-pub(super) fn controller(spec: &FlowSpec) -> Result<SharedFactory, SimError> {
-    evenkeel::controller(&spec.controller).map_err(|source| SimError::Controller {
+pub(super) fn controller(scenario: &Scenario, spec: &FlowSpec) -> Result<SharedFactory, SimError> {
+    let factory = scenario.controllers.factory(&spec.controller);
+    factory.map_err(|source| SimError::Controller {
         flow: spec.name.clone(),
         source,
     })

@@ -88,7 +88,7 @@ impl SimError {
 pub fn check(scenario: &Scenario, options: &Options) -> Result<(), SimError> {
     Simulation::new(scenario)?;
     for spec in &scenario.flows {
-        endpoints::controller(spec)?;
+        endpoints::controller(scenario, spec)?;
     }
     for (name, _) in &options.captures {
         find_link(scenario, name)?;

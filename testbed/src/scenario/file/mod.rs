@@ -5,6 +5,7 @@ mod links;
 mod stream;
 mod traffic;
 
+use evenkeel::Controllers;
 use serde::Serialize;
 
 use super::error::Fault;
@@ -77,7 +78,7 @@ pub(super) struct HostTable {
 }
 
 impl ScenarioFile {
-    pub(super) fn read(root: &Node) -> Result<Self, Fault> {
+    pub(super) fn read(root: &Node, controllers: &Controllers) -> Result<Self, Fault> {
         const KEYS: &[&str] = &[
             "name",
             "description",
@@ -124,7 +125,7 @@ impl ScenarioFile {
             access: topology.map(|_| AccessTable::read(&top)).transpose()?,
             hosts: tables(&top, "hosts", HostTable::read)?,
             links: tables(&top, "links", |node| LinkTable::read(node, topology))?,
-            flows: tables(&top, "flows", FlowTable::read)?,
+            flows: tables(&top, "flows", |node| FlowTable::read(node, controllers))?,
             cross: tables(&top, "cross", CrossTable::read)?,
         };
         if file.links.is_empty() {

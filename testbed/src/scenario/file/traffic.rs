@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use evenkeel::Pacing;
+use evenkeel::{Controllers, Pacing};
 use serde::{Serialize, Serializer};
 
 use super::MAX_DURATION_S;
@@ -187,7 +187,7 @@ fn by_name<S: Serializer>(pacing: &Pacing, serializer: S) -> Result<S::Ok, S::Er
 }
 
 impl FlowTable {
-    pub(super) fn read(node: &Node) -> Result<Self, Fault> {
+    pub(super) fn read(node: &Node, controllers: &Controllers) -> Result<Self, Fault> {
         const KEYS: &[&str] = &[
             "name",
             "app",
@@ -223,7 +223,9 @@ impl FlowTable {
             return Err(Fault::new(&controller.origin, message));
         }
         // A controller that does not exist is refused by who builds it.
-        let uses_path = evenkeel::uses_path_headers(&controller.value).unwrap_or(false);
+        let uses_path = controllers
+            .uses_path_headers(&controller.value)
+            .unwrap_or(false);
         let path_headers = flow.integer("path_headers", 0..=MAX_HEADER_INTERVAL)?;
         Ok(Self {
             name: flow.required("name", flow.name("name")?)?,

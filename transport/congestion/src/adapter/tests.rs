@@ -39,7 +39,6 @@ enum Told {
     Ack(Ack),
     Round(Round),
     Congestion(Congestion),
-    HeavyLoss,
     Persistent,
     Overhead(u16),
 }
@@ -91,10 +90,6 @@ impl Controller for Recorder {
         self.tell(Told::Congestion(event.clone()));
     }
 
-    fn on_heavy_loss(&mut self) {
-        self.tell(Told::HeavyLoss);
-    }
-
     fn on_persistent_congestion(&mut self) {
         self.tell(Told::Persistent);
     }
@@ -107,10 +102,6 @@ impl Controller for Recorder {
 
     fn slow_start_threshold(&self) -> Option<u64> {
         None
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
     }
 }
 

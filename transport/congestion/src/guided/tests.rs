@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::controller::Grant;
 use crate::testing::{ack, epoch, loss, ms, path_sample, round};
+use crate::vegas::{self, Vegas};
 
 const MTU: u16 = 1000;
 
@@ -19,7 +20,7 @@ struct Obedient {
 impl Rule for Obedient {
     const FOLLOWS: Feedback = Feedback::Xcp;
 
-    fn hear(&mut self, sample: &PathSample) -> bool {
+    fn on_path(&mut self, sample: &PathSample) -> bool {
         if let Some(Grant::WindowChange(window)) = sample.grant {
             self.window = window as f64 / 256.0;
         }
@@ -212,7 +213,7 @@ struct Measure;
 impl Rule for Measure {
     const FOLLOWS: Feedback = Feedback::Acp;
 
-    fn hear(&mut self, _sample: &PathSample) -> bool {
+    fn on_path(&mut self, _sample: &PathSample) -> bool {
         true
     }
 
@@ -277,7 +278,7 @@ fn a_rule_may_heed_a_part_of_the_newest_queueing_time() {
     impl Rule for Half {
         const FOLLOWS: Feedback = Feedback::Acp;
 
-        fn hear(&mut self, _sample: &PathSample) -> bool {
+        fn on_path(&mut self, _sample: &PathSample) -> bool {
             true
         }
 
@@ -285,7 +286,7 @@ fn a_rule_may_heed_a_part_of_the_newest_queueing_time() {
             2000.0
         }
 
-        fn heed(packets: f64) -> f64 {
+        fn queueing_share(packets: f64) -> f64 {
             assert_eq!(packets, 2.0);
             0.5
         }
@@ -347,7 +348,7 @@ fn packets_of_another_size_change_the_least_window_and_the_share_of_payload() {
     impl Rule for Payload {
         const FOLLOWS: Feedback = Feedback::Acp;
 
-        fn hear(&mut self, _sample: &PathSample) -> bool {
+        fn on_path(&mut self, _sample: &PathSample) -> bool {
             true
         }
 

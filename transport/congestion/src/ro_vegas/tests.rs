@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{ack, epoch, loss, ms, path_sample, round};
-use crate::vegas::RoundRtt;
+use crate::vegas::Vegas;
 use crate::window::InitialWindow;
 
 const MTU: u16 = 1000;
@@ -87,31 +87,6 @@ fn a_round_is_judged_by_its_least_round_trip_without_the_way_back() {
 }
 
 #[test]
-fn or_by_the_mean_of_them() {
-    for (rtt, after) in [(RoundRtt::Least, 21_000), (RoundRtt::Mean, 20_000)] {
-        let mut ro = avoiding(20);
-        ro.vegas = avoiding_by(rtt);
-        // RTT - QTb: 100, 105 and 125 ms, 110 in the mean; Diff = 0 and 20 (1 - 100 / 110) = 1.8.
-        for told in [sample(100, 0, 0), sample(155, 5, 50), sample(225, 25, 100)] {
-            ro.on_path(&told);
-        }
-        ro.on_round(&round(100));
-        assert_eq!(ro.window(), after, "{rtt:?}");
-    }
-}
-
-/// Vegas in congestion avoidance with a window of 20 packets.
-fn avoiding_by(rtt: RoundRtt) -> Vegas {
-    let config = vegas::Config {
-        rtt,
-        ..vegas::Config::VEGAS_1
-    };
-    let mut vegas = Vegas::new(config, MTU);
-    vegas.leave_slow_start(20_000);
-    vegas
-}
-
-#[test]
 fn slow_start_ends_by_the_newest_sample_without_the_way_back() {
     for (newest, threshold) in [
         (sample(300, 0, 200), None),
@@ -148,7 +123,7 @@ fn a_path_with_gaps_only_lowers_base_rtt() {
             ro.on_path(&with_gap(100, 0, 0));
             ro.on_round(&round(100));
         }
-        ro.vegas.lower_to(20_000);
+        ro.window.lower_to(20_000);
         ro.on_path(&sample);
         ro.on_round(&round(100));
         assert_eq!(ro.window(), after, "{sample:?}");
@@ -238,7 +213,7 @@ fn a_loss_where_only_trust_kept_the_window_makes_a_complete_path_an_incomplete_o
         ro.window() > before
     };
     for lasts in [FIRST_DISTRUST, 2 * FIRST_DISTRUST] {
-        ro.vegas.leave_slow_start(500_000);
+        ro.window.avoid_congestion(500_000);
         ro.bound.raise_to(900_000);
         for round in 0..lasts {
             assert!(!trusted(&mut ro), "round {round} of {lasts}");
@@ -360,7 +335,7 @@ fn fewer_headers_are_asked_for_the_less_queues_on_the_way_back() {
     }
     let mut ro = avoiding(100);
     assert_eq!(ro.header_interval(), 1, "the paper's: all");
-    ro.probes = Some(10);
+    ro.config.probes = Some(10);
     assert_eq!(ro.header_interval(), 10);
     ro.on_path(&sample(200, 0, 20));
     assert_eq!(ro.header_interval(), 5, "10 + 90 / 10 = 19 of 100");

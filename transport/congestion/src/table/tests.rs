@@ -2,20 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_spec::Values;
 use proptest::prelude::*;
 
 use super::*;
+use crate::a_aimd::Share;
+use crate::diff::Thresholds;
+use crate::guided::{self, FallbackKind};
 use crate::testing::epoch;
-
-fn row(name: &str) -> &'static ControllerRow {
-    controllers()
-        .iter()
-        .find(|row| row.name == name)
-        .expect("a name of the table")
-}
+use crate::window::InitialWindow;
 
 fn values(name: &str, text: Option<&str>) -> Values {
-    let row = row(name);
+    let row = controllers().iter().find(|row| row.name == name);
+    let row = row.expect("a name of the table");
     Values::parse(row.name, row.parameters, text).expect("right parameters")
 }
 
@@ -46,10 +45,12 @@ fn every_row_builds_with_its_defaults_and_with_them_written_out() {
 
 #[test]
 fn a_spec_tells_whether_path_headers_are_of_use() {
+    let guided = ["ro-vegas", "acp", "xcp", "rcp", "a-aimd"];
+    assert_eq!(uses_path_headers("a-aimd:schedule=A"), Ok(false));
     for row in controllers() {
         assert_eq!(
             uses_path_headers(row.name),
-            Ok(row.uses_path),
+            Ok(guided.contains(&row.name)),
             "{}",
             row.name
         );
@@ -75,101 +76,80 @@ fn names_are_unique() {
 
 #[test]
 fn defaults_are_the_papers_settings() {
+    let of = |name| values(name, None);
+    assert_eq!(gaimd::Config::read(&of("gaimd")), gaimd::Config::default());
     assert_eq!(
-        gaimd_config(&values("gaimd", None)),
-        gaimd::Config::default()
-    );
-    assert_eq!(
-        gaimd_config(&values("smooth-aimd", None)),
+        gaimd::Config::read(&of("smooth-aimd")),
         gaimd::Config::SMOOTH
     );
     assert_eq!(
-        vegas_config(&values("vegas", None)),
+        vegas::Config::read(&of("vegas")),
         Ok(vegas::Config::default())
     );
     assert_eq!(
-        vegas_config(&values("vegas8", None)),
+        vegas::Config::read(&of("vegas8")),
         Ok(vegas::Config::VEGAS_8)
     );
     assert_eq!(
-        ada_vegas_config(&values("ada-vegas", None)),
+        ada_vegas::Config::read(&of("ada-vegas")),
         ada_vegas::Config::default()
     );
+    assert_eq!(abgd::Config::read(&of("abgd")), Ok(abgd::Config::default()));
+    for name in ["acp", "xcp", "rcp"] {
+        assert_eq!(guided::Config::read(&of(name)), guided::Config::default());
+    }
     assert_eq!(
-        abgd_config(&values("abgd", None)),
-        Ok(abgd::Config::default())
-    );
-    assert_eq!(
-        guided_config(&values("acp", None)),
-        guided::Config::default()
-    );
-    assert_eq!(
-        ro_vegas_config(&values("ro-vegas", None)),
+        ro_vegas::Config::read(&of("ro-vegas")),
         Ok(ro_vegas::Config::default())
     );
-    assert_eq!(tfrc_config(&values("tfrc", None)), tfrc::Config::default());
+    assert_eq!(Share::read(&of("a-aimd")), Share::default());
+    assert_eq!(tfrc::Config::read(&of("tfrc")), tfrc::Config::default());
 }
 
 #[test]
 fn parameters_reach_the_configuration() {
+    let of = |name, text| values(name, Some(text));
     assert_eq!(
-        gaimd_config(&values("gaimd", Some("beta=0.875,alpha=0.31"))),
+        gaimd::Config::read(&of("gaimd", "beta=0.875,alpha=0.31")),
         gaimd::Config::SMOOTH
     );
-    assert_eq!(
-        vegas_config(&values(
-            "vegas",
-            Some("alpha=2,beta=4,inc=3,gamma=5,rtt=mean,iw=7")
-        )),
-        Ok(vegas::Config {
+    let vegas = vegas::Config {
+        thresholds: Thresholds {
             alpha: 2.0,
             beta: 4.0,
-            increment: 3.0,
             gamma: 5.0,
-            rtt: RoundRtt::Mean,
-            initial_window: InitialWindow::Packets(7),
-            ..vegas::Config::VEGAS_1
-        })
-    );
-    for name in ["reno", "gaimd", "vegas", "ada-vegas", "abgd", "a-aimd"] {
-        assert_eq!(timeouts(&values(name, None)), Timeouts::Quic, "{name}");
-        let tcp = timeouts(&values(name, Some("timeout=tcp")));
-        assert_eq!(tcp, Timeouts::Tcp, "{name}");
-        let reno = timeouts(&values(name, Some("timeout=reno")));
-        assert_eq!(reno, Timeouts::Reno, "{name}");
-    }
-    let repaired_late = ada_vegas_config(&values("ada-vegas", Some("timeout=reno")));
-    assert_eq!(repaired_late.timeouts, Timeouts::Reno);
+        },
+        increment: 3.0,
+        initial_window: InitialWindow::Packets(17),
+    };
     assert_eq!(
-        ada_vegas_config(&values("ada-vegas", Some("relapse=true,gamma=2,iw=3"))),
+        vegas::Config::read(&of("vegas", "alpha=2,beta=4,inc=3,gamma=5,iw=17")),
+        Ok(vegas)
+    );
+    assert_eq!(
+        ada_vegas::Config::read(&of("ada-vegas", "relapse=true,gamma=2,iw=13")),
         ada_vegas::Config {
             relapse: true,
             gamma: 2.0,
-            initial_window: InitialWindow::Packets(3),
+            initial_window: InitialWindow::Packets(13),
             ..ada_vegas::Config::PAPER
         }
     );
-    assert!(!ada_vegas_config(&values("ada-vegas", Some("relapse=false"))).relapse);
-    assert_eq!(round_rtt(&values("vegas8", None)), RoundRtt::Least);
-    let gentle = ada_vegas_config(&values("ada-vegas", Some("keep=0.75")));
-    assert_eq!(gentle.keep, 0.75);
-    let by_the_mean = ada_vegas_config(&values("ada-vegas", Some("rtt=mean")));
-    assert_eq!(by_the_mean.rtt, RoundRtt::Mean);
+    assert!(!ada_vegas::Config::read(&of("ada-vegas", "relapse=false")).relapse);
     assert_eq!(
-        ro_vegas_config(&values("ro-vegas", Some("alpha=2,rtt=mean,probes=8"))),
+        ro_vegas::Config::read(&of(
+            "ro-vegas",
+            "alpha=2,beta=4,inc=3,gamma=5,iw=17,probes=8"
+        )),
         Ok(ro_vegas::Config {
-            vegas: vegas::Config {
-                alpha: 2.0,
-                rtt: RoundRtt::Mean,
-                ..vegas::Config::VEGAS_1
-            },
+            vegas,
             probes: Some(8),
         })
     );
     assert_eq!(
-        abgd_config(&values(
+        abgd::Config::read(&of(
             "abgd",
-            Some("alpha=0.5,beta=0.7,delta=1,upper=0.6,lower=0.2,timeout=tcp,iw=3")
+            "alpha=0.5,beta=0.7,delta=1,upper=0.6,lower=0.2,iw=13"
         )),
         Ok(abgd::Config {
             alpha: 0.5,
@@ -177,39 +157,61 @@ fn parameters_reach_the_configuration() {
             delta: 1.0,
             upper: 0.6,
             lower: 0.2,
-            timeouts: Timeouts::Tcp,
-            initial_window: InitialWindow::Packets(3),
+            initial_window: InitialWindow::Packets(13),
         })
     );
     assert_eq!(
-        guided_config(&values("acp", Some("fallback=reno,iw=10,bound=3000"))),
+        guided::Config::read(&of("acp", "fallback=reno,iw=10,bound=3000")),
         guided::Config {
             fallback: FallbackKind::Reno,
             initial_window: InitialWindow::Packets(10),
             bound: InitialWindow::Packets(3000),
         }
     );
-    assert_eq!(share(&values("a-aimd", None)), Share::default());
     assert_eq!(
-        share(&values("a-aimd", Some("target=10,most=1"))),
+        Share::read(&of("a-aimd", "target=10,most=1")),
         Share {
             target: 10.0,
             most: 1.0,
         }
     );
     assert_eq!(
-        tfrc_config(&values("tfrc", Some("damping=false,iw=4"))),
+        tfrc::Config::read(&of("tfrc", "damping=false,iw=14")),
         tfrc::Config {
             damping: false,
-            initial_window: InitialWindow::Packets(4),
+            initial_window: InitialWindow::Packets(14),
             ..tfrc::Config::RFC_5348
         }
     );
-    assert!(!tfrc_config(&values("tfrc", Some("discounting=false"))).discounting);
-    let built = controller("reno:iw=4")
+    assert!(!tfrc::Config::read(&of("tfrc", "discounting=false")).discounting);
+    let built = controller("reno:iw=14")
         .expect("a right spec")
         .build(epoch(), 1200);
-    assert_eq!(built.initial_window(), 4800);
+    assert_eq!(built.initial_window(), 16_800);
+}
+
+#[test]
+fn an_application_extends_the_table() {
+    let own = ControllerRow {
+        name: "own",
+        summary: "quinn's CUBIC by another name",
+        parameters: &[],
+        build: ControllerBuild {
+            uses_path: |_| true,
+            factory: |_| Ok(quinn_cubic()),
+        },
+    };
+    let controllers = Controllers::shipped().with(own);
+    assert!(controllers.factory("own").is_ok() && controllers.factory("reno").is_ok());
+    assert_eq!(controllers.uses_path_headers("own"), Ok(true));
+    assert_eq!(controllers.rows().last().map(|row| row.name), Some("own"));
+    assert!(controller("own").is_err(), "other tables are as before");
+}
+
+#[test]
+#[should_panic(expected = "two controllers have the name reno")]
+fn a_name_stands_for_one_controller() {
+    drop(Controllers::shipped().with(gaimd::RENO));
 }
 
 #[test]
@@ -217,7 +219,7 @@ fn a_wrong_spec_gets_one_line_that_says_what_would_be_right() {
     let table = [
         (
             "vega",
-            "unknown controller \"vega\": use one of reno, gaimd, smooth-aimd, vegas, vegas8, ada-vegas, ro-vegas, acp, xcp, rcp, abgd, a-aimd, tfrc, cubic, bbr",
+            "unknown controller \"vega\": did you mean vegas? use one of reno, gaimd, smooth-aimd, vegas, vegas8, ada-vegas, ro-vegas, acp, xcp, rcp, abgd, a-aimd, tfrc, cubic, bbr",
         ),
         (
             "",
@@ -230,11 +232,11 @@ fn a_wrong_spec_gets_one_line_that_says_what_would_be_right() {
         ("bbr:", "bbr takes no parameters: write \"bbr\" alone"),
         (
             "reno:alpha=1",
-            "reno has no parameter \"alpha\": use one of timeout, iw",
+            "reno has no parameter \"alpha\": use one of iw",
         ),
         (
             "vegas:alpa=1",
-            "vegas has no parameter \"alpa\": use one of alpha, beta, inc, gamma, rtt, keep, timeout, iw, diff, abc",
+            "vegas has no parameter \"alpa\": did you mean alpha? use one of alpha, beta, inc, gamma, iw",
         ),
         (
             "vegas:alpha=5",
@@ -242,7 +244,7 @@ fn a_wrong_spec_gets_one_line_that_says_what_would_be_right() {
         ),
         (
             "ada-vegas:relapse=yes",
-            "ada-vegas: relapse=yes is not allowed; use one of false, true",
+            "ada-vegas: relapse=yes is not allowed; use true or false",
         ),
         (
             "abgd:delta=0.5",
@@ -267,6 +269,10 @@ fn a_wrong_spec_gets_one_line_that_says_what_would_be_right() {
         (
             "a-aimd:target=1,schedule=B",
             "a-aimd: target means nothing with schedule; give one of them",
+        ),
+        (
+            "reno:iw=9",
+            "reno: iw=9 is not allowed; use a whole number from 10 to 1000",
         ),
         (
             "gaimd:beta=1",

@@ -53,15 +53,6 @@ impl Connection {
         }
     }
 
-    /// Waits for `time` milliseconds, then sends two packets however full the window is.
-    pub(super) fn probe(&mut self, time: u64) {
-        self.run(&Op::Wait(time));
-        for _ in 0..2 {
-            self.adapter.on_sent(self.now, PACKET, 0);
-            self.sent.push_back((self.now, PACKET));
-        }
-    }
-
     pub(super) fn in_flight(&self) -> u64 {
         self.sent.iter().map(|(_, bytes)| bytes).sum()
     }

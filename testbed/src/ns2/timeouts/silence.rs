@@ -1,8 +1,8 @@
-//! Finds probe timeouts, of which quinn does not tell controllers.
+//! Finds probe timeouts.
 //!
-//! A probe leaves however full the window is (RFC 9002, section 7.5), and after no ACK has come for more than
-//! a round trip. Nothing else does both. A timeout with room in the window is not found: the
-//! connection was limited by something else.
+//! A probe leaves however full the window is (RFC 9002, section 7.5), after more than a round trip
+//! without an ACK. Nothing else does both. A timeout with room in the window is not found: then
+//! something else limits the connection.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 /// only ACKs are smaller, and are not in flight; probes that hold data are not.
 const LEAST_BATCH: u64 = 600;
 
-/// What is in flight, and since when nothing was heard of it.
+/// What is in flight, and how long no ACK has come for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Silence {
     /// When an ACK came last, or a probe timeout passed.
     since: Instant,
     /// From sending the newest packet of the last ACK to that ACK; `None` before the first one.
     round_trip: Option<Duration>,
-    /// Bytes in flight: those that quinn told with the last ACK, and what was sent since.
+    /// Bytes in flight: those that quinn reported with the last ACK, and what was sent since.
     in_flight: u64,
 }
 
@@ -45,8 +45,8 @@ impl Silence {
         self.in_flight = self.in_flight.saturating_sub(bytes);
     }
 
-    /// A batch of `bytes` leaves while quinn knows a window of `window` bytes. Returns whether it
-    /// tells of a probe timeout.
+    /// A batch of `bytes` leaves while quinn uses a window of `window` bytes. Returns whether it
+    /// shows a probe timeout.
     pub(super) fn on_sent(&mut self, now: Instant, bytes: u64, window: u64) -> bool {
         if bytes < LEAST_BATCH {
             return false;
@@ -65,7 +65,7 @@ impl Silence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{epoch, ms};
+    use crate::ns2::testing::{epoch, ms};
 
     const WINDOW: u64 = 10_001;
 

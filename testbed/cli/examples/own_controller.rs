@@ -1,0 +1,64 @@
+//! The testbed with a controller of your own: a fixed window, as `fixed:packets=N`.
+//!
+//! ```text
+//! cargo run --release --example own_controller -- \
+//!     compare testbed/scenarios/dumbbell.toml --controllers fixed,cubic
+//! ```
+
+use std::process::ExitCode;
+
+use evenkeel::SharedFactory;
+use evenkeel::{
+    Congestion, Controller, ControllerBuild, ControllerRow, Parameter, SpecError, Values, adapt,
+};
+
+/// Keeps so many full-size packets in flight, whatever happens.
+#[derive(Debug, Clone)]
+struct Fixed {
+    packets: u16,
+    /// Bytes of UDP payload in a full-size packet.
+    mtu: u16,
+}
+
+impl Controller for Fixed {
+    fn on_congestion(&mut self, _event: &Congestion) {}
+
+    fn on_persistent_congestion(&mut self) {}
+
+    fn on_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
+    }
+
+    fn window(&self) -> u64 {
+        u64::from(self.packets) * u64::from(self.mtu)
+    }
+
+    fn slow_start_threshold(&self) -> Option<u64> {
+        None
+    }
+}
+
+fn factory(values: &Values) -> Result<SharedFactory, SpecError> {
+    let packets = values.count("packets");
+    Ok(adapt(move |_now, mtu| Box::new(Fixed { packets, mtu })))
+}
+
+const FIXED: ControllerRow = ControllerRow {
+    name: "fixed",
+    summary: "a fixed window",
+    parameters: &[Parameter::count(
+        "packets",
+        "the window",
+        2,
+        10_000,
+        Some(20),
+    )],
+    build: ControllerBuild {
+        uses_path: |_| false,
+        factory,
+    },
+};
+
+fn main() -> ExitCode {
+    evenkeel_testbed_cli::main(&evenkeel_testbed::ns2::controllers().with(FIXED))
+}
