@@ -39,6 +39,7 @@
 //! }
 //! ```
 
+pub mod description;
 pub mod impairment;
 
 mod conservation;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use super::tree::Origin;
+use evenkeel_spec::document::Fault;
 
 /// A scenario that cannot be read or makes no sense. Displays as one line.
 #[derive(Debug, thiserror::Error)]
@@ -37,29 +37,9 @@ impl ScenarioError {
     }
 
     pub(super) fn from_fault(file_name: &str, fault: Fault) -> Self {
-        let place = match fault.origin {
-            Origin::Line(line) => format!("{file_name}:{line}"),
-            Origin::Override(text) => format!("--set {text}"),
-        };
         Self::Invalid {
-            place,
+            place: fault.place(file_name),
             message: fault.message,
-        }
-    }
-}
-
-/// What is wrong with a value, and where the value comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) origin: Origin,
-    pub(super) message: String,
-}
-
-impl Fault {
-    pub(super) fn new(origin: &Origin, message: impl Into<String>) -> Self {
-        Self {
-            origin: origin.clone(),
-            message: message.into(),
         }
     }
 }
@@ -83,6 +63,8 @@ impl<T: fmt::Display> fmt::Display for OneLine<T> {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_spec::document::Origin;
+
     use super::*;
 
     #[test]

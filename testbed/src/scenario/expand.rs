@@ -5,18 +5,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use evenkeel::Controllers;
+use evenkeel_spec::document::{Fault, Located, Origin};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use super::Scenario;
-use super::error::Fault;
 use super::file::{AppTable, CrossKind, CrossTable, Distribution, Ends, FlowTable, ScenarioFile};
 use super::network::{Access, Network, milliseconds, next_hops_to, router, seconds};
 use super::spec::{
     AckSpec, App, CrossSpec, FlowSpec, LinkIndex, NodeIndex, Payload, PeriodDistribution, Periods,
     StreamSpec,
 };
-use super::tree::{Located, Origin};
 
 /// Most flows and sources of a scenario: each may bring two hosts and four one-way links.
 const MAX_INSTANCES: usize = 2000;

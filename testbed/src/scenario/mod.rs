@@ -4,17 +4,15 @@ mod error;
 mod expand;
 mod file;
 mod network;
-mod overrides;
-mod reader;
 mod spec;
 #[cfg(test)]
 mod tests;
-mod tree;
 
 use std::path::Path;
 use std::time::Duration;
 
 pub use evenkeel::Controllers;
+use evenkeel_spec::document;
 
 use crate::ns2;
 
@@ -107,9 +105,9 @@ impl Scenario {
     ) -> Result<Self, ScenarioError> {
         let directory = Path::new(file_name).parent().unwrap_or(Path::new(""));
         let read = || {
-            let mut root = tree::parse(text)?;
+            let mut root = document::parse(text)?;
             for text in overrides {
-                overrides::apply(&mut root, text)?;
+                document::set(&mut root, text)?;
             }
             expand::expand(
                 ScenarioFile::read(&root, controllers)?,

@@ -6,17 +6,14 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
-use super::error::Fault;
-use super::file::{BlackoutTable, ChangeTable, Direction, ScenarioFile, Topology};
-use super::reader::shortened;
+use evenkeel_queue::description::{BlackoutKeys, ChangeKeys, LinkDescription, MAX_TRACE_BYTES};
+use evenkeel_spec::document::{Fault, Located, shortened};
+
+use super::file::{Direction, ScenarioFile, Topology};
 use super::spec::{
     Blackout, Emulator, LinkChange, LinkIndex, LinkSpec, NodeIndex, NodeSpec, QueueLimit,
     ServiceSpec, TraceFile,
 };
-use super::tree::Located;
-
-/// Largest trace file: hours of packet-by-packet opportunities at 100 Mb/s.
-const MAX_TRACE_BYTES: u64 = 256 << 20;
 
 /// The network while it is put together.
 #[derive(Debug, Default)]
@@ -102,7 +99,7 @@ impl Network {
                 packets: Some(access.queue_packets),
                 bytes: None,
             },
-            discipline: Direction::default().discipline,
+            discipline: LinkDescription::default().discipline.value,
             stamps: access.stamps.clone(),
             delay: access.delay,
             loss: 0.0,
@@ -225,40 +222,42 @@ fn direction(
     table: &Direction,
     directory: &Path,
 ) -> Result<LinkSpec, Fault> {
-    let service = match (&table.trace, table.rate_bps) {
+    let Direction { link, emulator } = table;
+    let service = match (&link.trace, link.rate_bps) {
         (Some(trace), _) => ServiceSpec::Trace(read_trace(trace, directory)?),
         (None, Some(rate_bps)) => ServiceSpec::Rate(rate_bps),
         (None, None) => ServiceSpec::Unlimited,
     };
-    let blackout = |table: &BlackoutTable| Blackout {
-        start: seconds(table.start_s),
-        length: seconds(table.length_s),
+    let blackout = |keys: &Located<BlackoutKeys>| Blackout {
+        start: seconds(keys.value.start_s),
+        length: seconds(keys.value.length_s),
     };
-    let change = |table: &ChangeTable| LinkChange {
-        at: seconds(table.at_s),
-        rate_bps: table.rate_bps,
-        delay: table.delay_ms.map(milliseconds),
-        loss: table.loss,
-        queue_packets: table.queue_packets,
+    let change = |Located { value: keys, .. }: &Located<ChangeKeys>| LinkChange {
+        at: seconds(keys.at_s),
+        rate_bps: keys.rate_bps,
+        delay: keys.delay_ms.map(milliseconds),
+        loss: keys.loss,
+        queue_packets: keys.queue_packets,
     };
+    let stamps = link.stamps.iter().map(|stamp| stamp.value.clone());
     Ok(LinkSpec {
         name,
         from,
         to,
         service,
         queue: QueueLimit {
-            packets: table.queue_packets,
-            bytes: table.queue_bytes,
+            packets: link.queue_packets,
+            bytes: link.queue_bytes,
         },
-        discipline: table.discipline.clone(),
-        stamps: table.stamps.clone(),
-        delay: milliseconds(table.delay_ms),
-        loss: table.loss,
-        jitter: milliseconds(table.jitter_ms),
-        reorder: table.reorder,
-        blackouts: table.blackouts.iter().map(blackout).collect(),
-        changes: table.changes.iter().map(change).collect(),
-        emulator: table.emulator,
+        discipline: link.discipline.value.clone(),
+        stamps: stamps.collect(),
+        delay: milliseconds(link.delay_ms),
+        loss: link.loss,
+        jitter: milliseconds(link.jitter_ms),
+        reorder: link.reorder,
+        blackouts: link.blackouts.iter().map(blackout).collect(),
+        changes: link.changes.iter().map(change).collect(),
+        emulator: *emulator,
         reported: true,
     })
 }

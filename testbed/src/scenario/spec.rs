@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use evenkeel::Pacing;
 use evenkeel_apps::stream::{EncoderConfig, SendOptions};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Position of a node in [`Scenario::nodes`](super::Scenario::nodes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,7 +58,7 @@ pub struct LinkSpec {
 }
 
 /// What makes a link on a backend that runs on a kernel; virtual time has evenkeel-queue alone.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Emulator {
     /// netem if the kernel has it and it can do the link, else evenkeel-queue.
@@ -71,13 +71,6 @@ pub enum Emulator {
 }
 
 impl Emulator {
-    /// The words for them in scenarios.
-    pub(super) const WORDS: &[(&str, Self)] = &[
-        ("auto", Self::Auto),
-        ("evenkeel", Self::Evenkeel),
-        ("netem", Self::Netem),
-    ];
-
     pub(super) fn is_auto(&self) -> bool {
         *self == Self::Auto
     }
@@ -233,7 +226,7 @@ pub enum Payload {
 }
 
 /// The period with which a flow begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Begins {
     /// It sends from its start on.

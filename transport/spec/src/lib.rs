@@ -5,6 +5,7 @@
 //!   checks a spec completely against the table, [`Values`] holds what the spec sets, typed, and
 //!   [`split_list`] splits a list of specs.
 //! - [`quantity`] reads rates, sizes and times: `5M`, `5_000_000` and `5e6` are the same.
+//! - `document` (with the feature `toml`) reads TOML files, with the line of each value.
 //!
 //! An error displays as one line with the cause and the remedy, and suggests the name that the
 //! user may have meant.
@@ -33,6 +34,8 @@
 //! # Ok::<(), evenkeel_spec::SpecError>(())
 //! ```
 
+#[cfg(feature = "toml")]
+pub mod document;
 mod error;
 mod list;
 mod parameter;

@@ -40,12 +40,18 @@ pub enum QuantityError {
     Milliseconds(String),
 }
 
-/// The unit of a time, and of a number without one.
+/// What a number counts, and the unit of a number without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimeUnit {
-    /// s
+pub enum Unit {
+    /// Nothing that has units: text is no such number.
+    None,
+    /// Bits per second.
+    BitsPerSecond,
+    /// Bytes.
+    Bytes,
+    /// Seconds.
     Seconds,
-    /// ms
+    /// Milliseconds.
     Milliseconds,
 }
 
@@ -101,29 +107,29 @@ pub fn size(text: &str) -> Result<u64, QuantityError> {
     number.times(factor).ok_or_else(wrong)
 }
 
-/// Reads a time, not below 0; returns it in `unit`.
+/// Reads a time, not below 0; returns it in `unit`, seconds or milliseconds.
 ///
 /// # Errors
 /// [`QuantityError::Seconds`] or [`QuantityError::Milliseconds`], by the `unit`
 ///
 /// ```
-/// use evenkeel_spec::quantity::{TimeUnit, time};
+/// use evenkeel_spec::quantity::{Unit, time};
 ///
-/// assert_eq!(time("250ms", TimeUnit::Seconds), Ok(0.25));
-/// assert_eq!(time("250", TimeUnit::Milliseconds), Ok(250.0));
+/// assert_eq!(time("250ms", Unit::Seconds), Ok(0.25));
+/// assert_eq!(time("250", Unit::Milliseconds), Ok(250.0));
 /// ```
-pub fn time(text: &str, unit: TimeUnit) -> Result<f64, QuantityError> {
+pub fn time(text: &str, unit: Unit) -> Result<f64, QuantityError> {
     let wrong = || match unit {
-        TimeUnit::Seconds => QuantityError::Seconds(text.to_owned()),
-        TimeUnit::Milliseconds => QuantityError::Milliseconds(text.to_owned()),
+        Unit::Milliseconds => QuantityError::Milliseconds(text.to_owned()),
+        _ => QuantityError::Seconds(text.to_owned()),
     };
     let (number, suffix) = Decimal::split(text).ok_or_else(wrong)?;
     let number = number.to_f64();
     match (suffix.as_str(), unit) {
-        ("", _) | ("s", TimeUnit::Seconds) | ("ms", TimeUnit::Milliseconds) => Ok(number),
-        ("s", TimeUnit::Milliseconds) => Ok(number * 1e3),
-        ("ms", TimeUnit::Seconds) | ("us", TimeUnit::Milliseconds) => Ok(number / 1e3),
-        ("us", TimeUnit::Seconds) => Ok(number / 1e6),
+        ("", _) | ("s", Unit::Seconds) | ("ms", Unit::Milliseconds) => Ok(number),
+        ("s", Unit::Milliseconds) => Ok(number * 1e3),
+        ("ms", Unit::Seconds) | ("us", Unit::Milliseconds) => Ok(number / 1e3),
+        ("us", Unit::Seconds) => Ok(number / 1e6),
         _ => Err(wrong()),
     }
 }
@@ -137,6 +143,51 @@ pub enum Quantity {
     Fraction(f64),
     /// Text.
     Text(String),
+}
+
+impl Quantity {
+    /// The number in `unit`, with or without a fraction.
+    ///
+    /// # Errors
+    /// What it is instead, as the rest of a sentence that begins with its key.
+    pub fn number(&self, unit: Unit) -> Result<f64, String> {
+        match (self, unit) {
+            (Self::Whole(number), _) => Ok(*number as f64),
+            (Self::Fraction(number), _) => Ok(*number),
+            (Self::Text(text), Unit::Seconds | Unit::Milliseconds) => {
+                time(text, unit).map_err(|error| format!(": {error}"))
+            }
+            (Self::Text(_), Unit::None) => Err("is a string; it must be a number".to_owned()),
+            (Self::Text(_), _) => self.whole(unit).map(|number| number as f64),
+        }
+    }
+
+    /// The number in `unit` if it is whole.
+    ///
+    /// # Errors
+    /// As [`Quantity::number`].
+    pub fn whole(&self, unit: Unit) -> Result<i128, String> {
+        let text = match self {
+            Self::Whole(number) => return Ok(*number),
+            // Up to 2^53 every whole f64 stands for itself.
+            Self::Fraction(number) if number.fract() == 0.0 && number.abs() <= 2f64.powi(53) => {
+                return Ok(*number as i128);
+            }
+            Self::Fraction(_) => {
+                return Err("is a number with a fraction; it must be a whole number".to_owned());
+            }
+            Self::Text(text) => text,
+        };
+        let number = match unit {
+            Unit::BitsPerSecond => rate(text),
+            Unit::Bytes => size(text),
+            Unit::Seconds | Unit::Milliseconds => {
+                return Self::Fraction(self.number(unit)?).whole(unit);
+            }
+            Unit::None => return Err("is a string; it must be a whole number".to_owned()),
+        };
+        number.map(i128::from).map_err(|error| format!(": {error}"))
+    }
 }
 
 impl<'de> Deserialize<'de> for Quantity {
@@ -156,6 +207,10 @@ impl<'de> Deserialize<'de> for Quantity {
 
             fn visit_u64<E>(self, number: u64) -> Result<Quantity, E> {
                 Ok(Quantity::Whole(number.into()))
+            }
+
+            fn visit_i128<E>(self, number: i128) -> Result<Quantity, E> {
+                Ok(Quantity::Whole(number))
             }
 
             fn visit_f64<E>(self, number: f64) -> Result<Quantity, E> {
@@ -264,7 +319,7 @@ mod tests {
             text in "\\PC{0,30}|[0-9._]{0,30}(e-?[0-9]{0,3})? ?[kKmMgGtT]?i?(b|B|b/s|s)?"
         ) {
             let _ = (rate(&text), size(&text));
-            for unit in [TimeUnit::Seconds, TimeUnit::Milliseconds] {
+            for unit in [Unit::Seconds, Unit::Milliseconds] {
                 if let Ok(time) = time(&text, unit) {
                     prop_assert!(time >= 0.0 && time.is_finite());
                 }
@@ -279,7 +334,7 @@ mod tests {
 
         #[test]
         fn times_read_as_numbers_do(number in 0.0..1e9) {
-            prop_assert_eq!(time(&format!("{number}"), TimeUnit::Seconds), Ok(number));
+            prop_assert_eq!(time(&format!("{number}"), Unit::Seconds), Ok(number));
         }
     }
 
@@ -350,7 +405,7 @@ mod tests {
 
     #[test]
     fn times_are_read_in_the_unit_asked_for() {
-        use TimeUnit::{Milliseconds, Seconds};
+        use Unit::{Milliseconds, Seconds};
         for (text, seconds, milliseconds) in [
             ("10", 10.0, 10.0),
             ("0.5s", 0.5, 500.0),

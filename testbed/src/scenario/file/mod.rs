@@ -6,17 +6,15 @@ mod stream;
 mod traffic;
 
 use evenkeel::Controllers;
-use serde::Serialize;
+use evenkeel_spec::document::{Fault, Located, Node, Reader};
+use evenkeel_spec::quantity::Unit;
+use serde::{Deserialize, Serialize};
 
-use super::error::Fault;
-use super::reader::Reader;
-use super::tree::{Located, Node};
-
-pub(super) use links::{AccessTable, BlackoutTable, ChangeTable, Direction, LinkTable};
+pub(super) use links::{AccessTable, Direction, LinkTable};
 pub(super) use traffic::{AppTable, CrossKind, CrossTable, Distribution, Ends, FlowTable};
 
 /// Longest run: over a day, and series stay small enough to keep.
-pub(super) const MAX_DURATION_S: f64 = 100_000.0;
+pub(super) const MAX_DURATION_S: f64 = evenkeel_queue::description::MAX_TIME_S;
 
 /// Most intervals of a time series.
 const MAX_INTERVALS: f64 = 1_000_000.0;
@@ -29,9 +27,6 @@ const MAX_MTU: u64 = 65_535;
 
 /// Smallest MTU: QUIC needs UDP payloads of 1200 bytes (RFC 9000 section 14), in IPv4.
 const MIN_MTU: u64 = 1228;
-
-/// Most elements of any one array of tables.
-const MAX_TABLES: usize = 1000;
 
 /// The effective configuration: what the file and the overrides say, with all defaults.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -59,7 +54,7 @@ pub struct ScenarioFile {
 }
 
 /// How links and hosts are put together for the writer of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Topology {
     Dumbbell,
@@ -95,16 +90,20 @@ impl ScenarioFile {
             "cross",
         ];
         let top = Reader::open(root, "the scenario", KEYS)?;
-        let duration_s = top.required("duration_s", top.positive("duration_s", MAX_DURATION_S)?)?;
-        let warmup_s = top.number("warmup_s", 0.0..=MAX_DURATION_S)?.unwrap_or(0.0);
+        let duration_s = top.required(
+            "duration_s",
+            top.positive("duration_s", Unit::Seconds, MAX_DURATION_S)?,
+        )?;
+        let warmup_s = top
+            .number("warmup_s", Unit::Seconds, 0.0..=MAX_DURATION_S)?
+            .unwrap_or(0.0);
         if warmup_s >= duration_s {
             let message = format!(
                 "warmup_s = {warmup_s} leaves nothing of a run of {duration_s} s; make it less than duration_s"
             );
             return Err(top.fault("warmup_s", message));
         }
-        let topologies = [("dumbbell", Topology::Dumbbell), ("chain", Topology::Chain)];
-        let topology = top.word("topology", &topologies)?;
+        let topology = top.get("topology")?;
         if topology.is_none() {
             top.refuse("access", "needs topology = \"dumbbell\" or \"chain\"; here, write the access links as [[links]]")?;
         } else {
@@ -118,15 +117,19 @@ impl ScenarioFile {
             description: top.string("description")?.map(|text| text.value),
             duration_s,
             warmup_s,
-            seed: top.integer("seed", 0..=i64::MAX as u64)?.unwrap_or(1),
-            mtu: top.integer("mtu", MIN_MTU..=MAX_MTU)?.unwrap_or(1500) as u16,
+            seed: top
+                .whole("seed", Unit::None, 0..=i64::MAX as u64)?
+                .unwrap_or(1),
+            mtu: top
+                .whole("mtu", Unit::None, MIN_MTU..=MAX_MTU)?
+                .unwrap_or(1500) as u16,
             topology,
             sampling: Sampling::read(&top, duration_s)?,
             access: topology.map(|_| AccessTable::read(&top)).transpose()?,
-            hosts: tables(&top, "hosts", HostTable::read)?,
-            links: tables(&top, "links", |node| LinkTable::read(node, topology))?,
-            flows: tables(&top, "flows", |node| FlowTable::read(node, controllers))?,
-            cross: tables(&top, "cross", CrossTable::read)?,
+            hosts: top.tables("hosts", HostTable::read)?,
+            links: top.tables("links", |node| LinkTable::read(node, topology))?,
+            flows: top.tables("flows", |node| FlowTable::read(node, controllers))?,
+            cross: top.tables("cross", CrossTable::read)?,
         };
         if file.links.is_empty() {
             return Err(Fault::new(top.origin(), "there is no link; add [[links]]"));
@@ -147,8 +150,10 @@ impl Sampling {
         let mut path_samples = false;
         if let Some(node) = top.node("sampling") {
             let sampling = Reader::open(node, "[sampling]", &["interval_ms", "path_samples"])?;
-            path_samples = sampling.boolean("path_samples")?.unwrap_or(false);
-            if let Some(set) = sampling.integer("interval_ms", 1..=PAPER_INTERVAL_MS)? {
+            path_samples = sampling.get("path_samples")?.unwrap_or(false);
+            if let Some(set) =
+                sampling.whole("interval_ms", Unit::Milliseconds, 1..=PAPER_INTERVAL_MS)?
+            {
                 interval_ms = set;
             }
             if !PAPER_INTERVAL_MS.is_multiple_of(interval_ms) {
@@ -179,21 +184,4 @@ impl HostTable {
             name: host.required("name", host.name("name")?)?,
         })
     }
-}
-
-/// Reads an array of tables.
-fn tables<T>(
-    reader: &Reader<'_>,
-    key: &str,
-    read: impl Fn(&Node) -> Result<T, Fault>,
-) -> Result<Vec<T>, Fault> {
-    let nodes = reader.array(key)?.unwrap_or_default();
-    if nodes.len() > MAX_TABLES {
-        let message = format!(
-            "{} elements of {key} are too many; the most is {MAX_TABLES}",
-            nodes.len()
-        );
-        return Err(reader.fault(key, message));
-    }
-    nodes.iter().map(read).collect()
 }

@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use evenkeel_apps::stream::{AdaptConfig, Delivery, EncoderConfig, SendOptions};
+use evenkeel_spec::document::{Fault, Node, Reader};
+use evenkeel_spec::quantity::Unit;
 use serde::Serialize;
-
-use crate::scenario::error::Fault;
-use crate::scenario::reader::Reader;
-use crate::scenario::tree::Node;
 
 /// Longest playout buffer and longest time until a frame is given up.
 const MAX_TIME_MS: f64 = 60_000.0;
@@ -51,24 +49,21 @@ impl StreamTable {
         ];
         let stream = Reader::open(node, "[flows.stream]", KEYS)?;
         let (adapt, encoder) = (AdaptConfig::default(), EncoderConfig::default());
-        let deliveries = [
-            ("frames", Delivery::Frames),
-            ("groups", Delivery::Groups),
-            ("datagrams", Delivery::Datagrams),
-        ];
         let rate = |key, default| {
-            let rate = stream.integer(key, 1..=u64::from(u32::MAX))?;
+            let rate = stream.whole(key, Unit::BitsPerSecond, 1..=u64::from(u32::MAX))?;
             Ok::<u64, Fault>(rate.unwrap_or(default))
         };
-        let number = |key, range, default| {
-            let number = stream.number(key, range)?;
+        let quantity = |key, unit, range, default| {
+            let number = stream.number(key, unit, range)?;
             Ok::<f64, Fault>(number.unwrap_or(default))
         };
+        let number = |key, range, default| quantity(key, Unit::None, range, default);
+        let milliseconds = |key, range, default| quantity(key, Unit::Milliseconds, range, default);
         let bitrate_bps = rate("bitrate_bps", adapt.ceiling_bps)?;
         let table = Self {
-            delivery: stream.word("delivery", &deliveries)?.unwrap_or_default(),
+            delivery: stream.get("delivery")?.unwrap_or_default(),
             bitrate_bps,
-            fixed: stream.boolean("fixed")?.unwrap_or(false),
+            fixed: stream.get("fixed")?.unwrap_or(false),
             start_bps: rate("start_bps", adapt.start_bps)?,
             floor_bps: rate("floor_bps", adapt.floor_bps.min(bitrate_bps))?,
             headroom: number("headroom", 0.01..=1.0, adapt.headroom)?,
@@ -76,12 +71,12 @@ impl StreamTable {
             rise_per_s: number("rise_per_s", 0.001..=10.0, adapt.rise_per_s)?,
             frame_rate: number("frame_rate", 1.0..=240.0, encoder.frame_rate)?,
             group: stream
-                .integer("group", 1..=10_000)?
+                .whole("group", Unit::None, 1..=10_000)?
                 .map_or(encoder.group, |group| group as u32),
             key_ratio: number("key_ratio", 1.0..=100.0, encoder.key_ratio)?,
             noise: number("noise", 0.0..=2.0, encoder.noise)?,
-            buffer_ms: number("buffer_ms", 0.0..=MAX_TIME_MS, 200.0)?,
-            cancel_after_ms: number("cancel_after_ms", 1.0..=MAX_TIME_MS, 1000.0)?,
+            buffer_ms: milliseconds("buffer_ms", 0.0..=MAX_TIME_MS, 200.0)?,
+            cancel_after_ms: milliseconds("cancel_after_ms", 1.0..=MAX_TIME_MS, 1000.0)?,
         };
         table
             .send()

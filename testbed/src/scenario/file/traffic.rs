@@ -3,15 +3,14 @@
 use std::ops::RangeInclusive;
 
 use evenkeel::{Controllers, Pacing};
+use evenkeel_queue::description::{MAX_DELAY_MS, MAX_RATE_BPS};
+use evenkeel_spec::document::{Fault, Located, Node, Origin, Reader};
+use evenkeel_spec::quantity::Unit;
 use serde::{Serialize, Serializer};
 
 use super::MAX_DURATION_S;
-use super::links::{MAX_DELAY_MS, MAX_RATE_BPS};
 use super::stream::StreamTable;
 use crate::scenario::Begins;
-use crate::scenario::error::Fault;
-use crate::scenario::reader::Reader;
-use crate::scenario::tree::{Located, Node, Origin};
 
 /// Most flows and sources of cross traffic of one table.
 const MAX_COUNT: u64 = 2000;
@@ -216,7 +215,10 @@ impl FlowTable {
             "stream",
         ];
         let flow = Reader::open(node, "[[flows]]", KEYS)?;
-        let seconds = |key| Ok(flow.number(key, 0.0..=MAX_DURATION_S)?.unwrap_or(0.0));
+        let seconds = |key| {
+            let seconds = flow.number(key, Unit::Seconds, 0.0..=MAX_DURATION_S)?;
+            Ok(seconds.unwrap_or(0.0))
+        };
         let controller = flow.required("controller", flow.string("controller")?)?;
         if controller.value.is_empty() {
             let message = "controller is empty; name one, e.g. \"reno\" or \"vegas:alpha=2\"";
@@ -226,7 +228,7 @@ impl FlowTable {
         let uses_path = controllers
             .uses_path_headers(&controller.value)
             .unwrap_or(false);
-        let path_headers = flow.integer("path_headers", 0..=MAX_HEADER_INTERVAL)?;
+        let path_headers = flow.whole("path_headers", Unit::None, 0..=MAX_HEADER_INTERVAL)?;
         Ok(Self {
             name: flow.required("name", flow.name("name")?)?,
             app: AppTable::read(&flow)?,
@@ -235,21 +237,23 @@ impl FlowTable {
             start_s: seconds("start_s")?,
             stagger_s: seconds("stagger_s")?,
             start_spread_s: seconds("start_spread_s")?,
-            stop_s: flow.positive("stop_s", MAX_DURATION_S)?,
+            stop_s: flow.positive("stop_s", Unit::Seconds, MAX_DURATION_S)?,
             ends: Ends::read(&flow)?,
-            streams: flow.integer("streams", 1..=MAX_STREAMS)?.unwrap_or(1) as u32,
-            verify: flow.boolean("verify")?.unwrap_or(false),
-            ack_every: flow.integer("ack_every", 1..=1000)?.unwrap_or(2) as u32,
+            streams: flow
+                .whole("streams", Unit::None, 1..=MAX_STREAMS)?
+                .unwrap_or(1) as u32,
+            verify: flow.get("verify")?.unwrap_or(false),
+            ack_every: flow.whole("ack_every", Unit::None, 1..=1000)?.unwrap_or(2) as u32,
             max_ack_delay_ms: flow
-                .integer("max_ack_delay_ms", 0..=MAX_ACK_DELAY_MS)?
+                .whole("max_ack_delay_ms", Unit::Milliseconds, 0..=MAX_ACK_DELAY_MS)?
                 .unwrap_or(25) as u32,
-            mtu_discovery: flow.boolean("mtu_discovery")?.unwrap_or(false),
+            mtu_discovery: flow.get("mtu_discovery")?.unwrap_or(false),
             pacing: flow
                 .word("pacing", &Pacing::ALL.map(|pacing| (pacing.name(), pacing)))?
                 .unwrap_or_default(),
             path_headers: path_headers.map_or(u32::from(uses_path), |every| every as u32),
-            idle_timeout_s: flow.number("idle_timeout_s", IDLE_TIMEOUTS_S)?,
-            probe_interval_s: flow.number("probe_interval_s", PROBE_INTERVALS_S)?,
+            idle_timeout_s: flow.number("idle_timeout_s", Unit::Seconds, IDLE_TIMEOUTS_S)?,
+            probe_interval_s: flow.number("probe_interval_s", Unit::Seconds, PROBE_INTERVALS_S)?,
             origin: here(flow.origin()),
         })
     }
@@ -260,7 +264,12 @@ impl Ends {
         Ok(Self {
             from: reader.name("from")?,
             to: reader.name("to")?,
-            access_delay_ms: located_number(reader, "access_delay_ms", MAX_DELAY_MS)?,
+            access_delay_ms: located_number(
+                reader,
+                "access_delay_ms",
+                Unit::Milliseconds,
+                MAX_DELAY_MS,
+            )?,
         })
     }
 }
@@ -294,8 +303,11 @@ impl AppTable {
         }
         if !matches!(kind, Kind::Stream) {
             flow.refuse("stream", "is for app = \"stream\" alone; remove it")?;
-        } else if flow.integer("streams", 1..=MAX_STREAMS)?.unwrap_or(1) > 1
-            || flow.boolean("verify")?.unwrap_or(false)
+        } else if flow
+            .whole("streams", Unit::None, 1..=MAX_STREAMS)?
+            .unwrap_or(1)
+            > 1
+            || flow.get("verify")?.unwrap_or(false)
         {
             let message = "streams and verify mean nothing to app = \"stream\"; remove them";
             return Err(Fault::new(flow.origin(), message));
@@ -306,7 +318,7 @@ impl AppTable {
                 Ok(Self::Stream { stream })
             }
             Kind::Bulk => {
-                let bytes = flow.integer("bytes", 1..=MAX_BYTES)?;
+                let bytes = flow.whole("bytes", Unit::Bytes, 1..=MAX_BYTES)?;
                 let file = flow.string("file")?;
                 if bytes.is_some() && file.is_some() {
                     return Err(flow.fault(
@@ -351,13 +363,14 @@ impl OnOffTable {
             Distribution::Exponential
         };
         Ok(Self {
-            on_s: onoff.required("on_s", onoff.positive("on_s", MAX_PERIOD_S)?)?,
-            off_s: onoff.required("off_s", onoff.positive("off_s", MAX_PERIOD_S)?)?,
+            on_s: onoff.required("on_s", onoff.positive("on_s", Unit::Seconds, MAX_PERIOD_S)?)?,
+            off_s: onoff.required(
+                "off_s",
+                onoff.positive("off_s", Unit::Seconds, MAX_PERIOD_S)?,
+            )?,
             distribution,
-            begins: onoff
-                .word("begins", &[("on", Begins::On), ("off", Begins::Off)])?
-                .unwrap_or(Begins::On),
-            reconnect: onoff.boolean("reconnect")?.unwrap_or(true),
+            begins: onoff.get("begins")?.unwrap_or(Begins::On),
+            reconnect: onoff.get("reconnect")?.unwrap_or(true),
         })
     }
 }
@@ -369,10 +382,12 @@ impl ShortTable {
         Ok(Self {
             arrivals_per_s: short.required(
                 "arrivals_per_s",
-                short.positive("arrivals_per_s", 10_000.0)?,
+                short.positive("arrivals_per_s", Unit::None, 10_000.0)?,
             )?,
-            mean_bytes: short
-                .required("mean_bytes", short.integer("mean_bytes", 1..=MAX_BYTES)?)?,
+            mean_bytes: short.required(
+                "mean_bytes",
+                short.whole("mean_bytes", Unit::Bytes, 1..=MAX_BYTES)?,
+            )?,
             shape: shape(&short)?.unwrap_or(DEFAULT_SIZE_SHAPE),
         })
     }
@@ -398,23 +413,27 @@ impl CrossTable {
             "access_delay_ms",
         ];
         let cross = Reader::open(node, "[[cross]]", KEYS)?;
-        let rate_bps = cross.integer("rate_bps", 1..=MAX_RATE_BPS)?;
-        let load = located_number(&cross, "load", 100.0)?;
+        let rate_bps = cross.whole("rate_bps", Unit::BitsPerSecond, 1..=MAX_RATE_BPS)?;
+        let load = located_number(&cross, "load", Unit::None, 100.0)?;
         let kind = CrossKind::read(&cross)?;
         kind.check_rate(&cross, rate_bps, load.as_ref())?;
-        let packet_bytes = cross.integer("packet_bytes", MIN_PACKET_BYTES..=u64::from(u16::MAX))?;
+        let packet_bytes = cross.whole(
+            "packet_bytes",
+            Unit::Bytes,
+            MIN_PACKET_BYTES..=u64::from(u16::MAX),
+        )?;
         Ok(Self {
             name: cross.required("name", cross.name("name")?)?,
             kind,
             rate_bps,
             load,
             packet_bytes: packet_bytes.map_or(DEFAULT_PACKET_BYTES, |bytes| bytes as u32),
-            acp_rtt_ms: cross.number("acp_rtt_ms", 0.0..=MOST_ACP_RTT_MS)?,
+            acp_rtt_ms: cross.number("acp_rtt_ms", Unit::Milliseconds, 0.0..=MOST_ACP_RTT_MS)?,
             count: count(&cross)?,
             start_s: cross
-                .number("start_s", 0.0..=MAX_DURATION_S)?
+                .number("start_s", Unit::Seconds, 0.0..=MAX_DURATION_S)?
                 .unwrap_or(0.0),
-            stop_s: cross.positive("stop_s", MAX_DURATION_S)?,
+            stop_s: cross.positive("stop_s", Unit::Seconds, MAX_DURATION_S)?,
             ends: Ends::read(&cross)?,
             origin: here(cross.origin()),
         })
@@ -447,8 +466,8 @@ impl CrossKind {
             }
             return Ok(Self::Cbr);
         }
-        let on_s = cross.required("on_s", cross.positive("on_s", MAX_PERIOD_S)?)?;
-        let off_s = cross.positive("off_s", MAX_PERIOD_S)?;
+        let on_s = cross.required("on_s", cross.positive("on_s", Unit::Seconds, MAX_PERIOD_S)?)?;
+        let off_s = cross.positive("off_s", Unit::Seconds, MAX_PERIOD_S)?;
         Ok(match kind {
             Kind::Pareto => Self::Pareto {
                 on_s,
@@ -485,15 +504,22 @@ impl CrossKind {
 }
 
 fn count(reader: &Reader<'_>) -> Result<u32, Fault> {
-    Ok(reader.integer("count", 1..=MAX_COUNT)?.unwrap_or(1) as u32)
+    Ok(reader
+        .whole("count", Unit::None, 1..=MAX_COUNT)?
+        .unwrap_or(1) as u32)
 }
 
 fn shape(reader: &Reader<'_>) -> Result<Option<f64>, Fault> {
-    reader.number("shape", MIN_SHAPE..=MAX_SHAPE)
+    reader.number("shape", Unit::None, MIN_SHAPE..=MAX_SHAPE)
 }
 
-fn located_number(reader: &Reader<'_>, key: &str, max: f64) -> Result<Option<Located<f64>>, Fault> {
-    let value = reader.number(key, 0.0..=max)?;
+fn located_number(
+    reader: &Reader<'_>,
+    key: &str,
+    unit: Unit,
+    max: f64,
+) -> Result<Option<Located<f64>>, Fault> {
+    let value = reader.number(key, unit, 0.0..=max)?;
     Ok(value.zip(reader.node(key)).map(|(value, node)| Located {
         value,
         origin: node.origin.clone(),

@@ -429,3 +429,27 @@ fn the_effective_configuration_is_the_same_scenario_again() {
     assert!(text.contains("discipline = \"drop-tail\""), "{text}");
     assert_eq!(expanded(&text, &[]), scenario);
 }
+
+#[test]
+fn rates_sizes_and_times_read_the_same_as_numbers_and_as_text() {
+    let plain = "links.0.queue_bytes=64000";
+    let scenario = expanded(DUMBBELL, &["links.0.rate_bps=5_000_000", plain]);
+    let same = [
+        ["links.0.rate_bps=5e6", plain, "links.0.delay_ms=18.0"],
+        [
+            "links.0.rate_bps=5M",
+            "links.0.queue_bytes=64kB",
+            "links.0.delay_ms=18ms",
+        ],
+        [
+            "links.0.rate_bps='5 Mb/s'",
+            "links.0.queue_bytes=62.5KiB",
+            "links.0.delay_ms=0.018s",
+        ],
+    ];
+    for overrides in same {
+        assert_eq!(expanded(DUMBBELL, &overrides), scenario, "{overrides:?}");
+    }
+    let text = DUMBBELL.replace("duration_s = 100", "duration_s = \"100s\"");
+    assert_eq!(expanded(&text, &[]), expanded(DUMBBELL, &[]));
+}

@@ -7,8 +7,8 @@ fn an_unknown_key_is_refused_with_its_line_and_the_known_ones() {
     let text = DUMBBELL.replace("queue_packets", "qeue_packets");
     assert_eq!(
         refused(&text, &[]),
-        "d.toml:9: unknown key \"qeue_packets\" in [[links]]; use one of name, from, to, rate_bps, trace, \
-         delay_ms, queue_packets, queue_bytes, discipline, stamps, loss, jitter_ms, reorder, blackouts, changes, emulator, reverse"
+        "d.toml:9: unknown key \"qeue_packets\" in [[links]]; use one of name, from, to, emulator, reverse, \
+         rate_bps, trace, delay_ms, queue_packets, queue_bytes, discipline, stamps, loss, jitter_ms, reorder, blackouts, changes"
     );
     let text = format!("frobnicate = 1\n{DUMBBELL}");
     assert!(
@@ -46,8 +46,16 @@ fn an_override_is_named_instead_of_a_line() {
 fn wrong_types_are_refused_at_their_line() {
     let message = |from: &str, to: &str| refused(&DUMBBELL.replace(from, to), &[]);
     assert_eq!(
-        message("delay_ms = 18", "delay_ms = \"18\""),
-        "d.toml:8: delay_ms is a string; it must be a number"
+        message("delay_ms = 18", "delay_ms = \"soon\""),
+        "d.toml:8: delay_ms: 'soon' is no number of milliseconds; write for example 10, 0.5 or 1s"
+    );
+    assert_eq!(
+        message("queue_packets = 50", "queue_packets = \"50\""),
+        "d.toml:9: queue_packets is a string; it must be a whole number"
+    );
+    assert_eq!(
+        message("1_964_800", "\"2MB\""),
+        "d.toml:7: rate_bps: '2MB' is no bitrate; write for example 3M or 500k"
     );
     assert_eq!(
         message("\"vegas\"", "3"),
@@ -59,7 +67,7 @@ fn wrong_types_are_refused_at_their_line() {
     );
     assert_eq!(
         message("1_964_800", "1979-05-27"),
-        "d.toml:7: rate_bps is a date; it must be a whole number"
+        "d.toml:7: rate_bps is a date; it must be a number"
     );
     assert_eq!(
         refused("name = \"x\"\nduration_s = 1\nlinks = 3\n", &[]),

@@ -1,11 +1,13 @@
 //! `--set path.to.key=value`: replaces or adds a value of the document.
 
-use super::error::Fault;
-use super::tree::{Entry, Node, Origin, Table, Value, parse_value};
+use super::tree::{Entry, Fault, Node, Origin, Table, Value, parse_value};
 
 /// Applies one override, such as `flows.0.controller=reno`. Whether the key is known and the
 /// value makes sense shows when the document is read.
-pub(super) fn apply(root: &mut Node, text: &str) -> Result<(), Fault> {
+///
+/// # Errors
+/// If the override has no value, or there is nothing at its path.
+pub fn set(root: &mut Node, text: &str) -> Result<(), Fault> {
     let origin = Origin::Override(text.into());
     let Some((path, value)) = text.split_once('=') else {
         let message = "there is no value; write PATH.TO.KEY=VALUE, e.g. links.0.rate_bps=2000000";
@@ -82,9 +84,9 @@ mod tests {
     use super::super::tree::parse;
     use super::*;
 
-    fn after(text: &str, set: &str) -> Result<Node, String> {
-        let mut root = parse(text).unwrap();
-        apply(&mut root, set).map_err(|fault| fault.message)?;
+    fn after(document: &str, text: &str) -> Result<Node, String> {
+        let mut root = parse(document).unwrap();
+        set(&mut root, text).map_err(|fault| fault.message)?;
         Ok(root)
     }
 

@@ -1,5 +1,4 @@
-//! A TOML document as a tree in which every value knows where it came from, so that errors can
-//! name the line, or the override that put the value there.
+//! The tree of values and their origins.
 
 use std::sync::Arc;
 
@@ -7,39 +6,83 @@ use serde::{Serialize, Serializer};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::Fault;
-
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Origin {
+pub enum Origin {
     /// A line of the file, from 1.
     Line(usize),
     /// An override, as it was given.
     Override(Arc<str>),
 }
 
-/// A value of the document.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Node {
-    pub(super) value: Value,
-    pub(super) origin: Origin,
+impl Origin {
+    /// The line of the file, from 1; 0 for an override.
+    pub fn line(&self) -> usize {
+        match self {
+            Self::Line(line) => *line,
+            Self::Override(_) => 0,
+        }
+    }
 }
 
+/// What is wrong with a value, and where the value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where the value comes from.
+    pub origin: Origin,
+    /// Cause and remedy.
+    pub message: String,
+}
+
+impl Fault {
+    /// A fault of the value at `origin`.
+    pub fn new(origin: &Origin, message: impl Into<String>) -> Self {
+        Self {
+            origin: origin.clone(),
+            message: message.into(),
+        }
+    }
+
+    /// One line with the place, `file_name` and line or the override, and the message.
+    pub fn place(&self, file_name: &str) -> String {
+        match &self.origin {
+            Origin::Line(line) => format!("{file_name}:{line}"),
+            Origin::Override(text) => format!("--set {text}"),
+        }
+    }
+}
+
+/// A value of the document.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+pub struct Node {
+    /// The value.
+    pub value: Value,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// A value of TOML.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Text.
     String(String),
+    /// A whole number.
     Integer(i128),
+    /// A number with a fraction or an exponent.
     Float(f64),
+    /// `true` or `false`.
     Boolean(bool),
-    /// Scenarios have no dates: kept only to be refused by its kind.
+    /// A date: kept only to be refused by its kind.
     Datetime,
+    /// Values.
     Array(Vec<Node>),
+    /// Keys and values.
     Table(Table),
 }
 
 /// Keys with their values, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Table {
+pub struct Table {
     pub(super) entries: Vec<Entry>,
 }
 
@@ -52,13 +95,25 @@ pub(super) struct Entry {
 
 /// A value that was read, with its origin for checks that involve several values.
 #[derive(Debug, Clone)]
-pub(super) struct Located<T> {
-    pub(super) value: T,
-    pub(super) origin: Origin,
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Where it comes from.
+    pub origin: Origin,
 }
 
-/// What parses and holds a document.
-pub(super) fn parse(text: &str) -> Result<Node, Fault> {
+impl<T> Located<T> {
+    /// A fault of this value.
+    pub fn fault(&self, message: impl Into<String>) -> Fault {
+        Fault::new(&self.origin, message)
+    }
+}
+
+/// Parses a document.
+///
+/// # Errors
+/// If the text is not TOML or holds a number that is too large.
+pub fn parse(text: &str) -> Result<Node, Fault> {
     let lines = Lines::of(text);
     let document = DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
@@ -102,7 +157,8 @@ impl Value {
 }
 
 impl Table {
-    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries
             .iter()
             .find(|entry| entry.key == key)
