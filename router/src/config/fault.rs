@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::io;
-use std::ops::Range;
 use std::path::PathBuf;
+
+use evenkeel_spec::document::Fault;
 
 use super::Place;
 
@@ -28,42 +29,16 @@ pub enum ConfigError {
     },
 }
 
-/// What is wrong, and where in the text: in bytes.
-#[derive(Debug)]
-pub(super) struct Fault {
-    span: Range<usize>,
-    message: String,
-}
-
-impl Fault {
-    pub(super) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
-        Self {
-            span,
-            message: message.into(),
-        }
-    }
-
-    pub(super) fn at(self, text: &str, file: &str) -> ConfigError {
-        ConfigError::Invalid {
+impl ConfigError {
+    pub(super) fn from_fault(fault: Fault, file: &str) -> Self {
+        Self::Invalid {
             place: Place {
                 file: file.to_owned(),
-                line: line_of(text, self.span.start),
+                line: fault.origin.line(),
             },
-            message: OneLine(self.message).to_string(),
+            message: OneLine(fault.message).to_string(),
         }
     }
-}
-
-impl From<toml::de::Error> for Fault {
-    fn from(error: toml::de::Error) -> Self {
-        Self::new(error.span().unwrap_or(0..0), error.message())
-    }
-}
-
-/// The line, from 1, in which a byte of a text lies.
-pub(super) fn line_of(text: &str, offset: usize) -> usize {
-    let before = &text.as_bytes()[..offset.min(text.len())];
-    1 + before.iter().filter(|byte| **byte == b'\n').count()
 }
 
 /// Displays without line breaks and other control characters, which keys and names may hold.

@@ -111,7 +111,7 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn parse(text: &str, file: &str, directory: &Path) -> Result<Self, ConfigError> {
-        file::parse(text, file, directory).map_err(|fault| fault.at(text, file))
+        file::parse(text, file, directory).map_err(|fault| ConfigError::from_fault(fault, file))
     }
 
     /// The families of the routes.
