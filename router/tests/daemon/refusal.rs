@@ -278,7 +278,7 @@ fn mistakes_on_the_command_line_are_told_without_root() {
     let (code, line) = refusal(&say(&["check", "--config", config.to_str().unwrap()]));
     assert_eq!(code, 2);
     assert!(
-        line.contains("r.toml:4: unknown field `speed`, expected one of"),
+        line.contains("r.toml:4: unknown key \"speed\" in [[links]]; use one of"),
         "{line}"
     );
 }
