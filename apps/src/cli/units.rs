@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_spec::quantity::{self, TimeUnit};
+use evenkeel_spec::quantity::{self, Unit};
 
 use crate::bulk::MAX_BYTES;
 
@@ -40,7 +40,7 @@ pub(crate) fn within(
     most: f64,
 ) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
     move |text| {
-        let seconds = quantity::time(text, TimeUnit::Seconds).map_err(|error| error.to_string())?;
+        let seconds = quantity::time(text, Unit::Seconds).map_err(|error| error.to_string())?;
         if !(least..=most).contains(&seconds) {
             return Err(format!(
                 "'{text}' is not between {least} and {most} seconds"
