@@ -161,10 +161,6 @@ impl Controller for Fixed {
     fn slow_start_threshold(&self) -> Option<u64> {
         None
     }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
 }
 
 /// Prints how many bursts had how many packets. Only full-size packets count: ACKs and the

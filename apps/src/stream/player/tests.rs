@@ -1,0 +1,145 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const FRAME: Duration = Duration::from_millis(40);
+
+fn player() -> Player {
+    Player::new(Duration::from_millis(100), FRAME)
+}
+
+/// Frame `sequence` is captured at `40 * sequence` ms and arrives at `at_ms`.
+fn arrive(player: &mut Player, sequence: u32, at_ms: i64) -> usize {
+    let header = Header {
+        sequence,
+        captured_us: 0,
+        bitrate_bps: 0,
+        length: 1,
+        key: sequence.is_multiple_of(10),
+    };
+    let captured_us = 40_000 * i64::from(sequence);
+    player
+        .arrived(&header, captured_us, at_ms * 1000, Bytes::from_static(b"x"))
+        .len()
+}
+
+#[test]
+fn frames_that_come_within_the_buffer_are_on_time() {
+    let mut player = player();
+    // 20 ms of delay, then up to 100 ms more.
+    for (sequence, delay) in (0..).zip([20, 60, 120, 20, 100, 119]) {
+        arrive(&mut player, sequence, 40 * i64::from(sequence) + delay);
+    }
+    player.finish();
+    assert_eq!(
+        player.counts(),
+        PlayerCounts {
+            on_time: 6,
+            ..Default::default()
+        }
+    );
+    assert_eq!(player.past_freezes(), Freezes::default());
+    assert_eq!(player.playout_delay(), Some(Duration::from_millis(120)));
+}
+
+#[test]
+fn a_late_frame_stops_the_picture_and_the_player_goes_on_from_there() {
+    let mut player = player();
+    arrive(&mut player, 0, 20);
+    // Due at 160 ms; comes 240 ms later, and the next ones with it.
+    arrive(&mut player, 1, 400);
+    arrive(&mut player, 2, 400);
+    arrive(&mut player, 3, 450);
+    player.finish();
+    let counts = player.counts();
+    assert_eq!((counts.on_time, counts.late), (3, 1));
+    // Frame 0 stood from 120 to 400 ms, of which 40 ms are its own.
+    let freeze = Duration::from_millis(240);
+    let freezes = Freezes {
+        count: 1,
+        total: freeze,
+        longest: freeze,
+    };
+    assert_eq!(player.past_freezes(), freezes);
+    assert_eq!(player.playout_delay(), Some(Duration::from_millis(360)));
+}
+
+#[test]
+fn a_player_that_fell_behind_catches_up_when_frames_come_early_again() {
+    let mut player = player();
+    arrive(&mut player, 0, 20);
+    arrive(&mut player, 1, 400);
+    assert_eq!(player.playout_delay(), Some(Duration::from_millis(120)));
+    for sequence in 2..400 {
+        arrive(
+            &mut player,
+            sequence,
+            (40 * i64::from(sequence) + 20).max(400),
+        );
+    }
+    player.finish();
+    // 240 ms are made up for at 2 ms a frame, down to the delay and the buffer.
+    assert_eq!(player.playout_delay(), Some(Duration::from_millis(120)));
+    assert_eq!((player.counts().on_time, player.counts().late), (399, 1));
+    assert_eq!(player.past_freezes().count, 1);
+}
+
+#[test]
+fn a_lost_frame_is_skipped_when_the_next_is_due_and_damages_its_group() {
+    let mut player = player();
+    for sequence in (0..15).filter(|sequence| *sequence != 3) {
+        arrive(&mut player, sequence, 40 * i64::from(sequence) + 20);
+    }
+    // It comes after frame 4 was shown, at 280 ms.
+    arrive(&mut player, 3, 40 * 14 + 30);
+    player.finish();
+    let counts = player.counts();
+    assert_eq!((counts.on_time, counts.late, counts.skipped), (14, 0, 1));
+    // Frames 4 to 9; 10 is a key frame.
+    assert_eq!(counts.damaged, 6);
+    assert_eq!(player.past_freezes().count, 0);
+}
+
+#[test]
+fn a_stream_that_breaks_off_is_a_freeze_that_lasts() {
+    let mut player = player();
+    arrive(&mut player, 0, 20);
+    player.advance(120_000);
+    assert_eq!(player.freezes(200_000).count, 0);
+    let freezes = player.freezes(1_160_000);
+    assert_eq!((freezes.count, freezes.total), (1, Duration::from_secs(1)));
+}
+
+#[test]
+fn what_is_shown_comes_out_in_order_when_it_is_due() {
+    let mut player = player();
+    assert_eq!(arrive(&mut player, 0, 20), 0);
+    assert_eq!(player.first_due_us(), Some(120_000));
+    assert_eq!(arrive(&mut player, 1, 60), 0);
+    assert_eq!(player.buffered(60_000), Duration::from_millis(100));
+    assert_eq!(arrive(&mut player, 2, 130), 1);
+    assert_eq!(player.finish().len(), 2);
+}
+
+proptest! {
+    #[test]
+    fn every_frame_that_arrives_is_shown_or_skipped_once(
+        arrivals in proptest::collection::btree_map(0_u32..60, 0_i64..3_000, 1..60)
+    ) {
+        let mut order: Vec<(i64, u32)> = arrivals
+            .iter()
+            .map(|(sequence, delay)| (40 * i64::from(*sequence) + delay, *sequence))
+            .collect();
+        order.sort_unstable();
+        let mut player = player();
+        let mut shown = 0;
+        for (at, sequence) in &order {
+            shown += arrive(&mut player, *sequence, *at);
+        }
+        shown += player.finish().len();
+        let counts = player.counts();
+        prop_assert_eq!(counts.on_time + counts.late, shown as u64);
+        prop_assert_eq!(counts.on_time + counts.late + counts.skipped, order.len() as u64);
+        prop_assert!(player.past_freezes().longest <= player.past_freezes().total);
+    }
+}

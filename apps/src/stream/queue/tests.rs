@@ -1,0 +1,60 @@
+use bytes::Bytes;
+use futures_util::FutureExt;
+
+use super::*;
+use crate::tests::epoch;
+
+fn frame(sequence: u32, key: bool) -> Frame {
+    Frame {
+        header: Header {
+            sequence,
+            captured_us: 0,
+            bitrate_bps: 0,
+            length: 1,
+            key,
+        },
+        captured: Captured {
+            at: epoch(),
+            key,
+            content: Bytes::from_static(b"x"),
+        },
+    }
+}
+
+fn next(queue: &Queue) -> Option<u32> {
+    queue
+        .next()
+        .now_or_never()?
+        .map(|frame| frame.header.sequence)
+}
+
+#[test]
+fn a_group_that_is_given_up_is_over_until_a_key_frame() {
+    let queue = Queue::default();
+    (0..4).for_each(|n| assert!(queue.push(frame(n, n == 0))));
+    assert_eq!(next(&queue), Some(0));
+    assert!(queue.is_busy());
+    assert_eq!(queue.give_up_group(), 3);
+    assert!(queue.wants_key());
+    assert!(!queue.push(frame(4, false)));
+    assert!(queue.push(frame(5, true)));
+    assert!(!queue.wants_key());
+    assert_eq!(next(&queue), Some(5));
+}
+
+#[test]
+fn giving_up_stops_at_the_next_group() {
+    let queue = Queue::default();
+    (0..6).for_each(|n| assert!(queue.push(frame(n, n % 3 == 0))));
+    assert_eq!(next(&queue), Some(0));
+    assert_eq!(queue.give_up_group(), 2);
+    assert!(!queue.wants_key());
+    assert_eq!(
+        (next(&queue), next(&queue), next(&queue)),
+        (Some(3), Some(4), Some(5))
+    );
+    assert_eq!(next(&queue), None);
+    assert!(!queue.is_busy());
+    queue.end();
+    assert!(queue.next().now_or_never().unwrap().is_none());
+}

@@ -1,0 +1,147 @@
+use super::*;
+use crate::tests::{epoch, ms};
+
+fn begin(began: Instant, omit: Duration, clock: ClockReport) -> Viewing {
+    let viewing = Viewing::default();
+    viewing.begin(Beginning {
+        began,
+        began_us: 5_000_000,
+        omit,
+        clock,
+        buffer: ms(100),
+        frame: ms(50),
+    });
+    viewing
+}
+
+/// Frame `sequence`, captured `50 * sequence` ms after the beginning.
+fn header(sequence: u32) -> Header {
+    Header {
+        sequence,
+        captured_us: 5_000_000 + 50_000 * u64::from(sequence),
+        bitrate_bps: 1_000_000 + sequence / 10,
+        length: 1000,
+        key: sequence == 0,
+    }
+}
+
+fn receive(viewing: &Viewing, began: Instant, sequence: u32, delay_ms: u64) {
+    let at = began + ms(50 * u64::from(sequence) + delay_ms);
+    viewing.bytes(at, 1000);
+    viewing.frame(at, &header(sequence), Bytes::from_static(b"x"));
+}
+
+#[test]
+fn an_even_stream_has_even_figures() {
+    let began = epoch();
+    let viewing = begin(began, Duration::ZERO, ClockReport::Shared);
+    (0..41).for_each(|sequence| receive(&viewing, began, sequence, 20));
+    viewing.cut(began + ms(2020));
+    let report = viewing.report(began + ms(2020)).unwrap();
+    assert_eq!(
+        report.frames,
+        FrameCounts {
+            received: 41,
+            on_time: 41,
+            ..Default::default()
+        }
+    );
+    let delay = report.delay_ms.unwrap();
+    assert_eq!((delay.min, delay.p50, delay.max), (20.0, 20.0, 20.0));
+    assert_eq!(
+        report.jitter_ms.unwrap(),
+        JitterReport {
+            mean: 0.0,
+            rfc3550: 0.0
+        }
+    );
+    // 20 ms of delay and the buffer.
+    assert_eq!(
+        (report.startup_s, report.playout_delay_ms),
+        (Some(0.12), Some(120.0))
+    );
+    assert_eq!((report.duration_s, report.bytes), (2.0, 41_000));
+    // Two frames in every tenth of a second.
+    let tenth = report.variation[0];
+    assert_eq!(
+        (tenth.interval_s, tenth.cov, tenth.peak_to_mean),
+        (0.1, Some(0.0), Some(1.0))
+    );
+    // No interval of 5 s is whole.
+    assert_eq!(
+        (report.variation[3].interval_s, report.variation[3].cov),
+        (5.0, None)
+    );
+    let bitrate = report.bitrate.unwrap();
+    assert_eq!(
+        (bitrate.min_bps, bitrate.max_bps, bitrate.switches),
+        (1_000_000, 1_000_004, 4)
+    );
+}
+
+#[test]
+fn lost_frames_are_those_between_the_first_and_the_last_that_came() {
+    let began = epoch();
+    let viewing = begin(began, Duration::ZERO, ClockReport::Shared);
+    for sequence in [3, 4, 7, 9] {
+        receive(&viewing, began, sequence, 20);
+    }
+    let report = viewing.report(began + ms(1000)).unwrap();
+    assert_eq!((report.frames.received, report.frames.lost), (4, 3));
+}
+
+#[test]
+fn the_warm_up_is_in_no_figure() {
+    let began = epoch();
+    let viewing = begin(began, ms(1000), ClockReport::Shared);
+    (0..15).for_each(|sequence| receive(&viewing, began, sequence, 200));
+    (20..40).for_each(|sequence| receive(&viewing, began, sequence, 20));
+    viewing.cut(began + ms(2000));
+    let report = viewing.report(began + ms(2000)).unwrap();
+    assert_eq!((report.duration_s, report.bytes), (1.0, 20_000));
+    assert_eq!((report.frames.received, report.frames.lost), (20, 0));
+    assert_eq!(report.delay_ms.unwrap().max, 20.0);
+    assert_eq!(viewing.received(), 35_000);
+}
+
+#[test]
+fn an_estimated_offset_is_taken_off_and_absurd_times_are_bounded() {
+    let began = epoch();
+    let clock = ClockReport::Estimated {
+        offset_us: -4_000_000,
+        error_ms: 1.0,
+    };
+    let viewing = begin(began, Duration::ZERO, clock);
+    let ours = Header {
+        captured_us: 1_000_000,
+        ..header(0)
+    };
+    viewing.frame(began + ms(30), &ours, Bytes::new());
+    let absurd = Header {
+        captured_us: u64::MAX,
+        ..header(1)
+    };
+    viewing.frame(began + ms(80), &absurd, Bytes::new());
+    let report = viewing.report(began + ms(100)).unwrap();
+    let delay = report.delay_ms.unwrap();
+    assert_eq!(delay.max, 30.0);
+    assert!(delay.min < -2_000_000.0);
+}
+
+#[test]
+fn a_snapshot_tells_what_came_since_the_one_before() {
+    let began = epoch();
+    let viewing = begin(began, Duration::ZERO, ClockReport::Shared);
+    receive(&viewing, began, 0, 20);
+    receive(&viewing, began, 1, 40);
+    let first = viewing.snapshot(began + ms(100)).unwrap();
+    assert_eq!(
+        (first.bytes, first.frames, first.delay_ms),
+        (2000, 2, Some(30.0))
+    );
+    // Frame 1 is due 120 ms after its capture, at 170 ms.
+    assert_eq!(first.buffer_ms, 70.0);
+    let second = viewing.snapshot(began + ms(110)).unwrap();
+    assert_eq!((second.bytes, second.frames, second.delay_ms), (0, 0, None));
+    assert_eq!(second.bitrate_bps, Some(1_000_000));
+}

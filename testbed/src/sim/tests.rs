@@ -1,0 +1,185 @@
+use std::io::IoSliceMut;
+use std::net::SocketAddrV4;
+use std::task::{Context, Poll, Waker};
+
+use evenkeel_wire::{
+    CompactRate, CompactTime, HeaderTimestamp, PATH_HEADER_LEN, PathHeaderKind, PathHeaderRepr,
+    PathHeaderView, Signals,
+};
+use quinn::AsyncUdpSocket;
+use quinn::udp::RecvMeta;
+
+use super::*;
+
+/// a -- b -- c: 1 Mb/s and 10 ms each way on both links, MTU 1500.
+fn line() -> Simulation {
+    line_with("")
+}
+
+/// The same with more keys in both links.
+fn line_with(keys: &str) -> Simulation {
+    let link = |name, from, to| {
+        format!(
+            "[[links]]\nname = '{name}'\nfrom = '{from}'\nto = '{to}'\n\
+                 rate_bps = 1000000\ndelay_ms = 10\nqueue_packets = 2\n{keys}\n"
+        )
+    };
+    let text = format!(
+        "name = 'line'\nduration_s = 1\n{}{}\
+             [[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nfrom = 'a'\nto = 'c'\n",
+        link("ab", "a", "b"),
+        link("bc", "b", "c")
+    );
+    let scenario = Scenario::parse(&text, "line.toml", &[]).expect("a scenario");
+    Simulation::new(&scenario).expect("links that can be built")
+}
+
+/// A path header and, behind it, so many bytes.
+fn headed(bytes: usize) -> BytesMut {
+    let header = PathHeaderRepr {
+        kind: PathHeaderKind::Acp,
+        rtt: CompactTime::ZERO,
+        signals: Signals::initial(CompactRate::NO_LIMIT, Some(HOP_LIMIT)),
+        phase: false,
+        timestamp: HeaderTimestamp::from_micros(0),
+        echo: None,
+        tag: [0; 4],
+    };
+    let mut datagram = BytesMut::from(&header.emit()[..]);
+    datagram.resize(PATH_HEADER_LEN + bytes, 0);
+    datagram
+}
+
+/// What has arrived at a socket, datagram by datagram.
+fn received(socket: &SimSocket) -> Vec<Vec<u8>> {
+    let mut datagrams = Vec::new();
+    let mut buffer = [0; 1500];
+    let mut meta = [RecvMeta::default()];
+    let mut context = Context::from_waker(Waker::noop());
+    while let Poll::Ready(Ok(_)) =
+        socket.poll_recv(&mut context, &mut [IoSliceMut::new(&mut buffer)], &mut meta)
+    {
+        datagrams.push(buffer[..meta[0].len].to_vec());
+    }
+    datagrams
+}
+
+fn datagram(bytes: usize) -> BytesMut {
+    BytesMut::zeroed(bytes)
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+#[test]
+fn a_datagram_crosses_two_links_in_their_exact_time() {
+    let mut simulation = line();
+    let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
+    let receiver = simulation.bind(NodeIndex(2), 7).expect("a free port");
+    // 972 bytes and 28 of headers: 8 ms at 1 Mb/s. Twice 8 + 10 ms.
+    sender.send_to(receiver.address(), datagram(972));
+    simulation.run_until(ms(36) - Duration::from_nanos(1));
+    assert_eq!(receiver.received_bytes(), 0);
+    simulation.run_until(ms(36));
+    assert_eq!(receiver.received_bytes(), 1000);
+    simulation.assert_conservation();
+}
+
+#[test]
+fn a_full_queue_drops_and_every_packet_is_accounted_for() {
+    let mut simulation = line();
+    let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
+    let receiver = simulation.bind(NodeIndex(2), 7).expect("a free port");
+    for _ in 0..5 {
+        sender.send_to(receiver.address(), datagram(972));
+    }
+    simulation.run_until(ms(500));
+    // One in transmission and two that wait.
+    assert_eq!(receiver.received_bytes(), 3000);
+    let stats = simulation.with_link(LinkIndex(0), |now, link| link.stats(now).total());
+    assert_eq!(
+        (stats.arrived.packets, stats.dropped.total().packets),
+        (5, 2)
+    );
+    simulation.assert_conservation();
+}
+
+#[test]
+fn links_stamp_the_headers_that_cross_them_and_leave_all_else_alone() {
+    let mut simulation = line_with("stamps = ['aqt', 'flows:period_ms=10']");
+    let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
+    let receiver = simulation.bind(NodeIndex(2), 7).expect("a free port");
+    // 940 bytes, 32 and 28 of headers: 8 ms at 1 Mb/s. The second waits for the first once.
+    sender.send_to(receiver.address(), headed(940));
+    sender.send_to(receiver.address(), headed(940));
+    sender.send_to(receiver.address(), datagram(10));
+    simulation.run_until(ms(100));
+    let datagrams = received(&receiver);
+    assert_eq!(datagrams.len(), 3);
+    for (datagram, waited) in datagrams.iter().zip([0, 8]) {
+        let header = PathHeaderView::parse(datagram).expect("a header");
+        let signals = header.signals();
+        assert_eq!(signals.queueing_time.duration(), ms(waited));
+        assert!(signals.flags.stamped && !signals.flags.gap);
+        // One router between sender and receiver.
+        assert_eq!(signals.hop_limit, HOP_LIMIT - 1);
+        // The count of a period in which nothing else was sent.
+        assert!(signals.contention.flows() <= 1);
+    }
+    assert_eq!(datagrams[2], [0; 10]);
+    let headers = simulation.with_link(LinkIndex(0), |now, link| {
+        let stats = link.stats(now);
+        stats.total().headers
+    });
+    assert_eq!((headers.stamped, headers.foreign), (2, 1));
+}
+
+#[test]
+fn a_hop_that_does_not_stamp_shows_as_a_gap_behind_it() {
+    let link = |name: &str, from: &str, to: &str, stamps: &str| {
+        format!("[[links]]\nname = '{name}'\nfrom = '{from}'\nto = '{to}'\n{stamps}\n")
+    };
+    let text = format!(
+        "name = 'line'\nduration_s = 1\n{}{}{}\
+             [[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nfrom = 'a'\nto = 'd'\n",
+        link("ab", "a", "b", "stamps = ['aqt']"),
+        link("bc", "b", "c", ""),
+        link("cd", "c", "d", "stamps = ['aqt']"),
+    );
+    let scenario = Scenario::parse(&text, "line.toml", &[]).expect("a scenario");
+    let mut simulation = Simulation::new(&scenario).expect("links that can be built");
+    let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
+    let receiver = simulation.bind(NodeIndex(3), 7).expect("a free port");
+    sender.send_to(receiver.address(), headed(0));
+    simulation.run_until(ms(1));
+    let datagrams = received(&receiver);
+    let header = PathHeaderView::parse(&datagrams[0]).expect("a header");
+    let flags = header.signals().flags;
+    assert!(flags.stamped && flags.gap);
+}
+
+#[test]
+fn what_exceeds_the_mtu_or_finds_no_port_is_counted_and_goes_no_further() {
+    let mut simulation = line();
+    let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
+    let nobody = SocketAddrV4::new(network::node_address(NodeIndex(2)), 9);
+    sender.send_to(nobody, datagram(1473));
+    sender.send_to(nobody, datagram(1472));
+    simulation.run_until(ms(500));
+    let counters = simulation.counters();
+    assert_eq!(
+        (counters.sent, counters.too_big, counters.unreachable),
+        (2, 1, 1)
+    );
+}
+
+#[test]
+fn a_port_is_bound_once_and_free_again_when_its_socket_is_dropped() {
+    let simulation = line();
+    let first = simulation.bind(NodeIndex(1), 7).expect("a free port");
+    assert!(simulation.bind(NodeIndex(1), 7).is_err());
+    assert!(simulation.bind(NodeIndex(0), 7).is_ok(), "another node");
+    drop(first);
+    assert!(simulation.bind(NodeIndex(1), 7).is_ok());
+}
