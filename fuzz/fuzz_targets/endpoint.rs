@@ -426,8 +426,4 @@ impl Controller for Follower {
     fn slow_start_threshold(&self) -> Option<u64> {
         None
     }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
 }
