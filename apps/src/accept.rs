@@ -1,10 +1,8 @@
 //! Servers: a bounded number of connections, each served by a task of its own.
 
 use std::future::Future;
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
 use tracing::{debug, trace};

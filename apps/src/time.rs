@@ -1,9 +1,7 @@
 //! Waiting on whatever clock a runtime has; times in records.
 
-use std::{
-    future::poll_fn,
-    time::{Duration, Instant},
-};
+use std::future::poll_fn;
+use std::time::{Duration, Instant};
 
 use quinn::Runtime;
 

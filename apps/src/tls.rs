@@ -4,21 +4,16 @@
 //! has a pin: the SHA-256 of the one certificate that it accepts. It checks the signature of the
 //! handshake in every case.
 
-use std::{
-    fmt,
-    str::FromStr,
-    sync::{Arc, Mutex},
-};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
 
-use rustls::{
-    CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::{
-        WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    },
-    crypto::{CryptoProvider, verify_tls13_signature},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
-};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use crate::{bulk::Checksum, lock::lock};
 

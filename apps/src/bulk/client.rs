@@ -5,15 +5,13 @@ use std::sync::Arc;
 use quinn::{Connection, Runtime};
 use tracing::debug;
 
-use super::{
-    data::{Local, Source},
-    job::{Amount, Direction, Job},
-    protocol::{Answer, Plan},
-    receive::receive,
-    report::{Meter, Outcome},
-    send::send,
-    session::{Control, Progress, Session, log_end},
-};
+use super::data::{Local, Source};
+use super::job::{Amount, Direction, Job};
+use super::protocol::{Answer, Plan};
+use super::receive::receive;
+use super::report::{Meter, Outcome};
+use super::send::send;
+use super::session::{Control, Progress, Session, log_end};
 use crate::error::{AppError, close, printable};
 
 /// Does one job over `connection` and closes it. `local.source` is sent by

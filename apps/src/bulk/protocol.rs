@@ -6,11 +6,9 @@ use std::{ops::Range, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    checksum::Checksum,
-    job::{Amount, Job, MAX_BYTES},
-    report::Report,
-};
+use super::checksum::Checksum;
+use super::job::{Amount, Job, MAX_BYTES};
+use super::report::Report;
 use crate::error::AppError;
 
 /// Server to client: whether the transfer takes place.

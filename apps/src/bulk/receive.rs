@@ -8,13 +8,11 @@ use quinn::RecvStream;
 use sha2::{Digest, Sha256};
 use tracing::trace;
 
-use super::{
-    checksum::Checksum,
-    data::Sink,
-    protocol::{Plan, Received, Sent},
-    report::{Meter, Outcome, Report},
-    session::{Control, Session},
-};
+use super::checksum::Checksum;
+use super::data::Sink;
+use super::protocol::{Plan, Received, Sent};
+use super::report::{Meter, Outcome, Report};
+use super::session::{Control, Session};
 use crate::error::AppError;
 
 /// Chunks taken from quinn at once: one lock and one wake-up for about this many packets.

@@ -1,9 +1,7 @@
 //! What one side of a transfer saw.
 
-use std::{
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use quinn::{Connection, ConnectionStats};
 use serde::{Deserialize, Serialize};

@@ -1,10 +1,8 @@
 //! The sender's side of a transfer.
 
-use std::{
-    pin::pin,
-    sync::atomic::{AtomicU64, Ordering},
-    time::Instant,
-};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
@@ -12,14 +10,12 @@ use quinn::SendStream;
 use sha2::{Digest, Sha256};
 use tracing::trace;
 
-use super::{
-    checksum::Checksum,
-    data::{Feed, Source},
-    protocol::{Extent, Plan, Received, Sent},
-    report::{Meter, Outcome, Report},
-    session::{Control, Session},
-    throttle::Throttle,
-};
+use super::checksum::Checksum;
+use super::data::{Feed, Source};
+use super::protocol::{Extent, Plan, Received, Sent};
+use super::report::{Meter, Outcome, Report};
+use super::session::{Control, Session};
+use super::throttle::Throttle;
 use crate::{error::AppError, message, time::sleep_until};
 
 /// What quinn may hold of our data beyond two congestion windows, 32 KiB: more than

@@ -6,15 +6,13 @@ use futures_util::future::BoxFuture;
 use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
 use tracing::debug;
 
-use super::{
-    data::{PATIENCE, Sink, Source},
-    job::{Amount, Direction, Job, MAX_DURATION},
-    protocol::{Answer, Plan},
-    receive::receive,
-    report::Outcome,
-    send::send,
-    session::{Control, Progress, Session, log_end},
-};
+use super::data::{PATIENCE, Sink, Source};
+use super::job::{Amount, Direction, Job, MAX_DURATION};
+use super::protocol::{Answer, Plan};
+use super::receive::receive;
+use super::report::Outcome;
+use super::send::send;
+use super::session::{Control, Progress, Session, log_end};
 use crate::accept::accept;
 use crate::error::{AppError, close, printable};
 use crate::time::sleep_until;

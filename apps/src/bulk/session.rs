@@ -1,19 +1,15 @@
 //! What both sides of a running transfer share.
 
-use std::{
-    future::Future,
-    sync::atomic::{AtomicU64, Ordering},
-    time::{Duration, Instant},
-};
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use quinn::{Connection, RecvStream, Runtime, SendStream};
 use serde::{Serialize, de::DeserializeOwned};
 use tracing::debug;
 
-use super::{
-    job::Direction,
-    report::{Meter, Outcome},
-};
+use super::job::Direction;
+use super::report::{Meter, Outcome};
 use crate::{error::AppError, message, time::sleep_until};
 
 /// Live counters of application bytes, for whoever shows progress or samples a

@@ -1,9 +1,7 @@
 //! Sending less than the controller allows: at a fixed rate, or in ON periods only.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::{Duration, Instant},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use quinn::Runtime;
 

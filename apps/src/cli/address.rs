@@ -1,10 +1,8 @@
 //! Addresses on the command line.
 
-use std::{
-    fmt,
-    net::{IpAddr, Ipv6Addr, SocketAddr},
-    str::FromStr,
-};
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
 
 use rustls::pki_types::ServerName;
 

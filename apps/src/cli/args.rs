@@ -1,23 +1,18 @@
 //! Options that applications share.
 
-use std::{
-    net::{Ipv6Addr, SocketAddr},
-    path::PathBuf,
-    time::Duration,
-};
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use evenkeel::Pacing;
 
-use super::{
-    address::{self, DEFAULT_PORT, HostPort},
-    units::within,
-};
-use crate::{
-    bulk::{AckFrequency, TransportSettings},
-    path::HeaderUse,
-    tls::Fingerprint,
-};
+use super::address;
+use super::address::{DEFAULT_PORT, HostPort};
+use super::units::within;
+use crate::bulk::{AckFrequency, TransportSettings};
+use crate::path::HeaderUse;
+use crate::tls::Fingerprint;
 
 /// The rarest acknowledgements to ask for, in packets.
 const MAX_ACK_EVERY: i64 = 1000;

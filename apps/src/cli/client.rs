@@ -1,23 +1,18 @@
 //! What clients have in common: trust, socket, connection, the end.
 
-use std::{
-    fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    time::Duration,
-};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, Endpoint, TransportErrorCode, VarInt};
 
-use super::{
-    args::ReachArgs,
-    failure::Failure,
-    net::{self, Transport, read_file},
-    signals::Signals,
-};
-use crate::{
-    error::AppError,
-    tls::{Seen, Trust},
-};
+use super::args::ReachArgs;
+use super::failure::Failure;
+use super::net;
+use super::net::{Transport, read_file};
+use super::signals::Signals;
+use crate::error::AppError;
+use crate::tls::{Seen, Trust};
 
 /// How long a server may take to answer, 10 s: four packets in a row may be lost, which
 /// RFC 9002, section 6.2, sends again after 1, 2 and 4 s.

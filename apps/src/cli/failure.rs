@@ -1,10 +1,8 @@
 //! How the program fails: one line on standard error and an exit status.
 
-use std::{
-    fmt,
-    io::{self, Write},
-    path::Path,
-};
+use std::io::Write;
+use std::path::Path;
+use std::{fmt, io};
 
 use tokio::signal::unix::SignalKind;
 

@@ -1,9 +1,7 @@
 //! A line on a terminal that changes in place while something runs.
 
-use std::{
-    io::{IsTerminal, Write},
-    time::Duration,
-};
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 use quinn::{Runtime, TokioRuntime};
 use rustix::termios::tcgetwinsize;

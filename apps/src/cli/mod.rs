@@ -17,10 +17,8 @@ mod units;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::{
-    CommandFactory, Parser, Subcommand,
-    error::{ContextKind, ContextValue, ErrorKind},
-};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use bulk::BulkSide;
 use failure::{Failure, complain};

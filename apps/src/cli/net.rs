@@ -1,30 +1,24 @@
 //! Sockets, names, and the settings of connections.
 
-use std::{
-    net::{SocketAddr, UdpSocket},
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel::{Observer, Pacing, SharedFactory};
+use quinn::udp::{UdpSockRef, UdpSocketState};
 use quinn::{
     ClientConfig, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TokioRuntime,
     TransportConfig,
-    udp::{UdpSockRef, UdpSocketState},
 };
 
-use super::{
-    address::HostPort,
-    args::TransportArgs,
-    failure::{Failure, plain},
-};
-use crate::{
-    bulk::{self, TransportSettings},
-    path::HeaderUse,
-    stream,
-    trace::Traces,
-};
+use super::address::HostPort;
+use super::args::TransportArgs;
+use super::failure::{Failure, plain};
+use crate::bulk::TransportSettings;
+use crate::path::HeaderUse;
+use crate::trace::Traces;
+use crate::{bulk, stream};
 
 /// Socket buffers to ask the kernel for, 4 MiB: 30 ms at 1 Gb/s, as long as a busy
 /// machine may keep this process waiting. It grants at most net.core.{r,w}mem_max.

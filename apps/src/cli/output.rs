@@ -4,11 +4,9 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::{
-    args::OutputArgs,
-    failure::{Failure, say},
-    units::show_bytes,
-};
+use super::args::OutputArgs;
+use super::failure::{Failure, say};
+use super::units::show_bytes;
 use crate::path::{HeaderReport, SampleRecord};
 
 /// How standard output is written.

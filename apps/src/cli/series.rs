@@ -1,24 +1,18 @@
 //! Consecutive intervals, and what a connection did in each.
 
-use std::{
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use evenkeel::{AckReport, Context, Observer, PathSample};
 use quinn::{Connection, Runtime, TokioRuntime};
 use tokio::time::MissedTickBehavior;
 
-use super::{
-    args::SampleArgs,
-    output::{SampleLists, SenderInterval},
-};
-use crate::{
-    bulk::packets_sent,
-    lock::lock,
-    path::{HeaderReport, SampleRecord, SampleSummary, Samples},
-    time::milliseconds,
-};
+use super::args::SampleArgs;
+use super::output::{SampleLists, SenderInterval};
+use crate::bulk::packets_sent;
+use crate::lock::lock;
+use crate::path::{HeaderReport, SampleRecord, SampleSummary, Samples};
+use crate::time::milliseconds;
 
 /// Consecutive intervals, all of one length if the machine keeps up.
 pub(crate) struct Periods {

@@ -5,14 +5,12 @@ use std::{sync::Arc, time::Duration};
 use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig, TokioRuntime, VarInt};
 use tokio::{sync::mpsc, task::JoinHandle};
 
-use super::{
-    args::{ListenArgs, OutputArgs},
-    failure::{Failure, complain, plain},
-    net::{Transport, farewell, read_file},
-    output::{Form, Listening, Record, announce},
-    series::{Periods, Span},
-    signals::Signals,
-};
+use super::args::{ListenArgs, OutputArgs};
+use super::failure::{Failure, complain, plain};
+use super::net::{Transport, farewell, read_file};
+use super::output::{Form, Listening, Record, announce};
+use super::series::{Periods, Span};
+use super::signals::Signals;
 use crate::tls::{Fingerprint, Identity};
 
 /// What clients are told when the server stops.

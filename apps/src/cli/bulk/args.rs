@@ -5,14 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use clap::{ArgGroup, Args, Subcommand};
 use evenkeel_spec::quantity;
 
-use crate::{
-    bulk::{Amount, Direction, Job, MAX_STREAMS},
-    cli::{
-        args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs},
-        units::{positive_seconds, seconds, size, within},
-    },
-    path::HeaderUse,
-};
+use crate::bulk::{Amount, Direction, Job, MAX_STREAMS};
+use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
+use crate::cli::units::{positive_seconds, seconds, size, within};
+use crate::path::HeaderUse;
 
 /// How long a client sends by default, seconds.
 const DEFAULT_SECONDS: u64 = 10;

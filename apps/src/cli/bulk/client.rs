@@ -1,32 +1,25 @@
 //! `evenkeel bulk client`.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use quinn::{Connection, Runtime, TokioRuntime};
 
-use super::{
-    args::ClientArgs,
-    files::{FileSink, FileSource},
-    output::{ClientResult, PathRecord, lines},
-    series::ClientSeries,
-};
-use crate::{
-    bulk::{self, Amount, Direction, Job, Local, Outcome, Progress, Sink, Source},
-    cli::{
-        client::Client,
-        failure::Failure,
-        live::LiveLine,
-        net::{BULK, Transport},
-        output::{Form, print},
-        series::SampleRecorder,
-        units::{show_bytes, show_rate},
-    },
-    path::HeaderReport,
-};
+use super::args::ClientArgs;
+use super::files::{FileSink, FileSource};
+use super::output::{ClientResult, PathRecord, lines};
+use super::series::ClientSeries;
+use crate::bulk;
+use crate::bulk::{Amount, Direction, Job, Local, Outcome, Progress, Sink, Source};
+use crate::cli::client::Client;
+use crate::cli::failure::Failure;
+use crate::cli::live::LiveLine;
+use crate::cli::net::{BULK, Transport};
+use crate::cli::output::{Form, print};
+use crate::cli::series::SampleRecorder;
+use crate::cli::units::{show_bytes, show_rate};
+use crate::path::HeaderReport;
 
 /// How often the figures on a terminal change: several times a second looks alive.
 const REDRAW: Duration = Duration::from_millis(200);

@@ -1,21 +1,17 @@
 //! Files as sources and sinks of transfers.
 
-use std::{
-    io::{self, SeekFrom},
-    path::{Component, Path, PathBuf},
-    sync::Arc,
-};
+use std::io;
+use std::io::SeekFrom;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use tokio::{
-    fs::{self, File, OpenOptions},
-    io::{AsyncRead, AsyncSeekExt, AsyncWrite},
-};
+use tokio::fs;
+use tokio::fs::{File, OpenOptions};
+use tokio::io::{AsyncRead, AsyncSeekExt, AsyncWrite};
 
-use crate::{
-    bulk::{Readable, Source, Writable},
-    cli::failure::Failure,
-};
+use crate::bulk::{Readable, Source, Writable};
+use crate::cli::failure::Failure;
 
 /// A file to be read.
 #[derive(Debug)]

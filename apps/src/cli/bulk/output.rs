@@ -2,15 +2,11 @@
 
 use serde::Serialize;
 
-use crate::{
-    bulk::{Direction, Outcome, Progress, Report},
-    cli::{
-        output::{Record, SampleLists, SenderInterval},
-        server::Summary,
-        units::{show_bytes, show_rate, show_some_rate, show_span},
-    },
-    path::{HeaderReport, SampleSummary},
-};
+use crate::bulk::{Direction, Outcome, Progress, Report};
+use crate::cli::output::{Record, SampleLists, SenderInterval};
+use crate::cli::server::Summary;
+use crate::cli::units::{show_bytes, show_rate, show_some_rate, show_span};
+use crate::path::{HeaderReport, SampleSummary};
 
 /// An interval of a client's connection.
 #[derive(Debug, Serialize)]

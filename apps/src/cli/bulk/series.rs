@@ -1,23 +1,17 @@
 //! What moved over a connection or through a server, interval by interval.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use quinn::Connection;
 
 use super::output::{Interval, ServerInterval};
-use crate::{
-    bulk::{Direction, Progress},
-    cli::{
-        failure::Failure,
-        output::Form,
-        series::{PacketCounts, Periods, SampleRecorder, Span},
-    },
-    lock::lock,
-};
+use crate::bulk::{Direction, Progress};
+use crate::cli::failure::Failure;
+use crate::cli::output::Form;
+use crate::cli::series::{PacketCounts, Periods, SampleRecorder, Span};
+use crate::lock::lock;
 
 /// What moved over a client's connection, interval by interval without gaps.
 pub(crate) struct ClientSeries {

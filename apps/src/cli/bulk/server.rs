@@ -6,23 +6,17 @@ use futures_util::future::BoxFuture;
 use quinn::{Connection, Incoming, ServerConfig, TokioRuntime};
 use tokio::sync::mpsc;
 
-use super::{
-    args::ServerArgs,
-    files::Root,
-    output::{Stopped, Transfer},
-    series::{Reception, ServerSeries},
-};
-use crate::{
-    AppError,
-    bulk::{self, Host, Limits, Outcome, Progress, ServeOptions, Source},
-    cli::{
-        address::unmapped,
-        failure::{Failure, plain},
-        net::{BULK, Transport},
-        server::{Event, Server, Settings},
-    },
-    path::{HeaderReport, HeaderUse},
-};
+use super::args::ServerArgs;
+use super::files::Root;
+use super::output::{Stopped, Transfer};
+use super::series::{Reception, ServerSeries};
+use crate::bulk::{Host, Limits, Outcome, Progress, ServeOptions, Source};
+use crate::cli::address::unmapped;
+use crate::cli::failure::{Failure, plain};
+use crate::cli::net::{BULK, Transport};
+use crate::cli::server::{Event, Server, Settings};
+use crate::path::{HeaderReport, HeaderUse};
+use crate::{AppError, bulk};
 
 /// Serves until it is interrupted, or once.
 pub(crate) async fn run(args: ServerArgs) -> Result<(), Failure> {

@@ -5,13 +5,9 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Subcommand, ValueEnum};
 use evenkeel_spec::quantity;
 
-use crate::{
-    cli::{
-        args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs},
-        units::{positive_seconds, seconds},
-    },
-    stream::{AdaptConfig, Delivery, EncoderConfig, SendOptions},
-};
+use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
+use crate::cli::units::{positive_seconds, seconds};
+use crate::stream::{AdaptConfig, Delivery, EncoderConfig, SendOptions};
 
 const SERVER_EXAMPLES: &str = "\
 Examples:

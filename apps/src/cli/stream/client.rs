@@ -1,33 +1,26 @@
 //! `evenkeel stream client`.
 
-use std::{
-    os::fd::AsFd,
-    path::Path,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use quinn::{Connection, Runtime, TokioRuntime};
 use tokio::io::AsyncWrite;
 
-use super::{
-    args::{ClockName, StreamClientArgs},
-    output::{View, ViewInterval, show_delay},
-    system::{descriptor, wall_clock},
-};
-use crate::{
-    cli::{
-        client::Client,
-        failure::{Failure, say},
-        live::LiveLine,
-        net::{STREAM, Transport},
-        output::{Form, Record},
-        series::{Periods, Span},
-        units::show_rate,
-    },
-    path::HeaderUse,
-    stream::{self, Clock, Snapshot, ViewOptions, Viewing},
-};
+use super::args::{ClockName, StreamClientArgs};
+use super::output::{View, ViewInterval, show_delay};
+use super::system::{descriptor, wall_clock};
+use crate::cli::client::Client;
+use crate::cli::failure::{Failure, say};
+use crate::cli::live::LiveLine;
+use crate::cli::net::{STREAM, Transport};
+use crate::cli::output::{Form, Record};
+use crate::cli::series::{Periods, Span};
+use crate::cli::units::show_rate;
+use crate::path::HeaderUse;
+use crate::stream;
+use crate::stream::{Clock, Snapshot, ViewOptions, Viewing};
 
 /// How often the figures on a terminal change.
 const REDRAW: Duration = Duration::from_millis(500);

@@ -8,13 +8,9 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
 
 use super::{args::StreamServerArgs, system::descriptor};
-use crate::{
-    cli::{
-        failure::{Failure, plain},
-        server::Event,
-    },
-    stream::{AccessUnit, AccessUnits, EncoderConfig, Live, Media},
-};
+use crate::cli::failure::{Failure, plain};
+use crate::cli::server::Event;
+use crate::stream::{AccessUnit, AccessUnits, EncoderConfig, Live, Media};
 
 /// The longest file to stream, 1 GiB: it is held in memory for all viewers.
 const MAX_FILE: u64 = 1 << 30;

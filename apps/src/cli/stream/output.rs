@@ -2,15 +2,11 @@
 
 use serde::Serialize;
 
-use crate::{
-    cli::{
-        output::{Record, SampleLists, SenderInterval},
-        server::Summary,
-        units::{show_bytes, show_rate, show_some_rate, show_span},
-    },
-    path::HeaderReport,
-    stream::{ClockReport, SentCounts, Snapshot, ViewReport},
-};
+use crate::cli::output::{Record, SampleLists, SenderInterval};
+use crate::cli::server::Summary;
+use crate::cli::units::{show_bytes, show_rate, show_some_rate, show_span};
+use crate::path::HeaderReport;
+use crate::stream::{ClockReport, SentCounts, Snapshot, ViewReport};
 
 /// An interval of a viewer.
 #[derive(Debug, Serialize)]

@@ -1,36 +1,28 @@
 //! `evenkeel stream server`.
 
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use quinn::{Connection, Incoming, Runtime, ServerConfig, TokioRuntime};
 use tokio::sync::mpsc;
 
-use super::{
-    args::StreamServerArgs,
-    input,
-    output::{Stopped, Viewer, ViewerInterval},
-    system::wall_clock,
-};
-use crate::{
-    AppError,
-    bulk::packets_sent,
-    cli::{
-        address::unmapped,
-        args::SampleArgs,
-        failure::Failure,
-        net::{STREAM, Transport},
-        series::{PacketCounts, SampleRecorder, Span},
-        server::{Event, Server, Settings},
-    },
-    lock::lock,
-    path::{HeaderReport, HeaderUse},
-    stream::{self, Host, Sending, ServeOptions},
-};
+use super::args::StreamServerArgs;
+use super::input;
+use super::output::{Stopped, Viewer, ViewerInterval};
+use super::system::wall_clock;
+use crate::bulk::packets_sent;
+use crate::cli::address::unmapped;
+use crate::cli::args::SampleArgs;
+use crate::cli::failure::Failure;
+use crate::cli::net::{STREAM, Transport};
+use crate::cli::series::{PacketCounts, SampleRecorder, Span};
+use crate::cli::server::{Event, Server, Settings};
+use crate::lock::lock;
+use crate::path::{HeaderReport, HeaderUse};
+use crate::stream::{Host, Sending, ServeOptions};
+use crate::{AppError, stream};
 
 /// How long a viewer may take to ask, and to go in the end.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -5,10 +5,8 @@ use std::{os::fd::BorrowedFd, time::SystemTime};
 use quinn::{Runtime, TokioRuntime};
 use tokio::fs::File;
 
-use crate::{
-    cli::failure::{Failure, plain},
-    stream::Clock,
-};
+use crate::cli::failure::{Failure, plain};
+use crate::stream::Clock;
 
 /// This machine's clock, which programs on it share.
 #[expect(
