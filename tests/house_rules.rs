@@ -15,6 +15,7 @@ use modules::Modules;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("evenkeel-wire", &[]),
     ("evenkeel-spec", &[]),
+    ("evenkeel-log", &[]),
     (
         "evenkeel-congestion",
         &["evenkeel-wire", "evenkeel-spec", "quinn-proto"],
@@ -33,12 +34,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     (
         "evenkeel-apps",
-        &["evenkeel", "evenkeel-spec", "quinn", "tokio"],
+        &[
+            "evenkeel",
+            "evenkeel-log",
+            "evenkeel-spec",
+            "quinn",
+            "tokio",
+        ],
     ),
     (
         "evenkeel-testbed",
         &[
             "evenkeel",
+            "evenkeel-log",
             "evenkeel-queue",
             "evenkeel-testbed-core",
             "evenkeel-experiments",
@@ -62,6 +70,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "evenkeel-router",
         &[
+            "evenkeel-log",
             "evenkeel-wire",
             "evenkeel-spec",
             "evenkeel-queue",

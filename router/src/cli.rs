@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use evenkeel_log::{LogArgs, LogError};
 use tracing::debug;
-use tracing_subscriber::filter::ParseError;
 
 use crate::complaint::complain;
 use crate::config::{Config, ConfigError};
 use crate::daemon::{self, RunError};
-use crate::log::LogArgs;
 use crate::netlink::Netlink;
 use crate::preflight::{self, HostError};
 use crate::status::{self, Request, SocketError, StatusError};
@@ -85,8 +84,8 @@ enum CliError {
     Run(#[from] RunError),
     #[error(transparent)]
     Status(#[from] StatusError),
-    #[error("RUST_LOG cannot be read: {0}; write for example RUST_LOG=evenkeel_router=debug")]
-    Log(#[from] ParseError),
+    #[error(transparent)]
+    Log(#[from] LogError),
     #[error("cannot ask the kernel anything: {0}; the router needs netlink")]
     Netlink(io::Error),
     #[error("cannot write to standard output: {0}; is the disk full?")]

@@ -17,7 +17,6 @@ mod complaint;
 mod daemon;
 mod family;
 mod forwarder;
-mod log;
 mod netlink;
 mod packet;
 mod plumbing;

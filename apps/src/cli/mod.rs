@@ -6,7 +6,6 @@ mod bulk;
 mod client;
 mod failure;
 mod live;
-mod log;
 mod net;
 mod output;
 mod series;
@@ -21,8 +20,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use bulk::BulkSide;
+use evenkeel_log::LogArgs;
 use failure::{Failure, complain};
-use log::LogArgs;
 use stream::StreamSide;
 
 /// Smooth, low-delay transfers over QUIC, and what they measure.
@@ -76,7 +75,11 @@ fn try_run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         }
         Err(error) => return Err(usage_failure(&error, &arguments)),
     };
-    cli.log.start()?;
+    cli.log.start().map_err(|error| {
+        let text = error.to_string();
+        let (cause, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+        Failure::usage(cause, remedy)
+    })?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

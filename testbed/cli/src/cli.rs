@@ -11,10 +11,12 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand};
 use evenkeel_experiments::{ExperimentError, ReportError, StoreError};
+use evenkeel_log::{LogArgs, LogError};
 use evenkeel_testbed::backend::{Hosts, kernel, netns, sim, uml};
 use evenkeel_testbed::report;
 use evenkeel_testbed::scenario::{Controllers, Scenario, ScenarioError};
@@ -27,9 +29,14 @@ use signals::interrupts;
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    log: LogArgs,
     #[command(subcommand)]
     command: Command,
 }
+
+/// What was asked for of standard error; set once, before anything is printed there.
+static LOG: OnceLock<LogArgs> = OnceLock::new();
 
 const EXAMPLES: &str = "\
 Examples:
@@ -176,6 +183,8 @@ pub(crate) enum CliError {
     NotOnKernel,
     #[error("no [[flows]] table has the name {name:?}; the scenario has {known}")]
     NoFlow { name: String, known: String },
+    #[error(transparent)]
+    Log(#[from] LogError),
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
     #[error("{0}")]
@@ -209,7 +218,7 @@ impl CliError {
             | Self::NoQuick
             | Self::NotOnKernel
             | Self::NoFlow { .. } => 2,
-            Self::Experiment(_) => 2,
+            Self::Experiment(_) | Self::Log(_) => 2,
             Self::Netns(kernel::KernelError::Interrupted)
             | Self::Uml(uml::UmlError::Interrupted) => signals::interrupted(),
             _ => 1,
@@ -219,6 +228,8 @@ impl CliError {
 
 /// Carries out what was asked for. Scenarios may name `controllers`.
 pub(crate) fn run(arguments: &Arguments, controllers: &Controllers) -> Result<ExitCode, CliError> {
+    arguments.log.start()?;
+    LOG.get_or_init(|| arguments.log.clone());
     match &arguments.command {
         Command::Run(run) => return run_scenario(run, controllers),
         Command::Compare(arguments) => return compare::compare(arguments, controllers),
@@ -287,9 +298,9 @@ fn run_scenario(arguments: &RunArguments, controllers: &Controllers) -> Result<E
         print_out(&report::table(&document))?;
     }
     if backend == Backend::Sim {
-        say(&speed(observations.packets_sent, scenario.duration, wall));
+        note(&speed(observations.packets_sent, scenario.duration, wall));
     }
-    say(&format!(
+    note(&format!(
         "seed {}; results and plots in {}",
         scenario.seed,
         out.display()
@@ -357,7 +368,21 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
+/// A line on standard error that is no failure: nothing with `-q`.
+fn note(line: &str) {
+    if !is_quiet() {
+        say(line);
+    }
+}
+
+fn is_quiet() -> bool {
+    LOG.get().is_some_and(|log| log.quiet)
+}
+
 fn progress_bar(scenario: &Scenario) -> ProgressBar {
+    if is_quiet() {
+        return ProgressBar::hidden();
+    }
     let style = ProgressStyle::with_template("{msg} [{wide_bar}] {percent}% ({eta} left)")
         .expect("the template is well formed")
         .progress_chars("=> ");

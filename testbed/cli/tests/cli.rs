@@ -332,6 +332,29 @@ fn the_runs_that_the_help_shows_work_as_they_stand() {
 }
 
 #[test]
+fn quiet_prints_the_table_alone_and_verbose_adds_events_of_connections() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let short = ["--set", "duration_s=21"];
+    let run = |flag| {
+        run_into(
+            directory.path(),
+            "dumbbell.toml",
+            &[&short[..], &[flag]].concat(),
+        )
+    };
+    let quiet = run("-q");
+    assert!(quiet.status.success(), "{}", text(&quiet.stderr));
+    assert!(text(&quiet.stdout).contains("bottleneck"));
+    assert_eq!(text(&quiet.stderr), "");
+    let verbose = run("-v");
+    assert!(
+        text(&verbose.stderr).contains("connection begins"),
+        "{}",
+        text(&verbose.stderr)
+    );
+}
+
+#[test]
 fn compare_takes_the_usual_controllers_without_being_told() {
     let directory = tempfile::tempdir().expect("a directory");
     let (scenario, out) = (scenario("dumbbell.toml"), directory.path().to_str());

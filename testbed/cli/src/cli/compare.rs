@@ -9,8 +9,8 @@ use evenkeel_testbed::report::{self, ComparisonDocument};
 use evenkeel_testbed::scenario::{Controllers, Scenario};
 
 use super::{
-    Backend, CliError, ScenarioArguments, create_directory, longest_run, print_out, progress_bar,
-    run_inside, say, seed_override,
+    Backend, CliError, ScenarioArguments, create_directory, longest_run, note, print_out,
+    progress_bar, run_inside, seed_override,
 };
 
 #[derive(Debug, Args)]
@@ -104,7 +104,7 @@ pub(super) fn compare(
     } else {
         print_out(&report::comparison_table(&comparison))?;
     }
-    say(&format!("results and plots in {}", out.display()));
+    note(&format!("results and plots in {}", out.display()));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -13,7 +13,9 @@ use evenkeel_experiments::{
 use evenkeel_testbed::backend::sim;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{Backend, CliError, interrupts, print_out, run_inside, say, signals, wall_clock};
+use super::{
+    Backend, CliError, interrupts, is_quiet, note, print_out, run_inside, say, signals, wall_clock,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct ReproduceArguments {
@@ -106,7 +108,7 @@ pub(super) fn reproduce(
     })?;
     progress.bar.finish_and_clear();
     if outcome.interrupted {
-        say(&format!(
+        note(&format!(
             "interrupted: {} runs are kept; the same command goes on",
             outcome.finished
         ));
@@ -116,12 +118,12 @@ pub(super) fn reproduce(
         let report = Report::new(std::slice::from_ref(&arguments.out), &command)?;
         report.write(&arguments.out)?;
         print_out(&report.table())?;
-        say(&format!(
+        note(&format!(
             "report in {}",
             arguments.out.join("report.html").display()
         ));
     } else {
-        say(&format!(
+        note(&format!(
             "join the parts: evenkeel-testbed report {} ...",
             arguments.out.display()
         ));
@@ -141,7 +143,7 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, CliError> 
     let out = arguments.out.as_ref().unwrap_or(&arguments.directories[0]);
     report.write(out)?;
     print_out(&report.table())?;
-    say(&format!("report in {}", out.join("report.html").display()));
+    note(&format!("report in {}", out.join("report.html").display()));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -186,7 +188,7 @@ fn pending(
         }
     }
     if pending.len() < all {
-        say(&format!(
+        note(&format!(
             "{} of {all} runs were made before",
             all - pending.len()
         ));
@@ -215,7 +217,11 @@ impl Progress {
             .expect("the template is well formed")
             .progress_chars("=> ");
         Self {
-            bar: ProgressBar::new(Self::STEPS as u64).with_style(style),
+            bar: if is_quiet() {
+                ProgressBar::hidden()
+            } else {
+                ProgressBar::new(Self::STEPS as u64).with_style(style)
+            },
             began: wall_clock(),
             runs: runs.len(),
             ended: 0,
@@ -248,7 +254,7 @@ impl Progress {
                 .suspend(|| say(&format!("{} failed: {error}", run.label())));
         } else if self.bar.is_hidden() {
             let left = left(wall_clock() - self.began, self.share());
-            say(&format!(
+            note(&format!(
                 "[{}/{}] {}; about {left} left",
                 self.ended,
                 self.runs,

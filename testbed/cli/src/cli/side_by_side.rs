@@ -4,11 +4,12 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use evenkeel_log::LogArgs;
 use evenkeel_testbed::report::SideBySide;
 use evenkeel_testbed::scenario::Scenario;
 use rustix::process::{Pid, kill_process};
 
-use super::{Backend, CliError, RunArguments, interrupts, print_out, say, signals};
+use super::{Backend, CliError, LOG, RunArguments, interrupts, note, print_out, signals};
 
 /// Runs the scenario on each backend, as a command of its own would, and compares what came out.
 pub(super) fn run(
@@ -32,10 +33,11 @@ pub(super) fn run(
         for value in &arguments.scenario.overrides {
             command.args(["--set", value]);
         }
+        command.args(LOG.get().and_then(LogArgs::flag));
         if let Some(seed) = arguments.seed {
             command.args(["--seed", &seed.to_string()]);
         }
-        say(&format!("{}: on {name}", scenario.name));
+        note(&format!("{}: on {name}", scenario.name));
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let mut child = child.map_err(CliError::Executable)?;
         let mut told = false;
@@ -65,7 +67,7 @@ pub(super) fn run(
     } else {
         print_out(&report.table())?;
     }
-    say(&format!(
+    note(&format!(
         "seed {}; report in {}",
         scenario.seed,
         out.join("backends.html").display()
