@@ -97,7 +97,6 @@ const GUARDED: &[&str] = &[
 const KNOWN_RINGS: &[&str] = &[
     "evenkeel-congestion: adapter",
     "evenkeel-experiments:",
-    "evenkeel-testbed-core: backend::kernel",
     "evenkeel-testbed-core: report",
     "evenkeel-testbed-core: scenario",
     "evenkeel-testbed-core: sim",

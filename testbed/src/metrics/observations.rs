@@ -246,7 +246,7 @@ impl ControllerSample {
 }
 
 /// Length of a queue over a time, in packets.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 pub struct QueueObservation {
     /// Mean.
     pub mean: f64,

@@ -17,8 +17,6 @@ pub(super) fn ask<S: AsRef<str>>(arguments: &[S], input: &str) -> Result<String,
     let mut command = docker();
     command.args(arguments.iter().map(AsRef::as_ref));
     let output = output_of(&mut command, input).map_err(KernelError::NoDocker)?;
-    output.map_err(|reason| KernelError::Docker {
-        what: arguments.first().map_or("", AsRef::as_ref).into(),
-        reason,
-    })
+    let what = arguments.first().map_or("", AsRef::as_ref);
+    output.map_err(|reason| KernelError::Docker(what.into(), reason))
 }

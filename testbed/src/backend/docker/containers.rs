@@ -61,10 +61,7 @@ impl Containers {
         let directory = std::env::temp_dir().join(format!("{DIRECTORY}{identity}"));
         // Sockets in it answer whoever reaches them.
         let created = DirBuilder::new().mode(0o700).create(&directory);
-        created.map_err(|source| KernelError::Directory {
-            path: directory.clone(),
-            source,
-        })?;
+        created.map_err(|error| KernelError::Directory(directory.clone(), error))?;
         Ok(Self {
             identity,
             directory,
@@ -90,7 +87,7 @@ impl Containers {
                 let first = candidates.next().expect("they have no end");
                 match self.create_network(&name, Ipv4Addr::from(first), plan.mtu) {
                     Ok(()) => break first,
-                    Err(KernelError::Docker { reason, .. })
+                    Err(KernelError::Docker(_, reason))
                         if reason.contains("overlap") && tries < TRIES =>
                     {
                         tries += 1;
@@ -106,7 +103,7 @@ impl Containers {
     }
 
     fn create_network(&self, name: &str, first: Ipv4Addr, mtu: u16) -> Result<(), KernelError> {
-        let label = self.label();
+        let label = label(&self.identity);
         let subnet = format!("{first}/29");
         let mtu = format!("com.docker.network.driver.mtu={mtu}");
         // Without an address on the machine there is no way out. `--internal` would also let
@@ -139,7 +136,7 @@ impl Containers {
         let mut add = |words: [&str; 2]| arguments.extend(words.map(Into::into));
         add(["create", "--init"]);
         add(["--name", name]);
-        add(["--label", &self.label()]);
+        add(["--label", &label(&self.identity)]);
         add(["--pull", "never"]);
         add(["--tmpfs", "/run"]);
         // Devices, routes and the router's TUN.
@@ -169,10 +166,6 @@ impl Containers {
             ask(&["network", "connect", "--ip", &address, network, name], "")?;
         }
         Ok(())
-    }
-
-    fn label(&self) -> String {
-        label(&self.identity)
     }
 }
 
@@ -265,14 +258,12 @@ fn ends_at<'a>(
     networks: &'a [Network],
     node: usize,
 ) -> impl Iterator<Item = (&'a str, &'a str, Ipv4Addr)> {
-    plan.pairs
-        .iter()
-        .zip(networks)
-        .flat_map(move |(pair, network)| {
-            let ends = pair.ends.iter().zip(network.ends);
-            let here = ends.filter(move |((end, _), _)| end.0 == node);
-            here.map(|(_, address)| (&*pair.device, &*network.name, address))
-        })
+    let links = plan.pairs.iter().zip(networks);
+    links.flat_map(move |(pair, network)| {
+        let ends = pair.ends.iter().zip(network.ends);
+        let here = ends.filter(move |((end, _), _)| end.0 == node);
+        here.map(|(_, address)| (&*pair.device, &*network.name, address))
+    })
 }
 
 /// What `ip -json address show` tells of a device, as far as it is needed.
@@ -290,10 +281,7 @@ struct Address {
 
 /// The name of the device that has an address.
 fn device_with(devices: &str, address: Ipv4Addr) -> Result<String, KernelError> {
-    let failed = |reason: String| KernelError::Protocol {
-        what: "ip in a container".into(),
-        reason,
-    };
+    let failed = |reason| KernelError::Protocol("ip in a container".into(), reason);
     let devices: Vec<Device> =
         serde_json::from_str(devices).map_err(|error| failed(error.to_string()))?;
     let has = |device: &Device| {
@@ -308,13 +296,11 @@ fn device_with(devices: &str, address: Ipv4Addr) -> Result<String, KernelError> 
 
 /// The files outside the run's directory that programs of a scenario read.
 fn files(scenario: &Scenario) -> BTreeSet<PathBuf> {
-    let traces = scenario
-        .links
-        .iter()
-        .filter_map(|link| match &link.service {
-            ServiceSpec::Trace(trace) => Some(absolute(&trace.path)),
-            ServiceSpec::Unlimited | ServiceSpec::Rate(_) => None,
-        });
+    let links = scenario.links.iter();
+    let traces = links.filter_map(|link| match &link.service {
+        ServiceSpec::Trace(trace) => Some(absolute(&trace.path)),
+        ServiceSpec::Unlimited | ServiceSpec::Rate(_) => None,
+    });
     let sent = scenario.flows.iter().filter_map(|flow| match &flow.app {
         App::Bulk(Payload::File(path)) => Some(absolute(path)),
         _ => None,
@@ -342,11 +328,8 @@ fn remove_leftovers() {
         let runs = labels.lines().filter_map(|run| run.strip_prefix(machine));
         found.extend(runs.map(str::to_owned));
     }
-    for entry in fs::read_dir(std::env::temp_dir())
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
+    let entries = fs::read_dir(std::env::temp_dir());
+    for entry in entries.into_iter().flatten().flatten() {
         let name = entry.file_name();
         let run = name.to_str().and_then(|name| name.strip_prefix(DIRECTORY));
         found.extend(run.map(str::to_owned));

@@ -16,16 +16,14 @@ pub(super) use containers::Containers;
 pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
     kernel::check(scenario)?;
     if let Some(link) = needing_netem(scenario).next() {
-        return Err(KernelError::NetemInContainers {
-            link: link.name.clone(),
-        });
+        return Err(KernelError::NetemInContainers(link.name.clone()));
     }
     let refused = |error, why: fn(String) -> KernelError| match error {
-        KernelError::Docker { reason, .. } => why(reason),
+        KernelError::Docker(_, reason) => why(reason),
         error => error,
     };
     client::ask(&["version", "--format", "{{.Server.Version}}"], "")
-        .map_err(|error| refused(error, |reason| KernelError::NoEngine { reason }))?;
+        .map_err(|error| refused(error, KernelError::NoEngine))?;
     client::ask(&["image", "inspect", "--format", "{{.Id}}", IMAGE], "")
         .map_err(|error| refused(error, |_| KernelError::NoImage))?;
     Ok(())

@@ -12,9 +12,9 @@ use super::arguments::{Amount, bulk_client, stream_client};
 use super::clock::{pause, wall_clock};
 use super::error::KernelError;
 use super::network::Network;
-use super::plan::absolute;
 use super::process::{Line, Process};
 use super::reports::{Reporter, Reports};
+use super::router_file::absolute;
 use crate::metrics::Transfer;
 use crate::random::{PeriodLength, Purpose, generator, pareto};
 use crate::scenario::{App, FlowSpec, Payload, StreamSpec};
@@ -130,9 +130,7 @@ impl Client {
         let (spec, scenario) = (self.spec(), &self.network.scenario);
         let arguments = bulk_client(scenario, spec, &self.server_address, &self.pin, amount);
         let what = format!("the client of {}", spec.name);
-        let started = self
-            .network
-            .start(what, spec.from, &self.evenkeel, &arguments);
+        let started = Process::start(&self.network, what, spec.from, &self.evenkeel, &arguments);
         let completed = self.follow(epoch, started, reporter, until);
         let mut state = self.lock();
         state.clients -= 1;
@@ -150,9 +148,7 @@ impl Client {
         let (spec, scenario) = (self.spec(), &self.network.scenario);
         let arguments = stream_client(scenario, spec, stream, &self.server_address, &self.pin);
         let what = format!("the viewer of {}", spec.name);
-        let started = self
-            .network
-            .start(what, spec.to, &self.evenkeel, &arguments);
+        let started = Process::start(&self.network, what, spec.to, &self.evenkeel, &arguments);
         self.follow(epoch, started, Reporter::default(), stop);
     }
 

@@ -47,12 +47,8 @@ impl CrossTraffic {
         let mut source = vec!["udp-source".into(), from, sink.clone(), payload.to_string()];
         source.extend(spec.acp_rtt.map(|rtt| rtt.as_micros().to_string()));
         let start = |what: &str, node: NodeIndex, arguments: &[String]| {
-            network.start(
-                format!("the {what} of {}", spec.name),
-                node,
-                testbed,
-                arguments,
-            )
+            let what = format!("the {what} of {}", spec.name);
+            Process::start(network, what, node, testbed, arguments)
         };
         let rng = generator(scenario.seed, Purpose::Cross, index);
         Ok(Self {
@@ -84,7 +80,11 @@ impl CrossTraffic {
     /// Whether both ends still run, or the source has sent all it had to.
     pub(super) fn check(&mut self) -> Result<(), KernelError> {
         for process in [&mut self.source, &mut self.sink] {
-            if process.ended().is_some_and(|status| !status.success()) {
+            if process
+                .running
+                .ended()
+                .is_some_and(|status| !status.success())
+            {
                 return Err(process.failure());
             }
         }

@@ -30,142 +30,72 @@ pub enum KernelError {
     NoProc,
     /// A program of iproute2 is missing.
     #[error("cannot run ip: {0}; install iproute2")]
-    NoIp(io::Error),
+    NoIp(#[source] io::Error),
     /// A program cannot be started on a host.
-    #[error("cannot start {what}: {source}; install iproute2, or Docker for --on docker")]
-    Start {
-        /// Which.
-        what: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// A program of ours is missing.
-    #[error("{path} is missing; build it with cargo build --release -p {package}, or say where it is with {PROGRAMS}", path = .path.display())]
-    NoProgram {
-        /// Where it was looked for.
-        path: PathBuf,
-        /// The crate that it belongs to.
-        package: &'static str,
-    },
+    #[error("cannot start {0}: {1}; install iproute2, or Docker for --on docker")]
+    Start(String, #[source] io::Error),
+    /// A program of ours is missing at this path; the crate builds it.
+    #[error("{path} is missing; build it with cargo build --release -p {1}, or say where it is with {PROGRAMS}", path = .0.display())]
+    NoProgram(PathBuf, &'static str),
     /// A directory or file of the run cannot be made.
-    #[error("cannot write {path}: {source}", path = .path.display())]
-    Directory {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The kernel refused a namespace, device, address or route.
-    #[error("cannot set up the network: {message}")]
-    Setup {
-        /// What `ip` said.
-        message: String,
-    },
-    /// The scenario has something that no kernel backend can do.
+    #[error("cannot write {path}: {1}", path = .0.display())]
+    Directory(PathBuf, #[source] io::Error),
+    /// The kernel refused a namespace, device, address or route: what `ip` said.
+    #[error("cannot set up the network: {0}")]
+    Setup(String),
+    /// This flow has something that no kernel backend can do.
     #[error(
-        "flow {flow}: ON/OFF users that keep their connection run in virtual time only; use reconnect = true, or --on sim"
+        "flow {0}: ON/OFF users that keep their connection run in virtual time only; use reconnect = true, or --on sim"
     )]
-    Unsupported {
-        /// The flow's name.
-        flow: String,
-    },
-    /// A link demands netem, which cannot do it.
-    #[error("link {link}: netem cannot do {key}; leave out emulator = \"netem\" or {key}")]
-    BeyondNetem {
-        /// The link's name.
-        link: String,
-        /// The key of the scenario.
-        key: &'static str,
-    },
-    /// A link demands netem, and the kernel has none.
+    Unsupported(String),
+    /// This link demands netem, which cannot do this key.
+    #[error("link {0}: netem cannot do {1}; leave out emulator = \"netem\" or {1}")]
+    BeyondNetem(String, &'static str),
+    /// This link demands netem, and the kernel has none.
     #[error(
-        "link {link} wants netem, which this kernel lacks (modules sch_netem, ifb, act_mirred, cls_matchall); use --on uml, or leave out emulator = \"netem\""
+        "link {0} wants netem, which this kernel lacks (modules sch_netem, ifb, act_mirred, cls_matchall); use --on uml, or leave out emulator = \"netem\""
     )]
-    NoNetem {
-        /// The link's name.
-        link: String,
-    },
-    /// A link demands netem, and hosts are containers.
+    NoNetem(String),
+    /// This link demands netem, and hosts are containers.
     #[error(
-        "link {link}: containers queue with evenkeel-router; leave out emulator = \"netem\", or use --on netns"
+        "link {0}: containers queue with evenkeel-router; leave out emulator = \"netem\", or use --on netns"
     )]
-    NetemInContainers {
-        /// The link's name.
-        link: String,
-    },
+    NetemInContainers(String),
     /// A link cannot be built as the scenario says.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// A flow names a controller that does not exist.
-    #[error("flow {flow}: {source}")]
-    Controller {
-        /// The flow's name.
-        flow: String,
-        /// What is wrong.
-        source: evenkeel::SpecError,
-    },
-    /// A flow names a controller that only virtual time has.
-    #[error(
-        "flow {flow}: {controller} runs in virtual time only; use --on sim, or a controller that ships"
-    )]
-    VirtualOnly {
-        /// The flow's name.
-        flow: String,
-        /// The controller.
-        controller: String,
-    },
-    /// No such host in the scenario.
-    #[error("no host {name:?}; the scenario has {known}")]
-    UnknownHost {
-        /// What was asked for.
-        name: String,
-        /// The hosts there are.
-        known: String,
-    },
+    /// This flow names a controller that does not exist.
+    #[error("flow {0}: {1}")]
+    Controller(String, #[source] evenkeel::SpecError),
+    /// This flow names this controller, which only virtual time has.
+    #[error("flow {0}: {1} runs in virtual time only; use --on sim, or a controller that ships")]
+    VirtualOnly(String, String),
+    /// No such host in the scenario, which has those listed.
+    #[error("no host {0:?}; the scenario has {1}")]
+    UnknownHost(String, String),
     /// There is no Docker client.
     #[error("cannot run docker: {0}; install Docker (Debian's docker.io), or use --on sim")]
-    NoDocker(io::Error),
-    /// There is no Docker engine, or this user may not use it.
-    #[error("Docker's engine cannot be used: {reason}; start it (dockerd), or use --on sim")]
-    NoEngine {
-        /// What the client said.
-        reason: String,
-    },
+    NoDocker(#[source] io::Error),
+    /// There is no Docker engine, or this user may not use it: what the client said.
+    #[error("Docker's engine cannot be used: {0}; start it (dockerd), or use --on sim")]
+    NoEngine(String),
     /// The image of containers was not built.
     #[error(
         "the image {IMAGE} is missing; build it in the repository: docker build -t {IMAGE} . (and before that testbed/compose/base, where no registry can be reached)"
     )]
     NoImage,
-    /// Docker's engine refused something.
-    #[error("docker {what} failed: {reason}")]
-    Docker {
-        /// The client's command.
-        what: String,
-        /// What it said, in one line.
-        reason: String,
-    },
-    /// A program on a host ended by itself.
-    #[error("{what} ended: {reason}")]
-    Died {
-        /// Which.
-        what: String,
-        /// Its last words.
-        reason: String,
-    },
-    /// A program on a host said nothing for too long.
-    #[error("{what} does not answer")]
-    Silent {
-        /// Which.
-        what: String,
-    },
-    /// A program on a host said something else than documented.
-    #[error("{what} gave no sensible answer: {reason}")]
-    Protocol {
-        /// Which.
-        what: String,
-        /// What was wrong with it.
-        reason: String,
-    },
+    /// Docker's engine refused this command of its client, for this reason.
+    #[error("docker {0} failed: {1}")]
+    Docker(String, String),
+    /// This program on a host ended by itself, with these last words.
+    #[error("{0} ended: {1}")]
+    Died(String, String),
+    /// This program on a host said nothing for too long.
+    #[error("{0} does not answer")]
+    Silent(String),
+    /// This program on a host said something else than documented.
+    #[error("{0} gave no sensible answer: {1}")]
+    Protocol(String, String),
     /// The user interrupted the run.
     #[error("interrupted; nothing was left behind")]
     Interrupted,
@@ -177,12 +107,12 @@ impl KernelError {
         matches!(
             self,
             Self::Build(_)
-                | Self::Unsupported { .. }
-                | Self::BeyondNetem { .. }
-                | Self::NetemInContainers { .. }
-                | Self::Controller { .. }
-                | Self::VirtualOnly { .. }
-                | Self::UnknownHost { .. }
+                | Self::Unsupported(_)
+                | Self::BeyondNetem(..)
+                | Self::NetemInContainers(_)
+                | Self::Controller(..)
+                | Self::VirtualOnly(..)
+                | Self::UnknownHost(..)
         )
     }
 }

@@ -50,7 +50,7 @@ impl Flow {
             _ => bulk_server(scenario, spec, &server_address),
         };
         let what = format!("the server of {}", spec.name);
-        let mut server = network.start(what, node, evenkeel, &arguments)?;
+        let mut server = Process::start(network, what, node, evenkeel, &arguments)?;
         let pin = pin(&mut server)?;
         Ok(Self {
             server,

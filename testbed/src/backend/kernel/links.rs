@@ -232,7 +232,7 @@ impl QdiscReader {
     fn start(network: &Network, node: NodeIndex) -> Result<Self, KernelError> {
         let what = format!("tc on {}", network.plan.hosts[node.0].name);
         let arguments = ["-s", "-j", "-batch", "-"].map(Into::into);
-        let mut process = network.start(what, node, Path::new("tc"), &arguments)?;
+        let mut process = Process::start(network, what, node, Path::new("tc"), &arguments)?;
         let input = process.stdin().expect("it is asked for once");
         Ok(Self {
             node,
@@ -244,13 +244,10 @@ impl QdiscReader {
     fn read(&mut self) -> Result<Vec<Qdisc>, KernelError> {
         // If it has ended, there is no answer, and its last words say why.
         let _ = self.input.write_all(b"qdisc show\n");
-        let line = match self.process.line(PATIENCE)? {
-            Some(line) => line,
-            None => return Err(self.process.failure()),
+        let Some(line) = self.process.line(PATIENCE)? else {
+            return Err(self.process.failure());
         };
-        serde_json::from_str(&line.text).map_err(|error| KernelError::Protocol {
-            what: "tc".into(),
-            reason: error.to_string(),
-        })
+        serde_json::from_str(&line.text)
+            .map_err(|error| KernelError::Protocol("tc".into(), error.to_string()))
     }
 }

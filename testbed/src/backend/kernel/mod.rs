@@ -45,9 +45,10 @@ pub(super) use clock::{pause, wall_clock};
 pub(super) use error::{IMAGE, PROGRAMS, check_interrupt};
 pub(super) use identity::{is_alive, label_prefix, own_identity};
 pub(super) use netem::trial;
-pub(super) use plan::{Host, Plan, SETTINGS, absolute, needing_netem, wants_netem};
+pub(super) use plan::{Host, Plan, SETTINGS, needing_netem, wants_netem};
 pub(super) use platform::Platform;
 pub(super) use process::output_of;
+pub(super) use router_file::absolute;
 
 /// How often a waiting run looks for interrupts.
 const LOOK: Duration = Duration::from_millis(20);
@@ -58,35 +59,21 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
     Simulation::new(scenario)?;
     for link in needing_netem(scenario) {
         if let Some(key) = netem::unsupported_key(link) {
-            return Err(KernelError::BeyondNetem {
-                link: link.name.clone(),
-                key,
-            });
+            return Err(KernelError::BeyondNetem(link.name.clone(), key));
         }
     }
     for spec in &scenario.flows {
-        let flow = || spec.name.clone();
+        let flow = spec.name.clone();
         // The hosts run the program `evenkeel`, with the controllers that ship.
-        match evenkeel::controller(&spec.controller) {
-            Ok(_) => {}
-            Err(_) if scenario.controllers.factory(&spec.controller).is_ok() => {
-                return Err(KernelError::VirtualOnly {
-                    flow: flow(),
-                    controller: spec.controller.clone(),
-                });
-            }
-            Err(source) => {
-                return Err(KernelError::Controller {
-                    flow: flow(),
-                    source,
-                });
-            }
+        if let Err(error) = evenkeel::controller(&spec.controller) {
+            let is_known = scenario.controllers.factory(&spec.controller).is_ok();
+            return Err(match is_known {
+                true => KernelError::VirtualOnly(flow, spec.controller.clone()),
+                false => KernelError::Controller(flow, error),
+            });
         }
-        if let App::OnOff {
-            reconnect: false, ..
-        } = spec.app
-        {
-            return Err(KernelError::Unsupported { flow: flow() });
+        if matches!(&spec.app, App::OnOff { reconnect, .. } if !reconnect) {
+            return Err(KernelError::Unsupported(flow));
         }
     }
     Ok(())
@@ -179,9 +166,9 @@ pub(super) fn exec(
 fn find_host(scenario: &Scenario, name: &str) -> Result<usize, KernelError> {
     let names = || scenario.nodes.iter().map(|node| node.name.as_str());
     let position = names().position(|known| known == name);
-    position.ok_or_else(|| KernelError::UnknownHost {
-        name: name.into(),
-        known: names().collect::<Vec<_>>().join(", "),
+    position.ok_or_else(|| {
+        let known = names().collect::<Vec<_>>().join(", ");
+        KernelError::UnknownHost(name.into(), known)
     })
 }
 

@@ -1,14 +1,12 @@
 //! The hosts and links of a run, once they exist.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::error::KernelError;
 use super::plan::Plan;
 use super::platform::Platform;
-use super::process::Process;
-use crate::scenario::{NodeIndex, Scenario};
+use crate::scenario::Scenario;
 
 /// A scenario's network on a platform.
 #[derive(Debug)]
@@ -30,17 +28,5 @@ impl Network {
             scenario: scenario.clone(),
             platform,
         }))
-    }
-
-    /// Starts `program` on a host and reads its output; `what` it is, for messages.
-    pub(super) fn start(
-        &self,
-        what: String,
-        node: NodeIndex,
-        program: &Path,
-        arguments: &[String],
-    ) -> Result<Process, KernelError> {
-        let host = &self.plan.hosts[node.0];
-        Process::start(what, &self.platform, host, program, arguments)
     }
 }

@@ -277,10 +277,5 @@ pub(in crate::backend) fn needing_netem(scenario: &Scenario) -> impl Iterator<It
     links.filter(|link| link.emulator == Emulator::Netem)
 }
 
-/// The path as seen from any directory.
-pub(in crate::backend) fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
 #[cfg(test)]
 mod tests;

@@ -51,7 +51,7 @@ pub(in crate::backend) trait Platform: Debug + Send + Sync {
         let path = self.directory().join(name);
         match fs::write(&path, contents) {
             Ok(()) => Ok(path),
-            Err(source) => Err(KernelError::Directory { path, source }),
+            Err(error) => Err(KernelError::Directory(path, error)),
         }
     }
 }

@@ -15,8 +15,10 @@ use tracing::{debug, trace};
 
 use super::clock::{pause, wall_clock};
 use super::error::KernelError;
+use super::network::Network;
 use super::plan::Host;
 use super::platform::Platform;
+use crate::scenario::NodeIndex;
 
 /// How long a program may take to start, to answer or to end.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,10 +45,9 @@ impl Running {
         let mut command = platform.command(host, number, program);
         set_up(&mut command)?;
         debug!(host = host.name, number, ?command, "starts");
-        let child = command.spawn().map_err(|source| KernelError::Start {
-            what: program.display().to_string(),
-            source,
-        })?;
+        let child = command.spawn();
+        let child =
+            child.map_err(|error| KernelError::Start(program.display().to_string(), error))?;
         Ok(Self {
             platform: platform.clone(),
             host: host.clone(),
@@ -106,7 +107,7 @@ impl Drop for Running {
 pub(super) struct Process {
     /// What it is, for messages.
     what: String,
-    running: Running,
+    pub(super) running: Running,
     lines: Receiver<Line>,
     errors: Option<JoinHandle<String>>,
 }
@@ -122,15 +123,16 @@ pub(super) struct Line {
 const MAX_ERROR: u64 = 64 * 1024;
 
 impl Process {
-    /// Starts `program` on `host`.
+    /// Starts `program` on a host; `what` it is, for messages.
     pub(super) fn start(
+        network: &Network,
         what: String,
-        platform: &Arc<dyn Platform>,
-        host: &Host,
+        node: NodeIndex,
         program: &Path,
         arguments: &[String],
     ) -> Result<Self, KernelError> {
-        let mut running = Running::start(platform, host, program, |command| {
+        let host = &network.plan.hosts[node.0];
+        let mut running = Running::start(&network.platform, host, program, |command| {
             command
                 .args(arguments)
                 .stdin(Stdio::piped())
@@ -176,9 +178,7 @@ impl Process {
         match self.lines.recv_timeout(patience) {
             Ok(line) => Ok(Some(line)),
             Err(RecvTimeoutError::Disconnected) => Ok(None),
-            Err(RecvTimeoutError::Timeout) => Err(KernelError::Silent {
-                what: self.what.clone(),
-            }),
+            Err(RecvTimeoutError::Timeout) => Err(KernelError::Silent(self.what.clone())),
         }
     }
 
@@ -190,11 +190,6 @@ impl Process {
     /// Standard input, once.
     pub(super) fn stdin(&mut self) -> Option<ChildStdin> {
         self.running.child.stdin.take()
-    }
-
-    /// How the program ended, if it has.
-    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
-        self.running.ended()
     }
 
     /// Interrupts the program, as Ctrl-C does, and waits for its end. A program that takes too
@@ -212,7 +207,7 @@ impl Process {
 
     /// Fails if the program has ended.
     pub(super) fn check(&mut self) -> Result<(), KernelError> {
-        match self.ended() {
+        match self.running.ended() {
             Some(_) => Err(self.failure()),
             None => Ok(()),
         }
@@ -227,10 +222,7 @@ impl Process {
     /// The error of a program that must not have ended.
     pub(super) fn failure(&mut self) -> KernelError {
         self.running.kill();
-        KernelError::Died {
-            what: self.what.clone(),
-            reason: self.reason(),
-        }
+        KernelError::Died(self.what.clone(), self.reason())
     }
 
     /// The last line of standard error of a program that has ended.

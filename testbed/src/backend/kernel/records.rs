@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use evenkeel_apps::bulk::Outcome;
 use evenkeel_apps::path::{HeaderReport, SampleRecord};
 use evenkeel_apps::stream::{SentCounts, ViewReport};
 use serde::Deserialize;
@@ -43,8 +44,8 @@ pub(super) enum Record {
     /// The end of a bulk client.
     Result {
         interrupted: bool,
-        verified: Option<bool>,
-        receiver: Option<Received>,
+        #[serde(flatten)]
+        outcome: Option<Outcome>,
     },
     /// A stream's server has lost its viewer.
     Viewer {
@@ -105,10 +106,4 @@ impl ReceiverInterval {
 
 fn length(start_s: f64, end_s: f64) -> Duration {
     Duration::from_secs_f64((end_s - start_s).max(0.0))
-}
-
-/// What a bulk server has confirmed.
-#[derive(Debug, Deserialize)]
-pub(super) struct Received {
-    pub(super) bytes: u64,
 }

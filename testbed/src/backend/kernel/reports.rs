@@ -87,14 +87,13 @@ impl Reports {
             Record::ServerInterval(interval) => self.take_received(&interval, at),
             Record::Result {
                 interrupted: false,
-                verified,
-                receiver: Some(receiver),
+                outcome: Some(outcome),
             } => {
                 if let Some(number) = reporter.transfer {
                     let transfer = &mut self.transfers[number];
                     transfer.end = Some(at);
-                    transfer.bytes = receiver.bytes;
-                    transfer.sha256_verified = spec.verify.then_some(verified == Some(true));
+                    transfer.bytes = outcome.receiver.bytes;
+                    transfer.sha256_verified = spec.verify.then_some(outcome.verified);
                 }
                 return true;
             }

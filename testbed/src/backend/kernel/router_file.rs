@@ -1,11 +1,12 @@
 //! The configuration of a host's router daemon, as docs/router.md describes it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use evenkeel_queue::description::{BlackoutKeys, ChangeKeys, LinkDescription};
+use evenkeel_spec::document::{Located, Origin};
 use serde::Serialize;
 
-use super::plan::absolute;
-use crate::scenario::{LinkIndex, Scenario, ServiceSpec};
+use crate::scenario::{LinkIndex, LinkSpec, Scenario, ServiceSpec};
 
 /// The TOML file for the router of `node`, whose links have these routes.
 pub(super) fn router_file(
@@ -14,40 +15,13 @@ pub(super) fn router_file(
     links: Vec<(LinkIndex, Vec<Route>)>,
     socket: PathBuf,
 ) -> String {
-    let tables = links.into_iter().map(|(index, routes)| {
+    let links = links.into_iter().map(|(index, routes)| {
         let link = &scenario.links[index.0];
-        let (rate_bps, trace) = match &link.service {
-            ServiceSpec::Unlimited => (None, None),
-            ServiceSpec::Rate(rate_bps) => (Some(*rate_bps), None),
-            ServiceSpec::Trace(trace) => (None, Some(absolute(&trace.path))),
-        };
-        let blackouts = link.blackouts.iter().map(|blackout| Blackout {
-            start_s: blackout.start.as_secs_f64(),
-            length_s: blackout.length.as_secs_f64(),
-        });
-        let changes = link.changes.iter().map(|change| Change {
-            at_s: change.at.as_secs_f64(),
-            rate_bps: change.rate_bps,
-            delay_ms: change.delay.map(|delay| delay.as_secs_f64() * 1e3),
-            loss: change.loss,
-            queue_packets: change.queue_packets,
-        });
         Link {
-            name: link.name.clone(),
+            name: &link.name,
             tun: format!("tun{}", index.0),
             mtu: scenario.mtu,
-            rate_bps,
-            trace,
-            delay_ms: link.delay.as_secs_f64() * 1e3,
-            jitter_ms: link.jitter.as_secs_f64() * 1e3,
-            reorder: link.reorder,
-            loss: link.loss,
-            queue_packets: link.queue.packets,
-            queue_bytes: link.queue.bytes,
-            discipline: link.discipline.clone(),
-            stamps: link.stamps.clone(),
-            blackouts: blackouts.collect(),
-            changes: changes.collect(),
+            keys: keys(link),
             routes,
         }
     });
@@ -56,53 +30,27 @@ pub(super) fn router_file(
         // Links of different routers draw from different generators.
         seed: (scenario.seed & (i64::MAX as u64)) ^ ((node as u64) << 32),
         socket,
-        links: tables.collect(),
+        links: links.collect(),
     };
     toml::to_string(&file).expect("every part of a router's configuration is TOML")
 }
 
 #[derive(Serialize)]
-struct RouterFile {
+struct RouterFile<'a> {
     name: String,
     seed: u64,
     socket: PathBuf,
-    links: Vec<Link>,
+    links: Vec<Link<'a>>,
 }
 
-// TOML leaves out what is `None`.
 #[derive(Serialize)]
-struct Link {
-    name: String,
+struct Link<'a> {
+    name: &'a str,
     tun: String,
     mtu: u16,
-    rate_bps: Option<u64>,
-    trace: Option<PathBuf>,
-    delay_ms: f64,
-    jitter_ms: f64,
-    reorder: f64,
-    loss: f64,
-    queue_packets: Option<u32>,
-    queue_bytes: Option<u64>,
-    discipline: String,
-    stamps: Vec<String>,
-    blackouts: Vec<Blackout>,
-    changes: Vec<Change>,
+    #[serde(flatten)]
+    keys: LinkDescription,
     routes: Vec<Route>,
-}
-
-#[derive(Serialize)]
-struct Blackout {
-    start_s: f64,
-    length_s: f64,
-}
-
-#[derive(Serialize)]
-struct Change {
-    at_s: f64,
-    rate_bps: Option<u64>,
-    delay_ms: Option<f64>,
-    loss: Option<f64>,
-    queue_packets: Option<u32>,
 }
 
 /// A route over a link.
@@ -114,4 +62,53 @@ pub(super) struct Route {
     pub(super) via: String,
     /// The device that leads to it.
     pub(super) dev: String,
+}
+
+/// The path as seen from any directory.
+pub(in crate::backend) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn keys(link: &LinkSpec) -> LinkDescription {
+    let (rate_bps, trace) = match &link.service {
+        ServiceSpec::Unlimited => (None, None),
+        ServiceSpec::Rate(rate_bps) => (Some(*rate_bps), None),
+        ServiceSpec::Trace(trace) => {
+            let path = absolute(&trace.path).into_os_string().into_string();
+            (None, Some(located(path.expect("TOML is UTF-8"))))
+        }
+    };
+    let blackouts = link.blackouts.iter().map(|blackout| BlackoutKeys {
+        start_s: blackout.start.as_secs_f64(),
+        length_s: blackout.length.as_secs_f64(),
+    });
+    let changes = link.changes.iter().map(|change| ChangeKeys {
+        at_s: change.at.as_secs_f64(),
+        rate_bps: change.rate_bps,
+        delay_ms: change.delay.map(|delay| delay.as_secs_f64() * 1e3),
+        loss: change.loss,
+        queue_packets: change.queue_packets,
+    });
+    LinkDescription {
+        rate_bps,
+        trace,
+        delay_ms: link.delay.as_secs_f64() * 1e3,
+        jitter_ms: link.jitter.as_secs_f64() * 1e3,
+        reorder: link.reorder,
+        loss: link.loss,
+        queue_packets: link.queue.packets,
+        queue_bytes: link.queue.bytes,
+        discipline: located(link.discipline.clone()),
+        stamps: link.stamps.iter().cloned().map(located).collect(),
+        blackouts: blackouts.map(located).collect(),
+        changes: changes.map(located).collect(),
+    }
+}
+
+/// A value that comes from no file.
+fn located<T>(value: T) -> Located<T> {
+    Located {
+        value,
+        origin: Origin::Line(0),
+    }
 }

@@ -41,7 +41,7 @@ impl Routers {
             let arguments = ["run", "--config", &config.display().to_string()].map(String::from);
             let what = format!("the router of {}", host.name);
             daemons.push(Daemon {
-                process: network.start(what, NodeIndex(node), program, &arguments)?,
+                process: Process::start(network, what, NodeIndex(node), program, &arguments)?,
                 socket: Plan::router_socket(platform.directory(), node),
             });
         }
@@ -55,17 +55,14 @@ impl Routers {
 
     /// Fails if one has ended.
     pub(super) fn check(&mut self) -> Result<(), KernelError> {
-        self.0
-            .iter_mut()
-            .try_for_each(|daemon| daemon.process.check())
+        let mut daemons = self.0.iter_mut();
+        daemons.try_for_each(|daemon| daemon.process.check())
     }
 
     /// Sends all the same request and returns their answers.
     pub(super) fn request(&mut self, request: &str) -> Result<Vec<Status>, KernelError> {
-        self.0
-            .iter_mut()
-            .map(|daemon| daemon.request(request))
-            .collect()
+        let daemons = self.0.iter_mut();
+        daemons.map(|daemon| daemon.request(request)).collect()
     }
 }
 
@@ -76,10 +73,8 @@ impl Daemon {
         status.or_else(|error: std::io::Error| {
             // A daemon that dies closes its socket a moment before it is gone.
             self.process.check_for(Duration::from_millis(500))?;
-            Err(KernelError::Protocol {
-                what: self.socket.display().to_string(),
-                reason: error.to_string(),
-            })
+            let socket = self.socket.display().to_string();
+            Err(KernelError::Protocol(socket, error.to_string()))
         })
     }
 
@@ -104,7 +99,7 @@ pub(super) struct Status {
 pub(super) struct LinkStatus {
     queued: Count,
     window: Counters,
-    queue_packets: QueueFigures,
+    queue_packets: QueueObservation,
     sojourn_us: Option<SojournFigures>,
     interval: Option<Interval>,
     #[serde(default)]
@@ -126,14 +121,6 @@ struct Counters {
     lost: Count,
     ring_dropped: u64,
     headers: Option<HeaderObservation>,
-}
-
-#[derive(Debug, Deserialize)]
-struct QueueFigures {
-    mean: f64,
-    sd: f64,
-    p95: u64,
-    max: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -173,20 +160,16 @@ impl LinkStatus {
     /// Puts what was counted since the warm-up into `observation`.
     pub(super) fn fill(&self, observation: &mut LinkObservation) {
         let us = |us: f64| Duration::from_secs_f64(us / 1e6);
+        let window = &self.window;
         // A packet that found the TUN device's ring full was on its way to this queue.
-        observation.arrived = self.window.arrived.packets + self.window.ring_dropped;
-        observation.forwarded = self.window.forwarded.packets;
-        observation.forwarded_bytes = self.window.forwarded.bytes;
-        observation.dropped = self.window.dropped.packets + self.window.ring_dropped;
-        observation.marked = self.window.marked.packets;
-        observation.lost = self.window.lost.packets;
-        observation.headers = self.window.headers;
-        observation.queue = QueueObservation {
-            mean: self.queue_packets.mean,
-            sd: self.queue_packets.sd,
-            p95: self.queue_packets.p95,
-            max: self.queue_packets.max,
-        };
+        observation.arrived = window.arrived.packets + window.ring_dropped;
+        observation.forwarded = window.forwarded.packets;
+        observation.forwarded_bytes = window.forwarded.bytes;
+        observation.dropped = window.dropped.packets + window.ring_dropped;
+        observation.marked = window.marked.packets;
+        observation.lost = window.lost.packets;
+        observation.headers = window.headers;
+        observation.queue = self.queue_packets;
         observation.sojourn = self.sojourn_us.as_ref().map(|sojourn| SojournObservation {
             p50: us(sojourn.p50),
             p95: us(sojourn.p95),

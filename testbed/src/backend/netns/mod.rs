@@ -44,6 +44,6 @@ fn program(name: &str, package: &'static str) -> Result<PathBuf, KernelError> {
     if path.is_file() {
         Ok(path)
     } else {
-        Err(KernelError::NoProgram { path, package })
+        Err(KernelError::NoProgram(path, package))
     }
 }

@@ -35,10 +35,8 @@ impl Namespaces {
     pub(in crate::backend) fn new() -> Result<Self, KernelError> {
         remove_leftovers();
         let directory = Path::new(RUNS).join(own_identity()?);
-        fs::create_dir_all(&directory).map_err(|source| KernelError::Directory {
-            path: directory.clone(),
-            source,
-        })?;
+        fs::create_dir_all(&directory)
+            .map_err(|error| KernelError::Directory(directory.clone(), error))?;
         Ok(Self { directory })
     }
 
@@ -70,7 +68,7 @@ impl Namespaces {
             let etc = Path::new(ETC_NETNS).join(label);
             fs::create_dir_all(&etc)
                 .and_then(|()| fs::write(etc.join("hosts"), plan.hosts_file()))
-                .map_err(|source| KernelError::Directory { path: etc, source })?;
+                .map_err(|error| KernelError::Directory(etc, error))?;
         }
         Ok(())
     }
@@ -97,9 +95,7 @@ impl Platform for Namespaces {
     fn create(&self, scenario: &Scenario, _: &AtomicBool) -> Result<Plan, KernelError> {
         let has_netem = wants_netem(scenario) && self.has_netem()?;
         if !has_netem && let Some(link) = needing_netem(scenario).next() {
-            return Err(KernelError::NoNetem {
-                link: link.name.clone(),
-            });
+            return Err(KernelError::NoNetem(link.name.clone()));
         }
         let plan = Plan::new(scenario, &label_prefix(), &self.directory, has_netem);
         self.set_up(&plan)?;
@@ -160,10 +156,8 @@ fn batch(program: &str, namespace: Option<&str>, commands: &str) -> Result<(), K
 }
 
 fn run(command: &mut Command, input: &str) -> Result<(), KernelError> {
-    match output_of(command, input).map_err(KernelError::NoIp)? {
-        Ok(_) => Ok(()),
-        Err(message) => Err(KernelError::Setup { message }),
-    }
+    let output = output_of(command, input).map_err(KernelError::NoIp)?;
+    output.map(|_| ()).map_err(KernelError::Setup)
 }
 
 /// Removes what runs whose process is gone have left behind.

@@ -40,35 +40,31 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Starts the kernel that the job in `work` asks for; ends it, and removes `work`, when standard
 /// input ends. That is so when the caller wants it, and when the caller is no more.
 pub fn guard(work: &Path) {
-    let kernel = start(work);
-    let pid = match &kernel {
-        Ok((kernel, _)) => Pid::from_raw(kernel.id().cast_signed()),
+    match start(work) {
+        Ok((mut kernel, _claim)) => {
+            let pid = Pid::from_child(&kernel);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    // It stays a zombie: its number, which is its group's, is nobody else's.
+                    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+                    let _ = waitid(WaitId::Pid(pid), options);
+                    let _ = fs::write(work.join(ENDED), "");
+                });
+                wait_for_caller();
+                let _ = kill_process_group(pid, Signal::KILL);
+            });
+            let _ = kernel.wait();
+        }
         Err(error) => {
             let _ = fs::write(work.join(FAILED), error.to_string());
-            None
+            wait_for_caller();
         }
-    };
-    let watcher = pid.map(|pid| {
-        let ended = work.join(ENDED);
-        thread::spawn(move || {
-            // It stays a zombie, so that its number, which is its group's, is nobody else's.
-            let _ = waitid(
-                WaitId::Pid(pid),
-                WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
-            );
-            let _ = fs::write(ended, "");
-        })
-    });
-    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-    if let (Some(pid), Ok((mut kernel, _))) = (pid, kernel) {
-        let _ = kill_process_group(pid, Signal::KILL);
-        let _ = kernel.wait();
-    }
-    // It writes into what is removed next.
-    if let Some(watcher) = watcher {
-        let _ = watcher.join();
     }
     let _ = fs::remove_dir_all(work);
+}
+
+fn wait_for_caller() {
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
 }
 
 /// The kernel, and the claim on its CPU.
@@ -76,14 +72,9 @@ fn start(work: &Path) -> io::Result<(Child, Option<UnixDatagram>)> {
     let job = Job::read(work)?;
     let cpu = stay_on_one_cpu();
     // Each file that is open inside is one of the kernel's.
-    let files = getrlimit(Resource::Nofile);
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: files.maximum,
-            maximum: files.maximum,
-        },
-    );
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let current = maximum;
+    let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     let log = File::create(work.join(KERNEL_LOG))?;
     fs::write(work.join(XSTATE_FILE), XSTATE)?;
     let work_text = work.display();

@@ -13,6 +13,7 @@ use rustix::mount::{MountFlags, mount, mount_bind};
 use rustix::process::{Pid, WaitOptions, wait};
 use rustix::system::{RebootCommand, reboot, uname};
 
+use super::super::kernel::output_of;
 use super::job::{ERRORS, FAILED, Job, OUTPUT, STATUS, UP};
 
 /// Loaded beforehand; a run cannot do without the first two, nor netem without the others. The
@@ -35,17 +36,13 @@ const PRIVATE: &str = "/run/evenkeel-uml";
 /// Makes the kernel usable, runs what the job in `work` says, and switches the kernel off. It
 /// returns only if not even that is possible.
 pub fn init(work: &Path) {
-    match prepare(work).and_then(|job| run(&job, work)) {
-        Ok(status) => {
-            // Under its name only when it is whole.
-            let new = work.join("status.new");
-            let _ = fs::write(&new, status.to_string())
-                .and_then(|()| fs::rename(new, work.join(STATUS)));
-        }
-        Err(error) => {
-            let _ = fs::write(work.join(FAILED), error.to_string());
-        }
-    }
+    let (file, text) = match prepare(work).and_then(|job| run(&job, work)) {
+        Ok(status) => (STATUS, status.to_string()),
+        Err(error) => (FAILED, error.to_string()),
+    };
+    // Under its name only when it is whole.
+    let new = work.join("status.new");
+    let _ = fs::write(&new, text).and_then(|()| fs::rename(new, work.join(file)));
     let _: Result<Infallible, _> = reboot(RebootCommand::PowerOff).map(|()| unreachable!());
 }
 
@@ -85,9 +82,8 @@ fn prepare(work: &Path) -> io::Result<Job> {
     }
     let options = c"lowerdir=/etc,upperdir=/run/evenkeel-uml/upper,workdir=/run/evenkeel-uml/work";
     mounted("overlay", "/etc", Some(options))?;
-    let status = Command::new("ip")
-        .args(["link", "set", "lo", "up"])
-        .status();
+    let mut ip = Command::new("ip");
+    let status = ip.args(["link", "set", "lo", "up"]).status();
     status.map_err(|error| failed_to("run ip", error))?;
     Ok(job)
 }
@@ -101,40 +97,23 @@ fn load_modules(job: &Job) -> io::Result<()> {
     let version = uname().release().to_string_lossy().into_owned();
     symlink(&job.kernel.modules, modules.join(version))?;
     let modprobe = job.kernel.modprobe.display();
+    let text = format!("#!/bin/sh\nexec '{modprobe}' -d {PRIVATE} \"$@\"\n");
     let script = private.join("modprobe");
-    fs::write(
-        &script,
-        format!("#!/bin/sh\nexec '{modprobe}' -d {PRIVATE} \"$@\"\n"),
-    )?;
+    fs::write(&script, text)?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
-    fs::write(
-        "/proc/sys/kernel/modprobe",
-        script.as_os_str().as_encoded_bytes(),
-    )?;
-    let output = Command::new(&script)
-        .arg("-a")
-        .args(MODULES)
-        .output()
-        .map_err(|error| failed_to("run modprobe", error))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let message = String::from_utf8_lossy(&output.stderr);
-    let first = message
-        .lines()
-        .next()
-        .unwrap_or("modprobe failed")
-        .to_owned();
-    Err(io::Error::other(first))
+    let name = script.as_os_str().as_encoded_bytes();
+    fs::write("/proc/sys/kernel/modprobe", name)?;
+    let output = output_of(Command::new(&script).arg("-a").args(MODULES), "");
+    let output = output.map_err(|error| failed_to("run modprobe", error))?;
+    output.map(|_| ()).map_err(io::Error::other)
 }
 
 fn run(job: &Job, work: &Path) -> io::Result<i32> {
     let append = |name| OpenOptions::new().append(true).open(work.join(name));
     let output = append(OUTPUT)?;
-    let errors = if job.merged {
-        output.try_clone()?
-    } else {
-        append(ERRORS)?
+    let errors = match job.merged {
+        true => output.try_clone()?,
+        false => append(ERRORS)?,
     };
     // The kernel begins with none, and files would be everybody's.
     rustix::process::umask(Mode::WGRP | Mode::WOTH);
@@ -153,9 +132,8 @@ fn run(job: &Job, work: &Path) -> io::Result<i32> {
     });
     command.env("PATH", format!("{path}/usr/sbin:/usr/bin:/sbin:/bin"));
     File::create(work.join(UP))?;
-    let child = command
-        .spawn()
-        .map_err(|error| failed_to("start the program", error))?;
+    let child = command.spawn();
+    let child = child.map_err(|error| failed_to("start the program", error))?;
     let child = Pid::from_raw(child.id().cast_signed());
     loop {
         // Process 1 is the parent of all orphans.
@@ -176,9 +154,8 @@ fn mounted(kind: &str, at: &str, options: Option<&CStr>) -> io::Result<()> {
 
 fn is_mounted(at: &str) -> io::Result<bool> {
     let mounts = fs::read_to_string("/proc/mounts")?;
-    Ok(mounts
-        .lines()
-        .any(|line| line.split(' ').nth(1) == Some(at)))
+    let mut mounts = mounts.lines();
+    Ok(mounts.any(|line| line.split(' ').nth(1) == Some(at)))
 }
 
 fn failed_to(what: &str, error: io::Error) -> io::Error {

@@ -46,16 +46,13 @@ pub(super) struct Job {
 impl Job {
     /// Puts the job, process 1 and empty outputs into `work`.
     pub(super) fn write(&self, work: &Path) -> Result<(), UmlError> {
-        let text = serde_json::to_vec(self).expect("an job is JSON");
+        let text = serde_json::to_vec(self).expect("a job is JSON");
         // The kernel's command line has no way to write a path with spaces.
-        let init = format!(
-            "#!/bin/sh\nexec {} uml-init {}\n",
-            quoted(&self.program),
-            quoted(work)
-        );
+        let (program, directory) = (quoted(&self.program), quoted(work));
+        let init = format!("#!/bin/sh\nexec {program} uml-init {directory}\n");
         let write = |name: &str, contents: &[u8]| {
             let path = work.join(name);
-            fs::write(&path, contents).map_err(|source| UmlError::File { path, source })
+            fs::write(&path, contents).map_err(|error| UmlError::File(path, error))
         };
         write(JOB, &text)?;
         write(INIT, init.as_bytes())?;
@@ -63,7 +60,7 @@ impl Job {
         write(ERRORS, b"")?;
         let init = work.join(INIT);
         fs::set_permissions(&init, fs::Permissions::from_mode(0o700))
-            .map_err(|source| UmlError::File { path: init, source })
+            .map_err(|error| UmlError::File(init, error))
     }
 
     /// The job in `work`.

@@ -43,50 +43,29 @@ const OWN: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/var/run"];
 /// Why a command could not be run in user-mode Linux.
 #[derive(Debug, thiserror::Error)]
 pub enum UmlError {
-    /// Programs are missing.
+    /// The programs of these packages are missing.
     #[error(
         "user-mode Linux needs Debian's package{} {}; apt-get install {}",
-        if packages.len() == 1 { "" } else { "s" },
-        packages.join(", "),
-        packages.join(" ")
+        if .0.len() == 1 { "" } else { "s" },
+        .0.join(", "),
+        .0.join(" ")
     )]
-    Missing {
-        /// The names of their packages.
-        packages: Vec<&'static str>,
-    },
-    /// A path lies where the inner kernel has its own files.
-    #[error("{path} cannot be seen inside user-mode Linux, which has its own {own}; use another directory", path = .path.display())]
-    Hidden {
-        /// The path.
-        path: PathBuf,
-        /// The directory above it.
-        own: &'static str,
-    },
+    Missing(Vec<&'static str>),
+    /// This path is below this directory, which the inner kernel has of its own.
+    #[error("{path} cannot be seen inside user-mode Linux, which has its own {1}; use another directory", path = .0.display())]
+    Hidden(PathBuf, &'static str),
     /// A file of the run cannot be read or written.
-    #[error("cannot use {path}: {source}", path = .path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[error("cannot use {path}: {1}", path = .0.display())]
+    File(PathBuf, #[source] io::Error),
     /// A process cannot be started or asked.
     #[error("cannot start user-mode Linux: {0}")]
-    Start(io::Error),
-    /// The kernel ended or cannot be used.
-    #[error("user-mode Linux failed: {reason}")]
-    Failed {
-        /// What it said, in one line.
-        reason: String,
-    },
-    /// It took too long.
-    #[error("{what} took more than {} s and was ended", limit.as_secs())]
-    Late {
-        /// What it was.
-        what: &'static str,
-        /// How long it had.
-        limit: Duration,
-    },
+    Start(#[source] io::Error),
+    /// The kernel ended or cannot be used, for this reason in one line.
+    #[error("user-mode Linux failed: {0}")]
+    Failed(String),
+    /// This took more than the time it had.
+    #[error("{0} took more than {limit} s and was ended", limit = .1.as_secs())]
+    Late(&'static str, Duration),
     /// The user interrupted it.
     #[error("interrupted; nothing was left behind")]
     Interrupted,
@@ -100,7 +79,7 @@ pub fn is_inside() -> bool {
 impl UmlError {
     /// Whether the command is wrong.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Hidden { .. })
+        matches!(self, Self::Hidden(..))
     }
 }
 
@@ -134,18 +113,14 @@ pub fn run(
     let directory = std::env::current_dir().map_err(UmlError::Start)?;
     check_visible(&program)?;
     check_visible(&directory)?;
-    let temporary = std::env::temp_dir();
-    let temporary = match check_visible(&temporary) {
-        Ok(()) => temporary,
-        Err(_) => PathBuf::from("/tmp"),
-    };
+    let mut temporary = std::env::temp_dir();
+    if check_visible(&temporary).is_err() {
+        temporary = "/tmp".into();
+    }
     let work = tempfile::Builder::new()
         .prefix("evenkeel-uml.")
         .tempdir_in(&temporary)
-        .map_err(|source| UmlError::File {
-            path: temporary,
-            source,
-        })?;
+        .map_err(|error| UmlError::File(temporary, error))?;
     let mut environment: Vec<_> = std::env::vars_os().collect();
     environment.push((INSIDE.into(), "1".into()));
     let job = Job {
@@ -159,8 +134,8 @@ pub fn run(
     job.write(work.path())?;
     debug!(?arguments, work = %work.path().display(), "starts user-mode Linux");
     let mut machine = Machine::start(&program, work.path())?;
-    let result = machine.follow(work.path(), job.merged, limit, interrupted);
-    machine.end();
+    let result = machine.follow(work.path(), limit, interrupted);
+    drop(machine);
     debug!(?result, "user-mode Linux has ended");
     result
 }
@@ -169,10 +144,7 @@ fn check_visible(path: &Path) -> Result<(), UmlError> {
     let absolute = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
     let absolute = absolute.unwrap_or_else(|_| path.to_owned());
     match OWN.iter().find(|own| absolute.starts_with(own)) {
-        Some(own) => Err(UmlError::Hidden {
-            path: path.to_owned(),
-            own,
-        }),
+        Some(own) => Err(UmlError::Hidden(path.to_owned(), own)),
         None => Ok(()),
     }
 }
@@ -187,13 +159,11 @@ fn is_one_file(one: &str, two: &str) -> bool {
 }
 
 /// The guard, and through it the kernel; dropped, both are gone.
-struct Machine {
-    guard: Child,
-}
+struct Machine(Child);
 
 impl Machine {
     fn start(program: &Path, work: &Path) -> Result<Self, UmlError> {
-        let guard = Command::new(program)
+        Command::new(program)
             .arg("uml-guard")
             .arg(work)
             .stdin(Stdio::piped())
@@ -202,46 +172,36 @@ impl Machine {
             // A terminal's Ctrl-C is for the caller, which then ends the guard in its own way.
             .process_group(0)
             .spawn()
-            .map_err(UmlError::Start)?;
-        Ok(Self { guard })
+            .map(Self)
+            .map_err(UmlError::Start)
     }
 
     /// Passes output on until the command has ended.
     fn follow(
         &mut self,
         work: &Path,
-        merged: bool,
         limit: Option<Duration>,
         interrupted: &AtomicBool,
     ) -> Result<u8, UmlError> {
         let began = wall_clock();
-        let mut output = Tail::open(&work.join(OUTPUT))?;
-        let mut errors = (!merged)
-            .then(|| Tail::open(&work.join(ERRORS)))
-            .transpose()?;
+        let mut output = open(work, OUTPUT)?;
+        let mut errors = open(work, ERRORS)?;
         let mut up_at = None;
         loop {
             // Looked at before the output is read: nothing is written after it.
             let status = fs::read_to_string(work.join(STATUS)).ok();
             let failed = fs::read_to_string(work.join(FAILED)).ok();
-            let ended =
-                work.join(ENDED).exists() || self.guard.try_wait().is_ok_and(|s| s.is_some());
-            output.pass_on(&mut io::stdout())?;
-            if let Some(errors) = &mut errors {
-                errors.pass_on(&mut io::stderr())?;
-            }
+            let ended = work.join(ENDED).exists() || self.0.try_wait().is_ok_and(|s| s.is_some());
+            pass_on(&mut output, &mut io::stdout())?;
+            pass_on(&mut errors, &mut io::stderr())?;
             if let Some(status) = status.and_then(|text| text.trim().parse().ok()) {
                 return Ok(status);
             }
             if let Some(reason) = failed {
-                return Err(UmlError::Failed {
-                    reason: reason.trim().into(),
-                });
+                return Err(UmlError::Failed(reason.trim().into()));
             }
             if ended {
-                return Err(UmlError::Failed {
-                    reason: last_words(work),
-                });
+                return Err(UmlError::Failed(last_words(work)));
             }
             if interrupted.load(Ordering::Relaxed) {
                 return Err(UmlError::Interrupted);
@@ -252,32 +212,22 @@ impl Machine {
             }
             match (up_at, limit) {
                 (None, _) if now - began > BOOT => {
-                    return Err(UmlError::Late {
-                        what: "the start of user-mode Linux",
-                        limit: BOOT,
-                    });
+                    return Err(UmlError::Late("the start of user-mode Linux", BOOT));
                 }
                 (Some(up_at), Some(limit)) if now - up_at > limit => {
-                    return Err(UmlError::Late {
-                        what: "the run inside user-mode Linux",
-                        limit,
-                    });
+                    return Err(UmlError::Late("the run inside user-mode Linux", limit));
                 }
                 _ => pause(LOOK),
             }
         }
     }
-
-    /// The end of its standard input tells the guard to end the kernel and itself.
-    fn end(&mut self) {
-        drop(self.guard.stdin.take());
-        let _ = self.guard.wait();
-    }
 }
 
 impl Drop for Machine {
+    /// The end of its standard input tells the guard to end the kernel and itself.
     fn drop(&mut self) {
-        self.end();
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
     }
 }
 
@@ -286,38 +236,24 @@ fn last_words(work: &Path) -> String {
     let log = fs::read(work.join(KERNEL_LOG)).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let last = log.lines().rfind(|line| !line.trim().is_empty());
-    format!(
-        "it ended by itself: {}",
-        last.unwrap_or("without a word").trim()
-    )
+    let last = last.unwrap_or("without a word").trim();
+    format!("it ended by itself: {last}")
 }
 
-/// A file that somebody appends to.
-struct Tail {
-    file: File,
-    path: PathBuf,
+/// Opens an output of the command, to which the inner kernel appends.
+fn open(work: &Path, name: &str) -> Result<File, UmlError> {
+    let path = work.join(name);
+    File::open(&path).map_err(|error| UmlError::File(path, error))
 }
 
-impl Tail {
-    fn open(path: &Path) -> Result<Self, UmlError> {
-        let path = path.to_owned();
-        match File::open(&path) {
-            Ok(file) => Ok(Self { file, path }),
-            Err(source) => Err(UmlError::File { path, source }),
-        }
-    }
-
-    /// Copies what is new.
-    fn pass_on(&mut self, to: &mut impl Write) -> Result<(), UmlError> {
-        let mut new = Vec::new();
-        if let Err(source) = self.file.read_to_end(&mut new) {
-            let path = self.path.clone();
-            return Err(UmlError::File { path, source });
-        }
-        // A reader that has closed its pipe has seen enough.
-        let _ = to.write_all(&new).and_then(|()| to.flush());
-        Ok(())
-    }
+/// Copies what is new in a file.
+fn pass_on(file: &mut File, to: &mut impl Write) -> Result<(), UmlError> {
+    let mut new = Vec::new();
+    let read = file.read_to_end(&mut new);
+    read.map_err(|error| UmlError::File("the output".into(), error))?;
+    // A reader that has closed its pipe has seen enough.
+    let _ = to.write_all(&new).and_then(|()| to.flush());
+    Ok(())
 }
 
 #[cfg(test)]
@@ -326,9 +262,7 @@ mod tests {
 
     #[test]
     fn missing_packages_are_named_in_one_line_with_the_command_that_installs_them() {
-        let both = UmlError::Missing {
-            packages: vec!["user-mode-linux", "kmod"],
-        };
+        let both = UmlError::Missing(vec!["user-mode-linux", "kmod"]);
         assert_eq!(
             both.to_string(),
             "user-mode Linux needs Debian's packages user-mode-linux, kmod; apt-get install user-mode-linux kmod"

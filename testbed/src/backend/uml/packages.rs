@@ -46,7 +46,7 @@ pub(super) fn find() -> Result<Kernel, UmlError> {
             modules,
             modprobe,
         }),
-        _ => Err(UmlError::Missing { packages: missing }),
+        _ => Err(UmlError::Missing(missing)),
     }
 }
 
