@@ -1,4 +1,4 @@
-//! What senders and controllers tell the path, and what they hear of it.
+//! What senders and controllers report to the path, and what they learn of it.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use evenkeel_wire::PathHeaderView;
 use crate::pair::{HEADED, Kind, Pair, seconds};
 use crate::support::{Net, drain, flood};
 
-/// A controller that follows routers, and what it hears.
+/// A controller that follows routers, and what it was given.
 #[derive(Debug, Clone)]
 struct Follower {
     header_interval: u32,
-    heard: Arc<Mutex<Heard>>,
+    inputs: Arc<Mutex<Inputs>>,
 }
 
 #[derive(Debug, Default)]
-struct Heard {
+struct Inputs {
     newest_sample: Option<Instant>,
     samples: usize,
     /// How old the newest sample was at each ACK.
@@ -30,26 +30,26 @@ impl Follower {
     fn new(header_interval: u32) -> Self {
         Self {
             header_interval,
-            heard: Arc::default(),
+            inputs: Arc::default(),
         }
     }
 
-    fn heard<T>(&self, read: impl FnOnce(&mut Heard) -> T) -> T {
-        read(&mut self.heard.lock().expect("no test panics in here"))
+    fn inputs<T>(&self, read: impl FnOnce(&mut Inputs) -> T) -> T {
+        read(&mut self.inputs.lock().expect("no test panics in here"))
     }
 }
 
 impl Controller for Follower {
     fn on_path(&mut self, sample: &PathSample) {
-        self.heard(|heard| {
-            heard.newest_sample = Some(sample.now);
-            heard.samples += 1;
+        self.inputs(|inputs| {
+            inputs.newest_sample = Some(sample.now);
+            inputs.samples += 1;
         });
     }
     fn on_ack(&mut self, ack: &Ack) {
-        self.heard(|heard| {
-            if let Some(newest) = heard.newest_sample {
-                heard.ages.push(ack.now - newest);
+        self.inputs(|inputs| {
+            if let Some(newest) = inputs.newest_sample {
+                inputs.ages.push(ack.now - newest);
             }
         });
     }
@@ -57,7 +57,7 @@ impl Controller for Follower {
     fn on_persistent_congestion(&mut self) {}
     fn on_mtu(&mut self, _: u16) {}
     fn on_overhead(&mut self, bytes: u16) {
-        self.heard(|heard| heard.overhead = Some(bytes));
+        self.inputs(|inputs| inputs.overhead = Some(bytes));
     }
     fn window(&self) -> u64 {
         24_000
@@ -129,7 +129,7 @@ fn a_controller_that_needs_fewer_headers_sends_fewer_and_knows_what_packets_add(
             let headed = left.iter().filter(|departure| departure.headed).count();
             headed as f64 / left.len() as f64
         });
-        (shares, follower.heard(|heard| heard.overhead))
+        (shares, follower.inputs(|inputs| inputs.overhead))
     };
     let ([sent, answered], overhead) = shares(1);
     assert!(sent > 0.99 && answered > 0.95, "{sent}, {answered}");
@@ -158,13 +158,13 @@ fn each_ack_finds_the_newest_sample_told_whatever_datagram_brought_it() {
     let connection = pair.connection();
     pair.net.spawn(drain(connection, Arc::default()));
     pair.run(seconds(1));
-    follower.heard(|heard| (heard.samples, heard.ages) = (0, Vec::new()));
+    follower.inputs(|inputs| (inputs.samples, inputs.ages) = (0, Vec::new()));
     pair.run(seconds(5));
-    follower.heard(|heard| {
-        assert!(heard.samples > 1_000, "{} samples", heard.samples);
-        assert!(heard.ages.len() > 100, "{} ACKs", heard.ages.len());
+    follower.inputs(|inputs| {
+        assert!(inputs.samples > 1_000, "{} samples", inputs.samples);
+        assert!(inputs.ages.len() > 100, "{} ACKs", inputs.ages.len());
         // Packets are less than 2 ms apart.
-        let oldest = heard.ages.iter().max().expect("some");
+        let oldest = inputs.ages.iter().max().expect("some");
         assert!(*oldest < Duration::from_millis(5), "{oldest:?}");
     });
 }

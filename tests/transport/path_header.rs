@@ -364,7 +364,7 @@ fn migration_and_rebinding_under_load_confirm_headers_again() {
     }
 }
 
-/// What a controller hears of its path, and of rounds.
+/// The path samples and rounds that a controller was given.
 #[derive(Debug, Clone, Default)]
 struct Listener {
     samples: Arc<Mutex<Vec<PathSample>>>,

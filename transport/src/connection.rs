@@ -127,6 +127,7 @@ pub(crate) struct Connection {
 }
 
 /// What this crate knows of a connection.
+#[derive(Default)]
 pub(crate) struct State {
     pub(crate) path: PathState,
     pub(crate) pacer: Pacer,
@@ -168,7 +169,7 @@ impl Connection {
         Arc::new(Self {
             connections,
             id,
-            state: Mutex::new(State::new()),
+            state: Mutex::default(),
         })
     }
 
@@ -177,13 +178,16 @@ impl Connection {
         locked(&self.state)
     }
 
-    /// A path begins: nothing that was measured before holds for it.
-    pub(crate) fn new_path(&self, mtu: u16) {
+    /// A path begins: nothing that was measured before holds for it. Returns the factory of its
+    /// controller, if the application has chosen one.
+    pub(crate) fn new_path(&self, mtu: u16) -> Option<SharedFactory> {
         debug!(connection = self.id, mtu, "path begins");
         let mut state = self.state();
         state.pacer = Pacer::new(mtu);
         state.probe = None;
         state.path = PathState::new(mtu);
+        state.is_choice_new = false;
+        state.chosen.clone()
     }
 
     /// The handshake is complete, and both ends take headers.
@@ -195,8 +199,13 @@ impl Connection {
     /// The local address is another one.
     pub(crate) fn rebound(&self) {
         debug!(connection = self.id, "local address changed");
-        if let Some(path_headers) = &mut self.state().headers {
-            path_headers.headers.new_path();
+        self.with_headers(Headers::new_path);
+    }
+
+    /// Changes the headers, if the peer takes any.
+    pub(crate) fn with_headers(&self, change: impl FnOnce(&mut Headers)) {
+        if let Some(to) = &mut self.state().headers {
+            change(&mut to.headers);
         }
     }
 }
@@ -225,21 +234,6 @@ impl Drop for Connection {
 }
 
 impl State {
-    fn new() -> Self {
-        Self {
-            path: PathState::new(0),
-            pacer: Pacer::new(0),
-            probe: None,
-            feed: FeedState::default(),
-            headers: None,
-            desired_rate: None,
-            last_sample: None,
-            is_closed: false,
-            chosen: None,
-            is_choice_new: false,
-        }
-    }
-
     /// quinn lets the controller count an ACK, as it does once the path's address is validated.
     pub(crate) fn validated(&mut self) {
         if let Some(to) = &mut self.headers {
@@ -257,12 +251,6 @@ impl State {
         if !std::mem::take(&mut self.is_choice_new) {
             return None;
         }
-        self.chosen.clone()
-    }
-
-    /// The factory for a new path, if the application has chosen one.
-    pub(crate) fn chosen(&mut self) -> Option<SharedFactory> {
-        self.is_choice_new = false;
         self.chosen.clone()
     }
 }
@@ -354,9 +342,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_tests::time::{epoch, ms};
+
     use super::*;
-    use crate::header::Grease;
-    use crate::testing::{FACTS, epoch, ms};
+    use crate::header::{Grease, tests::FACTS};
 
     #[test]
     fn packets_that_a_search_without_headers_has_found_are_too_large_for_one() {

@@ -11,7 +11,7 @@ use quinn_proto::RttEstimator;
 use tracing::{debug, trace};
 
 use crate::connection::{Connection, Connections, Probe, State};
-use crate::hooks::{self, Allowance, BuiltFor};
+use crate::hooks::{self, Allowance};
 use crate::pacing::Pacing;
 use crate::path::rate;
 
@@ -26,15 +26,8 @@ pub(crate) struct PacedFactory {
 
 impl ControllerFactory for PacedFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let built = hooks::controller_built(|| Connection::new(self.connections.clone()));
-        let (connection, chosen) = match built {
-            BuiltFor::Connection(connection) => (connection, None),
-            BuiltFor::Path(connection) => {
-                let chosen = connection.state().chosen();
-                (connection, chosen)
-            }
-        };
-        connection.new_path(current_mtu);
+        let connection = hooks::controller_built(|| Connection::new(self.connections.clone()));
+        let chosen = connection.new_path(current_mtu);
         let factory = chosen.unwrap_or_else(|| self.factory.clone());
         let feed = PathFeed::new(connection.clone());
         let controller = factory.build_fed(now, current_mtu, feed);

@@ -25,31 +25,12 @@ use timer::Timer;
 /// The runtime that evenkeel's endpoints run on.
 #[derive(Debug)]
 pub(crate) struct Runtime {
-    inner: Arc<dyn quinn::Runtime>,
-    /// `inner` is tokio, so that its file descriptors can be waited for.
-    tokio: bool,
+    pub(crate) inner: Arc<dyn quinn::Runtime>,
+    /// `inner` is tokio: drivers get timers finer than its own where the system has them. Another
+    /// runtime's own timers must be as fine as the pacing is to be.
+    pub(crate) tokio: bool,
     /// How new sockets of the system use headers.
-    headers: Option<HeaderSettings>,
-}
-
-impl Runtime {
-    /// tokio, with timers finer than its own where the system has them.
-    pub(crate) fn tokio(headers: Option<HeaderSettings>) -> Self {
-        Self {
-            inner: Arc::new(quinn::TokioRuntime),
-            tokio: true,
-            headers,
-        }
-    }
-
-    /// Any other runtime, whose own timers must be as fine as the pacing is to be.
-    pub(crate) fn new(inner: Arc<dyn quinn::Runtime>, headers: Option<HeaderSettings>) -> Self {
-        Self {
-            inner,
-            tokio: false,
-            headers,
-        }
-    }
+    pub(crate) headers: Option<HeaderSettings>,
 }
 
 impl quinn::Runtime for Runtime {

@@ -33,7 +33,7 @@ use crate::socket::{HeaderSettings, Socket};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Endpoint {
     pacing: Pacing,
     probe_interval: Option<Duration>,
@@ -46,13 +46,7 @@ pub struct Endpoint {
 impl Endpoint {
     /// Pacing is at the controller's rate, path headers are off.
     pub fn new() -> Self {
-        Self {
-            pacing: Pacing::default(),
-            probe_interval: None,
-            header_every: 0,
-            hop_limit: None,
-            connections: Arc::default(),
-        }
+        Self::default()
     }
 
     /// Chooses how packets are spread over a round trip.
@@ -194,8 +188,8 @@ impl Endpoint {
         server: Option<ServerConfig>,
         socket: UdpSocket,
     ) -> io::Result<quinn::Endpoint> {
-        let runtime = Runtime::tokio(self.headers(Arc::new(quinn::TokioRuntime)));
-        quinn::Endpoint::new(self.prepared(config), server, socket, Arc::new(runtime))
+        let runtime = self.runtime(Arc::new(quinn::TokioRuntime), true);
+        quinn::Endpoint::new(self.prepared(config), server, socket, runtime)
     }
 
     /// An endpoint on any socket and runtime, virtual time among them. Packets are paced by the
@@ -212,8 +206,7 @@ impl Endpoint {
         runtime: Arc<dyn quinn::Runtime>,
     ) -> io::Result<quinn::Endpoint> {
         let socket = self.wrap(socket, runtime.clone());
-        let headers = self.headers(runtime.clone());
-        let runtime = Arc::new(Runtime::new(runtime, headers));
+        let runtime = self.runtime(runtime, false);
         quinn::Endpoint::new_with_abstract_socket(self.prepared(config), server, socket, runtime)
     }
 
@@ -231,6 +224,14 @@ impl Endpoint {
         runtime: Arc<dyn quinn::Runtime>,
     ) -> Arc<dyn AsyncUdpSocket> {
         Arc::new(Socket::new(socket, self.headers(runtime)))
+    }
+
+    fn runtime(&self, inner: Arc<dyn quinn::Runtime>, tokio: bool) -> Arc<Runtime> {
+        Arc::new(Runtime {
+            headers: self.headers(inner.clone()),
+            inner,
+            tokio,
+        })
     }
 
     fn headers(&self, runtime: Arc<dyn quinn::Runtime>) -> Option<HeaderSettings> {
@@ -257,12 +258,6 @@ impl Endpoint {
             config.grease_quic_bit(false);
         }
         config
-    }
-}
-
-impl Default for Endpoint {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -312,7 +307,7 @@ impl Context {
     pub fn state(&self) -> PathState {
         let state = self.connection.state();
         PathState {
-            pacing_waits: state.pacer.waits(),
+            pacing_waits: state.pacer.waits,
             ..state.path.clone()
         }
     }

@@ -7,7 +7,7 @@ mod grease;
 mod sender;
 mod tag;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -88,7 +88,7 @@ impl Headers {
     }
 
     pub(crate) fn state(&self) -> HeaderState {
-        match self.sender.state() {
+        match self.sender.state {
             State::Plain => HeaderState::Plain,
             State::Probing(_) => HeaderState::Probing,
             State::Confirmed { .. } => HeaderState::Confirmed,
@@ -114,7 +114,7 @@ impl Headers {
         every: u32,
         arrived: impl FnOnce() -> Option<Instant>,
     ) -> bool {
-        let news = self.receiver.has_news();
+        let news = self.receiver.has_news;
         let accepted = self.receiver.arrived();
         let arrived = || accepted.max(arrived());
         self.sender.due(now, rtt, every, news, arrived)
@@ -142,7 +142,7 @@ impl Headers {
     /// Writes the next header of `prepared` to the end of `datagrams`. A datagram that is not
     /// `alone` has to stay as long as the others of its batch.
     pub(crate) fn write(&mut self, prepared: &mut Prepared, alone: bool, datagrams: &mut Vec<u8>) {
-        let brings_news = prepared.count == 0 && self.receiver.has_news();
+        let brings_news = prepared.count == 0 && self.receiver.has_news;
         if prepared.due
             && !brings_news
             && self.state() == HeaderState::Confirmed
@@ -251,7 +251,7 @@ struct Receiver {
     keys: Keys,
     newest: Option<Newest>,
     /// The newest header has not been echoed yet.
-    unechoed: bool,
+    has_news: bool,
 }
 
 /// The newest header that was accepted.
@@ -271,7 +271,7 @@ impl Receiver {
             generation: 0,
             keys: Keys::new(&master, 0),
             newest: None,
-            unechoed: false,
+            has_news: false,
         }
     }
 
@@ -305,13 +305,8 @@ impl Receiver {
             time,
             arrival: now,
         });
-        self.unechoed = true;
+        self.has_news = true;
         Ok(true)
-    }
-
-    /// Whether the newest header waits for its echo.
-    fn has_news(&self) -> bool {
-        self.unechoed
     }
 
     /// When the newest header arrived.
@@ -334,7 +329,7 @@ impl Receiver {
 
     /// The header that was sent at `time` has been echoed.
     fn echoed(&mut self, time: Option<u64>) {
-        self.unechoed &= self.newest() != time;
+        self.has_news &= self.newest() != time;
     }
 }
 

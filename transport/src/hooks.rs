@@ -58,7 +58,7 @@ pub(crate) fn session_begins(connection: &Arc<Connection>) {
 
 /// A controller is built: for a new connection, which has its state already if its session is
 /// ours, or for a path of the connection being polled.
-pub(crate) fn controller_built(new: impl FnOnce() -> Arc<Connection>) -> BuiltFor {
+pub(crate) fn controller_built(new: impl FnOnce() -> Arc<Connection>) -> Arc<Connection> {
     let begun = match BEGINNING.replace(Beginning::Nothing) {
         Beginning::Session(connection) => connection.upgrade(),
         _ => None,
@@ -66,19 +66,11 @@ pub(crate) fn controller_built(new: impl FnOnce() -> Arc<Connection>) -> BuiltFo
     if begun.is_none()
         && let Some((connection, _)) = polled()
     {
-        return BuiltFor::Path(connection);
+        return connection;
     }
     let connection = begun.unwrap_or_else(new);
     BEGINNING.set(Beginning::Controller(Arc::downgrade(&connection)));
-    BuiltFor::Connection(connection)
-}
-
-/// What a controller is built for.
-pub(crate) enum BuiltFor {
-    /// A connection that begins.
-    Connection(Arc<Connection>),
-    /// A new path of a connection.
-    Path(Arc<Connection>),
+    connection
 }
 
 /// A poller is created: a new connection gets its socket, or an old one another.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// When packets of one connection may leave.
 ///
 /// Sizes are bytes of UDP payload, as congestion controllers count them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pacer {
     /// Bytes per second; `None` lets everything leave at once.
     rate: Option<u64>,
@@ -15,8 +15,8 @@ pub(crate) struct Pacer {
     tokens: i128,
     /// `None` before there has been a rate.
     updated: Option<Instant>,
-    /// How often something was held back.
-    waits: u64,
+    /// How often [`check`](Self::check) has held something back.
+    pub(crate) waits: u64,
 }
 
 /// The bucket holds what the rate gives in this time: as much as a wake-up may be late without
@@ -43,22 +43,14 @@ impl Pacer {
     /// A bucket that holds nothing back until it has a rate.
     pub(crate) fn new(packet: u16) -> Self {
         Self {
-            rate: None,
             packet: u64::from(packet),
-            tokens: 0,
-            updated: None,
-            waits: 0,
+            ..Self::default()
         }
     }
 
     /// Bytes per second at which packets leave; `None` while nothing is held back.
     pub(crate) fn rate(&self) -> Option<u64> {
         self.rate
-    }
-
-    /// How often [`check`](Self::check) has held something back.
-    pub(crate) fn waits(&self) -> u64 {
-        self.waits
     }
 
     /// From now on `rate` bytes leave per second; with `None`, all at once.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// A connection's path as its congestion controller sees it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PathState {
     /// Bytes of UDP payload in a full-size packet.
@@ -31,14 +31,8 @@ impl PathState {
     pub(crate) fn new(mtu: u16) -> Self {
         Self {
             mtu,
-            window: 0,
-            slow_start_threshold: None,
-            smoothed_rtt: None,
-            pacing_rate: None,
-            pacing_waits: 0,
-            in_flight: 0,
             app_limited: true,
-            own_rate: None,
+            ..Self::default()
         }
     }
 

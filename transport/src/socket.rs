@@ -20,7 +20,7 @@ use quinn::{AsyncUdpSocket, Runtime, UdpPoller};
 use tracing::{debug, trace};
 
 use crate::connection::{Connection, Connections, State};
-use crate::header::{Facts, HeaderState, NotOurs, Prepared};
+use crate::header::{Facts, HeaderState, Headers, NotOurs, Prepared};
 use crate::hooks;
 
 /// The socket of an endpoint.
@@ -62,16 +62,13 @@ thread_local! {
     static BATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What leaves when quinn sends datagrams.
-enum Outgoing {
-    /// The same, and nobody counts: the peer takes no headers.
-    Unchanged,
-    /// The same.
-    Bare,
-    /// The same with headers.
-    Headed(Prepared),
-    /// A copy of its first datagram, with a header, then the same.
-    Copied(Prepared),
+/// What leaves when quinn sends datagrams of a connection whose peer takes headers.
+struct Outgoing {
+    /// Headers in the batch's memory, each with its datagram: all datagrams, or a copy of the
+    /// first.
+    headed: Option<Prepared>,
+    /// Then the datagrams leave as quinn made them.
+    bare: bool,
 }
 
 impl Socket {
@@ -92,45 +89,25 @@ impl Socket {
         transmit: &Transmit<'_>,
         batch: &mut Vec<u8>,
     ) -> io::Result<()> {
-        let outgoing = settings.outgoing(connection, now, transmit, batch);
-        let datagrams = transmit.contents.chunks(segment_size(transmit)).len();
-        let sent = |prepared: Option<&Prepared>, bare: usize| {
-            if let Some(to) = &mut connection.state().headers {
-                if let Some(prepared) = prepared {
-                    to.headers.sent(prepared);
-                }
-                to.headers
-                    .sent_bare(u32::try_from(bare).unwrap_or(u32::MAX));
-            }
+        let Some(outgoing) = settings.outgoing(connection, now, transmit, batch) else {
+            return self.inner.try_send(transmit);
         };
-        match outgoing {
-            Outgoing::Unchanged => self.inner.try_send(transmit),
-            Outgoing::Bare => {
-                self.inner.try_send(transmit)?;
-                sent(None, datagrams);
-                Ok(())
-            }
-            Outgoing::Headed(prepared) => {
-                self.inner.try_send(&Transmit {
-                    contents: batch,
-                    segment_size: transmit.segment_size.map(|size| size + PATH_HEADER_LEN),
-                    ..*transmit
-                })?;
-                sent(Some(&prepared), 0);
-                Ok(())
-            }
-            Outgoing::Copied(prepared) => {
-                self.inner.try_send(&Transmit {
-                    contents: batch,
-                    segment_size: None,
-                    ..*transmit
-                })?;
-                sent(Some(&prepared), 0);
-                self.inner.try_send(transmit)?;
-                sent(None, datagrams);
-                Ok(())
-            }
+        if let Some(prepared) = outgoing.headed {
+            let segment_size = transmit.segment_size.filter(|_| !outgoing.bare);
+            self.inner.try_send(&Transmit {
+                contents: batch,
+                segment_size: segment_size.map(|size| size + PATH_HEADER_LEN),
+                ..*transmit
+            })?;
+            connection.with_headers(|headers| headers.sent(&prepared));
         }
+        if outgoing.bare {
+            self.inner.try_send(transmit)?;
+            let datagrams = transmit.contents.chunks(segment_size(transmit)).len();
+            let datagrams = u32::try_from(datagrams).unwrap_or(u32::MAX);
+            connection.with_headers(|headers| headers.sent_bare(datagrams));
+        }
+        Ok(())
     }
 
     /// Removes the headers from what has arrived in `bufs`. Returns how many of them are still in
@@ -268,13 +245,14 @@ impl AsyncUdpSocket for Socket {
 
 impl HeaderSettings {
     /// Decides what leaves for `transmit`, and writes the datagrams that get headers to `batch`.
+    /// `None` if the peer takes no headers.
     fn outgoing(
         &self,
         connection: &Arc<Connection>,
         now: Instant,
         transmit: &Transmit<'_>,
         batch: &mut Vec<u8>,
-    ) -> Outgoing {
+    ) -> Option<Outgoing> {
         let mut state = connection.state();
         let State {
             headers: Some(to),
@@ -284,7 +262,7 @@ impl HeaderSettings {
             ..
         } = &mut *state
         else {
-            return Outgoing::Unchanged;
+            return None;
         };
         let segment = segment_size(transmit);
         let alone = transmit.contents.len() <= segment;
@@ -304,7 +282,10 @@ impl HeaderSettings {
         // Searches for the path's MTU are as large as what is sent later.
         let mtu_probe = on_path && alone && segment > usize::from(path.mtu);
         if !(due || (mtu_probe && header_state != HeaderState::Plain)) {
-            return Outgoing::Bare;
+            return Some(Outgoing {
+                headed: None,
+                bare: true,
+            });
         }
         let overhead = overhead(transmit.destination, every);
         feed.set_overhead(overhead);
@@ -336,11 +317,10 @@ impl HeaderSettings {
             headed,
             "path headers written"
         );
-        if headed {
-            Outgoing::Headed(prepared)
-        } else {
-            Outgoing::Copied(prepared)
-        }
+        Some(Outgoing {
+            headed: Some(prepared),
+            bare: !headed,
+        })
     }
 
     /// How many of `most` datagrams a batch may have: either all of them carry a header or none.
@@ -388,9 +368,7 @@ impl HeaderSettings {
         }
         if let Some(connection) = first {
             debug!(connection = connection.id, %address, "path header of nobody");
-            if let Some(to) = &mut connection.state().headers {
-                to.headers.count_forged();
-            }
+            connection.with_headers(Headers::count_forged);
         }
         false
     }

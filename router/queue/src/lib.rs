@@ -75,27 +75,13 @@ pub use trace::{DeliveryTrace, OPPORTUNITY_BYTES, TraceError};
 
 #[cfg(test)]
 mod testing {
-    use std::time::{Duration, Instant};
-
+    pub(crate) use evenkeel_tests::time::{epoch, ms};
     use evenkeel_wire::Ecn;
 
     use crate::{Carrier, Packet, PacketMeta};
 
     /// Tests that are not about stamps carry numbers.
     impl Carrier for u64 {}
-
-    /// Where a test's time begins.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "std offers no other Instant to count from"
-    )]
-    pub(crate) fn epoch() -> Instant {
-        Instant::now()
-    }
-
-    pub(crate) fn ms(milliseconds: u64) -> Duration {
-        Duration::from_millis(milliseconds)
-    }
 
     /// A packet of `bytes` that carries its number.
     pub(crate) fn packet(bytes: u32, number: u64) -> Packet<u64> {

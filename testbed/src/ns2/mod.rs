@@ -153,23 +153,4 @@ const fn vegas_parameters(default: Config) -> [Parameter; 10] {
 }
 
 #[cfg(test)]
-mod testing {
-    //! What several test modules share.
-
-    use std::time::{Duration, Instant};
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one source of a first Instant for tests"
-    )]
-    pub(super) fn epoch() -> Instant {
-        Instant::now()
-    }
-
-    pub(super) fn ms(milliseconds: u64) -> Duration {
-        Duration::from_millis(milliseconds)
-    }
-}
-
-#[cfg(test)]
 mod tests;

@@ -51,22 +51,9 @@ pub(crate) mod testing {
 
     use std::time::{Duration, Instant};
 
+    pub(crate) use evenkeel_tests::time::{epoch, ms};
+
     use crate::controller::{Ack, Cause, Congestion, PathSample, Round};
-
-    /// The instant at which a test begins. An `Instant` can only come from the clock;
-    /// nothing depends on which one it is.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one source of a first Instant for tests"
-    )]
-    pub(crate) fn epoch() -> Instant {
-        Instant::now()
-    }
-
-    /// A duration in milliseconds.
-    pub(crate) fn ms(milliseconds: u64) -> Duration {
-        Duration::from_millis(milliseconds)
-    }
 
     /// A round with samples of `rtt` milliseconds, whose window was in use.
     pub(crate) fn round(rtt: u64) -> Round {

@@ -1,6 +1,5 @@
 //! Waiting for the bucket, to the microsecond where the system can.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -78,14 +77,6 @@ impl Timer {
             self.set_for = None;
         }
         poll
-    }
-}
-
-impl fmt::Debug for Timer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer")
-            .field("set_for", &self.set_for)
-            .finish_non_exhaustive()
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Sender {
     epoch: Instant,
     generation: u64,
     keys: Keys,
-    state: State,
+    pub(super) state: State,
     /// The time of the newest header, in microseconds.
     last: u64,
     /// The latest times, oldest first.
@@ -51,8 +51,8 @@ pub(super) enum State {
     Probing(Probing),
     /// The peer echoes them.
     Confirmed {
-        /// When a valid echo was last heard.
-        heard: Instant,
+        /// When a valid echo last arrived.
+        echoed: Instant,
     },
 }
 
@@ -205,10 +205,6 @@ impl Sender {
         }
     }
 
-    pub(super) fn state(&self) -> State {
-        self.state
-    }
-
     /// The path is another one, and not by a rebinding that only others see.
     pub(super) fn new_path(&mut self) {
         self.generation += 1;
@@ -230,8 +226,8 @@ impl Sender {
         arrived: impl FnOnce() -> Option<Instant>,
     ) -> bool {
         let rtt = rtt.max(self.rtt).unwrap_or(INITIAL_RTT);
-        if let State::Confirmed { heard } = self.state
-            && self.is_doubtful(now, rtt, heard)
+        if let State::Confirmed { echoed } = self.state
+            && self.is_doubtful(now, rtt, echoed)
         {
             self.state = State::Probing(Probing::AT_ONCE);
         }
@@ -257,7 +253,7 @@ impl Sender {
     }
 
     /// Whether a path that was confirmed may not be any more: section 4.1, silence, and 4.3, expiry.
-    fn is_doubtful(&self, now: Instant, rtt: Duration, heard: Instant) -> bool {
+    fn is_doubtful(&self, now: Instant, rtt: Duration, echoed: Instant) -> bool {
         let silent = self
             .unanswered
             .zip(self.waits)
@@ -265,7 +261,7 @@ impl Sender {
                 let waited = micros(now, self.epoch).saturating_sub(since);
                 Duration::from_micros(waited) > waits.longest() + self.max_ack_delay
             });
-        silent || now.saturating_duration_since(heard) > hold(rtt)
+        silent || now.saturating_duration_since(echoed) > hold(rtt)
     }
 
     /// The time for the next header.
@@ -354,7 +350,7 @@ impl Sender {
             return Return::Repeated;
         }
         self.echoed = Some(time);
-        self.state = State::Confirmed { heard: now };
+        self.state = State::Confirmed { echoed: now };
         self.measure(now, rtt);
         self.unanswered = self.sent_after(time);
         Return::First(Returned {

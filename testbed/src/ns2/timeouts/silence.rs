@@ -64,8 +64,9 @@ impl Silence {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_tests::time::{epoch, ms};
+
     use super::*;
-    use crate::ns2::testing::{epoch, ms};
 
     const WINDOW: u64 = 10_001;
 

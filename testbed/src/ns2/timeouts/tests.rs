@@ -1,11 +1,11 @@
 //! Timeouts as quinn's calls show them.
 
+use evenkeel_tests::time::{epoch, ms};
 use proptest::prelude::*;
 use quinn::congestion::Controller as _;
 
 use super::*;
 use crate::ns2::controllers;
-use crate::ns2::testing::{epoch, ms};
 
 const MTU: u16 = 1200;
 const PACKET: u64 = MTU as u64;

@@ -1,9 +1,9 @@
 //! Rounds worked by hand.
 
 use evenkeel_congestion::{Cause, InitialWindow};
+use evenkeel_tests::time::{epoch, ms};
 
 use super::*;
-use crate::ns2::testing::{epoch, ms};
 
 const MTU: u16 = 1000;
 

@@ -19,8 +19,8 @@ const WRITABLE: std::ops::Range<usize> = 4..14;
 
 /// A path header to be stamped.
 ///
-/// Each method keeps its field's merge rule whatever it finds and is given, changes no other
-/// field, and keeps the UDP checksum right (RFC 1624) where the header was found in a packet.
+/// Each method obeys its field's merge rule whatever it finds and is given, changes no other
+/// field, and updates the UDP checksum (RFC 1624) where the header was found in a packet.
 #[derive(Debug)]
 pub struct PathHeaderMut<'a> {
     header: &'a mut [u8; PATH_HEADER_LEN],
