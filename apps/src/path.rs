@@ -45,32 +45,10 @@ pub struct SampleRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeaderReport {
     /// Whether headers are sent at present.
-    #[serde(with = "StateName")]
     pub state: HeaderState,
     /// How many there were.
     #[serde(flatten)]
-    pub counts: HeaderCounts,
-}
-
-/// Counts of [`HeaderCounters`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeaderCounts {
-    /// Headers sent.
-    pub sent: u64,
-    /// Headers of no known kind sent, so that everybody stays used to passing them by.
-    pub greased: u64,
-    /// Headers accepted.
-    pub accepted: u64,
-    /// Headers with a wrong tag.
-    pub forged: u64,
-    /// Headers not newer than one accepted before.
-    pub old: u64,
-    /// Headers of ours that came back as an echo: so many samples there were.
-    pub echoes: u64,
-    /// Echoes that could not be used.
-    pub unusable_echoes: u64,
-    /// Samples with a value that could not be true.
-    pub clamped: u64,
+    pub counts: HeaderCounters,
 }
 
 /// The sums of many path samples.
@@ -108,15 +86,6 @@ pub struct LastAndMean {
     pub last: f64,
     /// Their mean.
     pub mean: f64,
-}
-
-/// The names of the states in records.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "HeaderState", rename_all = "snake_case")]
-enum StateName {
-    Plain,
-    Probing,
-    Confirmed,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -200,51 +169,8 @@ impl SampleRecord {
 impl HeaderReport {
     /// Of a connection; `None` if its peer has not offered headers, or it has not itself.
     pub fn of(connection: &quinn::Connection) -> Option<Self> {
-        let (state, counters) = Context::of(connection)?.path_headers()?;
-        Some(Self {
-            state,
-            counts: counters.into(),
-        })
-    }
-}
-
-impl HeaderCounts {
-    /// These and those of another connection.
-    pub fn plus(self, other: Self) -> Self {
-        self.with(other, u64::saturating_add)
-    }
-
-    /// What has come since `earlier`.
-    pub fn since(self, earlier: Self) -> Self {
-        self.with(earlier, u64::saturating_sub)
-    }
-
-    fn with(self, other: Self, f: fn(u64, u64) -> u64) -> Self {
-        Self {
-            sent: f(self.sent, other.sent),
-            greased: f(self.greased, other.greased),
-            accepted: f(self.accepted, other.accepted),
-            forged: f(self.forged, other.forged),
-            old: f(self.old, other.old),
-            echoes: f(self.echoes, other.echoes),
-            unusable_echoes: f(self.unusable_echoes, other.unusable_echoes),
-            clamped: f(self.clamped, other.clamped),
-        }
-    }
-}
-
-impl From<HeaderCounters> for HeaderCounts {
-    fn from(counters: HeaderCounters) -> Self {
-        Self {
-            sent: counters.sent,
-            greased: counters.greased,
-            accepted: counters.accepted,
-            forged: counters.forged,
-            old: counters.old,
-            echoes: counters.echoes,
-            unusable_echoes: counters.unusable_echoes,
-            clamped: counters.clamped,
-        }
+        let (state, counts) = Context::of(connection)?.path_headers()?;
+        Some(Self { state, counts })
     }
 }
 

@@ -43,6 +43,11 @@ pub(crate) struct Agreement {
 
 /// Whether path headers are sent at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
 pub enum HeaderState {
     /// Headers got no echo on this path, so that none are sent.
     Plain,
@@ -54,7 +59,7 @@ pub enum HeaderState {
 
 /// What has become of path headers since the connection began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HeaderCounters {
     /// Headers sent.
     pub sent: u64,
@@ -73,6 +78,31 @@ pub struct HeaderCounters {
     pub unusable_echoes: u64,
     /// Samples that said more queueing than time, or a rate of zero.
     pub clamped: u64,
+}
+
+impl HeaderCounters {
+    /// These and those of another connection.
+    pub fn plus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    /// What has come since `earlier`.
+    pub fn since(self, earlier: Self) -> Self {
+        self.with(earlier, u64::saturating_sub)
+    }
+
+    fn with(self, other: Self, f: fn(u64, u64) -> u64) -> Self {
+        Self {
+            sent: f(self.sent, other.sent),
+            greased: f(self.greased, other.greased),
+            accepted: f(self.accepted, other.accepted),
+            forged: f(self.forged, other.forged),
+            old: f(self.old, other.old),
+            echoes: f(self.echoes, other.echoes),
+            unusable_echoes: f(self.unusable_echoes, other.unusable_echoes),
+            clamped: f(self.clamped, other.clamped),
+        }
+    }
 }
 
 impl Headers {

@@ -72,9 +72,9 @@ fn a_record_reads_back_as_written() {
 
     let report = HeaderReport {
         state: HeaderState::Confirmed,
-        counts: HeaderCounts {
+        counts: HeaderCounters {
             sent: 3,
-            ..HeaderCounts::default()
+            ..HeaderCounters::default()
         },
     };
     let json = serde_json::to_string(&report).unwrap();

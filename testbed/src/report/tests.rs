@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use evenkeel::{HeaderState, Pacing};
-use evenkeel_apps::path::{HeaderCounts, HeaderReport, SampleRecord};
+use evenkeel::{HeaderCounters, HeaderState, Pacing};
+use evenkeel_apps::path::{HeaderReport, SampleRecord};
 
 use super::*;
 use crate::metrics::{
@@ -310,10 +310,10 @@ fn what_path_headers_told_is_in_result_series_table_and_plots() {
     observations.flows[0].path = Some(PathObservation {
         headers: HeaderReport {
             state: HeaderState::Confirmed,
-            counts: HeaderCounts {
+            counts: HeaderCounters {
                 sent: 9,
                 echoes: 3,
-                ..HeaderCounts::default()
+                ..HeaderCounters::default()
             },
         },
         samples: vec![
@@ -369,7 +369,7 @@ fn a_large_group_is_summarised_by_smallest_median_and_greatest() {
             path: Some(PathObservation {
                 headers: HeaderReport {
                     state: HeaderState::Confirmed,
-                    counts: HeaderCounts::default(),
+                    counts: HeaderCounters::default(),
                 },
                 samples: Vec::new(),
             }),

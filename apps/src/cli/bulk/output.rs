@@ -276,7 +276,7 @@ fn headers(path: &PathRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::{HeaderCounts, LastAndMean};
+    use crate::path::LastAndMean;
 
     #[test]
     fn a_peers_absurd_figures_still_make_a_table() {
@@ -303,7 +303,7 @@ mod tests {
         let path = PathRecord {
             headers: HeaderReport {
                 state: evenkeel::HeaderState::Plain,
-                counts: HeaderCounts::default(),
+                counts: evenkeel::HeaderCounters::default(),
             },
             samples: SampleSummary {
                 samples: u64::MAX,

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_apps::path::{HeaderCounts, HeaderReport, SampleRecord};
+use evenkeel::HeaderCounters;
+use evenkeel_apps::path::{HeaderReport, SampleRecord};
 use evenkeel_apps::stream::{SentCounts, ViewReport};
 
 use super::process::Line;
@@ -53,7 +54,7 @@ pub(super) struct Reporter {
     /// The transfer that it carries out, if it is a bulk client.
     pub(super) transfer: Option<usize>,
     /// Path headers at the end of the last interval.
-    headers: HeaderCounts,
+    headers: HeaderCounters,
 }
 
 impl Reporter {
@@ -123,7 +124,7 @@ impl Reports {
         interval: SenderInterval,
         at: Duration,
         warmup: Duration,
-        before: &mut HeaderCounts,
+        before: &mut HeaderCounters,
     ) {
         let is_measured = at > warmup;
         self.controller = Some(ControllerSample {

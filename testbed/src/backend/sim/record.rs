@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use evenkeel::{AckReport, Context, Observer, PathSample};
-use evenkeel_apps::path::{HeaderCounts, HeaderReport, SampleRecord};
+use evenkeel::{AckReport, Context, HeaderCounters, Observer, PathSample};
+use evenkeel_apps::path::{HeaderReport, SampleRecord};
 use quinn::Connection;
 
 use crate::metrics::{ControllerSample, FlowObservation, PathObservation, RttSample, Transfer};
@@ -25,7 +25,7 @@ struct State {
     ended_headers: Option<HeaderReport>,
     /// What was counted when the warm-up ended.
     warm: Packets,
-    warm_headers: HeaderCounts,
+    warm_headers: HeaderCounters,
     rtt: Vec<RttSample>,
     path: Vec<SampleRecord>,
     transfers: Vec<Transfer>,
@@ -181,7 +181,7 @@ fn plus(reports: Option<HeaderReport>, connection: &Connection) -> Option<Header
     let Some(report) = HeaderReport::of(connection) else {
         return reports;
     };
-    let before = reports.map_or_else(HeaderCounts::default, |reports| reports.counts);
+    let before = reports.map_or_else(HeaderCounters::default, |reports| reports.counts);
     Some(HeaderReport {
         counts: before.plus(report.counts),
         ..report

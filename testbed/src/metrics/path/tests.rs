@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use evenkeel::HeaderState;
-use evenkeel_apps::path::{HeaderCounts, HeaderReport};
+use evenkeel_apps::path::HeaderReport;
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn path(samples: &[(f64, Option<f64>, Option<u64>)]) -> PathObservation {
     PathObservation {
         headers: HeaderReport {
             state: HeaderState::Confirmed,
-            counts: HeaderCounts::default(),
+            counts: evenkeel::HeaderCounters::default(),
         },
         samples: samples.iter().map(record).collect(),
     }
