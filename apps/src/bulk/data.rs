@@ -4,7 +4,7 @@ use std::{fmt, io, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 /// Bytes handed to quinn at once, 16 KiB. quinn's send window counts a chunk until its last
 /// byte is acknowledged, so a chunk must be well below the window's slack over what is in
@@ -49,6 +49,12 @@ pub enum Sink {
     Stored(Arc<dyn Writable>),
 }
 
+/// Reads a part of a source.
+pub type Reader = Box<dyn AsyncRead + Send + Sync + Unpin>;
+
+/// Writes a part of what is received.
+pub type Writer = Box<dyn AsyncWrite + Send + Sync + Unpin>;
+
 /// Bytes of known length that several readers may read side by side.
 pub trait Readable: Send + Sync {
     /// The length in bytes. The transfer fails if a reader ends earlier.
@@ -58,10 +64,7 @@ pub trait Readable: Send + Sync {
     ///
     /// # Errors
     /// Whatever the storage says; it ends the transfer.
-    fn reader(
-        &self,
-        offset: u64,
-    ) -> BoxFuture<'_, io::Result<Box<dyn AsyncRead + Send + Sync + Unpin>>>;
+    fn reader(&self, offset: u64) -> BoxFuture<'_, io::Result<Reader>>;
 }
 
 /// Storage that several writers may fill side by side.
@@ -70,23 +73,14 @@ pub trait Writable: Send + Sync {
     ///
     /// # Errors
     /// Whatever the storage says; it ends the transfer.
-    fn writer(
-        &self,
-        offset: u64,
-    ) -> BoxFuture<'_, io::Result<Box<dyn AsyncWrite + Send + Sync + Unpin>>>;
+    fn writer(&self, offset: u64) -> BoxFuture<'_, io::Result<Writer>>;
 }
 
 /// One data stream's way into a [`Source`].
 pub(super) enum Feed {
     Generated(Bytes),
     Memory(Bytes),
-    Stored(Box<dyn AsyncRead + Send + Sync + Unpin>),
-}
-
-/// One data stream's way out to a [`Sink`].
-pub(super) enum Drain {
-    Discard,
-    Stored(Box<dyn AsyncWrite + Send + Sync + Unpin>),
+    Stored(Reader),
 }
 
 impl Default for Local {
@@ -132,11 +126,12 @@ impl fmt::Debug for Source {
 }
 
 impl Sink {
-    pub(super) async fn drain(&self, offset: u64) -> io::Result<Drain> {
-        Ok(match self {
-            Self::Discard => Drain::Discard,
-            Self::Stored(storage) => Drain::Stored(storage.writer(offset).await?),
-        })
+    /// One data stream's way into this sink, from byte `offset` on.
+    pub(super) async fn writer(&self, offset: u64) -> io::Result<Writer> {
+        match self {
+            Self::Discard => Ok(Box::new(tokio::io::sink())),
+            Self::Stored(storage) => storage.writer(offset).await,
+        }
     }
 }
 
@@ -172,22 +167,6 @@ impl Feed {
             ));
         }
         Ok(chunk)
-    }
-}
-
-impl Drain {
-    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Discard => Ok(()),
-            Self::Stored(writer) => writer.write_all(bytes).await,
-        }
-    }
-
-    pub(super) async fn finish(&mut self) -> io::Result<()> {
-        match self {
-            Self::Discard => Ok(()),
-            Self::Stored(writer) => writer.shutdown().await,
-        }
     }
 }
 

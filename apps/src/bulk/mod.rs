@@ -33,7 +33,7 @@ mod transport;
 
 pub use checksum::Checksum;
 pub use client::client;
-pub use data::{Local, Readable, Sink, Source, Writable};
+pub use data::{Local, Readable, Reader, Sink, Source, Writable, Writer};
 pub use job::{Amount, Direction, Job, MAX_BYTES, MAX_STREAMS};
 pub(crate) use report::packets_sent;
 pub use report::{Outcome, Report};

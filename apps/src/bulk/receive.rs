@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use quinn::RecvStream;
 use sha2::{Digest, Sha256};
+use tokio::io::AsyncWriteExt;
 use tracing::trace;
 
 use super::checksum::Checksum;
@@ -111,7 +112,7 @@ impl Receiver<'_> {
             .as_ref()
             .map_or(u64::MAX, |range| range.end - range.start);
         let offset = range.as_ref().map_or(0, |range| range.start);
-        let mut drain = self.sink.drain(offset).await.map_err(sink_error)?;
+        let mut writer = self.sink.writer(offset).await.map_err(sink_error)?;
         let mut hasher = self.plan.job.verify.then(Sha256::new);
 
         let mut chunks = [const { Bytes::new() }; CHUNKS];
@@ -124,7 +125,7 @@ impl Receiver<'_> {
                 if let Some(hasher) = &mut hasher {
                     hasher.update(&chunk);
                 }
-                drain.write(&chunk).await.map_err(sink_error)?;
+                writer.write_all(&chunk).await.map_err(sink_error)?;
                 self.meter.add(self.session.now(), chunk.len() as u64);
                 self.session.progress.add_received(chunk.len() as u64);
             }
@@ -132,7 +133,7 @@ impl Receiver<'_> {
         if range.is_some() && left > 0 {
             return Err(AppError::Protocol("less data than agreed".into()));
         }
-        drain.finish().await.map_err(sink_error)?;
+        writer.shutdown().await.map_err(sink_error)?;
         trace!(stream = index, "data stream received");
         Ok((
             index,

@@ -7,8 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel::Pacing;
 
-use super::address;
-use super::address::{DEFAULT_PORT, HostPort};
+use super::address::{self, DEFAULT_PORT, HostPort};
 use super::units::within;
 use crate::bulk::{AckFrequency, TransportSettings};
 use crate::path::HeaderUse;

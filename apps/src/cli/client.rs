@@ -8,8 +8,7 @@ use quinn::{Connection, ConnectionError, Endpoint, TransportErrorCode, VarInt};
 
 use super::args::ReachArgs;
 use super::failure::Failure;
-use super::net;
-use super::net::{Transport, read_file};
+use super::net::{self, Transport, read_file};
 use super::signals::Signals;
 use crate::error::AppError;
 use crate::tls::{Seen, Trust};

@@ -48,6 +48,18 @@ pub(crate) struct Listening {
     pub(crate) everywhere: bool,
 }
 
+/// A server stops.
+#[derive(Debug, Serialize)]
+pub(crate) struct Stopped<'a, C, E> {
+    pub(crate) version: &'static str,
+    pub(crate) address: &'a str,
+    pub(crate) controller: &'a str,
+    #[serde(flatten)]
+    pub(crate) counts: C,
+    /// The last client that was served.
+    pub(crate) last: Option<E>,
+}
+
 /// This side of a connection at the end of an interval, and what it sent in it.
 #[derive(Debug, Serialize)]
 pub(crate) struct SenderInterval {
@@ -119,6 +131,10 @@ impl Record for Listening {
         }
         text
     }
+}
+
+impl<C: Serialize, E: Serialize> Record for Stopped<'_, C, E> {
+    const KIND: &'static str = "stopped";
 }
 
 impl SenderInterval {

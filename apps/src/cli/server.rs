@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig, TokioRuntime, VarInt};
+use serde::Serialize;
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use super::args::{ListenArgs, OutputArgs};
 use super::failure::{Failure, complain, plain};
 use super::net::{Transport, farewell, read_file};
-use super::output::{Form, Listening, Record, announce};
+use super::output::{Form, Listening, Record, Stopped, announce};
 use super::series::{Periods, Span};
 use super::signals::Signals;
 use crate::tls::{Fingerprint, Identity};
@@ -44,15 +45,11 @@ pub(crate) enum Event<E> {
     Broken(Failure),
 }
 
-/// What a server did: the common part of its last record.
-#[derive(Debug)]
+/// What a server did.
 pub(crate) struct Summary<E> {
-    pub(crate) version: &'static str,
-    pub(crate) address: String,
-    pub(crate) controller: String,
-    pub(crate) served: u64,
-    pub(crate) failed: u64,
-    pub(crate) last: Option<E>,
+    served: u64,
+    failed: u64,
+    last: Option<E>,
 }
 
 impl Server {
@@ -107,9 +104,6 @@ impl Server {
         mut interval: impl FnMut(Span) -> Result<(), Failure>,
     ) -> Result<(Summary<E>, Span, Result<(), Failure>), Failure> {
         let mut summary = Summary {
-            version: env!("CARGO_PKG_VERSION"),
-            address: self.address.clone(),
-            controller: self.controller.clone(),
             served: 0,
             failed: 0,
             last: None,
@@ -140,6 +134,28 @@ impl Server {
         };
         self.endpoint.set_server_config(None);
         Ok((summary, periods.cut(), result))
+    }
+
+    /// Prints the last record, for programs only; `counts` names the clients that were served and
+    /// those of them that failed.
+    ///
+    /// # Errors
+    /// If it cannot be printed.
+    pub(crate) fn print_stopped<E: Record, C: Serialize>(
+        &self,
+        summary: Summary<E>,
+        counts: impl FnOnce(u64, u64) -> C,
+    ) -> Result<(), Failure> {
+        if self.form.is_words() {
+            return Ok(());
+        }
+        self.form.print(&Stopped {
+            version: env!("CARGO_PKG_VERSION"),
+            address: &self.address,
+            controller: &self.controller,
+            counts: counts(summary.served, summary.failed),
+            last: summary.last,
+        })
     }
 
     /// Closes all connections and stops `serving`.

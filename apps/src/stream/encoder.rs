@@ -1,7 +1,5 @@
 //! A synthetic encoder: sizes of frames as a real one's, content of no meaning.
 
-use std::time::Duration;
-
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64;
 
@@ -73,11 +71,6 @@ impl EncoderConfig {
             }
         }
         Ok(())
-    }
-
-    /// The time between two frames.
-    pub fn interval(&self) -> Duration {
-        Duration::from_secs_f64(1.0 / self.frame_rate)
     }
 }
 

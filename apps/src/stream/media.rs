@@ -65,23 +65,28 @@ pub(super) struct Captured {
 /// One viewer's way into the media.
 #[derive(Debug)]
 pub(super) enum Feed {
-    Synthetic {
-        encoder: Encoder,
+    /// Frames at even intervals.
+    Paced {
+        frames: Frames,
         interval: Duration,
         next: Instant,
-        content: Bytes,
-    },
-    Recorded {
-        pictures: Arc<[AccessUnit]>,
-        interval: Duration,
-        repeat: bool,
-        next: Instant,
-        index: usize,
     },
     Live {
         live: Arc<Live>,
         /// The number of the next picture; `None` before the first key frame.
         next: Option<u64>,
+    },
+}
+
+/// Frames that are made or read when they are due.
+#[derive(Debug)]
+pub(super) enum Frames {
+    Synthetic(Encoder),
+    Recorded {
+        pictures: Arc<[AccessUnit]>,
+        repeat: bool,
+        /// How many were shown.
+        shown: usize,
     },
 }
 
@@ -102,28 +107,24 @@ impl Media {
 
     /// For viewer number `viewer`, from `now` on.
     pub(super) fn feed(&self, viewer: u64, now: Instant) -> Feed {
-        match self {
-            Self::Synthetic(config) => Feed::Synthetic {
-                encoder: Encoder::new(*config, viewer),
-                interval: config.interval(),
-                next: now,
-                content: PATTERN.clone(),
-            },
+        let frames = match self {
+            Self::Synthetic(config) => Frames::Synthetic(Encoder::new(*config, viewer)),
             Self::Recorded {
-                pictures,
-                frame_rate,
-                repeat,
-            } => Feed::Recorded {
+                pictures, repeat, ..
+            } => Frames::Recorded {
                 pictures: pictures.clone(),
-                interval: Duration::from_secs_f64(1.0 / frame_rate),
                 repeat: *repeat,
-                next: now,
-                index: 0,
+                shown: 0,
             },
-            Self::Live(live) => Feed::Live {
-                live: live.clone(),
-                next: None,
-            },
+            Self::Live(live) => {
+                let live = live.clone();
+                return Feed::Live { live, next: None };
+            }
+        };
+        Feed::Paced {
+            frames,
+            interval: Duration::from_secs_f64(1.0 / self.frame_rate()),
+            next: now,
         }
     }
 }
@@ -160,33 +161,31 @@ impl Live {
     /// the newest key frame. `Err` if none will come.
     fn take(&self, next: Option<u64>) -> Result<Option<(u64, Captured)>, ()> {
         let state = lock(&self.state);
-        let end = state.first + state.kept.len() as u64;
-        let number = match next {
-            Some(next) if next >= state.first => Some(next).filter(|next| *next < end),
+        let is_key = |(_, picture): &(Instant, AccessUnit)| picture.key;
+        let index = match next.map(|next| next.checked_sub(state.first)) {
+            Some(Some(index)) => Some(index as usize).filter(|index| *index < state.kept.len()),
             // It was forgotten: this viewer was too slow.
-            Some(_) => state
-                .kept
-                .iter()
-                .position(|(_, picture)| picture.key)
-                .map(|at| state.first + at as u64),
-            None => state
-                .kept
-                .iter()
-                .rposition(|(_, picture)| picture.key)
-                .map(|at| state.first + at as u64),
+            Some(None) => state.kept.iter().position(is_key),
+            None => state.kept.iter().rposition(is_key),
         };
-        match number {
-            Some(number) => {
-                let (at, picture) = &state.kept[(number - state.first) as usize];
-                let captured = Captured {
-                    at: *at,
-                    key: picture.key,
-                    content: picture.bytes.clone(),
-                };
-                Ok(Some((number, captured)))
+        match index {
+            Some(index) => {
+                let (at, picture) = &state.kept[index];
+                let captured = Captured::new(*at, picture);
+                Ok(Some((state.first + index as u64, captured)))
             }
             None if state.ended => Err(()),
             None => Ok(None),
+        }
+    }
+}
+
+impl Captured {
+    fn new(at: Instant, picture: &AccessUnit) -> Self {
+        Self {
+            at,
+            key: picture.key,
+            content: picture.bytes.clone(),
         }
     }
 }
@@ -200,47 +199,19 @@ impl Feed {
         wish: impl FnOnce(Instant) -> (u64, bool),
     ) -> Option<Captured> {
         match self {
-            Self::Synthetic {
-                encoder,
+            Self::Paced {
+                frames,
                 interval,
                 next,
-                content,
             } => {
-                sleep_until(runtime, *next).await;
-                let at = *next;
-                *next += *interval;
-                let (bitrate_bps, restart) = wish(at);
-                let frame = encoder.next(bitrate_bps, restart);
-                Some(Captured {
-                    at,
-                    key: frame.key,
-                    content: content.slice(..frame.length),
-                })
-            }
-            Self::Recorded {
-                pictures,
-                interval,
-                repeat,
-                next,
-                index,
-            } => {
-                if *index == pictures.len() {
-                    if !*repeat || pictures.is_empty() {
-                        return None;
-                    }
-                    *index = 0;
+                if frames.is_over() {
+                    return None;
                 }
                 sleep_until(runtime, *next).await;
                 let at = *next;
                 *next += *interval;
-                wish(at);
-                let picture = &pictures[*index];
-                *index += 1;
-                Some(Captured {
-                    at,
-                    key: picture.key,
-                    content: picture.bytes.clone(),
-                })
+                let (bitrate_bps, restart) = wish(at);
+                Some(frames.next(at, bitrate_bps, restart))
             }
             Self::Live { live, next } => loop {
                 let changed = live.changed.notified();
@@ -254,6 +225,39 @@ impl Feed {
                     Err(()) => return None,
                 }
             },
+        }
+    }
+}
+
+impl Frames {
+    fn is_over(&self) -> bool {
+        match self {
+            Self::Synthetic(_) => false,
+            Self::Recorded {
+                pictures,
+                repeat,
+                shown,
+            } => pictures.is_empty() || (!repeat && *shown == pictures.len()),
+        }
+    }
+
+    fn next(&mut self, at: Instant, bitrate_bps: u64, restart: bool) -> Captured {
+        match self {
+            Self::Synthetic(encoder) => {
+                let frame = encoder.next(bitrate_bps, restart);
+                Captured {
+                    at,
+                    key: frame.key,
+                    content: PATTERN.slice(..frame.length),
+                }
+            }
+            Self::Recorded {
+                pictures, shown, ..
+            } => {
+                let picture = &pictures[*shown % pictures.len()];
+                *shown += 1;
+                Captured::new(at, picture)
+            }
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The messages on the control stream: `docs/stream.md` describes the conversation.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// How the server sends frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
     /// Each on a stream of its own: a lost packet delays its own frame only.

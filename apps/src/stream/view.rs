@@ -14,8 +14,9 @@ use tracing::debug;
 
 use super::clock::{Clock, ClockReport};
 use super::frame::{Assembly, FRAGMENT_HEADER_LEN, HEADER_LEN, Header};
+use super::player::Player;
 use super::protocol::{Accepted, Answer, Delivery, End, Request};
-use super::viewing::{Beginning, Viewing};
+use super::viewing::Viewing;
 use crate::error::{AppError, close, printable};
 use crate::message;
 use crate::time::sleep_until;
@@ -103,14 +104,11 @@ impl Viewer<'_> {
             ));
         }
         debug!(peer = %self.connection.remote_address(), ?accepted, ?clock, "stream begins");
-        self.viewing.begin(Beginning {
-            began: options.began,
-            began_us: i64::try_from(options.clock.read(options.began)).unwrap_or(i64::MAX),
-            omit: options.omit,
-            clock,
-            buffer: options.buffer,
-            frame: Duration::from_secs_f64(1.0 / accepted.frame_rate),
-        });
+        let began_us = i64::try_from(options.clock.read(options.began)).unwrap_or(i64::MAX);
+        let frame = Duration::from_secs_f64(1.0 / accepted.frame_rate);
+        let player = Player::new(options.buffer, frame);
+        self.viewing
+            .begin(options.began, began_us, options.omit, clock, player);
         let mut output = options.output.take();
         let (shown, mut to_write) = mpsc::unbounded_channel();
         let ended = {

@@ -62,15 +62,9 @@ struct Figures {
     jitter_rfc3550_us: f64,
     /// The first and the last frame.
     sequences: Option<(u32, u32)>,
-    counted_from: Option<Counted>,
+    /// Counters of the player and stalls when the warm-up ended.
+    counted_from: Option<(PlayerCounts, Freezes)>,
     bitrate: Option<Bitrates>,
-}
-
-/// Counters of the player and stalls when the warm-up ended.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    player: PlayerCounts,
-    freezes: Freezes,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,20 +74,29 @@ struct Bitrates {
     report: BitrateReport,
 }
 
-/// What a viewer needs to begin.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Beginning {
-    pub(super) began: Instant,
-    pub(super) began_us: i64,
-    pub(super) omit: Duration,
-    pub(super) clock: ClockReport,
-    pub(super) buffer: Duration,
-    pub(super) frame: Duration,
-}
-
 impl Viewing {
-    pub(super) fn begin(&self, beginning: Beginning) {
-        *lock(&self.0) = Some(State::new(beginning));
+    /// The stream begins: the viewer has waited since `began`, when its clock showed `began_us`
+    /// microseconds.
+    pub(super) fn begin(
+        &self,
+        began: Instant,
+        began_us: i64,
+        omit: Duration,
+        clock: ClockReport,
+        player: Player,
+    ) {
+        *lock(&self.0) = Some(State {
+            began,
+            omit_until: began + omit,
+            began_us,
+            clock,
+            player,
+            first_shown_us: None,
+            bytes: 0,
+            figures: Figures::default(),
+            since: Snapshot::default(),
+            delay_sum_ms: 0.0,
+        });
     }
 
     /// Bytes of a frame's content came.
@@ -151,21 +154,6 @@ impl Viewing {
 }
 
 impl State {
-    fn new(beginning: Beginning) -> Self {
-        Self {
-            began: beginning.began,
-            omit_until: beginning.began + beginning.omit,
-            began_us: beginning.began_us,
-            clock: beginning.clock,
-            player: Player::new(beginning.buffer, beginning.frame),
-            first_shown_us: None,
-            bytes: 0,
-            figures: Figures::default(),
-            since: Snapshot::default(),
-            delay_sum_ms: 0.0,
-        }
-    }
-
     /// Our clock's reading at an instant.
     fn micros(&self, at: Instant) -> i64 {
         let since = at.saturating_duration_since(self.began).as_micros();
@@ -219,15 +207,12 @@ impl State {
         if now < self.omit_until {
             return shown;
         }
-        let has_warm_up = self.omit_until > self.began;
-        let player = &self.player;
-        self.figures.counted_from.get_or_insert_with(|| Counted {
-            player: match has_warm_up {
-                true => player.counts(),
-                false => PlayerCounts::default(),
-            },
-            freezes: player.past_freezes(),
-        });
+        let counts = match self.omit_until > self.began {
+            true => self.player.counts(),
+            false => PlayerCounts::default(),
+        };
+        let freezes = self.player.past_freezes();
+        self.figures.counted_from.get_or_insert((counts, freezes));
         let clamped =
             i32::try_from(delay_us).unwrap_or(if delay_us < 0 { i32::MIN } else { i32::MAX });
         self.figures.delays_us.push(clamped);
@@ -242,11 +227,22 @@ impl State {
             .sequences
             .unwrap_or((header.sequence, header.sequence));
         self.figures.sequences = Some((first.min(header.sequence), last.max(header.sequence)));
-        let bps = header.bitrate_bps.into();
-        match &mut self.figures.bitrate {
-            Some(bitrate) => bitrate.add(bps),
-            None => self.figures.bitrate = Some(Bitrates::new(bps)),
-        }
+        let bps = u64::from(header.bitrate_bps);
+        let bitrate = self.figures.bitrate.get_or_insert(Bitrates {
+            sum: 0.0,
+            last: bps,
+            report: BitrateReport {
+                mean_bps: 0.0,
+                min_bps: bps,
+                max_bps: bps,
+                switches: 0,
+            },
+        });
+        bitrate.sum += bps as f64;
+        bitrate.report.min_bps = bitrate.report.min_bps.min(bps);
+        bitrate.report.max_bps = bitrate.report.max_bps.max(bps);
+        bitrate.report.switches += u64::from(bps != bitrate.last);
+        bitrate.last = bps;
         shown
     }
 
@@ -280,7 +276,7 @@ impl State {
         let bytes: u64 = self.figures.bins.iter().sum();
         let seconds = duration.as_secs_f64();
         let player = self.player.counts();
-        let before = self.figures.counted_from.unwrap_or_default();
+        let (before, stood) = self.figures.counted_from.unwrap_or_default();
         let received = self.figures.delays_us.len() as u64;
         let expected = self
             .figures
@@ -296,11 +292,11 @@ impl State {
                 .map(|at_us| at_us.saturating_sub(self.began_us) as f64 / 1e6),
             frames: FrameCounts {
                 received,
-                on_time: player.on_time.saturating_sub(before.player.on_time),
-                late: player.late.saturating_sub(before.player.late),
-                skipped: player.skipped.saturating_sub(before.player.skipped),
+                on_time: player.on_time.saturating_sub(before.on_time),
+                late: player.late.saturating_sub(before.late),
+                skipped: player.skipped.saturating_sub(before.skipped),
                 lost: expected.saturating_sub(received),
-                damaged: player.damaged.saturating_sub(before.player.damaged),
+                damaged: player.damaged.saturating_sub(before.damaged),
             },
             delay_ms: self.delays(),
             jitter_ms: (self.figures.jitter_count > 0).then(|| JitterReport {
@@ -308,11 +304,8 @@ impl State {
                 rfc3550: self.figures.jitter_rfc3550_us / 1e3,
             }),
             stalls: StallReport {
-                count: freezes.count - before.freezes.count,
-                total_s: freezes
-                    .total
-                    .saturating_sub(before.freezes.total)
-                    .as_secs_f64(),
+                count: freezes.count - stood.count,
+                total_s: freezes.total.saturating_sub(stood.total).as_secs_f64(),
                 longest_s: freezes.longest.as_secs_f64(),
             },
             playout_delay_ms: self
@@ -362,29 +355,6 @@ impl State {
             cov: varies.then(|| (squares / rates.len() as f64).sqrt() / mean),
             peak_to_mean: varies.then(|| rates.iter().copied().fold(0.0, f64::max) / mean),
         }
-    }
-}
-
-impl Bitrates {
-    fn new(bps: u64) -> Self {
-        Self {
-            sum: bps as f64,
-            last: bps,
-            report: BitrateReport {
-                mean_bps: 0.0,
-                min_bps: bps,
-                max_bps: bps,
-                switches: 0,
-            },
-        }
-    }
-
-    fn add(&mut self, bps: u64) {
-        self.sum += bps as f64;
-        self.report.min_bps = self.report.min_bps.min(bps);
-        self.report.max_bps = self.report.max_bps.max(bps);
-        self.report.switches += u64::from(bps != self.last);
-        self.last = bps;
     }
 }
 

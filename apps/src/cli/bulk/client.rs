@@ -8,16 +8,14 @@ use quinn::{Connection, Runtime, TokioRuntime};
 
 use super::args::ClientArgs;
 use super::files::{FileSink, FileSource};
-use super::output::{ClientResult, PathRecord, lines};
-use super::series::ClientSeries;
-use crate::bulk;
-use crate::bulk::{Amount, Direction, Job, Local, Outcome, Progress, Sink, Source};
+use super::output::{ClientResult, Interval, PathRecord, lines};
+use crate::bulk::{self, Amount, Direction, Job, Local, Outcome, Progress, Sink, Source};
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
 use crate::cli::live::LiveLine;
 use crate::cli::net::{BULK, Transport};
 use crate::cli::output::{Form, print};
-use crate::cli::series::SampleRecorder;
+use crate::cli::series::{PacketCounts, Periods, SampleRecorder, Span};
 use crate::cli::units::{show_bytes, show_rate};
 use crate::path::HeaderReport;
 
@@ -149,7 +147,11 @@ impl Transfer<'_> {
             start: TokioRuntime.now(),
             recorder,
         };
-        let mut series = self.form.has_intervals().then(|| watch.series());
+        let mut series = self.form.has_intervals().then(|| Series {
+            periods: Periods::new(watch.start, self.args.output_form.interval()),
+            bytes: 0,
+            packets: PacketCounts::default(),
+        });
         let running = bulk::client(
             connection.clone(),
             Arc::new(TokioRuntime),
@@ -165,7 +167,10 @@ impl Transfer<'_> {
             .attend(&connection, running, show, &failed, interrupted)
             .await;
         let headers = watch.end_recording().await;
-        let rest = series.as_mut().map_or(Ok(()), ClientSeries::print_rest);
+        let rest = series.as_mut().map_or(Ok(()), |series| {
+            let span = series.periods.cut();
+            watch.print_interval(series, span)
+        });
         let interrupted = result.as_ref().is_err_and(Failure::is_interruption);
         let outcome = result.as_ref().ok();
         if outcome.is_some() || interrupted {
@@ -184,17 +189,30 @@ struct Watch<'a> {
     recorder: Arc<SampleRecorder>,
 }
 
+/// The intervals of a transfer, without gaps, and the counters at the end of the last one.
+struct Series {
+    periods: Periods,
+    bytes: u64,
+    packets: PacketCounts,
+}
+
 impl Watch<'_> {
-    fn series(&self) -> ClientSeries {
-        ClientSeries::new(
-            self.connection.clone(),
-            self.of.form,
-            (!self.of.alone).then(|| self.of.name()),
-            (self.of.job.direction, self.of.connection),
-            self.progress.clone(),
-            self.recorder.clone(),
-            (self.start, self.of.args.output_form.interval()),
-        )
+    /// Prints the record of an interval that is over.
+    fn print_interval(&self, series: &mut Series, span: Span) -> Result<(), Failure> {
+        let samples = self.recorder.take(span.origin);
+        let now = self.bytes();
+        let bytes = now - std::mem::replace(&mut series.bytes, now);
+        self.of.form.event(&Interval {
+            direction: self.of.job.direction,
+            connection: self.of.connection,
+            start_s: span.start_s,
+            end_s: span.end_s,
+            bytes,
+            throughput_bps: span.rate(bytes),
+            sender: series.packets.figures(&self.connection),
+            samples,
+            name: (!self.of.alone).then(|| self.of.name()),
+        })
     }
 
     /// Ends the recording of samples; returns the counters of headers at that moment, with as many
@@ -223,9 +241,14 @@ impl Watch<'_> {
     }
 
     /// Shows the progress until it is dropped or fails.
-    async fn show(&self, series: Option<&mut ClientSeries>) -> Failure {
+    async fn show(&self, series: Option<&mut Series>) -> Failure {
         if let Some(series) = series {
-            return series.print().await;
+            loop {
+                let span = series.periods.next().await;
+                if let Err(failure) = self.print_interval(series, span) {
+                    return failure;
+                }
+            }
         }
         // Several lines would overwrite each other.
         if self.of.live

@@ -1,16 +1,14 @@
 //! Files as sources and sinks of transfers.
 
-use std::io;
-use std::io::SeekFrom;
+use std::io::{self, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use tokio::fs;
-use tokio::fs::{File, OpenOptions};
-use tokio::io::{AsyncRead, AsyncSeekExt, AsyncWrite};
+use tokio::fs::{self, File, OpenOptions};
+use tokio::io::AsyncSeekExt;
 
-use crate::bulk::{Readable, Source, Writable};
+use crate::bulk::{Readable, Reader, Source, Writable, Writer};
 use crate::cli::failure::Failure;
 
 /// A file to be read.
@@ -56,10 +54,7 @@ impl Readable for FileSource {
         self.length
     }
 
-    fn reader(
-        &self,
-        offset: u64,
-    ) -> BoxFuture<'_, io::Result<Box<dyn AsyncRead + Send + Sync + Unpin>>> {
+    fn reader(&self, offset: u64) -> BoxFuture<'_, io::Result<Reader>> {
         Box::pin(async move {
             let mut file = File::open(&self.path).await?;
             file.seek(SeekFrom::Start(offset)).await?;
@@ -104,10 +99,7 @@ impl FileSink {
 }
 
 impl Writable for FileSink {
-    fn writer(
-        &self,
-        offset: u64,
-    ) -> BoxFuture<'_, io::Result<Box<dyn AsyncWrite + Send + Sync + Unpin>>> {
+    fn writer(&self, offset: u64) -> BoxFuture<'_, io::Result<Writer>> {
         Box::pin(async move {
             let mut file = OpenOptions::new().write(true).open(&self.part).await?;
             file.seek(SeekFrom::Start(offset)).await?;

@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use crate::bulk::{Direction, Outcome, Progress, Report};
+use crate::bulk::{Direction, Outcome, Report};
 use crate::cli::output::{Record, SampleLists, SenderInterval};
-use crate::cli::server::Summary;
 use crate::cli::units::{show_bytes, show_rate, show_some_rate, show_span};
 use crate::path::{HeaderReport, SampleSummary};
 
@@ -76,32 +75,13 @@ pub(crate) struct Transfer {
     pub(crate) outcome: Option<Outcome>,
 }
 
-/// A server stops.
+/// What a server did until it stopped.
 #[derive(Debug, Serialize)]
-pub(crate) struct Stopped {
-    version: &'static str,
-    address: String,
-    controller: String,
-    transfers: u64,
-    failed: u64,
-    bytes_sent: u64,
-    bytes_received: u64,
-    last: Option<Transfer>,
-}
-
-impl Stopped {
-    pub(crate) fn new(summary: Summary<Transfer>, progress: &Progress) -> Self {
-        Self {
-            version: summary.version,
-            address: summary.address,
-            controller: summary.controller,
-            transfers: summary.served,
-            failed: summary.failed,
-            bytes_sent: progress.sent(),
-            bytes_received: progress.received(),
-            last: summary.last,
-        }
-    }
+pub(crate) struct StoppedCounts {
+    pub(crate) transfers: u64,
+    pub(crate) failed: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
 }
 
 impl Record for Interval {
@@ -173,10 +153,6 @@ impl Record for Transfer {
             sender.retransmitted_ratio * 100.0,
         )
     }
-}
-
-impl Record for Stopped {
-    const KIND: &'static str = "stopped";
 }
 
 /// A table of several transfers: a line for each, as its receiver saw it, and their sum.

@@ -1,33 +1,14 @@
-//! What moved over a connection or through a server, interval by interval.
+//! What moved through a server, interval by interval.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use quinn::Connection;
 
-use super::output::{Interval, ServerInterval};
-use crate::bulk::{Direction, Progress};
-use crate::cli::failure::Failure;
-use crate::cli::output::Form;
-use crate::cli::series::{PacketCounts, Periods, SampleRecorder, Span};
+use super::output::ServerInterval;
+use crate::bulk::Progress;
+use crate::cli::series::Span;
 use crate::lock::lock;
-
-/// What moved over a client's connection, interval by interval without gaps.
-pub(crate) struct ClientSeries {
-    connection: Connection,
-    form: Form,
-    /// The connection's name among several, for people.
-    name: Option<String>,
-    direction: Direction,
-    number: u16,
-    progress: Arc<Progress>,
-    recorder: Arc<SampleRecorder>,
-    periods: Periods,
-    /// The counters at the end of the last interval.
-    bytes: u64,
-    packets: PacketCounts,
-}
 
 /// What moved through a server, in the intervals in which something did.
 pub(crate) struct ServerSeries {
@@ -60,69 +41,6 @@ struct Connections {
 struct UdpCounts {
     datagrams: u64,
     bytes: u64,
-}
-
-impl ClientSeries {
-    /// Of `connection`, which its `direction` and its `number` in it tell apart from others. The
-    /// first interval begins at the instant given, all have the length given.
-    pub(crate) fn new(
-        connection: Connection,
-        form: Form,
-        name: Option<String>,
-        (direction, number): (Direction, u16),
-        progress: Arc<Progress>,
-        recorder: Arc<SampleRecorder>,
-        (start, period): (Instant, Duration),
-    ) -> Self {
-        Self {
-            connection,
-            form,
-            name,
-            direction,
-            number,
-            progress,
-            recorder,
-            periods: Periods::new(start, period),
-            bytes: 0,
-            packets: PacketCounts::default(),
-        }
-    }
-
-    /// Prints a record at the end of every interval, until one cannot be printed.
-    pub(crate) async fn print(&mut self) -> Failure {
-        loop {
-            let span = self.periods.next().await;
-            if let Err(failure) = self.print_record(span) {
-                return failure;
-            }
-        }
-    }
-
-    /// Prints the interval that has begun as if it ended now.
-    ///
-    /// # Errors
-    /// If it cannot be printed.
-    pub(crate) fn print_rest(&mut self) -> Result<(), Failure> {
-        let span = self.periods.cut();
-        self.print_record(span)
-    }
-
-    fn print_record(&mut self, span: Span) -> Result<(), Failure> {
-        let samples = self.recorder.take(span.origin);
-        let now = self.progress.of(self.direction);
-        let bytes = now - std::mem::replace(&mut self.bytes, now);
-        self.form.event(&Interval {
-            direction: self.direction,
-            connection: self.number,
-            start_s: span.start_s,
-            end_s: span.end_s,
-            bytes,
-            throughput_bps: span.rate(bytes),
-            sender: self.packets.figures(&self.connection),
-            samples,
-            name: self.name.clone(),
-        })
-    }
 }
 
 impl ServerSeries {

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::args::ServerArgs;
 use super::files::Root;
-use super::output::{Stopped, Transfer};
+use super::output::{StoppedCounts, Transfer};
 use super::series::{Reception, ServerSeries};
 use crate::bulk::{Host, Limits, Outcome, Progress, ServeOptions, Source};
 use crate::cli::address::unmapped;
@@ -66,9 +66,12 @@ pub(crate) async fn run(args: ServerArgs) -> Result<(), Failure> {
         if server.form.has_intervals() {
             interval(rest)?;
         }
-        if !server.form.is_words() {
-            server.form.print(&Stopped::new(summary, &progress))?;
-        }
+        server.print_stopped(summary, |transfers, failed| StoppedCounts {
+            transfers,
+            failed,
+            bytes_sent: progress.sent(),
+            bytes_received: progress.received(),
+        })?;
         result
     }
     .await;

@@ -90,8 +90,8 @@ pub(crate) struct StreamServerArgs {
     #[arg(long, value_name = "N", default_value_t = EncoderConfig::default().seed, conflicts_with = "input")]
     seed: u64,
     /// How to send frames
-    #[arg(long, value_enum, default_value_t = DeliveryName::Frames)]
-    delivery: DeliveryName,
+    #[arg(long, value_enum, default_value_t)]
+    delivery: Delivery,
     /// Cancel a frame, and the rest of its group, if it is not sent this long after its capture
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = positive_seconds)]
     cancel_after: Duration,
@@ -130,16 +130,6 @@ pub(crate) struct StreamClientArgs {
     pub(crate) clock: ClockName,
     #[command(flatten)]
     pub(crate) output_form: OutputArgs,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DeliveryName {
-    /// Each on a stream of its own
-    Frames,
-    /// Each group of pictures on a stream of its own
-    Groups,
-    /// In datagrams, without retransmission
-    Datagrams,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -183,11 +173,7 @@ impl StreamServerArgs {
         };
         adapt.check()?;
         Ok(SendOptions {
-            delivery: match self.delivery {
-                DeliveryName::Frames => Delivery::Frames,
-                DeliveryName::Groups => Delivery::Groups,
-                DeliveryName::Datagrams => Delivery::Datagrams,
-            },
+            delivery: self.delivery,
             adapt,
             cancel_after: self.cancel_after,
         })

@@ -19,8 +19,7 @@ use crate::cli::output::{Form, Record};
 use crate::cli::series::{Periods, Span};
 use crate::cli::units::show_rate;
 use crate::path::HeaderUse;
-use crate::stream;
-use crate::stream::{Clock, Snapshot, ViewOptions, Viewing};
+use crate::stream::{self, Clock, Snapshot, ViewOptions, Viewing};
 
 /// How often the figures on a terminal change.
 const REDRAW: Duration = Duration::from_millis(500);

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use crate::cli::output::{Record, SampleLists, SenderInterval};
-use crate::cli::server::Summary;
 use crate::cli::units::{show_bytes, show_rate, show_some_rate, show_span};
 use crate::path::HeaderReport;
 use crate::stream::{ClockReport, SentCounts, Snapshot, ViewReport};
@@ -59,28 +58,11 @@ pub(crate) struct Viewer {
     pub(crate) path: Option<HeaderReport>,
 }
 
-/// A server stops.
+/// Whom a server served until it stopped.
 #[derive(Debug, Serialize)]
-pub(crate) struct Stopped {
-    version: &'static str,
-    address: String,
-    controller: String,
-    viewers: u64,
-    failed: u64,
-    last: Option<Viewer>,
-}
-
-impl From<Summary<Viewer>> for Stopped {
-    fn from(summary: Summary<Viewer>) -> Self {
-        Self {
-            version: summary.version,
-            address: summary.address,
-            controller: summary.controller,
-            viewers: summary.served,
-            failed: summary.failed,
-            last: summary.last,
-        }
-    }
+pub(crate) struct StoppedCounts {
+    pub(crate) viewers: u64,
+    pub(crate) failed: u64,
 }
 
 impl Record for ViewInterval {
@@ -143,10 +125,6 @@ impl Record for Viewer {
             self.sent.bitrate_switches,
         )
     }
-}
-
-impl Record for Stopped {
-    const KIND: &'static str = "stopped";
 }
 
 /// The mean delay of an interval's frames.

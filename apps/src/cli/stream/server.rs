@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::args::StreamServerArgs;
 use super::input;
-use super::output::{Stopped, Viewer, ViewerInterval};
+use super::output::{StoppedCounts, Viewer, ViewerInterval};
 use super::system::wall_clock;
 use crate::bulk::packets_sent;
 use crate::cli::address::unmapped;
@@ -62,9 +62,7 @@ pub(crate) async fn run(args: StreamServerArgs) -> Result<(), Failure> {
     };
     let result = async {
         let (summary, _, result) = server.attend(args.once, events, interval).await?;
-        if !server.form.is_words() {
-            server.form.print(&Stopped::from(summary))?;
-        }
+        server.print_stopped(summary, |viewers, failed| StoppedCounts { viewers, failed })?;
         result
     }
     .await;

@@ -3,14 +3,8 @@ use crate::tests::{epoch, ms};
 
 fn begin(began: Instant, omit: Duration, clock: ClockReport) -> Viewing {
     let viewing = Viewing::default();
-    viewing.begin(Beginning {
-        began,
-        began_us: 5_000_000,
-        omit,
-        clock,
-        buffer: ms(100),
-        frame: ms(50),
-    });
+    let player = Player::new(ms(100), ms(50));
+    viewing.begin(began, 5_000_000, omit, clock, player);
     viewing
 }
 
