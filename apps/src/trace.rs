@@ -1,9 +1,6 @@
-//! Files for qlogs that report whether they could be written.
-//!
-//! quinn only logs a warning if it cannot write a trace: on a full disk the program would leave half
-//! a trace and say nothing.
+//! Files for qlogs that report write errors. quinn only logs a warning: on a full disk the program
+//! would leave half a trace and say nothing.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -87,6 +84,7 @@ impl Traces {
     }
 }
 
+#[derive(Debug)]
 struct TraceFile {
     path: PathBuf,
     /// `None` once it could not be written.
@@ -113,14 +111,6 @@ impl TraceFile {
                 source,
             }
         })
-    }
-}
-
-impl fmt::Debug for TraceFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TraceFile")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
     }
 }
 

@@ -142,9 +142,6 @@ impl TransportArgs {
 
     /// How path headers are used: `unasked` if neither the command line nor the controller wants
     /// them.
-    ///
-    /// # Errors
-    /// If there is no such controller.
     pub(crate) fn headers(&self, unasked: HeaderUse) -> Result<HeaderUse, evenkeel::SpecError> {
         Ok(match self.path_headers {
             Some(headers) => headers,

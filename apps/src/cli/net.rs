@@ -119,9 +119,6 @@ impl Transport {
     }
 
     /// The settings of a client's connection, whose trace is called `trace`.
-    ///
-    /// # Errors
-    /// If the trace cannot be created.
     pub(crate) fn client(
         &self,
         tls: Arc<rustls::ClientConfig>,
@@ -140,9 +137,6 @@ impl Transport {
     }
 
     /// The settings of one connection, whose trace is called `trace`.
-    ///
-    /// # Errors
-    /// If the trace cannot be created.
     pub(crate) fn connection(&self, trace: &str) -> Result<Arc<TransportConfig>, Failure> {
         let mut config = (self.application.transport)(self.settings);
         if let Some(traces) = &self.traces {

@@ -94,9 +94,6 @@ impl Server {
     /// client is served. `interval` prints an interval that is over.
     ///
     /// Returns what the server did, the rest of the last interval, and how it ended.
-    ///
-    /// # Errors
-    /// If something cannot be printed.
     pub(crate) async fn attend<E: Record + Clone>(
         &self,
         once: bool,
@@ -138,9 +135,6 @@ impl Server {
 
     /// Prints the last record, for programs only; `counts` names the clients that were served and
     /// those of them that failed.
-    ///
-    /// # Errors
-    /// If it cannot be printed.
     pub(crate) fn print_stopped<E: Record, C: Serialize>(
         &self,
         summary: Summary<E>,

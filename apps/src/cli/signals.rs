@@ -11,9 +11,6 @@ pub(crate) struct Signals(Shared<BoxFuture<'static, SignalKind>>);
 
 impl Signals {
     /// From here on a signal no longer ends the process at once.
-    ///
-    /// # Errors
-    /// If signals cannot be waited for.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let listen = |kind| {
             signal(kind).map_err(|error| {
@@ -40,9 +37,6 @@ impl Signals {
     }
 
     /// Runs `step`, and gives it up at a signal.
-    ///
-    /// # Errors
-    /// If `step` fails, or a signal comes before it is done.
     pub(crate) async fn or_signal<T>(
         &self,
         step: impl Future<Output = Result<T, Failure>>,

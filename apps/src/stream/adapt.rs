@@ -8,28 +8,37 @@
 
 use std::time::{Duration, Instant};
 
+use clap::Args;
+use evenkeel_spec::quantity;
 use tracing::{debug, trace};
 
 /// How long something has to wait without a break to be a standing backlog, 1 s: twice as long as
 /// a key frame five times as large as others takes to pass where a tenth is to spare.
 const STANDING: Duration = Duration::from_secs(1);
 
-/// How an encoder follows the connection.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// How an encoder follows the connection; also options of `evenkeel stream server`.
+#[derive(Clone, Copy, Debug, PartialEq, Args)]
 pub struct AdaptConfig {
-    /// The most to aim at, bits per second.
+    /// The encoder's highest bitrate, such as 3M or 500k, in bits per second
+    #[arg(long = "bitrate", value_name = "RATE", value_parser = quantity::rate, default_value = "3M")]
     pub ceiling_bps: u64,
-    /// The least to aim at, bits per second.
+    /// The encoder's lowest bitrate, bits per second
+    #[arg(long = "floor", value_name = "RATE", value_parser = quantity::rate, default_value = "100k")]
     pub floor_bps: u64,
-    /// What to begin with, bits per second.
+    /// The encoder's first bitrate, at most --bitrate
+    #[arg(long = "start-rate", value_name = "RATE", value_parser = quantity::rate, default_value = "1M")]
     pub start_bps: u64,
-    /// Share of the estimate to use while there is a backlog, above 0 to 1.
+    /// Share of the connection's rate to use while frames wait, above 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = AdaptConfig::default().headroom)]
     pub headroom: f64,
-    /// Smaller changes than this share of the bitrate are not made, 0 to 0.5.
+    /// Ignore changes smaller than this share of the bitrate, 0 to 0.5
+    #[arg(long, value_name = "SHARE", default_value_t = AdaptConfig::default().deadband)]
     pub deadband: f64,
-    /// Greatest rise per second as a share of the bitrate, above 0 to 10.
+    /// Raise the bitrate by at most this share of it per second, above 0 to 10
+    #[arg(long = "rise", value_name = "SHARE", default_value_t = AdaptConfig::default().rise_per_s)]
     pub rise_per_s: f64,
-    /// Always the ceiling, whatever the connection can carry.
+    /// Always use --bitrate, whatever the connection can carry
+    #[arg(long, conflicts_with_all = ["start_bps", "floor_bps", "headroom", "deadband", "rise_per_s"])]
     pub fixed: bool,
 }
 

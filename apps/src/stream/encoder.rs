@@ -1,22 +1,28 @@
 //! A synthetic encoder: sizes of frames as a real one's, content of no meaning.
 
+use clap::Args;
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64;
 
 use super::frame::MAX_FRAME;
 
-/// How a synthetic encoder works.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// How a synthetic encoder works; also options of `evenkeel stream server`.
+#[derive(Clone, Copy, Debug, PartialEq, Args)]
 pub struct EncoderConfig {
-    /// Frames per second, 1 to 240.
+    /// Frames per second, 1 to 240
+    #[arg(long, value_name = "N", default_value_t = EncoderConfig::default().frame_rate)]
     pub frame_rate: f64,
-    /// Frames in a group of pictures, the key frame included, 1 to 10,000.
+    /// Frames in a group of pictures of the synthetic encoder, the key frame included, 1 to 10,000
+    #[arg(long, value_name = "N", default_value_t = EncoderConfig::default().group, conflicts_with = "input")]
     pub group: u32,
-    /// Size of a key frame over that of another at the same bitrate, 1 to 100.
+    /// Size of its key frames over that of others at the same bitrate, 1 to 100
+    #[arg(long, value_name = "RATIO", default_value_t = EncoderConfig::default().key_ratio, conflicts_with = "input")]
     pub key_ratio: f64,
-    /// Standard deviation of the logarithm of a frame's size, 0 to 2.
+    /// Standard deviation of the logarithm of its frames' sizes, 0 to 2
+    #[arg(long, value_name = "SIGMA", default_value_t = EncoderConfig::default().noise, conflicts_with = "input")]
     pub noise: f64,
-    /// Seed of the noise.
+    /// Seed of that noise
+    #[arg(long, value_name = "N", default_value_t = EncoderConfig::default().seed, conflicts_with = "input")]
     pub seed: u64,
 }
 

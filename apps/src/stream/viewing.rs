@@ -167,20 +167,19 @@ impl State {
         if now < self.omit_until {
             return;
         }
-        let origin = *self
-            .figures
-            .origin
-            .get_or_insert(if self.omit_until > self.began {
-                self.omit_until
-            } else {
-                now
-            });
+        let figures = &mut self.figures;
+        let origin = if self.omit_until > self.began {
+            self.omit_until
+        } else {
+            now
+        };
+        let origin = *figures.origin.get_or_insert(origin);
         let bin = (now.saturating_duration_since(origin).as_nanos() / BIN.as_nanos()) as usize;
-        if self.figures.bins.len() <= bin {
-            self.figures.bins.resize(bin + 1, 0);
+        if figures.bins.len() <= bin {
+            figures.bins.resize(bin + 1, 0);
         }
-        self.figures.bins[bin] += bytes;
-        self.figures.last = Some(now);
+        figures.bins[bin] += bytes;
+        figures.last = Some(now);
     }
 
     fn frame(&mut self, now: Instant, header: &Header, content: Bytes) -> Vec<Bytes> {
@@ -199,7 +198,8 @@ impl State {
         let captured_us = now_us - delay_us;
         let late_before = self.player.counts().late;
         let shown = self.player.arrived(header, captured_us, now_us, content);
-        self.note_first();
+        // The player forgets when it began.
+        self.first_shown_us = self.first_shown_us.or(self.player.first_due_us());
         self.since.late += self.player.counts().late - late_before;
         self.since.frames += 1;
         self.since.bitrate_bps = Some(header.bitrate_bps.into());
@@ -213,22 +213,21 @@ impl State {
         };
         let freezes = self.player.past_freezes();
         self.figures.counted_from.get_or_insert((counts, freezes));
-        let clamped =
-            i32::try_from(delay_us).unwrap_or(if delay_us < 0 { i32::MIN } else { i32::MAX });
-        self.figures.delays_us.push(clamped);
-        if let Some(before) = self.figures.previous_delay_us.replace(delay_us) {
+        let figures = &mut self.figures;
+        // A day is more than 2^31 us.
+        let clamped = delay_us.clamp(i32::MIN.into(), i32::MAX.into());
+        figures.delays_us.push(clamped as i32);
+        if let Some(before) = figures.previous_delay_us.replace(delay_us) {
             let difference = (delay_us - before).abs() as f64;
-            self.figures.jitter_sum_us += difference;
-            self.figures.jitter_count += 1;
-            self.figures.jitter_rfc3550_us += (difference - self.figures.jitter_rfc3550_us) / 16.0;
+            figures.jitter_sum_us += difference;
+            figures.jitter_count += 1;
+            figures.jitter_rfc3550_us += (difference - figures.jitter_rfc3550_us) / 16.0;
         }
-        let (first, last) = self
-            .figures
-            .sequences
-            .unwrap_or((header.sequence, header.sequence));
-        self.figures.sequences = Some((first.min(header.sequence), last.max(header.sequence)));
+        let sequence = header.sequence;
+        let (first, last) = figures.sequences.unwrap_or((sequence, sequence));
+        figures.sequences = Some((first.min(sequence), last.max(sequence)));
         let bps = u64::from(header.bitrate_bps);
-        let bitrate = self.figures.bitrate.get_or_insert(Bitrates {
+        let bitrate = figures.bitrate.get_or_insert(Bitrates {
             sum: 0.0,
             last: bps,
             report: BitrateReport {
@@ -244,13 +243,6 @@ impl State {
         bitrate.report.switches += u64::from(bps != bitrate.last);
         bitrate.last = bps;
         shown
-    }
-
-    /// The player forgets when it began: this does not.
-    fn note_first(&mut self) {
-        if self.first_shown_us.is_none() {
-            self.first_shown_us = self.player.first_due_us();
-        }
     }
 
     fn snapshot(&mut self, now: Instant) -> Snapshot {
@@ -269,19 +261,16 @@ impl State {
     }
 
     fn report(&self, now: Instant) -> ViewReport {
-        let end = self.figures.last.unwrap_or(now);
-        let duration = self.figures.origin.map_or(Duration::ZERO, |origin| {
-            end.saturating_duration_since(origin)
-        });
-        let bytes: u64 = self.figures.bins.iter().sum();
+        let figures = &self.figures;
+        let end = figures.last.unwrap_or(now);
+        let origin = figures.origin.unwrap_or(end);
+        let duration = end.saturating_duration_since(origin);
+        let bytes: u64 = figures.bins.iter().sum();
         let seconds = duration.as_secs_f64();
         let player = self.player.counts();
-        let (before, stood) = self.figures.counted_from.unwrap_or_default();
-        let received = self.figures.delays_us.len() as u64;
-        let expected = self
-            .figures
-            .sequences
-            .map_or(0, |(first, last)| u64::from(last - first) + 1);
+        let (before, stood) = figures.counted_from.unwrap_or_default();
+        let received = figures.delays_us.len() as u64;
+        let expected = (figures.sequences).map_or(0, |(first, last)| u64::from(last - first) + 1);
         let freezes = self.player.past_freezes();
         ViewReport {
             duration_s: seconds,
@@ -299,21 +288,18 @@ impl State {
                 damaged: player.damaged.saturating_sub(before.damaged),
             },
             delay_ms: self.delays(),
-            jitter_ms: (self.figures.jitter_count > 0).then(|| JitterReport {
-                mean: self.figures.jitter_sum_us / self.figures.jitter_count as f64 / 1e3,
-                rfc3550: self.figures.jitter_rfc3550_us / 1e3,
+            jitter_ms: (figures.jitter_count > 0).then(|| JitterReport {
+                mean: figures.jitter_sum_us / figures.jitter_count as f64 / 1e3,
+                rfc3550: figures.jitter_rfc3550_us / 1e3,
             }),
             stalls: StallReport {
                 count: freezes.count - stood.count,
                 total_s: freezes.total.saturating_sub(stood.total).as_secs_f64(),
                 longest_s: freezes.longest.as_secs_f64(),
             },
-            playout_delay_ms: self
-                .player
-                .playout_delay()
-                .map(|delay| delay.as_secs_f64() * 1e3),
+            playout_delay_ms: (self.player.playout_delay()).map(|delay| delay.as_secs_f64() * 1e3),
             variation: SCALES.map(|scale| self.variation(scale, duration)).into(),
-            bitrate: self.figures.bitrate.map(|bitrate| BitrateReport {
+            bitrate: figures.bitrate.map(|bitrate| BitrateReport {
                 mean_bps: bitrate.sum / received as f64,
                 ..bitrate.report
             }),

@@ -35,6 +35,7 @@ fn wrong_client_arguments_are_usage_errors() {
         (&["h", "--json", "--json-lines"], "cannot be used with"),
         (&["h", "--server-name", "a b"], "host name"),
         (&["h", "--controller", "warp"], "unknown controller"),
+        (&["h", "--controller", "vega"], "did you mean vegas?"),
         (&["h", "--controller", "vegas:colour=1"], "colour"),
         (&["h", "--controller", "vegas:alpha"], "alpha"),
         (&["h", "--controller", "vegas:alpha=-1"], "alpha"),

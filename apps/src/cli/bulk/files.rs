@@ -64,8 +64,6 @@ impl Readable for FileSource {
 }
 
 impl FileSink {
-    /// # Errors
-    /// If the file cannot be created.
     pub(crate) async fn create(path: &Path) -> Result<Self, Failure> {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
@@ -109,8 +107,6 @@ impl Writable for FileSink {
 }
 
 impl Root {
-    /// # Errors
-    /// If it is no directory.
     pub(crate) async fn new(directory: &Path) -> io::Result<Self> {
         let root = fs::canonicalize(directory).await?;
         if !fs::metadata(&root).await?.is_dir() {

@@ -3,7 +3,6 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use evenkeel_spec::quantity;
 
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
 use crate::cli::units::{positive_seconds, seconds};
@@ -53,42 +52,10 @@ pub(crate) struct StreamServerArgs {
     /// Repeat the file
     #[arg(long, requires = "input")]
     pub(crate) repeat: bool,
-    /// Frames per second, 1 to 240
-    #[arg(long, value_name = "N", default_value_t = EncoderConfig::default().frame_rate)]
-    frame_rate: f64,
-    /// The encoder's highest bitrate, such as 3M or 500k, in bits per second
-    #[arg(long, value_name = "RATE", value_parser = quantity::rate, default_value = "3M")]
-    bitrate: u64,
-    /// Always use --bitrate, whatever the connection can carry
-    #[arg(long, conflicts_with_all = ["start_rate", "floor", "headroom", "deadband", "rise"])]
-    fixed: bool,
-    /// The encoder's first bitrate, at most --bitrate
-    #[arg(long, value_name = "RATE", value_parser = quantity::rate, default_value = "1M")]
-    start_rate: u64,
-    /// The encoder's lowest bitrate
-    #[arg(long, value_name = "RATE", value_parser = quantity::rate, default_value = "100k")]
-    floor: u64,
-    /// Share of the connection's rate to use while frames wait, above 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = AdaptConfig::default().headroom)]
-    headroom: f64,
-    /// Ignore changes smaller than this share of the bitrate, 0 to 0.5
-    #[arg(long, value_name = "SHARE", default_value_t = AdaptConfig::default().deadband)]
-    deadband: f64,
-    /// Raise the bitrate by at most this share of it per second, above 0 to 10
-    #[arg(long, value_name = "SHARE", default_value_t = AdaptConfig::default().rise_per_s)]
-    rise: f64,
-    /// Frames in a group of pictures of the synthetic encoder, 1 to 10000
-    #[arg(long, value_name = "N", default_value_t = EncoderConfig::default().group, conflicts_with = "input")]
-    group: u32,
-    /// Size of its key frames over that of others, 1 to 100
-    #[arg(long, value_name = "RATIO", default_value_t = EncoderConfig::default().key_ratio, conflicts_with = "input")]
-    key_ratio: f64,
-    /// Standard deviation of the logarithm of its frames' sizes, 0 to 2
-    #[arg(long, value_name = "SIGMA", default_value_t = EncoderConfig::default().noise, conflicts_with = "input")]
-    noise: f64,
-    /// Seed of that noise
-    #[arg(long, value_name = "N", default_value_t = EncoderConfig::default().seed, conflicts_with = "input")]
-    seed: u64,
+    #[command(flatten)]
+    adapt: AdaptConfig,
+    #[command(flatten)]
+    encoder: EncoderConfig,
     /// How to send frames
     #[arg(long, value_enum, default_value_t)]
     delivery: Delivery,
@@ -141,36 +108,15 @@ pub(crate) enum ClockName {
 }
 
 impl StreamServerArgs {
-    /// The settings of the synthetic encoder.
-    ///
-    /// # Errors
-    /// Which value is out of its range.
+    /// The settings of the synthetic encoder, or which of them is out of its range.
     pub(crate) fn encoder(&self) -> Result<EncoderConfig, String> {
-        let config = EncoderConfig {
-            frame_rate: self.frame_rate,
-            group: self.group,
-            key_ratio: self.key_ratio,
-            noise: self.noise,
-            seed: self.seed,
-        };
-        config.check()?;
-        Ok(config)
+        self.encoder.check().map(|()| self.encoder)
     }
 
-    /// How to send to each viewer.
-    ///
-    /// # Errors
-    /// Which value is out of its range.
+    /// How to send to each viewer, or which value is out of its range.
     pub(crate) fn send(&self) -> Result<SendOptions, String> {
-        let adapt = AdaptConfig {
-            ceiling_bps: self.bitrate,
-            floor_bps: self.floor.min(self.bitrate),
-            start_bps: self.start_rate,
-            headroom: self.headroom,
-            deadband: self.deadband,
-            rise_per_s: self.rise,
-            fixed: self.fixed,
-        };
+        let mut adapt = self.adapt;
+        adapt.floor_bps = adapt.floor_bps.min(adapt.ceiling_bps);
         adapt.check()?;
         Ok(SendOptions {
             delivery: self.delivery,

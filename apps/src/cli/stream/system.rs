@@ -24,9 +24,6 @@ pub(crate) fn wall_clock(shared: bool) -> Clock {
 }
 
 /// Standard input or output as a file.
-///
-/// # Errors
-/// If it is closed.
 pub(crate) fn descriptor(fd: BorrowedFd<'_>, which: &str) -> Result<File, Failure> {
     let owned = fd.try_clone_to_owned().map_err(|error| {
         Failure::failed(
