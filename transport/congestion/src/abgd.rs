@@ -8,7 +8,8 @@
 //! halves it; slow start is Reno's and overflows the queue, which shows the greatest round trip.
 //! What the paper leaves open: `docs/algorithms/abgd.md`; deviations: `docs/deviations.md`.
 
-use std::collections::VecDeque;
+mod extremes;
+
 use std::time::Instant;
 
 use evenkeel_spec::{Parameter, SpecError, Values};
@@ -19,13 +20,11 @@ use crate::gaimd::{self, Gaimd};
 use crate::row::{ControllerBuild, ControllerRow};
 use crate::sized_rtt::SizedRtt;
 use crate::window::{INITIAL_WINDOW, InitialWindow};
+use extremes::{Extremes, fill, gamma};
 
 /// Share of a new sample in the smoothed round trip time: RFC 6298, section 2; the paper gives
 /// none.
 const SMOOTHING: f64 = 1.0 / 8.0;
-
-/// Losses after which a least or greatest round trip is forgotten. The paper never forgets them.
-const REMEMBERED_LOSSES: usize = 8;
 
 /// What can be set.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -149,24 +148,6 @@ struct Samples {
     last: (u64, u64),
 }
 
-/// The least and the greatest round trip times since the last few losses.
-#[derive(Debug, Clone, Default)]
-struct Extremes {
-    /// Since the last loss.
-    current: Option<Range>,
-    /// Between the losses before, the oldest first.
-    past: VecDeque<Range>,
-}
-
-/// Round trip times.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Range {
-    /// The least sample, of large packets if there was one.
-    least: SizedRtt,
-    /// The greatest smoothed one, in seconds.
-    greatest: f64,
-}
-
 impl Abgd {
     /// A controller in slow start, for full-size packets of `mtu` bytes.
     pub fn new(config: Config, mtu: u16) -> Self {
@@ -237,59 +218,6 @@ impl Samples {
 
     fn end_round(&mut self) {
         self.last = std::mem::take(&mut self.current);
-    }
-}
-
-impl Extremes {
-    fn include(&mut self, sample: SizedRtt, smoothed: f64) {
-        let new = Range {
-            least: sample,
-            greatest: smoothed,
-        };
-        self.current = Some(self.current.map_or(new, |range| range.union(new)));
-    }
-
-    /// A loss: what came before it counts for some losses more.
-    fn end_epoch(&mut self) {
-        self.past.extend(self.current.take());
-        if self.past.len() > REMEMBERED_LOSSES {
-            self.past.pop_front();
-        }
-    }
-
-    fn range(&self) -> Option<Range> {
-        self.past
-            .iter()
-            .copied()
-            .chain(self.current)
-            .reduce(Range::union)
-    }
-}
-
-impl Range {
-    fn union(self, other: Self) -> Self {
-        Self {
-            least: self.least.min(other.least),
-            greatest: self.greatest.max(other.greatest),
-        }
-    }
-}
-
-/// Eq. (10) and (12): (RTT - minRTT) / (maxRTT - minRTT); `None` if they are the same.
-fn fill(rtt: f64, range: Range) -> Option<f64> {
-    let least = range.least.rtt().as_secs_f64();
-    let span = range.greatest - least;
-    (span > 0.0).then(|| (rtt - least) / span)
-}
-
-/// Eq. (11): minRTT / (Th_upper maxRTT + (1 - Th_upper) minRTT), in 0..=1.
-fn gamma(range: Range, upper: f64) -> f64 {
-    let least = range.least.rtt().as_secs_f64();
-    let at_threshold = upper * range.greatest + (1.0 - upper) * least;
-    if at_threshold > 0.0 {
-        least / at_threshold
-    } else {
-        1.0
     }
 }
 

@@ -6,12 +6,11 @@
 //! window to what losses would allow, and a rate however low still sends often enough to notice a
 //! better one.
 
+mod config;
 mod fallback;
 mod rule;
 
 use std::time::Duration;
-
-use evenkeel_spec::{Parameter, Values};
 
 use crate::adapter::adapt;
 use crate::base_rtt::CorrectedRtt;
@@ -22,9 +21,10 @@ use crate::freshness::Freshness;
 use crate::loss_bound::LossBound;
 use crate::row::{ControllerBuild, ControllerRow};
 use crate::sized_rtt::SizedRtt;
-use crate::window::InitialWindow;
+use config::PARAMETERS;
 use fallback::Fallback;
 
+pub use config::Config;
 pub use fallback::FallbackKind;
 pub use rule::{Facts, Rtts, Rule};
 
@@ -38,45 +38,6 @@ const LEAST_RTT: Duration = Duration::from_micros(1);
 
 /// No window is larger, in bytes: a second at 8 petabit/s.
 const MOST_WINDOW: f64 = 1e15;
-
-/// What can be set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Config {
-    /// Which controller decides while no router grants anything.
-    pub fallback: FallbackKind,
-    /// The window at the start.
-    pub initial_window: InitialWindow,
-    /// What may be in flight, whatever routers grant, before ACKs have shown that the path carries
-    /// more. More than RFC 9002's only where no router lies.
-    pub bound: InitialWindow,
-}
-
-impl Config {
-    /// A window of one packet for a sender that knows nothing of the network yet (M. Lestas et
-    /// al., "Adaptive Congestion Protocol", section II-B).
-    pub const PAPER: Self = Self {
-        fallback: FallbackKind::Vegas,
-        initial_window: InitialWindow::Packets(1),
-        bound: InitialWindow::Rfc9002,
-    };
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self::PAPER
-    }
-}
-
-impl Config {
-    pub(crate) fn read(values: &Values) -> Self {
-        let kinds = [FallbackKind::Vegas, FallbackKind::Reno];
-        Self {
-            fallback: values.choice("fallback", &kinds),
-            initial_window: InitialWindow::read(values, "iw"),
-            bound: InitialWindow::read(values, "bound"),
-        }
-    }
-}
 
 /// The row of a sender that follows `R`.
 pub(crate) const fn row<R: Rule + Default>(
@@ -98,23 +59,6 @@ pub(crate) const fn row<R: Rule + Default>(
         },
     }
 }
-
-static PARAMETERS: [Parameter; 3] = [
-    Parameter::choice(
-        "fallback",
-        "the controller that decides while no router grants anything",
-        &["vegas", "reno"],
-        Some("vegas"),
-    ),
-    Parameter::count("iw", "initial window in packets", 1, 1000, Some(1)),
-    Parameter::count(
-        "bound",
-        "packets that a first grant may put in flight at once; not given, the initial window of RFC 9002; more only where no router lies",
-        10,
-        60_000,
-        None,
-    ),
-];
 
 /// The state of a sender that follows `R`.
 #[derive(Debug, Clone)]

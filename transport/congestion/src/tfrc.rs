@@ -10,6 +10,7 @@
 
 mod equation;
 mod intervals;
+mod no_feedback;
 mod received;
 mod round_trip;
 
@@ -28,9 +29,6 @@ use round_trip::{LEAST_RTT, RoundTrip};
 
 /// A packet leaves this often whatever was lost (RFC 5348, section 4.3, t_mbi).
 const LONGEST_GAP: Duration = Duration::from_secs(64);
-
-/// Round trips without feedback that halve the rate (RFC 5348, section 4.3, step 3).
-const FEEDBACK_RTTS: u32 = 4;
 
 /// What is left of X_recv when a sender that had little to send loses packets (RFC 5348, section
 /// 4.3).
@@ -178,53 +176,6 @@ impl Tfrc {
             self.received.maximize(now, rate);
             2.0 * self.received.max()
         }
-    }
-
-    /// When the no-feedback timer ends that began at `start` (RFC 5348, section 4.3, step 3).
-    fn feedback_due(&self, start: Instant) -> Option<Instant> {
-        let packets = 2.0 * self.packet() / self.rate;
-        let packets = Duration::try_from_secs_f64(packets).ok()?;
-        start.checked_add(packets.max(self.rtt.smoothed.saturating_mul(FEEDBACK_RTTS)))
-    }
-
-    /// Makes up for every end of the no-feedback timer before `now`; the sender was `idle`, or
-    /// without an answer.
-    fn miss_feedback(&mut self, now: Instant, idle: bool) {
-        let mut start = self.heard;
-        while let Some(due) = self.feedback_due(start).filter(|due| *due < now) {
-            let before = self.rate;
-            self.no_feedback(due, idle);
-            if self.rate == before {
-                break;
-            }
-            start = due;
-        }
-        self.heard = now;
-    }
-
-    /// RFC 5348, section 4.4: the no-feedback timer ends.
-    fn no_feedback(&mut self, now: Instant, idle: bool) {
-        let received = self.received.max();
-        let recover_rate = self.initial_rate();
-        let Some(equation_rate) = self.equation_rate() else {
-            if !(idle && self.rate < 2.0 * recover_rate) {
-                self.rate = (self.rate / 2.0).max(self.least_rate());
-            }
-            return;
-        };
-        if idle && received < recover_rate {
-            return;
-        }
-        // Twice what arrived may already have been the limit.
-        let limit = received.min(equation_rate / 2.0);
-        self.limit_to(now, limit);
-    }
-
-    /// RFC 5348, section 4.4, Update_Limits: from now on X is at most `rate`, until more arrives.
-    fn limit_to(&mut self, now: Instant, rate: f64) {
-        let limit = rate.max(self.least_rate());
-        self.received.replace(now, limit / 2.0);
-        self.recompute(now, limit);
     }
 
     /// Bytes that the window comes down to, and that ACKs let it grow to.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::extremes::{REMEMBERED_LOSSES, Range};
 use super::*;
 use crate::testing::{ack, epoch, loss, ms, round};
 

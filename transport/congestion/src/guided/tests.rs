@@ -8,6 +8,7 @@ use super::*;
 use crate::controller::Grant;
 use crate::testing::{ack, epoch, loss, ms, path_sample, round};
 use crate::vegas::{self, Vegas};
+use crate::window::InitialWindow;
 
 const MTU: u16 = 1000;
 
