@@ -20,6 +20,7 @@
 //! - A path that changed more than its port gets a controller built anew; otherwise a clone.
 
 mod feed;
+mod observer;
 mod rounds;
 mod tap;
 
@@ -34,7 +35,8 @@ use crate::controller::{Ack, Cause, Congestion, Controller, DEFAULT_OVERHEAD};
 use rounds::Rounds;
 
 pub use feed::{FeedHolder, FeedState, PathFeed};
-pub use tap::{AckReport, Observer, observed};
+pub use observer::{AckReport, Observer};
+pub use tap::observed;
 
 /// A factory of quinn controllers, as `quinn::TransportConfig::congestion_controller_factory`
 /// takes it.

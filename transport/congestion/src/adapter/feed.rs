@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Observer;
+use super::observer::Observer;
 use crate::controller::{DEFAULT_OVERHEAD, Feedback, PathSample};
 
 /// Path samples on their way to the controller, and what the controller asks of the endpoint.

@@ -2,6 +2,7 @@ use std::sync::Mutex;
 
 use super::super::FeedState;
 use super::*;
+use crate::controller::PathSample;
 use crate::table::controller;
 use crate::testing::{epoch, ms, path_sample};
 
