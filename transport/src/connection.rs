@@ -336,7 +336,7 @@ impl PathHeaders {
 }
 
 /// Locks, even if a thread has panicked with the lock: no state is left half changed.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

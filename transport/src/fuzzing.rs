@@ -1,22 +1,24 @@
-//! An endpoint's socket without an endpoint, for the fuzz targets in `fuzz/`.
+//! An endpoint's socket without an endpoint, for the fuzz targets in `fuzz/` and for unit tests.
 //!
 //! Behind the feature `fuzzing`, which nothing but `fuzz/` turns on; no part of the interface.
 
-use std::io::IoSliceMut;
-use std::net::SocketAddr;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use evenkeel_congestion::{PathFeed, PathSample, SharedFactory};
 use quinn::udp::{RecvMeta, Transmit};
-use quinn::{AsyncUdpSocket, Runtime};
+use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, UdpPoller};
 
-use crate::connection::{Connection, Connections};
+use crate::connection::{Connection, Connections, locked};
 use crate::header::{Agreement, Grease, HeaderCounters, HeaderState};
 use crate::hooks;
 use crate::socket::{HeaderSettings, Socket};
-use crate::stand_ins::{Clock, Wire, locked};
 
 /// The socket of an endpoint that takes path headers, above which somebody else stands for quinn
 /// and beneath which somebody else stands for the network.
@@ -124,9 +126,7 @@ impl HeaderSocket {
     pub fn receive(&self, arrivals: Vec<Arrival>) -> Vec<(SocketAddr, Vec<u8>)> {
         let longest = arrivals.iter().map(|arrival| arrival.bytes.len()).max();
         let room = longest.unwrap_or_default().max(1);
-        let arrivals = arrivals.into_iter();
-        locked(&self.wire.arriving)
-            .extend(arrivals.map(|arrival| (arrival.from, arrival.bytes, arrival.stride)));
+        locked(&self.wire.arriving).extend(arrivals);
         let mut space = vec![0; BUFFERS * room];
         let mut given = Vec::new();
         loop {
@@ -166,5 +166,86 @@ impl HeaderConnection {
     /// The local address is another one.
     pub fn rebound(&self) {
         self.connection.rebound();
+    }
+}
+
+/// Datagrams that the system takes at once.
+const SEGMENTS: usize = 10;
+
+/// A socket of the system that gives what it was given and keeps what it is to send.
+#[derive(Debug, Default)]
+struct Wire {
+    arriving: Mutex<VecDeque<Arrival>>,
+    left: Mutex<Vec<Vec<u8>>>,
+}
+
+impl AsyncUdpSocket for Wire {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        unreachable!("the wire never blocks")
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
+        let datagrams = transmit.contents.chunks(segment.max(1));
+        locked(&self.left).extend(datagrams.map(<[u8]>::to_vec));
+        Ok(())
+    }
+
+    fn poll_recv(
+        &self,
+        _: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        metas: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let mut arriving = locked(&self.arriving);
+        let mut count = 0;
+        for (buf, meta) in bufs.iter_mut().zip(metas) {
+            let Some(arrival) = arriving.pop_front() else {
+                break;
+            };
+            buf[..arrival.bytes.len()].copy_from_slice(&arrival.bytes);
+            *meta = RecvMeta {
+                addr: arrival.from,
+                len: arrival.bytes.len(),
+                stride: arrival.stride,
+                ..RecvMeta::default()
+            };
+            count += 1;
+        }
+        if count == 0 {
+            Poll::Pending
+        } else {
+            Poll::Ready(Ok(count))
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        unreachable!("nobody asks")
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        SEGMENTS
+    }
+}
+
+/// A clock that is set by hand.
+#[derive(Debug)]
+struct Clock(Mutex<Instant>);
+
+impl Runtime for Clock {
+    fn new_timer(&self, _: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        unreachable!("nobody waits")
+    }
+
+    fn spawn(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        unreachable!("nothing runs")
+    }
+
+    fn wrap_udp_socket(&self, _: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        unreachable!("there is one socket")
+    }
+
+    fn now(&self) -> Instant {
+        *locked(&self.0)
     }
 }

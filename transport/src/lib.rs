@@ -21,7 +21,7 @@ mod connection;
 mod controller;
 mod driver;
 mod endpoint;
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
@@ -31,8 +31,6 @@ mod pacer;
 mod pacing;
 mod path;
 mod socket;
-#[cfg(any(test, feature = "fuzzing"))]
-mod stand_ins;
 
 pub use endpoint::{Context, Endpoint, close};
 pub use evenkeel_congestion::{Ack, Cause, Congestion, Controller, Feedback, Grant, Round};

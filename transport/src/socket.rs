@@ -7,7 +7,7 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, Runtime, UdpPoller};
 use tracing::{debug, trace};
 
-use crate::connection::{Connection, Connections, State};
+use crate::connection::{Connection, Connections, State, locked};
 use crate::header::{Facts, HeaderState, Headers, NotOurs, Prepared};
 use crate::hooks;
 
@@ -119,7 +119,7 @@ impl Socket {
         metas: &mut [RecvMeta],
     ) -> usize {
         let now = settings.runtime.now();
-        let mut received = self.received();
+        let mut received = locked(&self.received);
         let Received {
             overflow,
             datagrams,
@@ -162,7 +162,7 @@ impl Socket {
 
     /// Hands out what did not fit before; how many datagrams.
     fn take_overflow(&self, bufs: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]) -> usize {
-        let mut received = self.received();
+        let mut received = locked(&self.received);
         let mut count = 0;
         for (buf, meta) in bufs.iter_mut().zip(metas) {
             let Some((single, datagram)) = received.overflow.pop_front() else {
@@ -173,10 +173,6 @@ impl Socket {
             count += 1;
         }
         count
-    }
-
-    fn received(&self) -> MutexGuard<'_, Received> {
-        self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Taking headers off buffers that hold several datagrams.
 
+use evenkeel_tests::time::epoch;
 use proptest::prelude::*;
 
 use super::*;
-use crate::stand_ins::{Clock, Wire, locked};
+use crate::fuzzing::{Arrival, HeaderSocket};
 
 const HEADER: [u8; PATH_HEADER_LEN] = {
     let mut header = [0; PATH_HEADER_LEN];
@@ -16,36 +17,14 @@ const HEADER: [u8; PATH_HEADER_LEN] = {
 
 /// What quinn sees of `buffers`, each with the stride of its datagrams.
 fn received(buffers: Vec<(Vec<u8>, usize)>) -> Vec<Vec<u8>> {
-    let settings = HeaderSettings {
-        connections: Arc::default(),
-        every: 1,
-        hop_limit: None,
-        runtime: Arc::new(Clock(Mutex::new(evenkeel_tests::time::epoch()))),
+    let from = SocketAddr::from(([127, 0, 0, 1], 9));
+    let arrival = |(bytes, stride)| Arrival {
+        from,
+        bytes,
+        stride,
     };
-    let inner = Arc::new(Wire::default());
-    let peer = SocketAddr::from(([127, 0, 0, 1], 9));
-    let arrivals = buffers.into_iter();
-    locked(&inner.arriving).extend(arrivals.map(|(bytes, stride)| (peer, bytes, stride)));
-    let socket = Socket::new(inner, Some(settings));
-    let mut seen = Vec::new();
-    let mut space = vec![vec![0; 4096]; 4];
-    loop {
-        let mut bufs: Vec<_> = space.iter_mut().map(|buf| IoSliceMut::new(buf)).collect();
-        let mut metas = [RecvMeta::default(); 4];
-        let mut cx = Context::from_waker(std::task::Waker::noop());
-        let Poll::Ready(count) = socket.poll_recv(&mut cx, &mut bufs, &mut metas) else {
-            return seen;
-        };
-        for (buf, meta) in bufs.iter().zip(&metas).take(count.expect("no error")) {
-            // As quinn 0.11 splits it (`RecvState::poll_socket`).
-            let mut data = &buf[..meta.len];
-            while !data.is_empty() {
-                let (datagram, rest) = data.split_at(meta.stride.min(data.len()));
-                seen.push(datagram.to_vec());
-                data = rest;
-            }
-        }
-    }
+    let given = HeaderSocket::new(1, epoch()).receive(buffers.into_iter().map(arrival).collect());
+    given.into_iter().map(|(_, datagram)| datagram).collect()
 }
 
 fn headed(packet: &[u8]) -> Vec<u8> {

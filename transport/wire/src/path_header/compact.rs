@@ -147,7 +147,7 @@ impl CompactRate {
 /// A size in bytes in sixteen bits: exact up to 4095, above that with an error of at most 1/4096
 /// either way; at most 4.397 TB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct CompactBytes(u16);
+pub struct CompactBytes(pub(super) u16);
 
 impl CompactBytes {
     /// To the nearest size that has a code, saturating.
@@ -159,20 +159,12 @@ impl CompactBytes {
     pub fn bytes(self) -> u64 {
         decode(self.0.into(), RATE_MANTISSA_BITS)
     }
-
-    pub(super) fn from_code(code: [u8; 2]) -> Self {
-        Self(u16::from_be_bytes(code))
-    }
-
-    pub(super) fn code(self) -> [u8; 2] {
-        self.0.to_be_bytes()
-    }
 }
 
 /// A number of flows in eight bits: exact up to 31, above that with an error of at most 1/32
 /// either way; at most 507,904. 0 says that nobody counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct CompactCount(u8);
+pub struct CompactCount(pub(super) u8);
 
 impl CompactCount {
     /// Nobody counted.
@@ -189,14 +181,6 @@ impl CompactCount {
     /// The number of flows.
     pub fn flows(self) -> u32 {
         u32::try_from(decode(self.0.into(), COUNT_MANTISSA_BITS)).expect("at most 31 << 14")
-    }
-
-    pub(super) fn from_code(code: u8) -> Self {
-        Self(code)
-    }
-
-    pub(super) fn code(self) -> u8 {
-        self.0
     }
 }
 
@@ -229,7 +213,7 @@ impl WindowChange {
 
 /// The feedback field: sixteen bits whose meaning is the header's kind's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Feedback([u8; 2]);
+pub struct Feedback(pub(super) [u8; 2]);
 
 impl Feedback {
     /// Read as a rate (kinds ACP and RCP).
@@ -241,14 +225,6 @@ impl Feedback {
     pub fn window_change(self) -> WindowChange {
         // One code has no positive counterpart; it stands for the same as its neighbour.
         WindowChange(i16::from_be_bytes(self.0).max(-i16::MAX))
-    }
-
-    pub(super) fn from_bytes(bytes: [u8; 2]) -> Self {
-        Self(bytes)
-    }
-
-    pub(super) fn to_bytes(self) -> [u8; 2] {
-        self.0
     }
 }
 

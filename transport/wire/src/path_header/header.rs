@@ -10,7 +10,7 @@ use super::layout::{
     self, ECHO_LIFETIME, ECHOED_PHASE, HOP_LIMIT_MASK, NOTHING_ECHOED, PATH_HEADER_LEN,
     PATH_HEADER_MAGIC, PHASE, Skipped, field, flag,
 };
-use crate::field::array;
+use crate::field::{array, word};
 
 /// Whose signals a header carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,7 +63,7 @@ impl<'a> PathHeaderView<'a> {
             2 => PathHeaderKind::Rcp,
             // `parse` lets no other number through.
             _ => PathHeaderKind::Xcp {
-                window: CompactBytes::from_code(array(self.bytes, field::WINDOW)),
+                window: CompactBytes(word(self.bytes, field::WINDOW)),
             },
         }
     }
@@ -79,7 +79,7 @@ impl<'a> PathHeaderView<'a> {
         let flags = self.bytes[field::FLAGS];
         Signals {
             queueing_time: QueueingTime::from_bytes(array(self.bytes, field::QUEUEING_TIME)),
-            feedback: Feedback::from_bytes(array(self.bytes, field::FEEDBACK)),
+            feedback: Feedback(array(self.bytes, field::FEEDBACK)),
             contention: self.contention(field::CONTENTION),
             flags: SignalFlags::from_bits(flags),
             hop_limit: self.bytes[field::PHASES_HOP_LIMIT] & HOP_LIMIT_MASK,
@@ -106,7 +106,7 @@ impl<'a> PathHeaderView<'a> {
             phase: self.bytes[field::PHASES_HOP_LIMIT] & ECHOED_PHASE != 0,
             queueing_time: CompactTime::from_bytes(array(self.bytes, field::ECHOED_QUEUEING_TIME))
                 .unwrap_or(CompactTime::MAX),
-            feedback: Feedback::from_bytes(array(self.bytes, field::ECHOED_FEEDBACK)),
+            feedback: Feedback(array(self.bytes, field::ECHOED_FEEDBACK)),
             contention: self.contention(field::ECHOED_CONTENTION),
             flags: SignalFlags::from_bits(flags),
         })
@@ -137,7 +137,7 @@ impl<'a> PathHeaderView<'a> {
 
     fn contention(&self, at: usize) -> CompactCount {
         if self.has_contention() {
-            CompactCount::from_code(self.bytes[at])
+            CompactCount(self.bytes[at])
         } else {
             CompactCount::NONE
         }
@@ -384,15 +384,14 @@ impl PathHeaderRepr {
         if self.phase {
             bytes[field::PHASES_HOP_LIMIT] |= PHASE;
         }
-        bytes[field::FEEDBACK].copy_from_slice(&self.signals.feedback.to_bytes());
+        bytes[field::FEEDBACK].copy_from_slice(&self.signals.feedback.0);
         match self.kind {
             PathHeaderKind::Acp | PathHeaderKind::Rcp => {
-                bytes[field::CONTENTION] = self.signals.contention.code();
-                bytes[field::ECHOED_CONTENTION] =
-                    self.echo.map_or(0, |echo| echo.contention.code());
+                bytes[field::CONTENTION] = self.signals.contention.0;
+                bytes[field::ECHOED_CONTENTION] = self.echo.map_or(0, |echo| echo.contention.0);
             }
             PathHeaderKind::Xcp { window } => {
-                bytes[field::WINDOW].copy_from_slice(&window.code());
+                bytes[field::WINDOW].copy_from_slice(&window.0.to_be_bytes());
             }
         }
         bytes[field::RTT].copy_from_slice(&self.rtt.to_bytes());
@@ -407,7 +406,7 @@ impl PathHeaderRepr {
                 bytes[field::ECHOED_TIMESTAMP].copy_from_slice(&echo.timestamp.to_bytes());
                 bytes[field::HELD].copy_from_slice(&echo.held.to_bytes());
                 bytes[field::ECHOED_QUEUEING_TIME].copy_from_slice(&echo.queueing_time.to_bytes());
-                bytes[field::ECHOED_FEEDBACK].copy_from_slice(&echo.feedback.to_bytes());
+                bytes[field::ECHOED_FEEDBACK].copy_from_slice(&echo.feedback.0);
             }
         }
         bytes[field::TAG].copy_from_slice(&self.tag);

@@ -130,13 +130,13 @@ impl<'a> PathHeaderMut<'a> {
             return false;
         }
         let most = self.view().signals().contention.max(flows);
-        self.write(|header| header[field::CONTENTION] = most.code());
+        self.write(|header| header[field::CONTENTION] = most.0);
         true
     }
 
     fn write_feedback(&mut self, feedback: Feedback) {
         self.write(|header| {
-            header[field::FEEDBACK].copy_from_slice(&feedback.to_bytes());
+            header[field::FEEDBACK].copy_from_slice(&feedback.0);
             header[field::FLAGS] |= flag::OFFERED;
         });
     }

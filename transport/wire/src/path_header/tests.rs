@@ -123,7 +123,7 @@ prop_compose! {
     ) -> Signals {
         Signals {
             queueing_time: QueueingTime::from_duration(Duration::from_micros(micros)),
-            feedback: Feedback::from_bytes(feedback),
+            feedback: Feedback(feedback),
             contention: CompactCount::from_flows(flows), flags, hop_limit,
         }
     }
@@ -137,7 +137,7 @@ prop_compose! {
     ) -> Echo {
         Echo {
             timestamp: HeaderTimestamp::from_micros(micros), phase, held, queueing_time,
-            feedback: Feedback::from_bytes(feedback),
+            feedback: Feedback(feedback),
             contention: CompactCount::from_flows(flows), flags,
         }
     }

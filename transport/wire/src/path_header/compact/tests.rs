@@ -20,7 +20,7 @@ fn every_code_of_the_other_numbers_survives_its_value() {
         if let Some(time) = CompactTime::from_bytes(code.to_be_bytes()) {
             assert_eq!(CompactTime::from_duration(time.duration()), time);
         }
-        let change = Feedback::from_bytes(code.to_be_bytes()).window_change();
+        let change = Feedback(code.to_be_bytes()).window_change();
         assert_eq!(WindowChange::from_256ths(change.in_256ths()), change);
     }
     for code in 0..=u8::MAX {

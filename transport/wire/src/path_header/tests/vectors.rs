@@ -137,19 +137,22 @@ fn numbers_have_the_codes_of_the_vectors() {
         }
     };
     check("rate_bytes_per_second", &|value| {
-        Feedback::from(rate(value)).to_bytes().to_vec()
+        Feedback::from(rate(value)).0.to_vec()
     });
     check("time_us", &|value| {
         CompactTime::from_duration(micros(value))
             .to_bytes()
             .to_vec()
     });
-    check("flows", &|value| vec![flows(value).code()]);
+    check("flows", &|value| vec![flows(value).0]);
     check("bytes", &|value| {
-        CompactBytes::from_bytes(number(value)).code().to_vec()
+        CompactBytes::from_bytes(number(value))
+            .0
+            .to_be_bytes()
+            .to_vec()
     });
     check("window_change_256ths", &|value| {
-        Feedback::from(change(value)).to_bytes().to_vec()
+        Feedback::from(change(value)).0.to_vec()
     });
 }
 
