@@ -15,3 +15,6 @@ pub use de::{Error, number, positive, read, whole};
 pub use overrides::set;
 pub use reader::{Reader, shortened};
 pub use tree::{Fault, Located, Node, Origin, Table, Value, parse};
+
+#[cfg(test)]
+mod tests;

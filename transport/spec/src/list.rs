@@ -20,15 +20,16 @@ use crate::words::echo;
 /// ```
 pub fn split_list(list: &str) -> Result<Vec<String>, SpecError> {
     if list.contains(';') {
-        return Err(SpecError::Semicolon {
-            text: echo(list),
-            remedy: echo(&list.replace(';', ",")),
-        });
+        return Err(semicolon(list));
     }
     let mut specs: Vec<String> = Vec::new();
     for part in list.split(',').map(str::trim) {
         if part.is_empty() {
-            return Err(SpecError::Empty { text: echo(list) });
+            let list = echo(list);
+            let remedy = "remove a comma, or write a name";
+            return Err(SpecError::new(format!(
+                "\"{list}\" has an empty element; {remedy}"
+            )));
         }
         let key = part.split('=').next().unwrap_or(part);
         if !part.contains('=') || key.contains(':') {
@@ -41,14 +42,24 @@ pub fn split_list(list: &str) -> Result<Vec<String>, SpecError> {
                 spec.push_str(part);
             }
             name => {
-                return Err(SpecError::NoName {
-                    text: echo(part),
-                    name: name.map_or_else(|| "NAME".to_owned(), |name| echo(name)),
-                });
+                let name = name.map_or_else(|| "NAME".to_owned(), |name| echo(name));
+                let part = echo(part);
+                return Err(SpecError::new(format!(
+                    "\"{part}\" is a parameter of no name; write {name}:{part}"
+                )));
             }
         }
     }
     Ok(specs)
+}
+
+/// Refuses a text that separates with semicolons.
+pub(crate) fn semicolon(text: &str) -> SpecError {
+    let remedy = echo(&text.replace(';', ","));
+    let text = echo(text);
+    SpecError::new(format!(
+        "\"{text}\" has a semicolon; separate with commas: {remedy}"
+    ))
 }
 
 #[cfg(test)]

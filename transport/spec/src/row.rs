@@ -1,6 +1,7 @@
 //! Tables of what can be named.
 
 use crate::error::SpecError;
+use crate::list::semicolon;
 use crate::parameter::Parameter;
 use crate::values::Values;
 use crate::words::{choose, echo};
@@ -29,10 +30,7 @@ pub fn find<'a, T>(
     spec: &str,
 ) -> Result<(&'a Row<T>, Values), SpecError> {
     if spec.contains(';') {
-        return Err(SpecError::Semicolon {
-            text: echo(spec),
-            remedy: echo(&spec.replace(';', ",")),
-        });
+        return Err(semicolon(spec));
     }
     let rows = rows.into_iter();
     let (name, parameters) = match spec.split_once(':') {
@@ -40,19 +38,17 @@ pub fn find<'a, T>(
         None => (spec, None),
     };
     if name.contains(',') {
-        return Err(SpecError::Comma {
-            text: echo(spec),
-            kind,
-        });
+        let spec = echo(spec);
+        let remedy = "write NAME or NAME:KEY=VALUE,...";
+        return Err(SpecError::new(format!(
+            "\"{spec}\" has a comma where one {kind} belongs; {remedy}"
+        )));
     }
-    let row = rows
-        .clone()
-        .find(|row| row.name == name)
-        .ok_or_else(|| SpecError::Unknown {
-            kind,
-            name: echo(name),
-            remedy: choose(name, rows.map(|row| row.name)),
-        })?;
+    let row = rows.clone().find(|row| row.name == name).ok_or_else(|| {
+        let remedy = choose(name, rows.map(|row| row.name));
+        let name = echo(name);
+        SpecError::new(format!("unknown {kind} \"{name}\": {remedy}"))
+    })?;
     let values = Values::parse(row.name, row.parameters, parameters)?;
     Ok((row, values))
 }

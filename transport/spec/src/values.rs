@@ -41,27 +41,29 @@ impl Values {
         let mut values: Vec<_> = parameters.iter().map(|known| (known, None)).collect();
         for part in text.iter().flat_map(|text| text.split(',')) {
             let Some(first) = parameters.first() else {
-                return Err(SpecError::NoParameters { row });
+                return Err(SpecError::new(format!(
+                    "{row} takes no parameters: write \"{row}\" alone"
+                )));
             };
-            let (name, text) = part.split_once('=').ok_or_else(|| SpecError::NotKeyValue {
-                row,
-                text: echo(part),
-                example: format!("{}={}", first.name, first.kind.placeholder()),
+            let (name, text) = part.split_once('=').ok_or_else(|| {
+                let example = format!("{}={}", first.name, first.kind.placeholder());
+                let part = echo(part);
+                let remedy = format!("write {row}:{example},...");
+                SpecError::new(format!("{row}: \"{part}\" is not key=value; {remedy}"))
             })?;
             let (parameter, value) = values
                 .iter_mut()
                 .find(|(parameter, _)| parameter.name == name)
-                .ok_or_else(|| SpecError::UnknownParameter {
-                    row,
-                    parameter: echo(name),
-                    remedy: choose(name, parameters.iter().map(|parameter| parameter.name)),
+                .ok_or_else(|| {
+                    let remedy = choose(name, parameters.iter().map(|parameter| parameter.name));
+                    let name = echo(name);
+                    SpecError::new(format!("{row} has no parameter \"{name}\": {remedy}"))
                 })?;
             let parameter = *parameter;
             if value.is_some() {
-                return Err(SpecError::Duplicate {
-                    row,
-                    parameter: parameter.name,
-                });
+                return Err(SpecError::new(format!(
+                    "{row}: {name} is given twice; give it once"
+                )));
             }
             *value = Some(read(row, parameter, text)?);
         }
@@ -137,37 +139,33 @@ impl Values {
     /// Checks that `parameter` and `other` are not both given.
     ///
     /// # Errors
-    /// [`SpecError::Excluded`]
+    /// If they are.
     pub fn exclude(&self, parameter: &'static str, other: &'static str) -> Result<(), SpecError> {
         if !(self.is_given(parameter) && self.is_given(other)) {
             return Ok(());
         }
-        Err(SpecError::Excluded {
-            row: self.row,
-            parameter,
-            other,
-        })
+        Err(self.refusal(&format!(
+            "{parameter} means nothing with {other}; give one of them"
+        )))
     }
 
     /// Checks that `other` is given if `parameter` is.
     ///
     /// # Errors
-    /// [`SpecError::Incomplete`]
+    /// If it is not.
     pub fn require(&self, parameter: &'static str, other: &'static str) -> Result<(), SpecError> {
         if !self.is_given(parameter) || self.is_given(other) {
             return Ok(());
         }
-        Err(SpecError::Incomplete {
-            row: self.row,
-            parameter,
-            other,
-        })
+        Err(self.refusal(&format!(
+            "{parameter} means nothing without {other}; give both"
+        )))
     }
 
     /// Checks that the number `lower` is not above the number `upper`.
     ///
     /// # Errors
-    /// [`SpecError::Order`]
+    /// If it is not so.
     pub fn in_order(&self, lower: &'static str, upper: &'static str) -> Result<(), SpecError> {
         let (lower, upper) = ((lower, self.number(lower)), (upper, self.number(upper)));
         self.check_order(lower.1 <= upper.1, lower, "above", upper)
@@ -177,7 +175,7 @@ impl Values {
     /// may follow from something else than the user's words.
     ///
     /// # Errors
-    /// [`SpecError::Order`]
+    /// If it is not so.
     pub fn below(
         &self,
         lower: (&'static str, f64),
@@ -188,27 +186,22 @@ impl Values {
 
     /// An error of the row's own; `message` states the cause and the remedy.
     pub fn refusal(&self, message: &str) -> SpecError {
-        SpecError::Refused(format!("{}: {message}", self.row).into())
+        SpecError::new(format!("{}: {message}", self.row))
     }
 
     fn check_order(
         &self,
         ordered: bool,
-        lower: (&'static str, f64),
+        (lower, lower_value): (&'static str, f64),
         relation: &'static str,
-        upper: (&'static str, f64),
+        (upper, upper_value): (&'static str, f64),
     ) -> Result<(), SpecError> {
         if ordered {
             return Ok(());
         }
-        Err(SpecError::Order {
-            row: self.row,
-            lower: lower.0,
-            lower_value: lower.1,
-            relation,
-            upper: upper.0,
-            upper_value: upper.1,
-        })
+        Err(self.refusal(&format!(
+            "{lower}={lower_value} is {relation} {upper}={upper_value}; make {lower} the smaller"
+        )))
     }
 
     /// The words of a choice, and the index of the one that counts.
@@ -245,23 +238,15 @@ fn wrong_kind(name: &str) -> ! {
 }
 
 fn read(row: &'static str, parameter: &'static Parameter, text: &str) -> Result<Value, SpecError> {
-    let (name, value, expected) = (parameter.name, echo(text), parameter.kind.to_string());
-    let not_allowed = SpecError::NotAllowed {
-        row,
-        parameter: name,
-        value: value.clone(),
-        expected: expected.clone(),
+    let refused = |why: &str| {
+        let (name, value, expected) = (parameter.name, echo(text), parameter.kind);
+        SpecError::new(format!("{row}: {name}={value} {why}; use {expected}"))
     };
     let number = || {
         let number: Option<f64> = text.parse().ok();
         number
             .filter(|number| number.is_finite())
-            .ok_or(SpecError::NotANumber {
-                row,
-                parameter: name,
-                value,
-                expected,
-            })
+            .ok_or_else(|| refused("is not a number"))
     };
     let value = match parameter.kind {
         Kind::Number { least, most, .. } => Some(number()?)
@@ -282,7 +267,7 @@ fn read(row: &'static str, parameter: &'static Parameter, text: &str) -> Result<
             .map(Value::Choice),
         Kind::Flag { .. } => text.parse().ok().map(Value::Flag),
     };
-    value.ok_or(not_allowed)
+    value.ok_or_else(|| refused("is not allowed"))
 }
 
 #[cfg(test)]

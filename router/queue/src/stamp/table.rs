@@ -36,7 +36,7 @@ pub fn stamp_set<S: AsRef<str>>(
             let name = row.name;
             let message =
                 format!("the stamp {name} is given twice; a port stamps once, give it once");
-            return Err(SpecError::Refused(message.into()));
+            return Err(SpecError::new(message));
         }
         set.push((row.build)(&values)?);
     }

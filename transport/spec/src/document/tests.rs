@@ -1,0 +1,227 @@
+//! Tests of reading documents as a whole: every mistake gets a message at its line.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde::Deserialize;
+
+use super::tree::parse_value;
+use super::*;
+use crate::quantity::Unit;
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Flow {
+    controller: Located<String>,
+    #[serde(default)]
+    count: u8,
+    #[serde(default, deserialize_with = "rate")]
+    rate: Option<u64>,
+    #[serde(default)]
+    stops: Option<Vec<f64>>,
+    #[serde(default)]
+    mood: Mood,
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Mood {
+    #[default]
+    Bold,
+    Shy,
+}
+
+#[derive(Debug, Deserialize)]
+struct Scenario {
+    flows: Vec<Flow>,
+}
+
+fn rate<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    whole(deserializer, Unit::BitsPerSecond, 1..=1_000_000_000).map(Some)
+}
+
+fn scenario(text: &str, overrides: &[&str]) -> Result<Vec<Flow>, String> {
+    let read = || {
+        let mut root = parse(text)?;
+        for text in overrides {
+            set(&mut root, text)?;
+        }
+        read::<Scenario>(&root, "the scenario")
+    };
+    let refused = |fault: Fault| format!("{}: {}", fault.place("f"), fault.message);
+    read().map(|scenario| scenario.flows).map_err(refused)
+}
+
+#[test]
+fn a_table_becomes_a_type_and_its_strings_know_their_lines() {
+    let text = "[[flows]]\ncontroller = \"reno\"\nrate = \"5 Mb/s\"\nmood = \"shy\"\n";
+    let flows = scenario(text, &["flows.0.count=3"]).unwrap();
+    assert_eq!(flows[0].controller.origin, Origin::Line(2));
+    assert_eq!((flows[0].rate, flows[0].count), (Some(5_000_000), 3));
+    assert_eq!((&flows[0].stops, &flows[0].mood), (&None, &Mood::Shy));
+    let flows = scenario(text, &["flows.0.controller=cubic"]).unwrap();
+    let origin = Origin::Override("flows.0.controller=cubic".into());
+    assert_eq!(flows[0].controller.origin, origin);
+}
+
+#[test]
+fn every_mistake_is_told_with_its_line_and_what_would_be_right() {
+    let with = |line: &str| format!("[[flows]]\ncontroller = \"reno\"\n{line}\n");
+    for (line, message) in [
+        (
+            "colour = 1",
+            "f:3: unknown key \"colour\" in flows; use one of controller, count, rate, stops, mood",
+        ),
+        (
+            "count = 1.5",
+            "f:3: count is a number with a fraction; it must be u8",
+        ),
+        ("count = true", "f:3: count is true or false; it must be u8"),
+        (
+            "rate = 0",
+            "f:3: rate = 0 is out of range; use 1 to 1000000000",
+        ),
+        (
+            "rate = 1.5",
+            "f:3: rate is a number with a fraction; it must be a whole number",
+        ),
+        (
+            "rate = \"x\"",
+            "f:3: rate: 'x' is no bitrate; write for example 3M or 500k",
+        ),
+        ("stops = 1", "f:3: stops is an integer; it must be an array"),
+        (
+            "stops = [1.0,\n \"x\"]",
+            "f:4: stops is a string; it must be f64",
+        ),
+        (
+            "mood = \"sad\"",
+            "f:3: mood = \"sad\" is unknown; use one of \"bold\", \"shy\"",
+        ),
+        (
+            "mood = 1",
+            "f:3: mood is an integer; it must be a string in quotes",
+        ),
+    ] {
+        assert_eq!(scenario(&with(line), &[]).unwrap_err(), message);
+    }
+    let missing = scenario("\n[[flows]]\n", &[]).unwrap_err();
+    assert_eq!(missing, "f:2: flows has no controller; add one");
+    let wrong = scenario(&with(""), &["flows.0.count=many"]).unwrap_err();
+    let message = "--set flows.0.count=many: count is a string; it must be u8";
+    assert_eq!(wrong, message);
+}
+
+#[test]
+fn an_array_has_a_bound() {
+    let text = "[[flows]]\ncontroller = \"reno\"\n".repeat(1001);
+    let message = scenario(&text, &[]).unwrap_err();
+    assert!(
+        message.contains("1001 elements, which are too many"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_key_that_means_nothing_is_refused_with_the_reason() {
+    let root = parse("kind = \"file\"\nsize = 3\n").unwrap();
+    let reader = Reader::open(&root, "the source", &["kind", "size"]).unwrap();
+    let kinds = [("file", 1), ("pipe", 2)];
+    assert_eq!(reader.word("kind", &kinds), Ok(Some(1)));
+    assert_eq!(reader.refuse("length", "needs a pipe"), Ok(()));
+    let fault = reader.refuse("size", "needs a pipe").unwrap_err();
+    assert_eq!(
+        (fault.origin, fault.message),
+        (Origin::Line(2), "size needs a pipe".into())
+    );
+    let fault = reader.required::<u8>("length", None).unwrap_err();
+    assert_eq!(fault.message, "the source has no length; add one");
+}
+
+#[test]
+fn a_name_is_good_in_file_names_too() {
+    for (name, good) in [
+        ("r1", true),
+        ("a.b-c_d", true),
+        ("-a", false),
+        ("a/b", false),
+        ("", false),
+    ] {
+        let root = parse(&format!("name = {name:?}")).unwrap();
+        let reader = Reader::open(&root, "the router", &["name"]).unwrap();
+        assert_eq!(reader.name("name").is_ok(), good, "{name:?}");
+    }
+}
+
+#[test]
+fn every_value_knows_its_line() {
+    let root = parse("a = 1\n\n[b]\nc = \"x\"\n[[d]]\n[[d]]\ne = [\n 1,\n 2]\n").unwrap();
+    let Value::Table(root) = root.value else {
+        panic!("the root is a table")
+    };
+    let line = |node: &Node| node.origin.clone();
+    assert_eq!(line(root.get("a").unwrap()), Origin::Line(1));
+    assert_eq!(line(root.get("b").unwrap()), Origin::Line(3));
+    let Value::Array(d) = &root.get("d").unwrap().value else {
+        panic!("d is an array")
+    };
+    assert_eq!(line(&d[1]), Origin::Line(6));
+    let Value::Table(d1) = &d[1].value else {
+        panic!("d.1 is a table")
+    };
+    let Value::Array(e) = &d1.get("e").unwrap().value else {
+        panic!("e is an array")
+    };
+    assert_eq!(line(&e[1]), Origin::Line(9));
+}
+
+#[test]
+fn a_syntax_error_names_its_line() {
+    let fault = parse("a = 1\nb = = 2\n").unwrap_err();
+    assert_eq!(fault.origin, Origin::Line(2));
+    assert!(fault.message.starts_with("not TOML: "), "{}", fault.message);
+}
+
+#[test]
+fn an_override_that_is_not_toml_is_a_string() {
+    let origin = Origin::Override("x".into());
+    let value = |text| parse_value(text, &origin).unwrap().value;
+    assert_eq!(value("3"), Value::Integer(3));
+    assert_eq!(value("2.5"), Value::Float(2.5));
+    assert_eq!(value("true"), Value::Boolean(true));
+    assert_eq!(value("reno"), Value::String("reno".into()));
+    assert_eq!(
+        value("vegas:alpha=2"),
+        Value::String("vegas:alpha=2".into())
+    );
+    assert_eq!(value("\"reno\""), Value::String("reno".into()));
+    assert_eq!(value(""), Value::String(String::new()));
+}
+
+/// Lines that are TOML more often than arbitrary text.
+fn lines() -> impl Strategy<Value = String> {
+    let line = prop_oneof![
+        Just("[[flows]]".to_owned()),
+        "(controller|count|rate|stops|mood|x) = (-?[0-9]{1,25}(\\.5)?|\"[a-z0-9 ]{0,9}\"|true|nan|\\[1, \\{\\}\\]|1979-05-27)",
+        "\\PC{0,20}",
+    ];
+    vec(line, 0..12).prop_map(|lines| lines.join("\n"))
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused_at_one_of_its_lines(
+        text in prop_oneof![lines(), any::<String>()], change in ".*",
+    ) {
+        let root = parse(&text).and_then(|mut root| {
+            let _ = set(&mut root, &change);
+            set(&mut root, "flows.0.count=2")?;
+            Ok(root)
+        });
+        let result = root.and_then(|root| read::<Scenario>(&root, "the scenario"));
+        if let Err(Fault { origin, message }) = result {
+            prop_assert!(!message.is_empty());
+            if let Origin::Line(line) = origin {
+                prop_assert!((1..=text.matches('\n').count() + 1).contains(&line));
+            }
+        }
+    }
+}
