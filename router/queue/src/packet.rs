@@ -4,6 +4,7 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
 use evenkeel_wire::Ecn;
+use serde::{Deserialize, Serialize};
 
 /// A packet: what queues look at, and what its host carries along in `P`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +46,7 @@ impl PacketMeta {
 }
 
 /// A number of packets and their bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Amount {
     /// Packets.
     pub packets: u64,

@@ -399,8 +399,4 @@ impl<P: Carrier> Port<P> {
 }
 
 #[cfg(test)]
-mod hosting;
-#[cfg(test)]
-mod properties;
-#[cfg(test)]
 mod tests;

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_spec::{Row, SpecError, Values};
 use evenkeel_wire::{PathHeaderMut, PathHeaderView, Skipped};
+use serde::{Deserialize, Serialize};
 
 use crate::PortView;
 
@@ -123,7 +124,7 @@ pub struct Departure<'a> {
 
 /// What a port with stamps has seen, in packets. All but `stamped` are counted on arrival and add up
 /// to the packets that arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HeaderCounts {
     /// With a header to be stamped.
     pub recognised: u64,
@@ -183,9 +184,5 @@ pub struct StampFigures {
     pub figures: Vec<(&'static str, f64)>,
 }
 
-#[cfg(test)]
-mod properties;
-#[cfg(test)]
-mod testing;
 #[cfg(test)]
 mod tests;

@@ -55,7 +55,7 @@ impl Meter {
             tun: self.spec.tun.clone(),
             table: self.spec.table,
             rate_bps: self.spec.rate_bps(elapsed),
-            queued: stats.queued().into(),
+            queued: stats.queued(),
             inside: total.arrived - total.dropped - total.lost - total.delivered,
             total,
             window_s: stats.window_length().as_secs_f64(),
@@ -109,20 +109,20 @@ fn by_name(stamp: StampFigures) -> (String, BTreeMap<String, f64>) {
 
 fn counters(port: &evenkeel_queue::Counters, rest: &Tally, ring_dropped: u64) -> Counters {
     Counters {
-        arrived: port.arrived.into(),
-        forwarded: port.forwarded.into(),
-        dropped: port.dropped.total().into(),
-        dropped_full: port.dropped.full.into(),
-        dropped_early: port.dropped.early.into(),
-        marked: port.marked.into(),
-        lost: rest.lost.into(),
-        delivered: rest.delivered.into(),
-        refused: rest.refused.into(),
+        arrived: port.arrived,
+        forwarded: port.forwarded,
+        dropped: port.dropped.total(),
+        dropped_full: port.dropped.full,
+        dropped_early: port.dropped.early,
+        marked: port.marked,
+        lost: rest.lost,
+        delivered: rest.delivered,
+        refused: rest.refused,
         full_ttl: rest.full_ttl,
-        link_scope: rest.link_scope.into(),
-        not_ip: rest.not_ip.into(),
+        link_scope: rest.link_scope,
+        not_ip: rest.not_ip,
         ring_dropped,
-        headers: port.headers.into(),
+        headers: port.headers,
     }
 }
 

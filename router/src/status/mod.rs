@@ -76,9 +76,9 @@ pub struct LinkStatus {
     /// Its present rate in bits per second of IP packets; `null` if it has none or follows a trace.
     pub rate_bps: Option<u64>,
     /// What waits in the queue now, without the packet in transmission.
-    pub queued: Count,
+    pub queued: Amount,
     /// What is anywhere in the link now: waiting, in transmission, on the way to its far end.
-    pub inside: Count,
+    pub inside: Amount,
     /// Counters since the start.
     pub total: Counters,
     /// Length of the measurement window in seconds.
@@ -101,82 +101,39 @@ pub struct LinkStatus {
     pub interval: Option<Interval>,
 }
 
-/// Packets and bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Count {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes of IP packets.
-    pub bytes: u64,
-}
-
 /// What has happened at a link. In total, and at any moment:
 /// `arrived = dropped + lost + delivered + inside`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// Came to the queue.
-    pub arrived: Count,
+    pub arrived: Amount,
     /// Left the queue: their transmission ended.
-    pub forwarded: Count,
+    pub forwarded: Amount,
     /// Dropped at the queue, for whatever reason.
-    pub dropped: Count,
+    pub dropped: Amount,
     /// Of those: the queue was full.
-    pub dropped_full: Count,
+    pub dropped_full: Amount,
     /// Of those: the discipline said so.
-    pub dropped_early: Count,
+    pub dropped_early: Amount,
     /// Marked with congestion experienced; they count as forwarded too.
-    pub marked: Count,
+    pub marked: Amount,
     /// Lost behind the queue, by chance or in a blackout.
-    pub lost: Count,
+    pub lost: Amount,
     /// Came out at the far end and went back to the kernel.
-    pub delivered: Count,
+    pub delivered: Amount,
     /// Of those: the kernel did not take them, as they were malformed or the device down.
-    pub refused: Count,
+    pub refused: Amount,
     /// Of those, in packets: arrived with a TTL of 255, so that they go on with one hop less.
     pub full_ttl: u64,
     /// Read from the TUN device but no traffic of the link: multicast, broadcast, link-local.
-    pub link_scope: Count,
+    pub link_scope: Amount,
     /// Read from the TUN device but no IP packets.
-    pub not_ip: Count,
+    pub not_ip: Amount,
     /// Packets that found the TUN device's ring full: this program was too slow for them.
     pub ring_dropped: u64,
     /// What stamps have seen; nothing at a link without.
     #[serde(default)]
-    pub headers: Headers,
-}
-
-/// Packets with and without path headers, at a link with stamps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Headers {
-    /// Came with a header to be stamped.
-    pub recognised: u64,
-    /// Of those: stamped, as their transmission started.
-    pub stamped: u64,
-    /// Came without a header.
-    pub foreign: u64,
-    /// Left alone: the datagram ends before its header does.
-    pub truncated: u64,
-    /// Left alone: a header of another version.
-    pub version: u64,
-    /// Left alone: a header of an unknown kind.
-    pub kind: u64,
-    /// Left alone: in a fragment, behind IPv6 extension headers, in front of UDP options, or without a
-    /// checksum over IPv6.
-    pub untouchable: u64,
-}
-
-impl From<HeaderCounts> for Headers {
-    fn from(counts: HeaderCounts) -> Self {
-        Self {
-            recognised: counts.recognised,
-            stamped: counts.stamped,
-            foreign: counts.foreign,
-            truncated: counts.truncated,
-            version: counts.version,
-            kind: counts.kind,
-            untouchable: counts.untouchable,
-        }
-    }
+    pub headers: HeaderCounts,
 }
 
 /// Queue length in packets.
@@ -216,33 +173,13 @@ pub struct Interval {
     /// Greatest queue length in packets.
     pub queue_max: u64,
     /// Came to the queue.
-    pub arrived: Count,
+    pub arrived: Amount,
     /// Left the queue.
-    pub forwarded: Count,
+    pub forwarded: Amount,
     /// Dropped at the queue.
-    pub dropped: Count,
+    pub dropped: Amount,
     /// Lost behind the queue.
-    pub lost: Count,
+    pub lost: Amount,
     /// Packets that found the TUN device's ring full.
     pub ring_dropped: u64,
-}
-
-impl From<Amount> for Count {
-    fn from(amount: Amount) -> Self {
-        Self {
-            packets: amount.packets,
-            bytes: amount.bytes,
-        }
-    }
-}
-
-impl std::ops::Sub for Count {
-    type Output = Self;
-
-    fn sub(self, earlier: Self) -> Self {
-        Self {
-            packets: self.packets - earlier.packets,
-            bytes: self.bytes - earlier.bytes,
-        }
-    }
 }

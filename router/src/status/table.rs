@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::{Headers, LinkStatus, Status};
+use evenkeel_queue::HeaderCounts;
+
+use super::{LinkStatus, Status};
 
 /// A router's figures as a table, one block per link.
 pub fn table(status: &Status) -> String {
@@ -92,7 +94,7 @@ fn write_link(text: &mut String, link: &LinkStatus) {
 }
 
 fn write_stamps(text: &mut String, link: &LinkStatus) {
-    let Headers {
+    let HeaderCounts {
         recognised,
         stamped,
         foreign,
@@ -101,7 +103,7 @@ fn write_stamps(text: &mut String, link: &LinkStatus) {
         kind,
         untouchable,
     } = link.window.headers;
-    let refused = truncated + version + kind + untouchable;
+    let refused = link.window.headers.refused();
     let headers = format!(
         "{stamped} stamped of {recognised}; {refused} refused (truncated {truncated}, version {version}, \
          kind {kind}, untouchable {untouchable}); {foreign} packets without"

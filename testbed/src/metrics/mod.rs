@@ -19,9 +19,9 @@ pub use flow::{
 };
 pub use link::{loss_rate, utilization};
 pub use observations::{
-    ControllerSample, FlowObservation, HeaderObservation, LinkObservation, Observations,
-    PathObservation, QueueObservation, QueueSample, RttSample, SojournObservation,
-    StampObservation, StreamObservation, StreamSample, Transfer,
+    ControllerSample, FlowObservation, LinkObservation, Observations, PathObservation,
+    QueueObservation, QueueSample, RttSample, SojournObservation, StampObservation,
+    StreamObservation, StreamSample, Transfer,
 };
 pub use path::{PathSeries, path_series, path_summary};
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use evenkeel::Pacing;
 use evenkeel_apps::path::{HeaderReport, SampleRecord};
 use evenkeel_apps::stream::{SentCounts, ViewReport};
-use serde::{Deserialize, Serialize};
+use evenkeel_queue::HeaderCounts;
+use serde::Deserialize;
 
 use crate::scenario::FlowSpec;
 
@@ -175,7 +176,7 @@ pub struct LinkObservation {
     /// Packets that the queue refused in each sampling interval from 0.
     pub drop_series: Vec<u64>,
     /// What became of path headers; `None` where nothing stamps them.
-    pub headers: Option<HeaderObservation>,
+    pub headers: Option<HeaderCounts>,
     /// What the link's stamps tell of themselves.
     pub stamps: Vec<StampObservation>,
 }
@@ -197,26 +198,6 @@ impl LinkObservation {
             self.stamps[index].series.push(value);
         }
     }
-}
-
-/// Path headers at a link that stamps, in packets. All but `stamped` were counted on arrival, and
-/// add up to the packets that came.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeaderObservation {
-    /// With a header to be stamped.
-    pub recognised: u64,
-    /// Stamped.
-    pub stamped: u64,
-    /// Without a header.
-    pub foreign: u64,
-    /// With a header that was left alone because it is cut short.
-    pub truncated: u64,
-    /// With one of an unknown version.
-    pub version: u64,
-    /// With one of an unknown kind.
-    pub kind: u64,
-    /// With one in a packet that may not be changed.
-    pub untouchable: u64,
 }
 
 /// One figure of a stamp.

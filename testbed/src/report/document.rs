@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use evenkeel_apps::path::{HeaderReport, LastAndMean, SampleSummary};
 use evenkeel_apps::stream::{BitrateReport, JitterReport, SentCounts, VariationReport, ViewReport};
+use evenkeel_queue::HeaderCounts;
 use serde::Serialize;
 
 use super::SERIES_FILE;
 use crate::metrics::{
-    self, FlowObservation, HeaderObservation, LinkObservation, Observations, PathObservation,
-    StampObservation, StreamObservation, Timing, Transfer,
+    self, FlowObservation, LinkObservation, Observations, PathObservation, StampObservation,
+    StreamObservation, Timing, Transfer,
 };
 use crate::scenario::{Scenario, ScenarioFile};
 
@@ -204,7 +205,7 @@ pub struct LinkResult {
     /// Packets lost behind the queue, by random loss or a blackout.
     pub lost: u64,
     /// What became of path headers; `None` at a link that stamps none.
-    pub headers: Option<HeaderObservation>,
+    pub headers: Option<HeaderCounts>,
     /// Where the link's stamps stood at the end: their figures by stamp and name.
     pub stamps: BTreeMap<String, BTreeMap<String, Option<f64>>>,
 }

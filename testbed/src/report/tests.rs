@@ -7,8 +7,8 @@ use evenkeel_apps::path::{HeaderReport, SampleRecord};
 
 use super::*;
 use crate::metrics::{
-    ControllerSample, FlowObservation, HeaderObservation, LinkObservation, PathObservation,
-    QueueObservation, QueueSample, RttSample, SojournObservation, StampObservation, Transfer,
+    ControllerSample, FlowObservation, LinkObservation, PathObservation, QueueObservation,
+    QueueSample, RttSample, SojournObservation, StampObservation, Transfer,
 };
 
 const SCENARIO: &str = r#"name = "small"
@@ -126,12 +126,12 @@ fn observations() -> Observations {
             })
             .collect(),
         drop_series: vec![0, 0, 1, 0, 0, 0],
-        headers: Some(HeaderObservation {
+        headers: Some(evenkeel_queue::HeaderCounts {
             recognised: 250,
             stamped: 249,
             foreign: 49,
             kind: 1,
-            ..HeaderObservation::default()
+            ..evenkeel_queue::HeaderCounts::default()
         }),
         stamps: vec![StampObservation {
             stamp: "acp".into(),

@@ -1,5 +1,8 @@
 //! Tests of ports, worked by hand.
 
+mod hosting;
+mod properties;
+
 use super::*;
 use crate::testing::{epoch, ms, packet};
 use crate::{DeliveryTrace, DropTail};

@@ -291,6 +291,4 @@ fn users(gamma: f64, users: f64, input: f64, desired: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod closed_loop;
-#[cfg(test)]
 mod tests;

@@ -234,6 +234,4 @@ fn averaged(rtt: Duration, sample: Duration, passed: Duration) -> Duration {
 }
 
 #[cfg(test)]
-mod closed_loop;
-#[cfg(test)]
 mod tests;

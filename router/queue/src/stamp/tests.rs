@@ -1,13 +1,17 @@
 //! Tests of how a port hosts stamps, and of AQT.
 
+pub(super) mod closed_loop;
+mod properties;
+pub(super) mod testing;
+
 use evenkeel_wire::{CompactCount, Ecn, PathHeaderKind};
 
-use super::testing::{IpPacket, header};
 use super::*;
 use crate::testing::{epoch, ms};
 use crate::{
     Discipline, DropReason, DropTail, Limit, Packet, Port, PortConfig, Rate, Service, Verdict,
 };
+use testing::{IpPacket, header};
 
 fn port(now: Instant, specs: &[&str]) -> Port<IpPacket> {
     port_with(

@@ -353,6 +353,4 @@ fn shuffled(gamma: f64, followers: f64, feedback: f64, rtt: Duration) -> f64 {
 }
 
 #[cfg(test)]
-pub(super) mod closed_loop;
-#[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use evenkeel_queue::{Amount, HeaderCounts};
 use serde::Deserialize;
 use tracing::trace;
 
@@ -13,9 +14,7 @@ use super::error::KernelError;
 use super::network::Network;
 use super::plan::Plan;
 use super::process::{PATIENCE, Process};
-use crate::metrics::{
-    HeaderObservation, LinkObservation, QueueObservation, QueueSample, SojournObservation,
-};
+use crate::metrics::{LinkObservation, QueueObservation, QueueSample, SojournObservation};
 use crate::scenario::NodeIndex;
 
 /// All daemons of a run, in the order of their hosts.
@@ -97,7 +96,7 @@ pub(super) struct Status {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct LinkStatus {
-    queued: Count,
+    queued: Amount,
     window: Counters,
     queue_packets: QueueObservation,
     sojourn_us: Option<SojournFigures>,
@@ -107,20 +106,14 @@ pub(super) struct LinkStatus {
 }
 
 #[derive(Debug, Deserialize)]
-struct Count {
-    packets: u64,
-    bytes: u64,
-}
-
-#[derive(Debug, Deserialize)]
 struct Counters {
-    arrived: Count,
-    forwarded: Count,
-    dropped: Count,
-    marked: Count,
-    lost: Count,
+    arrived: Amount,
+    forwarded: Amount,
+    dropped: Amount,
+    marked: Amount,
+    lost: Amount,
     ring_dropped: u64,
-    headers: Option<HeaderObservation>,
+    headers: Option<HeaderCounts>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -133,7 +126,7 @@ struct SojournFigures {
 #[derive(Debug, Deserialize)]
 struct Interval {
     queue_max: u64,
-    dropped: Count,
+    dropped: Amount,
     ring_dropped: u64,
 }
 

@@ -1,10 +1,8 @@
 //! What the links of a simulation did, sampled and summed up.
 
-use evenkeel_queue::{HeaderCounts, PortStats};
+use evenkeel_queue::PortStats;
 
-use crate::metrics::{
-    HeaderObservation, LinkObservation, QueueObservation, QueueSample, SojournObservation,
-};
+use crate::metrics::{LinkObservation, QueueObservation, QueueSample, SojournObservation};
 use crate::scenario::{LinkIndex, Scenario};
 use crate::sim::Simulation;
 
@@ -88,25 +86,13 @@ impl LinkSampler {
                 forwarded_bytes: window.forwarded.bytes,
                 dropped: window.dropped.total().packets,
                 marked: window.marked.packets,
-                headers: self.stamps.then(|| headers(&window.headers)),
+                headers: self.stamps.then_some(window.headers),
                 lost,
                 queue: queue(stats),
                 sojourn: sojourn(stats),
                 ..self.observation
             }
         })
-    }
-}
-
-fn headers(counts: &HeaderCounts) -> HeaderObservation {
-    HeaderObservation {
-        recognised: counts.recognised,
-        stamped: counts.stamped,
-        foreign: counts.foreign,
-        truncated: counts.truncated,
-        version: counts.version,
-        kind: counts.kind,
-        untouchable: counts.untouchable,
     }
 }
 

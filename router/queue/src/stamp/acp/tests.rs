@@ -1,11 +1,13 @@
 //! Tests of ACP's link algorithm: equations by hand, and what a port makes of them.
 
+mod closed_loop;
+
 use evenkeel_wire::{Feedback, PathHeaderKind, SignalFlags};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::stamp::testing::{
+use crate::stamp::tests::testing::{
     IpPacket, assert_close, figure, header, idle_view, megabyte_per_second, port,
 };
 use crate::stamp::{Stamp, stamp_set};

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::*;
-use crate::stamp::testing::{IpPacket, header};
+use crate::stamp::tests::testing::{IpPacket, header};
 use crate::stamp::{FlowKey, stamp_set};
 use crate::testing::{epoch, ms};
 use crate::{DropTail, Limit, Port, PortConfig, Rate, Service};

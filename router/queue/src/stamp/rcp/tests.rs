@@ -1,11 +1,13 @@
 //! Tests of RCP's link algorithm: the equation by hand, and what a port makes of it.
 
+mod closed_loop;
+
 use evenkeel_wire::{Feedback, PathHeaderMut, PathHeaderView};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::stamp::testing::{IpPacket, assert_close, figure, header, idle_view, port};
+use crate::stamp::tests::testing::{IpPacket, assert_close, figure, header, idle_view, port};
 use crate::testing::{epoch, ms};
 use crate::{Amount, Packet, Port, Rate};
 

@@ -1,11 +1,13 @@
 //! Tests of XCP's link algorithm: equations by hand, and what a port makes of them.
 
+mod closed_loop;
+
 use evenkeel_wire::{CompactBytes, PathHeaderMut, PathHeaderRepr};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::stamp::testing::{IpPacket, assert_close, figure, header, idle_view, port};
+use crate::stamp::tests::testing::{IpPacket, assert_close, figure, header, idle_view, port};
 use crate::testing::{epoch, ms};
 use crate::{Amount, Packet, Port, Rate};
 

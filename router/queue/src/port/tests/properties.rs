@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::*;
+use crate::port::*;
 use crate::testing::{epoch, ms, packet};
 use crate::{DeliveryTrace, DropTail};
 

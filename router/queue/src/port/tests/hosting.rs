@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use evenkeel_wire::Ecn;
 
-use super::*;
+use crate::port::*;
 use crate::testing::{epoch, ms, packet};
 
 /// Which call a discipline had, when, and what it saw of its port.

@@ -9,7 +9,7 @@ use evenkeel_wire::{
     PseudoHeader, Signals, Skipped, UdpRepr,
 };
 
-use super::stamp_set;
+use crate::stamp::stamp_set;
 use crate::{
     Amount, CarriedHeader, Carrier, DropTail, FlowKey, Limit, Packet, PacketMeta, Port, PortConfig,
     PortView, Rate, Service,

@@ -1,10 +1,9 @@
 //! RCP's link and ideal senders in one loop: they send at the newest rate, at once.
 
-use evenkeel_wire::Feedback;
+use evenkeel_wire::{Feedback, Signals};
 
 use super::*;
-use crate::stamp::xcp::closed_loop::{Loop, PACKET, Sender, assert_within};
-use crate::testing::ms;
+use crate::stamp::tests::closed_loop::{Loop, PACKET, Sender, assert_within};
 
 /// RCP's sender (section 3): R, of which it knows nothing before the first packet is back.
 struct Paced {
@@ -20,13 +19,9 @@ impl Sender for Paced {
         CompactRate::NO_LIMIT.into()
     }
 
-    fn on_feedback(&mut self, feedback: Feedback, _round_trip: Duration) {
-        let rate = feedback.rate().bytes_per_second();
+    fn on_feedback(&mut self, signals: Signals, _round_trip: Duration) {
+        let rate = signals.feedback.rate().bytes_per_second();
         self.rate = rate.expect("the port has offered a rate") as f64;
-    }
-
-    fn may_send(&self, _in_flight: usize) -> bool {
-        true
     }
 
     fn gap(&self) -> Duration {

@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::testing::IpPacket;
-use super::*;
+use crate::stamp::*;
 use crate::testing::epoch;
 use crate::{Amount, DropTail, Limit, Port, PortConfig, Rate, Service};
 
