@@ -220,7 +220,9 @@ impl<P: Carrier + Debug + Send> Link<P> {
 
     /// What each node behind the port has done since the epoch, by name.
     pub fn impairments(&self) -> impl Iterator<Item = (&'static str, NodeCounters)> {
-        self.wire.nodes().map(|node| (node.name(), node.counters()))
+        self.wire
+            .nodes()
+            .map(|node| (node.impairment.name(), node.counters()))
     }
 
     /// What was lost behind the port since the epoch, by loss or blackouts.

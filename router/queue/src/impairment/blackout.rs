@@ -1,42 +1,37 @@
 //! Interruptions.
 
 use std::collections::VecDeque;
-use std::fmt::Debug;
 use std::ops::Range;
 use std::time::Instant;
 
-use super::line::Line;
-use super::{Node, NodeCounters};
-use crate::Packet;
+use super::{Fate, Impairment};
 
 /// Drops everything that comes within given intervals, their starts included, their ends not.
 ///
 /// Only the entry counts: behind a port, what was sent before the interruption still arrives, and
 /// the port goes on transmitting into nothing, so that its queue drains.
 #[derive(Debug)]
-pub struct Blackout<P> {
+pub struct Blackout {
     /// Those that have not ended yet, in order of their starts.
     intervals: VecDeque<Range<Instant>>,
-    line: Line<P>,
 }
 
-impl<P> Blackout<P> {
-    /// A node with these interruptions, which may overlap.
+impl Blackout {
+    /// An impairment with these interruptions, which may overlap.
     pub fn new(mut intervals: Vec<Range<Instant>>) -> Self {
         intervals.sort_by_key(|interval| (interval.start, interval.end));
         Self {
             intervals: intervals.into(),
-            line: Line::new(),
         }
     }
 }
 
-impl<P: Debug + Send> Node<P> for Blackout<P> {
+impl Impairment for Blackout {
     fn name(&self) -> &'static str {
         "blackout"
     }
 
-    fn push(&mut self, now: Instant, packet: Packet<P>) {
+    fn decide(&mut self, now: Instant) -> Fate {
         while self
             .intervals
             .front()
@@ -50,28 +45,17 @@ impl<P: Debug + Send> Node<P> for Blackout<P> {
             .front()
             .is_some_and(|interval| interval.start <= now)
         {
-            self.line.discard(&packet);
+            Fate::Lost
         } else {
-            self.line.admit(now, packet);
+            Fate::Out(now)
         }
-    }
-
-    fn pop(&mut self, now: Instant) -> Option<(Instant, Packet<P>)> {
-        self.line.pop(now)
-    }
-
-    fn next_timeout(&self) -> Option<Instant> {
-        self.line.next_timeout()
-    }
-
-    fn counters(&self) -> NodeCounters {
-        self.line.counters()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::impairment::Node;
     use crate::testing::{epoch, ms, packet};
 
     #[test]
@@ -86,7 +70,7 @@ mod tests {
             interval(8, 10),
             interval(15, 15),
         ];
-        let mut blackout = Blackout::new(intervals);
+        let mut blackout = Node::new(Blackout::new(intervals));
         let passed: Vec<u64> = (0..20)
             .filter(|&number| {
                 blackout.push(start + ms(number), packet(100, number));

@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, RngExt};
 
-use super::line::Line;
-use super::{Node, NodeCounters, NotAProbability};
-use crate::Packet;
+use super::{Fate, Impairment, NotAProbability};
 
 /// Every packet comes out a fixed time after it went in, but for those that jump.
 ///
@@ -18,21 +16,16 @@ use crate::Packet;
 /// comes out at the instant at which it went in, before all that are inside and not due by then.
 /// That is netem's `reorder` without its correlation and gap. The others keep their order.
 #[derive(Debug)]
-pub struct Delay<P, R> {
+pub struct Delay<R> {
     delay: Duration,
-    line: Line<P>,
     /// The probability of a jump, and what draws it.
     jump: Option<(f64, R)>,
 }
 
-impl<P, R> Delay<P, R> {
-    /// An empty node that reorders nothing.
+impl<R> Delay<R> {
+    /// A delay that reorders nothing.
     pub fn new(delay: Duration) -> Self {
-        Self {
-            delay,
-            line: Line::new(),
-            jump: None,
-        }
+        Self { delay, jump: None }
     }
 
     /// Lets packets that go in from now on jump the delay with `probability`, 0 to 1.
@@ -50,27 +43,19 @@ impl<P, R> Delay<P, R> {
     }
 }
 
-impl<P: Debug + Send, R: Rng + Debug + Send> Node<P> for Delay<P, R> {
+impl<R: Rng + Debug + Send> Impairment for Delay<R> {
     fn name(&self) -> &'static str {
         "delay"
     }
 
-    fn push(&mut self, now: Instant, packet: Packet<P>) {
+    fn decide(&mut self, now: Instant) -> Fate {
         if let Some((probability, rng)) = &mut self.jump
             && rng.random_bool(*probability)
         {
-            self.line.admit_at_once(now, packet);
+            Fate::Jumps
         } else {
-            self.line.admit(now + self.delay, packet);
+            Fate::Out(now + self.delay)
         }
-    }
-
-    fn pop(&mut self, now: Instant) -> Option<(Instant, Packet<P>)> {
-        self.line.pop(now)
-    }
-
-    fn next_timeout(&self) -> Option<Instant> {
-        self.line.next_timeout()
     }
 
     fn least_delay(&self) -> Duration {
@@ -82,10 +67,6 @@ impl<P: Debug + Send, R: Rng + Debug + Send> Node<P> for Delay<P, R> {
 
     fn reorders(&self) -> bool {
         self.jump.is_some()
-    }
-
-    fn counters(&self) -> NodeCounters {
-        self.line.counters()
     }
 }
 

@@ -5,52 +5,36 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, RngExt};
 
-use super::line::Line;
-use super::{Node, NodeCounters};
-use crate::Packet;
+use super::{Fate, Impairment};
 
 /// Delays each packet by a time drawn uniformly from zero to a maximum, independently.
 ///
 /// Nothing is reordered: a packet that draws less than the one before it comes out with it. So
 /// where packets follow each other faster than the maximum, delays are longer than uniform.
 #[derive(Debug)]
-pub struct Jitter<P, R> {
+pub struct Jitter<R> {
     max_nanoseconds: u64,
     rng: R,
-    line: Line<P>,
 }
 
-impl<P, R> Jitter<P, R> {
-    /// A node that delays by up to `max`; beyond 584 years it is cut to them.
+impl<R> Jitter<R> {
+    /// An impairment that delays by up to `max`; beyond 584 years it is cut to them.
     pub fn new(max: Duration, rng: R) -> Self {
         Self {
             max_nanoseconds: u64::try_from(max.as_nanos()).unwrap_or(u64::MAX),
             rng,
-            line: Line::new(),
         }
     }
 }
 
-impl<P: Debug + Send, R: Rng + Debug + Send> Node<P> for Jitter<P, R> {
+impl<R: Rng + Debug + Send> Impairment for Jitter<R> {
     fn name(&self) -> &'static str {
         "jitter"
     }
 
-    fn push(&mut self, now: Instant, packet: Packet<P>) {
+    fn decide(&mut self, now: Instant) -> Fate {
         let extra = self.rng.random_range(0..=self.max_nanoseconds);
-        self.line.admit(now + Duration::from_nanos(extra), packet);
-    }
-
-    fn pop(&mut self, now: Instant) -> Option<(Instant, Packet<P>)> {
-        self.line.pop(now)
-    }
-
-    fn next_timeout(&self) -> Option<Instant> {
-        self.line.next_timeout()
-    }
-
-    fn counters(&self) -> NodeCounters {
-        self.line.counters()
+        Fate::Out(now + Duration::from_nanos(extra))
     }
 }
 
@@ -59,12 +43,13 @@ mod tests {
     use rand_pcg::Pcg64;
 
     use super::*;
+    use crate::impairment::Node;
     use crate::testing::{epoch, ms, packet};
 
     #[test]
     fn packets_far_apart_are_delayed_uniformly() {
         let start = epoch();
-        let mut jitter = Jitter::new(ms(10), Pcg64::new(1, 0));
+        let mut jitter = Node::new(Jitter::new(ms(10), Pcg64::new(1, 0)));
         let mut total = Duration::ZERO;
         for number in 0..10_000 {
             let sent = start + ms(20) * u32::try_from(number).unwrap();
@@ -86,7 +71,7 @@ mod tests {
     #[test]
     fn packets_close_together_stay_in_order() {
         let start = epoch();
-        let mut jitter = Jitter::new(ms(10), Pcg64::new(1, 0));
+        let mut jitter = Node::new(Jitter::new(ms(10), Pcg64::new(1, 0)));
         for number in 0..1000 {
             jitter.push(start + Duration::from_micros(number), packet(100, number));
         }

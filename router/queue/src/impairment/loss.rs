@@ -5,16 +5,13 @@ use std::time::Instant;
 
 use rand::{Rng, RngExt};
 
-use super::line::Line;
-use super::{Node, NodeCounters};
-use crate::Packet;
+use super::{Fate, Impairment};
 
 /// Drops each packet with the same probability, independently.
 #[derive(Debug)]
-pub struct Loss<P, R> {
+pub struct Loss<R> {
     probability: f64,
     rng: R,
-    line: Line<P>,
 }
 
 /// A number that is no probability.
@@ -33,8 +30,8 @@ impl NotAProbability {
     }
 }
 
-impl<P, R> Loss<P, R> {
-    /// A node that drops with `probability`, 0 to 1.
+impl<R> Loss<R> {
+    /// An impairment that drops with `probability`, 0 to 1.
     ///
     /// # Errors
     /// [`NotAProbability`] for anything else.
@@ -42,7 +39,6 @@ impl<P, R> Loss<P, R> {
         Ok(Self {
             probability: NotAProbability::check(probability)?,
             rng,
-            line: Line::new(),
         })
     }
 
@@ -56,29 +52,17 @@ impl<P, R> Loss<P, R> {
     }
 }
 
-impl<P: Debug + Send, R: Rng + Debug + Send> Node<P> for Loss<P, R> {
+impl<R: Rng + Debug + Send> Impairment for Loss<R> {
     fn name(&self) -> &'static str {
         "loss"
     }
 
-    fn push(&mut self, now: Instant, packet: Packet<P>) {
+    fn decide(&mut self, now: Instant) -> Fate {
         if self.rng.random_bool(self.probability) {
-            self.line.discard(&packet);
+            Fate::Lost
         } else {
-            self.line.admit(now, packet);
+            Fate::Out(now)
         }
-    }
-
-    fn pop(&mut self, now: Instant) -> Option<(Instant, Packet<P>)> {
-        self.line.pop(now)
-    }
-
-    fn next_timeout(&self) -> Option<Instant> {
-        self.line.next_timeout()
-    }
-
-    fn counters(&self) -> NodeCounters {
-        self.line.counters()
     }
 }
 
@@ -87,11 +71,12 @@ mod tests {
     use rand_pcg::Pcg64;
 
     use super::*;
+    use crate::impairment::Node;
     use crate::testing::{epoch, packet};
 
     fn lost(probability: f64, seed: u128) -> Vec<u64> {
         let start = epoch();
-        let mut loss = Loss::new(probability, Pcg64::new(seed, 0)).unwrap();
+        let mut loss = Node::new(Loss::new(probability, Pcg64::new(seed, 0)).unwrap());
         let mut lost = Vec::new();
         for number in 0..10_000 {
             loss.push(start, packet(100, number));
@@ -127,7 +112,7 @@ mod tests {
     #[test]
     fn what_is_no_probability_is_refused() {
         for value in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
-            assert!(Loss::<u64, _>::new(value, Pcg64::new(1, 0)).is_err());
+            assert!(Loss::new(value, Pcg64::new(1, 0)).is_err());
         }
         let error = NotAProbability(1.5).to_string();
         assert_eq!(error, "1.5 is no probability; give a number from 0 to 1");

@@ -9,16 +9,16 @@ use rand::{Rng, SeedableRng};
 
 use super::{Change, LinkConfig, LinkError};
 use crate::Packet;
-use crate::impairment::{Blackout, Delay, Jitter, Loss, Node, NotAProbability};
+use crate::impairment::{Blackout, Delay, Impairment, Jitter, Loss, Node, NotAProbability};
 
 /// The impairments of a link, in the order in which packets pass them. Those that would do nothing
 /// during the whole run are not built; the delay always is: it is the wire.
 #[derive(Debug)]
 pub(super) struct Wire<P> {
-    blackout: Option<Blackout<P>>,
-    loss: Option<Loss<P, Xoshiro256PlusPlus>>,
-    delay: Delay<P, Xoshiro256PlusPlus>,
-    jitter: Option<Jitter<P, Xoshiro256PlusPlus>>,
+    blackout: Option<Node<P, Blackout>>,
+    loss: Option<Node<P, Loss<Xoshiro256PlusPlus>>>,
+    delay: Node<P, Delay<Xoshiro256PlusPlus>>,
+    jitter: Option<Node<P, Jitter<Xoshiro256PlusPlus>>>,
 }
 
 impl<P: Debug + Send> Wire<P> {
@@ -47,13 +47,13 @@ impl<P: Debug + Send> Wire<P> {
             }
         }
         Ok(Self {
-            blackout: (!blackouts.is_empty()).then(|| Blackout::new(blackouts)),
+            blackout: (!blackouts.is_empty()).then(|| Node::new(Blackout::new(blackouts))),
             loss: match loses {
-                true => Some(Loss::new(config.loss, loss_rng)?),
+                true => Some(Node::new(Loss::new(config.loss, loss_rng)?)),
                 false => None,
             },
-            delay: Delay::new(LinkError::check_time(config.delay)?),
-            jitter: (!jitter.is_zero()).then(|| Jitter::new(jitter, jitter_rng)),
+            delay: Node::new(Delay::new(LinkError::check_time(config.delay)?)),
+            jitter: (!jitter.is_zero()).then(|| Node::new(Jitter::new(jitter, jitter_rng))),
         })
     }
 
@@ -70,8 +70,8 @@ impl<P: Debug + Send> Wire<P> {
     pub(super) fn next_out(&self, next_in: Option<Instant>) -> Option<Instant> {
         self.nodes().fold(next_in, |arrival, node| {
             let inside = node.next_timeout();
-            let through = arrival.map(|arrival| arrival + node.least_delay());
-            if node.reorders() {
+            let through = arrival.map(|arrival| arrival + node.impairment.least_delay());
+            if node.impairment.reorders() {
                 inside.into_iter().chain(through).min()
             } else {
                 // What is inside comes out before what is still in front of it.
@@ -89,24 +89,24 @@ impl<P: Debug + Send> Wire<P> {
         if probability == 0.0 {
             return Ok(());
         }
-        self.delay.reorder(probability, rng)
+        self.delay.impairment.reorder(probability, rng)
     }
 
     pub(super) fn set_delay(&mut self, now: Instant, delay: Duration) {
         self.transfer(now);
-        self.delay.set_delay(delay);
+        self.delay.impairment.set_delay(delay);
     }
 
     pub(super) fn set_loss(&mut self, now: Instant, probability: f64) {
         self.transfer(now);
         if let Some(loss) = &mut self.loss {
-            let set = loss.set_probability(probability);
+            let set = loss.impairment.set_probability(probability);
             set.expect("Wire::new has checked all changes of the loss");
         }
     }
 
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &dyn Node<P>> {
-        fn node<P, N: Node<P>>(node: &N) -> &dyn Node<P> {
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Node<P, dyn Impairment>> {
+        fn node<P, I: Impairment + 'static>(node: &Node<P, I>) -> &Node<P, dyn Impairment> {
             node
         }
         let blackout = self.blackout.iter().map(node);
@@ -118,8 +118,8 @@ impl<P: Debug + Send> Wire<P> {
             .chain(jitter)
     }
 
-    fn nodes_mut(&mut self) -> impl Iterator<Item = &mut dyn Node<P>> {
-        fn node<P, N: Node<P>>(node: &mut N) -> &mut dyn Node<P> {
+    fn nodes_mut(&mut self) -> impl Iterator<Item = &mut Node<P, dyn Impairment>> {
+        fn node<P, I: Impairment + 'static>(node: &mut Node<P, I>) -> &mut Node<P, dyn Impairment> {
             node
         }
         let blackout = self.blackout.iter_mut().map(node);
@@ -132,7 +132,7 @@ impl<P: Debug + Send> Wire<P> {
     }
 
     /// Moves every packet into the node where it is at `now`; returns the last node.
-    fn transfer(&mut self, now: Instant) -> Option<&mut dyn Node<P>> {
+    fn transfer(&mut self, now: Instant) -> Option<&mut Node<P, dyn Impairment>> {
         self.nodes_mut().reduce(|upstream, node| {
             while let Some((at, packet)) = upstream.pop(now) {
                 node.push(at, packet);

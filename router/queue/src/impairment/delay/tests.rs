@@ -3,12 +3,13 @@ use proptest::prelude::*;
 use rand_pcg::Pcg64;
 
 use super::*;
+use crate::impairment::Node;
 use crate::testing::{epoch, ms, packet};
 
 #[test]
 fn a_packet_comes_out_after_the_delay_and_not_before() {
     let start = epoch();
-    let mut delay = Delay::<_, Pcg64>::new(ms(5));
+    let mut delay = Node::new(Delay::<Pcg64>::new(ms(5)));
     delay.push(start, packet(100, 1));
     assert_eq!(delay.next_timeout(), Some(start + ms(5)));
     assert_eq!(delay.pop(start + ms(4)), None);
@@ -22,9 +23,9 @@ fn a_packet_comes_out_after_the_delay_and_not_before() {
 #[test]
 fn a_shorter_delay_does_not_overtake() {
     let start = epoch();
-    let mut delay = Delay::<_, Pcg64>::new(ms(10));
+    let mut delay = Node::new(Delay::<Pcg64>::new(ms(10)));
     delay.push(start, packet(100, 1));
-    delay.set_delay(ms(1));
+    delay.impairment.set_delay(ms(1));
     delay.push(start + ms(2), packet(100, 2));
     delay.push(start + ms(12), packet(100, 3));
     let out = [(); 3].map(|()| {
@@ -41,8 +42,10 @@ fn a_shorter_delay_does_not_overtake() {
 /// What comes out when of packets that go in after the given gaps.
 fn out(delay: Duration, probability: f64, seed: u128, gaps: &[Duration]) -> Vec<(Duration, u64)> {
     let start = epoch();
-    let mut node = Delay::new(delay);
-    node.reorder(probability, Pcg64::new(seed, 0)).unwrap();
+    let mut node = Node::new(Delay::new(delay));
+    node.impairment
+        .reorder(probability, Pcg64::new(seed, 0))
+        .unwrap();
     let mut now = start;
     for (number, gap) in (0..).zip(gaps) {
         now += *gap;
@@ -99,7 +102,7 @@ fn with_zero_none_jumps_and_with_one_all_do() {
 
 #[test]
 fn what_is_no_probability_is_refused() {
-    let mut delay = Delay::<u64, _>::new(ms(1));
+    let mut delay = Delay::new(ms(1));
     for value in [-0.1, 1.1, f64::NAN] {
         assert!(delay.reorder(value, Pcg64::new(1, 0)).is_err());
     }
