@@ -49,11 +49,26 @@ fn main() -> Result<(), Failure> {
         packet.add_packet(operations.clone(), Shape::Whole, bytes)?;
         endpoint.add_conversation(&conversation(&operations))?;
     }
-    for corpus in [path_header, packet, endpoint] {
+    let mut document = corpus("document")?;
+    document.add(LINK.as_bytes())?;
+    for corpus in [path_header, packet, endpoint, document] {
         println!("{} seeds in {}", corpus.count, corpus.directory.display());
     }
     Ok(())
 }
+
+/// Most keys of a link.
+const LINK: &str = "rate_bps = \"2 Mb/s\"
+delay_ms = 18.5
+queue_packets = 50
+discipline = \"red:min=5,max=15\"
+stamps = [\"aqt\"]
+loss = 0.01
+blackouts = [{ start_s = 1, length_s = 0.5 }]
+[[changes]]
+at_s = 3
+delay_ms = 20
+";
 
 /// Where the inputs of one target are.
 struct Corpus {
