@@ -95,7 +95,6 @@ const GUARDED: &[&str] = &[
 
 /// Groups of sibling modules, `crate: parent`, with rings that are still to be removed.
 const KNOWN_RINGS: &[&str] = &[
-    "evenkeel-experiments:",
     "evenkeel-testbed-core: report",
     "evenkeel-testbed-core: scenario",
     "evenkeel-testbed-core: sim",

@@ -1,25 +1,21 @@
 //! The experiments of the papers, as data: runs, the figures drawn from them, and what the papers
 //! claim about them. docs/reproduce.md describes the files.
+//!
+//! Four layers, each of which imports only from those above it: `spec` reads experiments, `run`
+//! makes their runs and stores the results, `evaluate` computes metrics and judges claims, and
+//! `report` writes what came out.
 
-mod claim;
-mod dataset;
-mod experiment;
-mod expression;
-mod figure;
-mod file;
-mod matrix;
-mod metric;
-mod place;
+mod evaluate;
 mod report;
-mod runner;
-mod store;
+mod run;
+mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use claim::Verdict;
-pub use dataset::MetricError;
-pub use experiment::{Experiment, ExperimentError, find};
-pub use matrix::{Extent, Run, heaviest_first, shard};
+pub use evaluate::claims::Verdict;
+pub use evaluate::dataset::MetricError;
 pub use report::{ClaimRow, Commands, Document, KernelRow, NotRun, Report, ReportError, RunsRow};
-pub use runner::{Event, Outcome, run};
-pub use store::{Build, Plan, Record, Store, StoreError};
+pub use run::runner::{Event, Outcome, run};
+pub use run::store::{Build, Plan, Record, Store, StoreError};
+pub use spec::experiment::{Experiment, ExperimentError, find};
+pub use spec::runs::{Extent, Run, heaviest_first, shard};

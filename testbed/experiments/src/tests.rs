@@ -153,14 +153,16 @@ fn judged(text: &str, quick: bool, seeds: u64, goodput: impl Fn(&Run) -> Option<
                 .unwrap();
         }
     }
-    store.begin(&plan, &[experiment]).unwrap();
+    store
+        .begin(&plan, directory.path(), &experiment.files())
+        .unwrap();
     let report =
         Report::new(&[store.directory().to_owned()], "c").unwrap_or_else(|e| panic!("{e}"));
     report.write(store.directory()).unwrap();
     let html = fs::read_to_string(store.directory().join("report.html")).unwrap();
     let page = html.strip_prefix("<!doctype html>\n").expect("a doctype");
     roxmltree::Document::parse(page).expect("well-formed");
-    report.document()
+    report.document().clone()
 }
 
 #[test]
@@ -190,7 +192,7 @@ fn every_experiment_in_the_repository_can_be_run() {
             let judged = experiment
                 .claims
                 .iter()
-                .filter(|claim| claim.is_planned(&experiment, extent));
+                .filter(|claim| !claim.planned(&experiment.scope, extent).is_empty());
             assert!(
                 judged.count() > 0,
                 "{}: no claim has its runs ({extent:?})",
@@ -317,14 +319,16 @@ fn shards_are_joined_from_their_files_alone() {
             store.keep(&run, &plan, &record(&run, &plan, 10.0)).unwrap();
         }
         store
-            .begin(&plan, std::slice::from_ref(&experiment))
+            .begin(&plan, directory.path(), &experiment.files())
             .unwrap();
         parts.push(store.directory().to_owned());
     }
     fs::remove_dir_all(directory.path().join("paper")).unwrap();
-    let alone = Report::new(&parts[..1], "c").unwrap().document();
+    let alone = Report::new(&parts[..1], "c").unwrap();
+    let alone = alone.document();
     assert_eq!(alone.runs[0].missing, 3);
-    let joined = Report::new(&parts, "c").unwrap().document();
+    let joined = Report::new(&parts, "c").unwrap();
+    let joined = joined.document();
     assert_eq!((joined.runs[0].made, joined.runs[0].missing), (6, 0));
     assert!(joined.not_run.is_empty());
 
@@ -375,7 +379,7 @@ fn runs_on_the_kernel_stand_beside_those_in_virtual_time() {
                 .unwrap();
         }
         store
-            .begin(plan, std::slice::from_ref(&experiment))
+            .begin(plan, directory.path(), &experiment.files())
             .unwrap();
         directories.push(store.directory().to_owned());
     }

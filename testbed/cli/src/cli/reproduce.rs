@@ -99,7 +99,8 @@ pub(super) fn reproduce(
     let plan = plan(arguments, &experiments)?;
     let store = Store::new(&arguments.out);
     let runs = pending(arguments, controllers, &plan, &experiments, &store)?;
-    store.begin(&plan, &experiments)?;
+    let files: Vec<_> = experiments.iter().flat_map(Experiment::files).collect();
+    store.begin(&plan, &arguments.papers, &files)?;
     let jobs = arguments.jobs.map_or_else(cores, usize::from);
     let mut progress = Progress::new(&runs);
     let interrupt = interrupts()?;

@@ -5,10 +5,10 @@ use evenkeel_testbed::report::picture::{Axis, Line, Picture, Point, Style};
 use minijinja::context;
 use minijinja::value::Value;
 
-use super::super::figure::{Drawing, GraphDrawing, TimeDrawing};
-use super::super::file::FigureKind;
-use super::super::metric::Samples;
-use super::super::place::Spread;
+use crate::evaluate::dataset::Spread;
+use crate::evaluate::figures::{Drawing, GraphDrawing};
+use crate::evaluate::values::Samples;
+use crate::spec::figure::{FigureFile, FigureKind};
 
 /// Points of a line over time; more would not show.
 const MAX_POINTS: usize = 640;
@@ -17,48 +17,47 @@ const MAX_POINTS: usize = 640;
 const CROWD: usize = 10;
 
 /// The picture of a drawing; `None` of a table.
-pub(super) fn picture(drawing: &Drawing, y_label: &str) -> Option<Picture> {
-    let (x, y_from, lines) = match drawing {
-        Drawing::Graph(graph) if graph.kind == FigureKind::Table => return None,
+pub(super) fn picture(drawing: &Drawing, figure: &FigureFile) -> Option<Picture> {
+    let (x, lines) = match drawing {
+        Drawing::Graph(_) if figure.kind == FigureKind::Table => return None,
         Drawing::Graph(graph) => {
-            let x = axis(graph);
-            let lines = graph_lines(graph, &x);
-            (x, graph.y_from, lines)
+            let x = axis(graph, figure);
+            let lines = graph_lines(graph, &x, figure.kind);
+            (x, lines)
         }
-        Drawing::Time(time) => (
-            Axis::Time(time.from_s, time.to_s),
-            time.y_from,
-            time_lines(time),
-        ),
+        Drawing::Time { to_s, lines } => {
+            let from_s = figure.from_s.unwrap_or(0.0);
+            (Axis::Time(from_s, *to_s), time_lines(lines, from_s, *to_s))
+        }
     };
     Some(Picture {
         title: String::new(),
         x,
-        y_label: y_label.to_owned(),
-        y_from,
+        y_label: figure.y_label.clone(),
+        y_from: figure.y_from,
         warmup_s: 0.0,
         panels: vec![lines],
     })
 }
 
 /// Numbers stand where they belong; words, groups of bars and a single value, side by side.
-fn axis(graph: &GraphDrawing) -> Axis {
+fn axis(graph: &GraphDrawing, figure: &FigureFile) -> Axis {
     let numbers = graph.x_numbers.as_ref();
-    match numbers.filter(|numbers| graph.kind != FigureKind::Bars && numbers.len() > 1) {
-        Some(numbers) => Axis::Numbers(graph.x_label.clone(), numbers.clone(), graph.x_log),
+    match numbers.filter(|numbers| figure.kind != FigureKind::Bars && numbers.len() > 1) {
+        Some(numbers) => Axis::Numbers(graph.x_label.clone(), numbers.clone(), figure.x_log),
         None => Axis::Words(graph.x_label.clone(), graph.x_titles.clone()),
     }
 }
 
 /// Ours on top of the paper's and ns-2's.
-fn graph_lines(graph: &GraphDrawing, x: &Axis) -> Vec<Line> {
+fn graph_lines(graph: &GraphDrawing, x: &Axis, kind: FigureKind) -> Vec<Line> {
     let places: Vec<f64> = match x {
         Axis::Numbers(_, numbers, _) => numbers.clone(),
         _ => (0..graph.x_titles.len())
             .map(|index| index as f64)
             .collect(),
     };
-    let style = match graph.kind {
+    let style = match kind {
         FigureKind::Bars => Style::Bars,
         _ => Style::Marked,
     };
@@ -103,9 +102,13 @@ fn graph_lines(graph: &GraphDrawing, x: &Axis) -> Vec<Line> {
     all
 }
 
-fn time_lines(time: &TimeDrawing) -> Vec<Line> {
-    let count = time.lines.len();
-    let lines = time.lines.iter().enumerate();
+fn time_lines(all: &[Samples], from_s: f64, to_s: f64) -> Vec<Line> {
+    let count = all.len();
+    let style = if count > CROWD {
+        Style::Pale
+    } else {
+        Style::Plain
+    };
     let line = |(colour, samples): (usize, &Samples)| Line {
         name: match colour {
             0 if count > 2 * CROWD => format!("{count} lines"),
@@ -113,14 +116,10 @@ fn time_lines(time: &TimeDrawing) -> Vec<Line> {
             _ => samples.name.clone(),
         },
         colour,
-        style: if count > CROWD {
-            Style::Pale
-        } else {
-            Style::Plain
-        },
-        points: thinned(samples, time.from_s, time.to_s),
+        style,
+        points: thinned(samples, from_s, to_s),
     };
-    lines.map(line).collect()
+    all.iter().enumerate().map(line).collect()
 }
 
 /// The samples in the middle of their bins, from one time to another, averaged to [`MAX_POINTS`].

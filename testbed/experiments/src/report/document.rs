@@ -3,12 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::super::claim::{Claim, Finding, PointValues, Verdict};
-use super::super::file::Stated;
-use super::super::place::Spread;
-use super::super::store::{Build, Plan};
 use super::command::Commands;
-use super::{Report, Section};
+use crate::evaluate::claims::{PointValues, Verdict};
+use crate::evaluate::dataset::Spread;
+use crate::run::store::{Build, Plan};
+use crate::spec::claim::Stated;
 
 /// All claims and what came of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -134,81 +133,33 @@ pub struct RunsRow {
     pub errors: Vec<String>,
 }
 
-/// The fields of `report.json`, in order.
-const FIELDS: [&str; 9] = [
-    "command",
-    "plan",
-    "kernel_plan",
-    "builds",
-    "taken_over",
-    "claims",
-    "not_run",
-    "kernel",
-    "runs",
-];
-
 impl Document {
-    /// What came out, without what is taken over.
-    pub(super) fn new(report: &Report) -> Self {
-        let mut document = Self {
-            command: report.command.clone(),
-            plan: report.plan.clone(),
-            kernel_plan: report.kernel.clone(),
-            builds: report.builds.clone(),
-            taken_over: Vec::new(),
-            claims: Vec::new(),
-            not_run: Vec::new(),
-            kernel: report.sections.iter().flat_map(KernelRow::all).collect(),
-            runs: report.sections.iter().map(RunsRow::new).collect(),
-        };
-        for section in &report.sections {
-            for (index, claim) in section.experiment.claims.iter().enumerate() {
-                let finding = &section.findings[index];
-                let kernel = section.kernel.as_ref();
-                let kernel = kernel.map(|kernel| &kernel.findings[index]);
-                match finding.verdict {
-                    Some(verdict) => {
-                        let row = ClaimRow::new(section, claim, (finding, verdict), kernel);
-                        document.claims.push(row);
-                    }
-                    None => document.not_run.push(NotRun {
-                        experiment: section.experiment.id.clone(),
-                        figure: claim.figure.clone(),
-                        claim: claim.text.clone(),
-                    }),
-                }
-            }
-        }
-        document
-    }
-
     /// As `report.json` holds it: an element of a list on each line.
     pub(super) fn json(&self) -> String {
-        let Ok(Value::Object(fields)) = serde_json::to_value(self) else {
-            unreachable!("a document is an object with string keys");
-        };
-        let rows = |name: &str| -> Vec<String> {
-            match name {
-                "claims" => self.claims.iter().map(line).collect(),
-                "kernel" => self.kernel.iter().map(line).collect(),
-                "runs" => self.runs.iter().map(line).collect(),
-                _ => fields[name]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .map(line)
-                    .collect(),
-            }
-        };
-        let fields = FIELDS.iter().map(|name| {
-            let text = match &fields[*name] {
-                Value::Array(all) if !all.is_empty() => format!("[\n{}\n]", rows(name).join(",\n")),
-                other => line(other),
-            };
-            format!("{name:?}: {text}")
-        });
-        let fields: Vec<String> = fields.collect();
+        let fields = [
+            ("command", line(&self.command)),
+            ("plan", line(&json!(self.plan))),
+            ("kernel_plan", line(&json!(self.kernel_plan))),
+            (
+                "builds",
+                lines(self.builds.iter().map(|build| json!(build))),
+            ),
+            ("taken_over", lines(&self.taken_over)),
+            ("claims", lines(&self.claims)),
+            ("not_run", lines(self.not_run.iter().map(|row| json!(row)))),
+            ("kernel", lines(&self.kernel)),
+            ("runs", lines(&self.runs)),
+        ];
+        let fields = fields.map(|(name, text)| format!("{name:?}: {text}"));
         format!("{{\n{}\n}}\n", fields.join(",\n"))
+    }
+
+    /// Leaves only the experiments whose id is `wanted`.
+    pub(super) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
+        self.claims.retain(|row| wanted(&row.experiment));
+        self.not_run.retain(|row| wanted(&row.experiment));
+        self.kernel.retain(|row| wanted(&row.experiment));
+        self.runs.retain(|row| wanted(&row.experiment));
     }
 
     /// Adds the experiments of an earlier report, of which this one has none.
@@ -236,100 +187,30 @@ impl Document {
     }
 }
 
-impl ClaimRow {
-    fn new(
-        section: &Section,
-        claim: &Claim,
-        (finding, verdict): (&Finding, Verdict),
-        kernel: Option<&Finding>,
-    ) -> Self {
-        let several = finding.values.len() > 1;
-        let labels = |of: fn(&PointValues) -> bool| -> Vec<String> {
-            let values = finding.values.iter().filter(|values| several && of(values));
-            values.map(|values| values.point.label()).collect()
-        };
-        Self {
-            paper: section.experiment.paper().to_owned(),
-            experiment: section.experiment.id.clone(),
-            figure: claim.figure.clone(),
-            claim: claim.text.clone(),
-            paper_value: stated(claim.paper.as_ref()),
-            ns2_value: stated(claim.ns2.as_ref()),
-            criterion: claim.criterion(),
-            terms: claim.terms(),
-            value: shaped(&finding.values, median),
-            spread: shaped(&finding.values, ends),
-            points: labels(|_| true),
-            fails_at: labels(|values| !values.holds),
-            verdict,
-            reason: finding.reason.clone(),
-            value_without_cause: shaped(&finding.without_cause, median),
-            commands: Commands::group(&finding.commands),
-            kernel_value: kernel.map_or(Value::Null, |kernel| shaped(&kernel.values, median)),
-            kernel_verdict: kernel.and_then(|kernel| kernel.verdict),
-        }
-    }
-}
-
-impl KernelRow {
-    fn all(section: &Section) -> Vec<Self> {
-        let comparisons = section.kernel.iter().flat_map(|kernel| &kernel.comparisons);
-        let value =
-            |spread: Option<Spread>, of: fn(Spread) -> Value| spread.map_or(Value::Null, of);
-        let rows = comparisons.map(|comparison| Self {
-            experiment: section.experiment.id.clone(),
-            run: comparison.run.clone(),
-            metric: comparison.metric.clone(),
-            simulated: value(comparison.simulated, median),
-            simulated_spread: value(comparison.simulated, ends),
-            kernel: value(comparison.kernel, median),
-            kernel_spread: value(comparison.kernel, ends),
-            difference_percent: comparison
-                .difference
-                .map_or(Value::Null, |share| number(100.0 * share)),
-            notable: comparison.is_notable(),
-            reason: comparison.reason.clone(),
-        });
-        rows.collect()
-    }
-}
-
-impl RunsRow {
-    fn new(section: &Section) -> Self {
-        let errors = section.runs.iter().flat_map(|run| {
-            let errors = run.errors.iter();
-            errors.map(|error| format!("{}: {error}", run.label))
-        });
-        let commands = section.runs.iter().map(|run| run.command.clone());
-        let commands: Vec<String> = commands.collect();
-        Self {
-            experiment: section.experiment.id.clone(),
-            title: section.experiment.title.clone(),
-            source: section.experiment.source.clone(),
-            made: section.runs.len(),
-            missing: section.missing,
-            seeds: section.seeds,
-            open: section.experiment.open.clone(),
-            commands: Commands::group(&commands),
-            errors: errors.collect(),
-        }
-    }
-}
-
 fn line(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("string keys only")
 }
 
-fn median(spread: Spread) -> Value {
+fn lines(all: impl IntoIterator<Item = impl Serialize>) -> String {
+    let lines: Vec<String> = all.into_iter().map(|one| line(&one)).collect();
+    if lines.is_empty() {
+        return "[]".into();
+    }
+    format!("[\n{}\n]", lines.join(",\n"))
+}
+
+/// The median of a number over seeds.
+pub(super) fn median(spread: Spread) -> Value {
     number(spread.median)
 }
 
-fn ends(spread: Spread) -> Value {
+/// The least and the greatest.
+pub(super) fn ends(spread: Spread) -> Value {
     json!([number(spread.least), number(spread.greatest)])
 }
 
 /// One value, or a list of them, per point; a list of points if there are several.
-fn shaped(points: &[PointValues], of: impl Fn(Spread) -> Value) -> Value {
+pub(super) fn shaped(points: &[PointValues], of: impl Fn(Spread) -> Value) -> Value {
     let mut shaped: Vec<Value> = points
         .iter()
         .map(|point| {
@@ -351,7 +232,8 @@ fn shaped(points: &[PointValues], of: impl Fn(Spread) -> Value) -> Value {
     }
 }
 
-fn stated(stated: Option<&Stated>) -> Value {
+/// What a paper or ns-2 states; null for nothing.
+pub(super) fn stated(stated: Option<&Stated>) -> Value {
     match stated {
         None => Value::Null,
         Some(Stated::Number(value)) => number(*value),
@@ -361,7 +243,7 @@ fn stated(stated: Option<&Stated>) -> Value {
 }
 
 /// Six digits: more would be noise.
-fn number(value: f64) -> Value {
+pub(super) fn number(value: f64) -> Value {
     let text = format!("{value:.5e}");
     let rounded: f64 = text.parse().unwrap_or(value);
     json!(rounded)

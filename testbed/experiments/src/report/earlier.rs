@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::super::store::{Plan, StoreError, read_json};
 use super::document::Document;
 use super::html::figures_of;
+use crate::run::store::{Plan, StoreError, read_json};
 
 /// What [`Report::write`](super::Report::write) has left in a directory.
 #[derive(Debug)]
@@ -35,16 +35,6 @@ impl Earlier {
                 what: what.to_owned(),
             }),
         }
-    }
-
-    /// Leaves the experiments that none of `newer` is.
-    pub(super) fn without(&mut self, newer: &[&str]) {
-        let keeps = |id: &str| !newer.contains(&id);
-        let document = &mut self.document;
-        document.claims.retain(|row| keeps(&row.experiment));
-        document.not_run.retain(|row| keeps(&row.experiment));
-        document.kernel.retain(|row| keeps(&row.experiment));
-        document.runs.retain(|row| keeps(&row.experiment));
     }
 
     /// The figures of an experiment on the page.

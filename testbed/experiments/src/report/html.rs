@@ -1,18 +1,18 @@
 //! `report.html`: one file that needs nothing else.
 
 use evenkeel_testbed::report::page::{environment, render};
-use evenkeel_testbed::report::picture::digits;
-use minijinja::value::{Value, ValueKind};
+use minijinja::value::Value;
 use minijinja::{Environment, context};
 use serde::Serialize;
 
-use super::super::claim::Verdict;
-use super::super::figure::Drawing;
-use super::super::matrix::Extent;
-use super::super::store::StoreError;
 use super::chart;
 use super::document::{Document, RunsRow};
-use super::{Report, Section};
+use super::section::Section;
+use super::table;
+use crate::evaluate::claims::Verdict;
+use crate::evaluate::figures::Drawing;
+use crate::run::store::StoreError;
+use crate::spec::runs::Extent;
 
 const TEMPLATES: [(&str, &str); 2] = [
     ("report.html", include_str!("templates/report.html")),
@@ -53,29 +53,21 @@ struct Experiment<'d> {
     figures: String,
 }
 
-/// The page.
-pub(super) fn page(report: &Report) -> Result<String, StoreError> {
-    let document = report.document();
-    let templates = templates();
+/// The page, with the figures that `figures` gives for an experiment's id.
+pub(super) fn page(
+    document: &Document,
+    figures: impl Fn(&str) -> Result<String, StoreError>,
+) -> Result<String, StoreError> {
     let mut papers: Vec<Paper<'_>> = Vec::new();
     for row in &document.runs {
         let id = &row.experiment;
-        let own = report
-            .sections
-            .iter()
-            .find(|section| section.experiment.id == *id);
-        let figures = match (own, &report.earlier) {
-            (Some(section), _) => figures(&templates, section),
-            (None, Some(earlier)) => earlier.figures(id)?.to_owned(),
-            (None, None) => String::new(),
-        };
-        let experiment = Experiment::new(&document, row, figures);
+        let experiment = Experiment::new(document, row, figures(id)?);
         let name = id.split('/').next().unwrap_or_default();
         match papers.last_mut().filter(|paper| paper.name == name) {
             Some(paper) => paper.experiments.push(experiment),
             None => papers.push(Paper {
                 name,
-                counts: Counts::of(&document, |id| id.split('/').next() == Some(name)),
+                counts: Counts::of(document, |id| id.split('/').next() == Some(name)),
                 experiments: vec![experiment],
             }),
         }
@@ -92,14 +84,14 @@ pub(super) fn page(report: &Report) -> Result<String, StoreError> {
     let notable = document.kernel.iter().filter(|row| row.notable).count();
     let page = context! {
         title => "The papers' experiments, reproduced",
-        document => &document,
+        document,
         extent,
         notable,
         failing => failing.collect::<Vec<_>>(),
-        total => Counts::of(&document, |_| true),
+        total => Counts::of(document, |_| true),
         papers,
     };
-    Ok(render(&templates, "report.html", page))
+    Ok(render(&templates(), "report.html", page))
 }
 
 /// The figures of an experiment on a page that [`page`] made; `None` if the page has not got it.
@@ -111,7 +103,7 @@ pub(super) fn figures_of<'p>(page: &'p str, id: &str) -> Option<&'p str> {
 
 fn templates() -> Environment<'static> {
     let mut environment = environment(&TEMPLATES);
-    environment.add_filter("plain", |value: &Value| plain(value));
+    environment.add_filter("plain", plain);
     environment.add_filter("anchor", anchor);
     environment.add_filter("gist", gist);
     environment.add_filter("percent", |value: f64| format!("{value:+.1} %"));
@@ -185,35 +177,31 @@ impl<'d> Told<'d> {
     }
 }
 
-/// All figures of an experiment, those over time from the kernel behind the others.
-fn figures(templates: &Environment<'_>, section: &Section) -> String {
+/// All figures of an experiment, each followed by its twin from the kernel if there is one.
+pub(super) fn figures(section: &Section) -> String {
     let mut figures = Vec::new();
     for (index, figure) in section.experiment.figures.iter().enumerate() {
-        let on_kernel = section.kernel.as_ref();
-        let on_kernel = on_kernel.and_then(|kernel| kernel.drawings[index].as_ref());
-        let drawings = [
-            (section.drawings[index].as_ref(), ""),
-            (on_kernel, ", on the kernel"),
-        ];
-        for (drawing, place) in drawings
-            .into_iter()
-            .take(1 + usize::from(on_kernel.is_some()))
-        {
-            let picture = drawing.and_then(|drawing| chart::picture(drawing, &figure.y_label));
+        let file = &figure.file;
+        let mut add = |drawing: Option<&Drawing>, place: &str| {
+            let picture = drawing.and_then(|drawing| chart::picture(drawing, file));
             let table = match drawing {
                 Some(Drawing::Graph(graph)) if picture.is_none() => Some(chart::table(graph)),
                 _ => None,
             };
             figures.push(context! {
-                name => figure.figure,
-                title => format!("{}{place}", figure.title),
-                note => figure.note,
+                name => file.figure,
+                title => format!("{}{place}", file.title),
+                note => file.note,
                 picture => picture.map(|picture| picture.inline()),
                 table,
             });
+        };
+        add(section.drawings[index].as_ref(), "");
+        if let Some(Some(drawing)) = section.kernel_drawings.get(index) {
+            add(Some(drawing), ", on the kernel");
         }
     }
-    render(templates, "figures.html", context! { figures })
+    render(&templates(), "figures.html", context! { figures })
 }
 
 fn anchor(id: &str) -> String {
@@ -240,21 +228,9 @@ fn gist(reason: &str) -> String {
     }
 }
 
-/// A value in words: numbers with four digits, lists with commas.
+/// A value in words, as [`table::plain`] writes it.
 fn plain(value: &Value) -> String {
-    match value.kind() {
-        ValueKind::None | ValueKind::Undefined => "none".into(),
-        ValueKind::Number => {
-            f64::try_from(value.clone()).map_or_else(|_| value.to_string(), digits)
-        }
-        ValueKind::Seq | ValueKind::Iterable => {
-            let values: Vec<Value> = value.try_iter().into_iter().flatten().collect();
-            let nested = values.iter().any(|value| value.kind() == ValueKind::Seq);
-            let texts: Vec<String> = values.iter().map(plain).collect();
-            texts.join(if nested { "; " } else { ", " })
-        }
-        _ => value.to_string(),
-    }
+    serde_json::to_value(value).map_or_else(|_| value.to_string(), |value| table::plain(&value))
 }
 
 #[cfg(test)]

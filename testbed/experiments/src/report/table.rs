@@ -4,7 +4,7 @@ use evenkeel_testbed::report::picture::digits;
 use serde_json::Value;
 
 use super::document::Document;
-use crate::Verdict;
+use crate::evaluate::claims::Verdict;
 
 /// The claims, one on a line under their figures, then the counts.
 pub(super) fn table(document: &Document) -> String {
@@ -59,11 +59,7 @@ pub(super) fn plain(value: &Value) -> String {
         Value::Array(values) => {
             let nested = values.iter().any(Value::is_array);
             let texts: Vec<String> = values.iter().map(plain).collect();
-            if nested {
-                texts.join("; ")
-            } else {
-                texts.join(", ")
-            }
+            texts.join(if nested { "; " } else { ", " })
         }
         other => other.to_string(),
     }

@@ -131,7 +131,9 @@ fn values_are_compared_though_one_has_more_seeds_than_the_other() {
             .keep(&run, &plan, &record(&run, &plan, goodput))
             .unwrap();
     }
-    store.begin(&plan, &[experiment]).unwrap();
+    store
+        .begin(&plan, directory.path(), &experiment.files())
+        .unwrap();
     let report = Report::new(&[store.directory().to_owned()], "c").unwrap();
     let document = report.document();
     let more = &document.claims[1];

@@ -14,7 +14,9 @@ fn results_that_lack_what_an_experiment_reads_are_an_error_and_no_verdict() {
     for run in experiment.runs(Extent::Quick, Some(1)).unwrap() {
         store.keep(&run, &plan, &record(&run, &plan, 1.0)).unwrap();
     }
-    store.begin(&plan, &[experiment]).unwrap();
+    store
+        .begin(&plan, directory.path(), &experiment.files())
+        .unwrap();
     let error = Report::new(&[store.directory().to_owned()], "c").unwrap_err();
     assert_eq!(
         error.to_string(),

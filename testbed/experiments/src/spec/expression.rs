@@ -1,5 +1,7 @@
 //! Arithmetic over metrics and axes, as experiments write it: `100*(goodput/goodput[version=A]-1)`.
 
+use super::runs::Point;
+
 /// Longest expression, in bytes; bounds the depth of the tree, too.
 const MAX_LENGTH: usize = 400;
 
@@ -8,17 +10,19 @@ const MAX_DEPTH: usize = 40;
 
 /// An expression, parsed. `+ - * /`, parentheses, numbers and references.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Expression {
+pub(crate) struct Expression {
+    /// As it was written.
+    pub(crate) text: String,
     tree: Tree,
 }
 
 /// A metric or axis by name, at values of axes that differ from where the expression stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reference {
+pub(crate) struct Reference {
     /// The name, with a dot before a field of an axis: `protocol.rate`.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Axes and their values, as written in brackets.
-    pub(super) selectors: Vec<(String, String)>,
+    pub(crate) selectors: Vec<(String, String)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -39,20 +43,23 @@ enum Operator {
 
 impl Expression {
     /// Parses `text`. The error says what is wrong with it, in one line.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_LENGTH {
             return Err(format!("an expression has at most {MAX_LENGTH} bytes"));
         }
         let mut parser = Parser { text, at: 0 };
         let tree = parser.sum(0)?;
         match parser.peek() {
-            None => Ok(Self { tree }),
+            None => Ok(Self {
+                text: text.to_owned(),
+                tree,
+            }),
             Some(c) => Err(format!("{text:?} makes no sense from {c:?} on")),
         }
     }
 
     /// All references in it, from left to right.
-    pub(super) fn references(&self) -> Vec<&Reference> {
+    pub(crate) fn references(&self) -> Vec<&Reference> {
         let mut found = Vec::new();
         self.tree.references(&mut found);
         found
@@ -60,11 +67,19 @@ impl Expression {
 
     /// Its value where `lookup` gives the references theirs; `None` where one of them has none
     /// or the result is no number, as after a division by zero.
-    pub(super) fn evaluate(
+    pub(crate) fn evaluate(
         &self,
         lookup: &mut dyn FnMut(&Reference) -> Option<f64>,
     ) -> Option<f64> {
         self.tree.evaluate(lookup).filter(|value| value.is_finite())
+    }
+}
+
+impl Reference {
+    /// The point that it is about: `from`, moved along the axes in its brackets.
+    pub(crate) fn point(&self, from: &Point) -> Point {
+        let selectors = self.selectors.iter();
+        selectors.fold(from.clone(), |point, (axis, value)| point.with(axis, value))
     }
 }
 
@@ -106,28 +121,30 @@ struct Parser<'t> {
 
 impl<'t> Parser<'t> {
     fn sum(&mut self, depth: usize) -> Result<Tree, String> {
-        let mut left = self.product(depth)?;
-        loop {
-            let operator = match self.peek() {
-                Some('+') => Operator::Add,
-                Some('-') => Operator::Subtract,
-                _ => return Ok(left),
-            };
-            self.at += 1;
-            left = Tree::Binary(left.into(), operator, self.product(depth)?.into());
-        }
+        let operators = [('+', Operator::Add), ('-', Operator::Subtract)];
+        self.chain(depth, operators, Self::product)
     }
 
     fn product(&mut self, depth: usize) -> Result<Tree, String> {
-        let mut left = self.factor(depth)?;
+        let operators = [('*', Operator::Multiply), ('/', Operator::Divide)];
+        self.chain(depth, operators, Self::factor)
+    }
+
+    /// Operands with operators of one precedence between them.
+    fn chain(
+        &mut self,
+        depth: usize,
+        operators: [(char, Operator); 2],
+        operand: fn(&mut Self, usize) -> Result<Tree, String>,
+    ) -> Result<Tree, String> {
+        let mut left = operand(self, depth)?;
         loop {
-            let operator = match self.peek() {
-                Some('*') => Operator::Multiply,
-                Some('/') => Operator::Divide,
-                _ => return Ok(left),
+            let next = self.peek();
+            let Some((_, operator)) = operators.iter().find(|(sign, _)| next == Some(*sign)) else {
+                return Ok(left);
             };
             self.at += 1;
-            left = Tree::Binary(left.into(), operator, self.factor(depth)?.into());
+            left = Tree::Binary(left.into(), *operator, operand(self, depth)?.into());
         }
     }
 
@@ -148,14 +165,11 @@ impl<'t> Parser<'t> {
             }
             Some(c) if c.is_ascii_digit() => self.number(),
             Some(c) if c.is_ascii_alphabetic() || c == '_' => self.reference().map(Tree::Reference),
-            Some(c) => Err(format!(
-                "{:?} has {c:?} where a number or a name belongs",
-                self.text
-            )),
-            None => Err(format!(
-                "{:?} ends where a number or a name belongs",
-                self.text
-            )),
+            found => {
+                let what = found.map_or("ends".into(), |c| format!("has {c:?}"));
+                let text = self.text;
+                Err(format!("{text:?} {what} where a number or a name belongs"))
+            }
         }
     }
 
@@ -214,7 +228,7 @@ impl<'t> Parser<'t> {
         &rest[..end]
     }
 
-    /// The next character that is no space, which it steps up to.
+    /// Skips spaces and returns the next character without consuming it.
     fn peek(&mut self) -> Option<char> {
         let rest = self.text[self.at..].trim_start();
         self.at = self.text.len() - rest.len();
@@ -231,7 +245,7 @@ impl<'t> Parser<'t> {
 }
 
 /// A number as overrides and labels show it: whole numbers without a fraction.
-pub(super) fn number_text(value: f64) -> String {
+pub(crate) fn number_text(value: f64) -> String {
     // Products such as 0.1 * 3 carry a last bit that nobody wrote.
     let rounded = (value * 1e9).round() / 1e9;
     if rounded.is_finite() {

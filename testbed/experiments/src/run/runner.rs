@@ -1,4 +1,4 @@
-//! Runs, spread over threads.
+//! Makes runs on several threads.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -9,14 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::matrix::Run;
 use super::store::{Plan, Record, Store, StoreError};
 use evenkeel_testbed::backend::{Hosts, sim};
 
-/// Parts of a run after which its progress is told.
+use crate::spec::runs::Run;
+
+/// Parts of a run after each of which its progress is reported.
 const STEPS: u32 = 50;
 
-/// How often the interrupt is looked at.
+/// Interval at which the interrupt is checked.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What happens while runs are made.

@@ -1,121 +1,21 @@
-//! Numbers out of a run's results: paths into `result.json`, series that are reduced, formulas.
+//! Reads numbers and series off the results of a run.
 
 use serde_json::Value;
 
-use super::expression::{Expression, Reference};
-use super::file::{Across, MetricFile, Reduce};
-use super::store::Record;
-
-/// How a number is read off a run.
-#[derive(Debug, Clone)]
-pub(super) enum Metric {
-    /// A field of the result.
-    Field { path: Path, across: Option<Across> },
-    /// A series, reduced.
-    Series(ReducedSeries),
-    /// Arithmetic over other metrics.
-    Formula(Expression),
-}
-
-/// A field of flows, links or the whole, such as `flows.user-*.goodput_bps`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Path {
-    text: String,
-}
-
-/// Which flows' or links' series, taken together how, and from when to when.
-#[derive(Debug, Clone)]
-pub(super) struct Selection {
-    pub(super) path: Path,
-    pub(super) across: Option<Across>,
-    pub(super) idle_as_zero: bool,
-    pub(super) bin_s: Option<f64>,
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct ReducedSeries {
-    pub(super) selection: Selection,
-    from_s: f64,
-    to_s: f64,
-    reduce: Reduce,
-    pub(super) level: Option<Expression>,
-    band: f64,
-}
+use crate::run::store::Record;
+use crate::spec::metric::{Across, Path, Reduce, ReducedSeries, Selection};
 
 /// A series: its name, the width of a bin in seconds, and a value for each.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Samples {
-    pub(super) name: String,
-    pub(super) bin_s: f64,
-    pub(super) values: Vec<Option<f64>>,
-}
-
-impl Metric {
-    pub(super) fn new(name: &str, file: &MetricFile) -> Result<Self, String> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if !name.chars().all(plain) || name.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err("its name has more than letters, digits and _; choose another".into());
-        }
-        let of_series = file.bin_s.is_some()
-            || file.from_s.is_some()
-            || file.to_s.is_some()
-            || file.reduce.is_some()
-            || file.level.is_some()
-            || file.band.is_some()
-            || file.idle_as_zero;
-        match (&file.of, &file.series, &file.formula) {
-            (Some(path), None, None) if !of_series => Ok(Self::Field {
-                path: Path::new(path)?,
-                across: file.across,
-            }),
-            (None, Some(path), None) => ReducedSeries::new(path, file).map(Self::Series),
-            (None, None, Some(text)) if !of_series && file.across.is_none() => {
-                Expression::parse(text).map(Self::Formula)
-            }
-            _ => Err("it needs one of of, series and formula; only series takes bin_s, from_s, to_s, reduce, level, band and idle_as_zero, and formula takes no across".into()),
-        }
-    }
-
-    /// The series that it reads, if it does.
-    pub(super) fn series(&self) -> Option<&Path> {
-        match self {
-            Self::Series(series) => Some(&series.selection.path),
-            Self::Field { .. } | Self::Formula(_) => None,
-        }
-    }
-
-    /// The metrics and axes that it needs.
-    pub(super) fn references(&self) -> Vec<&Reference> {
-        match self {
-            Self::Field { .. } => Vec::new(),
-            Self::Series(series) => {
-                let level = series.level.as_ref();
-                level.map_or_else(Vec::new, Expression::references)
-            }
-            Self::Formula(expression) => expression.references(),
-        }
-    }
+pub(crate) struct Samples {
+    pub(crate) name: String,
+    pub(crate) bin_s: f64,
+    pub(crate) values: Vec<Option<f64>>,
 }
 
 impl Path {
-    pub(super) fn new(text: &str) -> Result<Self, String> {
-        if text.split('.').any(str::is_empty) || !text.contains('.') {
-            return Err(format!(
-                "{text:?} is no path; write e.g. links.NAME.utilization or flows.NAME-*.goodput_bps"
-            ));
-        }
-        Ok(Self {
-            text: text.to_owned(),
-        })
-    }
-
-    /// The path as it was written.
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
     /// The values below `document` that it leads to, by the flow's or link's name.
-    pub(super) fn find<'d>(
+    pub(crate) fn find<'d>(
         &self,
         document: &'d Value,
     ) -> Result<Vec<(&'d str, &'d Value)>, String> {
@@ -172,24 +72,8 @@ fn descend<'d>(value: &'d Value, path: &str) -> Option<&'d Value> {
 }
 
 impl Selection {
-    pub(super) fn new(
-        path: &str,
-        across: Option<Across>,
-        bin_s: Option<f64>,
-    ) -> Result<Self, String> {
-        if bin_s.is_some_and(|bin_s| !(bin_s > 0.0 && bin_s.is_finite())) {
-            return Err("bin_s is no length; make it positive".into());
-        }
-        Ok(Self {
-            path: Path::new(path)?,
-            across,
-            idle_as_zero: false,
-            bin_s,
-        })
-    }
-
     /// The series of every flow or link, or of all together, in a run.
-    pub(super) fn read(&self, record: &Record) -> Result<Vec<Samples>, String> {
+    pub(crate) fn read(&self, record: &Record) -> Result<Vec<Samples>, String> {
         let series = &record.series;
         let interval_s = series.get("interval_s").and_then(Value::as_f64);
         let interval_s = interval_s.ok_or("the run kept no series")?;
@@ -235,7 +119,7 @@ fn binned(name: &str, values: Vec<Option<f64>>, interval_s: f64, bin_s: Option<f
 
 impl Across {
     /// One number out of several; `None` without any, or if the definition gives none.
-    pub(super) fn of(self, values: &[f64]) -> Option<f64> {
+    pub(crate) fn of(self, values: &[f64]) -> Option<f64> {
         if values.is_empty() {
             return None;
         }
@@ -258,38 +142,8 @@ impl Across {
 }
 
 impl ReducedSeries {
-    fn new(path: &str, file: &MetricFile) -> Result<Self, String> {
-        let reduce = file.reduce.ok_or("a series needs reduce")?;
-        let by_level = matches!(reduce, Reduce::Rises | Reduce::Falls | Reduce::Settles);
-        if by_level != file.level.is_some() || (reduce == Reduce::Settles) != file.band.is_some() {
-            return Err(
-                "level goes with reduce = rises, falls and settles, band with settles".into(),
-            );
-        }
-        let (from_s, to_s) = (
-            file.from_s.unwrap_or(0.0),
-            file.to_s.unwrap_or(f64::INFINITY),
-        );
-        if from_s.is_nan() || to_s.is_nan() || from_s < 0.0 || from_s >= to_s {
-            return Err("from_s must lie before to_s".into());
-        }
-        if reduce == Reduce::Sum && file.bin_s.is_some() {
-            return Err("reduce = sum is of samples; remove bin_s, whose bins are averages".into());
-        }
-        let mut selection = Selection::new(path, file.across, file.bin_s)?;
-        selection.idle_as_zero = file.idle_as_zero;
-        Ok(Self {
-            selection,
-            from_s,
-            to_s,
-            reduce,
-            level: file.level.as_deref().map(Expression::parse).transpose()?,
-            band: file.band.unwrap_or(0.0),
-        })
-    }
-
     /// The number that comes of it, given the value of `level`.
-    pub(super) fn value(&self, samples: &Samples, level: Option<f64>) -> Option<f64> {
+    pub(crate) fn value(&self, samples: &Samples, level: Option<f64>) -> Option<f64> {
         // A bin counts if its middle lies in the window.
         let middle = |index: usize| (index as f64 + 0.5) * samples.bin_s;
         let inside = samples

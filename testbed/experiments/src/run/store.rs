@@ -1,4 +1,5 @@
-//! What runs leave behind: one file each, so that a second call resumes and shards can be joined.
+//! A directory of results: one file for each run, so that a second call resumes and shards can be
+//! joined.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::experiment::Experiment;
-use super::matrix::{Extent, Run};
 use evenkeel_testbed::metrics::Observations;
 use evenkeel_testbed::report::{ResultDocument, Series};
+
+use crate::spec::runs::{Extent, Run};
 
 /// A directory of results that cannot be used. Displays as one line.
 #[derive(Debug, thiserror::Error)]
@@ -128,7 +129,7 @@ impl Plan {
     }
 
     /// In what another plan's results cannot stand beside those of this one, if in anything.
-    pub(super) fn apart(&self, other: &Self) -> Option<&'static str> {
+    pub(crate) fn apart(&self, other: &Self) -> Option<&'static str> {
         let same = [
             (self.quick == other.quick, "--quick"),
             (self.seeds == other.seeds, "--seeds"),
@@ -144,7 +145,7 @@ impl Plan {
     }
 
     /// Adds another plan's experiments.
-    pub(super) fn join(&mut self, other: &Self) {
+    pub(crate) fn join(&mut self, other: &Self) {
         self.experiments.extend(other.experiments.iter().cloned());
         self.experiments.sort();
         self.experiments.dedup();
@@ -176,7 +177,7 @@ impl Record {
     }
 
     /// The flows that failed, and why.
-    pub(super) fn errors(&self) -> Vec<String> {
+    pub(crate) fn errors(&self) -> Vec<String> {
         let flows = self.result.get("flows").and_then(Value::as_array);
         let failed = flows.into_iter().flatten().filter_map(|flow| {
             let error = flow.get("error")?.as_str()?;
@@ -199,26 +200,20 @@ impl Store {
         &self.directory
     }
 
-    /// Notes what is asked for, with the experiments' files as they are now, so that the report
-    /// can be made from this directory alone.
+    /// Stores the plan and copies `files`, which are below `root`, so that the report can be made
+    /// from this directory alone.
     ///
     /// # Errors
-    /// If a file cannot be written.
-    pub fn begin(&self, plan: &Plan, experiments: &[Experiment]) -> Result<(), StoreError> {
-        for experiment in experiments {
-            for path in experiment.files() {
-                let text = fs::read(&path).map_err(|source| StoreError::Read {
-                    path: path.clone(),
-                    source,
-                })?;
-                let inside = path.strip_prefix(experiment.papers()).unwrap_or(&path);
-                self.write(&Path::new("papers").join(inside), &text)?;
-            }
+    /// If a file cannot be read or written.
+    pub fn begin(&self, plan: &Plan, root: &Path, files: &[PathBuf]) -> Result<(), StoreError> {
+        for path in files {
+            let inside = path.strip_prefix(root).unwrap_or(path);
+            self.write(&Path::new("papers").join(inside), &read(path)?)?;
         }
         self.write(Path::new("plan.json"), pretty(plan).as_bytes())
     }
 
-    /// The plan that was noted.
+    /// The plan that was stored.
     ///
     /// # Errors
     /// If there is none, or it is damaged.
@@ -333,11 +328,17 @@ fn kept(series: &Value, kept: &[String]) -> Value {
     Value::Object(reduced)
 }
 
-pub(super) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, StoreError> {
-    let text = fs::read(path).map_err(|source| StoreError::Read {
+/// Reads a file.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
+    fs::read(path).map_err(|source| StoreError::Read {
         path: path.to_owned(),
         source,
-    })?;
+    })
+}
+
+/// Reads a file of JSON.
+pub(crate) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, StoreError> {
+    let text = read(path)?;
     serde_json::from_slice(&text).map_err(|error| StoreError::Damaged {
         path: path.to_owned(),
         message: error.to_string(),

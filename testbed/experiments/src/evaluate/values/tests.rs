@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
+use crate::spec::metric::MetricFile;
 
 fn values(path: &str) -> Result<Vec<f64>, String> {
     let document = json!({
@@ -102,7 +103,7 @@ fn bins_average_neighbours_and_flows_are_taken_together() {
         group: "main".into(),
         axes: BTreeMap::new(),
         seed: 1,
-        build: super::super::store::Build {
+        build: crate::run::store::Build {
             version: "0".into(),
             executable: "0".into(),
         },

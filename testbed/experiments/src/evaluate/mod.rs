@@ -1,0 +1,6 @@
+//! Turns stored runs into metrics, judged claims and drawn figures.
+
+pub(crate) mod claims;
+pub(crate) mod dataset;
+pub(crate) mod figures;
+pub(crate) mod values;
