@@ -1,4 +1,4 @@
-//! Drawings as pictures.
+//! Turns drawings into pictures and tables.
 
 use evenkeel_testbed::report::picture::{Axis, Line, Picture, Point, Style};
 
@@ -40,7 +40,7 @@ pub(super) fn picture(drawing: &Drawing, figure: &FigureFile) -> Option<Picture>
     })
 }
 
-/// Numbers stand where they belong; words, groups of bars and a single value, side by side.
+/// Numbers have a scale. Words, groups of bars and a single value are side by side.
 fn axis(graph: &GraphDrawing, figure: &FigureFile) -> Axis {
     let numbers = graph.x_numbers.as_ref();
     match numbers.filter(|numbers| figure.kind != FigureKind::Bars && numbers.len() > 1) {

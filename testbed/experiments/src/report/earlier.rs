@@ -1,4 +1,4 @@
-//! A report that was made before, of which experiments can be taken over.
+//! An earlier report, from which experiments can be taken over.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::document::Document;
 use super::html::figures_of;
 use crate::run::store::{Plan, StoreError, read_json};
 
-/// What [`Report::write`](super::Report::write) has left in a directory.
+/// What [`Report::write`](super::Report::write) wrote into a directory.
 #[derive(Debug)]
 pub(super) struct Earlier {
     directory: PathBuf,
@@ -25,7 +25,7 @@ impl Earlier {
         })
     }
 
-    /// Whether its experiments can stand beside those of `plan`, whose results are in `directory`.
+    /// Checks that its experiments fit those of `plan`, whose results are in `directory`.
     pub(super) fn check(&self, plan: &Plan, directory: &Path) -> Result<(), StoreError> {
         match plan.apart(&self.document.plan) {
             None => Ok(()),

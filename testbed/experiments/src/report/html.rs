@@ -42,7 +42,7 @@ struct Paper<'d> {
     experiments: Vec<Experiment<'d>>,
 }
 
-/// An experiment as the page tells it.
+/// An experiment on the page.
 #[derive(Debug, Serialize)]
 struct Experiment<'d> {
     anchor: String,
@@ -141,16 +141,17 @@ impl<'d> Experiment<'d> {
         let id = &runs.experiment;
         let claims = document.claims.iter().filter(|row| row.experiment == *id);
         let kernel = document.kernel.iter().filter(|row| row.experiment == *id);
-        let mut told = Told::default();
+        let mut given = Given::default();
         let claims = claims.map(|row| {
             let without = row
                 .commands
                 .first()
                 .and_then(|commands| commands.expand().next());
-            context! { row, without, reason => told.once(row.reason.as_deref()) }
+            context! { row, without, reason => given.once(row.reason.as_deref()) }
         });
         let claims = claims.collect();
-        let kernel = kernel.map(|row| context! { row, reason => told.once(row.reason.as_deref()) });
+        let kernel =
+            kernel.map(|row| context! { row, reason => given.once(row.reason.as_deref()) });
         let kernel = kernel.collect();
         Self {
             anchor: anchor(id),
@@ -164,10 +165,10 @@ impl<'d> Experiment<'d> {
 
 /// The reasons that a section has given.
 #[derive(Default)]
-struct Told<'d>(Vec<&'d str>);
+struct Given<'d>(Vec<&'d str>);
 
-impl<'d> Told<'d> {
-    /// A reason in full, or that it stands above.
+impl<'d> Given<'d> {
+    /// A reason in full the first time, then a reference to it.
     fn once(&mut self, reason: Option<&'d str>) -> Option<&'d str> {
         if reason.is_some_and(|reason| self.0.contains(&reason)) {
             return Some("As above.");

@@ -32,7 +32,7 @@ pub struct Report {
 
 impl Report {
     /// The report on the results in `directories`, made by `command`; several directories are
-    /// shards of the same whole, and those of runs on the kernel stand beside the others.
+    /// shards of one plan. Runs on the kernel are compared with the others.
     ///
     /// # Errors
     /// If they cannot be read, do not belong together, or lack what an experiment reads.
@@ -94,7 +94,7 @@ impl Report {
         })
     }
 
-    /// Takes over the experiments that it does not have from the report in `directory`, as that tells them.
+    /// Takes over the experiments that it does not have from the report in `directory`, unchanged.
     ///
     /// # Errors
     /// If there is no report, or one of another version, extent or kind of backend.

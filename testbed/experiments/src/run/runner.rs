@@ -68,7 +68,7 @@ pub fn run(
     for _ in 0..jobs.min(runs.len()) {
         let (runs, pending, sender) = (runs.clone(), pending.clone(), sender.clone());
         let (plan, interrupt) = (plan.clone(), interrupt.clone());
-        // Not joined: a run cannot be stopped half-way, and whoever interrupts does not wait.
+        // Not joined: a run cannot be stopped half-way, and an interrupt does not wait for it.
         thread::spawn(move || work(&runs, &pending, &plan, &interrupt, &sender));
     }
     drop(sender);
@@ -80,7 +80,7 @@ pub fn run(
     loop {
         if interrupt.load(Ordering::Relaxed) {
             outcome.interrupted = true;
-            // A run on the kernel hears of it, too, and takes its network down before it ends.
+            // Runs on the kernel notice it, too: wait until they have removed their networks.
             if plan.on_kernel() {
                 while receiver.recv().is_ok() {}
             }
@@ -122,17 +122,17 @@ fn work(
             return;
         };
         let run = &runs[index];
-        let mut told = 0;
+        let mut reported = 0;
         let progress = |at: Duration| {
             let share = at.as_secs_f64() / run.scenario.duration.as_secs_f64();
             let step = (share * f64::from(STEPS)) as u32;
-            if step > told {
-                told = step;
-                // Nobody listens any more after an interrupt.
+            if step > reported {
+                reported = step;
+                // After an interrupt the receiver is gone.
                 let _ = sender.send(Message::Advanced(index, share));
             }
         };
-        // A panic is our bug; it is reported with the run and costs no other one.
+        // A panic is our bug. It is reported with its run and does not end the others.
         let observed = catch_unwind(AssertUnwindSafe(|| {
             let scenario = &run.scenario;
             match plan.backend.as_str() {

@@ -63,7 +63,7 @@ pub struct Build {
     pub executable: String,
 }
 
-/// What was asked for: belongs to all results of a directory.
+/// What was asked for. It applies to all results of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The program.
@@ -87,7 +87,7 @@ pub struct Record {
     pub group: String,
     /// The value of every axis.
     pub axes: BTreeMap<String, String>,
-    /// Of every random choice.
+    /// Seed of every random choice.
     pub seed: u64,
     /// The program that made it.
     pub build: Build,
@@ -128,7 +128,7 @@ impl Plan {
         }
     }
 
-    /// In what another plan's results cannot stand beside those of this one, if in anything.
+    /// The first difference that keeps another plan's results out of the same report.
     pub(crate) fn apart(&self, other: &Self) -> Option<&'static str> {
         let same = [
             (self.quick == other.quick, "--quick"),

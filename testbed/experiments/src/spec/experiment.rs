@@ -1,4 +1,4 @@
-//! An experiment: what a paper measured, as runs, figures and claims. Read from its file and checked.
+//! Reads and checks an experiment: the runs, figures and claims of a paper.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -82,7 +82,7 @@ struct ExperimentFile {
     kernel: KernelFile,
 }
 
-/// What of runs on the kernel stands beside those in virtual time.
+/// The comparison of runs on the kernel with those in virtual time.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct KernelFile {

@@ -2,7 +2,7 @@
 
 use super::runs::Point;
 
-/// Longest expression, in bytes; bounds the depth of the tree, too.
+/// Longest expression, in bytes. It also bounds the depth of the tree.
 const MAX_LENGTH: usize = 400;
 
 /// Deepest nesting of parentheses and signs.
@@ -16,7 +16,7 @@ pub(crate) struct Expression {
     tree: Tree,
 }
 
-/// A metric or axis by name, at values of axes that differ from where the expression stands.
+/// A metric or axis by name, at other values of axes than the expression if brackets say so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reference {
     /// The name, with a dot before a field of an axis: `protocol.rate`.
@@ -65,8 +65,8 @@ impl Expression {
         found
     }
 
-    /// Its value where `lookup` gives the references theirs; `None` where one of them has none
-    /// or the result is no number, as after a division by zero.
+    /// Its value, with the references' values from `lookup`. `None` if one of them has no value or
+    /// the result is not finite, as after a division by zero.
     pub(crate) fn evaluate(
         &self,
         lookup: &mut dyn FnMut(&Reference) -> Option<f64>,

@@ -1,4 +1,4 @@
-//! One run: where it stands in its collection, its scenario, and how much work it is.
+//! A run: its place in the experiment, its scenario, and the work it takes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ const PACKET_BITS: f64 = 8.0 * 1228.0;
 /// Least rate that [`Run::weight`] counts: an idle run takes time, too.
 const SLOWEST_BPS: u64 = 100_000;
 
-/// Where a run stands: its group, and a value of every axis.
+/// The place of a run in its experiment: its group, and a value of every axis.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Point {
     pub(crate) group: String,
@@ -32,13 +32,13 @@ pub enum Extent {
     Kernel,
 }
 
-/// A run: a scenario, its overrides and where it stands in its experiment.
+/// A run: a scenario, its overrides and its place in the experiment.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Its experiment's id.
     pub experiment: String,
     pub(crate) point: Point,
-    /// Of every random choice.
+    /// Seed of every random choice.
     pub seed: u64,
     /// The scenario's file.
     pub scenario_path: PathBuf,
