@@ -218,11 +218,6 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let fingerprint = Fingerprint::of(end_entity);
-        let refused = || {
-            Err(rustls::Error::InvalidCertificate(
-                CertificateError::ApplicationVerificationFailure,
-            ))
-        };
         let verdict = match (&self.trust, &self.webpki) {
             (Trust::Anybody, _) => Ok(ServerCertVerified::assertion()),
             (Trust::Pin(pin), _) if *pin == fingerprint => Ok(ServerCertVerified::assertion()),
@@ -233,7 +228,7 @@ impl ServerCertVerifier for Verifier {
                 ocsp_response,
                 now,
             ),
-            _ => refused(),
+            _ => Err(CertificateError::ApplicationVerificationFailure.into()),
         };
         *lock(&self.sight.0) = Some(Seen {
             fingerprint,

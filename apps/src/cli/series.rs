@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel::{AckReport, Context, Observer, PathSample};
 use quinn::{Connection, Runtime, TokioRuntime};
+use serde::Serialize;
 use tokio::time::MissedTickBehavior;
 
 use super::args::SampleArgs;
@@ -23,9 +24,10 @@ pub(crate) struct Periods {
 }
 
 /// An interval that is over.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Span {
     /// From here the times of the series count.
+    #[serde(skip)]
     pub(crate) origin: Instant,
     pub(crate) start_s: f64,
     pub(crate) end_s: f64,
@@ -90,6 +92,11 @@ impl Span {
     pub(crate) fn rate(&self, bytes: u64) -> f64 {
         bytes as f64 * 8.0 / (self.end_s - self.start_s).max(1e-9)
     }
+}
+
+/// Start and end of an interval, of the same width for a day.
+pub(crate) fn show_span(span: &Span) -> String {
+    format!("{:>8.2} to {:>8.2} s", span.start_s, span.end_s)
 }
 
 impl PacketCounts {

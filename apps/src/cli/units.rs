@@ -70,11 +70,6 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
     format!("{value} {prefix}B")
 }
 
-/// Start and end of an interval, of the same width for a day.
-pub(crate) fn show_span(start_s: f64, end_s: f64) -> String {
-    format!("{start_s:>8.2} to {end_s:>8.2} s")
-}
-
 /// Three significant digits and a decimal prefix.
 fn scale(value: f64) -> (String, &'static str) {
     let prefixes = ["", "k", "M", "G", "T", "P", "E"];

@@ -46,10 +46,12 @@ pub struct AdaptConfig {
 #[derive(Clone, Debug)]
 pub(super) struct Adaptation {
     config: AdaptConfig,
-    target_bps: u64,
+    /// Bits per second to aim at.
+    pub(super) target_bps: u64,
     /// When it last changed.
     changed: Instant,
-    switches: u64,
+    /// How often it has changed.
+    pub(super) switches: u64,
     /// The least that has waited since the watch began, bytes.
     standing: Option<u64>,
     /// When the watch for a standing backlog began.
@@ -136,16 +138,6 @@ impl Adaptation {
             standing: None,
             watched: now,
         }
-    }
-
-    /// Bits per second to aim at.
-    pub(super) fn target_bps(&self) -> u64 {
-        self.target_bps
-    }
-
-    /// How often that has changed.
-    pub(super) fn switches(&self) -> u64 {
-        self.switches
     }
 
     /// A frame is captured at `now`: decides what it should have.

@@ -221,11 +221,8 @@ impl Player {
         if lateness_us > 0 {
             debug!(sequence, lateness_us, "frame late");
             self.counts.late += 1;
-            self.playout_delay_us = Some(
-                self.playout_delay_us
-                    .unwrap_or(0)
-                    .saturating_add(lateness_us),
-            );
+            let delay_us = self.playout_delay_us.unwrap_or(0);
+            self.playout_delay_us = Some(delay_us.saturating_add(lateness_us));
         } else {
             self.counts.on_time += 1;
             let spare_us = (-lateness_us - self.buffer_us).max(0);

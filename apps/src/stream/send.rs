@@ -111,7 +111,7 @@ impl Sender<'_> {
         let lost = loop {
             let decide = |now: Instant| {
                 adaptation.decide(now, self.path(context.as_ref(), queue));
-                (adaptation.target_bps(), queue.wants_key())
+                (adaptation.target_bps, queue.wants_key())
             };
             let captured = tokio::select! {
                 biased;
@@ -124,7 +124,7 @@ impl Sender<'_> {
             let header = Header {
                 sequence,
                 captured_us: self.clock.read(captured.at),
-                bitrate_bps: u32::try_from(adaptation.target_bps()).unwrap_or(u32::MAX),
+                bitrate_bps: u32::try_from(adaptation.target_bps).unwrap_or(u32::MAX),
                 length: captured.content.len() as u32,
                 key: captured.key,
             };
@@ -136,8 +136,8 @@ impl Sender<'_> {
             let mut counts = lock(&self.sending.0);
             counts.frames_captured += 1;
             counts.frames_cancelled += u64::from(!kept);
-            counts.bitrate_bps = adaptation.target_bps();
-            counts.bitrate_switches = adaptation.switches();
+            counts.bitrate_bps = adaptation.target_bps;
+            counts.bitrate_switches = adaptation.switches;
         };
         queue.end();
         lost

@@ -205,8 +205,7 @@ impl Watch<'_> {
         self.of.form.event(&Interval {
             direction: self.of.job.direction,
             connection: self.of.connection,
-            start_s: span.start_s,
-            end_s: span.end_s,
+            span,
             bytes,
             throughput_bps: span.rate(bytes),
             sender: series.packets.figures(&self.connection),

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use crate::bulk::{Direction, Outcome, Report};
 use crate::cli::output::{Record, SampleLists, SenderInterval};
-use crate::cli::units::{show_bytes, show_rate, show_some_rate, show_span};
+use crate::cli::series::{Span, show_span};
+use crate::cli::units::{show_bytes, show_rate, show_some_rate};
 use crate::path::{HeaderReport, SampleSummary};
 
 /// An interval of a client's connection.
@@ -12,8 +13,8 @@ use crate::path::{HeaderReport, SampleSummary};
 pub(crate) struct Interval {
     pub(crate) direction: Direction,
     pub(crate) connection: u16,
-    pub(crate) start_s: f64,
-    pub(crate) end_s: f64,
+    #[serde(flatten)]
+    pub(crate) span: Span,
     pub(crate) bytes: u64,
     pub(crate) throughput_bps: f64,
     #[serde(flatten)]
@@ -37,8 +38,8 @@ pub(crate) struct PathRecord {
 /// An interval of a server in which something moved.
 #[derive(Debug, Serialize)]
 pub(crate) struct ServerInterval {
-    pub(crate) start_s: f64,
-    pub(crate) end_s: f64,
+    #[serde(flatten)]
+    pub(crate) span: Span,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     pub(crate) udp_datagrams_received: u64,
@@ -92,7 +93,7 @@ impl Record for Interval {
         format!(
             "{}{}  {:>9}  {:>10}  {}",
             name.map_or(String::new(), |name| format!("{name:<10}")),
-            show_span(self.start_s, self.end_s),
+            show_span(&self.span),
             show_bytes(self.bytes),
             show_rate(self.throughput_bps),
             self.sender.text(),
@@ -104,13 +105,10 @@ impl Record for ServerInterval {
     const KIND: &'static str = "server_interval";
 
     fn text(&self) -> String {
-        let rate = |bytes: u64| {
-            let seconds = (self.end_s - self.start_s).max(1e-9);
-            show_rate(bytes as f64 * 8.0 / seconds)
-        };
+        let rate = |bytes| show_rate(self.span.rate(bytes));
         format!(
             "{}  received {} ({})  sent {} ({})",
-            show_span(self.start_s, self.end_s),
+            show_span(&self.span),
             show_bytes(self.bytes_received),
             rate(self.bytes_received),
             show_bytes(self.bytes_sent),

@@ -62,8 +62,7 @@ impl ServerSeries {
         };
         let before = std::mem::replace(&mut self.before, counts);
         (counts != before).then(|| ServerInterval {
-            start_s: span.start_s,
-            end_s: span.end_s,
+            span,
             bytes_sent: counts.bytes_sent - before.bytes_sent,
             bytes_received: counts.bytes_received - before.bytes_received,
             udp_datagrams_received: counts.udp.datagrams - before.udp.datagrams,

@@ -146,8 +146,7 @@ impl Watch<'_> {
         let udp = self.connection.stats().udp_rx;
         let (datagrams, bytes) = std::mem::replace(before, (udp.datagrams, udp.bytes));
         ViewInterval {
-            start_s: span.start_s,
-            end_s: span.end_s,
+            span,
             throughput_bps: span.rate(seen.bytes),
             seen,
             udp_datagrams_received: udp.datagrams - datagrams,

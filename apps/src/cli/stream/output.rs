@@ -3,15 +3,16 @@
 use serde::Serialize;
 
 use crate::cli::output::{Record, SampleLists, SenderInterval};
-use crate::cli::units::{show_bytes, show_rate, show_some_rate, show_span};
+use crate::cli::series::{Span, show_span};
+use crate::cli::units::{show_bytes, show_rate, show_some_rate};
 use crate::path::HeaderReport;
 use crate::stream::{ClockReport, SentCounts, Snapshot, ViewReport};
 
 /// An interval of a viewer.
 #[derive(Debug, Serialize)]
 pub(crate) struct ViewInterval {
-    pub(crate) start_s: f64,
-    pub(crate) end_s: f64,
+    #[serde(flatten)]
+    pub(crate) span: Span,
     pub(crate) throughput_bps: f64,
     #[serde(flatten)]
     pub(crate) seen: Snapshot,
@@ -35,8 +36,8 @@ pub(crate) struct View {
 #[derive(Debug, Serialize)]
 pub(crate) struct ViewerInterval {
     pub(crate) viewer: String,
-    pub(crate) start_s: f64,
-    pub(crate) end_s: f64,
+    #[serde(flatten)]
+    pub(crate) span: Span,
     #[serde(flatten)]
     pub(crate) sent: SentCounts,
     #[serde(flatten)]
@@ -72,7 +73,7 @@ impl Record for ViewInterval {
         let seen = &self.seen;
         format!(
             "{}  {:>10}  {:>3} frames, {} late  delay {}  buffer {:.0} ms  stalls {} ({:.1} s)",
-            show_span(self.start_s, self.end_s),
+            show_span(&self.span),
             show_rate(self.throughput_bps),
             seen.frames,
             seen.late,
@@ -100,7 +101,7 @@ impl Record for ViewerInterval {
     fn text(&self) -> String {
         format!(
             "{}  {}  aims at {}, {} frames sent, {} cancelled  {}",
-            show_span(self.start_s, self.end_s),
+            show_span(&self.span),
             self.viewer,
             show_rate(self.sent.bitrate_bps as f64),
             self.sent.frames_sent,

@@ -145,8 +145,7 @@ impl Viewers {
     fn intervals(&self, span: Span) -> Vec<ViewerInterval> {
         let record = |live: &mut LiveViewer| ViewerInterval {
             viewer: unmapped(live.connection.remote_address()).to_string(),
-            start_s: span.start_s,
-            end_s: span.end_s,
+            span,
             sent: live.sending.counts(),
             samples: match &live.recorder {
                 Some(recorder) => recorder.take(span.origin),

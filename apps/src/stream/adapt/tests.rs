@@ -35,12 +35,12 @@ fn it_falls_at_once_to_the_estimate_less_the_headroom() {
     let start = epoch();
     let mut adaptation = Adaptation::new(config(8_000_000), start);
     adaptation.decide(start + RTT, path(5_000_000, true));
-    assert_eq!(adaptation.target_bps(), 4_500_000);
+    assert_eq!(adaptation.target_bps, 4_500_000);
     // And not again before that can have had an effect.
     adaptation.decide(start + RTT * 3 / 2, path(2_000_000, true));
-    assert_eq!(adaptation.target_bps(), 4_500_000);
+    assert_eq!(adaptation.target_bps, 4_500_000);
     adaptation.decide(start + RTT * 2, path(2_000_000, true));
-    assert_eq!(adaptation.target_bps(), 1_800_000);
+    assert_eq!(adaptation.target_bps, 1_800_000);
 }
 
 #[test]
@@ -49,10 +49,10 @@ fn it_rises_by_eight_percent_a_second_to_the_estimate_while_nothing_waits() {
     let mut adaptation = Adaptation::new(config(1_000_000), start);
     let now = run(&mut adaptation, start, 10.0, path(50_000_000, false));
     // 1.08^10 = 2.16; a little less because it rises in steps of the deadband.
-    let after_ten = adaptation.target_bps() as f64 / 1e6;
+    let after_ten = adaptation.target_bps as f64 / 1e6;
     assert!((1.9..=2.16).contains(&after_ten), "{after_ten}");
     run(&mut adaptation, now, 30.0, path(3_000_000, false));
-    let end = adaptation.target_bps();
+    let end = adaptation.target_bps;
     assert!((2_850_000..=3_000_000).contains(&end), "{end}");
 }
 
@@ -61,7 +61,7 @@ fn a_backlog_keeps_it_below_the_estimate() {
     let start = epoch();
     let mut adaptation = Adaptation::new(config(1_000_000), start);
     run(&mut adaptation, start, 60.0, path(3_000_000, true));
-    let end = adaptation.target_bps();
+    let end = adaptation.target_bps;
     assert!((2_565_000..=2_700_000).contains(&end), "{end}");
 }
 
@@ -72,10 +72,7 @@ fn changes_within_the_deadband_are_not_made() {
     for (nth, estimate) in (1..).zip([4_900_000, 5_100_000, 4_800_000, 5_200_000]) {
         adaptation.decide(start + RTT * nth, path(estimate, true));
     }
-    assert_eq!(
-        (adaptation.target_bps(), adaptation.switches()),
-        (4_500_000, 0)
-    );
+    assert_eq!((adaptation.target_bps, adaptation.switches), (4_500_000, 0));
 }
 
 #[test]
@@ -91,7 +88,7 @@ fn a_backlog_that_stands_for_a_second_is_carried_away() {
         };
         adaptation.decide(start + Duration::from_secs(1) * frame / 30, path);
     }
-    assert_eq!(adaptation.target_bps(), 1_800_000);
+    assert_eq!(adaptation.target_bps, 1_800_000);
     // At least 50 kB wait for a second: 400 kb/s less.
     for frame in 61..=95 {
         let path = Path {
@@ -100,7 +97,7 @@ fn a_backlog_that_stands_for_a_second_is_carried_away() {
         };
         adaptation.decide(start + Duration::from_secs(1) * frame / 30, path);
     }
-    let after = adaptation.target_bps();
+    let after = adaptation.target_bps;
     assert!((1_390_000..1_400_000).contains(&after), "{after}");
     // Never to less than half at once.
     let mut before = after;
@@ -110,8 +107,8 @@ fn a_backlog_that_stands_for_a_second_is_carried_away() {
             ..path(2_000_000, true)
         };
         adaptation.decide(start + Duration::from_secs(1) * frame / 30, path);
-        assert!(adaptation.target_bps() >= before / 2);
-        before = adaptation.target_bps();
+        assert!(adaptation.target_bps >= before / 2);
+        before = adaptation.target_bps;
     }
     assert!(before < after / 2, "{before}");
 }
@@ -126,7 +123,7 @@ fn a_fixed_rate_stays_whatever_the_path_is_like() {
     let mut adaptation = Adaptation::new(fixed, start);
     run(&mut adaptation, start, 5.0, path(100_000, true));
     assert_eq!(
-        (adaptation.target_bps(), adaptation.switches()),
+        (adaptation.target_bps, adaptation.switches),
         (10_000_000, 0)
     );
 }
@@ -179,7 +176,7 @@ proptest! {
         for (estimate, backlog, ms) in steps {
             now += Duration::from_millis(ms);
             adaptation.decide(now, path(estimate, backlog));
-            prop_assert!((100_000..=3_000_000).contains(&adaptation.target_bps()));
+            prop_assert!((100_000..=3_000_000).contains(&adaptation.target_bps));
         }
     }
 }
