@@ -48,6 +48,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "evenkeel",
             "evenkeel-log",
             "evenkeel-queue",
+            "evenkeel-spec",
             "evenkeel-testbed-core",
             "evenkeel-experiments",
         ],

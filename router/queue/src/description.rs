@@ -1,7 +1,11 @@
 //! The keys of a link in files: in scenarios, and in the router's configuration.
 
+use std::fmt;
+
 use evenkeel_spec::document::{Fault, Located, Origin, number, positive, whole};
 use evenkeel_spec::quantity::Unit;
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Highest rate: 1 Tb/s, where a packet still takes over a nanosecond.
@@ -36,6 +40,7 @@ pub struct LinkKeys {
     #[serde(deserialize_with = "queue_bytes")]
     queue_bytes: Option<u64>,
     discipline: Option<Located<String>>,
+    #[serde(deserialize_with = "strings")]
     stamps: Option<Vec<Located<String>>>,
     #[serde(deserialize_with = "share")]
     loss: Option<f64>,
@@ -118,6 +123,25 @@ pub struct ChangeKeys {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Share(f64);
+
+/// An array of strings; what is none is told so.
+fn strings<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<Located<String>>>, D::Error> {
+    struct Strings;
+    impl<'de> Visitor<'de> for Strings {
+        type Value = Vec<Located<String>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array of strings")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(array))
+        }
+    }
+    deserializer.deserialize_seq(Strings).map(Some)
+}
 
 impl Default for LinkDescription {
     fn default() -> Self {

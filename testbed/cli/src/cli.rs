@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Parser, Subcommand};
 use evenkeel_experiments::{ExperimentError, ReportError, StoreError};
 use evenkeel_log::{LogArgs, LogError};
+use evenkeel_spec::SpecError;
 use evenkeel_testbed::backend::{Hosts, kernel, netns, sim, uml};
 use evenkeel_testbed::report;
 use evenkeel_testbed::scenario::{Controllers, Scenario, ScenarioError};
@@ -185,6 +186,8 @@ pub(crate) enum CliError {
     NoFlow { name: String, known: String },
     #[error(transparent)]
     Log(#[from] LogError),
+    #[error("--controllers: {0}")]
+    Controllers(SpecError),
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
     #[error("{0}")]
@@ -217,6 +220,7 @@ impl CliError {
             | Self::Twice(_)
             | Self::NoQuick
             | Self::NotOnKernel
+            | Self::Controllers(_)
             | Self::NoFlow { .. } => 2,
             Self::Experiment(_) | Self::Log(_) => 2,
             Self::Netns(kernel::KernelError::Interrupted)

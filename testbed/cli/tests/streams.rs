@@ -126,7 +126,9 @@ fn a_comparison_has_a_run_for_each_controller_and_the_smoothest_first() {
         "--flows",
         "bulk",
         "--controllers",
-        "cubic,vegas:alpha=2;beta=4",
+        "vegas:alpha=2,beta=4",
+        "--controllers",
+        "cubic",
         "--json",
     ]);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -153,6 +155,13 @@ fn a_comparison_has_a_run_for_each_controller_and_the_smoothest_first() {
     assert!(
         error.contains("nobody") && error.contains("video, bulk"),
         "{error}"
+    );
+    let refused = compare(&["--controllers", "cubic,vegas:alpha=2;beta=4"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8_lossy(&refused.stderr),
+        "evenkeel-testbed: --controllers: \"cubic,vegas:alpha=2;beta=4\" has a semicolon; separate with commas: \
+         cubic,vegas:alpha=2,beta=4\n"
     );
 }
 

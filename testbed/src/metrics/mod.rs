@@ -18,6 +18,7 @@ pub use flow::{
     throughput_bps,
 };
 pub use link::{loss_rate, utilization};
+pub(crate) use observations::seconds;
 pub use observations::{
     ControllerSample, FlowObservation, LinkObservation, Observations, PathObservation,
     QueueObservation, QueueSample, RttSample, SojournObservation, StampObservation,

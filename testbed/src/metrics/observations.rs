@@ -7,7 +7,7 @@ use evenkeel::Pacing;
 use evenkeel_apps::path::{HeaderReport, SampleRecord};
 use evenkeel_apps::stream::{SentCounts, ViewReport};
 use evenkeel_queue::HeaderCounts;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::scenario::FlowSpec;
 
@@ -129,17 +129,31 @@ pub struct RttSample {
     pub rtt: Duration,
 }
 
-/// One transfer of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One transfer of a flow. `series.json` has its times in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Transfer {
     /// When it began.
+    #[serde(rename = "start_s", serialize_with = "in_seconds")]
     pub start: Duration,
     /// When the receiver had all of it; `None` if that has not happened.
+    #[serde(rename = "end_s", serialize_with = "in_seconds")]
     pub end: Option<Duration>,
     /// Application bytes that the receiver got.
     pub bytes: u64,
     /// Whether SHA-256 agreed; `None` if it was not compared.
     pub sha256_verified: Option<bool>,
+}
+
+/// Seconds to the microsecond.
+pub(crate) fn seconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e6
+}
+
+fn in_seconds<S: Serializer>(
+    time: &(impl Copy + Into<Option<Duration>>),
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    (*time).into().map(seconds).serialize(serializer)
 }
 
 /// What was seen of one direction of a link. Counters and queue figures begin after the

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::document::{FlowResult, ResultDocument, rounded};
 use super::page::{Page, Plot};
-use super::table::{self, Table};
-use super::{ReportError, plot, save};
+use super::table::{COUNT, Column, MBPS, MS, PERCENT, RATIO, SECONDS, Table, column};
+use super::{ReportError, json, plot, save};
 use crate::metrics::Observations;
 use crate::scenario::Scenario;
 
@@ -88,12 +88,6 @@ pub struct ComparedStreams {
 }
 
 impl ComparisonDocument {
-    /// As `comparison.json` holds it.
-    pub fn json(&self) -> String {
-        let text = serde_json::to_string_pretty(self).expect("a document has string keys only");
-        text + "\n"
-    }
-
     fn heading(&self) -> String {
         let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
         let seeds = match &seeds[..] {
@@ -111,22 +105,24 @@ impl ComparisonDocument {
     /// A row for each controller.
     fn columns(&self) -> Table {
         let any = |has: fn(&ComparedFigures) -> bool| self.runs.iter().any(|run| has(&run.median));
-        let shown: Vec<&Column> = COLUMNS
-            .iter()
-            .filter(|column| match column.only {
-                Only::Always => true,
-                Only::Streams => any(|figures| figures.stream.is_some()),
-                Only::Others => any(|figures| figures.others_goodput_bps.is_some()),
-            })
-            .collect();
-        let cell = |run: &ComparedRun, column: &Column| {
-            let text =
-                |figures| table::fixed((column.figure)(figures), column.scale, column.decimals);
+        let mut shown: Vec<&Column<ComparedFigures>> = ALWAYS.iter().collect();
+        if any(|figures| figures.stream.is_some()) {
+            shown.extend(STREAMS);
+        }
+        if any(|figures| figures.others_goodput_bps.is_some()) {
+            shown.push(&OTHERS);
+        }
+        let cell = |run: &ComparedRun, column: &Column<ComparedFigures>| {
+            let median = column.cell(&run.median);
             match (&run.least, &run.greatest) {
                 (Some(least), Some(greatest)) => {
-                    format!("{} ({}-{})", text(&run.median), text(least), text(greatest))
+                    format!(
+                        "{median} ({}-{})",
+                        column.cell(least),
+                        column.cell(greatest)
+                    )
                 }
-                _ => text(&run.median),
+                _ => median,
             }
         };
         let row = |run: &ComparedRun| {
@@ -135,9 +131,8 @@ impl ComparisonDocument {
                 .chain(cells)
                 .collect()
         };
-        let names = shown.iter().map(|column| (column.name, column.unit));
-        let columns: Vec<_> = std::iter::once(("controller", "")).chain(names).collect();
-        Table::new(1, &columns, self.runs.iter().map(row).collect())
+        let rows = self.runs.iter().map(row).collect();
+        Table::of(&["controller"], shown.iter().copied(), rows)
     }
 }
 
@@ -182,10 +177,6 @@ pub fn write_comparison(
         seeds,
         runs: compared,
     };
-    let save = |name: &str, contents: &str| {
-        let path = directory.join(name);
-        save(&path, contents).map_err(|source| ReportError { path, source })
-    };
     // The first flow of each controller's first run, under the controller's name.
     let observations = Observations {
         flows: controllers
@@ -202,7 +193,7 @@ pub fn write_comparison(
     let about = format!("{}, on {}", document.scenario, document.backend);
     let mut plots = Vec::new();
     for (name, picture) in plot::of_flows(scenario, &observations, &about) {
-        save(name, &picture.file())?;
+        save(directory, name, &picture.file())?;
         plots.push((String::new(), picture.inline()));
     }
     let page = Page {
@@ -215,8 +206,8 @@ pub fn write_comparison(
             pictures: plots,
         }],
     };
-    save("comparison.html", &page.html())?;
-    save("comparison.json", &document.json())?;
+    save(directory, "comparison.html", &page.html())?;
+    save(directory, "comparison.json", &json(&document))?;
     Ok(document)
 }
 
@@ -227,100 +218,29 @@ pub fn comparison_table(document: &ComparisonDocument) -> String {
     format!("{heading}\n\n{table}\n{}\n", document.conclusion())
 }
 
-/// A column of the table.
-struct Column {
-    name: &'static str,
-    unit: &'static str,
-    only: Only,
-    figure: fn(&ComparedFigures) -> Option<f64>,
-    scale: f64,
-    decimals: usize,
-}
+const ALWAYS: &[Column<ComparedFigures>] = &[
+    column("goodput", MBPS, |f| Some(f.goodput_bps as f64)),
+    column("CoV", RATIO, |f| f.cov),
+    column("RTT p50", MS, |f| f.rtt_p50_ms),
+    column("retrans.", PERCENT, |f| f.retransmitted_ratio),
+];
 
-/// When a column is shown.
-enum Only {
-    Always,
-    Streams,
-    Others,
-}
+/// Shown if there are streams.
+const STREAMS: &[Column<ComparedFigures>] = &[
+    column("delay p50", MS, |f| f.stream?.delay_p50_ms),
+    column("p95", MS, |f| f.stream?.delay_p95_ms),
+    column("max", MS, |f| f.stream?.delay_max_ms),
+    column("playout", MS, |f| f.stream?.playout_delay_ms),
+    column("stalls", COUNT, |f| Some(f.stream?.stalls as f64)),
+    column("stalled", SECONDS, |f| Some(f.stream?.stalled_s)),
+    column("late", PERCENT, |f| f.stream?.late_ratio),
+    column("lost", PERCENT, |f| f.stream?.lost_ratio),
+    column("switches", COUNT, |f| Some(f.stream?.switches as f64)),
+];
 
-impl Column {
-    const fn new(
-        (name, unit): (&'static str, &'static str),
-        only: Only,
-        figure: fn(&ComparedFigures) -> Option<f64>,
-        (scale, decimals): (f64, usize),
-    ) -> Self {
-        Self {
-            name,
-            unit,
-            only,
-            figure,
-            scale,
-            decimals,
-        }
-    }
-}
-
-const COLUMNS: &[Column] = &{
-    use Only::{Always, Others, Streams};
-    [
-        Column::new(
-            ("goodput", "Mb/s"),
-            Always,
-            |f| Some(f.goodput_bps as f64),
-            (1e-6, 3),
-        ),
-        Column::new(("CoV", ""), Always, |f| f.cov, (1.0, 3)),
-        Column::new(("RTT p50", "ms"), Always, |f| f.rtt_p50_ms, (1.0, 1)),
-        Column::new(
-            ("retrans.", "%"),
-            Always,
-            |f| f.retransmitted_ratio,
-            (100.0, 2),
-        ),
-        Column::new(
-            ("delay p50", "ms"),
-            Streams,
-            |f| f.stream?.delay_p50_ms,
-            (1.0, 1),
-        ),
-        Column::new(("p95", "ms"), Streams, |f| f.stream?.delay_p95_ms, (1.0, 1)),
-        Column::new(("max", "ms"), Streams, |f| f.stream?.delay_max_ms, (1.0, 1)),
-        Column::new(
-            ("playout", "ms"),
-            Streams,
-            |f| f.stream?.playout_delay_ms,
-            (1.0, 1),
-        ),
-        Column::new(
-            ("stalls", ""),
-            Streams,
-            |f| Some(f.stream?.stalls as f64),
-            (1.0, 0),
-        ),
-        Column::new(
-            ("stalled", "s"),
-            Streams,
-            |f| Some(f.stream?.stalled_s),
-            (1.0, 2),
-        ),
-        Column::new(("late", "%"), Streams, |f| f.stream?.late_ratio, (100.0, 2)),
-        Column::new(("lost", "%"), Streams, |f| f.stream?.lost_ratio, (100.0, 2)),
-        Column::new(
-            ("switches", ""),
-            Streams,
-            |f| Some(f.stream?.switches as f64),
-            (1.0, 0),
-        ),
-        Column::new(
-            ("others", "Mb/s"),
-            Others,
-            |f| Some(f.others_goodput_bps? as f64),
-            (1e-6, 3),
-        ),
-    ]
-};
+/// Shown if there are other flows beside streams.
+const OTHERS: Column<ComparedFigures> =
+    column("others", MBPS, |f| Some(f.others_goodput_bps? as f64));
 
 impl ComparedRun {
     /// Of a controller's runs, at least one.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use evenkeel_apps::path::{HeaderReport, LastAndMean, SampleSummary};
 use evenkeel_apps::stream::{BitrateReport, JitterReport, SentCounts, VariationReport, ViewReport};
 use evenkeel_queue::HeaderCounts;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::SERIES_FILE;
 use crate::metrics::{
     self, FlowObservation, LinkObservation, Observations, PathObservation, StampObservation,
-    StreamObservation, Timing, Transfer,
+    StreamObservation, Timing, Transfer, seconds,
 };
 use crate::scenario::{Scenario, ScenarioFile};
 
@@ -111,7 +111,7 @@ pub struct StreamResult {
 }
 
 /// Round-trip times in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RttResult {
     /// Smallest.
     pub min: f64,
@@ -189,7 +189,7 @@ pub struct LinkResult {
     /// Queue length in packets, weighted by time, without the packet in transmission.
     pub queue_packets: QueueResult,
     /// How long forwarded packets waited, in milliseconds.
-    pub sojourn_ms: Option<SojournResult>,
+    pub sojourn_ms: Option<Percentiles>,
     /// Packets that came to the queue.
     pub arrived: u64,
     /// Packets that were transmitted.
@@ -211,7 +211,7 @@ pub struct LinkResult {
 }
 
 /// Queue length in packets.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QueueResult {
     /// Mean.
     pub mean: Option<f64>,
@@ -221,17 +221,6 @@ pub struct QueueResult {
     pub p95: u64,
     /// Greatest.
     pub max: u64,
-}
-
-/// Waiting times in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct SojournResult {
-    /// Median.
-    pub p50: f64,
-    /// 95th percentile.
-    pub p95: f64,
-    /// 99th percentile.
-    pub p99: f64,
 }
 
 impl ResultDocument {
@@ -415,7 +404,7 @@ impl LinkResult {
                 p95: link.queue.p95,
                 max: link.queue.max,
             },
-            sojourn_ms: link.sojourn.map(|sojourn| SojournResult {
+            sojourn_ms: link.sojourn.map(|sojourn| Percentiles {
                 p50: milliseconds(sojourn.p50),
                 p95: milliseconds(sojourn.p95),
                 p99: milliseconds(sojourn.p99),
@@ -455,11 +444,6 @@ pub(super) fn timing(scenario: &Scenario) -> Timing {
         warmup: scenario.warmup,
         duration: scenario.duration,
     }
-}
-
-/// Seconds to the microsecond.
-pub(super) fn seconds(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 1e6).round() / 1e6
 }
 
 /// Milliseconds to the microsecond.

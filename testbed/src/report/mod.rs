@@ -2,11 +2,13 @@
 
 mod comparison;
 mod document;
+pub mod markup;
 pub mod page;
 pub mod picture;
 mod plot;
 mod series;
 mod side_by_side;
+mod summary;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -15,17 +17,19 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 pub use comparison::{
     ComparedFigures, ComparedRun, ComparedStreams, ComparisonDocument, SeededRun, comparison_table,
     write_comparison,
 };
 pub use document::{
     Fairness, FlowResult, LinkResult, PathResult, Percentiles, QueueResult, ResultDocument,
-    RttResult, SojournResult, StreamResult, Totals, TransfersResult,
+    RttResult, StreamResult, Totals, TransfersResult,
 };
-pub use series::{FlowSeries, HeaderSeries, LinkSeries, Series, StreamSeries, TransferRecord};
+pub use series::{FlowSeries, HeaderSeries, LinkSeries, Series, StreamSeries};
 pub use side_by_side::{BackendFigures, FlowFigures, LinkFigures, SideBySide, UnreadableResult};
-pub use table::table;
+pub use summary::table;
 
 use crate::metrics::Observations;
 use crate::scenario::Scenario;
@@ -56,41 +60,41 @@ pub fn write(
 ) -> Result<ResultDocument, ReportError> {
     let document = ResultDocument::new(scenario, backend, observations);
     let series = Series::new(scenario, observations);
-    let save = |name: &str, contents: &str| {
-        let path = directory.join(name);
-        save(&path, contents).map_err(|source| ReportError { path, source })
-    };
-    save(SERIES_FILE, &series.json())?;
+    save(directory, SERIES_FILE, &series.json())?;
     let mut pictures = Vec::new();
     for (name, picture) in plot::all(scenario, observations) {
-        save(name, &picture.file())?;
+        save(directory, name, &picture.file())?;
         pictures.push((String::new(), picture.inline()));
     }
-    let mut page = table::page(&document);
+    let mut page = summary::page(&document);
     page.plots.push(page::Plot {
         title: "Plots".into(),
         pictures,
     });
-    save("result.html", &page.html())?;
+    save(directory, "result.html", &page.html())?;
     // The last: where it is, all is.
-    save("result.json", &json(&document))?;
+    save(directory, "result.json", &json(&document))?;
     Ok(document)
 }
 
 /// Writes a file whole or not at all: a disk that is full leaves what was there before.
-fn save(path: &Path, contents: &str) -> io::Result<()> {
+fn save(directory: &Path, name: &str, contents: &str) -> Result<(), ReportError> {
+    let path = directory.join(name);
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
-    let written = fs::write(&part, contents).and_then(|()| fs::rename(&part, path));
+    let written = fs::write(&part, contents).and_then(|()| fs::rename(&part, &path));
     if written.is_err() {
         // What fails here has failed above, and was told there.
         let _ = fs::remove_file(&part);
     }
-    written
+    written.map_err(|source| ReportError { path, source })
 }
 
-/// The document as `result.json` holds it.
-pub fn json(document: &ResultDocument) -> String {
+/// A document as its file holds it: `result.json`, `comparison.json` or `backends.json`.
+///
+/// # Panics
+/// If it has keys that are no strings.
+pub fn json(document: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(document).expect("a document has string keys only");
     text + "\n"
 }

@@ -4,6 +4,7 @@ use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind};
 use serde::Serialize;
 
+use super::markup::escaped;
 use super::picture;
 use super::table::Table;
 
@@ -78,12 +79,4 @@ pub fn render(environment: &Environment<'_>, template: &str, context: impl Seria
     template
         .render(context)
         .unwrap_or_else(|error| panic!("a template does not fit its data: {error:#}"))
-}
-
-/// What is special in HTML, spelled out.
-pub fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 pub use scale::digits;
 
-use super::page::escaped;
+use super::markup::escaped;
 use scale::{Scale, ends, parted};
 
 /// Style of pictures, for the pages that hold them.

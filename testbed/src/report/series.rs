@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use evenkeel_apps::path::SampleRecord;
 use serde::Serialize;
 
-use super::document::{by_stamp, rounded, seconds, timing, to_three_decimals};
+use super::document::{by_stamp, rounded, timing, to_three_decimals};
 use crate::metrics::{
     self, ControllerSample, FlowObservation, LinkObservation, Observations, PathObservation,
+    Transfer,
 };
 use crate::scenario::Scenario;
 
@@ -42,7 +43,7 @@ pub struct FlowSeries {
     /// What path headers told; `None` if none were agreed on.
     pub path: Option<HeaderSeries>,
     /// All its transfers.
-    pub transfers: Vec<TransferRecord>,
+    pub transfers: Vec<Transfer>,
     /// What its viewer saw, if it is a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamSeries>,
@@ -71,19 +72,6 @@ pub struct HeaderSeries {
     /// Every sample, if the scenario asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<Vec<SampleRecord>>,
-}
-
-/// One transfer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TransferRecord {
-    /// When it began, in seconds.
-    pub start_s: f64,
-    /// When the receiver had all of it, in seconds.
-    pub end_s: Option<f64>,
-    /// Application bytes that the receiver got.
-    pub bytes: u64,
-    /// Whether SHA-256 agreed, if it was compared.
-    pub sha256_verified: Option<bool>,
 }
 
 /// Series of one direction of a link.
@@ -130,12 +118,6 @@ impl FlowSeries {
             let rate = |bytes: &u64| (*bytes as f64 * 8.0 / interval_s).round() as u64;
             bytes.iter().map(rate).collect()
         };
-        let transfers = flow.transfers.iter().map(|transfer| TransferRecord {
-            start_s: seconds(transfer.start),
-            end_s: transfer.end.map(seconds),
-            bytes: transfer.bytes,
-            sha256_verified: transfer.sha256_verified,
-        });
         let controller = |value: &dyn Fn(&ControllerSample) -> Option<u64>| {
             let states = flow.controller_state.iter();
             states.map(|state| value(state.as_ref()?)).collect()
@@ -151,7 +133,7 @@ impl FlowSeries {
                 .path
                 .as_ref()
                 .map(|path| HeaderSeries::new(scenario, path, flow.delivered.len())),
-            transfers: transfers.collect(),
+            transfers: flow.transfers.clone(),
             stream: flow.stream.as_ref().map(|stream| StreamSeries {
                 delay_ms: stream
                     .series

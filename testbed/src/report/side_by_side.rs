@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::document::rounded;
+use super::document::{QueueResult, RttResult, rounded};
 use super::page::{Page, Plot};
-use super::table::{self, Table};
-use super::{ReportError, save};
+use super::table::{MBPS, MS, NONE, Table, Unit};
+use super::{ReportError, json, save};
 
 /// Plots that are shown of each backend, if it has them.
 const PLOTS: [(&str, &str); 3] = [
@@ -101,15 +101,9 @@ struct Outcome {
 struct Flow {
     name: String,
     throughput_bps: Option<u64>,
-    rtt_ms: Option<Rtt>,
+    rtt_ms: Option<RttResult>,
     lost_packets: u64,
     error: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Rtt {
-    p50: f64,
-    p95: f64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -117,13 +111,8 @@ struct Link {
     name: String,
     emulator: Option<String>,
     utilization: Option<f64>,
-    queue_packets: Queue,
+    queue_packets: QueueResult,
     dropped: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Queue {
-    mean: Option<f64>,
 }
 
 impl SideBySide {
@@ -158,18 +147,8 @@ impl SideBySide {
     /// # Errors
     /// If a file cannot be written.
     pub fn write(&self, directory: &Path) -> Result<(), ReportError> {
-        let write = |name: &str, contents: &str| {
-            let path = directory.join(name);
-            save(&path, contents).map_err(|source| ReportError { path, source })
-        };
-        write("backends.html", &self.page(directory))?;
-        write("backends.json", &self.json())
-    }
-
-    /// As `backends.json` holds it.
-    pub fn json(&self) -> String {
-        let text = serde_json::to_string_pretty(self).expect("a document has string keys only");
-        text + "\n"
+        save(directory, "backends.html", &self.page(directory))?;
+        save(directory, "backends.json", &json(self))
     }
 
     /// As aligned plain text.
@@ -209,10 +188,10 @@ impl SideBySide {
                 let mut row = vec![
                     flow.name.clone(),
                     backend.backend.clone(),
-                    table::fixed(flow.throughput_bps.map(|bps| bps as f64), 1e-6, 3),
+                    MBPS.text(flow.throughput_bps.map(|bps| bps as f64)),
                     difference(flow.difference),
-                    table::fixed(flow.rtt_p50_ms, 1.0, 1),
-                    table::fixed(flow.rtt_p95_ms, 1.0, 1),
+                    MS.text(flow.rtt_p50_ms),
+                    MS.text(flow.rtt_p95_ms),
                     flow.lost_packets.to_string(),
                 ];
                 if let Some(error) = &flow.error {
@@ -226,7 +205,7 @@ impl SideBySide {
                 let mut row = vec![
                     "all".to_owned(),
                     backend.backend.clone(),
-                    table::fixed(Some(backend.throughput_bps as f64), 1e-6, 3),
+                    MBPS.text(Some(backend.throughput_bps as f64)),
                     difference(backend.difference),
                 ];
                 row.resize(columns.len(), String::new());
@@ -248,9 +227,9 @@ impl SideBySide {
                 rows.push(vec![
                     link.name.clone(),
                     backend.backend.clone(),
-                    link.emulator.clone().unwrap_or_else(|| "-".into()),
-                    table::fixed(link.utilization, 100.0, 1),
-                    table::fixed(link.queue_mean, 1.0, 2),
+                    link.emulator.clone().unwrap_or_else(|| NONE.into()),
+                    Unit::new("%", 100.0, 1).text(link.utilization),
+                    Unit::new("packets", 1.0, 2).text(link.queue_mean),
                     link.dropped.to_string(),
                 ]);
             }
@@ -357,7 +336,7 @@ fn share(value: Option<u64>, reference: Option<u64>) -> Option<f64> {
 
 /// A share in percent, with its sign.
 fn difference(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".into(), |share| format!("{:+.1}", share * 100.0))
+    share.map_or_else(|| NONE.into(), |share| format!("{:+.1}", share * 100.0))
 }
 
 #[cfg(test)]

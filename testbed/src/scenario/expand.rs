@@ -10,7 +10,7 @@ use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use super::Scenario;
-use super::file::{AppTable, CrossKind, CrossTable, Distribution, Ends, FlowTable, ScenarioFile};
+use super::file::{AppTable, CrossKind, CrossTable, Ends, FlowTable, ScenarioFile};
 use super::network::{Access, Network, milliseconds, next_hops_to, router, seconds};
 use super::spec::{
     AckSpec, App, CrossSpec, FlowSpec, LinkIndex, NodeIndex, Payload, PeriodDistribution, Periods,
@@ -217,10 +217,7 @@ impl Expansion<'_> {
                 periods: Periods {
                     on: seconds(onoff.on_s),
                     off: seconds(onoff.off_s),
-                    distribution: match onoff.distribution {
-                        Distribution::Exponential => PeriodDistribution::Exponential,
-                        Distribution::Pareto { shape } => PeriodDistribution::Pareto { shape },
-                    },
+                    distribution: onoff.distribution,
                 },
                 begins: onoff.begins,
                 reconnect: onoff.reconnect,

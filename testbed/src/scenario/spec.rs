@@ -247,7 +247,8 @@ pub struct Periods {
 }
 
 /// Distribution of the length of a period, given its mean.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "distribution", rename_all = "lowercase")]
 pub enum PeriodDistribution {
     /// Exponential.
     Exponential,

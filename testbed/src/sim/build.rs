@@ -9,7 +9,7 @@ use evenkeel_queue::{
 };
 use rand_pcg::Pcg64;
 
-use super::network::Datagram;
+use super::datagram::Datagram;
 use crate::scenario::{LinkChange, LinkSpec, ServiceSpec};
 
 /// Why a link cannot be built as the scenario says.

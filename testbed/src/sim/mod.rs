@@ -2,6 +2,7 @@
 //! run in virtual time, unchanged.
 
 mod build;
+mod datagram;
 mod executor;
 mod network;
 mod pcap;
@@ -23,8 +24,9 @@ pub use socket::SimSocket;
 use crate::random::{Purpose, generator};
 use crate::scenario::{CrossSpec, LinkIndex, NodeIndex, Scenario};
 use crate::traffic::{SendTimes, payload};
+use datagram::Datagram;
 use executor::{Executor, lock};
-use network::{Datagram, Network};
+use network::Network;
 
 /// A network in virtual time, with the tasks that run on its nodes.
 #[derive(Debug)]

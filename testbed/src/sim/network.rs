@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Instant;
 
-use bytes::BytesMut;
-use evenkeel_queue::{CarriedHeader, Carrier, FlowKey, Link, Packet, PacketMeta};
-use evenkeel_wire::{Ecn, PROTOCOL_UDP, PathHeaderMut, Skipped};
+use evenkeel_queue::{Link, Packet, PacketMeta};
 
+use super::datagram::Datagram;
 use super::executor::{Core, lock};
 use super::pcap::Capture;
 use crate::scenario::{LinkIndex, NodeIndex};
@@ -17,38 +16,6 @@ use crate::scenario::{LinkIndex, NodeIndex};
 /// IPv4 and UDP headers around every datagram, in bytes.
 pub(super) const HEADER_BYTES: usize =
     evenkeel_wire::IPV4_HEADER_LEN + evenkeel_wire::UDP_HEADER_LEN;
-
-/// A UDP datagram on its way.
-#[derive(Debug)]
-pub(crate) struct Datagram {
-    pub(super) source: SocketAddrV4,
-    pub(super) destination: SocketAddrV4,
-    /// The node that has the destination's address.
-    pub(super) to: NodeIndex,
-    pub(super) ecn: Ecn,
-    /// Time to live on its next link, or on arrival.
-    pub(super) ttl: u8,
-    pub(super) contents: BytesMut,
-}
-
-impl Carrier for Datagram {
-    /// There is no checksum to keep: a capture computes it.
-    fn path_header(&mut self) -> Result<CarriedHeader<'_>, Skipped> {
-        Ok(CarriedHeader {
-            header: PathHeaderMut::parse(&mut self.contents)?,
-            leaving_ttl: self.ttl,
-        })
-    }
-
-    fn flow(&self) -> Option<FlowKey> {
-        Some(FlowKey::new(
-            (*self.source.ip()).into(),
-            (*self.destination.ip()).into(),
-            PROTOCOL_UDP,
-            Some((self.source.port(), self.destination.port())),
-        ))
-    }
-}
 
 /// What a socket has received and not yet read.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use evenkeel_wire::{
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, PcapError, TsResolution};
 
-use super::network::Datagram;
+use super::datagram::Datagram;
 
 /// Writes the packets that leave a link, with IP and UDP headers as they are on the wire.
 ///

@@ -12,8 +12,9 @@ use evenkeel_wire::Ecn;
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
+use super::datagram::Datagram;
 use super::executor::{Core, lock};
-use super::network::{Datagram, HOP_LIMIT, Inbox, Network};
+use super::network::{HOP_LIMIT, Inbox, Network};
 use crate::scenario::NodeIndex;
 
 /// Datagrams that one `try_send` may carry, as Linux with UDP GSO (quinn asks for 10 at most).

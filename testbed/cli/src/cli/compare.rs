@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, value_parser};
+use evenkeel_spec::split_list;
 use evenkeel_testbed::backend::sim;
-use evenkeel_testbed::report::{self, ComparisonDocument};
+use evenkeel_testbed::report;
 use evenkeel_testbed::scenario::{Controllers, Scenario};
 
 use super::{
@@ -17,13 +18,9 @@ use super::{
 pub(super) struct CompareArguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
-    /// The controllers, separated by commas; with parameters as NAME:KEY=VALUE;KEY=VALUE
-    #[arg(
-        long,
-        value_name = "NAME,...",
-        value_delimiter = ',',
-        default_value = "cubic,bbr,vegas,abgd"
-    )]
+    /// The controllers, separated by commas, with parameters as NAME:KEY=VALUE,KEY=VALUE; may be
+    /// repeated
+    #[arg(long, value_name = "NAME,...", default_value = "cubic,bbr,vegas,abgd")]
     controllers: Vec<String>,
     /// The flows that get the controller: names of `[[flows]]`, separated by commas [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
@@ -61,8 +58,7 @@ pub(super) fn compare(
         .collect();
     let groups = groups(&plain, &arguments.flows)?;
     let mut scenarios = Vec::new();
-    for controller in &arguments.controllers {
-        let controller = controller.replace(';', ",");
+    for controller in named_controllers(&arguments.controllers)? {
         let named = |group| format!("flows.{group}.controller={controller}");
         for seed in &seeds {
             let overrides = groups.iter().map(named).chain(seed_override(Some(*seed)));
@@ -100,12 +96,22 @@ pub(super) fn compare(
     }
     let comparison = report::write_comparison(&out, &plain, &runs)?;
     if arguments.json {
-        print_out(&ComparisonDocument::json(&comparison))?;
+        print_out(&report::json(&comparison))?;
     } else {
         print_out(&report::comparison_table(&comparison))?;
     }
     note(&format!("results and plots in {}", out.display()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The controllers of one or several lists.
+fn named_controllers(lists: &[String]) -> Result<Vec<String>, CliError> {
+    let split = |list: &String| split_list(list).map_err(CliError::Controllers);
+    Ok(lists
+        .iter()
+        .map(split)
+        .collect::<Result<Vec<_>, _>>()?
+        .concat())
 }
 
 /// The numbers of the `[[flows]]` tables of these names; of all without names.

@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use evenkeel_log::LogArgs;
-use evenkeel_testbed::report::SideBySide;
+use evenkeel_testbed::report::{self, SideBySide};
 use evenkeel_testbed::scenario::Scenario;
 use rustix::process::{Pid, kill_process};
 
@@ -60,12 +60,12 @@ pub(super) fn run(
         }
     }
     let names: Vec<&str> = arguments.on.iter().map(|backend| backend.name()).collect();
-    let report = SideBySide::read(out, &names)?;
-    report.write(out)?;
+    let side_by_side = SideBySide::read(out, &names)?;
+    side_by_side.write(out)?;
     if arguments.json {
-        print_out(&report.json())?;
+        print_out(&report::json(&side_by_side))?;
     } else {
-        print_out(&report.table())?;
+        print_out(&side_by_side.table())?;
     }
     note(&format!(
         "seed {}; report in {}",

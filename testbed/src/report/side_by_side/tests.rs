@@ -3,13 +3,13 @@ use super::*;
 fn result(flows: &str) -> String {
     format!(
         "{{\"scenario\": \"one\", \"seed\": 7, \"flows\": [{flows}], \"links\": [{{\"name\": \"l\", \
-         \"emulator\": \"netem\", \"utilization\": 0.5, \"queue_packets\": {{\"mean\": 2.25}}, \"dropped\": 3}}]}}"
+         \"emulator\": \"netem\", \"utilization\": 0.5, \"queue_packets\": {{\"mean\": 2.25, \"sd\": 1.0, \"p95\": 4, \"max\": 5}}, \"dropped\": 3}}]}}"
     )
 }
 
 fn flow(throughput: &str, error: &str) -> String {
     format!(
-        "{{\"name\": \"f<\", \"throughput_bps\": {throughput}, \"rtt_ms\": {{\"p50\": 40.0, \"p95\": 50.0}}, \
+        "{{\"name\": \"f<\", \"throughput_bps\": {throughput}, \"rtt_ms\": {{\"min\": 39.0, \"p50\": 40.0, \"p95\": 50.0, \"p99\": 51.0}}, \
          \"lost_packets\": 2, \"error\": {error}}}"
     )
 }

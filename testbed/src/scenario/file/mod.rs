@@ -11,7 +11,7 @@ use evenkeel_spec::quantity::Unit;
 use serde::{Deserialize, Serialize};
 
 pub(super) use links::{AccessTable, Direction, LinkTable};
-pub(super) use traffic::{AppTable, CrossKind, CrossTable, Distribution, Ends, FlowTable};
+pub(super) use traffic::{AppTable, CrossKind, CrossTable, Ends, FlowTable};
 
 /// Longest run: over a day, and series stay small enough to keep.
 pub(super) const MAX_DURATION_S: f64 = evenkeel_queue::description::MAX_TIME_S;

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::MAX_DURATION_S;
 use super::stream::StreamTable;
-use crate::scenario::Begins;
+use crate::scenario::spec::{Begins, PeriodDistribution};
 
 /// Most flows and sources of cross traffic of one table.
 const MAX_COUNT: u64 = 2000;
@@ -122,16 +122,9 @@ pub(in crate::scenario) struct OnOffTable {
     pub(in crate::scenario) on_s: f64,
     pub(in crate::scenario) off_s: f64,
     #[serde(flatten)]
-    pub(in crate::scenario) distribution: Distribution,
+    pub(in crate::scenario) distribution: PeriodDistribution,
     pub(in crate::scenario) begins: Begins,
     pub(in crate::scenario) reconnect: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(tag = "distribution", rename_all = "lowercase")]
-pub(in crate::scenario) enum Distribution {
-    Exponential,
-    Pareto { shape: f64 },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -276,67 +269,48 @@ impl Ends {
 
 impl AppTable {
     fn read(flow: &Reader<'_>) -> Result<Self, Fault> {
-        #[derive(Clone, Copy)]
-        enum Kind {
-            Bulk,
-            OnOff,
-            Short,
-            Stream,
-        }
-        let kinds = [
-            ("bulk", Kind::Bulk),
-            ("onoff", Kind::OnOff),
-            ("short", Kind::Short),
-            ("stream", Kind::Stream),
-        ];
-        let kind = flow.required("app", flow.word("app", &kinds)?)?;
-        if !matches!(kind, Kind::Bulk) {
-            for key in ["bytes", "file"] {
-                flow.refuse(key, "is for app = \"bulk\" alone; remove it")?;
+        let apps = ["bulk", "onoff", "short", "stream"].map(|app| (app, app));
+        let app = flow.required("app", flow.word("app", &apps)?)?;
+        for (key, owner) in [
+            ("bytes", "bulk"),
+            ("file", "bulk"),
+            ("onoff", "onoff"),
+            ("short", "short"),
+            ("stream", "stream"),
+        ] {
+            if app != owner {
+                flow.refuse(key, &format!("is for app = \"{owner}\" alone; remove it"))?;
             }
         }
-        if !matches!(kind, Kind::OnOff) {
-            flow.refuse("onoff", "is for app = \"onoff\" alone; remove it")?;
-        }
-        if !matches!(kind, Kind::Short) {
-            flow.refuse("short", "is for app = \"short\" alone; remove it")?;
-        }
-        if !matches!(kind, Kind::Stream) {
-            flow.refuse("stream", "is for app = \"stream\" alone; remove it")?;
-        } else if flow
-            .whole("streams", Unit::None, 1..=MAX_STREAMS)?
-            .unwrap_or(1)
-            > 1
-            || flow.get("verify")?.unwrap_or(false)
-        {
-            let message = "streams and verify mean nothing to app = \"stream\"; remove them";
-            return Err(Fault::new(flow.origin(), message));
-        }
-        match kind {
-            Kind::Stream => {
-                let stream = StreamTable::read(flow.required("stream", flow.node("stream"))?)?;
-                Ok(Self::Stream { stream })
+        let table = || flow.required(app, flow.node(app));
+        Ok(match app {
+            "onoff" => Self::OnOff {
+                onoff: OnOffTable::read(table()?)?,
+            },
+            "short" => Self::Short {
+                short: ShortTable::read(table()?)?,
+            },
+            "stream" => {
+                let streams = flow.whole("streams", Unit::None, 1..=MAX_STREAMS)?;
+                if streams.unwrap_or(1) > 1 || flow.get("verify")?.unwrap_or(false) {
+                    let message =
+                        "streams and verify mean nothing to app = \"stream\"; remove them";
+                    return Err(Fault::new(flow.origin(), message));
+                }
+                Self::Stream {
+                    stream: StreamTable::read(table()?)?,
+                }
             }
-            Kind::Bulk => {
+            _ => {
                 let bytes = flow.whole("bytes", Unit::Bytes, 1..=MAX_BYTES)?;
                 let file = flow.string("file")?;
                 if bytes.is_some() && file.is_some() {
-                    return Err(flow.fault(
-                        "file",
-                        "a flow sends its bytes or a file, not both; remove one",
-                    ));
+                    let message = "a flow sends its bytes or a file, not both; remove one";
+                    return Err(flow.fault("file", message));
                 }
-                Ok(Self::Bulk { bytes, file })
+                Self::Bulk { bytes, file }
             }
-            Kind::OnOff => {
-                let onoff = OnOffTable::read(flow.required("onoff", flow.node("onoff"))?)?;
-                Ok(Self::OnOff { onoff })
-            }
-            Kind::Short => {
-                let short = ShortTable::read(flow.required("short", flow.node("short"))?)?;
-                Ok(Self::Short { short })
-            }
-        }
+        })
     }
 }
 
@@ -355,12 +329,12 @@ impl OnOffTable {
             .word("distribution", &[("pareto", true), ("exponential", false)])?
             .unwrap_or(true);
         let distribution = if is_pareto {
-            Distribution::Pareto {
+            PeriodDistribution::Pareto {
                 shape: shape(&onoff)?.unwrap_or(DEFAULT_PERIOD_SHAPE),
             }
         } else {
             onoff.refuse("shape", "is for distribution = \"pareto\" alone; remove it")?;
-            Distribution::Exponential
+            PeriodDistribution::Exponential
         };
         Ok(Self {
             on_s: onoff.required("on_s", onoff.positive("on_s", Unit::Seconds, MAX_PERIOD_S)?)?,
@@ -442,34 +416,22 @@ impl CrossTable {
 
 impl CrossKind {
     fn read(cross: &Reader<'_>) -> Result<Self, Fault> {
-        #[derive(Clone, Copy, PartialEq)]
-        enum Kind {
-            Cbr,
-            Exponential,
-            Pareto,
-        }
-        let kinds = [
-            ("cbr", Kind::Cbr),
-            ("exponential", Kind::Exponential),
-            ("pareto", Kind::Pareto),
-        ];
+        let kinds = ["cbr", "exponential", "pareto"].map(|kind| (kind, kind));
         let kind = cross.required("kind", cross.word("kind", &kinds)?)?;
-        if kind != Kind::Pareto {
+        if kind != "pareto" {
             cross.refuse("shape", "is for kind = \"pareto\" alone; remove it")?;
         }
-        if kind == Kind::Cbr {
+        if kind == "cbr" {
             for key in ["on_s", "off_s"] {
-                cross.refuse(
-                    key,
-                    "is for kind = \"exponential\" or \"pareto\"; remove it",
-                )?;
+                let reason = "is for kind = \"exponential\" or \"pareto\"; remove it";
+                cross.refuse(key, reason)?;
             }
             return Ok(Self::Cbr);
         }
         let on_s = cross.required("on_s", cross.positive("on_s", Unit::Seconds, MAX_PERIOD_S)?)?;
         let off_s = cross.positive("off_s", Unit::Seconds, MAX_PERIOD_S)?;
         Ok(match kind {
-            Kind::Pareto => Self::Pareto {
+            "pareto" => Self::Pareto {
                 on_s,
                 off_s,
                 shape: shape(cross)?.unwrap_or(DEFAULT_PERIOD_SHAPE),
