@@ -95,11 +95,7 @@ const GUARDED: &[&str] = &[
 ];
 
 /// Groups of sibling modules, `crate: parent`, with rings that are still to be removed.
-const KNOWN_RINGS: &[&str] = &[
-    "evenkeel-testbed-core: report",
-    "evenkeel-testbed-core: scenario",
-    "evenkeel-testbed-core: sim",
-];
+const KNOWN_RINGS: &[&str] = &[];
 
 fn metadata() -> Metadata {
     MetadataCommand::new()
