@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str, file_name: &str, directory: &Path) -> Result<Con
         None => Path::new(SOCKET_DIRECTORY).join(format!("{name}.sock")),
     };
     let mut tables = FIRST_TABLE..;
-    let links = top.tables("links", |node| Ok(node))?;
+    let links = top.tables("links", Ok)?;
     let links: Vec<_> = links
         .into_iter()
         .map(|node| file.link(tables.next().unwrap_or(FIRST_TABLE), node))
@@ -97,7 +97,7 @@ impl File<'_> {
         };
         let mtu = reader.whole("mtu", Unit::Bytes, MIN_MTU..=MAX_MTU)?;
         let mtu = mtu.map_or(DEFAULT_MTU, |mtu| mtu as u32);
-        let nodes = reader.tables("routes", |node| Ok(node))?;
+        let nodes = reader.tables("routes", Ok)?;
         if nodes.is_empty() {
             let message = "routes is empty; say what is routed over the link: { to = PREFIX, via = ADDRESS, dev = DEVICE }";
             return Err(reader.fault("routes", message));
