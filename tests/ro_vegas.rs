@@ -265,7 +265,7 @@ fn flows_share_equally_with_alpha_equal_to_beta_whenever_they_join_and_however_f
     assert!(vegas < 0.98, "{vegas}");
     // The least round trip of a long round hides more of the queue; the mean does not.
     let [least, mean] =
-        ["least", "mean"].map(|rtt| far(&format!("ro-vegas:alpha=2,beta=2,rtt={rtt}")));
+        ["least", "mean"].map(|rtt| far(&format!("ns2-ro-vegas:alpha=2,beta=2,rtt={rtt}")));
     assert!(mean > least && mean >= 0.99, "{mean} by the mean, {least}");
 }
 

@@ -6,6 +6,7 @@
 //! with parameters that take over ns-2's rules one by one; without them it decides as the original.
 //! They register like an application's own controllers.
 
+mod ro_vegas;
 mod timeouts;
 mod vegas;
 
@@ -13,11 +14,13 @@ use evenkeel_congestion::Parameter;
 use evenkeel_congestion::abgd::{self, Abgd};
 use evenkeel_congestion::ada_vegas::RELAPSE;
 use evenkeel_congestion::gaimd::{self, Gaimd};
+use evenkeel_congestion::ro_vegas::{Config as RoVegasConfig, PARAMETERS, RoVegas};
 use evenkeel_congestion::vegas::{Config, GAMMA, parameters};
-use evenkeel_congestion::{ControllerBuild, ControllerRow, Controllers, InitialWindow};
+use evenkeel_congestion::{ControllerBuild, ControllerRow, Controllers, InitialWindow, adapt};
 
+use ro_vegas::MeanRoVegas;
 use timeouts::{TIMEOUT, with_timeouts};
-use vegas::{ABC, DECREASE, DIFF, RTT};
+use vegas::{ABC, DECREASE, DIFF, RTT, RoundRtt};
 
 /// The controllers that ship, and those of this module: the testbed's own table.
 pub fn controllers() -> Controllers {
@@ -35,7 +38,7 @@ const INITIAL_WINDOW: Parameter = Parameter::count(
     None,
 );
 
-const ROWS: [ControllerRow; 7] = [
+const ROWS: [ControllerRow; 8] = [
     ControllerRow {
         name: "ns2-reno",
         summary: "reno with ns-2's timeouts",
@@ -109,6 +112,28 @@ const ROWS: [ControllerRow; 7] = [
                 let config = vegas::Config::read_ada(values);
                 let build = move |mtu| vegas::Vegas::new(config, mtu);
                 Ok(with_timeouts(values, build))
+            },
+        },
+    },
+    ControllerRow {
+        name: "ns2-ro-vegas",
+        summary: "ro-vegas by the mean of a round's samples, or by the least",
+        parameters: &{
+            let [alpha, beta, increment, gamma, probes] = PARAMETERS;
+            [alpha, beta, increment, gamma, probes, RTT, INITIAL_WINDOW]
+        },
+        build: ControllerBuild {
+            uses_path: |_| true,
+            factory: |values| {
+                let config = RoVegasConfig::read(values)?;
+                Ok(
+                    match values.choice("rtt", &[RoundRtt::Least, RoundRtt::Mean]) {
+                        RoundRtt::Least => adapt(move |_, mtu| Box::new(RoVegas::new(config, mtu))),
+                        RoundRtt::Mean => {
+                            adapt(move |_, mtu| Box::new(MeanRoVegas::new(config, mtu)))
+                        }
+                    },
+                )
             },
         },
     },

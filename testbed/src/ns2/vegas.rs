@@ -129,7 +129,7 @@ pub(super) struct Vegas {
 
 /// The RTT samples of a round: their sum and number.
 #[derive(Debug, Clone, Copy, Default)]
-struct RttSum(Duration, u32);
+pub(super) struct RttSum(Duration, u32);
 
 /// What was sent, in bytes, as of the last ACK and before the packets that it lets leave.
 #[derive(Debug, Clone, Copy, Default)]
@@ -177,13 +177,13 @@ impl Vegas {
 }
 
 impl RttSum {
-    fn add(&mut self, rtt: Duration) {
+    pub(super) fn add(&mut self, rtt: Duration) {
         self.0 = self.0.saturating_add(rtt);
         self.1 = self.1.saturating_add(1);
     }
 
     /// Ends the round. Returns the mean, `none` without a sample.
-    fn end_round(&mut self, none: Duration) -> Duration {
+    pub(super) fn end_round(&mut self, none: Duration) -> Duration {
         let Self(sum, count) = std::mem::take(self);
         sum.checked_div(count).unwrap_or(none)
     }

@@ -50,7 +50,12 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(crate) fn read(values: &Values) -> Result<Self, SpecError> {
+    /// What the parameters of [`PARAMETERS`] and `iw` set.
+    ///
+    /// # Errors
+    ///
+    /// If alpha is above beta.
+    pub fn read(values: &Values) -> Result<Self, SpecError> {
         Ok(Self {
             vegas: vegas::Config::read(values)?,
             probes: values.optional_count("probes"),
@@ -79,9 +84,11 @@ pub struct RoVegas {
 
 /// Round trip times of one round without their backward queueing: RTT - QTb.
 #[derive(Debug, Clone, Copy)]
-struct Samples {
-    least: Duration,
-    newest: Duration,
+pub struct Samples {
+    /// Congestion avoidance goes by this one.
+    pub least: Duration,
+    /// Slow start goes by this one.
+    pub newest: Duration,
 }
 
 /// Whether headers that claim to report every queue are believed.
@@ -113,6 +120,36 @@ impl RoVegas {
             trust: Trust::default(),
             backward_share: 0.0,
         }
+    }
+
+    /// Ends a round: what a [`Controller`] does there. `select` gets the samples of the round's
+    /// headers, `None` if no fresh one came, and returns those to decide by.
+    pub fn end_round(&mut self, round: &Round, select: impl FnOnce(Option<Samples>) -> Samples) {
+        let before = self.window.bytes();
+        let fresh = self.freshness.holds(round.now);
+        if !fresh {
+            self.rtts = CorrectedRtt::default();
+            self.samples = None;
+            self.freshness.forget();
+        }
+        let complete = self.rtts.is_complete();
+        let measured = self.window.base_rtt(round);
+        let plain = self.least_stamped.filter(|_| fresh).unwrap_or(measured);
+        let base_rtt = self.rtts.base_rtt(plain, complete && self.trust.holds());
+        let samples = select(self.samples.take());
+        let vegas = &self.config.vegas;
+        let without_trust = self.rtts.base_rtt(plain, false);
+        let too_large = self.window.diff(without_trust, samples.least) > vegas.thresholds.beta;
+        let least = self.window.diff(base_rtt, samples.least);
+        let newest = self.window.diff(base_rtt, samples.newest);
+        let step = self
+            .window
+            .end_round(round, &vegas.thresholds, least, newest);
+        self.window.change(vegas.change(step));
+        let unexplained = too_large.then(|| base_rtt.saturating_sub(without_trust));
+        self.trust.on_round(complete, step, unexplained);
+        self.rtts.end_round();
+        self.limit_growth(before, fresh);
     }
 
     /// Limits growth from `before` bytes to the loss bound while feedback is `fresh`. Growth
@@ -213,34 +250,12 @@ impl Controller for RoVegas {
     }
 
     fn on_round(&mut self, round: &Round) {
-        let before = self.window.bytes();
-        let fresh = self.freshness.holds(round.now);
-        if !fresh {
-            self.rtts = CorrectedRtt::default();
-            self.samples = None;
-            self.freshness.forget();
-        }
-        let complete = self.rtts.is_complete();
-        let measured = self.window.base_rtt(round);
-        let plain = self.least_stamped.filter(|_| fresh).unwrap_or(measured);
-        let base_rtt = self.rtts.base_rtt(plain, complete && self.trust.holds());
-        let samples = self.samples.take().unwrap_or(Samples {
-            least: round.rtt_min,
-            newest: round.rtt_end,
+        self.end_round(round, |samples| {
+            samples.unwrap_or(Samples {
+                least: round.rtt_min,
+                newest: round.rtt_end,
+            })
         });
-        let vegas = &self.config.vegas;
-        let without_trust = self.rtts.base_rtt(plain, false);
-        let too_large = self.window.diff(without_trust, samples.least) > vegas.thresholds.beta;
-        let least = self.window.diff(base_rtt, samples.least);
-        let newest = self.window.diff(base_rtt, samples.newest);
-        let step = self
-            .window
-            .end_round(round, &vegas.thresholds, least, newest);
-        self.window.change(vegas.change(step));
-        let unexplained = too_large.then(|| base_rtt.saturating_sub(without_trust));
-        self.trust.on_round(complete, step, unexplained);
-        self.rtts.end_round();
-        self.limit_growth(before, fresh);
     }
 
     fn on_congestion(&mut self, event: &Congestion) {
@@ -277,18 +292,24 @@ impl Controller for RoVegas {
     }
 }
 
+/// What can be set beside the initial window.
+pub const PARAMETERS: [Parameter; 5] = {
+    let [alpha, beta, increment, gamma] = vegas::parameters(Config::PAPER.vegas);
+    let probes = Parameter::count(
+        "probes",
+        "path headers asked for per round trip, more when the way back queues; not given, on every packet",
+        1,
+        1000,
+        None,
+    );
+    [alpha, beta, increment, gamma, probes]
+};
+
 pub(crate) const ROW: ControllerRow = ControllerRow {
     name: "ro-vegas",
     summary: "RoVegas: vegas to which routers report how long packets queue, there and back",
     parameters: &{
-        let [alpha, beta, increment, gamma] = vegas::parameters(Config::PAPER.vegas);
-        let probes = Parameter::count(
-            "probes",
-            "path headers asked for per round trip, more when the way back queues; not given, on every packet",
-            1,
-            1000,
-            None,
-        );
+        let [alpha, beta, increment, gamma, probes] = PARAMETERS;
         [alpha, beta, increment, gamma, probes, INITIAL_WINDOW]
     },
     build: ControllerBuild {
