@@ -123,7 +123,7 @@ impl Controllers {
 /// # Ok::<(), evenkeel_congestion::SpecError>(())
 /// ```
 pub fn controller(spec: &str) -> Result<SharedFactory, SpecError> {
-    factory(&SHIPPED, spec)
+    factory(SHIPPED, spec)
 }
 
 /// Whether the controller that `spec` names uses path headers.
@@ -132,15 +132,15 @@ pub fn controller(spec: &str) -> Result<SharedFactory, SpecError> {
 ///
 /// As [`controller`].
 pub fn uses_path_headers(spec: &str) -> Result<bool, SpecError> {
-    uses_path(&SHIPPED, spec)
+    uses_path(SHIPPED, spec)
 }
 
 /// All controllers of this crate, in the order in which to show them.
 pub fn controllers() -> &'static [ControllerRow] {
-    &SHIPPED
+    SHIPPED
 }
 
-static SHIPPED: [ControllerRow; 15] = [
+static SHIPPED: &[ControllerRow] = &[
     gaimd::RENO,
     gaimd::GAIMD,
     gaimd::SMOOTH_AIMD,
