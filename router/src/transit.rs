@@ -40,7 +40,7 @@ pub(crate) struct Transit {
 }
 
 /// A packet in the link.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Datagram {
     family: Family,
     bytes: Vec<u8>,
@@ -100,6 +100,7 @@ impl Transit {
             loss: spec.loss,
             blackouts: spec.blackouts.clone(),
             changes: spec.changes.clone(),
+            ..LinkConfig::default()
         };
         let generator = Pcg64::new(seed.into(), index as u128);
         Ok(Self {

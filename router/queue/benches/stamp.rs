@@ -28,7 +28,7 @@ const BYTES_HELD: usize = 100;
 const ROUND: u32 = 10_000;
 
 /// An IP packet, as the router daemon carries it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct IpPacket(Vec<u8>);
 
 impl Carrier for IpPacket {

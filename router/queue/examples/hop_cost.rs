@@ -12,7 +12,7 @@ use rand_pcg::Pcg64;
 const PACKETS: u64 = 5_000_000;
 
 /// As large as the simulator's datagrams.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Payload(#[expect(dead_code, reason = "only its size matters")] [u64; 12]);
 
 impl Carrier for Payload {}

@@ -1,14 +1,19 @@
-//! What happens to packets behind a port: delay, reordering, loss, jitter, blackouts.
+//! What happens to packets behind a port: policers, blackouts, loss, duplication, delay, reordering,
+//! jitter, aggregation.
 //!
 //! An [`Impairment`] decides what becomes of a packet; its [`Node`] holds the packets that are on
 //! their way. A node takes packets in order of time and gives them out in order of time, each with
-//! the exact instant at which it came out. Only a node that [reorders](Impairment::reorders) lets
-//! packets overtake. Nodes compose: what pops out of one is pushed into the next.
+//! the exact instant at which it came out. Only a [`Delay`] that reorders lets packets overtake.
+//! Nodes compose: what pops out of one is pushed into the next.
 
+mod aggregation;
 mod blackout;
 mod delay;
+mod duplication;
 mod jitter;
 mod loss;
+mod policer;
+mod wifi;
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -16,27 +21,32 @@ use std::time::{Duration, Instant};
 
 use crate::{Amount, ConservationError, Packet};
 
+pub use aggregation::Aggregation;
 pub use blackout::Blackout;
 pub use delay::Delay;
+pub use duplication::Duplication;
 pub use jitter::Jitter;
 pub use loss::{Loss, NotAProbability};
+pub use policer::Policer;
+pub use wifi::WifiJitter;
 
 /// Decides what becomes of each packet that comes in.
 pub trait Impairment: Debug + Send {
     /// What it is, for error messages and tables.
     fn name(&self) -> &'static str;
 
-    /// What becomes of a packet that comes in at `now`. Instants do not decrease from one call to
-    /// the next.
-    fn decide(&mut self, now: Instant) -> Fate;
+    /// What becomes of a packet of `bytes` that comes in at `now`. Instants do not decrease from one
+    /// call to the next.
+    fn decide(&mut self, now: Instant, bytes: u32) -> Fate;
 
     /// No packet that comes in from now on takes less time than this.
     fn least_delay(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Whether a packet may come out before one that came in earlier.
-    fn reorders(&self) -> bool {
+    /// Whether a packet that comes in may come out, or bring others out, before what is inside is
+    /// due.
+    fn hastens(&self) -> bool {
         false
     }
 }
@@ -48,6 +58,10 @@ pub enum Fate {
     Out(Instant),
     /// It comes out at once, before all packets that come out later.
     Jumps,
+    /// It comes out at once, and so do this many that came in last before it and are still inside.
+    Releases(usize),
+    /// It comes out at once, and a copy behind it.
+    Twice,
     /// It never comes out.
     Lost,
 }
@@ -60,6 +74,7 @@ pub struct Node<P, I: ?Sized> {
     /// When the last packet that did not jump comes out.
     last: Option<Instant>,
     arrived: Amount,
+    duplicated: Amount,
     forwarded: Amount,
     dropped: Amount,
     /// What it does to packets.
@@ -73,6 +88,7 @@ impl<P, I> Node<P, I> {
             packets: VecDeque::new(),
             last: None,
             arrived: Amount::ZERO,
+            duplicated: Amount::ZERO,
             forwarded: Amount::ZERO,
             dropped: Amount::ZERO,
             impairment,
@@ -80,26 +96,41 @@ impl<P, I> Node<P, I> {
     }
 }
 
-impl<P, I: Impairment + ?Sized> Node<P, I> {
+impl<P: Clone, I: Impairment + ?Sized> Node<P, I> {
     /// A packet comes in. Instants do not decrease from one call to the next.
     pub fn push(&mut self, now: Instant, packet: Packet<P>) {
         let bytes = packet.meta.bytes;
         self.arrived += Amount::one(bytes);
-        match self.impairment.decide(now) {
-            Fate::Out(at) => {
-                let at = self.last.map_or(at, |last| last.max(at));
-                self.last = Some(at);
-                self.packets.push_back((at, packet));
-            }
+        match self.impairment.decide(now, bytes) {
+            Fate::Out(at) => self.append(at, packet),
             Fate::Jumps => {
                 let due = self.packets.partition_point(|(at, _)| *at <= now);
                 self.packets.insert(due, (now, packet));
+            }
+            Fate::Releases(others) => {
+                let held = self.packets.iter_mut().rev().take(others);
+                held.for_each(|(at, _)| *at = now);
+                self.last = Some(now);
+                self.append(now, packet);
+            }
+            Fate::Twice => {
+                self.duplicated += Amount::one(bytes);
+                self.append(now, packet.clone());
+                self.append(now, packet);
             }
             Fate::Lost => {
                 tracing::trace!(bytes, reason = "lost", "packet dropped");
                 self.dropped += Amount::one(bytes);
             }
         }
+    }
+}
+
+impl<P, I: ?Sized> Node<P, I> {
+    fn append(&mut self, at: Instant, packet: Packet<P>) {
+        let at = self.last.map_or(at, |last| last.max(at));
+        self.last = Some(at);
+        self.packets.push_back((at, packet));
     }
 
     /// The next packet that came out at or before `now`, and when it did.
@@ -122,6 +153,7 @@ impl<P, I: Impairment + ?Sized> Node<P, I> {
         let held = self.packets.iter();
         NodeCounters {
             arrived: self.arrived,
+            duplicated: self.duplicated,
             forwarded: self.forwarded,
             dropped: self.dropped,
             held: held.map(|(_, packet)| Amount::one(packet.meta.bytes)).sum(),
@@ -134,6 +166,8 @@ impl<P, I: Impairment + ?Sized> Node<P, I> {
 pub struct NodeCounters {
     /// What was pushed.
     pub arrived: Amount,
+    /// Copies that were made of it.
+    pub duplicated: Amount,
     /// What was popped.
     pub forwarded: Amount,
     /// What never comes out.
@@ -143,23 +177,25 @@ pub struct NodeCounters {
 }
 
 impl NodeCounters {
-    /// Checks arrived = forwarded + dropped + held, in packets and bytes.
+    /// Checks arrived + duplicated = forwarded + dropped + held, in packets and bytes.
     ///
     /// # Errors
     /// [`ConservationError`] with the figures and `place`.
     pub fn check(&self, place: &'static str) -> Result<(), ConservationError> {
         let Self {
             arrived,
+            duplicated,
             forwarded,
             dropped,
             held,
         } = *self;
-        if arrived == forwarded + dropped + held {
+        if arrived + duplicated == forwarded + dropped + held {
             return Ok(());
         }
         Err(ConservationError {
             place,
             arrived,
+            duplicated,
             forwarded,
             dropped,
             held,

@@ -2,7 +2,7 @@
 //!
 //! A [`Port`] is the output of a router: the only FIFO, its transmitter and its counters. A
 //! [`Discipline`] tells it what to admit, mark or drop. Behind the port come [`impairment`]s, which
-//! delay, lose or jitter packets. [`Stamp`]s, if it has any, write into the path headers of the packets
+//! delay, lose, double or jitter packets. [`Stamp`]s, if it has any, write into the path headers of the packets
 //! that leave it. A [`Link`] is one direction of a link, made of both.
 //!
 //! The simulator and the router daemon host them alike: push a packet, ask when something will
@@ -18,7 +18,7 @@
 //! use evenkeel_wire::Ecn;
 //!
 //! /// What the host wants to have carried: here without a path header.
-//! #[derive(Debug, PartialEq)]
+//! #[derive(Debug, Clone, PartialEq)]
 //! struct Datagram(&'static str);
 //!
 //! impl Carrier for Datagram {}
@@ -63,9 +63,9 @@ pub use evenkeel_spec::{Parameter, SpecError};
 pub use limit::Limit;
 pub use link::{Change, Link, LinkConfig, LinkError};
 pub use packet::{Amount, Packet, PacketMeta};
-pub use port::{Port, PortConfig, RateOfTrace};
+pub use port::{FixedService, Port, PortConfig};
 pub use rate::Rate;
-pub use server::Service;
+pub use server::{Cellular, NotCellular, Service};
 pub use stamp::{
     Arrival, CarriedHeader, Carrier, Departure, FlowKey, HeaderCounts, Stamp, StampConfig,
     StampFigures, StampRow, stamp_set, stamps,

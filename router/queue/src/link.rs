@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 
-use crate::impairment::{NodeCounters, NotAProbability};
+use crate::impairment::{Aggregation, NodeCounters, NotAProbability, Policer};
 use crate::{
-    Amount, Carrier, ConservationError, DisciplineConfig, DropTail, Limit, Packet, Port,
-    PortConfig, PortStats, QueueInterval, Rate, RateOfTrace, Service, StampConfig, StampFigures,
-    Verdict,
+    Amount, Carrier, ConservationError, DisciplineConfig, DropTail, FixedService, Limit, Packet,
+    Port, PortConfig, PortStats, QueueInterval, Rate, Service, StampConfig, StampFigures, Verdict,
 };
 use wire::Wire;
 
@@ -33,18 +32,29 @@ pub struct LinkConfig {
     /// With what stamps hash flows; `None` to draw it like everything random. On a real network it
     /// must be a secret: who knows it can make flows that look like one.
     pub flow_hash_key: Option<[u8; 16]>,
+    /// What is dropped behind the port before anything else.
+    pub policer: Option<Policer>,
     /// Propagation delay.
     pub delay: Duration,
     /// Extra delay drawn uniformly from zero to this.
     pub jitter: Duration,
+    /// Target of the jitter of a busy Wi-Fi; see [`WifiJitter`](crate::impairment::WifiJitter).
+    pub wifi_jitter: Duration,
+    /// What holds packets and lets them out together, at the far end.
+    pub aggregation: Option<Aggregation>,
     /// Probability with which each packet jumps the propagation delay, 0 to 1.
     pub reorder: f64,
     /// Probability of each packet's loss behind the port, 0 to 1.
     pub loss: f64,
+    /// Probability with which each packet comes twice, 0 to 1.
+    pub duplicate: f64,
     /// Interruptions: start and length.
     pub blackouts: Vec<(Duration, Duration)>,
     /// What changes when. Changes of the same instant happen in the order given.
     pub changes: Vec<(Duration, Change)>,
+    /// After this time the changes begin again, and again; at least a millisecond, and beyond the
+    /// time of each change.
+    pub changes_period: Option<Duration>,
 }
 
 impl Default for LinkConfig {
@@ -55,12 +65,17 @@ impl Default for LinkConfig {
             discipline: Box::new(DropTail),
             stamps: Vec::new(),
             flow_hash_key: None,
+            policer: None,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
+            wifi_jitter: Duration::ZERO,
+            aggregation: None,
             reorder: 0.0,
             loss: 0.0,
+            duplicate: 0.0,
             blackouts: Vec::new(),
             changes: Vec::new(),
+            changes_period: None,
         }
     }
 }
@@ -68,15 +83,22 @@ impl Default for LinkConfig {
 /// A change of a link while it runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Change {
-    /// The port's rate; see [`Port::set_rate`].
+    /// The port's rate, also after a suspension; see [`Port::set_rate`].
     Rate(Rate),
+    /// Packets wait until there is a rate again; see [`Port::suspend`].
+    Suspend,
     /// The propagation delay of packets that are sent from then on; none of them overtakes.
     Delay(Duration),
+    /// The target of the Wi-Fi jitter.
+    WifiJitter(Duration),
     /// The probability of loss.
     Loss(f64),
     /// The port's limit; see [`Port::set_limit`].
     Limit(Limit),
 }
+
+/// A host that is an hour late has changes to catch up with: this bounds their number.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
 
 /// Why a link cannot be built.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
@@ -87,9 +109,15 @@ pub enum LinkError {
     /// A share of packets that jump which is no probability.
     #[error("reorder = {0}")]
     Reorder(NotAProbability),
-    /// A change of the rate of a link that follows a trace.
+    /// A share of packets that come twice which is no probability.
+    #[error("duplicate = {0}")]
+    Duplicate(NotAProbability),
+    /// A change of the rate of a link whose rate is not for others to change.
     #[error(transparent)]
-    RateOfTrace(#[from] RateOfTrace),
+    FixedService(#[from] FixedService),
+    /// A period that does not hold the changes that it repeats.
+    #[error("the changes repeat after {0:?}; use a millisecond or more, after all of them")]
+    Period(Duration),
     /// A delay, jitter, blackout or time of a change beyond any run.
     #[error("{0:?} is longer than a hundred years; use a shorter time")]
     TooLong(Duration),
@@ -107,7 +135,8 @@ impl LinkError {
     }
 }
 
-/// One direction of a link: a [`Port`], then blackouts, loss, delay and jitter, in this order.
+/// One direction of a link: a [`Port`], then a policer, blackouts, loss, duplication, delay, jitter,
+/// Wi-Fi jitter and aggregation, in this order.
 ///
 /// Packets come out in the order in which they were pushed, but for those that jump the delay. As
 /// with the port, no instant depends on how often or how late the host calls. At the instant of a
@@ -118,13 +147,44 @@ pub struct Link<P> {
     wire: Wire<P>,
     /// In order of time.
     changes: VecDeque<(Instant, Change)>,
+    changes_period: Option<Duration>,
     pushed: Amount,
     popped: Amount,
 }
 
-impl<P: Carrier + Debug + Send> Link<P> {
-    /// An empty link. All its randomness derives from `rng`: loss, jitter, reordering and discipline draw
-    /// from separate generators, so that switching one on does not change what the others do.
+/// What draws for each part of a link. All are drawn for every link, in this order, so that none
+/// depends on which parts a link has; new ones come last.
+#[derive(Debug)]
+struct Generators {
+    loss: Xoshiro256PlusPlus,
+    jitter: Xoshiro256PlusPlus,
+    discipline: Xoshiro256PlusPlus,
+    flow_hash_key: [u8; 16],
+    reorder: Xoshiro256PlusPlus,
+    duplicate: Xoshiro256PlusPlus,
+    wifi_jitter: Xoshiro256PlusPlus,
+    service_seed: u64,
+}
+
+impl Generators {
+    fn draw(rng: &mut (dyn Rng + Send)) -> Self {
+        Self {
+            loss: Xoshiro256PlusPlus::from_rng(rng),
+            jitter: Xoshiro256PlusPlus::from_rng(rng),
+            discipline: Xoshiro256PlusPlus::from_rng(rng),
+            flow_hash_key: rng.random(),
+            reorder: Xoshiro256PlusPlus::from_rng(rng),
+            duplicate: Xoshiro256PlusPlus::from_rng(rng),
+            wifi_jitter: Xoshiro256PlusPlus::from_rng(rng),
+            service_seed: rng.random(),
+        }
+    }
+}
+
+impl<P: Carrier + Clone + Debug + Send> Link<P> {
+    /// An empty link. All its randomness derives from `rng`: each impairment, the discipline and a
+    /// cellular rate draw from separate generators, so that switching one on does not change what
+    /// the others do.
     ///
     /// # Errors
     /// [`LinkError`] if `config` holds something that no link can do.
@@ -133,34 +193,24 @@ impl<P: Carrier + Debug + Send> Link<P> {
         config: LinkConfig,
         mut rng: Box<dyn Rng + Send>,
     ) -> Result<Self, LinkError> {
-        let mut wire = Wire::new(epoch, &config, &mut *rng)?;
-        let discipline_rng = Xoshiro256PlusPlus::from_rng(&mut *rng);
-        let drawn_key = rng.random();
-        let flow_hash_key = config.flow_hash_key.unwrap_or(drawn_key);
-        wire.reorder(config.reorder, Xoshiro256PlusPlus::from_rng(&mut *rng))
-            .map_err(LinkError::Reorder)?;
-        let mut changes = Vec::with_capacity(config.changes.len());
-        for (time, change) in config.changes {
-            if matches!(
-                (change, &config.service),
-                (Change::Rate(_), Service::Trace(_))
-            ) {
-                return Err(RateOfTrace.into());
-            }
-            changes.push((epoch + LinkError::check_time(time)?, change));
-        }
-        changes.sort_by_key(|(at, _)| *at);
+        let rngs = Generators::draw(&mut *rng);
+        let service = config.service.clone().seeded(rngs.service_seed);
+        let discipline = config.discipline.build(rngs.discipline.clone());
+        let flow_hash_key = config.flow_hash_key.unwrap_or(rngs.flow_hash_key);
+        let wire = Wire::new(epoch, &config, rngs)?;
+        let changes = schedule(epoch, &config)?;
         let port = PortConfig {
-            service: config.service,
+            service,
             limit: config.limit,
-            discipline: config.discipline.build(discipline_rng),
+            discipline,
             stamps: config.stamps,
             flow_hash_key,
         };
         Ok(Self {
             port: Port::new(epoch, port),
             wire,
-            changes: changes.into(),
+            changes,
+            changes_period: config.changes_period,
             pushed: Amount::ZERO,
             popped: Amount::ZERO,
         })
@@ -253,6 +303,7 @@ impl<P: Carrier + Debug + Send> Link<P> {
                 ..NodeCounters::default()
             };
             between.check("between two nodes of a link")?;
+            whole.duplicated += counters.duplicated;
             whole.dropped += counters.dropped;
             whole.held += counters.held;
             upstream = counters;
@@ -273,6 +324,9 @@ impl<P: Carrier + Debug + Send> Link<P> {
             && at <= now
         {
             self.changes.pop_front();
+            if let Some(period) = self.changes_period {
+                self.changes.push_back((at + period, change));
+            }
             self.transfer(at);
             self.change(at, change);
         }
@@ -289,13 +343,42 @@ impl<P: Carrier + Debug + Send> Link<P> {
         match change {
             Change::Rate(rate) => {
                 let changed = self.port.set_rate(at, rate);
-                changed.expect("Link::new refuses changes of a trace's rate");
+                changed.expect("Link::new refuses changes of a rate that is fixed");
+            }
+            Change::Suspend => {
+                let suspended = self.port.suspend(at);
+                suspended.expect("Link::new refuses changes of a rate that is fixed");
             }
             Change::Limit(limit) => self.port.set_limit(at, limit),
             Change::Delay(delay) => self.wire.set_delay(at, delay),
+            Change::WifiJitter(target) => self.wire.set_wifi_jitter(at, target),
             Change::Loss(probability) => self.wire.set_loss(at, probability),
         }
     }
+}
+
+/// The changes of a link, in order of time.
+fn schedule(epoch: Instant, config: &LinkConfig) -> Result<VecDeque<(Instant, Change)>, LinkError> {
+    let mut changes = Vec::with_capacity(config.changes.len());
+    for &(time, change) in &config.changes {
+        match (change, &config.service) {
+            (Change::Rate(_), Service::Trace(_) | Service::Cellular(_))
+            | (Change::Suspend, Service::Unlimited | Service::Trace(_) | Service::Cellular(_)) => {
+                return Err(FixedService.into());
+            }
+            _ => {}
+        }
+        changes.push((epoch + LinkError::check_time(time)?, change));
+    }
+    changes.sort_by_key(|(at, _)| *at);
+    if let Some(period) = config.changes_period {
+        LinkError::check_time(period)?;
+        let last = changes.last().map_or(epoch, |(at, _)| *at);
+        if period < SHORTEST_PERIOD || epoch + period <= last {
+            return Err(LinkError::Period(period));
+        }
+    }
+    Ok(changes.into())
 }
 
 #[cfg(test)]

@@ -60,14 +60,17 @@ struct Waiting<P> {
 
 #[derive(Debug)]
 struct Transmission<P> {
-    ends: Instant,
+    /// `None` while the port is suspended.
+    ends: Option<Instant>,
     packet: Packet<P>,
 }
 
-/// A port that follows a trace was given a rate.
+/// A port without a rate of its own was to change it, or to be suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a link that follows a trace has no rate to change; remove the trace or the change")]
-pub struct RateOfTrace;
+#[error(
+    "only a link with a rate has one to change or suspend; give it a rate, or remove the change"
+)]
+pub struct FixedService;
 
 impl<P: Carrier> Port<P> {
     /// An empty port; `now` is where its measurement, and its trace, begin.
@@ -97,7 +100,10 @@ impl<P: Carrier> Port<P> {
         self.stats.arrived(bytes);
         packet.meta.queued = Duration::ZERO;
         // Whatever could start by now has started: what waits is waiting for a later instant.
-        let starts = self.server.next_start(now) <= now;
+        let starts = self
+            .server
+            .next_start(now)
+            .is_some_and(|start| start <= now);
         debug_assert!(!starts || (self.transmission.is_none() && self.waiting.is_empty()));
         let has_header = self.stamper.has_stamps() && {
             let port = self.view();
@@ -153,7 +159,7 @@ impl<P: Carrier> Port<P> {
     pub(crate) fn next_departure(&self) -> Option<Instant> {
         match (self.departed.front(), &self.transmission) {
             (Some((ended, _)), _) => Some(*ended),
-            (None, Some(transmission)) => Some(transmission.ends),
+            (None, Some(transmission)) => transmission.ends,
             (None, None) => self.next_start(),
         }
     }
@@ -185,21 +191,39 @@ impl<P: Carrier> Port<P> {
         self.stats.take_interval()
     }
 
-    /// Changes the rate. The rest of the packet in transmission is sent at the new one.
+    /// Changes the rate, and ends a suspension. The rest of the packet in transmission is sent at the
+    /// new rate.
     ///
     /// # Errors
-    /// [`RateOfTrace`] if the port follows a trace.
-    pub fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<(), RateOfTrace> {
+    /// [`FixedService`] if the port follows a trace or a cellular rate.
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<(), FixedService> {
         let now = self.advance(now);
         match &mut self.server {
-            Server::Trace(_) => return Err(RateOfTrace),
+            Server::Trace(_) | Server::Cellular(_) => return Err(FixedService),
             Server::Unlimited => self.server = Server::new(now, Service::Rate(rate)),
             Server::Rate(server) => {
                 let ends = server.set_rate(now, rate);
                 if let Some(transmission) = &mut self.transmission {
-                    transmission.ends = ends;
+                    transmission.ends = Some(ends);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Stops the transmitter until [`Port::set_rate`]: packets wait, and the rest of the one in
+    /// transmission too.
+    ///
+    /// # Errors
+    /// [`FixedService`] if the port has no rate.
+    pub fn suspend(&mut self, now: Instant) -> Result<(), FixedService> {
+        let now = self.advance(now);
+        let Server::Rate(server) = &mut self.server else {
+            return Err(FixedService);
+        };
+        server.suspend(now);
+        if let Some(transmission) = &mut self.transmission {
+            transmission.ends = None;
         }
         Ok(())
     }
@@ -235,6 +259,7 @@ impl<P: Carrier> Port<P> {
             forwarded: self.fetched,
             dropped: self.stats.total().dropped.total(),
             held: held.map(|packet| Amount::one(packet.meta.bytes)).sum(),
+            ..NodeCounters::default()
         }
     }
 
@@ -247,8 +272,7 @@ impl<P: Carrier> Port<P> {
             match self.transmission.take() {
                 Some(transmission) => {
                     self.stats.ended();
-                    self.departed
-                        .push_back((transmission.ends, transmission.packet));
+                    self.departed.push_back((at, transmission.packet));
                 }
                 None => self.start_next(at),
             }
@@ -261,14 +285,14 @@ impl<P: Carrier> Port<P> {
     /// When the present transmission ends, or the next one starts.
     fn next_transmission_event(&self) -> Option<Instant> {
         match &self.transmission {
-            Some(transmission) => Some(transmission.ends),
+            Some(transmission) => transmission.ends,
             None => self.next_start(),
         }
     }
 
     fn next_start(&self) -> Option<Instant> {
         let next = self.waiting.front()?;
-        Some(self.server.next_start(next.arrived))
+        self.server.next_start(next.arrived)
     }
 
     /// The earliest timer of discipline and stamps.
@@ -337,7 +361,10 @@ impl<P: Carrier> Port<P> {
             }
             let ends = self.server.transmit(arrived, bytes);
             self.stats.started(bytes, sojourn);
-            self.transmission = Some(Transmission { ends, packet });
+            self.transmission = Some(Transmission {
+                ends: Some(ends),
+                packet,
+            });
         }
         verdict
     }
@@ -393,6 +420,7 @@ impl<P: Carrier> Port<P> {
             forwarded: total.forwarded,
             dropped: total.dropped.total(),
             held: self.stats.queued() + self.stats.in_transmission(),
+            ..NodeCounters::default()
         }
         .check("port")
     }

@@ -1,12 +1,16 @@
 //! When transmissions start and end.
 
+mod cellular;
+
 use std::time::{Duration, Instant};
 
 use crate::trace::OPPORTUNITY_BYTES;
 use crate::{DeliveryTrace, Rate};
+use cellular::CellularServer;
+pub use cellular::{Cellular, NotCellular};
 
 /// How a port serves its queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Service {
     /// At once: a transmission takes no time and nothing ever waits.
     Unlimited,
@@ -14,6 +18,18 @@ pub enum Service {
     Rate(Rate),
     /// When a trace says so.
     Trace(DeliveryTrace),
+    /// At a rate that walks at random.
+    Cellular(Cellular),
+}
+
+impl Service {
+    /// The same with this seed for what is random in it.
+    pub(crate) fn seeded(self, seed: u64) -> Self {
+        match self {
+            Self::Cellular(cellular) => Self::Cellular(cellular.seeded(seed)),
+            Self::Unlimited | Self::Rate(_) | Self::Trace(_) => self,
+        }
+    }
 }
 
 /// A [`Service`] and where it stands.
@@ -22,6 +38,7 @@ pub(crate) enum Server {
     Unlimited,
     Rate(RateServer),
     Trace(TraceServer),
+    Cellular(Box<CellularServer>),
 }
 
 impl Server {
@@ -30,15 +47,19 @@ impl Server {
             Service::Unlimited => Self::Unlimited,
             Service::Rate(rate) => Self::Rate(RateServer::new(now, rate)),
             Service::Trace(trace) => Self::Trace(TraceServer::new(now, trace)),
+            Service::Cellular(cellular) => {
+                Self::Cellular(Box::new(CellularServer::new(now, &cellular)))
+            }
         }
     }
 
-    /// When a packet that came at `arrived`, and is the next, can start.
-    pub(crate) fn next_start(&self, arrived: Instant) -> Instant {
+    /// When a packet that came at `arrived`, and is the next, can start; `None` while suspended.
+    pub(crate) fn next_start(&self, arrived: Instant) -> Option<Instant> {
         match self {
-            Self::Unlimited => arrived,
+            Self::Unlimited => Some(arrived),
             Self::Rate(server) => server.next_start(arrived),
-            Self::Trace(server) => server.next_start(arrived),
+            Self::Trace(server) => Some(server.next_start(arrived)),
+            Self::Cellular(server) => Some(server.next_start(arrived)),
         }
     }
 
@@ -48,22 +69,26 @@ impl Server {
             Self::Unlimited => arrived,
             Self::Rate(server) => server.transmit(arrived, bytes),
             Self::Trace(server) => server.transmit(arrived, bytes),
+            Self::Cellular(server) => server.transmit(arrived, bytes),
         }
     }
 
-    /// The rate, or the mean one of a trace; `None` if there is no limit.
+    /// The rate, or the mean one if it varies; `None` if there is no limit.
     pub(crate) fn rate(&self) -> Option<Rate> {
         match self {
             Self::Rate(server) => Some(server.rate),
             Self::Trace(server) => Some(server.trace.mean_rate()),
+            Self::Cellular(server) => Some(server.mean_rate()),
             Self::Unlimited => None,
         }
     }
 
-    /// Bytes that the trace has offered to let through until `now`; `None` without a trace.
-    pub(crate) fn offered_bytes(&self, now: Instant) -> Option<u64> {
+    /// Bytes that a trace or cellular rate has offered to let through until `now`, which does not
+    /// decrease; `None` without one.
+    pub(crate) fn offered_bytes(&mut self, now: Instant) -> Option<u64> {
         match self {
             Self::Trace(server) => Some(server.offered_bytes(now)),
+            Self::Cellular(server) => Some(server.offered_bytes(now)),
             Self::Unlimited | Self::Rate(_) => None,
         }
     }
@@ -83,6 +108,8 @@ pub(crate) struct RateServer {
     free_at: Instant,
     /// What the last transmission still had to send at `free_at`: less than a nanosecond's worth.
     leftover_nanobits: u128,
+    /// What was unsent when the server was suspended; `None` while it serves.
+    suspended_nanobits: Option<u128>,
 }
 
 impl RateServer {
@@ -91,15 +118,19 @@ impl RateServer {
             rate,
             free_at: now,
             leftover_nanobits: 0,
+            suspended_nanobits: None,
         }
     }
 
-    fn next_start(&self, arrived: Instant) -> Instant {
-        self.free_at.max(arrived)
+    fn next_start(&self, arrived: Instant) -> Option<Instant> {
+        match self.suspended_nanobits {
+            None => Some(self.free_at.max(arrived)),
+            Some(_) => None,
+        }
     }
 
     fn transmit(&mut self, arrived: Instant, bytes: u32) -> Instant {
-        let start = self.next_start(arrived);
+        let start = self.free_at.max(arrived);
         let leftover = if start == self.free_at {
             self.leftover_nanobits
         } else {
@@ -108,17 +139,39 @@ impl RateServer {
         self.send(start, leftover + u128::from(bytes) * NANOBITS_PER_BYTE)
     }
 
-    /// Changes the rate. What is in transmission has the rest of its bits sent at the new one;
-    /// returns the end of the last transmission.
+    /// Changes the rate, and serves again after a suspension. What is in transmission has the rest of
+    /// its bits sent at the new one; returns the end of the last transmission.
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate) -> Instant {
-        let unsent = self.free_at.saturating_duration_since(now).as_nanos()
-            * u128::from(self.rate.bits_per_second())
-            + self.leftover_nanobits;
+        let unsent = match self.suspended_nanobits.take() {
+            Some(unsent) => {
+                self.free_at = now;
+                self.leftover_nanobits = 0;
+                unsent
+            }
+            None => self.unsent_nanobits(now),
+        };
         self.rate = rate;
-        if self.free_at > now {
+        if unsent > 0 {
             self.send(now, unsent)
         } else {
             self.free_at
+        }
+    }
+
+    /// Serves nothing until the next [`RateServer::set_rate`].
+    pub(crate) fn suspend(&mut self, now: Instant) {
+        if self.suspended_nanobits.is_none() {
+            self.suspended_nanobits = Some(self.unsent_nanobits(now));
+        }
+    }
+
+    /// What the present transmission still has to send.
+    fn unsent_nanobits(&self, now: Instant) -> u128 {
+        match self.free_at.saturating_duration_since(now) {
+            Duration::ZERO => 0,
+            left => {
+                left.as_nanos() * u128::from(self.rate.bits_per_second()) + self.leftover_nanobits
+            }
         }
     }
 
@@ -207,6 +260,7 @@ impl TraceServer {
     }
 }
 
+/// As much of it as a [`Duration`] holds without leaving the range of [`Instant`].
 fn from_nanoseconds(nanoseconds: u128) -> Duration {
     const PER_SECOND: u128 = 1_000_000_000;
     match u64::try_from(nanoseconds) {

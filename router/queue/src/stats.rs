@@ -75,7 +75,7 @@ pub struct PortStats {
     window_start: Instant,
     /// Time-weighted figures are up to date until here.
     settled: Instant,
-    /// With a trace: bytes it has offered since the creation, and until the restart.
+    /// With a trace or cellular rate: bytes it has offered since the creation, and until the restart.
     offered_bytes: Option<u64>,
     offered_at_restart: u64,
 }
@@ -138,8 +138,8 @@ impl PortStats {
     }
 
     /// Share of the link that was used in the window, 0 to 1: of a link with a rate the share of
-    /// time in which it transmitted, of one with a trace the share of the offered bytes that
-    /// were forwarded (an unlimited link is never busy). `None` while nothing was offered.
+    /// time in which it transmitted, of one with a trace or a cellular rate the share of the offered
+    /// bytes that were forwarded (an unlimited link is never busy). `None` while nothing was offered.
     pub fn utilization(&self) -> Option<f64> {
         let (used, offered) = match self.offered_bytes {
             Some(offered) => (

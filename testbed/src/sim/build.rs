@@ -85,6 +85,7 @@ pub(super) fn link(
             .iter()
             .flat_map(|change| changes(spec, change))
             .collect(),
+        ..LinkConfig::default()
     };
     Link::new(epoch, config, Box::new(rng)).map_err(|source| BuildError::Link {
         name: spec.name.clone(),

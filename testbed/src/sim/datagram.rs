@@ -9,7 +9,7 @@ use evenkeel_wire::{Ecn, PROTOCOL_UDP, PathHeaderMut, Skipped};
 use crate::scenario::NodeIndex;
 
 /// A UDP datagram on its way.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Datagram {
     pub(super) source: SocketAddrV4,
     pub(super) destination: SocketAddrV4,

@@ -31,7 +31,7 @@ impl Impairment for Blackout {
         "blackout"
     }
 
-    fn decide(&mut self, now: Instant) -> Fate {
+    fn decide(&mut self, now: Instant, _: u32) -> Fate {
         while self
             .intervals
             .front()

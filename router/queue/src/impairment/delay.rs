@@ -48,7 +48,7 @@ impl<R: Rng + Debug + Send> Impairment for Delay<R> {
         "delay"
     }
 
-    fn decide(&mut self, now: Instant) -> Fate {
+    fn decide(&mut self, now: Instant, _: u32) -> Fate {
         if let Some((probability, rng)) = &mut self.jump
             && rng.random_bool(*probability)
         {
@@ -65,7 +65,7 @@ impl<R: Rng + Debug + Send> Impairment for Delay<R> {
         }
     }
 
-    fn reorders(&self) -> bool {
+    fn hastens(&self) -> bool {
         self.jump.is_some()
     }
 }

@@ -32,7 +32,7 @@ impl<R: Rng + Debug + Send> Impairment for Jitter<R> {
         "jitter"
     }
 
-    fn decide(&mut self, now: Instant) -> Fate {
+    fn decide(&mut self, now: Instant, _: u32) -> Fate {
         let extra = self.rng.random_range(0..=self.max_nanoseconds);
         Fate::Out(now + Duration::from_nanos(extra))
     }

@@ -57,7 +57,7 @@ impl<R: Rng + Debug + Send> Impairment for Loss<R> {
         "loss"
     }
 
-    fn decide(&mut self, now: Instant) -> Fate {
+    fn decide(&mut self, now: Instant, _: u32) -> Fate {
         if self.rng.random_bool(self.probability) {
             Fate::Lost
         } else {

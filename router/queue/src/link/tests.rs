@@ -1,13 +1,11 @@
 //! Tests of links: made of parts that have their own.
 
-use proptest::collection::vec;
-use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
 use super::*;
 use crate::testing::{epoch, ms, packet};
-use crate::{DeliveryTrace, DropReason};
+use crate::{Cellular, DeliveryTrace, DropReason};
 
 fn rng() -> Box<dyn Rng + Send> {
     Box::new(Pcg64::seed_from_u64(7))
@@ -27,6 +25,12 @@ fn kilobyte_per_ms() -> LinkConfig {
 
 fn link(start: Instant, config: LinkConfig) -> Link<u64> {
     Link::new(start, config, rng()).unwrap()
+}
+
+fn cellular() -> Service {
+    let bounds = (rate(1_000_000), rate(20_000_000));
+    let cellular = Cellular::new(bounds, 0.2, Some(ms(500)), ms(100));
+    Service::Cellular(cellular.expect("in range"))
 }
 
 /// Follows `next_timeout` to the end; when which packet came out, in time since `start`.
@@ -317,6 +321,11 @@ fn what_no_link_can_do_is_refused() {
             ..LinkConfig::default()
         });
         assert!(matches!(error, LinkError::Reorder(_)));
+        let duplicate = refused(LinkConfig {
+            duplicate: loss,
+            ..LinkConfig::default()
+        });
+        assert!(matches!(duplicate, LinkError::Duplicate(_)));
         assert_eq!(
             error.to_string(),
             format!("reorder = {loss} is no probability; give a number from 0 to 1")
@@ -327,8 +336,47 @@ fn what_no_link_can_do_is_refused() {
         changes: vec![(ms(1), Change::Rate(rate(1)))],
         ..LinkConfig::default()
     };
-    assert_eq!(refused(rate_of_trace), LinkError::RateOfTrace(RateOfTrace));
+    assert_eq!(
+        refused(rate_of_trace),
+        LinkError::FixedService(FixedService)
+    );
+    for service in [Service::Unlimited, cellular()] {
+        let config = LinkConfig {
+            service,
+            changes: vec![(ms(1), Change::Suspend)],
+            ..LinkConfig::default()
+        };
+        assert_eq!(refused(config), LinkError::FixedService(FixedService));
+    }
+    for (period, at) in [
+        (Duration::from_micros(999), Duration::ZERO),
+        (ms(5), ms(5)),
+        (ms(5), ms(6)),
+    ] {
+        let config = LinkConfig {
+            changes: vec![(at, Change::Delay(ms(1)))],
+            changes_period: Some(period),
+            ..LinkConfig::default()
+        };
+        assert_eq!(refused(config), LinkError::Period(period));
+    }
     let endless = [
+        LinkConfig {
+            wifi_jitter: Duration::MAX,
+            ..LinkConfig::default()
+        },
+        LinkConfig {
+            aggregation: Some(Aggregation::new(Duration::MAX, None)),
+            ..LinkConfig::default()
+        },
+        LinkConfig {
+            changes: vec![(ms(1), Change::WifiJitter(Duration::MAX))],
+            ..LinkConfig::default()
+        },
+        LinkConfig {
+            changes_period: Some(Duration::MAX),
+            ..LinkConfig::default()
+        },
         LinkConfig {
             delay: Duration::MAX,
             ..LinkConfig::default()
@@ -372,143 +420,5 @@ fn a_packet_that_vanishes_between_two_nodes_is_noticed() {
     assert_eq!(error.arrived, Amount::one(1000));
 }
 
-/// A link with some of everything, as data that can be built again and again.
-#[derive(Debug, Clone)]
-struct Plan {
-    service: Service,
-    limit: Limit,
-    delay: Duration,
-    jitter: Duration,
-    reorder: f64,
-    loss: f64,
-    blackouts: Vec<(Duration, Duration)>,
-    changes: Vec<(Duration, Change)>,
-}
-
-impl Plan {
-    fn build(&self, epoch: Instant) -> Link<u64> {
-        let plan = self.clone();
-        let config = LinkConfig {
-            service: plan.service,
-            limit: plan.limit,
-            delay: plan.delay,
-            jitter: plan.jitter,
-            reorder: plan.reorder,
-            loss: plan.loss,
-            blackouts: plan.blackouts,
-            changes: plan.changes,
-            ..LinkConfig::default()
-        };
-        link(epoch, config)
-    }
-}
-
-fn microseconds(below: u64) -> impl Strategy<Value = Duration> {
-    prop_oneof![
-        Just(Duration::ZERO),
-        (0..below).prop_map(Duration::from_micros)
-    ]
-}
-
-fn plans() -> impl Strategy<Value = Plan> {
-    let rates = || (100_000u64..100_000_000).prop_map(rate);
-    let change = prop_oneof![
-        rates().prop_map(Change::Rate),
-        microseconds(30_000).prop_map(Change::Delay),
-        (0.0..=1.0f64).prop_map(Change::Loss),
-        (0u64..20).prop_map(|packets| Change::Limit(Limit::packets(packets))),
-    ];
-    let interval = (microseconds(100_000), microseconds(20_000));
-    (
-        prop_oneof![1 => Just(Service::Unlimited), 4 => rates().prop_map(Service::Rate)],
-        prop_oneof![Just(Limit::NONE), (0u64..20).prop_map(Limit::packets)],
-        (microseconds(30_000), microseconds(10_000)),
-        prop_oneof![Just(0.0), 0.0..=1.0f64],
-        prop_oneof![Just(0.0), 0.0..=1.0f64],
-        vec(interval, 0..3),
-        vec((microseconds(150_000), change), 0..8),
-    )
-        .prop_map(
-            |(service, limit, (delay, jitter), reorder, loss, blackouts, changes)| Plan {
-                service,
-                limit,
-                delay,
-                jitter,
-                reorder,
-                loss,
-                blackouts,
-                changes,
-            },
-        )
-}
-
-/// Pushes packets after the given gaps; what came out when, and what the port measured. `follow`
-/// calls at every `next_timeout`, else only the pushes and one late call move the link.
-fn run(
-    plan: &Plan,
-    gaps: &[Duration],
-    follow: bool,
-) -> (Vec<(Duration, u64)>, Vec<Verdict>, String) {
-    let start = epoch();
-    let mut link = plan.build(start);
-    let mut out = Vec::new();
-    let mut verdicts = Vec::new();
-    let mut pushed = Vec::new();
-    let mut now = start;
-    let mut pop = |link: &mut Link<u64>, now: Instant, pushed: &[Instant]| {
-        while let Some((at, packet)) = link.pop_exact(now) {
-            assert!(
-                if follow { at == now } else { at <= now },
-                "next_timeout is never too late"
-            );
-            assert!(at >= pushed[usize::try_from(packet.payload).unwrap()] + packet.meta.queued);
-            out.push((at - start, packet.payload));
-        }
-        assert_eq!(link.check_conservation(), Ok(()));
-    };
-    for (number, gap) in (0..).zip(gaps) {
-        now += *gap;
-        while let Some(at) = link.next_timeout().filter(|at| follow && *at < now) {
-            pop(&mut link, at, &pushed);
-        }
-        pushed.push(now);
-        verdicts.push(link.push(
-            now,
-            packet(100 + u32::try_from(number).unwrap() * 17 % 1400, number),
-        ));
-        if follow {
-            pop(&mut link, now, &pushed);
-        }
-    }
-    while let Some(at) = link.next_timeout().filter(|_| follow) {
-        pop(&mut link, at, &pushed);
-    }
-    let end = now + ms(1000) * 3600;
-    pop(&mut link, end, &pushed);
-    assert_eq!(link.next_timeout(), None);
-    let stats = link.stats(end);
-    let port = format!(
-        "{:?}",
-        (stats.total(), stats.queue(), stats.sojourn(), stats.busy())
-    );
-    let wire = format!("{:?}", link.impairments().collect::<Vec<_>>());
-    (out, verdicts, port + &wire)
-}
-
-proptest! {
-    #[test]
-    fn what_comes_out_when_does_not_depend_on_when_the_host_calls(
-        plan in plans(), gaps in vec(microseconds(5000), 1..60),
-    ) {
-        prop_assert_eq!(run(&plan, &gaps, true), run(&plan, &gaps, false));
-    }
-
-    #[test]
-    fn nothing_is_reordered_unless_asked(plan in plans(), gaps in vec(microseconds(5000), 1..60)) {
-        let plan = Plan { reorder: 0.0, ..plan };
-        let (out, ..) = run(&plan, &gaps, false);
-        for pair in out.windows(2) {
-            prop_assert!(pair[0].0 <= pair[1].0 && pair[0].1 < pair[1].1);
-        }
-    }
-}
+mod impairments;
+mod properties;

@@ -5,55 +5,80 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rand::rngs::Xoshiro256PlusPlus;
-use rand::{Rng, SeedableRng};
 
-use super::{Change, LinkConfig, LinkError};
+use super::{Change, Generators, LinkConfig, LinkError};
 use crate::Packet;
-use crate::impairment::{Blackout, Delay, Impairment, Jitter, Loss, Node, NotAProbability};
+use crate::impairment::{
+    Aggregation, Blackout, Delay, Duplication, Impairment, Jitter, Loss, Node, NotAProbability,
+    Policer, WifiJitter,
+};
 
 /// The impairments of a link, in the order in which packets pass them. Those that would do nothing
 /// during the whole run are not built; the delay always is: it is the wire.
 #[derive(Debug)]
 pub(super) struct Wire<P> {
+    policer: Option<Node<P, Policer>>,
     blackout: Option<Node<P, Blackout>>,
     loss: Option<Node<P, Loss<Xoshiro256PlusPlus>>>,
+    duplication: Option<Node<P, Duplication<Xoshiro256PlusPlus>>>,
     delay: Node<P, Delay<Xoshiro256PlusPlus>>,
     jitter: Option<Node<P, Jitter<Xoshiro256PlusPlus>>>,
+    wifi_jitter: Option<Node<P, WifiJitter<Xoshiro256PlusPlus>>>,
+    aggregation: Option<Node<P, Aggregation>>,
 }
 
-impl<P: Debug + Send> Wire<P> {
+impl<P: Clone + Debug + Send> Wire<P> {
     pub(super) fn new(
         epoch: Instant,
         config: &LinkConfig,
-        rng: &mut (dyn Rng + Send),
+        rngs: Generators,
     ) -> Result<Self, LinkError> {
-        // Both are always drawn, so that neither depends on whether the other is used.
-        let loss_rng = Xoshiro256PlusPlus::from_rng(rng);
-        let jitter_rng = Xoshiro256PlusPlus::from_rng(rng);
         let blackouts = config
             .blackouts
             .iter()
             .map(|&(start, length)| interval(epoch, start, length))
             .collect::<Result<Vec<_>, _>>()?;
         let jitter = LinkError::check_time(config.jitter)?;
+        let wifi_jitter = LinkError::check_time(config.wifi_jitter)?;
+        if let Some(aggregation) = &config.aggregation {
+            LinkError::check_time(aggregation.time())?;
+        }
         let mut loses = config.loss != 0.0;
+        let mut has_wifi_jitter = !wifi_jitter.is_zero();
         for (_, change) in &config.changes {
             match *change {
                 Change::Loss(probability) => loses |= NotAProbability::check(probability)? != 0.0,
                 Change::Delay(delay) => {
                     LinkError::check_time(delay)?;
                 }
-                Change::Rate(_) | Change::Limit(_) => {}
+                Change::WifiJitter(target) => {
+                    has_wifi_jitter |= !LinkError::check_time(target)?.is_zero();
+                }
+                Change::Rate(_) | Change::Suspend | Change::Limit(_) => {}
             }
         }
+        let mut delay = Delay::new(LinkError::check_time(config.delay)?);
+        if config.reorder != 0.0 {
+            delay
+                .reorder(config.reorder, rngs.reorder)
+                .map_err(LinkError::Reorder)?;
+        }
+        let loss = || Loss::new(config.loss, rngs.loss);
+        let duplication =
+            || Duplication::new(config.duplicate, rngs.duplicate).map_err(LinkError::Duplicate);
         Ok(Self {
+            policer: config.policer.clone().map(Node::new),
             blackout: (!blackouts.is_empty()).then(|| Node::new(Blackout::new(blackouts))),
-            loss: match loses {
-                true => Some(Node::new(Loss::new(config.loss, loss_rng)?)),
-                false => None,
-            },
-            delay: Node::new(Delay::new(LinkError::check_time(config.delay)?)),
-            jitter: (!jitter.is_zero()).then(|| Node::new(Jitter::new(jitter, jitter_rng))),
+            loss: loses.then(loss).transpose()?.map(Node::new),
+            duplication: (config.duplicate != 0.0)
+                .then(duplication)
+                .transpose()?
+                .map(Node::new),
+            delay: Node::new(delay),
+            jitter: (!jitter.is_zero()).then(|| Node::new(Jitter::new(jitter, rngs.jitter))),
+            wifi_jitter: has_wifi_jitter
+                .then(|| Node::new(WifiJitter::new(wifi_jitter, rngs.wifi_jitter))),
+            aggregation: config.aggregation.clone().map(Node::new),
         })
     }
 
@@ -71,25 +96,13 @@ impl<P: Debug + Send> Wire<P> {
         self.nodes().fold(next_in, |arrival, node| {
             let inside = node.next_timeout();
             let through = arrival.map(|arrival| arrival + node.impairment.least_delay());
-            if node.impairment.reorders() {
+            if node.impairment.hastens() {
                 inside.into_iter().chain(through).min()
             } else {
                 // What is inside comes out before what is still in front of it.
                 inside.or(through)
             }
         })
-    }
-
-    /// Lets packets jump the delay; for the beginning.
-    pub(super) fn reorder(
-        &mut self,
-        probability: f64,
-        rng: Xoshiro256PlusPlus,
-    ) -> Result<(), NotAProbability> {
-        if probability == 0.0 {
-            return Ok(());
-        }
-        self.delay.impairment.reorder(probability, rng)
     }
 
     pub(super) fn set_delay(&mut self, now: Instant, delay: Duration) {
@@ -105,30 +118,41 @@ impl<P: Debug + Send> Wire<P> {
         }
     }
 
+    pub(super) fn set_wifi_jitter(&mut self, now: Instant, target: Duration) {
+        self.transfer(now);
+        if let Some(wifi_jitter) = &mut self.wifi_jitter {
+            wifi_jitter.impairment.set_target(target);
+        }
+    }
+
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Node<P, dyn Impairment>> {
         fn node<P, I: Impairment + 'static>(node: &Node<P, I>) -> &Node<P, dyn Impairment> {
             node
         }
-        let blackout = self.blackout.iter().map(node);
-        let loss = self.loss.iter().map(node);
-        let jitter = self.jitter.iter().map(node);
-        blackout
-            .chain(loss)
+        let policer = self.policer.iter().map(node);
+        policer
+            .chain(self.blackout.iter().map(node))
+            .chain(self.loss.iter().map(node))
+            .chain(self.duplication.iter().map(node))
             .chain([node(&self.delay)])
-            .chain(jitter)
+            .chain(self.jitter.iter().map(node))
+            .chain(self.wifi_jitter.iter().map(node))
+            .chain(self.aggregation.iter().map(node))
     }
 
     fn nodes_mut(&mut self) -> impl Iterator<Item = &mut Node<P, dyn Impairment>> {
         fn node<P, I: Impairment + 'static>(node: &mut Node<P, I>) -> &mut Node<P, dyn Impairment> {
             node
         }
-        let blackout = self.blackout.iter_mut().map(node);
-        let loss = self.loss.iter_mut().map(node);
-        let jitter = self.jitter.iter_mut().map(node);
-        blackout
-            .chain(loss)
+        let policer = self.policer.iter_mut().map(node);
+        policer
+            .chain(self.blackout.iter_mut().map(node))
+            .chain(self.loss.iter_mut().map(node))
+            .chain(self.duplication.iter_mut().map(node))
             .chain([node(&mut self.delay)])
-            .chain(jitter)
+            .chain(self.jitter.iter_mut().map(node))
+            .chain(self.wifi_jitter.iter_mut().map(node))
+            .chain(self.aggregation.iter_mut().map(node))
     }
 
     /// Moves every packet into the node where it is at `now`; returns the last node.

@@ -232,7 +232,40 @@ fn a_rate_can_be_given_to_an_unlimited_port_but_not_to_one_with_a_trace() {
     port.enqueue(start + ms(1), packet(1000, 1));
     assert_eq!(port.next_timeout(), Some(start + ms(2)));
     let mut port = drop_tail(start, trace("1"), Limit::NONE);
-    assert_eq!(port.set_rate(start, rate(1)), Err(RateOfTrace));
+    assert_eq!(port.set_rate(start, rate(1)), Err(FixedService));
+    assert_eq!(port.suspend(start), Err(FixedService));
+}
+
+#[test]
+fn while_a_port_is_suspended_packets_wait_and_half_a_packet_too() {
+    let start = epoch();
+    let mut port = drop_tail(start, kilobyte_per_ms(), Limit::packets(2));
+    port.enqueue(start, packet(1000, 1));
+    let half = start + Duration::from_micros(500);
+    port.suspend(half).unwrap();
+    assert_eq!(port.next_timeout(), None);
+    // The queue is limited as ever, and what arrives does not start.
+    let verdicts = [2, 3, 4].map(|number| port.enqueue(start + ms(2), packet(1000, number)));
+    let full = Verdict::Drop(DropReason::Full);
+    assert_eq!(verdicts, [Verdict::Admit, Verdict::Admit, full]);
+    assert_eq!(port.dequeue(start + ms(9)), None);
+    assert_eq!(port.check_conservation(), Ok(()));
+    // Suspended again, it goes on from where it was.
+    port.suspend(start + ms(5)).unwrap();
+    port.set_rate(start + ms(10), rate(4_000_000)).unwrap();
+    let expected = [(ms(11), 1), (ms(13), 2), (ms(15), 3)];
+    assert_eq!(departures(&mut port, start, start + ms(20)), expected);
+}
+
+#[test]
+fn a_port_that_was_suspended_while_idle_starts_when_it_has_a_rate_again() {
+    let start = epoch();
+    let mut port = drop_tail(start, kilobyte_per_ms(), Limit::NONE);
+    port.suspend(start + ms(1)).unwrap();
+    port.enqueue(start + ms(2), packet(1000, 1));
+    port.set_rate(start + ms(7), rate(8_000_000)).unwrap();
+    let (ended, sent) = port.dequeue(start + ms(9)).expect("it was sent");
+    assert_eq!((ended, sent.meta.queued), (start + ms(8), ms(5)));
 }
 
 #[test]

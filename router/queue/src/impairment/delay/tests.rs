@@ -106,7 +106,7 @@ fn what_is_no_probability_is_refused() {
     for value in [-0.1, 1.1, f64::NAN] {
         assert!(delay.reorder(value, Pcg64::new(1, 0)).is_err());
     }
-    assert!(!delay.reorders());
+    assert!(!delay.hastens());
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::port::*;
 use crate::testing::{epoch, ms, packet};
-use crate::{DeliveryTrace, DropTail};
+use crate::{Cellular, DeliveryTrace, DropTail};
 
 /// What arrives: time since the one before, and bytes.
 #[derive(Debug, Clone)]
@@ -47,7 +47,15 @@ fn service() -> impl Strategy<Value = Service> {
         let text: String = times.iter().map(|time| format!("{time}\n")).collect();
         Service::Trace(DeliveryTrace::parse(&text).expect("sorted, ends at 40"))
     });
-    prop_oneof![1 => Just(Service::Unlimited), 4 => rate, 2 => trace]
+    let cellular = (1_000_000u64..100_000_000, 0.0..2.0f64, any::<u64>()).prop_map(
+        |(max, volatility, seed)| {
+            let bounds = [max / 10, max].map(|rate| Rate::new(rate).expect("not zero"));
+            let (every, outage) = (Some(ms(200)), ms(100));
+            let cellular = Cellular::new(bounds.into(), volatility, every, outage);
+            Service::Cellular(cellular.expect("in range")).seeded(seed)
+        },
+    );
+    prop_oneof![1 => Just(Service::Unlimited), 4 => rate, 2 => trace, 2 => cellular]
 }
 
 fn port(start: Instant, service: &Service, limit: Limit) -> Port<u64> {
