@@ -3,7 +3,11 @@
 //! ```text
 //! cargo run --release --example own_controller -- \
 //!     compare testbed/scenarios/dumbbell.toml --controllers fixed,cubic
+//! cargo run --release --example own_controller -- \
+//!     league --quick --controllers fixed:packets=100,cubic,vegas
 //! ```
+//!
+//! In a crate of its own, it depends on `evenkeel`, `evenkeel-testbed` and `evenkeel-testbed-core`.
 
 use std::process::ExitCode;
 

@@ -2,8 +2,10 @@
 
 mod backend;
 mod compare;
+mod league;
 mod list;
 mod reproduce;
+mod runs;
 mod side_by_side;
 mod signals;
 
@@ -15,7 +17,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand};
-use evenkeel_experiments::{ExperimentError, ReportError, StoreError};
+use evenkeel_experiments::{ExperimentError, LeagueError, ReportError, StoreError};
 use evenkeel_log::{LogArgs, LogError};
 use evenkeel_spec::SpecError;
 use evenkeel_testbed::backend::{Hosts, kernel, netns, sim, uml};
@@ -53,7 +55,9 @@ Examples:
   evenkeel-testbed compare testbed/scenarios/bufferbloat.toml --controllers vegas,abgd,cubic
   evenkeel-testbed exec testbed/scenarios/lossy.toml --host client -- ping -c 3 server
   evenkeel-testbed reproduce --quick
-  evenkeel-testbed reproduce smoothness --seeds 5";
+  evenkeel-testbed reproduce smoothness --seeds 5
+  evenkeel-testbed league --quick
+  evenkeel-testbed league --controllers cubic,vegas --cases media,beside";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -67,6 +71,8 @@ enum Command {
     Reproduce(reproduce::ReproduceArguments),
     /// Write the report on what `reproduce` has run, in one or several parts
     Report(reproduce::ReportArguments),
+    /// Run each controller on each network of the league; write one page of scores and figures
+    League(league::LeagueArguments),
     /// List controllers, queue disciplines, stamps, example scenarios and experiments
     List,
     /// Send UDP datagrams at the times that come on standard input (the netns and docker backends' own)
@@ -197,6 +203,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
     #[error(transparent)]
+    League(#[from] LeagueError),
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
     Reproduced(#[from] ReportError),
@@ -222,7 +230,7 @@ impl CliError {
             | Self::NotOnKernel
             | Self::Controllers(_)
             | Self::NoFlow { .. } => 2,
-            Self::Experiment(_) | Self::Log(_) => 2,
+            Self::Experiment(_) | Self::League(_) | Self::Log(_) => 2,
             Self::Netns(kernel::KernelError::Interrupted)
             | Self::Uml(uml::UmlError::Interrupted) => signals::interrupted(),
             _ => 1,
@@ -240,6 +248,7 @@ pub(crate) fn run(arguments: &Arguments, controllers: &Controllers) -> Result<Ex
         Command::Exec(exec) => return run_program(exec, controllers),
         Command::Reproduce(arguments) => return reproduce::reproduce(arguments, controllers),
         Command::Report(arguments) => return reproduce::report(arguments),
+        Command::League(arguments) => return league::league(arguments, controllers),
         Command::List => print_out(&list::list(controllers))?,
         Command::UdpSource {
             from,

@@ -1,5 +1,6 @@
 //! The experiments of the papers, as data: runs, the figures drawn from them, and what the papers
-//! claim about them. docs/reproduce.md describes the files.
+//! claim about them. docs/reproduce.md describes the files. On the same machinery, the league of
+//! controllers: docs/league.md.
 //!
 //! Four layers, each of which imports only from those above it: `spec` reads experiments, `run`
 //! makes their runs and stores the results, `evaluate` computes metrics and judges claims, and
@@ -14,8 +15,12 @@ mod tests;
 
 pub use evaluate::claims::Verdict;
 pub use evaluate::dataset::MetricError;
-pub use report::{ClaimRow, Commands, Document, KernelRow, NotRun, Report, ReportError, RunsRow};
+pub use report::{
+    CaseRow, CellRow, ClaimRow, Commands, ControllerRow, Document, GroupRow, KernelRow, League,
+    LeagueDocument, NotRun, Report, ReportError, ResultRow, RunsRow,
+};
 pub use run::runner::{Event, Outcome, run};
 pub use run::store::{Build, Plan, Record, Store, StoreError};
 pub use spec::experiment::{Experiment, ExperimentError, find};
+pub use spec::league::{Case, Figure, LeagueError, LeagueGroup, league};
 pub use spec::runs::{Extent, Run, heaviest_first, shard};

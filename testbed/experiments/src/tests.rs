@@ -117,6 +117,7 @@ fn plan(quick: bool, seeds: u64) -> Plan {
         backend: "sim".into(),
         seeds: Some(seeds),
         experiments: vec!["paper/e".into()],
+        controllers: Vec::new(),
     }
 }
 

@@ -97,7 +97,11 @@ impl Scenario {
         Self::parse_with(text, file_name, overrides, &ns2::controllers())
     }
 
-    fn parse_with(
+    /// As [`Scenario::parse`], with flows that may name other controllers than the testbed's own.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn parse_with(
         text: &str,
         file_name: &str,
         overrides: &[String],

@@ -105,7 +105,7 @@ pub(super) fn compare(
 }
 
 /// The controllers of one or several lists.
-fn named_controllers(lists: &[String]) -> Result<Vec<String>, CliError> {
+pub(super) fn named_controllers(lists: &[String]) -> Result<Vec<String>, CliError> {
     let split = |list: &String| split_list(list).map_err(CliError::Controllers);
     Ok(lists
         .iter()

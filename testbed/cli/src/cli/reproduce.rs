@@ -2,20 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr;
-use std::time::Duration;
 
 use clap::Args;
 use evenkeel::Controllers;
-use evenkeel_experiments::{
-    Build, Event, Experiment, Plan, Report, Run, Store, find, heaviest_first, run, shard,
-};
+use evenkeel_experiments::{Experiment, Plan, Report, Store, find};
 use evenkeel_testbed::backend::sim;
-use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{
-    Backend, CliError, interrupts, is_quiet, note, print_out, run_inside, say, signals, wall_clock,
-};
+use super::runs::{Shard, build, exit_code, make, pending};
+use super::{Backend, CliError, note, print_out, run_inside};
 
 #[derive(Debug, Args)]
 pub(super) struct ReproduceArguments {
@@ -58,27 +52,6 @@ pub(super) struct ReportArguments {
     out: Option<PathBuf>,
 }
 
-/// Part `index` of `count`, from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Shard {
-    index: usize,
-    count: usize,
-}
-
-impl FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('/');
-        let parsed =
-            parts.and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
-        match parsed {
-            Some((index, count)) if (1..=count).contains(&index) => Ok(Self { index, count }),
-            _ => Err("write I/N with I from 1 to N, e.g. 2/4".into()),
-        }
-    }
-}
-
 pub(super) fn reproduce(
     arguments: &ReproduceArguments,
     controllers: &Controllers,
@@ -98,22 +71,22 @@ pub(super) fn reproduce(
     }
     let plan = plan(arguments, &experiments)?;
     let store = Store::new(&arguments.out);
-    let runs = pending(arguments, controllers, &plan, &experiments, &store)?;
+    let mut runs = Vec::new();
+    for experiment in &experiments {
+        runs.extend(experiment.runs_with(plan.extent(), plan.seeds, controllers)?);
+    }
+    let runs = pending(runs, arguments.shard, &plan, &store)?;
+    // The simulator checks a run as it begins it.
+    if arguments.on != Backend::Sim {
+        for run in &runs {
+            arguments
+                .on
+                .check(&run.scenario, &sim::Options::default())?;
+        }
+    }
     let files: Vec<_> = experiments.iter().flat_map(Experiment::files).collect();
     store.begin(&plan, &arguments.papers, &files)?;
-    let jobs = arguments.jobs.map_or_else(cores, usize::from);
-    let mut progress = Progress::new(&runs);
-    let interrupt = interrupts()?;
-    let outcome = run(runs, &plan, &store, jobs, interrupt, |event| {
-        progress.tell(&event);
-    })?;
-    progress.bar.finish_and_clear();
-    if outcome.interrupted {
-        note(&format!(
-            "interrupted: {} runs are kept; the same command goes on",
-            outcome.finished
-        ));
-    }
+    let outcome = make(runs, &plan, &store, arguments.jobs)?;
     if arguments.shard.is_none() {
         let command = command_line();
         let report = Report::new(std::slice::from_ref(&arguments.out), &command)?;
@@ -129,11 +102,7 @@ pub(super) fn reproduce(
             arguments.out.display()
         ));
     }
-    Ok(match (outcome.interrupted, outcome.failed) {
-        (true, _) => signals::interrupted().into(),
-        (false, 0) => ExitCode::SUCCESS,
-        (false, _) => ExitCode::FAILURE,
-    })
+    Ok(exit_code(outcome))
 }
 
 pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, CliError> {
@@ -149,139 +118,14 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, CliError> 
 }
 
 fn plan(arguments: &ReproduceArguments, experiments: &[Experiment]) -> Result<Plan, CliError> {
-    let executable = std::env::current_exe().map_err(CliError::Executable)?;
     Ok(Plan {
-        build: Build::of_executable(&executable).map_err(CliError::Executable)?,
+        build: build()?,
         quick: arguments.quick,
         backend: arguments.on.name().into(),
         seeds: arguments.seeds,
         experiments: experiments.iter().map(|one| one.id.clone()).collect(),
+        controllers: Vec::new(),
     })
-}
-
-/// The runs of this shard that have not been made yet, in the order in which to make them.
-fn pending(
-    arguments: &ReproduceArguments,
-    controllers: &Controllers,
-    plan: &Plan,
-    experiments: &[Experiment],
-    store: &Store,
-) -> Result<Vec<Run>, CliError> {
-    let mut runs = Vec::new();
-    for experiment in experiments {
-        runs.extend(experiment.runs_with(plan.extent(), plan.seeds, controllers)?);
-    }
-    let runs = match arguments.shard {
-        Some(Shard { index, count }) => shard(runs, index, count),
-        None => heaviest_first(runs),
-    };
-    let all = runs.len();
-    let mut pending = Vec::new();
-    for run in runs {
-        if store.find(&run, plan)?.is_none() {
-            // The simulator checks a run as it begins it.
-            if arguments.on != Backend::Sim {
-                arguments
-                    .on
-                    .check(&run.scenario, &sim::Options::default())?;
-            }
-            pending.push(run);
-        }
-    }
-    if pending.len() < all {
-        note(&format!(
-            "{} of {all} runs were made before",
-            all - pending.len()
-        ));
-    }
-    Ok(pending)
-}
-
-/// A bar on a terminal; elsewhere a line for each run that ends.
-struct Progress {
-    bar: ProgressBar,
-    began: std::time::Instant,
-    runs: usize,
-    ended: usize,
-    /// Of all runs, of those that have ended, and of those under way by their label.
-    weight: f64,
-    done: f64,
-    under_way: std::collections::BTreeMap<String, f64>,
-}
-
-impl Progress {
-    /// Resolution of the bar.
-    const STEPS: f64 = 1e6;
-
-    fn new(runs: &[Run]) -> Self {
-        let style = ProgressStyle::with_template("{msg} [{wide_bar}] {percent}% ({eta} left)")
-            .expect("the template is well formed")
-            .progress_chars("=> ");
-        Self {
-            bar: if is_quiet() {
-                ProgressBar::hidden()
-            } else {
-                ProgressBar::new(Self::STEPS as u64).with_style(style)
-            },
-            began: wall_clock(),
-            runs: runs.len(),
-            ended: 0,
-            weight: runs.iter().map(Run::weight).sum(),
-            done: 0.0,
-            under_way: std::collections::BTreeMap::new(),
-        }
-    }
-
-    fn tell(&mut self, event: &Event<'_>) {
-        match event {
-            Event::Advanced(run, share) => {
-                self.under_way.insert(run.label(), run.weight() * share);
-            }
-            Event::Finished(run) => self.end(run, None),
-            Event::Failed(run, message) => self.end(run, Some(message)),
-        }
-        let share = self.share();
-        self.bar.set_position((share * Self::STEPS) as u64);
-        self.bar
-            .set_message(format!("{} of {} runs", self.ended, self.runs));
-    }
-
-    fn end(&mut self, run: &Run, error: Option<&str>) {
-        self.under_way.remove(&run.label());
-        self.done += run.weight();
-        self.ended += 1;
-        if let Some(error) = error {
-            self.bar
-                .suspend(|| say(&format!("{} failed: {error}", run.label())));
-        } else if self.bar.is_hidden() {
-            let left = left(wall_clock() - self.began, self.share());
-            note(&format!(
-                "[{}/{}] {}; about {left} left",
-                self.ended,
-                self.runs,
-                run.label()
-            ));
-        }
-    }
-
-    fn share(&self) -> f64 {
-        let under_way: f64 = self.under_way.values().sum();
-        ((self.done + under_way) / self.weight.max(1.0)).min(1.0)
-    }
-}
-
-/// The time that remains, if work goes on as it has until `share` was done.
-fn left(spent: Duration, share: f64) -> String {
-    let seconds = spent.as_secs_f64() * (1.0 - share) / share.max(1e-6);
-    if seconds < 100.0 {
-        format!("{seconds:.0} s")
-    } else {
-        format!("{:.0} min", seconds / 60.0)
-    }
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// The command as it was typed, without the directory of the program.
@@ -295,23 +139,4 @@ fn command_line() -> String {
         line += &word;
     }
     line
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shard_is_one_of_some() {
-        assert_eq!("2/4".parse(), Ok(Shard { index: 2, count: 4 }));
-        for text in ["0/4", "5/4", "1/0", "2", "a/b", ""] {
-            assert!(text.parse::<Shard>().is_err(), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_left_follows_from_what_was_done() {
-        assert_eq!(left(Duration::from_secs(10), 0.25), "30 s");
-        assert_eq!(left(Duration::from_secs(100), 0.1), "15 min");
-    }
 }

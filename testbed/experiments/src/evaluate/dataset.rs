@@ -40,7 +40,7 @@ pub(crate) struct Dataset<'a> {
 
 impl Spread {
     /// Of the values that there are; `None` without any.
-    fn of(mut values: Vec<f64>) -> Option<Self> {
+    pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (least, greatest) = (*values.first()?, *values.last()?);
         let middle = values.len() / 2;

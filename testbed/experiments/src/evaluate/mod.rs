@@ -3,4 +3,5 @@
 pub(crate) mod claims;
 pub(crate) mod dataset;
 pub(crate) mod figures;
+pub(crate) mod league;
 pub(crate) mod values;

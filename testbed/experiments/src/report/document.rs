@@ -187,11 +187,11 @@ impl Document {
     }
 }
 
-fn line(value: &impl Serialize) -> String {
+pub(super) fn line(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("string keys only")
 }
 
-fn lines(all: impl IntoIterator<Item = impl Serialize>) -> String {
+pub(super) fn lines(all: impl IntoIterator<Item = impl Serialize>) -> String {
     let lines: Vec<String> = all.into_iter().map(|one| line(&one)).collect();
     if lines.is_empty() {
         return "[]".into();

@@ -5,6 +5,8 @@ mod command;
 mod document;
 mod earlier;
 mod html;
+mod league;
+mod parts;
 mod section;
 mod table;
 
@@ -12,12 +14,14 @@ use std::path::{Path, PathBuf};
 
 pub use command::Commands;
 pub use document::{ClaimRow, Document, KernelRow, NotRun, RunsRow};
+pub use league::{CaseRow, CellRow, ControllerRow, GroupRow, League, LeagueDocument, ResultRow};
 pub use section::ReportError;
 
 use crate::run::store::{Store, StoreError};
 use crate::spec::experiment::Experiment;
 use earlier::Earlier;
-use section::{Part, Section, Whole, exactly, same_experiments};
+use parts::{Whole, same_experiments};
+use section::{Section, exactly};
 
 /// The results of some experiments, ready to be written.
 #[derive(Debug)]
@@ -37,15 +41,7 @@ impl Report {
     /// # Errors
     /// If they cannot be read, do not belong together, or lack what an experiment reads.
     pub fn new(directories: &[PathBuf], command: &str) -> Result<Self, ReportError> {
-        let read = |path: &PathBuf| {
-            let store = Store::new(path);
-            let plan = store.plan()?;
-            Ok(Part { store, plan })
-        };
-        let parts: Vec<Part> = directories
-            .iter()
-            .map(read)
-            .collect::<Result<_, StoreError>>()?;
+        let parts = parts::read(directories)?;
         same_experiments(&parts)?;
         let mut ids: Vec<String> = parts
             .iter()

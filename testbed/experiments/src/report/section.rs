@@ -4,13 +4,15 @@ use std::path::Path;
 
 use super::command::Commands;
 use super::document::{ClaimRow, KernelRow, NotRun, RunsRow, ends, median, number, shaped, stated};
+use super::parts::Whole;
 use crate::evaluate::claims::{Finding, PointValues, Verdict, judge};
 use crate::evaluate::dataset::{Dataset, MetricError};
 use crate::evaluate::figures::{Drawing, draw};
-use crate::run::store::{Build, Plan, Record, Store, StoreError};
+use crate::run::store::{Build, Record, StoreError};
 use crate::spec::claim::Claim;
 use crate::spec::experiment::{Experiment, ExperimentError, find};
-use crate::spec::runs::{Extent, Point};
+use crate::spec::league::LeagueError;
+use crate::spec::runs::{Extent, Point, Run};
 
 /// Differences above this share of the value in virtual time need a reason.
 const NOTABLE: f64 = 0.05;
@@ -24,6 +26,9 @@ pub enum ReportError {
     /// An experiment is wrong.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
+    /// A case of the league is wrong.
+    #[error(transparent)]
+    League(#[from] LeagueError),
     /// An experiment reads what results do not have.
     #[error(transparent)]
     Metric(#[from] MetricError),
@@ -45,20 +50,6 @@ pub(super) struct Section {
     pub(super) kernel_drawings: Vec<Option<Drawing>>,
 }
 
-/// A directory of results with its plan.
-#[derive(Debug)]
-pub(super) struct Part {
-    pub(super) store: Store,
-    pub(super) plan: Plan,
-}
-
-/// The parts that carry out one plan together.
-#[derive(Debug)]
-pub(super) struct Whole {
-    pub(super) plan: Plan,
-    pub(super) parts: Vec<Part>,
-}
-
 impl Section {
     /// What came of an experiment's runs in `main`, and of those on the kernel in `kernel`.
     pub(super) fn new(
@@ -66,9 +57,9 @@ impl Section {
         main: &Whole,
         kernel: Option<&Whole>,
     ) -> Result<Self, ReportError> {
-        let (records, missing) = main.records(&experiment)?;
+        let (records, missing) = main.records(&runs(&experiment, main)?)?;
         let kernel_records = match kernel {
-            Some(whole) => whole.records(&experiment)?.0,
+            Some(whole) => whole.records(&runs(&experiment, whole)?)?.0,
             None => Vec::new(),
         };
         let data = Dataset::new(&experiment.scope, &main.plan, &records);
@@ -116,6 +107,11 @@ impl Section {
         section.builds = all.map(|record| record.build.clone()).collect();
         Ok(section)
     }
+}
+
+/// The experiment's runs in a plan.
+fn runs(experiment: &Experiment, whole: &Whole) -> Result<Vec<Run>, ExperimentError> {
+    experiment.runs(whole.plan.extent(), whole.plan.seeds)
 }
 
 fn claim_row(
@@ -255,65 +251,4 @@ pub(super) fn exactly(papers: &Path, id: &str) -> Result<Experiment, ExperimentE
         pattern: id.to_owned(),
         known: "others".into(),
     })
-}
-
-impl Whole {
-    /// The parts' common plan.
-    pub(super) fn new(parts: Vec<Part>) -> Result<Self, StoreError> {
-        let mut plan = parts[0].plan.clone();
-        for part in &parts[1..] {
-            if let Some(what) = plan.apart(&part.plan) {
-                return Err(parts[0].apart(part, what));
-            }
-            plan.join(&part.plan);
-        }
-        Ok(Self { plan, parts })
-    }
-
-    /// The experiment's runs that were made, and how many of the plan were not.
-    fn records(&self, experiment: &Experiment) -> Result<(Vec<Record>, usize), ReportError> {
-        let mut records = Vec::new();
-        let mut missing = 0;
-        for run in experiment.runs(self.plan.extent(), self.plan.seeds)? {
-            let mut found = None;
-            for part in &self.parts {
-                found = part.store.find(&run, &part.plan)?;
-                if found.is_some() {
-                    break;
-                }
-            }
-            missing += usize::from(found.is_none());
-            records.extend(found);
-        }
-        Ok((records, missing))
-    }
-}
-
-impl Part {
-    fn apart(&self, other: &Self, what: &str) -> StoreError {
-        StoreError::Apart {
-            first: self.store.directory().to_owned(),
-            second: other.store.directory().to_owned(),
-            what: what.to_owned(),
-        }
-    }
-
-    /// The text of an experiment's file as it was run.
-    fn file(&self, id: &str) -> Option<Vec<u8>> {
-        std::fs::read(self.store.papers().join(format!("{id}.toml"))).ok()
-    }
-}
-
-/// Checks that parts which share an experiment have the same file of it.
-pub(super) fn same_experiments(parts: &[Part]) -> Result<(), StoreError> {
-    for (index, part) in parts.iter().enumerate() {
-        for id in &part.plan.experiments {
-            let before = parts[..index].iter();
-            let mut holders = before.filter(|other| other.plan.experiments.contains(id));
-            if let Some(other) = holders.find(|other| other.file(id) != part.file(id)) {
-                return Err(other.apart(part, &format!("the experiment {id}")));
-            }
-        }
-    }
-    Ok(())
 }

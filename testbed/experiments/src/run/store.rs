@@ -74,8 +74,11 @@ pub struct Plan {
     pub backend: String,
     /// How many seeds every run is made with; `None` leaves it to the experiments.
     pub seeds: Option<u64>,
-    /// The ids of the experiments.
+    /// The ids of the experiments, or of the league's cases.
     pub experiments: Vec<String>,
+    /// The controllers that play in the league.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controllers: Vec<String>,
 }
 
 /// One run and what came out.
@@ -133,6 +136,7 @@ impl Plan {
         let same = [
             (self.quick == other.quick, "--quick"),
             (self.seeds == other.seeds, "--seeds"),
+            (self.controllers == other.controllers, "--controllers"),
             (self.on_kernel() == other.on_kernel(), "--on"),
             (
                 self.build.version == other.build.version,

@@ -5,6 +5,7 @@ pub(crate) mod claim;
 pub(crate) mod experiment;
 pub(crate) mod expression;
 pub(crate) mod figure;
+pub(crate) mod league;
 pub(crate) mod matrix;
 pub(crate) mod metric;
 pub(crate) mod runs;

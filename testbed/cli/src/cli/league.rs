@@ -1,0 +1,106 @@
+//! `league`: each controller on each network.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use evenkeel::Controllers;
+use evenkeel_experiments::{Case, League, Plan, Store, league as cases};
+
+use super::compare::named_controllers;
+use super::runs::{Shard, build, exit_code, make, pending};
+use super::{CliError, note, print_out};
+
+/// Seeds of a league that is not quick.
+const SEEDS: u64 = 5;
+
+#[derive(Debug, Args)]
+pub(super) struct LeagueArguments {
+    /// The controllers, separated by commas, with parameters as NAME:KEY=VALUE,KEY=VALUE; may be
+    /// repeated
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        default_value = "cubic,reno,bbr,vegas,ada-vegas,ro-vegas,abgd,acp"
+    )]
+    controllers: Vec<String>,
+    /// Only cases whose name (GROUP/CASE) contains one of these, separated by commas [default: all]
+    #[arg(long, value_name = "PATTERN,...", value_delimiter = ',')]
+    cases: Vec<String>,
+    /// One seed only
+    #[arg(long, conflicts_with = "seeds")]
+    quick: bool,
+    /// Run everything with the seeds 1 to N
+    #[arg(long, value_name = "N", default_value_t = SEEDS, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// Runs at a time [default: the machine's cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Only part I of N; join the parts with --merge
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+    /// Run nothing; join what all shards have written
+    #[arg(
+        long,
+        value_name = "DIR",
+        num_args = 1..,
+        conflicts_with_all = ["cases", "quick", "seeds", "jobs", "shard"]
+    )]
+    merge: Vec<PathBuf>,
+    /// Where results, league.html and league.json go; what is there already is not run again
+    #[arg(long, value_name = "DIR", default_value = "results/league")]
+    out: PathBuf,
+}
+
+pub(super) fn league(
+    arguments: &LeagueArguments,
+    controllers: &Controllers,
+) -> Result<ExitCode, CliError> {
+    if !arguments.merge.is_empty() {
+        write(&arguments.merge, arguments, controllers)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let groups = cases(&arguments.cases)?;
+    let all = || groups.iter().flat_map(|group| &group.cases);
+    let names = named_controllers(&arguments.controllers)?;
+    let seeds = if arguments.quick { 1 } else { arguments.seeds };
+    let plan = Plan {
+        build: build()?,
+        quick: arguments.quick,
+        backend: "sim".into(),
+        seeds: Some(seeds),
+        experiments: all().map(|case: &Case| case.id.clone()).collect(),
+        controllers: names,
+    };
+    let store = Store::new(&arguments.out);
+    let mut runs = Vec::new();
+    for case in all() {
+        runs.extend(case.runs(&plan.controllers, seeds, controllers)?);
+    }
+    let runs = pending(runs, arguments.shard, &plan, &store)?;
+    store.begin(&plan, &arguments.out, &[])?;
+    let outcome = make(runs, &plan, &store, arguments.jobs)?;
+    if arguments.shard.is_some() {
+        note(&format!(
+            "join the parts: evenkeel-testbed league --merge {} ...",
+            arguments.out.display()
+        ));
+    } else {
+        let directories = std::slice::from_ref(&arguments.out);
+        write(directories, arguments, controllers)?;
+    }
+    Ok(exit_code(outcome))
+}
+
+fn write(
+    directories: &[PathBuf],
+    arguments: &LeagueArguments,
+    controllers: &Controllers,
+) -> Result<(), CliError> {
+    let league = League::new(directories, controllers)?;
+    league.write(&arguments.out)?;
+    print_out(&league.table())?;
+    let page = arguments.out.join("league.html");
+    note(&format!("the page is {}", page.display()));
+    Ok(())
+}

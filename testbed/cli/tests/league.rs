@@ -1,0 +1,160 @@
+//! `league`, as a user meets it.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use support::text;
+
+/// Two short cases, so that a test is one too.
+const CASES: &str = "start/100-kB,start/1-MB";
+
+fn league(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = support::testbed(&["league"]);
+    command.current_dir(directory).args(arguments);
+    command.output().expect("the program starts")
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn a_league_leaves_a_table_a_page_its_figures_and_scenarios_that_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    let players = [
+        "--controllers",
+        "cubic,vegas:alpha=2,beta=4",
+        "--cases",
+        CASES,
+    ];
+    let output = league(
+        place,
+        &[&players[..], &["--quick", "--out", "out"]].concat(),
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("vegas:alpha=2,beta=4"), "{table}");
+    assert!(table.contains("\nstart "), "{table}");
+    let json = read(place.join("out/league.json"));
+    let document: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document["seeds"], 1);
+    let results = document["results"].as_array().unwrap();
+    assert_eq!(results.len(), 4);
+    for row in results {
+        let score = row["score"][0].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&score), "{row}");
+        assert!(
+            row["figures"]["completion_s"][0].as_f64() > Some(0.1),
+            "{row}"
+        );
+        assert!(row.get("dead").is_none(), "{row}");
+    }
+    let page = read(place.join("out/league.html"));
+    let page = page.strip_prefix("<!doctype html>\n").expect("a doctype");
+    roxmltree::Document::parse(page).expect("well-formed");
+
+    // One of its runs alone.
+    let command = document["cases"][0]["command"].as_str().unwrap();
+    let command = command.replace("CONTROLLER", "reno").replace("SEED", "3");
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    let output = support::testbed(&words)
+        .current_dir(place.join("out"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    // A second call runs nothing again and writes the same bytes.
+    let output = league(
+        place,
+        &[&players[..], &["--quick", "--out", "out"]].concat(),
+    );
+    assert!(text(&output.stderr).contains("4 of 4 runs were made before"));
+    assert_eq!(read(place.join("out/league.json")), json);
+}
+
+#[test]
+fn the_shards_of_slurm_and_kubernetes_merge_into_the_bytes_of_one_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    let cluster = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/league/cluster");
+    let program = Path::new(env!("CARGO_BIN_EXE_evenkeel-testbed"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(
+        std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&path)),
+    );
+    let path = path.unwrap();
+    let players = ["--quick", "--controllers", "cubic,vegas", "--cases", CASES];
+    let shell = |environment: &[(&str, &str)], arguments: &[&str]| {
+        let mut command = Command::new("sh");
+        command
+            .current_dir(place)
+            .env("PATH", &path)
+            .args(arguments);
+        let output = command.envs(environment.iter().copied()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    };
+
+    let script = cluster.join("slurm.sh");
+    for part in ["1", "2", "3"] {
+        let environment = [
+            ("SLURM_ARRAY_TASK_ID", part),
+            ("SLURM_ARRAY_TASK_COUNT", "3"),
+            ("SLURM_CPUS_PER_TASK", "1"),
+        ];
+        shell(
+            &environment,
+            &[&[script.to_str().unwrap()], &players[..]].concat(),
+        );
+    }
+    // The command line of the pods, with fewer cases.
+    let manifest = read(cluster.join("kubernetes.yaml"));
+    let lines = manifest.lines().map(str::trim);
+    let lines = lines.filter(|line| line.starts_with("part=") || line.starts_with("evenkeel-"));
+    let pod = lines.collect::<Vec<_>>().join("\n");
+    assert!(pod.contains("league --shard"), "{pod}");
+    let pod = pod.replace(" league ", &format!(" league {} ", players.join(" ")));
+    for index in ["0", "1"] {
+        let environment = [("JOB_COMPLETION_INDEX", index), ("PARTS", "2")];
+        shell(&environment, &["-euc", &pod]);
+    }
+
+    let whole = league(place, &[&players[..], &["--out", "whole"]].concat());
+    assert!(whole.status.success(), "{}", text(&whole.stderr));
+    let merged = |parts: &[&str]| {
+        let output = league(place, &[&["--merge"], parts, &["--out", "merged"]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        for file in ["league.json", "league.html"] {
+            let [merged, whole] = ["merged", "whole"].map(|out| read(place.join(out).join(file)));
+            assert!(merged == whole, "{file} of {parts:?}");
+        }
+    };
+    let slurm = ["1", "2", "3"].map(|part| format!("results/league/part-{part}"));
+    merged(&slurm.each_ref().map(String::as_str));
+    merged(&["part-1", "part-2"]);
+}
+
+#[test]
+fn what_cannot_be_played_is_refused_with_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = |arguments: &[&str], words: &str| {
+        let output = league(directory.path(), arguments);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(words), "{words:?} in {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    };
+    refused(
+        &["--cases", "moon"],
+        "no case has \"moon\" in its name; the groups are clean",
+    );
+    refused(
+        &["--controllers", "tahoe", "--cases", "start"],
+        "case start/100-kB: ",
+    );
+}

@@ -1,0 +1,296 @@
+//! The contents of `league.json`; docs/league.md describes every field.
+
+use std::collections::BTreeMap;
+
+use evenkeel_testbed::scenario::Controllers;
+use serde::Serialize;
+
+use super::Standings;
+use crate::evaluate::dataset::Spread;
+use crate::report::document::{line, lines};
+use crate::run::store::Plan;
+use crate::spec::league::{Case, Figure, LeagueGroup};
+
+/// The group of the table's last column: the mean of the others.
+pub(super) const TOTAL: &str = "total";
+
+/// All controllers, all cases, and what came out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LeagueDocument {
+    /// Version of evenkeel-testbed.
+    pub version: String,
+    /// Whether it was played with one seed for a quick look.
+    pub quick: bool,
+    /// Every run was made with the seeds from 1 to this.
+    pub seeds: u64,
+    /// Who played.
+    pub controllers: Vec<ControllerRow>,
+    /// The groups of cases.
+    pub groups: Vec<GroupRow>,
+    /// The cases.
+    pub cases: Vec<CaseRow>,
+    /// Scores of controllers in groups, and in total.
+    pub table: Vec<CellRow>,
+    /// Scores and raw figures of controllers in cases.
+    pub results: Vec<ResultRow>,
+}
+
+/// A controller that plays.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ControllerRow {
+    /// As it was asked for, with parameters.
+    pub name: String,
+    /// What it is, in short.
+    pub summary: String,
+    /// Whether the same seed gives the same result again.
+    pub repeats: bool,
+}
+
+/// A group of cases.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GroupRow {
+    /// Its name.
+    pub name: String,
+    /// For people.
+    pub title: String,
+    /// What its cases have in common.
+    pub about: String,
+}
+
+/// A case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaseRow {
+    /// `GROUP/NAME`.
+    pub case: String,
+    /// What it models.
+    pub models: String,
+    /// Where that is from.
+    pub source: String,
+    /// What a good controller does there.
+    pub good: String,
+    /// Targets by figure.
+    pub aims: BTreeMap<Figure, f64>,
+    /// Makes one of its runs alone; `CONTROLLER` and `SEED` stand for what to choose.
+    pub command: String,
+}
+
+/// A score, and its spread over the seeds: median, least, greatest. `None` if runs are missing.
+pub(super) type Score = Option<[f64; 3]>;
+
+/// A controller in a group.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CellRow {
+    /// The controller.
+    pub controller: String,
+    /// The group, or `total`.
+    pub group: String,
+    /// The mean of the cases, or of the groups.
+    pub score: Score,
+}
+
+/// A controller in a case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ResultRow {
+    /// The case.
+    pub case: String,
+    /// The controller.
+    pub controller: String,
+    /// Its score.
+    pub score: Score,
+    /// Seeds whose run is missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<u64>,
+    /// Measured flows that died, with the seed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dead: Vec<String>,
+    /// Median, least and greatest of the seeds that have a value.
+    pub figures: BTreeMap<Figure, [f64; 3]>,
+}
+
+impl LeagueDocument {
+    /// What came of `plan`: the standings by the case's id.
+    pub(super) fn new(
+        plan: &Plan,
+        groups: &[LeagueGroup],
+        standings: &BTreeMap<String, Standings>,
+        controllers: &Controllers,
+    ) -> Self {
+        let seeds = plan.seeds.unwrap_or(1);
+        let cases = || groups.iter().flat_map(|group| &group.cases);
+        let mut table = Vec::new();
+        let mut results = Vec::new();
+        for name in &plan.controllers {
+            for case in cases() {
+                results.push(ResultRow::new(case, name, seeds, &standings[&case.id]));
+            }
+            let of_group = |group: &LeagueGroup, seed: u64| {
+                mean(group.cases.iter().map(|case| {
+                    let standing = standings[&case.id].get(&(name.clone(), seed));
+                    standing.map(|standing| standing.score)
+                }))
+            };
+            let mut cell = |group: &str, of: &dyn Fn(u64) -> Option<f64>| {
+                table.push(CellRow {
+                    controller: name.clone(),
+                    group: group.to_owned(),
+                    score: (1..=seeds).map(of).collect::<Option<_>>().and_then(triple),
+                });
+            };
+            for group in groups {
+                cell(&group.name, &|seed| of_group(group, seed));
+            }
+            cell(TOTAL, &|seed| {
+                mean(groups.iter().map(|group| of_group(group, seed)))
+            });
+        }
+        let row = |group: &LeagueGroup| GroupRow {
+            name: group.name.clone(),
+            title: group.title.clone(),
+            about: group.about.clone(),
+        };
+        Self {
+            version: plan.build.version.clone(),
+            quick: plan.quick,
+            seeds,
+            controllers: plan
+                .controllers
+                .iter()
+                .map(|name| ControllerRow::new(name, controllers))
+                .collect(),
+            groups: groups.iter().map(row).collect(),
+            cases: cases().map(CaseRow::new).collect(),
+            table,
+            results,
+        }
+    }
+
+    /// As `league.json` holds it: an element of a list on each line.
+    pub(super) fn json(&self) -> String {
+        let fields = [
+            ("version", line(&self.version)),
+            ("quick", line(&self.quick)),
+            ("seeds", line(&self.seeds)),
+            ("controllers", lines(&self.controllers)),
+            ("groups", lines(&self.groups)),
+            ("cases", lines(&self.cases)),
+            ("table", lines(&self.table)),
+            ("results", lines(&self.results)),
+        ];
+        let fields = fields.map(|(name, text)| format!("{name:?}: {text}"));
+        format!("{{\n{}\n}}\n", fields.join(",\n"))
+    }
+
+    /// The score of a controller in a group.
+    pub fn score(&self, controller: &str, group: &str) -> Score {
+        let mut cells = self.table.iter();
+        let cell = cells.find(|cell| cell.controller == controller && cell.group == group);
+        cell.and_then(|cell| cell.score)
+    }
+
+    /// Scores of groups for a terminal: a column for each controller.
+    pub(super) fn table(&self) -> String {
+        let names = self.controllers.iter().map(|one| match one.repeats {
+            true => one.name.clone(),
+            false => format!("{}*", one.name),
+        });
+        let width = |name: &str| name.chars().count().max(6) + 2;
+        let mut text = format!("{:<20}", "");
+        for name in names {
+            text += &format!("{name:>0$}", width(&name));
+        }
+        let groups = self.groups.iter().map(|group| group.name.as_str());
+        for group in groups.chain([TOTAL]) {
+            text += &format!("\n{group:<20}");
+            for one in &self.controllers {
+                let score = self.score(&one.name, group);
+                let shown = score.map_or("-".into(), |[median, ..]| format!("{median:.2}"));
+                let star = usize::from(!one.repeats);
+                text += &format!("{shown:>0$}", width(&one.name).max(8) + star);
+            }
+        }
+        text += "\n";
+        if self.controllers.iter().any(|one| !one.repeats) {
+            text += "* does not repeat: another run with the same seed differs\n";
+        }
+        let dead = self.results.iter().filter(|row| !row.dead.is_empty());
+        for row in dead {
+            for flow in &row.dead {
+                text += &format!("died: {} {}, {flow}\n", row.case, row.controller);
+            }
+        }
+        text
+    }
+}
+
+impl ControllerRow {
+    fn new(name: &str, controllers: &Controllers) -> Self {
+        let plain = name.split(':').next().unwrap_or(name);
+        let row = controllers.rows().iter().find(|row| row.name == plain);
+        Self {
+            name: name.to_owned(),
+            summary: row.map_or(String::new(), |row| row.summary.to_owned()),
+            // quinn's BBR draws from the system's randomness.
+            repeats: plain != "bbr",
+        }
+    }
+}
+
+impl CaseRow {
+    fn new(case: &Case) -> Self {
+        Self {
+            case: case.id.clone(),
+            models: case.models.clone(),
+            source: case.source.clone(),
+            good: case.good.clone(),
+            aims: case.aims.clone(),
+            command: case.command(),
+        }
+    }
+}
+
+impl ResultRow {
+    fn new(case: &Case, controller: &str, seeds: u64, standings: &Standings) -> Self {
+        let of = |seed: u64| standings.get(&(controller.to_owned(), seed));
+        let made: Vec<_> = (1..=seeds)
+            .filter_map(|seed| Some((seed, of(seed)?)))
+            .collect();
+        let mut figures: BTreeMap<Figure, Vec<f64>> = BTreeMap::new();
+        for (_, standing) in &made {
+            for (figure, value) in &standing.figures {
+                figures.entry(*figure).or_default().push(*value);
+            }
+        }
+        let dead = made.iter().flat_map(|(seed, standing)| {
+            let dead = standing.dead.iter();
+            dead.map(move |flow| format!("seed {seed}: {flow}"))
+        });
+        let figures = figures.into_iter();
+        Self {
+            case: case.id.clone(),
+            controller: controller.to_owned(),
+            score: triple(made.iter().map(|(_, standing)| standing.score).collect()),
+            missing: (1..=seeds).filter(|seed| of(*seed).is_none()).collect(),
+            dead: dead.collect(),
+            figures: figures
+                .filter_map(|(figure, values)| Some((figure, triple(values)?)))
+                .collect(),
+        }
+    }
+}
+
+/// The mean; `None` if a value is missing, or there is none.
+fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let values: Vec<f64> = values.collect::<Option<_>>()?;
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Median, least and greatest.
+fn triple(values: Vec<f64>) -> Score {
+    let spread = Spread::of(values)?;
+    Some([spread.median, spread.least, spread.greatest].map(to_four_digits))
+}
+
+/// Four digits: more would be noise.
+fn to_four_digits(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}

@@ -1,0 +1,133 @@
+//! The league's result: each controller on each network, in `league.json` and on one page.
+
+mod document;
+mod page;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use evenkeel_testbed::report::picture::{Axis, Line, Picture, Point, Style};
+use evenkeel_testbed::scenario::Controllers;
+
+pub use document::{CaseRow, CellRow, ControllerRow, GroupRow, LeagueDocument, ResultRow};
+
+use super::parts::{self, Whole};
+use super::section::ReportError;
+use crate::evaluate::dataset::MetricError;
+use crate::evaluate::league::{Standing, rate};
+use crate::evaluate::values::Samples;
+use crate::run::store::{Record, Store};
+use crate::spec::league::{CONTROLLER, Case, LeagueGroup, exactly};
+
+/// A league that was played, ready to be written.
+#[derive(Debug)]
+pub struct League {
+    document: LeagueDocument,
+    groups: Vec<LeagueGroup>,
+    /// By the case's id; those of one seed.
+    pictures: BTreeMap<String, Picture>,
+}
+
+/// What came of a case, by controller and seed.
+pub(super) type Standings = BTreeMap<(String, u64), Standing>;
+
+impl League {
+    /// The result of the runs in `directories`; several are shards of one plan. Their controllers
+    /// are from `controllers`.
+    ///
+    /// # Errors
+    /// If the directories cannot be read, do not belong together, or are of other cases than this
+    /// program's.
+    pub fn new(directories: &[PathBuf], controllers: &Controllers) -> Result<Self, ReportError> {
+        let whole = Whole::new(parts::read(directories)?)?;
+        let groups = exactly(&whole.plan.experiments)?;
+        let seeds = whole.plan.seeds.unwrap_or(1);
+        let mut standings = BTreeMap::new();
+        let mut pictures = BTreeMap::new();
+        for case in groups.iter().flat_map(|group| &group.cases) {
+            let runs = case.runs(&whole.plan.controllers, seeds, controllers)?;
+            let (records, _) = whole.records(&runs)?;
+            let mut of_case = Standings::new();
+            for record in &records {
+                let standing =
+                    Standing::of(case, record).map_err(|message| lacks(case, message))?;
+                of_case.insert((record.axes[CONTROLLER].clone(), record.seed), standing);
+            }
+            let picture = picture(case, &whole.plan.controllers, &records);
+            let picture = picture.map_err(|message| lacks(case, message))?;
+            pictures.insert(case.id.clone(), picture);
+            standings.insert(case.id.clone(), of_case);
+        }
+        Ok(Self {
+            document: LeagueDocument::new(&whole.plan, &groups, &standings, controllers),
+            groups,
+            pictures,
+        })
+    }
+
+    /// Writes `league.html` and `league.json` into `directory`, and the scenario of each case, so
+    /// that `run` can look into a single one.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn write(&self, directory: &Path) -> Result<(), ReportError> {
+        let store = Store::new(directory);
+        let json = self.document.json();
+        store.write(Path::new("league.json"), json.as_bytes())?;
+        let page = page::page(&self.document, &self.pictures);
+        store.write(Path::new("league.html"), page.as_bytes())?;
+        for case in self.groups.iter().flat_map(|group| &group.cases) {
+            store.write(&case.file_name(), case.scenario().as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// The contents of `league.json`.
+    pub fn document(&self) -> &LeagueDocument {
+        &self.document
+    }
+
+    /// Scores of groups for a terminal: a column for each controller.
+    pub fn table(&self) -> String {
+        self.document.table()
+    }
+}
+
+fn lacks(case: &Case, message: String) -> MetricError {
+    MetricError {
+        experiment: case.id.clone(),
+        message,
+    }
+}
+
+/// The measured flows' rate over time with each controller and the first seed.
+fn picture(case: &Case, controllers: &[String], records: &[Record]) -> Result<Picture, String> {
+    let mut lines = Vec::new();
+    let mut to_s: f64 = 0.0;
+    for (colour, name) in controllers.iter().enumerate() {
+        let mut of = records
+            .iter()
+            .filter(|record| record.axes[CONTROLLER] == *name);
+        let Some(record) = of.next() else { continue };
+        let Samples { bin_s, values, .. } = rate(case, record)?;
+        to_s = to_s.max(bin_s * values.len() as f64);
+        let middle = |at: usize| (at as f64 + 0.5) * bin_s;
+        let points = values.iter().enumerate();
+        lines.push(Line {
+            name: name.clone(),
+            colour,
+            style: Style::Plain,
+            points: points
+                .map(|(at, bps)| Point::new(middle(at), bps.map(|bps| bps / 1e6)))
+                .collect(),
+        });
+    }
+    Ok(Picture {
+        title: String::new(),
+        x: Axis::Time(0.0, to_s),
+        y_label: "Mb/s".into(),
+        y_from: Some(0.0),
+        warmup_s: 0.0,
+        panels: vec![lines],
+    })
+}

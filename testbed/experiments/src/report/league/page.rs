@@ -1,0 +1,115 @@
+//! `league.html`: one file that needs nothing else.
+
+use std::collections::BTreeMap;
+
+use evenkeel_testbed::report::page::{environment, render};
+use evenkeel_testbed::report::picture::{Picture, digits};
+use minijinja::context;
+use minijinja::value::Value;
+
+use super::document::{CaseRow, LeagueDocument, ResultRow, Score, TOTAL};
+use crate::spec::league::Figure;
+
+/// Columns of raw figures: what they are called, their unit, and by what they are multiplied.
+const COLUMNS: [(Figure, &str, &str, f64); 15] = [
+    (Figure::Share, "share", "", 1.0),
+    (Figure::Others, "others", "", 1.0),
+    (Figure::QueueingP50Ms, "queueing p50", "ms", 1.0),
+    (Figure::QueueingP95Ms, "p95", "ms", 1.0),
+    (Figure::QueueingP99Ms, "p99", "ms", 1.0),
+    (Figure::Loss, "loss", "%", 100.0),
+    (Figure::Jain, "Jain", "", 1.0),
+    (Figure::CompletionS, "completion", "s", 1.0),
+    (Figure::FramesLate, "frames late", "%", 100.0),
+    (Figure::FrameP95Ms, "frame p95", "ms", 1.0),
+    (Figure::Stalls, "stalls", "", 1.0),
+    (Figure::StalledS, "stalled", "s", 1.0),
+    (Figure::Cov100Ms, "CoV 0.1 s", "", 1.0),
+    (Figure::Cov500Ms, "0.5 s", "", 1.0),
+    (Figure::Cov5S, "5 s", "", 1.0),
+];
+
+/// The page.
+pub(super) fn page(document: &LeagueDocument, pictures: &BTreeMap<String, Picture>) -> String {
+    let column = |name: &str| {
+        let cells = document.controllers.iter();
+        let cells = cells.map(|one| cell(document.score(&one.name, name)));
+        cells.collect::<Vec<_>>()
+    };
+    let groups = document.groups.iter().map(|group| {
+        let within = format!("{}/", group.name);
+        let cases = document.cases.iter();
+        let cases = cases.filter(|case| case.case.starts_with(&within));
+        context! {
+            group,
+            scores => column(&group.name),
+            cases => cases.map(|one| case(document, one, pictures)).collect::<Vec<_>>(),
+        }
+    });
+    let page = context! {
+        title => "The league: each controller on each network",
+        document,
+        groups => groups.collect::<Vec<_>>(),
+        total => column(TOTAL),
+        runs => document.cases.len() as u64 * document.controllers.len() as u64 * document.seeds,
+    };
+    let templates = [("league.html", include_str!("templates/league.html"))];
+    let mut environment = environment(&templates);
+    environment.add_filter("anchor", |id: &str| id.replace([':', ',', '=', '/'], "-"));
+    environment.add_filter("two", |value: f64| format!("{value:.2}"));
+    render(&environment, "league.html", page)
+}
+
+/// A score with its ends, if they differ as they are shown.
+fn cell(score: Score) -> Value {
+    let Some([median, least, greatest]) = score else {
+        return context! { median => None::<f64> };
+    };
+    let differ = format!("{least:.2}") != format!("{greatest:.2}");
+    context! { median, least, greatest, differ }
+}
+
+/// A case with its raw figures and its picture.
+fn case(document: &LeagueDocument, case: &CaseRow, pictures: &BTreeMap<String, Picture>) -> Value {
+    let results = document.results.iter();
+    let results: Vec<&ResultRow> = results.filter(|row| row.case == case.case).collect();
+    let there = |figure: Figure| results.iter().any(|row| row.figures.contains_key(&figure));
+    let columns = COLUMNS.iter().filter(|(figure, ..)| there(*figure));
+    let columns: Vec<_> = columns.collect();
+    let rows = results.iter().map(|row| {
+        let values = columns.iter().map(|(figure, _, _, by)| {
+            let value = row.figures.get(figure);
+            value.map_or(String::new(), |[median, ..]| digits(median * by))
+        });
+        context! {
+            row => row,
+            score => cell(row.score),
+            values => values.collect::<Vec<_>>(),
+        }
+    });
+    let aims = case.aims.iter().map(|(figure, target)| {
+        let mut columns = COLUMNS.iter();
+        let column = columns.find(|(other, ..)| other == figure);
+        let (_, name, unit, by) = column.expect("every figure has a column");
+        let name = match figure {
+            Figure::QueueingP95Ms | Figure::QueueingP99Ms => format!("queueing {name}"),
+            _ => (*name).to_owned(),
+        };
+        let relation = if figure.more_is_better() {
+            "at least"
+        } else {
+            "at most"
+        };
+        format!("{name} {relation} {} {unit}", digits(target * by))
+            .trim_end()
+            .to_owned()
+    });
+    context! {
+        case,
+        short => case.case.split('/').nth(1),
+        aims => aims.collect::<Vec<_>>(),
+        columns => columns.iter().map(|(_, name, unit, _)| (name, unit)).collect::<Vec<_>>(),
+        rows => rows.collect::<Vec<_>>(),
+        picture => pictures.get(&case.case).map(Picture::inline),
+    }
+}

@@ -1,0 +1,503 @@
+//! The league's cases: networks that people have, what is measured there and what is good.
+//! docs/league.md describes the files.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use evenkeel_testbed::backend::sim;
+use evenkeel_testbed::scenario::{Controllers, Scenario};
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use super::axes::listed;
+use super::runs::{Point, Run};
+
+/// The groups of cases, in the order of the table, and their files.
+const FILES: &[(&str, &str)] = &[
+    ("clean", include_str!("../../league/clean.toml")),
+    ("buffers", include_str!("../../league/buffers.toml")),
+    ("loss", include_str!("../../league/loss.toml")),
+    ("jitter", include_str!("../../league/jitter.toml")),
+    ("changes", include_str!("../../league/changes.toml")),
+    ("own-kind", include_str!("../../league/own-kind.toml")),
+    ("beside", include_str!("../../league/beside.toml")),
+    ("way-back", include_str!("../../league/way-back.toml")),
+    ("start", include_str!("../../league/start.toml")),
+    ("media", include_str!("../../league/media.toml")),
+    ("routers", include_str!("../../league/routers.toml")),
+    ("parking-lot", include_str!("../../league/parking-lot.toml")),
+];
+
+/// What a flow names as its controller if it is measured.
+const MEASURED: &str = "measured";
+
+/// The controller of measured flows in the files that a league leaves for `run`.
+const STANDARD: &str = "cubic";
+
+/// The axis of a run whose value is the controller.
+pub(crate) const CONTROLLER: &str = "controller";
+
+/// Cases that make no sense. Displays as one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LeagueError {
+    /// A group's file is wrong.
+    #[error("league/{group}.toml: {message}")]
+    Invalid {
+        /// The group.
+        group: String,
+        /// Cause and remedy.
+        message: String,
+    },
+    /// A case cannot be run.
+    #[error("case {case}: {message}")]
+    Case {
+        /// Its id.
+        case: String,
+        /// Why.
+        message: String,
+    },
+    /// No case has such a name.
+    #[error("no case has {pattern:?} in its name; the groups are {known}")]
+    NoMatch {
+        /// What was asked for.
+        pattern: String,
+        /// The groups there are.
+        known: String,
+    },
+}
+
+/// A raw figure of a run; docs/league.md defines each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "docs/league.md defines each once")]
+pub enum Figure {
+    Share,
+    Others,
+    QueueingP50Ms,
+    QueueingP95Ms,
+    QueueingP99Ms,
+    #[serde(rename = "cov_100ms")]
+    Cov100Ms,
+    #[serde(rename = "cov_500ms")]
+    Cov500Ms,
+    #[serde(rename = "cov_5s")]
+    Cov5S,
+    Loss,
+    Jain,
+    CompletionS,
+    FramesLate,
+    FrameP95Ms,
+    Stalls,
+    StalledS,
+}
+
+/// Targets by figure.
+pub(crate) type Aims = BTreeMap<Figure, f64>;
+
+/// A group as its file describes it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupFile {
+    title: String,
+    about: String,
+    #[serde(default)]
+    aims: Aims,
+    scenario: Table,
+    cases: Vec<CaseFile>,
+}
+
+/// A case as its group's file describes it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseFile {
+    name: String,
+    models: String,
+    source: String,
+    good: String,
+    /// Instead of the group's.
+    aims: Option<Aims>,
+    /// Links whose queueing counts; the first of the scenario without it.
+    #[serde(default)]
+    links: Vec<String>,
+    /// What the path can carry, where that is not the mean rate of the first of its links.
+    capacity_bps: Option<f64>,
+    /// Share of the capacity that is fair for the measured flows together.
+    #[serde(default = "whole")]
+    fair: f64,
+    /// The same for the others together; without it they are not counted.
+    others_fair: Option<f64>,
+    /// Laid over the group's.
+    #[serde(default)]
+    scenario: Table,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+/// Cases of a kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeagueGroup {
+    /// Name of its file.
+    pub name: String,
+    /// For people.
+    pub title: String,
+    /// What its cases have in common.
+    pub about: String,
+    /// At least one.
+    pub cases: Vec<Case>,
+}
+
+/// A network, the traffic on it, and what is good there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// `GROUP/NAME`.
+    pub id: String,
+    /// What it models.
+    pub models: String,
+    /// Where that is from.
+    pub source: String,
+    /// What a good controller does there, in words.
+    pub good: String,
+    pub(crate) aims: Aims,
+    pub(crate) links: Vec<String>,
+    pub(crate) capacity_bps: Option<f64>,
+    pub(crate) fair: f64,
+    pub(crate) others_fair: Option<f64>,
+    /// Names of the measured `[[flows]]`.
+    pub(crate) measured: Vec<String>,
+    /// Where they stand among all.
+    places: Vec<usize>,
+    /// The scenario's file, with [`STANDARD`] as the measured flows' controller.
+    text: String,
+}
+
+impl Figure {
+    /// Whether a larger value is better; else a smaller one.
+    pub(crate) fn more_is_better(self) -> bool {
+        matches!(self, Self::Share | Self::Others | Self::Jain)
+    }
+}
+
+/// The groups with those of their cases whose id contains one of `patterns`; all without patterns.
+///
+/// # Errors
+/// If a file makes no sense, or nothing matches a pattern.
+pub fn league(patterns: &[String]) -> Result<Vec<LeagueGroup>, LeagueError> {
+    let found = |id: &str, pattern: &str| id.contains(pattern);
+    if patterns.is_empty() {
+        return matching(&[String::new()], found);
+    }
+    matching(patterns, found)
+}
+
+/// The groups with exactly the cases that have these ids.
+pub(crate) fn exactly(ids: &[String]) -> Result<Vec<LeagueGroup>, LeagueError> {
+    matching(ids, |id, wanted| id == wanted)
+}
+
+/// The groups with the cases that match a pattern each; each pattern matches a case.
+fn matching(
+    patterns: &[String],
+    found: impl Fn(&str, &str) -> bool,
+) -> Result<Vec<LeagueGroup>, LeagueError> {
+    let groups = FILES.iter().map(|(name, text)| group(name, text));
+    let mut groups = groups.collect::<Result<Vec<_>, _>>()?;
+    for pattern in patterns {
+        let mut cases = groups.iter().flat_map(|group| &group.cases);
+        if !cases.any(|case| found(&case.id, pattern)) {
+            return Err(LeagueError::NoMatch {
+                pattern: pattern.clone(),
+                known: listed(FILES.iter().map(|(name, _)| name)),
+            });
+        }
+    }
+    for group in &mut groups {
+        let wanted = |case: &Case| patterns.iter().any(|pattern| found(&case.id, pattern));
+        group.cases.retain(wanted);
+    }
+    groups.retain(|group| !group.cases.is_empty());
+    Ok(groups)
+}
+
+/// A group from its file.
+pub(crate) fn group(name: &str, text: &str) -> Result<LeagueGroup, LeagueError> {
+    let invalid = |message: String| LeagueError::Invalid {
+        group: name.to_owned(),
+        message: message.trim_end().replace('\n', " "),
+    };
+    let file: GroupFile = toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
+    let GroupFile {
+        aims,
+        scenario: base,
+        ..
+    } = file;
+    let cases = file.cases.into_iter().map(|case| {
+        let id = format!("{name}/{}", case.name);
+        Case::new(id.clone(), case, &aims, &base).map_err(|why| invalid(format!("{id}: {why}")))
+    });
+    Ok(LeagueGroup {
+        name: name.to_owned(),
+        title: file.title,
+        about: file.about,
+        cases: cases.collect::<Result<_, _>>()?,
+    })
+}
+
+impl Case {
+    fn new(id: String, file: CaseFile, aims: &Aims, base: &Table) -> Result<Self, String> {
+        let aims = file.aims.unwrap_or_else(|| aims.clone());
+        if aims.is_empty() || aims.values().any(|target| !(*target > 0.0)) {
+            return Err("it needs aims, each with a target above 0".into());
+        }
+        let mut scenario = Value::Table(base.clone());
+        lay_over(&mut scenario, Value::Table(file.scenario));
+        let Value::Table(mut scenario) = scenario else {
+            unreachable!("a table laid over a table is a table");
+        };
+        scenario.insert("name".into(), id.replace('/', "-").into());
+        let (mut measured, mut places) = (Vec::new(), Vec::new());
+        let flows = scenario.get_mut("flows").and_then(Value::as_array_mut);
+        for (place, flow) in flows.into_iter().flatten().enumerate() {
+            if flow.get("controller").and_then(Value::as_str) != Some(MEASURED) {
+                continue;
+            }
+            let name = flow.get("name").and_then(Value::as_str);
+            measured.push(
+                name.ok_or("a measured flow has no name; add one")?
+                    .to_owned(),
+            );
+            places.push(place);
+            if let Some(flow) = flow.as_table_mut() {
+                flow.insert(CONTROLLER.into(), STANDARD.into());
+            }
+        }
+        if measured.is_empty() {
+            return Err(format!(
+                "no flow is measured; give one controller = {MEASURED:?}"
+            ));
+        }
+        let first = scenario.get("links").and_then(|links| links.get(0));
+        let first = first.and_then(|link| link.get("name")?.as_str());
+        let links = match (file.links.is_empty(), first) {
+            (false, _) => file.links,
+            (true, Some(first)) => vec![first.to_owned()],
+            (true, None) => return Err("its scenario has no link with a name; add one".into()),
+        };
+        let text = toml::to_string(&scenario).map_err(|error| error.to_string())?;
+        Ok(Self {
+            id,
+            models: file.models,
+            source: file.source,
+            good: file.good,
+            aims,
+            links,
+            capacity_bps: file.capacity_bps,
+            fair: file.fair,
+            others_fair: file.others_fair,
+            measured,
+            places,
+            text,
+        })
+    }
+
+    /// The name of its scenario's file below the results, which `run` takes.
+    pub fn file_name(&self) -> PathBuf {
+        format!("cases/{}.toml", self.id.replace('/', "-")).into()
+    }
+
+    /// What that file holds: CUBIC stands for the controller.
+    pub fn scenario(&self) -> String {
+        format!(
+            "# {}\n# Source: {}\n{}",
+            self.models, self.source, self.text
+        )
+    }
+
+    /// Makes one of its runs alone, with a controller and a seed to choose.
+    pub(crate) fn command(&self) -> String {
+        let places = self.places.iter();
+        let sets = places.map(|place| format!(" --set flows.{place}.{CONTROLLER}=CONTROLLER"));
+        let file = self.file_name();
+        format!(
+            "evenkeel-testbed run {}{} --seed SEED",
+            file.display(),
+            sets.collect::<String>()
+        )
+    }
+
+    /// Its runs with each of `names` and the seeds 1 to `seeds`; the names are from `controllers`.
+    ///
+    /// # Errors
+    /// If a name is unknown, or the scenario is wrong.
+    pub fn runs(
+        &self,
+        names: &[String],
+        seeds: u64,
+        controllers: &Controllers,
+    ) -> Result<Vec<Run>, LeagueError> {
+        let mut runs = Vec::new();
+        for name in names {
+            for seed in 1..=seeds {
+                let run = self.run(name, seed, controllers);
+                runs.push(run.map_err(|message| LeagueError::Case {
+                    case: self.id.clone(),
+                    message,
+                })?);
+            }
+        }
+        Ok(runs)
+    }
+
+    fn run(&self, name: &str, seed: u64, controllers: &Controllers) -> Result<Run, String> {
+        let places = self.places.iter();
+        let overrides: Vec<_> = places
+            .map(|place| format!("flows.{place}.{CONTROLLER}={name}"))
+            .collect();
+        let mut all = overrides.clone();
+        all.push(format!("seed={seed}"));
+        let file = self.file_name().display().to_string();
+        let scenario = Scenario::parse_with(&self.scenario(), &file, &all, controllers)
+            .map_err(|error| error.to_string())?;
+        sim::check(&scenario, &sim::Options::default()).map_err(|error| error.to_string())?;
+        Ok(Run {
+            experiment: self.id.clone(),
+            point: Point {
+                group: "main".into(),
+                axes: [(CONTROLLER.to_owned(), name.to_owned())].into(),
+            },
+            seed,
+            scenario_path: self.file_name(),
+            overrides,
+            scenario,
+            kept_series: vec!["flows.*.rate_bps".into(), "flows.*.goodput_bps".into()],
+        })
+    }
+}
+
+/// Lays a table over another: tables key by key, arrays of tables element by element; any other
+/// value replaces what was there.
+fn lay_over(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Table(base), Value::Table(over)) => {
+            for (key, value) in over {
+                match base.get_mut(&key) {
+                    Some(below) => lay_over(below, value),
+                    None => {
+                        base.insert(key, value);
+                    }
+                }
+            }
+        }
+        (Value::Array(base), Value::Array(over)) if over.iter().all(Value::is_table) => {
+            for (place, value) in over.into_iter().enumerate() {
+                match base.get_mut(place) {
+                    Some(below) => lay_over(below, value),
+                    None => base.push(value),
+                }
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROUP: &str = r#"
+title = "Clean"
+about = "One flow."
+aims = { share = 0.9 }
+[scenario]
+duration_s = 2
+topology = "dumbbell"
+links = [{ name = "bottleneck", rate_bps = 1_000_000, delay_ms = 5 }]
+flows = [{ name = "own", app = "bulk", controller = "measured" }]
+[[cases]]
+name = "slow"
+models = "m"
+source = "s"
+good = "g"
+[[cases]]
+name = "beside"
+models = "m"
+source = "s"
+good = "g"
+scenario.links = [{ rate_bps = 2_000_000 }]
+scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
+"#;
+
+    #[test]
+    fn a_case_lies_over_its_group_and_measured_flows_take_the_controller() {
+        let group = group("clean", GROUP).unwrap_or_else(|error| panic!("{error}"));
+        let [slow, beside] = &group.cases[..] else {
+            panic!("two cases");
+        };
+        let controllers = evenkeel_testbed::ns2::controllers();
+        let names = ["vegas:alpha=2,beta=4".to_owned()];
+        let run = &slow.runs(&names, 2, &controllers).unwrap()[1];
+        assert_eq!(run.scenario.flows[0].controller, names[0]);
+        assert_eq!((run.seed, run.scenario.seed), (2, 2));
+        assert_eq!(
+            run.command("sim"),
+            "evenkeel-testbed run cases/clean-slow.toml \
+             --set flows.0.controller=vegas:alpha=2,beta=4 --seed 2"
+        );
+        let run = &beside.runs(&names, 1, &controllers).unwrap()[0];
+        assert_eq!(beside.measured, ["own"]);
+        assert_eq!(run.scenario.flows[1].controller, "cubic");
+        assert_eq!(run.scenario.links[0].delay.as_millis(), 5);
+        assert_eq!(beside.links, ["bottleneck"]);
+    }
+
+    #[test]
+    fn every_case_of_the_program_runs_and_has_a_name_of_its_own() {
+        let groups = league(&[]).unwrap_or_else(|error| panic!("{error}"));
+        let cases = groups.iter().flat_map(|group| &group.cases);
+        let mut ids = std::collections::BTreeSet::new();
+        for case in cases {
+            let runs = case.runs(
+                &["ro-vegas".into()],
+                1,
+                &evenkeel_testbed::ns2::controllers(),
+            );
+            let runs = runs.unwrap_or_else(|error| panic!("{error}"));
+            let links = &runs[0].scenario.links;
+            for name in &case.links {
+                assert!(
+                    links.iter().any(|link| link.name == *name),
+                    "{}: {name}",
+                    case.id
+                );
+            }
+            assert!(ids.insert(&case.id), "{} is there twice", case.id);
+        }
+        assert!(ids.len() > 9, "{ids:?}");
+        let one = league(&["start/1-MB".into()]).unwrap();
+        assert_eq!(one[0].cases.len(), 1);
+        let error = league(&["moon".into()]).expect_err("no such case");
+        assert!(
+            error.to_string().contains("no case has \"moon\""),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_one_line() {
+        let refused = |from: &str, to: &str, words: &str| {
+            let error = group("clean", &GROUP.replace(from, to)).expect_err("no sense");
+            let error = error.to_string();
+            assert!(error.contains(words), "{words:?} in {error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        };
+        refused("share = 0.9", "shares = 0.9", "unknown variant `shares`");
+        refused("share = 0.9", "", "it needs aims");
+        refused("\"measured\"", "\"reno\"", "no flow is measured");
+        let group = group("clean", GROUP).unwrap();
+        let unknown = ["tahoe".to_owned()];
+        let runs = group.cases[0].runs(&unknown, 1, &evenkeel_testbed::ns2::controllers());
+        let error = runs.expect_err("no such controller").to_string();
+        assert!(error.starts_with("case clean/slow: "), "{error}");
+    }
+}
