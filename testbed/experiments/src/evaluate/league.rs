@@ -75,7 +75,8 @@ struct Stream {
 #[derive(Debug, Deserialize)]
 struct Frames {
     received: f64,
-    on_time: f64,
+    late: f64,
+    skipped: f64,
     lost: f64,
 }
 
@@ -162,7 +163,15 @@ impl Outcome {
             (!streams.is_empty()).then(|| streams.iter().map(|stream| of(stream)).sum::<f64>())
         };
         let frames = seen(|stream| stream.frames.received + stream.frames.lost);
-        let on_time = seen(|stream| stream.frames.on_time);
+        let late = seen(|stream| {
+            let Frames {
+                late,
+                skipped,
+                lost,
+                ..
+            } = stream.frames;
+            late + skipped + lost
+        });
         let delays = streams.iter().filter_map(|stream| stream.delay_ms);
         let delays: Vec<f64> = delays.map(|delay| delay.p95).collect();
         Ok(vec![
@@ -185,9 +194,7 @@ impl Outcome {
             (Figure::CompletionS, completion.map(|spread| spread.median)),
             (
                 Figure::FramesLate,
-                on_time
-                    .zip(frames)
-                    .map(|(on_time, all)| 1.0 - on_time / all),
+                late.zip(frames).map(|(late, all)| late / all),
             ),
             (Figure::FrameP95Ms, Across::Max.of(&delays)),
             (Figure::Stalls, seen(|stream| stream.stalls.count)),
