@@ -278,7 +278,10 @@ impl Panel<'_> {
             let at = self.x.at(at);
             let _ = write!(axis, "M{at:.1} {base}v4");
             for (row, words) in rows.iter().enumerate().filter(|_| with_x_axis) {
-                *self.svg += &text(at, base + 16.0 + 12.0 * row as f64, "x", words);
+                // A long word at the right end would be cut off.
+                let rightmost = WIDTH - LETTER * words.chars().count() as f64 / 2.0;
+                let y = base + 16.0 + 12.0 * row as f64;
+                *self.svg += &text(at.min(rightmost), y, "x", words);
             }
         }
         let _ = write!(self.svg, "<path class=\"axis\" d=\"{axis}\"/>");
