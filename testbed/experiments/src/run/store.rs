@@ -136,7 +136,6 @@ impl Plan {
         let same = [
             (self.quick == other.quick, "--quick"),
             (self.seeds == other.seeds, "--seeds"),
-            (self.controllers == other.controllers, "--controllers"),
             (self.on_kernel() == other.on_kernel(), "--on"),
             (
                 self.build.version == other.build.version,
@@ -148,8 +147,13 @@ impl Plan {
             .map(|(_, what)| what)
     }
 
-    /// Adds another plan's experiments.
+    /// Adds another plan's experiments and controllers.
     pub(crate) fn join(&mut self, other: &Self) {
+        for name in &other.controllers {
+            if !self.controllers.contains(name) {
+                self.controllers.push(name.clone());
+            }
+        }
         self.experiments.extend(other.experiments.iter().cloned());
         self.experiments.sort();
         self.experiments.dedup();
