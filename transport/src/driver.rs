@@ -1,10 +1,9 @@
-//! A [`quinn::Runtime`] around another, which paces the connections' drivers.
+//! Wraps a [`quinn::Runtime`] to pace the connections' drivers.
 //!
-//! Packets are not held back where they are sent: quinn has built and time-stamped them by
-//! then, and the wait would count as round trip time. They are built later instead. While a
-//! connection's bucket is empty, its controller answers that the window is full
-//! ([`Paced`](crate::controller)). ACKs and probes pass nevertheless. The driver is polled again
-//! when the bucket has filled.
+//! Packets cannot be held back where they are sent: quinn has built and time-stamped them by then,
+//! and the wait would count as round trip time. So quinn builds them later. While a connection's
+//! bucket is empty, its controller reports a full window ([`Paced`](crate::controller)). ACKs and
+//! probes pass nevertheless. The driver is polled again when the bucket has filled.
 
 mod timer;
 
@@ -26,10 +25,10 @@ use timer::Timer;
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pub(crate) inner: Arc<dyn quinn::Runtime>,
-    /// `inner` is tokio: drivers get timers finer than its own where the system has them. Another
-    /// runtime's own timers must be as fine as the pacing is to be.
+    /// `inner` is tokio: drivers get finer timers than tokio's where the system has them. On any
+    /// other runtime, pacing is only as fine as its timers.
     pub(crate) tokio: bool,
-    /// How new sockets of the system use headers.
+    /// How new UDP sockets of the system use headers.
     pub(crate) headers: Option<HeaderSettings>,
 }
 
@@ -73,7 +72,7 @@ struct Driver {
     connection: Arc<Connection>,
     runtime: Arc<dyn quinn::Runtime>,
     tokio: bool,
-    /// Made when the bucket first holds something back: most connections only receive.
+    /// Created when the bucket first holds something back: most connections only receive.
     timer: Option<Timer>,
 }
 

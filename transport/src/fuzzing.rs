@@ -1,6 +1,6 @@
-//! An endpoint's socket without an endpoint, for the fuzz targets in `fuzz/` and for unit tests.
+//! Offers an endpoint's socket without an endpoint, for the fuzz targets in `fuzz/` and unit tests.
 //!
-//! Behind the feature `fuzzing`, which nothing but `fuzz/` turns on; no part of the interface.
+//! Only `fuzz/` turns on the feature `fuzzing`; this is no part of the interface.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -20,8 +20,8 @@ use crate::header::{Agreement, Grease, HeaderCounters, HeaderState};
 use crate::hooks;
 use crate::socket::{HeaderSettings, Socket};
 
-/// The socket of an endpoint that takes path headers, above which somebody else stands for quinn
-/// and beneath which somebody else stands for the network.
+/// The socket of an endpoint that uses path headers. The caller plays quinn above it and the
+/// network beneath it.
 #[derive(Debug)]
 pub struct HeaderSocket {
     socket: Socket,
@@ -39,14 +39,14 @@ pub struct HeaderConnection {
 /// Bytes of UDP payload in a full-size packet.
 pub const MTU: u16 = 1200;
 
-/// What the system gives to the socket at once: datagrams of one peer, one behind the other.
+/// What the system hands to the socket at once: datagrams of one peer, back to back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// The peer.
+    /// The peer's address.
     pub from: SocketAddr,
-    /// The datagrams.
+    /// The datagrams' bytes.
     pub bytes: Vec<u8>,
-    /// Bytes in each datagram but the last, which may have fewer.
+    /// Bytes in each datagram except the last, which may have fewer.
     pub stride: usize,
 }
 
@@ -54,7 +54,7 @@ pub struct Arrival {
 const BUFFERS: usize = 4;
 
 impl HeaderSocket {
-    /// One datagram in `every` is to carry a header on a confirmed path.
+    /// Creates a socket on which one datagram in `every` carries a header on a confirmed path.
     pub fn new(every: u32, now: Instant) -> Self {
         let (wire, clock) = (Arc::<Wire>::default(), Arc::new(Clock(Mutex::new(now))));
         let connections = Arc::<Connections>::default();
@@ -72,14 +72,14 @@ impl HeaderSocket {
         }
     }
 
-    /// The time, which never goes back.
+    /// Sets the time, which never goes back.
     pub fn set_time(&self, now: Instant) {
         let mut time = locked(&self.clock.0);
         *time = now.max(*time);
     }
 
-    /// A connection whose handshake is complete at this moment, with the masters that it has led
-    /// to. Packets of more than [`MTU`] bytes are probes for a greater one.
+    /// Creates a connection whose handshake completes now and has led to these master keys. Packets
+    /// of more than [`MTU`] bytes probe for a greater MTU.
     pub fn connect(&self, sending: [u8; 16], receiving: [u8; 16]) -> HeaderConnection {
         let connection = Connection::new(self.connections.clone());
         connection.new_path(MTU);
@@ -93,8 +93,8 @@ impl HeaderSocket {
         HeaderConnection { connection }
     }
 
-    /// Lets quinn send `packets` on `connection`, all but the last of the same size; the datagrams
-    /// that leave.
+    /// Sends `packets` on `connection` as quinn does, all but the last of one size. Returns the
+    /// datagrams that leave.
     pub fn send(
         &self,
         connection: &HeaderConnection,
@@ -122,7 +122,7 @@ impl HeaderSocket {
         std::mem::take(&mut locked(&self.wire.left))
     }
 
-    /// What quinn is given when this arrives: datagrams and where they come from.
+    /// Delivers `arrivals`; returns the datagrams that quinn receives, and where they come from.
     pub fn receive(&self, arrivals: Vec<Arrival>) -> Vec<(SocketAddr, Vec<u8>)> {
         let longest = arrivals.iter().map(|arrival| arrival.bytes.len()).max();
         let room = longest.unwrap_or_default().max(1);
@@ -146,24 +146,24 @@ impl HeaderSocket {
 }
 
 impl HeaderConnection {
-    /// Whether headers are sent, and what became of them.
+    /// Returns whether headers are sent, and their counters.
     pub fn path_headers(&self) -> (HeaderState, HeaderCounters) {
         let state = self.connection.state();
         let headers = &state.headers.as_ref().expect("both take headers").headers;
         (headers.state(), headers.counters())
     }
 
-    /// What the newest echo said.
+    /// Returns what the newest echo said.
     pub fn path_sample(&self) -> Option<PathSample> {
         self.connection.state().last_sample.clone()
     }
 
-    /// The connection runs a controller of `factory` from `now` on.
+    /// Runs a controller of `factory` on the connection from `now` on.
     pub fn control(&self, factory: SharedFactory, now: Instant) {
         factory.build_fed(now, MTU, PathFeed::new(self.connection.clone()));
     }
 
-    /// The local address is another one.
+    /// Changes the local address.
     pub fn rebound(&self) {
         self.connection.rebound();
     }
@@ -172,7 +172,7 @@ impl HeaderConnection {
 /// Datagrams that the system takes at once.
 const SEGMENTS: usize = 10;
 
-/// A socket of the system that gives what it was given and keeps what it is to send.
+/// A system socket that hands out given datagrams and keeps those that it should send.
 #[derive(Debug, Default)]
 struct Wire {
     arriving: Mutex<VecDeque<Arrival>>,
@@ -228,7 +228,7 @@ impl AsyncUdpSocket for Wire {
     }
 }
 
-/// A clock that is set by hand.
+/// A clock set by hand.
 #[derive(Debug)]
 struct Clock(Mutex<Instant>);
 

@@ -1,7 +1,7 @@
-//! The path headers of one connection: when to send one, and what those that arrive say.
+//! Decides when to send path headers on one connection, and reads the ones that arrive.
 //!
-//! `docs/path-header.md` is the specification, which comments cite by section. Nothing here sends
-//! or receives: [`Socket`](crate::socket) does.
+//! Comments cite the specification, `docs/path-header.md`, by section. Nothing here sends or
+//! receives: [`Socket`](crate::socket) does.
 
 mod grease;
 mod sender;
@@ -32,11 +32,11 @@ pub(crate) struct Headers {
 /// What the handshake has settled for the headers of a connection.
 #[derive(Clone)]
 pub(crate) struct Agreement {
-    /// Of headers that are sent.
+    /// Key for headers that are sent.
     pub(crate) sending: Master,
-    /// Of headers that arrive.
+    /// Key for headers that arrive.
     pub(crate) receiving: Master,
-    /// The longest time for which the peer delays an ACK.
+    /// The peer's longest ACK delay.
     pub(crate) max_ack_delay: Duration,
     pub(crate) grease: Grease,
 }
@@ -49,44 +49,44 @@ pub(crate) struct Agreement {
     serde(rename_all = "snake_case")
 )]
 pub enum HeaderState {
-    /// Headers got no echo on this path, so that none are sent.
+    /// None are sent: headers got no echo on this path.
     Plain,
-    /// A header is sent now and then, to see whether it is echoed.
+    /// Headers are sent now and then, to see whether the peer echoes them.
     Probing,
     /// The peer echoes headers.
     Confirmed,
 }
 
-/// What has become of path headers since the connection began.
+/// Counts path headers since the connection began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HeaderCounters {
     /// Headers sent.
     pub sent: u64,
-    /// Headers of an unknown kind, sent instead of others so that the path stays used to them; not
-    /// among [`sent`](Self::sent).
+    /// Headers of an unknown kind, sent in place of others so that the path stays used to them; not
+    /// counted in [`sent`](Self::sent).
     pub greased: u64,
     /// Headers accepted.
     pub accepted: u64,
     /// Headers from the peer's address with a wrong tag: forged, or changed on the way.
     pub forged: u64,
-    /// Headers not newer than one accepted before.
+    /// Headers no newer than one accepted before.
     pub old: u64,
     /// Headers of ours that came back as an echo; each counts once.
     pub echoes: u64,
-    /// Echoes of nothing that was sent on this path, or of something too old.
+    /// Echoes of something not sent on this path, or too old.
     pub unusable_echoes: u64,
-    /// Samples that said more queueing than time, or a rate of zero.
+    /// Samples that reported more queueing than round trip time, or a rate of zero.
     pub clamped: u64,
 }
 
 impl HeaderCounters {
-    /// These and those of another connection.
+    /// Adds the counts of another connection.
     pub fn plus(self, other: Self) -> Self {
         self.with(other, u64::saturating_add)
     }
 
-    /// What has come since `earlier`.
+    /// Returns the counts since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         self.with(earlier, u64::saturating_sub)
     }
@@ -106,7 +106,7 @@ impl HeaderCounters {
 }
 
 impl Headers {
-    /// The masters are derived at `epoch`.
+    /// Starts the clocks of both directions at `epoch`.
     pub(crate) fn new(agreement: Agreement, epoch: Instant) -> Self {
         let max_ack_delay = agreement.max_ack_delay;
         Self {
@@ -129,14 +129,14 @@ impl Headers {
         self.counters
     }
 
-    /// The path is another one.
+    /// Starts over on a new path.
     pub(crate) fn new_path(&mut self) {
         self.sender.new_path();
     }
 
-    /// Whether the next datagram is to carry a header; on a confirmed path, every `every`th, or
-    /// those that answer the peer's ([`ANSWERS`]). `rtt` is what ACKs say, `arrived` when a datagram
-    /// last came from the peer's address.
+    /// Returns whether the next datagram should carry a header: on a confirmed path every
+    /// `every`th, or with [`ANSWERS`] those that answer the peer's. `rtt` is measured by ACKs;
+    /// `arrived` says when a datagram last came from the peer's address.
     pub(crate) fn due(
         &mut self,
         now: Instant,
@@ -150,12 +150,12 @@ impl Headers {
         self.sender.due(now, rtt, every, news, arrived)
     }
 
-    /// How many datagrams without a header may leave before one of `every` is due.
+    /// Returns how many datagrams without a header may leave before one of `every` is due.
     pub(crate) fn until_due(&self, every: u32) -> usize {
         usize::try_from(self.sender.until_due(every)).unwrap_or(usize::MAX)
     }
 
-    /// Headers for datagrams that are about to leave; `due` if [`due`](Self::due) asked for them.
+    /// Prepares headers for datagrams about to leave; `due` if [`due`](Self::due) asked for them.
     pub(crate) fn prepare(&self, now: Instant, facts: Facts, due: bool) -> Prepared {
         Prepared {
             now,
@@ -169,8 +169,8 @@ impl Headers {
         }
     }
 
-    /// Writes the next header of `prepared` to the end of `datagrams`. A datagram that is not
-    /// `alone` has to stay as long as the others of its batch.
+    /// Appends the next header of `prepared` to `datagrams`. A datagram that is not `alone` has to
+    /// stay as long as the others of its batch.
     pub(crate) fn write(&mut self, prepared: &mut Prepared, alone: bool, datagrams: &mut Vec<u8>) {
         let brings_news = prepared.count == 0 && self.receiver.has_news;
         if prepared.due
@@ -188,7 +188,7 @@ impl Headers {
         datagrams.extend_from_slice(header);
     }
 
-    /// The datagrams with all that was written have left.
+    /// Notes that the datagrams with all written headers have left.
     pub(crate) fn sent(&mut self, prepared: &Prepared) {
         if prepared.count > 0 {
             self.sender
@@ -205,13 +205,12 @@ impl Headers {
         self.counters.greased += u64::from(prepared.greased);
     }
 
-    /// `count` datagrams have left without a header, or with one of an unknown kind.
+    /// Notes that `count` datagrams have left without a header, or with one of an unknown kind.
     pub(crate) fn sent_bare(&mut self, count: u32) {
         self.sender.sent_bare(count);
     }
 
-    /// A header has arrived from the peer's address. `Err` if it is not of this connection, else
-    /// what it says.
+    /// Reads a header from the peer's address. Fails if it is not of this connection.
     pub(crate) fn arrived(
         &mut self,
         now: Instant,
@@ -239,14 +238,14 @@ impl Headers {
         Ok(Some(sample))
     }
 
-    /// No connection with the peer's address has sent a header that has arrived.
+    /// Counts a header that no connection with the peer's address has sent.
     pub(crate) fn count_forged(&mut self) {
         self.counters.forged += 1;
     }
 }
 
 impl fmt::Debug for Headers {
-    /// Without the keys.
+    /// Omits the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Headers")
             .field("state", &self.state())
@@ -255,7 +254,7 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// A header with a tag that is not of this connection.
+/// The header's tag is not of this connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotOurs;
 
@@ -268,14 +267,14 @@ pub(crate) struct Prepared {
     greased: u32,
     template: PathHeaderTemplate,
     followed: Option<Feedback>,
-    /// When the header was sent that these echo.
+    /// When the peer sent the header that these echo.
     echoed: Option<u64>,
 }
 
-/// What one connection knows of the headers that its peer sends.
+/// What one connection knows about the headers that its peer sends.
 struct Receiver {
     master: Master,
-    /// When the masters were derived.
+    /// When the master keys were derived.
     epoch: Instant,
     generation: u64,
     keys: Keys,
@@ -284,9 +283,9 @@ struct Receiver {
     has_news: bool,
 }
 
-/// The newest header that was accepted.
+/// The newest header accepted.
 struct Newest {
-    /// What comes back of it, but for the time it was held.
+    /// Its echo, without the time held.
     echo: Echo,
     /// When it was sent, in microseconds of its sender's clock.
     time: u64,
@@ -305,7 +304,7 @@ impl Receiver {
         }
     }
 
-    /// Accepts a header that has arrived, if it is newer than the newest. Returns whether it is.
+    /// Accepts a header if it is newer than the newest. Returns whether it is.
     fn accept(&mut self, now: Instant, view: &PathHeaderView<'_>) -> Result<bool, NotOurs> {
         let expected = match &self.newest {
             Some(newest) => newest.time.saturating_add(micros(now, newest.arrival)),
@@ -339,12 +338,11 @@ impl Receiver {
         Ok(true)
     }
 
-    /// When the newest header arrived.
     fn arrived(&self) -> Option<Instant> {
         self.newest.as_ref().map(|newest| newest.arrival)
     }
 
-    /// The echo of the newest header.
+    /// Returns the echo of the newest header.
     fn echo(&self, now: Instant) -> Option<Echo> {
         let newest = self.newest.as_ref()?;
         newest
@@ -352,18 +350,18 @@ impl Receiver {
             .held_for(now.saturating_duration_since(newest.arrival))
     }
 
-    /// When the newest header was sent, by its sender's clock in microseconds.
+    /// Returns when the newest header was sent, in microseconds of its sender's clock.
     fn newest(&self) -> Option<u64> {
         self.newest.as_ref().map(|newest| newest.time)
     }
 
-    /// The header that was sent at `time` has been echoed.
+    /// Notes that the header sent at `time` has been echoed.
     fn echoed(&mut self, time: Option<u64>) {
         self.has_news &= self.newest() != time;
     }
 }
 
-/// One round trip, all of it from one header, and whether something of it had to be clamped.
+/// Makes one sample, all of it from one header; returns whether a value had to be clamped.
 fn sample(
     now: Instant,
     header: &PathHeaderView<'_>,

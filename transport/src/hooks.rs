@@ -1,12 +1,11 @@
-//! Which connection quinn calls for.
+//! Finds the connection for which quinn calls.
 //!
-//! quinn 0.11 hands neither controllers nor sockets the connection they act for. But in
-//! `Endpoint::connect` and in accepting, one thread calls `start_session`,
-//! `ControllerFactory::build`, `AsyncUdpSocket::create_io_poller` and `Runtime::spawn` one after
-//! the other, and a connection sends only while its driver, the future that was spawned, is
-//! polled. So a connection's state is handed along those calls, and its driver names it in every
-//! poll. The functions here are called from those hooks of quinn; what they pass on is a thread's
-//! own.
+//! quinn 0.11 does not tell controllers or sockets the connection they act for. But in
+//! `Endpoint::connect` and when accepting, one thread calls `start_session`,
+//! `ControllerFactory::build`, `AsyncUdpSocket::create_io_poller` and `Runtime::spawn` in this
+//! order, and a connection sends only while its driver, the spawned future, is polled. So those
+//! calls hand on the connection's state, and the driver names it in every poll. quinn's hooks call
+//! the functions here, which keep what they hand on in thread-local storage.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -21,8 +20,8 @@ thread_local! {
     static POLLED: RefCell<Option<Polled>> = const { RefCell::new(None) };
 }
 
-/// How far the beginning of a connection has come in this thread. Weak: a connection that fails
-/// on the way leaves nothing behind.
+/// How far this thread has come in beginning a connection. Weak: a connection that fails on the way
+/// leaves nothing behind.
 enum Beginning {
     Nothing,
     Session(Weak<Connection>),
@@ -30,18 +29,18 @@ enum Beginning {
     Poller(Weak<Connection>),
 }
 
-/// The driver that is being polled in this thread.
+/// The driver that this thread is polling.
 struct Polled {
     connection: Arc<Connection>,
-    /// The time by which quinn acts.
+    /// The time that quinn acts on.
     now: Instant,
-    /// The bucket has let data through that has not been seen to leave.
+    /// The bucket has let data through that has not yet been seen to leave.
     let_through: bool,
-    /// What was built last is data that the window let through.
+    /// The packets built last are data that the window let through.
     is_data: bool,
     /// When the bucket will have something again, if it held anything back.
     held_back_until: Option<Instant>,
-    /// quinn asked for the controller's window last, and has done nothing else since.
+    /// quinn has asked for the controller's window, and done nothing else since.
     asked_for_window: bool,
 }
 
@@ -51,13 +50,13 @@ impl Polled {
     }
 }
 
-/// A TLS session of a new connection begins.
+/// Notes that the TLS session of a new connection begins.
 pub(crate) fn session_begins(connection: &Arc<Connection>) {
     BEGINNING.set(Beginning::Session(Arc::downgrade(connection)));
 }
 
-/// A controller is built: for a new connection, which has its state already if its session is
-/// ours, or for a path of the connection being polled.
+/// Returns the connection for which a controller is built: a new one, whose state exists already if
+/// its session is ours, or the one being polled, which gets a new path.
 pub(crate) fn controller_built(new: impl FnOnce() -> Arc<Connection>) -> Arc<Connection> {
     let begun = match BEGINNING.replace(Beginning::Nothing) {
         Beginning::Session(connection) => connection.upgrade(),
@@ -73,7 +72,7 @@ pub(crate) fn controller_built(new: impl FnOnce() -> Arc<Connection>) -> Arc<Con
     connection
 }
 
-/// A poller is created: a new connection gets its socket, or an old one another.
+/// Notes that a poller is created: a new connection gets its socket, or an old one another.
 pub(crate) fn poller_created() {
     if let Some((connection, _)) = polled() {
         connection.rebound();
@@ -87,7 +86,7 @@ pub(crate) fn poller_created() {
     });
 }
 
-/// A future is spawned: the connection if it is a new connection's driver.
+/// Notes that a future is spawned; returns the connection if it is a new connection's driver.
 pub(crate) fn driver_spawned() -> Option<Arc<Connection>> {
     match BEGINNING.replace(Beginning::Nothing) {
         Beginning::Poller(connection) => connection.upgrade(),
@@ -95,12 +94,12 @@ pub(crate) fn driver_spawned() -> Option<Arc<Connection>> {
     }
 }
 
-/// The connection being polled, and the time by which quinn acts.
+/// Returns the connection being polled, and the time that quinn acts on.
 pub(crate) fn polled() -> Option<(Arc<Connection>, Instant)> {
     POLLED.with_borrow(|polled| polled.as_ref().map(|p| (p.connection.clone(), p.now)))
 }
 
-/// A driver's poll, until it is dropped or ended.
+/// A poll of a driver, until dropped or ended.
 pub(crate) struct Poll(());
 
 impl Poll {
@@ -117,12 +116,12 @@ impl Poll {
         Self(())
     }
 
-    /// Ends it; when to poll again because the bucket held something back, or for a probe.
+    /// Ends the poll. Returns when to poll again, for what was held back or a probe.
     pub(crate) fn end(self) -> Option<Instant> {
         POLLED.with_borrow(|polled| {
             let polled = polled.as_ref()?;
             let probe = polled.connection.state().probe.as_mut().map(|probe| {
-                // quinn had nothing to send: the next one has the same time to come.
+                // quinn had nothing to send: the next probe waits as long again.
                 if probe.at <= polled.now {
                     probe.at = polled.now + probe.silence;
                 }
@@ -139,8 +138,8 @@ impl Drop for Poll {
     }
 }
 
-/// quinn has read the clock: in a poll, to see what there is to send; else because something
-/// begins, which has nothing to do with what another runtime's endpoint may have left half begun.
+/// Notes that quinn has read the clock: in a poll, to see what to send; outside, because something
+/// begins, so whatever another runtime's endpoint left half begun no longer counts.
 pub(crate) fn clock_read(now: Instant) {
     let in_poll = POLLED.with_borrow_mut(|polled| match polled {
         Some(polled) => {
@@ -156,7 +155,7 @@ pub(crate) fn clock_read(now: Instant) {
     }
 }
 
-/// What may leave at present, as far as this crate has a say.
+/// What this crate lets leave at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowance {
     /// As much as the controller's window has room for.
@@ -165,12 +164,12 @@ pub(crate) enum Allowance {
     Nothing,
     /// One packet, whatever the window.
     Probe,
-    /// Anything: only the end of the connection is left to be sent.
+    /// Anything: only CONNECTION_CLOSE is left to send.
     Close,
 }
 
-/// What `connection` may send at present. Outside of a poll of its driver, where it is only the
-/// application that asks for the window, that is the window.
+/// Returns what `connection` may send at present. Outside a poll of its driver, only the
+/// application asks, and gets the window.
 pub(crate) fn allowance(connection: &Arc<Connection>) -> Allowance {
     let mut state = connection.state();
     if state.is_closed {
@@ -194,9 +193,9 @@ pub(crate) fn allowance(connection: &Arc<Connection>) -> Allowance {
     .unwrap_or(Allowance::Window)
 }
 
-/// Whether it is quinn's own pacer that asks for the window of `connection`. Before each packet
-/// that counts against the window, quinn 0.11 asks twice: for what may be in flight and, if that
-/// has room, for its pacer's rate. So the second question in a row is the pacer's.
+/// Returns whether quinn's own pacer asks for the window of `connection`. Before each packet that
+/// counts against the window, quinn 0.11 asks twice: for what may be in flight and, if that leaves
+/// room, for its pacer's rate. So the second question in a row is the pacer's.
 pub(crate) fn is_for_pacer(connection: &Arc<Connection>) -> bool {
     with_poll_of(connection, |polled| {
         polled.asked_for_window = !polled.asked_for_window;
@@ -205,8 +204,8 @@ pub(crate) fn is_for_pacer(connection: &Arc<Connection>) -> bool {
     .unwrap_or(false)
 }
 
-/// A batch of `bytes` bytes is built and leaves next. Only what the bucket let through is taken
-/// from it: not ACKs, and not the probes of RFC 9002, section 6.2.4.
+/// Notes that a batch of `bytes` is built and leaves next. Takes from the bucket only what the
+/// bucket let through: not ACKs, and not the probes of RFC 9002, section 6.2.4.
 pub(crate) fn sent(connection: &Arc<Connection>, state: &mut State, bytes: u64) {
     with_poll_of(connection, |polled| {
         polled.asked_for_window = false;
@@ -217,14 +216,13 @@ pub(crate) fn sent(connection: &Arc<Connection>, state: &mut State, bytes: u64) 
     });
 }
 
-/// Whether what was built last in this poll of `connection`'s driver is data that the window let
-/// through: not ACKs alone, not a probe, and not what an earlier poll could not send.
+/// Returns true if this poll of `connection`'s driver last built data that the window let through:
+/// not ACKs alone, not a probe, and not what an earlier poll could not send.
 pub(crate) fn is_data(connection: &Arc<Connection>) -> bool {
     with_poll_of(connection, |polled| polled.is_data).unwrap_or(false)
 }
 
-/// How many packets a batch of `connection` may have at `now`, if the socket can take `most` at
-/// once.
+/// Returns how many packets a batch may have at `now`, if the socket takes `most` at once.
 pub(crate) fn batch(state: &mut State, now: Instant, most: usize) -> usize {
     if state.probe.is_some_and(|probe| probe.at <= now) {
         return 1;

@@ -1,6 +1,6 @@
 //! Smooth, low-delay congestion control for quinn.
 //!
-//! One line gives a connection one of the controllers:
+//! Give a connection one of the controllers in one line:
 //!
 //! ```
 //! let mut transport = quinn::TransportConfig::default();
@@ -8,14 +8,14 @@
 //! # Ok::<(), evenkeel::SpecError>(())
 //! ```
 //!
-//! [`controllers`] lists the names and what can be set: `vegas:alpha=2,beta=4`. It takes effect
-//! for what this endpoint *sends*; a server that sends needs it in its own `ServerConfig`.
-//! [`observed`] reports round trip times, windows and losses while connections run.
-//! `examples/plain_quinn.rs` is a whole program.
+//! [`controllers`] lists the controllers and their parameters, as in `vegas:alpha=2,beta=4`. A
+//! controller governs what this endpoint *sends*: a server that sends needs it in its own
+//! `ServerConfig`. [`observed`] reports round trip times, windows and losses while connections run.
+//! `examples/plain_quinn.rs` is a complete program.
 //!
-//! [`Endpoint`] makes quinn endpoints whose connections are also paced at the controller's rate
-//! instead of in bursts of ten packets, and [`Context`] shows an application the path of a
-//! connection and lets it change the controller.
+//! [`Endpoint`] makes quinn endpoints that also pace each connection at its controller's rate
+//! instead of in bursts of ten packets. [`Context`] shows an application the path of a connection
+//! and lets it change the controller.
 
 mod connection;
 mod controller;

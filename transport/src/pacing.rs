@@ -1,4 +1,4 @@
-//! How the packets of a window are spread over its round trip.
+//! Names how the packets of a window are spread over its round trip.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,27 +7,27 @@ use std::str::FromStr;
 /// section 7.7).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Pacing {
-    /// `controller`: a packet or two at a time at the controller's rate, or at the rate that
-    /// fills its window.
+    /// `controller`: one or two packets at a time, at the controller's rate or the rate that fills
+    /// its window.
     #[default]
     Controller,
-    /// `quinn`: by quinn's own pacer, at 1.25 windows in a round trip after the ten packets or
-    /// more that may leave at once.
+    /// `quinn`: by quinn's own pacer, at 1.25 windows per round trip after a burst of ten packets
+    /// or more.
     Quinn,
-    /// `none`: everything leaves at once, when an ACK makes room for it, as from most
-    /// simulations' TCP. RFC 9002 wants its bursts limited: this is for comparisons.
+    /// `none`: everything leaves as soon as an ACK makes room, as from TCP in most simulations. For
+    /// comparisons: RFC 9002 wants such bursts limited.
     Unpaced,
 }
 
-/// A word that names no [`Pacing`].
+/// The error for a word that names no [`Pacing`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownPacing(String);
 
 impl Pacing {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 3] = [Self::Controller, Self::Quinn, Self::Unpaced];
 
-    /// Its name in command lines, scenarios and results.
+    /// Returns its name in command lines, scenarios and results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Controller => "controller",

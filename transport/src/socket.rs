@@ -1,5 +1,5 @@
-//! A UDP socket around another, which adds path headers to datagrams that leave and removes them
-//! from those that arrive.
+//! Wraps a UDP socket: adds path headers to datagrams that leave, and removes them from those that
+//! arrive.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -31,13 +31,12 @@ pub(crate) struct Socket {
     received: Mutex<Received>,
 }
 
-/// State of datagrams that arrive.
+/// State of arriving datagrams.
 #[derive(Debug, Default)]
 struct Received {
     /// Datagrams that could not stay in their batch, in order.
     overflow: VecDeque<(RecvMeta, Vec<u8>)>,
-    /// Where the datagrams of one buffer are, without their headers. Only its memory outlasts a
-    /// buffer.
+    /// Positions of one buffer's datagrams, without their headers. Kept only to reuse its memory.
     datagrams: Vec<Range<usize>>,
 }
 
@@ -45,16 +44,15 @@ struct Received {
 #[derive(Debug, Clone)]
 pub(crate) struct HeaderSettings {
     pub(crate) connections: Arc<Connections>,
-    /// One datagram in so many carries a header, where the peer echoes them.
+    /// One datagram in this many carries a header, once the peer echoes them.
     pub(crate) every: u32,
-    /// The TTL or hop limit with which datagrams leave, if it is known.
+    /// The TTL or hop limit of packets sent, if known.
     pub(crate) hop_limit: Option<u8>,
-    /// The clock.
     pub(crate) runtime: Arc<dyn Runtime>,
 }
 
-/// Connections with one peer address whose keys are tried on a header. More than that share an
-/// address only at a proxy, and the one in use is tried first.
+/// Connections with one peer address whose keys are tried on a header. Only a proxy has more behind
+/// one address, and the connection in use is tried first.
 const MOST_TRIED: usize = 64;
 
 thread_local! {
@@ -62,12 +60,12 @@ thread_local! {
     static BATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What leaves when quinn sends datagrams of a connection whose peer takes headers.
+/// What leaves when quinn sends datagrams of a connection whose peer understands headers.
 struct Outgoing {
-    /// Headers in the batch's memory, each with its datagram: all datagrams, or a copy of the
-    /// first.
+    /// Headers in the batch's memory, each followed by its datagram: all datagrams, or a copy of
+    /// the first.
     headed: Option<Prepared>,
-    /// Then the datagrams leave as quinn made them.
+    /// Then send the datagrams as quinn made them.
     bare: bool,
 }
 
@@ -80,7 +78,7 @@ impl Socket {
         }
     }
 
-    /// Sends datagrams of a connection; `batch` is empty memory for them.
+    /// Sends datagrams of a connection, using the empty `batch` as memory.
     fn send(
         &self,
         settings: &HeaderSettings,
@@ -110,7 +108,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Removes the headers from what has arrived in `bufs`. Returns how many of them are still in
+    /// Removes the headers from what has arrived in `bufs`. Returns how many buffers are still in
     /// use.
     fn take_headers_off(
         &self,
@@ -141,8 +139,7 @@ impl Socket {
                     continue;
                 }
             }
-            // Some had a header and some had not. They go on one by one, and what has arrived
-            // after them follows them.
+            // Only some had a header. Pass them on one by one; whatever arrived later must follow.
             for (nth, datagram) in datagrams.iter().cloned().enumerate() {
                 let single = RecvMeta {
                     len: datagram.len(),
@@ -160,7 +157,7 @@ impl Socket {
         in_place
     }
 
-    /// Hands out what did not fit before; how many datagrams.
+    /// Hands out datagrams that did not fit before, and returns how many.
     fn take_overflow(&self, bufs: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]) -> usize {
         let mut received = locked(&self.received);
         let mut count = 0;
@@ -240,8 +237,8 @@ impl AsyncUdpSocket for Socket {
 }
 
 impl HeaderSettings {
-    /// Decides what leaves for `transmit`, and writes the datagrams that get headers to `batch`.
-    /// `None` if the peer takes no headers.
+    /// Decides what leaves for `transmit`, and writes datagrams that get headers to `batch`. `None`
+    /// if the peer does not understand headers.
     fn outgoing(
         &self,
         connection: &Arc<Connection>,
@@ -262,7 +259,7 @@ impl HeaderSettings {
         };
         let segment = segment_size(transmit);
         let alone = transmit.contents.len() <= segment;
-        // A long header: the handshake is not confirmed.
+        // A long header means that the handshake is not confirmed.
         let first = transmit.contents.first();
         let one_rtt = first.is_some_and(|first| first & 0x80 == 0);
         let every = self.every.max(feed.header_interval());
@@ -275,7 +272,7 @@ impl HeaderSettings {
         if header_state != state_before {
             debug!(connection = connection.id, state = ?header_state, "path headers");
         }
-        // Searches for the path's MTU are as large as what is sent later.
+        // MTU probes are as large as later packets, so they carry a header too.
         let mtu_probe = on_path && alone && segment > usize::from(path.mtu);
         if !(due || (mtu_probe && header_state != HeaderState::Plain)) {
             return Some(Outgoing {
@@ -298,10 +295,10 @@ impl HeaderSettings {
         };
         let mut prepared = to.headers.prepare(now, facts, due);
         let headed = mtu_probe || header_state == HeaderState::Confirmed;
-        // What tries the path is a copy. Where headers are lost, nothing else is.
+        // Probes of the path are copies: where headers are lost, nothing else is.
         let end = if headed { usize::MAX } else { segment };
         let contents = &transmit.contents[..end.min(transmit.contents.len())];
-        // A datagram of another length would tear a batch apart, or spoil a search.
+        // A datagram of another length would split the batch, or spoil an MTU probe.
         let full = mtu_probe || contents.len() > segment;
         for datagram in contents.chunks(segment) {
             to.headers.write(&mut prepared, !full, batch);
@@ -319,7 +316,7 @@ impl HeaderSettings {
         })
     }
 
-    /// How many of `most` datagrams a batch may have: either all of them carry a header or none.
+    /// Returns how many of `most` datagrams a batch may have, so that all carry a header or none.
     fn batch(
         &self,
         connection: &Connection,
@@ -339,7 +336,7 @@ impl HeaderSettings {
         }
     }
 
-    /// A header has arrived from `address`: finds the connection that it is for, if there is one.
+    /// Finds the connection to which a header from `address` belongs, if there is one.
     fn arrived(&self, now: Instant, address: SocketAddr, header: &PathHeaderView<'_>) -> bool {
         let mut first = None;
         for nth in 0..MOST_TRIED {
@@ -370,7 +367,7 @@ impl HeaderSettings {
     }
 }
 
-/// Whether `connection` accepts a header; `None` if it takes none.
+/// Returns whether `connection` accepts a header; `None` if it does not use headers.
 fn header_arrived(
     connection: &Connection,
     now: Instant,
@@ -406,16 +403,16 @@ fn header_arrived(
     Some(Ok(()))
 }
 
-/// Bytes in each datagram of `transmit` but the last, at least 1.
+/// Returns the bytes in each datagram of `transmit` except the last, at least 1.
 fn segment_size(transmit: &Transmit<'_>) -> usize {
     let size = transmit.segment_size.unwrap_or(transmit.contents.len());
     size.max(1)
 }
 
-/// Bytes that each full-size packet to `destination` adds to its UDP payload on the wire, when one
-/// in `every` carries a header.
+/// Returns how many bytes each full-size packet to `destination` adds to its UDP payload on the
+/// wire, when one in `every` carries a header.
 fn overhead(destination: SocketAddr, every: u32) -> u16 {
-    // IPv6 sockets have IPv4 addresses mapped.
+    // IPv6 sockets map IPv4 addresses.
     let ip = match destination.ip().to_canonical() {
         IpAddr::V4(_) => IPV4_HEADER_LEN,
         IpAddr::V6(_) => IPV6_HEADER_LEN,
@@ -424,12 +421,12 @@ fn overhead(destination: SocketAddr, every: u32) -> u16 {
     (ip + UDP_HEADER_LEN) as u16 + header as u16
 }
 
-/// Fixes the TTL and hop limit of a socket's packets, so that routers can see whether a hop before
-/// them has stamped; `None` if the system does not allow it.
+/// Fixes the TTL and hop limit of a socket's packets, so that routers can see whether an earlier
+/// hop has not stamped; `None` if the system does not allow it.
 pub(crate) fn fix_hop_limit(socket: &UdpSocket) -> Option<u8> {
-    /// What hosts commonly use (IANA, IP option numbers, default TTL).
+    /// The common default of hosts (IANA, IP option numbers, default TTL).
     const HOP_LIMIT: u8 = 64;
-    // IPv4 packets of an IPv6 socket have the IPv4 option's.
+    // IPv4 packets of an IPv6 socket take the IPv4 option.
     socket.set_ttl(HOP_LIMIT.into()).ok()?;
     if socket.local_addr().ok()?.is_ipv6() {
         set_ipv6_hop_limit(socket, HOP_LIMIT)?;
@@ -447,11 +444,11 @@ fn set_ipv6_hop_limit(_: &UdpSocket, _: u8) -> Option<()> {
     None
 }
 
-/// Finds the `datagrams` of one buffer, without their headers. Returns whether a header of the
-/// peer's was among them.
+/// Finds the `datagrams` of one buffer, without their headers. Returns whether one of the headers
+/// came from the peer.
 ///
-/// Datagrams in one buffer have arrived at the same time from the same peer. Only the newest
-/// header among them is checked; older ones if that one is none of the peer's.
+/// Datagrams in one buffer arrived at the same time from the same peer, so one header suffices: the
+/// newest. An older one is checked only if no newer one proves to be the peer's.
 fn split(
     buf: &[u8],
     meta: &RecvMeta,
@@ -470,7 +467,7 @@ fn split(
                 found = found || is_ours(&header);
             }
         }
-        // Nothing behind a header is no datagram for quinn.
+        // A header alone gives quinn no datagram.
         if len > 0 {
             datagrams.push(next - len..next);
         }
@@ -479,8 +476,8 @@ fn split(
     found
 }
 
-/// Moves `datagrams` of one length to the start of their buffer. Returns the bytes of all, and of
-/// each but the last.
+/// Moves `datagrams` of one length to the start of their buffer. Returns their total size and the
+/// size of each except the last, in bytes.
 fn close_gaps(buf: &mut [u8], datagrams: &[Range<usize>]) -> (usize, usize) {
     let mut end = 0;
     for datagram in datagrams {
@@ -492,7 +489,7 @@ fn close_gaps(buf: &mut [u8], datagrams: &[Range<usize>]) -> (usize, usize) {
     (end, datagrams.first().map_or(0, ExactSizeIterator::len))
 }
 
-/// Whether datagrams are what one buffer can hold: all as long as the first, and the last not
+/// Returns whether one buffer can hold these datagrams: all as long as the first, the last no
 /// longer.
 fn are_a_batch(datagrams: &[Range<usize>]) -> bool {
     match datagrams {

@@ -1,4 +1,4 @@
-//! Why a spec is refused.
+//! Says why a spec is refused.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct SpecError(String);
 
 impl SpecError {
-    /// An error with this `message`: one line with the cause and the remedy.
+    /// Makes an error with this `message`: one line with the cause and the remedy.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }

@@ -1,14 +1,14 @@
 //! Reads what users write on command lines and in TOML files.
 //!
 //! - A spec names a controller, a discipline or a stamp, and sets its parameters:
-//!   `name:key=value,key=value`. A table of [`Row`]s lists the names and what each takes; [`find`]
-//!   checks a spec completely against the table, [`Values`] holds what the spec sets, typed, and
-//!   [`split_list`] splits a list of specs.
+//!   `name:key=value,key=value`. A table of [`Row`]s lists the names and their parameters. [`find`]
+//!   checks a spec against the table, [`Values`] holds the typed values, and [`split_list`] splits
+//!   a list of specs.
 //! - [`quantity`] reads rates, sizes and times: `5M`, `5_000_000` and `5e6` are the same.
-//! - `document` (with the feature `toml`) reads TOML files, with the line of each value.
+//! - `document` (with the feature `toml`) reads TOML files, and knows the line of each value.
 //!
-//! An error displays as one line with the cause and the remedy, and suggests the name that the
-//! user may have meant.
+//! An error displays as one line with the cause and the remedy, and suggests the name that the user
+//! may have meant.
 //!
 //! ```
 //! use evenkeel_spec::{Parameter, Row, find};

@@ -1,4 +1,4 @@
-//! Lists of specs.
+//! Splits lists of specs.
 
 use crate::error::SpecError;
 use crate::words::echo;
@@ -7,8 +7,8 @@ use crate::words::echo;
 /// the spec before it; a comma before a name begins the next spec.
 ///
 /// # Errors
-/// [`SpecError`], if the list has an empty element, a semicolon, or a `key=value` that follows no
-/// `name:`. Whether the names exist, [`find`](crate::find) checks.
+/// [`SpecError`], if the list has an empty element, a semicolon, or a `key=value` without a `name:`
+/// before it. [`find`](crate::find) checks whether the names exist.
 ///
 /// ```
 /// use evenkeel_spec::split_list;
@@ -53,7 +53,7 @@ pub fn split_list(list: &str) -> Result<Vec<String>, SpecError> {
     Ok(specs)
 }
 
-/// Refuses a text that separates with semicolons.
+/// Makes the error for a text that separates with semicolons.
 pub(crate) fn semicolon(text: &str) -> SpecError {
     let remedy = echo(&text.replace(';', ","));
     let text = echo(text);

@@ -1,4 +1,4 @@
-//! What a row can be told, and which values it takes.
+//! Describes a row's parameters and the values they take.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use crate::words::list;
 pub struct Parameter {
     /// The key, as in `key=value`.
     pub name: &'static str,
-    /// What it means, with its unit; if it has no default, also what happens without it.
+    /// What it means, with its unit; without a default, also what happens if it is absent.
     pub meaning: &'static str,
-    /// Which values it takes, and which one it has when it is not given.
+    /// Which values it takes, and its default.
     pub kind: Kind,
 }
 
@@ -24,7 +24,7 @@ pub enum Kind {
         least: f64,
         /// The greatest.
         most: f64,
-        /// The value when it is not given; `None` if the meaning says it.
+        /// The default; `None` if the meaning describes it.
         default: Option<f64>,
     },
     /// A whole number.
@@ -33,19 +33,19 @@ pub enum Kind {
         least: u64,
         /// The greatest.
         most: u64,
-        /// The value when it is not given; `None` if the meaning says it.
+        /// The default; `None` if the meaning describes it.
         default: Option<u64>,
     },
     /// One of several words.
     Choice {
         /// The words.
         words: &'static [&'static str],
-        /// The word when it is not given; `None` if the meaning says it.
+        /// The default; `None` if the meaning describes it.
         default: Option<&'static str>,
     },
     /// `true` or `false`.
     Flag {
-        /// The value when it is not given.
+        /// The default.
         default: bool,
     },
 }
@@ -112,7 +112,7 @@ impl Parameter {
         }
     }
 
-    /// The default as a user would write it; `None` if there is none.
+    /// Returns the default as a user would write it; `None` if there is none.
     pub fn default_text(&self) -> Option<String> {
         match self.kind {
             Kind::Number { default, .. } => default.map(|number| number.to_string()),
@@ -135,7 +135,7 @@ impl fmt::Display for Parameter {
 }
 
 impl Kind {
-    /// Texts at the limits of what it takes: both ends of a range, or every word.
+    /// Returns texts at the limits of the allowed values: both ends of a range, or every word.
     pub fn extremes(&self) -> Vec<String> {
         match self {
             Self::Number { least, most, .. } => vec![least.to_string(), most.to_string()],
@@ -145,7 +145,7 @@ impl Kind {
         }
     }
 
-    /// What stands for a value in the example of a message.
+    /// Returns a placeholder for a value in the example of a message.
     pub(crate) fn placeholder(&self) -> &'static str {
         match self {
             Self::Number { .. } | Self::Count { .. } => "NUMBER",

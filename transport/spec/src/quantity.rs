@@ -1,23 +1,24 @@
-//! Rates, sizes and times, written the same on command lines and in TOML.
+//! Reads rates, sizes and times, written the same on command lines and in TOML.
 //!
-//! Digits may have a fraction, an exponent and underscores, as in TOML, and a unit follows them:
+//! A number may have a fraction, an exponent and underscores, as in TOML. A unit follows it:
 //!
 //! - rates, in bits per second: `5000000`, `5_000_000`, `5e6`, `5M`, `2.5 Mb/s`, `500kbps`;
 //!   k, M, G and T are powers of 1000;
 //! - sizes, in bytes: `500`, `1e6`, `20MB`, `1.5 GB`, `64KiB`; k, M, G and T are powers of 1000,
 //!   Ki, Mi, Gi and Ti powers of 1024;
-//! - times: `0.5s`, `250ms`, `50us`; without a unit, in that of the option or key.
+//! - times: `0.5s`, `250ms`, `50us`; a bare number has the unit of its option or key.
 //!
-//! Units may be written in capitals or not; only the b of a rate is never one, as B are bytes. In TOML a quantity is a number or a string.
+//! Units may be in capitals, except the b of a rate, because B means bytes.
+//! In TOML a quantity is a number or a string.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 
-/// Most digits of a number. 10^26 T still fit into 128 bits.
+/// The most digits of a number: 10^26 T still fit into 128 bits.
 const MAX_DIGITS: usize = 26;
 
-/// The greatest exponent, and the negative of the least.
+/// The greatest exponent; its negative is the least.
 const MAX_EXPONENT: i32 = 20;
 
 /// Why a text is not a quantity. Displays as one line with the cause and the remedy.
@@ -29,7 +30,7 @@ pub enum QuantityError {
     /// Not a size.
     #[error("'{0}' is no size; write for example 20MB")]
     Size(String),
-    /// A number with a unit that is none of sizes.
+    /// A number whose unit is no unit of size.
     #[error("'{0}' is no unit of size; use kB, MB, GB, KiB, MiB or GiB")]
     SizeUnit(String),
     /// Not a time in seconds.
@@ -40,10 +41,10 @@ pub enum QuantityError {
     Milliseconds(String),
 }
 
-/// What a number counts, and the unit of a number without one.
+/// What a number counts, and the unit of a bare number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Nothing that has units: text is no such number.
+    /// Something without units: text is no such number.
     None,
     /// Bits per second.
     BitsPerSecond,
@@ -107,7 +108,7 @@ pub fn size(text: &str) -> Result<u64, QuantityError> {
     number.times(factor).ok_or_else(wrong)
 }
 
-/// Reads a time, not below 0; returns it in `unit`, seconds or milliseconds.
+/// Reads a time of at least 0; returns it in `unit`, seconds or milliseconds.
 ///
 /// # Errors
 /// [`QuantityError::Seconds`] or [`QuantityError::Milliseconds`], by the `unit`
@@ -134,7 +135,7 @@ pub fn time(text: &str, unit: Unit) -> Result<f64, QuantityError> {
     }
 }
 
-/// A quantity or another number as a TOML file gives it: a number, or text with a unit.
+/// A quantity or another number from a TOML file: a number, or text with a unit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Quantity {
     /// A number without a fraction.
@@ -146,10 +147,10 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// The number in `unit`, with or without a fraction.
+    /// Returns the number in `unit`, with or without a fraction.
     ///
     /// # Errors
-    /// What it is instead, as the rest of a sentence that begins with its key.
+    /// Says what it is instead, as the rest of a sentence that begins with its key.
     pub fn number(&self, unit: Unit) -> Result<f64, String> {
         match (self, unit) {
             (Self::Whole(number), _) => Ok(*number as f64),
@@ -162,14 +163,14 @@ impl Quantity {
         }
     }
 
-    /// The number in `unit` if it is whole.
+    /// Returns the number in `unit` if it is whole.
     ///
     /// # Errors
     /// As [`Quantity::number`].
     pub fn whole(&self, unit: Unit) -> Result<i128, String> {
         let text = match self {
             Self::Whole(number) => return Ok(*number),
-            // Up to 2^53 every whole f64 stands for itself.
+            // An f64 is exact for whole numbers up to 2^53.
             Self::Fraction(number) if number.fract() == 0.0 && number.abs() <= 2f64.powi(53) => {
                 return Ok(*number as i128);
             }
@@ -226,7 +227,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// 1, or what k, m, g or t stands for.
+/// Returns the factor that k, m, g or t means; 1 without one.
 fn thousands(prefix: &str) -> Option<u128> {
     let power = ["", "k", "m", "g", "t"]
         .iter()
@@ -271,7 +272,7 @@ impl Decimal {
         Some((number, rest.trim().to_ascii_lowercase()))
     }
 
-    /// The product, cut off to a whole number. Without a unit (a factor of 1) it must be whole.
+    /// Multiplies, and cuts off to a whole number. Without a unit (a factor of 1) it must be whole.
     fn times(self, factor: u128) -> Option<u64> {
         // The digits are below 10^26, the factor is at most 2^40.
         let product = self.digits * factor;

@@ -1,4 +1,4 @@
-//! Tables of what can be named.
+//! Tables of the names that a spec may use.
 
 use crate::error::SpecError;
 use crate::list::semicolon;
@@ -6,24 +6,24 @@ use crate::parameter::Parameter;
 use crate::values::Values;
 use crate::words::{choose, echo};
 
-/// A controller, discipline or stamp that can be named; `T` builds it from [`Values`].
+/// A controller, discipline or stamp with a name; `T` builds it from [`Values`].
 #[derive(Debug, Clone)]
 pub struct Row<T> {
     /// The name.
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
-    /// What can be set, in the order in which to show it.
+    /// Its parameters in display order.
     pub parameters: &'static [Parameter],
-    /// How to build it.
+    /// Builds it.
     pub build: T,
 }
 
-/// Finds the row that `spec` names, and reads what it sets: `vegas`, or with parameters
+/// Finds the row that `spec` names, and reads its values: `vegas`, or with parameters
 /// `vegas:alpha=2,beta=4`. `kind` says what the rows are, e.g. `controller`.
 ///
 /// # Errors
-/// [`SpecError`]: one line that names what is wrong with `spec` and what would be right.
+/// [`SpecError`]: one line that says what is wrong with `spec` and what to write instead.
 pub fn find<'a, T>(
     kind: &'static str,
     rows: impl IntoIterator<Item = &'a Row<T>, IntoIter: Clone>,

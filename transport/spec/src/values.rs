@@ -1,16 +1,16 @@
-//! The values that a spec sets.
+//! Holds the values that a spec sets.
 
 use crate::error::SpecError;
 use crate::parameter::{Kind, Parameter};
 use crate::words::{choose, echo};
 
-/// Values for all parameters of one row, given or by default.
+/// The values of all parameters of one row, given or default.
 ///
-/// A row reads each parameter by its name and as the kind that its table lists.
+/// A row reads each parameter by its name, as the kind that its table lists.
 ///
 /// # Panics
-/// The getters panic if the row does not list the parameter or lists it as another kind; those for
-/// required values also if it is neither given nor has a default. Both are mistakes of the row,
+/// The getters panic if the row does not list the parameter, or lists it as another kind. Getters
+/// of required values also panic without a given or default value. Both are mistakes in the row,
 /// which a test that builds each row finds: user input cannot cause them.
 #[derive(Debug, Clone)]
 pub struct Values {
@@ -28,7 +28,7 @@ enum Value {
 }
 
 impl Values {
-    /// Reads the text after the colon of a spec; without one, all values are defaults.
+    /// Reads the text after the colon of a spec; without one, every value is the default.
     ///
     /// # Errors
     /// [`SpecError`], if the text is not a list of `key=value` with keys and values that
@@ -70,12 +70,12 @@ impl Values {
         Ok(Self { row, values })
     }
 
-    /// The number.
+    /// Returns a number.
     pub fn number(&self, name: &str) -> f64 {
         expect_default(self.optional_number(name))
     }
 
-    /// The number, if it is given or has a default.
+    /// Returns a number, if given or if it has a default.
     pub fn optional_number(&self, name: &str) -> Option<f64> {
         match self.find(name) {
             (Kind::Number { default, .. }, None) => default,
@@ -84,12 +84,12 @@ impl Values {
         }
     }
 
-    /// The whole number, in any type that holds its range.
+    /// Returns a whole number, in any type that holds its range.
     pub fn count<T: TryFrom<u64>>(&self, name: &str) -> T {
         expect_default(self.optional_count(name))
     }
 
-    /// The whole number, if it is given or has a default, in any type that holds its range.
+    /// Returns a whole number, if given or if it has a default, in any type that holds its range.
     pub fn optional_count<T: TryFrom<u64>>(&self, name: &str) -> Option<T> {
         let count = match self.find(name) {
             (Kind::Count { default, .. }, None) => default?,
@@ -102,13 +102,13 @@ impl Values {
         }
     }
 
-    /// The word.
+    /// Returns a word.
     pub fn word(&self, name: &str) -> &'static str {
         let (words, index) = self.choose(name);
         words[expect_default(index)]
     }
 
-    /// The one of `values` that stands where the word stands in its list.
+    /// Returns the element of `values` at the position of the word in its list.
     pub fn choice<T: Copy>(&self, name: &str, values: &[T]) -> T {
         expect_default(self.optional_choice(name, values))
     }
@@ -120,7 +120,7 @@ impl Values {
         index.map(|index| values[index])
     }
 
-    /// The flag.
+    /// Returns a flag.
     pub fn flag(&self, name: &str) -> bool {
         match self.find(name) {
             (Kind::Flag { default }, None) => default,
@@ -129,7 +129,7 @@ impl Values {
         }
     }
 
-    /// Whether the row has this parameter and the user gave it.
+    /// Returns true if the row has this parameter and the user gave it.
     pub fn is_given(&self, name: &str) -> bool {
         self.values
             .iter()
@@ -165,17 +165,17 @@ impl Values {
     /// Checks that the number `lower` is not above the number `upper`.
     ///
     /// # Errors
-    /// If it is not so.
+    /// If `lower` is above `upper`.
     pub fn in_order(&self, lower: &'static str, upper: &'static str) -> Result<(), SpecError> {
         let (lower, upper) = ((lower, self.number(lower)), (upper, self.number(upper)));
         self.check_order(lower.1 <= upper.1, lower, "above", upper)
     }
 
-    /// Checks that a number is below another, with the names of both. It takes numbers, as they
-    /// may follow from something else than the user's words.
+    /// Checks that a number is below another; the error names both. Takes numbers, which may also
+    /// be computed from other parameters.
     ///
     /// # Errors
-    /// If it is not so.
+    /// If `lower` is not below `upper`.
     pub fn below(
         &self,
         lower: (&'static str, f64),
@@ -184,7 +184,7 @@ impl Values {
         self.check_order(lower.1 < upper.1, lower, "not below", upper)
     }
 
-    /// An error of the row's own; `message` states the cause and the remedy.
+    /// Makes an error of the row's own; `message` states the cause and the remedy.
     pub fn refusal(&self, message: &str) -> SpecError {
         SpecError::new(format!("{}: {message}", self.row))
     }
@@ -204,7 +204,7 @@ impl Values {
         )))
     }
 
-    /// The words of a choice, and the index of the one that counts.
+    /// Returns the words of a choice, and the index of the one given or default.
     fn choose(&self, name: &str) -> (&'static [&'static str], Option<usize>) {
         let (Kind::Choice { words, default }, value) = self.find(name) else {
             wrong_kind(name);

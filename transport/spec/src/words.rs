@@ -1,9 +1,9 @@
-//! Names and words in messages.
+//! Formats names and words for messages.
 
-/// Characters of a user's word that an error message repeats.
+/// How many characters of a user's word an error message repeats.
 const ECHOED: usize = 40;
 
-/// Shortens and escapes what a user wrote, fit for one line of a message.
+/// Shortens and escapes a user's text for one line of a message.
 pub fn echo(text: &str) -> String {
     let mut short: String = text
         .chars()
@@ -16,8 +16,8 @@ pub fn echo(text: &str) -> String {
     short
 }
 
-/// Finds the name among `known` that the user may have meant by `name`: the nearest one, if only
-/// few letters differ.
+/// Finds the name among `known` that the user may have meant: the nearest one, if only a few
+/// letters differ.
 ///
 /// ```
 /// let known = ["vegas", "reno", "cubic"];
@@ -25,7 +25,7 @@ pub fn echo(text: &str) -> String {
 /// assert_eq!(evenkeel_spec::suggest("warp", known), None);
 /// ```
 pub fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A longer text is no slip of the keyboard, and the distance takes quadratic time.
+    // A longer text is no typing error, and the distance takes quadratic time.
     if name.chars().count() > ECHOED {
         return None;
     }
@@ -41,12 +41,12 @@ pub fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, other)| other)
 }
 
-/// Lists names as a person would.
+/// Joins names with commas.
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-/// The remedy for an unknown name: `did you mean vegas? use one of reno, vegas`.
+/// Returns the remedy for an unknown name: `did you mean vegas? use one of reno, vegas`.
 pub(crate) fn choose<'a>(name: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     let suggestion = suggest(name, known.clone())
         .map(|meant| format!("did you mean {meant}? "))

@@ -1,4 +1,4 @@
-//! Waiting for the bucket, to the microsecond where the system can.
+//! Waits for the bucket, to the microsecond where the system can.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use quinn::AsyncTimer;
 
-/// Times that are nearer to each other are the same: they come from the same bucket, rounded.
+/// Times closer than this are the same: they come from one bucket, rounded.
 const SAME: Duration = Duration::from_micros(1);
 
 /// A timer of one driver.
@@ -23,8 +23,8 @@ enum Kind {
 }
 
 impl Timer {
-    /// A timer of `runtime`. If `precise`, which is for tokio alone, one that does not step in
-    /// tokio's milliseconds, as far as the system has any left to give.
+    /// Creates a timer of `runtime`. If `precise`, which only tokio supports, creates one finer
+    /// than tokio's milliseconds while the system has any left.
     pub(super) fn new(runtime: &Arc<dyn quinn::Runtime>, precise: bool) -> Self {
         #[cfg(target_os = "linux")]
         if precise && let Ok(timer) = precise::TimerFd::new() {
@@ -41,7 +41,7 @@ impl Timer {
         }
     }
 
-    /// Registers `cx` to be woken at `at`; ready if that has passed.
+    /// Registers `cx` to be woken at `at`; ready if that time has passed.
     pub(super) fn poll_until(
         &mut self,
         now: Instant,
@@ -114,7 +114,7 @@ mod precise {
             })
         }
 
-        /// Goes off once after `wait`; an earlier setting is forgotten.
+        /// Fires once after `wait`; replaces an earlier setting.
         pub(super) fn set(&self, wait: Duration) {
             // Zero would turn the timer off.
             let wait = wait.max(Duration::from_nanos(1));
@@ -130,8 +130,8 @@ mod precise {
                 .expect("a timer of our own takes any setting");
         }
 
-        /// Ready if it has gone off since it was set; if the time it was set for has `passed`,
-        /// that need not be asked.
+        /// Ready if the timer has fired since it was set. If its time has `passed`, skips the
+        /// system call that would ask.
         pub(super) fn poll(&self, passed: bool, cx: &mut Context<'_>) -> Poll<()> {
             loop {
                 let Ok(mut readable) = ready!(self.fd.poll_read_ready(cx)) else {
@@ -139,11 +139,11 @@ mod precise {
                     return Poll::Pending;
                 };
                 if passed {
-                    // Setting it anew takes back what there is to read.
+                    // The next setting discards the unread expiration.
                     readable.clear_ready();
                     return Poll::Ready(());
                 }
-                // It may have gone off just now, or this may be what is left of the last time.
+                // It may have fired just now, or this is left over from the last time.
                 let mut expirations = [0; 8];
                 match readable.try_io(|fd| {
                     rustix::io::read(fd.get_ref(), &mut expirations).map_err(io::Error::from)

@@ -1,30 +1,30 @@
-//! What keeps others used to what they do not know: `docs/path-header.md`, sections 3.1 and 9.
+//! Keeps others used to unknown values: `docs/path-header.md`, sections 3.1 and 9.
 
 use evenkeel_wire::{PATH_HEADER_LEN, PATH_HEADER_MAGIC, PATH_HEADER_VERSION};
 
 use super::tag::siphash;
 
-/// Random choices of one connection, which nobody needs to be unable to guess.
+/// Random choices of one connection. They may be guessable.
 #[derive(Debug, Clone)]
 pub(crate) struct Grease {
     key: [u8; 16],
     drawn: u64,
-    /// Headers that could be replaced until the next that is.
+    /// Replaceable headers to send before the next one is replaced.
     left: u64,
 }
 
-/// The least length of a header: section 2.3.
+/// The shortest header: section 2.3.
 const SHORTEST: usize = 8;
 
-/// On average one in half so many of the headers that carry nothing new is of kind 0: often
-/// enough to be noticed in any long transfer, and little next to loss.
+/// On average, one in half this many headers without news is of kind 0: often enough to be noticed
+/// in any long transfer, and rare compared with loss.
 const MOST_BETWEEN: u64 = 512;
 
-/// No version has these numbers: section 3.1.
+/// Numbers that no version has: section 3.1.
 const NO_VERSION: std::ops::RangeInclusive<u8> = 0x04..=0xff;
 
 impl Grease {
-    /// All choices follow from `seed`.
+    /// Derives all choices from `seed`.
     pub(crate) fn new(seed: &[u8]) -> Self {
         let mut key = [0; 16];
         for (half, block) in key.chunks_exact_mut(8).enumerate() {
@@ -39,7 +39,7 @@ impl Grease {
         grease
     }
 
-    /// The versions to offer: `versions`, and for every second connection one that nobody has.
+    /// Returns the versions to offer: `versions`, and on half the connections one that nobody has.
     pub(crate) fn versions(&mut self, versions: &[u8]) -> Vec<u8> {
         let mut offered = versions.to_vec();
         if self.below(2) == 1 {
@@ -51,7 +51,7 @@ impl Grease {
         offered
     }
 
-    /// A header could be replaced: the one to send instead, if it is time for one. A header that
+    /// Returns a header to send in place of a replaceable one, if it is time for one. A header that
     /// is not `alone` in its batch has to be as long as the others.
     pub(super) fn header(&mut self, alone: bool) -> Option<Vec<u8>> {
         if self.left > 0 {
@@ -75,7 +75,7 @@ impl Grease {
         Some(header)
     }
 
-    /// A number below `end`; the modulo favours low ones by less than 2^-50.
+    /// Draws a number below `end`; the modulo favours low numbers by less than 2^-50.
     fn below(&mut self, end: u64) -> u64 {
         self.drawn += 1;
         u64::from_le_bytes(siphash(&self.key, &self.drawn.to_le_bytes())) % end

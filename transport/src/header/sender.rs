@@ -1,4 +1,4 @@
-//! Headers that are sent, and their echoes: `docs/path-header.md`, sections 4.1 and 4.3.
+//! Sends headers and reads their echoes: `docs/path-header.md`, sections 4.1 and 4.3.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,32 +11,32 @@ use evenkeel_wire::{
 
 use super::tag::{Keys, Master, micros};
 
-/// What one connection knows of the headers that it sends.
+/// What one connection knows about the headers that it sends.
 pub(super) struct Sender {
     master: Master,
-    /// When the masters were derived: zero of the clock.
+    /// When the master keys were derived: zero of the clock.
     epoch: Instant,
     generation: u64,
     keys: Keys,
     pub(super) state: State,
-    /// The time of the newest header, in microseconds.
+    /// The newest header's time, in microseconds.
     last: u64,
-    /// The latest times, oldest first.
+    /// The latest headers' times, oldest first.
     recent: VecDeque<u64>,
-    /// Times before this are of another path.
+    /// Earlier times belong to another path.
     path_since: u64,
-    /// The latest time of which an echo has come.
+    /// The time of the newest header echoed.
     echoed: Option<u64>,
-    /// The time of the oldest header that an echo could have come of, and has not.
+    /// The time of the oldest header that an echo should have covered and has not.
     unanswered: Option<u64>,
     /// Smoothed round trip time, measured by the echoes of this path.
     rtt: Option<Duration>,
     /// How long headers of this path have waited until an echo covered them.
     waits: Option<Estimate>,
-    /// The longest time for which the peer delays an ACK, and with it an echo.
+    /// The peer's longest ACK delay, which also delays an echo.
     max_ack_delay: Duration,
     followed: Option<Followed>,
-    /// Headers before this asked for the feedback of another algorithm.
+    /// Earlier headers asked for another algorithm's feedback.
     followed_since: u64,
     /// Datagrams without a header since the last with one.
     bare: u32,
@@ -45,29 +45,29 @@ pub(super) struct Sender {
 /// Whether headers are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// They got no echo on this path.
+    /// None: headers got no echo on this path.
     Plain,
-    /// One now and then, until one is echoed.
+    /// Now and then, until one is echoed.
     Probing(Probing),
-    /// The peer echoes them.
+    /// The peer echoes headers.
     Confirmed {
         /// When a valid echo last arrived.
         echoed: Instant,
     },
 }
 
-/// The headers that try a path.
+/// The headers that probe a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Probing {
-    /// How many in a row got no answer.
+    /// Probes in a row without an answer.
     unanswered: u32,
-    /// When the one was sent that waits for its answer.
+    /// When the probe that waits for its answer was sent.
     waiting: Option<Instant>,
-    /// When the next one may be, unless that is now.
+    /// When the next probe may leave; `None` means now.
     next: Option<Instant>,
 }
 
-/// A smoothed time and its variation, as RFC 9002, section 5.3, has them of round trips.
+/// A smoothed time and its variation, computed as RFC 9002, section 5.3, does for round trips.
 #[derive(Debug, Clone, Copy)]
 struct Estimate {
     smoothed: Duration,
@@ -77,47 +77,46 @@ struct Estimate {
 /// Unanswered probes after which headers are given up: section 4.1.
 const MOST_PROBES: u32 = 6;
 
-/// Times that are remembered, section 4.3.
+/// Header times remembered: section 4.3.
 const REMEMBERED: usize = 64;
 
-/// The round trip before there is a sample: RFC 9002, section 6.2.2.
+/// The assumed round trip time before there is a sample: RFC 9002, section 6.2.2.
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 
-/// Instead of one header in so many datagrams: only headers that answer the peer's.
+/// As `every`: send only headers that answer the peer's.
 pub(crate) const ANSWERS: u32 = u32::MAX;
 
-/// The least time for which feedback holds: section 4.3, expiry.
+/// Feedback holds at least this long: section 4.3, expiry.
 const LEAST_HOLD: Duration = Duration::from_millis(100);
 
-/// The finest that timers are taken to be: RFC 9002, section 6.1.2.
+/// The finest granularity assumed of timers: RFC 9002, section 6.1.2.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// What a header says of its connection.
+/// What a header says about its connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts {
     /// Smoothed round trip time.
     pub(crate) rtt: Option<Duration>,
     /// The controller's window in bytes.
     pub(crate) window: u64,
-    /// The rate that the controller asks for, if it asks for one, in bytes of UDP payload per
-    /// second.
+    /// The rate that the controller asks for, if any, in bytes of UDP payload per second.
     pub(crate) rate: Option<u64>,
-    /// What leaves is data that the controller's window let through, not ACKs alone.
+    /// The datagram is data that the controller's window let through, not ACKs alone.
     pub(crate) is_data: bool,
     /// The most that the application can use, in bytes of UDP payload per second.
     pub(crate) desired_rate: Option<u64>,
     /// Bytes of UDP payload in a full-size packet.
     pub(crate) mtu: u16,
-    /// Bytes that such a packet adds to it on the wire.
+    /// Bytes that a full-size packet adds to its UDP payload on the wire.
     pub(crate) overhead: u16,
-    /// Whose feedback the controller follows.
+    /// The algorithm whose feedback the controller follows.
     pub(crate) followed: Option<Followed>,
-    /// The TTL or hop limit with which packets leave, if it is known.
+    /// The TTL or hop limit of packets sent, if known.
     pub(crate) hop_limit: Option<u8>,
 }
 
 impl Facts {
-    /// The rate to ask for, in bytes of IP packets per second as routers count them.
+    /// Returns the rate to ask for, in bytes of IP packets per second as routers count them.
     fn desired_rate(&self) -> CompactRate {
         let Some(rate) = self.desired_rate else {
             return CompactRate::NO_LIMIT;
@@ -127,10 +126,10 @@ impl Facts {
         CompactRate::from_bytes_per_second(u64::try_from(packets).unwrap_or(u64::MAX))
     }
 
-    /// H_rtt: how long the sender takes to react to routers, `None` if it does not.
+    /// Returns H_rtt: how long the sender takes to react to routers; `None` if it does not.
     ///
-    /// A packet brings news once in the time between two of them; at less than a packet in a
-    /// round trip that is the longer time. XCP shares by H_cwnd / H_rtt, which is to stay a rate.
+    /// A packet brings news once per gap between two packets; below one packet per round trip, that
+    /// gap is the longer time. XCP shares by H_cwnd / H_rtt, which has to stay a rate.
     fn answer_time(&self) -> Option<Duration> {
         let followed = self.followed.filter(|_| self.is_data)?;
         let rtt = self.rtt?;
@@ -140,14 +139,14 @@ impl Facts {
         }
     }
 
-    /// The time between two full-size packets at `rate` bytes per second.
+    /// Returns the time between two full-size packets at `rate` bytes per second.
     fn gap(&self, rate: u64) -> Duration {
         let nanoseconds = u64::from(self.mtu) * 1_000_000_000 / rate.max(1);
         Duration::from_nanos(nanoseconds)
     }
 
-    /// The window change to ask for: (r rtt - cwnd) divided by the packets of the window, for the
-    /// desired rate r (XCP, section 3.2).
+    /// Returns the window change to ask for: (r rtt - cwnd) divided by the packets of the window,
+    /// for the desired rate r (XCP, section 3.2).
     fn desired_window_change(&self) -> WindowChange {
         let Some((rate, rtt)) = self.desired_rate.zip(self.rtt) else {
             return WindowChange::MAX;
@@ -165,21 +164,21 @@ impl Facts {
 /// What an echo is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Return {
-    /// It is of nothing that was sent on this path, or of something too old.
+    /// Nothing: it echoes something not sent on this path, or too old.
     Unusable,
-    /// It is of a header of which this, or of an older one than of which one has come before. The
-    /// path may have stopped carrying headers since.
+    /// It echoes the same header as an earlier echo, or an older one. The path may have stopped
+    /// carrying headers since.
     Repeated,
-    /// It is the first of its header.
+    /// It is the first echo of its header.
     First(Returned),
 }
 
-/// A header that was echoed.
+/// A header of ours that was echoed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Returned {
     /// Round trip time of the echoed header.
     pub(super) rtt: Duration,
-    /// Whose feedback that header asked for; `None` if nobody's, or another's than is followed now.
+    /// Whose feedback that header asked for; `None` if nobody's, or not the one followed now.
     pub(super) followed: Option<Followed>,
 }
 
@@ -205,7 +204,7 @@ impl Sender {
         }
     }
 
-    /// The path is another one, and not by a rebinding that only others see.
+    /// Starts over on a new path. A rebinding that only others see does not count.
     pub(super) fn new_path(&mut self) {
         self.generation += 1;
         self.keys = Keys::new(&self.master, self.generation);
@@ -214,9 +213,9 @@ impl Sender {
         self.state = State::Probing(Probing::AT_ONCE);
     }
 
-    /// Whether the next datagram is to carry a header, when every `every`th of a confirmed path
-    /// is, or with [`ANSWERS`] those that have `news` to echo. `rtt` is what ACKs say, `arrived`
-    /// when a datagram last came from the peer's address.
+    /// Returns whether the next datagram should carry a header: on a confirmed path every
+    /// `every`th, or with [`ANSWERS`] those that have `news` to echo. `rtt` is measured by ACKs;
+    /// `arrived` says when a datagram last came from the peer's address.
     pub(super) fn due(
         &mut self,
         now: Instant,
@@ -247,12 +246,12 @@ impl Sender {
         }
     }
 
-    /// How many datagrams may leave before one that is due, when none is now: at least 1.
+    /// Returns how many datagrams may leave before one is due, when none is now: at least 1.
     pub(super) fn until_due(&self, every: u32) -> u32 {
         every.saturating_sub(self.bare.saturating_add(1)).max(1)
     }
 
-    /// Whether a path that was confirmed may not be any more: section 4.1, silence, and 4.3, expiry.
+    /// Returns whether a confirmed path may no longer echo: section 4.1, silence; 4.3, expiry.
     fn is_doubtful(&self, now: Instant, rtt: Duration, echoed: Instant) -> bool {
         let silent = self
             .unanswered
@@ -264,12 +263,12 @@ impl Sender {
         silent || now.saturating_duration_since(echoed) > hold(rtt)
     }
 
-    /// The time for the next header.
+    /// Returns the time for the next header.
     pub(super) fn next_time(&self, now: Instant) -> u64 {
         micros(now, self.epoch).max(self.last + 1)
     }
 
-    /// What the headers of a batch have in common; [`seal`](Self::seal) makes each of them.
+    /// Makes what a batch's headers have in common; [`seal`](Self::seal) completes each of them.
     pub(super) fn template(&self, facts: &Facts, echo: Option<Echo>) -> PathHeaderTemplate {
         let (kind, desired): (_, Feedback) = match facts.followed {
             None | Some(Followed::Acp) => (PathHeaderKind::Acp, facts.desired_rate().into()),
@@ -292,7 +291,7 @@ impl Sender {
         })
     }
 
-    /// The header of `template` for `time`.
+    /// Completes `template` to the header for `time`.
     pub(super) fn seal<'a>(
         &self,
         template: &'a mut PathHeaderTemplate,
@@ -302,8 +301,8 @@ impl Sender {
         template.seal(self.keys.timestamp(time), tag)
     }
 
-    /// `count` datagrams have left with headers that ask for the feedback of `followed`, the first
-    /// of them with the time `first` and each other a microsecond later.
+    /// Notes that `count` datagrams have left with headers that ask for the feedback of `followed`:
+    /// the first has the time `first`, each other is a microsecond later.
     pub(super) fn sent(&mut self, first: u64, count: u64, followed: Option<Followed>) {
         if self.followed != followed {
             (self.followed, self.followed_since) = (followed, first);
@@ -320,20 +319,20 @@ impl Sender {
         self.bare = 0;
     }
 
-    /// What has left was due. Others, which only had to be as large as with a header, say little
-    /// about a path on which they are lost.
+    /// Notes that the headers sent were due. The others were only there to fill an MTU probe, so
+    /// their loss says little about headers.
     pub(super) fn probed(&mut self, now: Instant) {
         if let State::Probing(probing) = &mut self.state {
             probing.waiting = Some(now);
         }
     }
 
-    /// `count` datagrams have left without.
+    /// Notes that `count` datagrams have left without a header.
     pub(super) fn sent_bare(&mut self, count: u32) {
         self.bare = self.bare.saturating_add(count);
     }
 
-    /// A header that was accepted echoes one of ours, or says so.
+    /// Reads the echo in an accepted header, which may claim one that we never sent.
     pub(super) fn returned(&mut self, now: Instant, echo: &Echo) -> Return {
         if echo.phase != (self.generation % 2 == 1) {
             return Return::Unusable;
@@ -359,13 +358,13 @@ impl Sender {
         })
     }
 
-    /// An echo has come that covers the oldest header without one.
+    /// Measures the round trip, and how long the oldest header without an echo has waited for it.
     fn measure(&mut self, now: Instant, rtt: Duration) {
         let smoothed = self.rtt.map_or(rtt, |smoothed| (7 * smoothed + rtt) / 8);
         self.rtt = Some(smoothed);
         let Some(since) = self.unanswered else { return };
         let waited = Duration::from_micros(micros(now, self.epoch).saturating_sub(since));
-        // A peer that had nothing to say for long says nothing about the path.
+        // A peer that was silent for long says nothing about the path.
         let waited = waited.min(hold(smoothed));
         match &mut self.waits {
             Some(waits) => waits.update(waited),
@@ -373,8 +372,8 @@ impl Sender {
         }
     }
 
-    /// The time of the first header after `time`, as far as remembered: when that many have left
-    /// since, it was soon after.
+    /// Returns the time of the first header after `time`. If that one is forgotten, many have left
+    /// since: then it left soon after.
     fn sent_after(&self, time: u64) -> Option<u64> {
         if time >= self.last {
             return None;
@@ -385,7 +384,7 @@ impl Sender {
         }
     }
 
-    /// When the echoed header was sent, and its round trip time.
+    /// Returns when the echoed header was sent, and its round trip time.
     fn sent_at(&self, now: Instant, echo: &Echo) -> Option<(u64, Duration)> {
         // The times of a batch run ahead of the clock by some microseconds.
         let clock = micros(now, self.epoch);
@@ -398,7 +397,7 @@ impl Sender {
     }
 }
 
-/// How long feedback holds: section 4.3, expiry.
+/// Returns how long feedback holds: section 4.3, expiry.
 fn hold(rtt: Duration) -> Duration {
     (4 * rtt).max(LEAST_HOLD).min(ECHO_LIFETIME)
 }
@@ -410,9 +409,8 @@ impl Probing {
         next: None,
     };
 
-    /// Counts the probe that waits as unanswered, if the peer has said something since, and late
-    /// enough to know of it. If nothing has come since, that says nothing about headers: the probe
-    /// is sent again.
+    /// Counts the waiting probe as unanswered if the peer has sent something late enough to know of
+    /// it. Silence says nothing about headers: then the probe is sent again.
     fn judge(
         &mut self,
         now: Instant,
@@ -457,7 +455,7 @@ impl Estimate {
         self.smoothed = (7 * self.smoothed + sample) / 8;
     }
 
-    /// The longest to be expected: RFC 9002, section 6.2.1, without the peer's delay.
+    /// Returns the longest time to expect: RFC 9002, section 6.2.1, without the peer's delay.
     fn longest(&self) -> Duration {
         self.smoothed + (4 * self.variation).max(GRANULARITY)
     }

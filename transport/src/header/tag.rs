@@ -7,7 +7,7 @@ use evenkeel_wire::{HeaderTimestamp, PATH_HEADER_LEN};
 /// The secret of all headers of one connection in one direction.
 pub(crate) type Master = [u8; 16];
 
-/// What the tag covers: all bytes before it.
+/// The tag covers all bytes before it.
 const COVERED: usize = PATH_HEADER_LEN - 4;
 
 /// The period of timestamps, in microseconds.
@@ -39,10 +39,10 @@ impl Keys {
         }
     }
 
-    /// The tag of a header sent at `time`, in microseconds of its sender's clock.
+    /// Computes the tag of a header sent at `time`, in microseconds of its sender's clock.
     pub(super) fn tag(&self, time: u64, covered: &[u8; COVERED]) -> [u8; 4] {
         let (words, rest) = covered.as_chunks();
-        // Words of the message are read with their low bytes first, the time has them last.
+        // SipHash reads message words low byte first; the time stands in it high byte first.
         let mut sip = SipHash::new(&self.key);
         sip.compress(time.swap_bytes());
         for word in words {
@@ -52,13 +52,13 @@ impl Keys {
         [a, b, c, d]
     }
 
-    /// What a header sent at `time` shows of it.
+    /// Returns the timestamp of a header sent at `time`.
     pub(super) fn timestamp(&self, time: u64) -> HeaderTimestamp {
         HeaderTimestamp::from_micros(time.wrapping_add(self.offset))
     }
 
-    /// The time nearest to `expected` that a header with `timestamp` can have been sent at;
-    /// `None` before the clock began.
+    /// Returns the time nearest to `expected` at which a header with `timestamp` can have been
+    /// sent; `None` before the clock began.
     pub(super) fn time(&self, timestamp: HeaderTimestamp, expected: u64) -> Option<u64> {
         let shown = u64::from(timestamp.micros()).wrapping_sub(self.offset);
         let behind = expected.wrapping_sub(shown) % PERIOD;
@@ -70,18 +70,18 @@ impl Keys {
     }
 }
 
-/// Microseconds from `from` to `to`.
+/// Returns the microseconds from `from` to `to`.
 pub(super) fn micros(to: Instant, from: Instant) -> u64 {
     let time = to.saturating_duration_since(from);
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Whether two tags are the same, in constant time.
+/// Compares two tags in constant time.
 pub(super) fn same(a: [u8; 4], b: [u8; 4]) -> bool {
     u32::from_ne_bytes(a) ^ u32::from_ne_bytes(b) == 0
 }
 
-/// SipHash-2-4 of a message.
+/// Computes SipHash-2-4 of a message.
 pub(super) fn siphash(key: &[u8; 16], message: &[u8]) -> [u8; 8] {
     let mut sip = SipHash::new(key);
     let (words, rest) = message.as_chunks();
@@ -91,8 +91,8 @@ pub(super) fn siphash(key: &[u8; 16], message: &[u8]) -> [u8; 8] {
     sip.finish(rest, message.len())
 }
 
-/// SipHash-2-4 (Aumasson, Bernstein, INDOCRYPT 2012, section 2). In line: each header has one, and
-/// a message of known length becomes a straight run of instructions.
+/// SipHash-2-4 (Aumasson, Bernstein, INDOCRYPT 2012, section 2). Inlined: each header needs one,
+/// and a message of known length becomes straight-line code.
 struct SipHash {
     v0: u64,
     v1: u64,
@@ -123,10 +123,10 @@ impl SipHash {
         self.v0 ^= word;
     }
 
-    /// The hash of a message of `len` bytes that ends with `rest`, less than a word.
+    /// Returns the hash of a message of `len` bytes that ends with `rest`, less than a word.
     #[inline]
     fn finish(mut self, rest: &[u8], len: usize) -> [u8; 8] {
-        // The last word holds what is left, and the length's low byte on top.
+        // The last word holds the rest, with the length's low byte on top.
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
         last[7] = len as u8;

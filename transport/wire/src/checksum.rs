@@ -16,8 +16,8 @@ impl Sum {
         Self(self.0 + u64::from(word))
     }
 
-    /// Adds bytes that begin at an even offset of what is summed. An odd last byte is padded
-    /// with zero (RFC 1071, section 4.1), so nothing may follow it.
+    /// Adds bytes that begin at an even offset of the summed data. An odd last byte is padded with
+    /// zero (RFC 1071, section 4.1), so nothing may follow it.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let words = bytes.chunks_exact(2);
@@ -31,8 +31,8 @@ impl Sum {
         }))
     }
 
-    /// The checksum: the complement of the folded sum. Over data that holds its own correct
-    /// checksum it is 0.
+    /// Returns the checksum: the complement of the folded sum. It is 0 over data that includes its
+    /// own correct checksum.
     pub fn checksum(self) -> u16 {
         !self.folded()
     }
@@ -47,27 +47,27 @@ impl Sum {
     }
 }
 
-/// The addresses that UDP's checksum covers beside the datagram (RFC 768; RFC 8200, section 8.1).
+/// The addresses that UDP's checksum covers besides the datagram (RFC 768; RFC 8200, section 8.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PseudoHeader {
     /// Between IPv4 addresses.
     V4 {
-        /// Sender.
+        /// The sender.
         source: Ipv4Addr,
-        /// Receiver.
+        /// The receiver.
         destination: Ipv4Addr,
     },
     /// Between IPv6 addresses.
     V6 {
-        /// Sender.
+        /// The sender.
         source: Ipv6Addr,
-        /// Receiver (with a routing header: the final one).
+        /// The receiver (with a routing header: the final one).
         destination: Ipv6Addr,
     },
 }
 
 impl PseudoHeader {
-    /// The sum over the pseudo header of a UDP datagram of `length` bytes, header included.
+    /// Sums the pseudo header of a UDP datagram of `length` bytes, header included.
     pub(crate) fn sum(&self, length: u16) -> Sum {
         let addresses = match self {
             Self::V4 {
@@ -87,11 +87,11 @@ impl PseudoHeader {
     }
 }
 
-/// The checksum after some of the covered bytes changed from `old` to `new`.
+/// Returns the checksum after some of the covered bytes have changed from `old` to `new`.
 ///
-/// HC' = ~(~HC + ~m + m') (RFC 1624, equation 3). Both slices start at an even offset of what the
-/// checksum covers. Equal to a full computation unless every covered word is zero afterwards,
-/// which no IP header and no pseudo header is.
+/// HC' = ~(~HC + ~m + m') (RFC 1624, equation 3). Both slices start at an even offset of the
+/// covered data. Equals a full computation unless every covered word becomes zero, which no IP
+/// header and no pseudo header allows.
 ///
 /// # Panics
 /// If the slices differ in length or their length is odd: whole 16-bit words change.
@@ -105,10 +105,10 @@ pub fn update_checksum(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     removed.bytes(new).word(!checksum).checksum()
 }
 
-/// [`update_checksum`] for the checksum field of UDP.
+/// Applies [`update_checksum`] to the checksum field of UDP.
 ///
-/// A field of 0 says that the sender computed none (RFC 768) and stays 0; a computed 0 is
-/// written as all ones.
+/// A field of 0 means that the sender computed none (RFC 768), and stays 0; a computed 0 is written
+/// as all ones.
 ///
 /// # Panics
 /// As [`update_checksum`].
@@ -120,7 +120,7 @@ pub fn update_udp_checksum(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     }
 }
 
-/// A computed UDP checksum as it is sent: 0 is taken for "none", its equal 0xffff goes instead.
+/// Replaces a computed UDP checksum of 0, which would mean "none", by its equal 0xffff.
 pub(crate) fn nonzero(checksum: u16) -> u16 {
     if checksum == 0 { 0xffff } else { checksum }
 }

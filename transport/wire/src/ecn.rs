@@ -3,7 +3,7 @@
 /// The ECN codepoint of an IP packet (RFC 3168, section 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Ecn {
-    /// The sender does not take part: congestion can only be shown to it by a drop.
+    /// The sender does not support ECN: only a drop tells it of congestion.
     #[default]
     NotEct,
     /// ECN-capable transport, codepoint 1 (RFC 9331 gives it to scalable congestion control).
@@ -25,7 +25,7 @@ impl Ecn {
         }
     }
 
-    /// The codepoint as the two low bits of an octet.
+    /// Returns the codepoint as the two low bits of an octet.
     pub fn bits(self) -> u8 {
         match self {
             Self::NotEct => 0b00,
@@ -35,7 +35,7 @@ impl Ecn {
         }
     }
 
-    /// What a congested router makes of this packet; `None` if it may only drop it.
+    /// Returns the codepoint that a congested router writes; `None` if it may only drop the packet.
     pub fn marked(self) -> Option<Self> {
         match self {
             Self::NotEct => None,

@@ -1,11 +1,11 @@
-//! Why bytes are not the packet they were taken for.
+//! Names the reasons why bytes do not parse.
 
 use std::fmt;
 
-/// Bytes that cannot be read as the requested header.
+/// Why bytes cannot be read as the requested header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
-    /// Fewer bytes than the header needs.
+    /// There are fewer bytes than the header needs.
     Truncated,
     /// The IP version field names another version.
     Version,
@@ -13,7 +13,7 @@ pub enum Malformed {
     HeaderLength,
     /// A length field contradicts the header or exceeds the bytes given.
     Length,
-    /// The chain of IPv6 extension headers runs out of the packet.
+    /// The chain of IPv6 extension headers reaches beyond the packet.
     ExtensionHeader,
 }
 

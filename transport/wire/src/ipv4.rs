@@ -32,8 +32,8 @@ const OFFSET_MASK: u16 = 0x1fff;
 
 /// An IPv4 packet in bytes.
 ///
-/// The header checksum is not part of what `parse` checks: a router that only looks need not
-/// pay for it. [`Ipv4View::checksum_holds`] checks it.
+/// `parse` does not check the header checksum, so a router that only looks need not pay for it.
+/// [`Ipv4View::checksum_holds`] checks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv4View<'a> {
     fixed: &'a [u8; IPV4_HEADER_LEN],
@@ -43,11 +43,11 @@ pub struct Ipv4View<'a> {
 }
 
 impl<'a> Ipv4View<'a> {
-    /// Reads a packet; bytes beyond its total length are left out.
+    /// Reads a packet; leaves out bytes beyond its total length.
     ///
     /// # Errors
-    /// [`Malformed`] if this is another version, the header is cut off or shorter than 20 bytes,
-    /// or the total length is less than the header or more than the bytes given.
+    /// [`Malformed`] if the version is another, the header is cut off or shorter than 20 bytes, or
+    /// the total length is less than the header or more than the bytes given.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let fixed: &[u8; IPV4_HEADER_LEN] = bytes.first_chunk().ok_or(Malformed::Truncated)?;
         if fixed[field::VERSION_IHL] >> 4 != 4 {
@@ -67,92 +67,92 @@ impl<'a> Ipv4View<'a> {
         })
     }
 
-    /// Length of the header with its options, in bytes (20 to 60): where the payload begins.
+    /// Returns the bytes of the header with its options (20 to 60): where the payload begins.
     pub fn header_len(&self) -> usize {
         self.header.len()
     }
 
-    /// The options, padding included; empty in most packets.
+    /// Returns the options, padding included; empty in most packets.
     pub fn options(&self) -> &'a [u8] {
         &self.header[IPV4_HEADER_LEN..]
     }
 
-    /// Differentiated services codepoint, 0 to 63 (RFC 2474).
+    /// Returns the differentiated services codepoint, 0 to 63 (RFC 2474).
     pub fn dscp(&self) -> u8 {
         self.fixed[field::TOS] >> 2
     }
 
-    /// ECN codepoint.
+    /// Returns the ECN codepoint.
     pub fn ecn(&self) -> Ecn {
         Ecn::from_bits(self.fixed[field::TOS])
     }
 
-    /// Header and payload in bytes.
+    /// Returns the length of header and payload in bytes.
     pub fn total_len(&self) -> u16 {
         word(self.fixed, field::TOTAL_LENGTH)
     }
 
-    /// Identification: the same in all fragments of a packet.
+    /// Returns the identification, which all fragments of a packet share.
     pub fn identification(&self) -> u16 {
         word(self.fixed, field::IDENTIFICATION)
     }
 
-    /// Whether routers must not fragment this packet.
+    /// Returns true if routers must not fragment this packet.
     pub fn dont_fragment(&self) -> bool {
         word(self.fixed, field::FLAGS_OFFSET) & DONT_FRAGMENT != 0
     }
 
-    /// Whether later fragments follow.
+    /// Returns true if later fragments follow.
     pub fn more_fragments(&self) -> bool {
         word(self.fixed, field::FLAGS_OFFSET) & MORE_FRAGMENTS != 0
     }
 
-    /// Where this payload belongs in that of the unfragmented packet, in bytes.
+    /// Returns the offset of this payload in that of the unfragmented packet, in bytes.
     pub fn fragment_offset(&self) -> usize {
         usize::from(word(self.fixed, field::FLAGS_OFFSET) & OFFSET_MASK) * 8
     }
 
-    /// Whether this is one of several fragments.
+    /// Returns true if this is one of several fragments.
     pub fn is_fragment(&self) -> bool {
         self.more_fragments() || self.fragment_offset() != 0
     }
 
-    /// Time to live, in hops.
+    /// Returns the time to live, in hops.
     pub fn ttl(&self) -> u8 {
         self.fixed[field::TTL]
     }
 
-    /// Protocol number of the payload (IANA).
+    /// Returns the protocol number of the payload (IANA).
     pub fn protocol(&self) -> u8 {
         self.fixed[field::PROTOCOL]
     }
 
-    /// Sender.
+    /// Returns the sender.
     pub fn source(&self) -> Ipv4Addr {
         array::<4>(self.fixed, field::SOURCE).into()
     }
 
-    /// Receiver.
+    /// Returns the receiver.
     pub fn destination(&self) -> Ipv4Addr {
         array::<4>(self.fixed, field::DESTINATION).into()
     }
 
-    /// Header checksum field.
+    /// Returns the header checksum field.
     pub fn checksum(&self) -> u16 {
         word(self.fixed, field::CHECKSUM)
     }
 
-    /// Whether the header checksum is right.
+    /// Returns true if the header checksum is right.
     pub fn checksum_holds(&self) -> bool {
         Sum::default().bytes(self.header).checksum() == 0
     }
 
-    /// What follows the header, up to the total length.
+    /// Returns the bytes after the header, up to the total length.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 
-    /// The addresses as UDP's checksum covers them.
+    /// Returns the addresses that UDP's checksum covers.
     pub fn pseudo_header(&self) -> PseudoHeader {
         PseudoHeader::V4 {
             source: self.source(),
@@ -160,11 +160,11 @@ impl<'a> Ipv4View<'a> {
         }
     }
 
-    /// The UDP datagram inside; `None` if there is another protocol or a later fragment, which
-    /// holds no UDP header. Of a first fragment the view has the part that is there.
+    /// Returns the UDP datagram inside; `None` for another protocol, or a later fragment, which
+    /// holds no UDP header. For a first fragment, returns the part that is there.
     ///
     /// # Errors
-    /// [`Malformed`] if protocol and offset promise a UDP header and there is none.
+    /// [`Malformed`] if protocol and offset promise a UDP header but there is none.
     pub fn udp(&self) -> Result<Option<UdpView<'a>>, Malformed> {
         UdpView::in_ip(
             self.payload,
@@ -178,9 +178,9 @@ impl<'a> Ipv4View<'a> {
 /// An unfragmented IPv4 header without options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv4Repr {
-    /// Sender.
+    /// The sender.
     pub source: Ipv4Addr,
-    /// Receiver.
+    /// The receiver.
     pub destination: Ipv4Addr,
     /// Protocol number of the payload (IANA).
     pub protocol: u8,
@@ -190,16 +190,16 @@ pub struct Ipv4Repr {
     pub dscp: u8,
     /// Time to live, in hops.
     pub ttl: u8,
-    /// Identification; without meaning where `dont_fragment` is set (RFC 6864).
+    /// Identification; meaningless where `dont_fragment` is set (RFC 6864).
     pub identification: u16,
-    /// Whether routers must not fragment this packet.
+    /// True if routers must not fragment this packet.
     pub dont_fragment: bool,
     /// Length of the payload in bytes, at most 65515.
     pub payload_len: u16,
 }
 
 impl Ipv4Repr {
-    /// What a view says of itself.
+    /// Copies the fields of a view.
     ///
     /// # Errors
     /// [`NotRepresentable`] for fragments and packets with options.
@@ -221,10 +221,10 @@ impl Ipv4Repr {
         })
     }
 
-    /// The twenty header bytes, with their checksum.
+    /// Returns the twenty header bytes, with their checksum.
     ///
     /// # Panics
-    /// If `payload_len` exceeds 65515 or `dscp` 63: the fields cannot hold them.
+    /// If `payload_len` exceeds 65515 or `dscp` 63: the fields cannot hold more.
     pub fn emit(&self) -> [u8; IPV4_HEADER_LEN] {
         assert!(self.dscp < 64, "a DSCP has six bits");
         let total_len = u16::try_from(IPV4_HEADER_LEN + usize::from(self.payload_len))
@@ -245,7 +245,7 @@ impl Ipv4Repr {
         header
     }
 
-    /// The addresses as UDP's checksum covers them.
+    /// Returns the addresses that UDP's checksum covers.
     pub fn pseudo_header(&self) -> PseudoHeader {
         PseudoHeader::V4 {
             source: self.source,

@@ -22,8 +22,8 @@ mod field {
     pub(super) const DESTINATION: Range<usize> = 24..40;
 }
 
-/// Extension headers by protocol number (RFC 8200, section 4; RFC 4302 for AH). ESP is not among
-/// them: what follows it is encrypted.
+/// Extension headers by protocol number (RFC 8200, section 4; RFC 4302 for AH). ESP is missing
+/// because what follows it is encrypted.
 mod extension {
     pub(super) const HOP_BY_HOP: u8 = 0;
     pub(super) const ROUTING: u8 = 43;
@@ -36,29 +36,29 @@ mod extension {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv6View<'a> {
     fixed: &'a [u8; IPV6_HEADER_LEN],
-    /// What follows the fixed header, extension headers included.
+    /// The bytes after the fixed header, extension headers included.
     body: &'a [u8],
     chain: Chain,
 }
 
-/// What walking the extension headers has found.
+/// The result of walking the extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Chain {
     protocol: u8,
     /// Bytes of extension headers in front of the upper layer.
     len: usize,
-    /// Bytes.
+    /// In bytes.
     fragment_offset: usize,
     more_fragments: bool,
 }
 
 impl<'a> Ipv6View<'a> {
-    /// Reads a packet and walks its extension headers; bytes beyond its length are left out.
+    /// Reads a packet and walks its extension headers; leaves out bytes beyond its length.
     ///
     /// # Errors
-    /// [`Malformed`] if this is another version, the header is cut off, the payload length exceeds
-    /// the bytes given, or an extension header reaches beyond the payload (so do those of
-    /// jumbograms, RFC 2675, whose payload length is 0).
+    /// [`Malformed`] if the version is another, the header is cut off, the payload length exceeds
+    /// the bytes given, or an extension header reaches beyond the payload (as in jumbograms,
+    /// RFC 2675, whose payload length is 0).
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (fixed, rest) = bytes
             .split_first_chunk::<IPV6_HEADER_LEN>()
@@ -72,72 +72,72 @@ impl<'a> Ipv6View<'a> {
         Ok(Self { fixed, body, chain })
     }
 
-    /// Length of the header with its extension headers, in bytes: where the payload begins.
+    /// Returns the bytes of the header with its extension headers: where the payload begins.
     pub fn header_len(&self) -> usize {
         IPV6_HEADER_LEN + self.chain.len
     }
 
-    /// Differentiated services codepoint, 0 to 63 (RFC 2474).
+    /// Returns the differentiated services codepoint, 0 to 63 (RFC 2474).
     pub fn dscp(&self) -> u8 {
         self.traffic_class() >> 2
     }
 
-    /// ECN codepoint.
+    /// Returns the ECN codepoint.
     pub fn ecn(&self) -> Ecn {
         Ecn::from_bits(self.traffic_class())
     }
 
-    /// Flow label, 20 bits.
+    /// Returns the flow label, 20 bits.
     pub fn flow_label(&self) -> u32 {
         self.first_word() & 0x000f_ffff
     }
 
-    /// Header and payload in bytes.
+    /// Returns the length of header and payload in bytes.
     pub fn total_len(&self) -> usize {
         IPV6_HEADER_LEN + self.body.len()
     }
 
-    /// Hops that remain.
+    /// Returns the hops that remain.
     pub fn hop_limit(&self) -> u8 {
         self.fixed[field::HOP_LIMIT]
     }
 
-    /// Protocol number of the payload (IANA), after the extension headers.
+    /// Returns the protocol number of the payload (IANA), after the extension headers.
     pub fn protocol(&self) -> u8 {
         self.chain.protocol
     }
 
-    /// Whether later fragments follow.
+    /// Returns true if later fragments follow.
     pub fn more_fragments(&self) -> bool {
         self.chain.more_fragments
     }
 
-    /// Where this payload belongs in that of the unfragmented packet, in bytes.
+    /// Returns the offset of this payload in that of the unfragmented packet, in bytes.
     pub fn fragment_offset(&self) -> usize {
         self.chain.fragment_offset
     }
 
-    /// Whether this is one of several fragments. An atomic fragment (RFC 6946) is not.
+    /// Returns true if this is one of several fragments. An atomic fragment (RFC 6946) is not.
     pub fn is_fragment(&self) -> bool {
         self.more_fragments() || self.fragment_offset() != 0
     }
 
-    /// Sender.
+    /// Returns the sender.
     pub fn source(&self) -> Ipv6Addr {
         array::<16>(self.fixed, field::SOURCE).into()
     }
 
-    /// Receiver; the next one, if a routing header names others.
+    /// Returns the receiver; the next one, if a routing header names others.
     pub fn destination(&self) -> Ipv6Addr {
         array::<16>(self.fixed, field::DESTINATION).into()
     }
 
-    /// What follows the extension headers, up to the packet's length.
+    /// Returns the bytes after the extension headers, up to the packet's length.
     pub fn payload(&self) -> &'a [u8] {
         &self.body[self.chain.len..]
     }
 
-    /// The addresses as UDP's checksum covers them, if no routing header names another receiver.
+    /// Returns what UDP's checksum covers, if no routing header names another receiver.
     pub fn pseudo_header(&self) -> PseudoHeader {
         PseudoHeader::V6 {
             source: self.source(),
@@ -145,11 +145,11 @@ impl<'a> Ipv6View<'a> {
         }
     }
 
-    /// The UDP datagram inside; `None` if there is another protocol or a later fragment, which
-    /// holds no UDP header. Of a first fragment the view has the part that is there.
+    /// Returns the UDP datagram inside; `None` for another protocol, or a later fragment, which
+    /// holds no UDP header. For a first fragment, returns the part that is there.
     ///
     /// # Errors
-    /// [`Malformed`] if protocol and offset promise a UDP header and there is none.
+    /// [`Malformed`] if protocol and offset promise a UDP header but there is none.
     pub fn udp(&self) -> Result<Option<UdpView<'a>>, Malformed> {
         UdpView::in_ip(
             self.payload(),
@@ -164,7 +164,7 @@ impl<'a> Ipv6View<'a> {
     }
 
     fn traffic_class(&self) -> u8 {
-        // Bits 4 to 11 of the first word; the cast keeps exactly these.
+        // Bits 4 to 11 of the first word; the cast drops all others.
         (self.first_word() >> 20) as u8
     }
 }
@@ -172,11 +172,11 @@ impl<'a> Ipv6View<'a> {
 /// An IPv6 header without extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv6Repr {
-    /// Sender.
+    /// The sender.
     pub source: Ipv6Addr,
-    /// Receiver.
+    /// The receiver.
     pub destination: Ipv6Addr,
-    /// Protocol number of the payload (IANA); none of an extension header.
+    /// Protocol number of the payload (IANA), not of an extension header.
     pub protocol: u8,
     /// ECN codepoint.
     pub ecn: Ecn,
@@ -191,10 +191,10 @@ pub struct Ipv6Repr {
 }
 
 impl Ipv6Repr {
-    /// What a view says of itself.
+    /// Copies the fields of a view.
     ///
     /// # Errors
-    /// [`NotRepresentable`] for packets with extension headers, so for fragments.
+    /// [`NotRepresentable`] for packets with extension headers, so also for fragments.
     pub fn parse(view: &Ipv6View<'_>) -> Result<Self, NotRepresentable> {
         if view.header_len() != IPV6_HEADER_LEN {
             return Err(NotRepresentable);
@@ -212,10 +212,10 @@ impl Ipv6Repr {
         })
     }
 
-    /// The forty header bytes.
+    /// Returns the forty header bytes.
     ///
     /// # Panics
-    /// If `dscp` exceeds 63 or `flow_label` 20 bits: the fields cannot hold them.
+    /// If `dscp` exceeds 63 or `flow_label` 20 bits: the fields cannot hold more.
     pub fn emit(&self) -> [u8; IPV6_HEADER_LEN] {
         assert!(self.dscp < 64, "a DSCP has six bits");
         assert!(self.flow_label < 1 << 20, "a flow label has twenty bits");
@@ -231,7 +231,7 @@ impl Ipv6Repr {
         header
     }
 
-    /// The addresses as UDP's checksum covers them.
+    /// Returns the addresses that UDP's checksum covers.
     pub fn pseudo_header(&self) -> PseudoHeader {
         PseudoHeader::V6 {
             source: self.source,
@@ -241,7 +241,7 @@ impl Ipv6Repr {
 }
 
 /// Walks the extension headers at the start of `body`. Each has eight bytes or more, so the walk
-/// ends; in a later fragment what follows the fragment header is data, whatever its number.
+/// ends. In a later fragment, data follows the fragment header, whatever its number says.
 fn walk(first: u8, body: &[u8]) -> Result<Chain, Malformed> {
     let mut chain = Chain {
         protocol: first,
@@ -269,7 +269,7 @@ fn walk(first: u8, body: &[u8]) -> Result<Chain, Malformed> {
         let header = rest.get(..header_len).ok_or(Malformed::ExtensionHeader)?;
         if chain.protocol == extension::FRAGMENT {
             let word = u16::from_be_bytes([header[2], header[3]]);
-            // The offset counts units of eight bytes in the upper thirteen bits.
+            // The upper thirteen bits count units of eight bytes.
             chain.fragment_offset = usize::from(word & !0b111);
             chain.more_fragments |= word & 1 != 0;
         }

@@ -1,12 +1,11 @@
 //! Views of the packet fields that evenkeel endpoints and routers read and write.
 //!
-//! Each format has two types. A *view* (`Ipv4View`, `Ipv6View`, `UdpView`) borrows bytes, checks
-//! them once in `parse`, and then answers questions about whatever packet it was given; after a
-//! successful `parse` no accessor panics, whatever the bytes. A *repr* (`Ipv4Repr`, `Ipv6Repr`,
-//! `UdpRepr`) is the sensible subset that we send ourselves, with `emit` to write it.
-//! [`PathHeaderMut`] is a third, for routers: it changes a path header inside a packet.
+//! Each format has two types. A *view* (`Ipv4View`, `Ipv6View`, `UdpView`) borrows bytes and checks
+//! them once in `parse`; after that no accessor panics, whatever the bytes. A *repr* (`Ipv4Repr`,
+//! `Ipv6Repr`, `UdpRepr`) holds the subset that evenkeel sends, and `emit` writes it. A third,
+//! [`PathHeaderMut`], lets routers change a path header inside a packet.
 //!
-//! Every byte is taken to be hostile. Nothing here allocates, does I/O or keeps state.
+//! All bytes may be hostile. Nothing here allocates, does I/O or keeps state.
 
 mod checksum;
 mod ecn;

@@ -1,9 +1,9 @@
-//! The path header: signals of routers to endpoints, in front of a QUIC packet in a UDP payload.
+//! The path header carries routers' signals to endpoints, before the QUIC packet in a UDP payload.
 //!
 //! `docs/path-header.md` is the specification: layout, procedures, security. This is the codec:
 //! [`PathHeaderView`] reads a header, [`PathHeaderRepr`] writes one, [`PathHeaderMut`] changes the
-//! fields that routers may change, each in the one direction it may go. Nothing here knows keys:
-//! the tag is carried, and [`PathHeaderRepr::covered_by_tag`] says what it is computed over.
+//! fields that routers may change, each in its one direction. The codec knows no keys: it carries
+//! the tag, and [`PathHeaderRepr::covered_by_tag`] returns the bytes that the tag covers.
 
 mod compact;
 mod header;

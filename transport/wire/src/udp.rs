@@ -16,16 +16,16 @@ mod field {
     pub(super) const CHECKSUM: Range<usize> = 6..8;
 }
 
-/// A UDP datagram in bytes, as much of it as there is.
+/// A UDP datagram in bytes, or the first fragment of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpView<'a> {
     header: &'a [u8; UDP_HEADER_LEN],
-    /// What follows the header, up to the datagram's length.
+    /// The bytes after the header, up to the datagram's length.
     payload: &'a [u8],
 }
 
 impl<'a> UdpView<'a> {
-    /// Reads a whole datagram; bytes beyond its length field are left out.
+    /// Reads a whole datagram; leaves out bytes beyond its length field.
     ///
     /// # Errors
     /// [`Malformed::Truncated`] below eight bytes, [`Malformed::Length`] if the length field is
@@ -39,7 +39,7 @@ impl<'a> UdpView<'a> {
         }
     }
 
-    /// The datagram in an IP packet's `payload`; `None` if that is of another protocol, or of a
+    /// Reads the datagram in an IP packet's `payload`; `None` if the protocol is another, or in a
     /// later fragment, which holds no UDP header. In a first fragment the length may exceed the
     /// bytes given.
     pub(crate) fn in_ip(
@@ -59,7 +59,7 @@ impl<'a> UdpView<'a> {
         Ok(Some(view))
     }
 
-    /// Reads the start of a datagram of which later fragments may hold the rest.
+    /// Reads the start of a datagram; later fragments may hold the rest.
     fn parse_start(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (header, rest) = bytes.split_first_chunk().ok_or(Malformed::Truncated)?;
         let length = usize::from(word(header, field::LENGTH));
@@ -72,38 +72,38 @@ impl<'a> UdpView<'a> {
         })
     }
 
-    /// Port of the sender.
+    /// Returns the sender's port.
     pub fn source_port(&self) -> u16 {
         word(self.header, field::SOURCE_PORT)
     }
 
-    /// Port of the receiver.
+    /// Returns the receiver's port.
     pub fn destination_port(&self) -> u16 {
         word(self.header, field::DESTINATION_PORT)
     }
 
-    /// Length field: header and payload of the whole datagram, in bytes; at least eight.
+    /// Returns the length field: bytes of the whole datagram with its header; at least eight.
     pub fn length(&self) -> u16 {
         word(self.header, field::LENGTH)
     }
 
-    /// Checksum field; 0 if the sender computed none.
+    /// Returns the checksum field; 0 if the sender computed none.
     pub fn checksum(&self) -> u16 {
         word(self.header, field::CHECKSUM)
     }
 
-    /// The payload; in a first fragment, the part of it that is there.
+    /// Returns the payload; in a first fragment, the part of it that is there.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 
-    /// Whether all bytes of the datagram are here. False in a first fragment.
+    /// Returns true if all bytes of the datagram are here; false in a first fragment.
     pub fn is_whole(&self) -> bool {
         UDP_HEADER_LEN + self.payload.len() == usize::from(self.length())
     }
 
-    /// Whether the checksum is right. A datagram over IPv4 may have none (RFC 768), over IPv6
-    /// it must have one (RFC 8200, section 8.1). False for a first fragment: the sum needs all.
+    /// Returns true if the checksum is right. IPv4 allows none (RFC 768), IPv6 does not (RFC 8200,
+    /// section 8.1). False for a first fragment: the sum needs all bytes.
     pub fn checksum_holds(&self, pseudo: &PseudoHeader) -> bool {
         if self.checksum() == 0 {
             return matches!(pseudo, PseudoHeader::V4 { .. });
@@ -118,17 +118,17 @@ impl<'a> UdpView<'a> {
     }
 }
 
-/// A UDP header of ours; length and checksum follow from the payload.
+/// A UDP header that evenkeel sends; length and checksum follow from the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpRepr {
-    /// Port of the sender.
+    /// The sender's port.
     pub source_port: u16,
-    /// Port of the receiver.
+    /// The receiver's port.
     pub destination_port: u16,
 }
 
 impl UdpRepr {
-    /// What a view says of itself.
+    /// Copies the ports of a view.
     pub fn parse(view: &UdpView<'_>) -> Self {
         Self {
             source_port: view.source_port(),
@@ -136,11 +136,11 @@ impl UdpRepr {
         }
     }
 
-    /// The eight header bytes that go in front of `payload`, with the checksum over both and
+    /// Returns the eight header bytes to put in front of `payload`, with the checksum over both and
     /// the pseudo header.
     ///
     /// # Panics
-    /// If header and payload exceed 65535 bytes: no IP packet without jumbo options holds it.
+    /// If header and payload exceed 65535 bytes: no IP packet without jumbo options holds that.
     pub fn emit(&self, pseudo: &PseudoHeader, payload: &[u8]) -> [u8; UDP_HEADER_LEN] {
         let length = u16::try_from(UDP_HEADER_LEN + payload.len())
             .expect("a UDP datagram has at most 65535 bytes");

@@ -2,11 +2,11 @@
 
 use super::tree::{Entry, Fault, Node, Origin, Table, Value, parse_value};
 
-/// Applies one override, such as `flows.0.controller=reno`. Whether the key is known and the
-/// value makes sense shows when the document is read.
+/// Applies one override, such as `flows.0.controller=reno`. Reading the document later checks the
+/// key and the value.
 ///
 /// # Errors
-/// If the override has no value, or there is nothing at its path.
+/// If the override has no value, or its path leads nowhere.
 pub fn set(root: &mut Node, text: &str) -> Result<(), Fault> {
     let origin = Origin::Override(text.into());
     let Some((path, value)) = text.split_once('=') else {
@@ -24,7 +24,7 @@ pub fn set(root: &mut Node, text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The value below `at` that `key` names; a key that is not there yet becomes an empty table.
+/// Returns the value below `at` that `key` names; adds an empty table for a new key.
 fn step<'n>(
     at: &'n mut Node,
     key: &str,

@@ -1,8 +1,8 @@
 //! The compact numbers of the path header: 24-bit times, and small floating-point codes.
 //!
-//! A code of `M` mantissa bits holds n as n itself below 2^(M+1), and above that as its M + 1
-//! leading bits with the number of bits left out in front of them, the leading one implied. Codes
-//! rise with what they stand for, so that routers may compare and merge codes without decoding.
+//! A code with `M` mantissa bits holds n below 2^(M+1) as n itself. Above that it holds the M + 1
+//! leading bits of n, with the first of them implied, after the number of bits dropped. Codes rise
+//! with their values, so routers may compare and merge codes without decoding.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -14,7 +14,7 @@ const COUNT_MANTISSA_BITS: u32 = 4;
 const CHANGE_MANTISSA_BITS: u32 = 10;
 
 /// A time spent in queues: whole microseconds in 24 bits, at most 16.777215 s. The greatest value
-/// says "this much or more" (the AQT field of RoVegas, section 3.1).
+/// means "this much or more" (the AQT field of RoVegas, section 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct QueueingTime(u32);
 
@@ -24,18 +24,18 @@ impl QueueingTime {
     /// 16.777215 s or more.
     pub const MAX: Self = Self(0x00ff_ffff);
 
-    /// To the nearest microsecond, saturating.
+    /// Rounds to the nearest microsecond, saturating.
     pub fn from_duration(time: Duration) -> Self {
         let micros = nearest_micros(time).min(u64::from(Self::MAX.0));
         Self(u32::try_from(micros).expect("the minimum with 24 bits has 24 bits"))
     }
 
-    /// The time; of [`QueueingTime::MAX`] a lower bound.
+    /// Returns the time; for [`QueueingTime::MAX`] a lower bound.
     pub fn duration(self) -> Duration {
         Duration::from_micros(self.0.into())
     }
 
-    /// The sum, saturating.
+    /// Adds, saturating.
     #[must_use]
     pub fn saturating_add(self, more: Self) -> Self {
         Self((self.0 + more.0).min(Self::MAX.0))
@@ -50,30 +50,29 @@ impl QueueingTime {
     }
 }
 
-/// A point of a sender's clock: microseconds modulo 2^24, so that it comes round every 16.777216 s.
-/// Only the clock's owner can relate it to anything.
+/// A point of a sender's clock: microseconds modulo 2^24, which wrap every 16.777216 s. Only the
+/// clock's owner can interpret it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct HeaderTimestamp(u32);
 
 impl HeaderTimestamp {
-    /// The low 24 bits of a count of microseconds.
+    /// Takes the low 24 bits of a count of microseconds.
     pub fn from_micros(micros: u64) -> Self {
         Self(u32::try_from(micros & 0x00ff_ffff).expect("24 bits fit into 32"))
     }
 
-    /// Microseconds, below 2^24.
+    /// Returns microseconds, below 2^24.
     pub fn micros(self) -> u32 {
         self.0
     }
 
-    /// The time from `earlier` to this, if it is less than 16.777216 s; else that time less a
-    /// multiple of it.
+    /// Returns the time from `earlier` to this, modulo 16.777216 s.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::from(self.0.wrapping_sub(earlier.0) & 0x00ff_ffff))
     }
 
-    /// Whether this is the later of the two, if less than 8.388608 s lie between them (serial
-    /// number arithmetic, RFC 1982, on 24 bits). Not if they are equal.
+    /// Returns true if this is the later of the two, given that less than 8.388608 s lie between
+    /// them (serial number arithmetic, RFC 1982, on 24 bits). False if they are equal.
     pub fn is_later_than(self, other: Self) -> bool {
         let ahead = self.since(other);
         !ahead.is_zero() && ahead < Duration::from_micros(1 << 23)
@@ -96,21 +95,21 @@ pub struct CompactTime(u16);
 impl CompactTime {
     /// No time.
     pub const ZERO: Self = Self(0);
-    /// 134.2 s or more. The code above it is not a time.
+    /// 134.2 s or more. The next code is no time.
     pub const MAX: Self = Self(0xfffe);
 
-    /// To the nearest time that has a code, saturating.
+    /// Rounds to the nearest time that has a code, saturating.
     pub fn from_duration(time: Duration) -> Self {
         let code = encode_nearest(nearest_micros(time), TIME_MANTISSA_BITS);
         Self(saturate(code).min(Self::MAX.0))
     }
 
-    /// The time; of [`CompactTime::MAX`] a lower bound.
+    /// Returns the time; for [`CompactTime::MAX`] a lower bound.
     pub fn duration(self) -> Duration {
         Duration::from_micros(decode(self.0.into(), TIME_MANTISSA_BITS))
     }
 
-    /// Reads a code; the one that is not a time is `None`.
+    /// Reads a code; `None` for the one that is no time.
     pub(super) fn from_bytes(bytes: [u8; 2]) -> Option<Self> {
         let code = u16::from_be_bytes(bytes);
         (code <= Self::MAX.0).then_some(Self(code))
@@ -127,7 +126,7 @@ impl CompactTime {
 pub struct CompactRate(u16);
 
 impl CompactRate {
-    /// Nobody has asked for less.
+    /// No limit: nobody has asked for less.
     pub const NO_LIMIT: Self = Self(0xffff);
     /// The greatest rate that is a limit: 4.396 TB/s.
     pub const MAX: Self = Self(0xfffe);
@@ -138,7 +137,7 @@ impl CompactRate {
         Self(saturate(encode(rate, RATE_MANTISSA_BITS)).min(Self::MAX.0))
     }
 
-    /// Bytes per second; `None` without a limit.
+    /// Returns bytes per second; `None` without a limit.
     pub fn bytes_per_second(self) -> Option<u64> {
         (self != Self::NO_LIMIT).then(|| decode(self.0.into(), RATE_MANTISSA_BITS))
     }
@@ -150,19 +149,19 @@ impl CompactRate {
 pub struct CompactBytes(pub(super) u16);
 
 impl CompactBytes {
-    /// To the nearest size that has a code, saturating.
+    /// Rounds to the nearest size that has a code, saturating.
     pub fn from_bytes(bytes: u64) -> Self {
         Self(saturate(encode_nearest(bytes, RATE_MANTISSA_BITS)))
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub fn bytes(self) -> u64 {
         decode(self.0.into(), RATE_MANTISSA_BITS)
     }
 }
 
-/// A number of flows in eight bits: exact up to 31, above that with an error of at most 1/32
-/// either way; at most 507,904. 0 says that nobody counted.
+/// A number of flows in eight bits: exact up to 31, above that with an error of at most 1/32 either
+/// way; at most 507,904. 0 means that nobody counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CompactCount(pub(super) u8);
 
@@ -172,38 +171,38 @@ impl CompactCount {
     /// 507,904 flows or more.
     pub const MAX: Self = Self(0xff);
 
-    /// To the nearest number that has a code, saturating.
+    /// Rounds to the nearest number that has a code, saturating.
     pub fn from_flows(flows: u32) -> Self {
         let code = encode_nearest(flows.into(), COUNT_MANTISSA_BITS);
         Self(u8::try_from(code).unwrap_or(u8::MAX))
     }
 
-    /// The number of flows.
+    /// Returns the number of flows.
     pub fn flows(self) -> u32 {
         u32::try_from(decode(self.0.into(), COUNT_MANTISSA_BITS)).expect("at most 31 << 14")
     }
 }
 
-/// A change of a window, as XCP's routers hand it out: in 256ths of a byte, signed, in sixteen
-/// bits. Exact up to 2047/256 bytes either way, above that with a relative error of at most
-/// 1/2048; at most 8.586 GB either way.
+/// A window change, as XCP's routers assign it: in 256ths of a byte, signed, in sixteen bits. Exact
+/// up to 2047/256 bytes either way, above that with a relative error of at most 1/2048; at most
+/// 8.586 GB either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct WindowChange(i16);
 
 impl WindowChange {
-    /// The greatest increase; what a sender without a wish of its own asks for.
+    /// The greatest increase; a sender without a desired rate asks for it.
     pub const MAX: Self = Self(i16::MAX);
     /// The greatest decrease.
     pub const MIN: Self = Self(-i16::MAX);
 
-    /// To the nearest change that has a code, saturating. In 256ths of a byte.
+    /// Rounds to the nearest change that has a code, saturating. In 256ths of a byte.
     pub fn from_256ths(change: i64) -> Self {
         let code = encode_nearest(change.unsigned_abs(), CHANGE_MANTISSA_BITS);
         let size = i16::try_from(code).unwrap_or(i16::MAX);
         Self(if change < 0 { -size } else { size })
     }
 
-    /// In 256ths of a byte.
+    /// Returns the change in 256ths of a byte.
     pub fn in_256ths(self) -> i64 {
         let size = decode(self.0.unsigned_abs().into(), CHANGE_MANTISSA_BITS);
         let size = i64::try_from(size).expect("at most 2047 << 30");
@@ -211,19 +210,19 @@ impl WindowChange {
     }
 }
 
-/// The feedback field: sixteen bits whose meaning is the header's kind's.
+/// The feedback field: sixteen bits that mean what the header's kind says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Feedback(pub(super) [u8; 2]);
 
 impl Feedback {
-    /// Read as a rate (kinds ACP and RCP).
+    /// Reads the field as a rate (kinds ACP and RCP).
     pub fn rate(self) -> CompactRate {
         CompactRate(u16::from_be_bytes(self.0))
     }
 
-    /// Read as a change of the window (kind XCP).
+    /// Reads the field as a window change (kind XCP).
     pub fn window_change(self) -> WindowChange {
-        // One code has no positive counterpart; it stands for the same as its neighbour.
+        // One code has no positive counterpart; it means the same as its neighbour.
         WindowChange(i16::from_be_bytes(self.0).max(-i16::MAX))
     }
 }
@@ -265,14 +264,14 @@ impl fmt::Display for WindowChange {
     }
 }
 
-/// The code of the greatest value that is not above `value`.
+/// Returns the code of the greatest value that is not above `value`.
 fn encode(value: u64, mantissa_bits: u32) -> u64 {
     let dropped = dropped_bits(value, mantissa_bits);
-    // The implied leading bit, still in the second term, carries one into the exponent.
+    // The implied leading bit, still in the second term, adds one to the exponent.
     (u64::from(dropped) << mantissa_bits) + (value >> dropped)
 }
 
-/// The code of the value nearest to `value`, the higher of two.
+/// Returns the code of the value nearest to `value`; of two, the higher.
 fn encode_nearest(value: u64, mantissa_bits: u32) -> u64 {
     let half_step = (1 << dropped_bits(value, mantissa_bits)) >> 1;
     encode(value.saturating_add(half_step), mantissa_bits)

@@ -1,4 +1,4 @@
-//! A path header as a sender writes it and a receiver reads it.
+//! Writes path headers as senders do, and reads them as receivers do.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::layout::{
 };
 use crate::field::{array, word};
 
-/// Whose signals a header carries.
+/// The algorithm whose signals a header carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PathHeaderKind {
     /// AQT (RoVegas) and a rate by ACP's link algorithm.
     Acp,
-    /// AQT and a rate by RCP's (Dukkipati et al., IWQoS 2005).
+    /// AQT and a rate by RCP's link algorithm (Dukkipati et al., IWQoS 2005).
     Rcp,
-    /// AQT and a window change by XCP's (Katabi, Handley, Rohrs, SIGCOMM 2002).
+    /// AQT and a window change by XCP's link algorithm (Katabi, Handley, Rohrs, SIGCOMM 2002).
     Xcp {
         /// H_cwnd: the sender's congestion window.
         window: CompactBytes,
@@ -43,10 +43,10 @@ pub struct PathHeaderView<'a> {
 }
 
 impl<'a> PathHeaderView<'a> {
-    /// The header at the start of a UDP payload.
+    /// Reads the header at the start of a UDP payload.
     ///
     /// # Errors
-    /// [`Skipped`] if there is none, or one of another version or kind.
+    /// [`Skipped`] if there is none, or its version or kind is unknown.
     pub fn parse(payload: &'a [u8]) -> Result<Self, Skipped> {
         layout::check(payload)?;
         Ok(Self {
@@ -56,7 +56,7 @@ impl<'a> PathHeaderView<'a> {
         })
     }
 
-    /// Whose signals these are.
+    /// Returns the algorithm whose signals the header carries.
     pub fn kind(&self) -> PathHeaderKind {
         match layout::kind_number(self.bytes) {
             1 => PathHeaderKind::Acp,
@@ -68,13 +68,13 @@ impl<'a> PathHeaderView<'a> {
         }
     }
 
-    /// H_rtt: the sender's smoothed round-trip time; zero if it has none, or does not want to be
-    /// counted (it follows no feedback).
+    /// Returns H_rtt, the sender's smoothed round-trip time; zero if unknown, or if routers should
+    /// not count the sender because it follows no feedback.
     pub fn rtt(&self) -> CompactTime {
         CompactTime::from_bytes(array(self.bytes, field::RTT)).unwrap_or(CompactTime::MAX)
     }
 
-    /// What the routers have written so far.
+    /// Returns what the routers have written so far.
     pub fn signals(&self) -> Signals {
         let flags = self.bytes[field::FLAGS];
         Signals {
@@ -86,21 +86,21 @@ impl<'a> PathHeaderView<'a> {
         }
     }
 
-    /// Parity of the sender's key generation, which it changes with its path.
+    /// Returns the parity of the sender's key generation, which changes with the sender's path.
     pub fn phase(&self) -> bool {
         self.bytes[field::PHASES_HOP_LIMIT] & PHASE != 0
     }
 
-    /// When the sender sent this, by its clock.
+    /// Returns when the sender sent this, by its clock.
     pub fn timestamp(&self) -> HeaderTimestamp {
         HeaderTimestamp::from_bytes(array(self.bytes, field::TIMESTAMP))
     }
 
-    /// What came back of a header that went the other way; `None` if nothing has.
+    /// Returns what the sender echoes of a header that it received; `None` if it echoes nothing.
     pub fn echo(&self) -> Option<Echo> {
         let flags = self.bytes[field::FLAGS] << flag::ECHO_SHIFT;
         Some(Echo {
-            // The code that is not a time says that there is no echo.
+            // The one code that is no time means that there is no echo.
             held: CompactTime::from_bytes(array(self.bytes, field::HELD))?,
             timestamp: HeaderTimestamp::from_bytes(array(self.bytes, field::ECHOED_TIMESTAMP)),
             phase: self.bytes[field::PHASES_HOP_LIMIT] & ECHOED_PHASE != 0,
@@ -112,13 +112,13 @@ impl<'a> PathHeaderView<'a> {
         })
     }
 
-    /// The check over [`PathHeaderRepr::covered_by_tag`].
+    /// Returns the check over [`PathHeaderRepr::covered_by_tag`].
     pub fn tag(&self) -> [u8; 4] {
         array(self.bytes, field::TAG)
     }
 
-    /// The bytes before the tag, with zeros for what routers write: the same at both ends unless
-    /// somebody changed what nobody may.
+    /// Returns the bytes before the tag, with zeros for what routers write: the same at both ends
+    /// unless somebody has changed a protected field.
     pub fn covered_by_tag(&self) -> [u8; 28] {
         let mut covered = array(self.bytes, field::COVERED);
         covered[field::FLAGS] &= !(u8::MAX << flag::ECHO_SHIFT);
@@ -180,17 +180,17 @@ impl fmt::Display for PathHeaderView<'_> {
     }
 }
 
-/// What stands in front of the QUIC packet in a datagram.
+/// What precedes the QUIC packet in a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathHeaderPrefix<'a> {
-    /// A header to be read.
+    /// A header to read.
     Known(PathHeaderView<'a>),
-    /// A header of another version or kind: to be taken off, unread.
+    /// A header of another version or kind: remove it unread.
     Unknown,
 }
 
-/// Splits a UDP payload into its path header and what follows it, the QUIC packet. `None` if
-/// there is no whole header: then all of it is the packet. At most one header is taken off.
+/// Splits a UDP payload into its path header and the QUIC packet after it. `None` without a whole
+/// header: then the payload is the packet. Splits off at most one header.
 pub fn split_path_header(payload: &[u8]) -> Option<(PathHeaderPrefix<'_>, &[u8])> {
     let prefix = match PathHeaderView::parse(payload) {
         Ok(view) => PathHeaderPrefix::Known(view),
@@ -204,11 +204,11 @@ pub fn split_path_header(payload: &[u8]) -> Option<(PathHeaderPrefix<'_>, &[u8])
 /// What routers write into a header on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signals {
-    /// AQT: the sum of the queueing times at the routers that stamped.
+    /// AQT: the sum of the queueing times at the routers that have stamped.
     pub queueing_time: QueueingTime,
     /// H_feedback: the least of what the sender wants and what routers offer.
     pub feedback: Feedback,
-    /// Distinct flows at the most crowded link that counted; none in an XCP header.
+    /// Distinct flows at the most crowded link that counted them; none in an XCP header.
     pub contention: CompactCount,
     /// The one-bit signals.
     pub flags: SignalFlags,
@@ -218,8 +218,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// As a sender writes them. `desired` is the most that it could use, `hop_limit` the TTL with
-    /// which the packet will leave this host; without it no router can say that none was left out.
+    /// Returns a sender's signals. `desired` is the most that it could use, `hop_limit` its
+    /// TTL on leaving this host; without it, no router can tell that every hop has stamped.
     pub fn initial(desired: impl Into<Feedback>, hop_limit: Option<u8>) -> Self {
         Self {
             queueing_time: QueueingTime::ZERO,
@@ -237,13 +237,13 @@ impl Signals {
 /// The one-bit signals; routers only ever set them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SignalFlags {
-    /// A router has stamped the queueing time, be it zero.
+    /// A router has stamped the queueing time, even if zero.
     pub stamped: bool,
-    /// A hop that did not stamp lies on the way, or may: a hint, not a proof.
+    /// A hop on the way has not stamped, or may not have: a hint, not a proof.
     pub gap: bool,
     /// H_congestion: a link on the way is about to be congested.
     pub congested: bool,
-    /// A router has had its say in the feedback, whether or not it lowered it.
+    /// A router has merged its feedback, whether or not it lowered it.
     pub offered: bool,
 }
 
@@ -258,7 +258,7 @@ impl SignalFlags {
         }
     }
 
-    /// As the high nibble.
+    /// Returns the high nibble.
     pub(super) fn bits(self) -> u8 {
         let bit = |set, bit| if set { bit } else { 0 };
         bit(self.stamped, flag::STAMPED)
@@ -269,7 +269,7 @@ impl SignalFlags {
 }
 
 impl fmt::Display for SignalFlags {
-    /// A letter for each flag that is set, as tcpdump prints TCP's.
+    /// Writes a letter for each flag that is set, as tcpdump does for TCP.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (set, letter) in [
             (self.stamped, "S"),
@@ -283,18 +283,18 @@ impl fmt::Display for SignalFlags {
     }
 }
 
-/// What a receiver sends back of the newest header it has accepted.
+/// What a receiver sends back of the newest header that it has accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Echo {
-    /// The timestamp of that header.
+    /// The echoed header's timestamp.
     pub timestamp: HeaderTimestamp,
-    /// The phase of that header.
+    /// The echoed header's phase.
     pub phase: bool,
-    /// From its arrival to the sending of this echo.
+    /// The time from its arrival until the echo was sent.
     pub held: CompactTime,
     /// Its AQT.
     pub queueing_time: CompactTime,
-    /// Its feedback, to be read by its own kind: the header that carries the echo may be of another.
+    /// Its feedback, to be read by its own kind: the header that carries the echo may have another.
     pub feedback: Feedback,
     /// Its contention; none in an XCP header.
     pub contention: CompactCount,
@@ -303,7 +303,7 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// The echo of a header at the moment of its arrival.
+    /// Returns the echo of a header at the moment of its arrival.
     pub fn of(header: &PathHeaderView<'_>) -> Self {
         let signals = header.signals();
         Self {
@@ -317,8 +317,8 @@ impl Echo {
         }
     }
 
-    /// The same echo, sent `held` after that; `None` if the header is too old by then to be
-    /// distinguished from a later one ([`ECHO_LIFETIME`]).
+    /// Returns the same echo, sent `held` later; `None` if by then the header is too old to tell
+    /// from a later one ([`ECHO_LIFETIME`]).
     pub fn held_for(self, held: Duration) -> Option<Self> {
         (held <= ECHO_LIFETIME).then(|| Self {
             held: CompactTime::from_duration(held),
@@ -326,9 +326,9 @@ impl Echo {
         })
     }
 
-    /// The round-trip time of the echoed header without the time it was held, for the owner of
-    /// its timestamp, at the time `now` of the same clock. `None` if the time held exceeds the
-    /// time passed, or half the clock's period is left: nothing sane is echoed.
+    /// Returns the round-trip time of the echoed header, without the time it was held. `now` comes
+    /// from the clock that made its timestamp. `None` if the time held exceeds the time passed, or
+    /// the rest is half the clock's period or more: such an echo is implausible.
     pub fn round_trip(&self, now: HeaderTimestamp) -> Option<Duration> {
         let passed = now.since(self.timestamp);
         let round_trip = passed.checked_sub(self.held.duration())?;
@@ -336,27 +336,27 @@ impl Echo {
     }
 }
 
-/// A path header of ours.
+/// A path header that evenkeel sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathHeaderRepr {
-    /// Whose signals are asked for.
+    /// The algorithm whose signals it asks for.
     pub kind: PathHeaderKind,
-    /// H_rtt: the smoothed round-trip time; zero if unknown, or to stay uncounted by routers.
+    /// H_rtt: the smoothed round-trip time; zero if unknown, or if routers should not count it.
     pub rtt: CompactTime,
-    /// As routers find them, [`Signals::initial`].
+    /// The signals as the first router finds them: [`Signals::initial`].
     pub signals: Signals,
     /// Parity of the sender's key generation.
     pub phase: bool,
     /// The time of sending.
     pub timestamp: HeaderTimestamp,
-    /// Of the newest header from the peer, if there is one.
+    /// The echo of the peer's newest header, if there is one.
     pub echo: Option<Echo>,
     /// The keyed check over [`PathHeaderRepr::covered_by_tag`].
     pub tag: [u8; 4],
 }
 
 impl PathHeaderRepr {
-    /// What a view says of itself.
+    /// Copies the fields of a view.
     pub fn parse(view: &PathHeaderView<'_>) -> Self {
         Self {
             kind: view.kind(),
@@ -369,7 +369,7 @@ impl PathHeaderRepr {
         }
     }
 
-    /// The header's bytes. A header of kind XCP has no room for contentions and goes without.
+    /// Returns the header's bytes. Omits contentions in kind XCP, which has no room for them.
     ///
     /// # Panics
     /// If `signals.hop_limit` exceeds 63: the field has six bits.
@@ -413,8 +413,8 @@ impl PathHeaderRepr {
         bytes
     }
 
-    /// The bytes over which the tag is computed: those before it, with zeros for what routers
-    /// write. The tag's own value has no influence.
+    /// Returns the bytes that the tag covers: those before it, with zeros for what routers write.
+    /// `tag` itself has no influence.
     ///
     /// # Panics
     /// As [`PathHeaderRepr::emit`].
@@ -426,7 +426,7 @@ impl PathHeaderRepr {
     }
 }
 
-/// Headers that differ in their timestamps alone, and so in their tags.
+/// Headers that differ only in their timestamps, and so in their tags.
 #[derive(Debug, Clone)]
 pub struct PathHeaderTemplate {
     bytes: [u8; PATH_HEADER_LEN],
@@ -434,7 +434,7 @@ pub struct PathHeaderTemplate {
 }
 
 impl PathHeaderTemplate {
-    /// Headers like `repr`, whose timestamp and tag have no influence.
+    /// Prepares headers like `repr`, whose timestamp and tag have no influence.
     ///
     /// # Panics
     /// As [`PathHeaderRepr::emit`].
@@ -444,7 +444,7 @@ impl PathHeaderTemplate {
         Self { bytes, covered }
     }
 
-    /// The header with `timestamp` and the tag that `tag` computes over the bytes it covers.
+    /// Returns the header with `timestamp` and the tag that `tag` computes over covered bytes.
     pub fn seal(
         &mut self,
         timestamp: HeaderTimestamp,

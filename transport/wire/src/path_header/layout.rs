@@ -1,22 +1,22 @@
-//! Where the fields of a path header are, and what makes bytes one.
+//! Locates the fields of a path header, and recognises one.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Length of the path header in this version, in bytes: what IPv6 at an MTU of 1280 leaves above
+/// Length of the path header in this version, in bytes: what IPv6 at an MTU of 1280 leaves beside
 /// QUIC's 1200 (1280 - 40 - 8 - 1200).
 pub const PATH_HEADER_LEN: usize = 32;
 
-/// The first four bytes of every path header. The first byte is one that RFC 9443 gives to no
-/// protocol (4 to 15), and no QUIC packet begins with it unless its fixed bit is greased (RFC 9287).
+/// The first four bytes of every path header. RFC 9443 gives the first byte to no protocol (4 to
+/// 15), and no QUIC packet begins with it unless its fixed bit is greased (RFC 9287).
 pub const PATH_HEADER_MAGIC: [u8; 4] = [0x0e, 0xd2, 0xb7, 0x4c];
 
-/// The version of the layout described here.
+/// The version of this layout.
 pub const PATH_HEADER_VERSION: u8 = 1;
 
 /// How long a received header may be echoed: half the period of a
-/// [`HeaderTimestamp`](super::HeaderTimestamp). If the round trip takes no more than the other half,
-/// the sender can identify the timestamp.
+/// [`HeaderTimestamp`](super::HeaderTimestamp). If the round trip takes no more than the other
+/// half, the sender can identify the timestamp.
 pub const ECHO_LIFETIME: Duration = Duration::from_micros(1 << 23);
 
 pub(super) mod field {
@@ -30,7 +30,7 @@ pub(super) mod field {
     pub(in crate::path_header) const FEEDBACK: Range<usize> = 10..12;
     pub(in crate::path_header) const CONTENTION: usize = 12;
     pub(in crate::path_header) const ECHOED_CONTENTION: usize = 13;
-    /// XCP's, in place of the two contentions.
+    /// Only in kind XCP, in place of the two contentions.
     pub(in crate::path_header) const WINDOW: Range<usize> = 12..14;
     pub(in crate::path_header) const RTT: Range<usize> = 14..16;
     pub(in crate::path_header) const TIMESTAMP: Range<usize> = 16..19;
@@ -39,31 +39,31 @@ pub(super) mod field {
     pub(in crate::path_header) const ECHOED_QUEUEING_TIME: Range<usize> = 24..26;
     pub(in crate::path_header) const ECHOED_FEEDBACK: Range<usize> = 26..28;
     pub(in crate::path_header) const TAG: Range<usize> = 28..32;
-    /// What the tag covers, apart from the bits in it that routers write.
+    /// The bytes that the tag covers, except for the bits that routers write.
     pub(in crate::path_header) const COVERED: Range<usize> = 0..28;
 }
 
 pub(super) mod flag {
     /// A router has stamped the queueing time.
     pub(in crate::path_header) const STAMPED: u8 = 0x80;
-    /// A hop without a stamp lies on the way, or may.
+    /// A hop on the way has not stamped, or may not have.
     pub(in crate::path_header) const GAP: u8 = 0x40;
     /// H_congestion.
     pub(in crate::path_header) const CONGESTED: u8 = 0x20;
-    /// A router has had its say in the feedback.
+    /// A router has merged its feedback.
     pub(in crate::path_header) const OFFERED: u8 = 0x10;
-    /// The same four, echoed: the low nibble.
+    /// The same four, echoed in the low nibble.
     pub(in crate::path_header) const ECHO_SHIFT: u32 = 4;
 }
 
 pub(super) const PHASE: u8 = 0x80;
 pub(super) const ECHOED_PHASE: u8 = 0x40;
-/// Six bits of the TTL: gaps of 64 hops look like none, but no path is that long.
+/// Six bits of the TTL: a gap of 64 hops looks like none, but no path is that long.
 pub(super) const HOP_LIMIT_MASK: u8 = 0x3f;
-/// The value of the time held in a header that echoes nothing.
+/// The time held in a header that echoes nothing.
 pub(super) const NOTHING_ECHOED: [u8; 2] = [0xff, 0xff];
 
-/// A header is counted in words of this many bytes.
+/// Bytes in a word, the unit of a header's length.
 const LENGTH_UNIT: usize = 4;
 
 /// Magic, version, kind and length, rounded up to a word: no header is shorter.
@@ -74,14 +74,14 @@ const SHORTEST: usize = 8;
 pub enum Skipped {
     /// Not a path header: another protocol, other first bytes, or a malformed packet.
     Foreign,
-    /// Magic, but the datagram ends before the header does, or the length is impossible.
+    /// The magic matches, but the datagram ends before the header, or the length is impossible.
     Truncated,
     /// A header of another version.
     Version,
-    /// A header of this version and an unknown kind, or of a known one with another length.
+    /// A header of this version with an unknown kind, or a known kind with another length.
     Kind,
-    /// A header in a packet that routers leave alone: a fragment, IPv6 extension headers, UDP
-    /// over IPv6 without a checksum, or bytes behind the datagram.
+    /// A header in a packet that routers leave alone: a fragment, IPv6 extension headers, UDP over
+    /// IPv6 without a checksum, or bytes after the datagram.
     Untouchable,
 }
 
@@ -99,9 +99,9 @@ impl fmt::Display for Skipped {
 
 impl std::error::Error for Skipped {}
 
-/// Whether a UDP payload begins with a header of this version and a known kind.
+/// Checks that a UDP payload begins with a header of this version and a known kind.
 ///
-/// Magic, the layout of the byte after it and the unit of the length are the same in all versions.
+/// All versions share the magic, the layout of the byte after it and the unit of the length.
 pub(super) fn check(payload: &[u8]) -> Result<(), Skipped> {
     if !payload.starts_with(&PATH_HEADER_MAGIC) {
         return Err(Skipped::Foreign);
@@ -117,7 +117,7 @@ pub(super) fn check(payload: &[u8]) -> Result<(), Skipped> {
     if head >> 6 != PATH_HEADER_VERSION {
         return Err(Skipped::Version);
     }
-    // A known kind of another length is another kind.
+    // A known kind with another length is another kind.
     if len != PATH_HEADER_LEN || !matches!(head >> 3 & 0b111, 1..=3) {
         return Err(Skipped::Kind);
     }
@@ -133,7 +133,7 @@ pub(super) fn version_kind_length(kind: u8) -> u8 {
     PATH_HEADER_VERSION << 6 | kind << 3 | LENGTH
 }
 
-/// Bytes of the header by its own word: 4 to 32.
+/// Returns the header's length by its own length field: 4 to 32 bytes.
 pub(super) fn stated_len(version_kind_length: u8) -> usize {
     LENGTH_UNIT * (1 + usize::from(version_kind_length & 0b111))
 }

@@ -1,5 +1,4 @@
-//! Path headers in IP packets: where a router finds one, what it may change, and the checksum
-//! over that.
+//! Finds path headers in IP packets, changes what routers may change, and updates the checksum.
 
 use std::time::Duration;
 
@@ -11,28 +10,28 @@ use crate::ipv4::Ipv4View;
 use crate::ipv6::{IPV6_HEADER_LEN, Ipv6View};
 use crate::udp::{UDP_HEADER_LEN, UdpView};
 
-/// Where the checksum is in a UDP header (RFC 768).
+/// The checksum's offset in a UDP header (RFC 768).
 const CHECKSUM_AT: usize = 6;
 
-/// The bytes in which routers write, in whole 16-bit words of the datagram.
+/// The bytes that routers write, in whole 16-bit words of the datagram.
 const WRITABLE: std::ops::Range<usize> = 4..14;
 
-/// A path header to be stamped.
+/// A path header that a router may stamp.
 ///
-/// Each method obeys its field's merge rule whatever it finds and is given, changes no other
-/// field, and updates the UDP checksum (RFC 1624) where the header was found in a packet.
+/// Each method obeys its field's merge rule whatever it finds and is given, changes no other field,
+/// and updates the UDP checksum (RFC 1624) if the header was found in a packet.
 #[derive(Debug)]
 pub struct PathHeaderMut<'a> {
     header: &'a mut [u8; PATH_HEADER_LEN],
-    /// The datagram's; absent where the header was not taken from a packet.
+    /// The datagram's checksum; absent if the header was not found in a packet.
     checksum: Option<&'a mut [u8; 2]>,
 }
 
 impl<'a> PathHeaderMut<'a> {
-    /// The header in an IPv4 or IPv6 packet.
+    /// Finds the header in an IPv4 or IPv6 packet.
     ///
     /// # Errors
-    /// [`Skipped`] if the packet holds none, or one that is left alone.
+    /// [`Skipped`] if the packet holds none, or routers leave it alone.
     pub fn find(packet: &'a mut [u8]) -> Result<Self, Skipped> {
         let at = find(packet)?;
         let (udp, header) = packet[at - UDP_HEADER_LEN..].split_at_mut(UDP_HEADER_LEN);
@@ -44,8 +43,8 @@ impl<'a> PathHeaderMut<'a> {
         })
     }
 
-    /// The header at the start of a UDP payload that has no checksum yet, or never gets one: in
-    /// a simulator.
+    /// Reads the header at the start of a UDP payload that has no checksum yet, or, in a simulator,
+    /// never gets one.
     ///
     /// # Errors
     /// [`Skipped`] if there is none.
@@ -59,7 +58,7 @@ impl<'a> PathHeaderMut<'a> {
         })
     }
 
-    /// The header as it is now.
+    /// Returns the header as it is now.
     pub fn view(&self) -> PathHeaderView<'_> {
         PathHeaderView {
             bytes: &*self.header,
@@ -77,11 +76,11 @@ impl<'a> PathHeaderMut<'a> {
         });
     }
 
-    /// Records the TTL or hop limit with which the packet leaves this host. If it left the
-    /// previous stamping host with more than one above it, hops between the two did not stamp; if
-    /// with less, somebody has raised it and hidden them.
+    /// Records the TTL or hop limit with which the packet leaves this host. If the previous
+    /// stamping host sent it with more than one above this value, hops between the two have not
+    /// stamped; if with less, somebody has raised it and hidden them.
     ///
-    /// Two ports of one host may both stamp: the same value twice is not a gap.
+    /// Two ports of one host may both stamp, so the same value twice is no gap.
     pub fn record_ttl(&mut self, leaving: u8) {
         let leaving = leaving & HOP_LIMIT_MASK;
         let hops = self.view().signals().hop_limit.wrapping_sub(leaving) & HOP_LIMIT_MASK;
@@ -94,10 +93,10 @@ impl<'a> PathHeaderMut<'a> {
         });
     }
 
-    /// Lowers the feedback to `rate` if it is above it (ACP, section II-C; RCP). Leaves an XCP
-    /// header alone: its feedback is not a rate. Returns whether it was a rate.
+    /// Lowers the feedback to `rate` if it is higher (ACP, section II-C; RCP). Leaves an XCP header
+    /// alone, because its feedback is no rate. Returns whether the feedback was a rate.
     ///
-    /// ACP's and RCP's routers each ask [`PathHeaderView::kind`] and serve their own.
+    /// ACP's and RCP's routers each ask [`PathHeaderView::kind`] and serve only their own.
     pub fn limit_rate(&mut self, rate: CompactRate) -> bool {
         if let PathHeaderKind::Xcp { .. } = self.view().kind() {
             return false;
@@ -107,8 +106,8 @@ impl<'a> PathHeaderMut<'a> {
         true
     }
 
-    /// Lowers the feedback to `change` if it is above it (XCP, section 3.5). Leaves headers of
-    /// other kinds alone. Returns whether it was a window change.
+    /// Lowers the feedback to `change` if it is higher (XCP, section 3.5). Leaves headers of other
+    /// kinds alone. Returns whether the feedback was a window change.
     pub fn limit_window_change(&mut self, change: WindowChange) -> bool {
         let PathHeaderKind::Xcp { .. } = self.view().kind() else {
             return false;
@@ -123,8 +122,8 @@ impl<'a> PathHeaderMut<'a> {
         self.write(|header| header[field::FLAGS] |= flag::CONGESTED);
     }
 
-    /// Raises the number of flows to `flows` if it is below it. An XCP header has no such field
-    /// and is left alone. Returns whether there is one.
+    /// Raises the number of flows to `flows` if it is lower. Leaves an XCP header alone, because it
+    /// has no such field. Returns whether the header has the field.
     pub fn raise_contention(&mut self, flows: CompactCount) -> bool {
         if !self.view().has_contention() {
             return false;
@@ -158,7 +157,7 @@ impl<'a> PathHeaderMut<'a> {
 }
 
 impl<'a> PathHeaderView<'a> {
-    /// The header in an IP packet, as a router reads it on arrival.
+    /// Finds the header in an IP packet, as a router reads it on arrival.
     ///
     /// # Errors
     /// [`Skipped`] as for [`PathHeaderMut::find`].
@@ -168,8 +167,8 @@ impl<'a> PathHeaderView<'a> {
     }
 }
 
-/// Where in an IP packet the path header begins, if it is whole, of a known kind, and in a packet
-/// in which it may be changed.
+/// Returns where in an IP packet the path header begins, if the header is whole, of a known kind,
+/// and in a packet that routers may change.
 fn find(packet: &[u8]) -> Result<usize, Skipped> {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => find_in_ipv4(packet),
@@ -190,8 +189,8 @@ fn find_in_ipv6(packet: &[u8]) -> Result<usize, Skipped> {
     let view = Ipv6View::parse(packet).or(Err(Skipped::Foreign))?;
     let udp = view.udp().or(Err(Skipped::Foreign))?;
     let udp = udp.ok_or(Skipped::Foreign)?;
-    // An authentication header would cover what is changed; without a checksum (RFC 8200, section
-    // 8.1) the receiver discards the datagram.
+    // An authentication header would cover the changed bytes; without a checksum the receiver
+    // discards the datagram (RFC 8200, section 8.1).
     let untouchable =
         view.is_fragment() || view.header_len() != IPV6_HEADER_LEN || udp.checksum() == 0;
     check_in_udp(&udp, view.payload().len(), untouchable)?;
@@ -200,7 +199,7 @@ fn find_in_ipv6(packet: &[u8]) -> Result<usize, Skipped> {
 
 fn check_in_udp(udp: &UdpView<'_>, ip_payload: usize, untouchable: bool) -> Result<(), Skipped> {
     layout::check(udp.payload())?;
-    // Bytes behind the datagram are UDP options (RFC 9868), whose rules are not ours.
+    // Bytes after the datagram are UDP options (RFC 9868), which routers must not modify.
     if untouchable || usize::from(udp.length()) != ip_payload {
         return Err(Skipped::Untouchable);
     }
