@@ -1,10 +1,10 @@
-//! Adaptive additive increase: NewReno whose alpha follows the contention for the path.
+//! Adaptive additive increase: NewReno whose alpha follows the path's contention.
 //!
-//! C. V. Samaras and V. Tsaoussidis, "On the Properties of Adaptive Additive Increase",
-//! section 5: few flows should grow faster than a packet per round trip, many flows slower, so
-//! that together they always grow alike. The paper knows the contention beforehand and
-//! switches alpha at given times; here routers can also tell it, in path headers. All else is
-//! the NewReno of RFC 9002, and without such routers so is alpha.
+//! C. V. Samaras and V. Tsaoussidis, "On the Properties of Adaptive Additive Increase", section 5:
+//! few flows should grow faster than a packet per round trip, many flows slower, so that their sum
+//! always grows alike. The paper knows the contention beforehand and switches alpha at given times;
+//! here routers can also report it in path headers. All else is the NewReno of RFC 9002; without
+//! such routers, so is alpha.
 //! What the paper leaves open: `docs/algorithms/a-aimd.md`; deviations: `docs/deviations.md`.
 
 use std::fmt::Debug;
@@ -19,14 +19,14 @@ use crate::gaimd::{self, Gaimd};
 use crate::row::{ControllerBuild, ControllerRow};
 use crate::window::{INITIAL_WINDOW, InitialWindow};
 
-/// Tells how fast a flow may grow at the present contention.
+/// Decides how fast a flow may grow at the present contention.
 pub trait Contention: Debug + Clone + Send + Sync + 'static {
-    /// A path header told of one round trip.
+    /// A path header measured one round trip.
     fn on_path(&mut self, sample: &PathSample) {
         let _ = sample;
     }
 
-    /// Packets to add per round trip from `ack` on, above 0. Asked with every ACK.
+    /// Returns the packets to add per round trip from `ack` on, above 0. Called with every ACK.
     fn alpha(&mut self, ack: &Ack) -> f64;
 }
 
@@ -52,7 +52,7 @@ impl Contention for Schedule {
     }
 }
 
-/// A schedule that the paper tried.
+/// A schedule from the paper.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Version {
     /// Its letter.
@@ -85,16 +85,16 @@ const LEAST_ALPHA: f64 = 0.01;
 /// How fast to grow at a contention that routers count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// Packets that all flows together are to add per round trip.
+    /// Packets that all flows together should add per round trip.
     pub target: f64,
-    /// The most that this one adds.
+    /// The most that this flow adds.
     pub most: f64,
 }
 
 impl Share {
-    /// The most with which no more effort is wasted than by the best of the paper's versions, while
-    /// flows double or halve from 10 to 80 (`docs/algorithms/a-aimd.md`). No version has more than 2
-    /// for a flow.
+    /// The greatest target that wastes no more effort than the best of the paper's versions, while
+    /// flows double or halve from 10 to 80 (`docs/algorithms/a-aimd.md`). No version lets a flow
+    /// add more than 2.
     pub const FRUGAL: Self = Self {
         target: 6.0,
         most: 2.0,
@@ -123,13 +123,13 @@ impl Default for Share {
 #[derive(Debug, Clone)]
 pub struct Counted {
     share: Share,
-    /// By the newest path header with a count.
+    /// The alpha of the newest path header with a count.
     alpha: f64,
     freshness: Freshness,
 }
 
 impl Counted {
-    /// Grows as `share` says.
+    /// Creates a contention that grows as `share` says.
     pub fn new(share: Share) -> Self {
         Self {
             share,
@@ -167,7 +167,7 @@ pub struct AAimd<C> {
 }
 
 impl<C: Contention> AAimd<C> {
-    /// A controller in slow start, for full-size packets of `mtu` bytes.
+    /// Creates a controller in slow start, for full-size packets of `mtu` bytes.
     pub fn new(contention: C, initial_window: InitialWindow, mtu: u16) -> Self {
         let reno = gaimd::Config {
             initial_window,
@@ -249,7 +249,7 @@ pub(crate) const ROW: ControllerRow = ControllerRow {
         INITIAL_WINDOW,
     ],
     build: ControllerBuild {
-        // A schedule takes the place of what routers count.
+        // A schedule replaces what routers count.
         uses_path: |values| !values.is_given("schedule"),
         factory,
     },

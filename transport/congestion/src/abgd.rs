@@ -1,11 +1,12 @@
-//! TCP(alpha, beta, gamma, delta): Reno that reduces its window together with all others, before
-//! the queue overflows.
+//! TCP(alpha, beta, gamma, delta): Reno flows that reduce their windows together, before the queue
+//! overflows.
 //!
-//! C. Zhang and V. Tsaoussidis, "TCP Smoothness and Window Adjustment Strategy", section III.
-//! The queue's fill is read from the round trip time, between the least and the greatest one.
-//! Half full, and a round trip later, the window falls by gamma to what the path holds without
-//! a queue (Eq. 10 and 11); nearly empty, it grows by delta instead of alpha (Eq. 12). A loss
-//! halves it; slow start is Reno's and overflows the queue, which shows the greatest round trip.
+//! C. Zhang and V. Tsaoussidis, "TCP Smoothness and Window Adjustment Strategy", section III. The
+//! round trip time, between the least and the greatest one, shows the queue's fill. A round trip
+//! after the queue is half full, the window falls by gamma to what the path holds without a queue
+//! (Eq. 10 and 11); while it is nearly empty, the window grows by delta instead of alpha (Eq. 12).
+//! A loss halves the window. Slow start is Reno's: by overflowing the queue it shows the greatest
+//! round trip.
 //! What the paper leaves open: `docs/algorithms/abgd.md`; deviations: `docs/deviations.md`.
 
 mod extremes;
@@ -26,20 +27,20 @@ use extremes::{Extremes, fill, gamma};
 /// none.
 const SMOOTHING: f64 = 1.0 / 8.0;
 
-/// What can be set.
+/// Settings of TCP(alpha, beta, gamma, delta).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
     /// Packets added per round trip.
     pub alpha: f64,
-    /// Factor the window is reduced to on loss, in 0..1.
+    /// Factor of the window after a loss, in 0..1.
     pub beta: f64,
     /// Packets added per round trip while the queue is nearly empty; alpha turns it off.
     pub delta: f64,
-    /// Fill of the queue, 0 to 1, from which the window is reduced by gamma: Th_upper.
+    /// Th_upper: fill of the queue, 0 to 1, from which gamma reduces the window.
     pub upper: f64,
-    /// Fill of the queue, 0 to 1, up to which delta counts instead of alpha: Th_lower.
+    /// Th_lower: fill of the queue, 0 to 1, up to which delta replaces alpha.
     pub lower: f64,
-    /// The window at the start.
+    /// The initial window.
     pub initial_window: InitialWindow,
 }
 
@@ -62,7 +63,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What the parameters of [`PARAMETERS`] and `iw` set.
+    /// Reads the parameters of [`PARAMETERS`] and `iw`.
     ///
     /// # Errors
     ///
@@ -81,7 +82,7 @@ impl Config {
     }
 }
 
-/// What can be set beside the initial window.
+/// All parameters except the initial window.
 pub const PARAMETERS: [Parameter; 5] = {
     let default = Config::PAPER;
     let [alpha, beta] = gaimd::parameters(gaimd::Config::RENO);
@@ -118,10 +119,10 @@ pub struct Abgd {
     config: Config,
     /// Bytes of UDP payload in a full-size packet.
     mtu: u16,
-    /// Slow start, additive increase and what a loss does.
+    /// Does slow start, additive increase and the reaction to losses.
     aimd: Gaimd,
     samples: Samples,
-    /// Seconds.
+    /// In seconds.
     smoothed_rtt: Option<f64>,
     extremes: Extremes,
     excursion: Excursion,
@@ -132,24 +133,24 @@ pub struct Abgd {
 enum Excursion {
     /// The queue is less full.
     None,
-    /// Detected at that time; the window is yet to be reduced.
+    /// Detected at that time; the window has not yet been reduced.
     Detected(Instant),
     /// The window has been reduced for it.
     Answered,
 }
 
-/// Tells samples that the peer's timer may have held back: their ACKs are for fewer packets
-/// than those of the round before.
+/// Recognises samples that the peer's timer may have delayed: their ACKs cover fewer packets than
+/// those of the round before.
 #[derive(Debug, Clone, Default)]
 struct Samples {
     /// ACKs and packets of this round so far.
     current: (u64, u64),
-    /// Those of the round before.
+    /// ACKs and packets of the round before.
     last: (u64, u64),
 }
 
 impl Abgd {
-    /// A controller in slow start, for full-size packets of `mtu` bytes.
+    /// Creates a controller in slow start, for full-size packets of `mtu` bytes.
     pub fn new(config: Config, mtu: u16) -> Self {
         let reno = gaimd::Config {
             alpha: config.alpha,
@@ -167,7 +168,7 @@ impl Abgd {
         }
     }
 
-    /// Takes in a round trip sample. Returns the queue's fill, `None` if nothing is known of it.
+    /// Includes a round trip sample. Returns the queue's fill, `None` if unknown.
     fn measure(&mut self, sample: SizedRtt) -> Option<f64> {
         let rtt = sample.rtt().as_secs_f64();
         let smoothed = self
@@ -178,7 +179,7 @@ impl Abgd {
         fill(smoothed, self.extremes.range()?)
     }
 
-    /// Answers a fill of `fill`, seen by an ACK of a packet sent at `sent`.
+    /// Reacts to a fill of `fill`, seen by an ACK of a packet sent at `sent`.
     fn react(&mut self, fill: f64, now: Instant, sent: Instant) {
         let alpha = if fill <= self.config.lower {
             self.config.delta
@@ -190,7 +191,7 @@ impl Abgd {
             Excursion::None if fill >= self.config.upper => {
                 self.excursion = Excursion::Detected(now);
             }
-            // A round trip later all others have seen it too, and it counts even if their
+            // A round trip later all others have seen the fill too. It counts even if their
             // reductions have already emptied the queue.
             Excursion::Detected(at) if sent >= at => {
                 if let Some(range) = self.extremes.range() {
@@ -205,7 +206,7 @@ impl Abgd {
 }
 
 impl Samples {
-    /// Counts an ACK of `packets` packets. Returns whether it came without the peer's timer.
+    /// Counts an ACK of `packets` packets. Returns true if the peer's timer did not delay it.
     fn at_once(&mut self, packets: u64) -> bool {
         let (current_acks, current_packets) = self.current;
         self.current = (

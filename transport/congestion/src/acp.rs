@@ -1,11 +1,11 @@
 //! ACP: the sender takes the rate that the links on its path compute, over about a round trip.
 //!
 //! M. Lestas, A. Pitsillides, P. Ioannou and G. Hadjipollas, "Adaptive Congestion Protocol",
-//! section II-B. The least rate that a link desires, times the round trip of the empty path, is
-//! the desired window; each acknowledgement moves the window towards it by its share of the
-//! window, and upwards by a tenth of that while a link is congested. The window is real-valued
-//! and falls below one packet: then packets leave less often than once in a round trip.
-//! Without ACP's routers, with losses and with lies: [`crate::guided`].
+//! section II-B. The desired window is the least rate that a link desires, times the round trip of
+//! the empty path. Each acknowledgement moves the window towards it by its share of the window;
+//! upwards only by a tenth of that while a link is congested. The window is real-valued and may
+//! fall below one packet: then packets leave less often than once per round trip.
+//! [`crate::guided`] handles losses, lies and paths without ACP's routers.
 //! What the paper leaves open: `docs/algorithms/acp.md`; deviations: `docs/deviations.md`.
 
 use crate::controller::{Feedback, Grant, PathSample};
@@ -15,21 +15,21 @@ use crate::row::ControllerRow;
 /// Gain upwards while a link on the path is congested (Eq. 2).
 const CONGESTED_GAIN: f64 = 0.1;
 
-/// An ACK takes no more than this part of the window. Above a few packets none does; below one,
-/// where each ACK is for more than the window, a rate that was too low for an instant is left
-/// after twice the time between two packets, not after a hundred times.
+/// The largest part of the window that one ACK takes off; only windows of a few packets meet it.
+/// Below one packet, where each ACK covers more than the window, it lets the sender leave a rate
+/// that was briefly too low after twice the time between two packets, not a hundred times.
 const MOST_DECREASE: f64 = 0.5;
 
-/// Windows of fewer packets heed less of the newest queueing time. A rate that falls as a queue
-/// grows calms it if it answers within 1.57 (pi / 2) empty round trips, and swings with it if it
-/// takes longer: a packet's round trip, a delayed ACK and half of the time between two packets are
-/// that long at two packets or fewer.
+/// Below this many packets, the window heeds less of the newest queueing time. A rate that falls as
+/// a queue grows calms it if it reacts within 1.57 (pi / 2) empty round trips, and swings with it
+/// if it takes longer. A packet's round trip, a delayed ACK and half of the time between two
+/// packets take that long at two packets or fewer.
 const HEEDING_WINDOW: f64 = 4.0;
 
-/// A sender by ACP.
+/// A sender that follows ACP.
 pub type Acp = Guided<AcpRule>;
 
-/// The rule of ACP's senders.
+/// How ACP's senders set their window.
 #[derive(Debug, Clone, Default)]
 pub struct AcpRule {
     /// H_feedback: bytes of IP packets per second.
@@ -39,8 +39,8 @@ pub struct AcpRule {
 }
 
 /// Eq. (1) in bytes: desired = H_feedback mrtt. Then Eq. (2) and (3) per byte acknowledged instead
-/// of per packet: w <- w + gain (desired - w) acked / w. The share acked / w counts up to 1: an
-/// ACK for more than the window leads to the desired window, not beyond.
+/// of per packet: w <- w + gain (desired - w) acked / w. The share acked / w counts up to 1: an ACK
+/// for more than the window leads to the desired window, not beyond.
 fn next_window(window: f64, desired: f64, congested: bool, acked: f64) -> f64 {
     let excess = desired - window;
     let gain = if excess > 0.0 && congested {

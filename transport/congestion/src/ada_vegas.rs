@@ -1,7 +1,7 @@
-//! AdaVegas: Vegas that grows faster the longer nothing speaks against it.
+//! AdaVegas: Vegas that grows faster the longer Diff stays below alpha.
 //!
-//! A. Maor and Y. Mansour, "AdaVegas: Adaptive Control for TCP Vegas", section III-B. The number
-//! of successive rounds with Diff < alpha selects a row of a table, which sets alpha, beta and the
+//! A. Maor and Y. Mansour, "AdaVegas: Adaptive Control for TCP Vegas", section III-B. The number of
+//! successive rounds with Diff < alpha selects a row of a table, which sets alpha, beta and the
 //! increment. A window that proves too large gives back half of the last increment, then half of
 //! that. Diff, slow start and the reaction to losses are Vegas's.
 //! What the paper leaves open: `docs/algorithms/ada-vegas.md`; deviations: `docs/deviations.md`.
@@ -15,17 +15,17 @@ use crate::row::{ControllerBuild, ControllerRow};
 use crate::vegas;
 use crate::window::{INITIAL_WINDOW, InitialWindow};
 
-/// Packets that a round above beta takes off the window at least (section III-B).
+/// The least number of packets by which a round above beta lowers the window (section III-B).
 const LEAST_DECREMENT: f64 = 1.0;
 
-/// Rounds from alpha to beta in a row after which the last increment is forgotten
+/// Successive rounds with Diff from alpha to beta after which the last increment is forgotten
 /// (section III-B: "after two RTTs of steady state").
 const STEADY_ROUNDS: u32 = 2;
 
 /// How to grow from some number of successive rounds of growth on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
-    /// Successive rounds with Diff < alpha, the present one included, from which the row holds.
+    /// Successive rounds with Diff < alpha, the present one included, from which the row applies.
     pub successes: u32,
     /// The window grows below this Diff, in packets.
     pub alpha: f64,
@@ -35,7 +35,7 @@ pub struct Row {
     pub increment: f64,
 }
 
-/// Table I. Its third row is printed as 4 to 15, which the second contradicts: 8 to 15.
+/// Table I. The paper prints its third row as 4 to 15, which the second contradicts: 8 to 15.
 pub const TABLE_I: [Row; 4] = [
     row(0, 1.0, 3.0, 1.0),
     row(4, 2.0, 4.0, 2.0),
@@ -52,7 +52,7 @@ const fn row(successes: u32, alpha: f64, beta: f64, increment: f64) -> Row {
     }
 }
 
-/// Table I: the last row that `successes` reaches.
+/// Looks up Table I: returns the last row that `successes` reaches.
 fn row_for(table: &'static [Row], successes: u32) -> &'static Row {
     table
         .iter()
@@ -60,7 +60,7 @@ fn row_for(table: &'static [Row], successes: u32) -> &'static Row {
         .expect("the table begins with a row from 0 successes")
 }
 
-/// Turns the steps that Diff asks for into changes of the window.
+/// Turns the steps that Diff asks for into window changes.
 #[derive(Debug, Clone)]
 pub struct Acceleration {
     table: &'static [Row],
@@ -69,8 +69,8 @@ pub struct Acceleration {
     row: &'static Row,
     /// Successive rounds with Diff < alpha: succ.
     successes: u32,
-    /// Packets that the last round of growth added, halved by every round above beta since:
-    /// lastInc.
+    /// lastInc: packets that the last round of growth added, halved by every round above beta
+    /// since.
     last_increment: f64,
     /// Successive rounds with Diff from alpha to beta.
     steady_rounds: u32,
@@ -83,7 +83,7 @@ impl Acceleration {
     ///
     /// # Panics
     ///
-    /// If the table is empty or its first row does not hold from 0 successes.
+    /// If the table is empty or its first row does not begin at 0 successes.
     pub fn new(table: &'static [Row], relapse: bool) -> Self {
         Self {
             table,
@@ -95,13 +95,13 @@ impl Acceleration {
         }
     }
 
-    /// The row in force.
+    /// Returns the row in force.
     pub fn row(&self) -> &'static Row {
         self.row
     }
 
-    /// Follows `step` of congestion avoidance. Returns the packets to add to the window, or below
-    /// 0 to take off.
+    /// Follows `step` of congestion avoidance. Returns the packets to add to the window; a negative
+    /// number lowers it.
     pub fn change(&mut self, step: Step) -> f64 {
         self.steady_rounds = match step {
             Step::Hold => self.steady_rounds.saturating_add(1),
@@ -133,22 +133,22 @@ impl Acceleration {
     }
 }
 
-/// What can be set.
+/// Settings of AdaVegas.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
     /// The rows in ascending order of `successes`, the first from 0.
     pub table: &'static [Row],
     /// Whether a round without Diff < alpha restores the first row. Otherwise the row stays in
-    /// force until the next round with Diff < alpha. The paper can be read both ways.
+    /// force until the next round with Diff < alpha. The paper allows both readings.
     pub relapse: bool,
-    /// More queued packets than this: slow start ends.
+    /// Slow start ends above this number of queued packets.
     pub gamma: f64,
-    /// The window at the start.
+    /// The initial window.
     pub initial_window: InitialWindow,
 }
 
 impl Config {
-    /// Table I, and the reading that comes nearer to the paper's Table VII.
+    /// Table I, and the reading that matches the paper's Table VII better.
     pub const PAPER: Self = Self {
         table: &TABLE_I,
         relapse: true,
@@ -164,7 +164,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What the parameters `relapse`, `gamma` and `iw` set.
+    /// Reads the parameters `relapse`, `gamma` and `iw`.
     pub fn read(values: &Values) -> Self {
         Self {
             table: &TABLE_I,
@@ -191,7 +191,7 @@ pub struct AdaVegas {
 }
 
 impl AdaVegas {
-    /// A controller in slow start, for full-size packets of `mtu` bytes.
+    /// Creates a controller in slow start, for full-size packets of `mtu` bytes.
     ///
     /// # Panics
     ///

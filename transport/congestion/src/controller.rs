@@ -1,19 +1,19 @@
-//! The facts that a congestion controller gets, and its answers.
+//! Defines the facts that a congestion controller gets, and its answers.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use evenkeel_wire::{IPV4_HEADER_LEN, PATH_HEADER_LEN, UDP_HEADER_LEN};
 
-/// A congestion control algorithm of one path.
+/// A congestion control algorithm for one path.
 ///
 /// The calls for one ACK frame, in order: [`on_path`](Self::on_path) for each path header since
 /// the ACK before, [`on_ack`](Self::on_ack), [`on_round`](Self::on_round) if the ACK ends a round,
 /// then [`on_congestion`](Self::on_congestion) and
 /// [`on_persistent_congestion`](Self::on_persistent_congestion) if packets were lost or marked.
 pub trait Controller: CloneController + Debug + Send + Sync {
-    /// A path header measured one round trip. These calls need an evenkeel endpoint and a peer that
-    /// echoes headers; a controller must work without them.
+    /// A path header measured one round trip. Called only on an evenkeel endpoint whose peer echoes
+    /// headers; a controller must work without.
     fn on_path(&mut self, sample: &PathSample) {
         let _ = sample;
     }
@@ -23,7 +23,7 @@ pub trait Controller: CloneController + Debug + Send + Sync {
         let _ = ack;
     }
 
-    /// A round trip of data is over. Called after [`on_ack`](Self::on_ack) of the ACK that ended it.
+    /// A round trip of data is over. Follows [`on_ack`](Self::on_ack) of the ACK that ended it.
     fn on_round(&mut self, round: &Round) {
         let _ = round;
     }
@@ -46,35 +46,35 @@ pub trait Controller: CloneController + Debug + Send + Sync {
         let _ = bytes;
     }
 
-    /// Bytes that may be in flight: n packets of them fill a window of n packets.
+    /// Returns the bytes that may be in flight: n packets fill a window of n packets.
     fn window(&self) -> u64;
 
-    /// Bytes of UDP payload per second at which packets should leave; `None` lets the endpoint
-    /// derive a rate from the window and the round trip. Below one packet per round trip the rate
-    /// controls the flow, and the window only caps it.
+    /// Returns the bytes of UDP payload per second at which packets should leave; `None` lets the
+    /// endpoint derive a rate from the window and the round trip. Below one packet per round trip
+    /// the rate controls the flow, and the window only caps it.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// The algorithm whose feedback the controller follows, so that routers count the flow among
-    /// those that they control. Called once, at the start.
+    /// Returns the algorithm whose feedback the controller follows, so that its routers count the
+    /// flow. Called once, at the start.
     fn follows(&self) -> Option<Feedback> {
         None
     }
 
-    /// One datagram in so many, at least 1, needs to carry a path header. The endpoint may send
-    /// fewer headers than that, and asks again after every ACK.
+    /// Returns the interval, at least 1, in datagrams at which it needs a path header. The endpoint
+    /// may send fewer headers, and asks again after every ACK.
     fn header_interval(&self) -> u32 {
         1
     }
 
-    /// Window in bytes at which slow start ends; `None` while nothing has set one.
+    /// Returns the window in bytes at which slow start ends; `None` until set.
     fn slow_start_threshold(&self) -> Option<u64>;
 }
 
-/// Clones a boxed controller. Every [`Controller`] that is `Clone` has it.
+/// Clones a boxed controller. Every [`Controller`] that is `Clone` implements this.
 pub trait CloneController {
-    /// A copy with the same state, for a path on which only the port has changed.
+    /// Returns a copy with the same state, for a path on which only the port has changed.
     fn clone_box(&self) -> Box<dyn Controller>;
 }
 
@@ -84,8 +84,7 @@ impl<C: Controller + Clone + 'static> CloneController for C {
     }
 }
 
-/// Bytes that a packet has beyond its UDP payload by default: the headers of IPv4, UDP and the
-/// path.
+/// Bytes that a packet adds to its UDP payload by default: IPv4, UDP and path header.
 pub const DEFAULT_OVERHEAD: u16 =
     IPV4_HEADER_LEN as u16 + UDP_HEADER_LEN as u16 + PATH_HEADER_LEN as u16;
 
@@ -100,7 +99,7 @@ pub struct Ack {
     /// `None` if a packet sent later was acknowledged before: then the ACK shows reordering, not
     /// the path's round trip (RFC 9002, section 5.1).
     pub rtt: Option<Duration>,
-    /// Bytes of UDP payload in the newest packet, whose round trip `rtt` is.
+    /// Bytes of UDP payload in the newest packet, the one that `rtt` measures.
     pub newest_bytes: u64,
     /// Number of packets, at least 1.
     pub packets: u64,
@@ -116,16 +115,16 @@ pub struct Ack {
     pub app_limited: bool,
 }
 
-/// What path headers measured in one round trip: all of it belongs to the same two packets.
+/// What path headers measured in one round trip: all values belong to the same two packets.
 ///
-/// Routers wrote most of it, and they may err or lie: it may slow a flow down, but never
-/// replaces a controller's response to loss.
+/// Routers wrote most of it, and they may err or lie. It may slow a flow down, but never replaces a
+/// controller's response to loss.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PathSample {
     /// When the echo arrived.
     pub now: Instant,
-    /// From sending the header to the arrival of its echo, without the time that the peer held
-    /// it before it could answer.
+    /// The time from sending the header until its echo arrived, less the time that the peer held it
+    /// before it could answer.
     pub rtt: Duration,
     /// Queueing time that routers added up on the way to the peer, at most `rtt`; `None` if none
     /// did.
@@ -133,8 +132,8 @@ pub struct PathSample {
     /// Queueing time that routers added up on the way back, at most `rtt` less
     /// `forward_queueing`; `None` if none did.
     pub backward_queueing: Option<Duration>,
-    /// All routers in both directions seem to have added their queueing times. A hint: switches,
-    /// wireless links and hosts queue unseen.
+    /// All routers in both directions seem to have added their queueing times. A hint only:
+    /// switches, wireless links and hosts queue unseen.
     pub complete: bool,
     /// What the routers on the way to the peer grant; `None` if none grants anything.
     pub grant: Option<Grant>,
@@ -145,14 +144,14 @@ pub struct PathSample {
     pub flows: Option<u32>,
 }
 
-/// An algorithm by which routers set how much senders send.
+/// An algorithm with which routers set senders' rates or windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feedback {
     /// ACP: the least rate that a link on the path grants.
     Acp,
     /// RCP (Dukkipati et al., IWQoS 2005): likewise.
     Rcp,
-    /// XCP (Katabi, Handley, Rohrs, SIGCOMM 2002): the least change of the window.
+    /// XCP (Katabi, Handley, Rohrs, SIGCOMM 2002): the least window change that a link grants.
     Xcp,
 }
 
@@ -174,17 +173,17 @@ pub enum Grant {
 pub struct Round {
     /// When the ACK that ended the round was processed.
     pub now: Instant,
-    /// The least RTT sample among the round's ACKs. Most of their packets were sent in the round
-    /// before, so the sample lags one round behind the window. ACKs that the peer's timer delayed
-    /// do not show in it unless all were delayed. Of packets of at least half the full size if there
-    /// was one.
+    /// The least RTT sample among the round's ACKs, taken from packets of at least half the full
+    /// size if there was one. Most of those packets were sent in the round before, so the sample
+    /// lags one round behind the window. ACKs that the peer's timer delayed do not show in it
+    /// unless all were delayed.
     pub rtt_min: Duration,
-    /// All samples were of packets below half the full size.
+    /// All samples came from packets below half the full size.
     pub small: bool,
     /// RTT of a packet sent in this round, at its window: the sample of the ACK that ended the
-    /// round. `rtt_min` instead if that ACK covers fewer packets than the round's average, because
-    /// the peer's timer may have delayed it, or if its packet is below half the full size and others
-    /// were not.
+    /// round. Equals `rtt_min` if that ACK covers fewer packets than the round's average, because
+    /// the peer's timer may have delayed it, or if its packet is below half the full size and
+    /// others were not.
     pub rtt_end: Duration,
     /// Bytes newly acknowledged.
     pub bytes: u64,
@@ -192,12 +191,12 @@ pub struct Round {
     pub lost: u64,
     /// The most bytes in flight just before any of the ACKs was processed.
     pub in_flight: u64,
-    /// The least of (window - bytes in flight just before) at any of the ACKs, in bytes:
-    /// how much of the window the connection never used.
+    /// The least of (window - bytes in flight just before) at any of the ACKs, in bytes: the part
+    /// of the window that the connection never used.
     pub unused: u64,
     /// Every ACK of the round found the connection limited by the application.
     pub app_limited: bool,
-    /// A recovery period began in this round, or is not over at its end.
+    /// A recovery period began in this round, or lasts beyond its end.
     pub in_recovery: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What Vegas, AdaVegas and RoVegas share: Diff, the step it asks for, and the window.
+//! Computes what Vegas, AdaVegas and RoVegas share: Diff, the step it asks for, and the window.
 //!
 //! Diff estimates how many packets of the connection wait in queues: Y.-C. Chan, C.-T. Chan and
 //! Y.-C. Chen, "RoVegas", section 2.1, after L. Brakmo and L. Peterson (JSAC 1995).
@@ -9,10 +9,10 @@ use crate::controller::{Ack, Round};
 use crate::sized_rtt::SizedRtt;
 use crate::window::{InitialWindow, minimum_window, packets_to_bytes, scale};
 
-/// Leaving slow start takes 1/8 off the window (RoVegas, section 2.1).
+/// Factor of the window when slow start ends: 1/8 less (RoVegas, section 2.1).
 const SLOW_START_EXIT: f64 = 7.0 / 8.0;
 
-/// A window with more unused packets than this does not grow (RoVegas, section 5.2).
+/// A window with more unused packets does not grow (RoVegas, section 5.2).
 const UNUSED_PACKETS: u64 = 2;
 
 /// Values of Diff at which the window changes, in packets.
@@ -26,7 +26,7 @@ pub struct Thresholds {
     pub gamma: f64,
 }
 
-/// What a round's Diff asks of the window.
+/// How a round's Diff should change the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// More packets.
@@ -44,7 +44,7 @@ pub(crate) fn diff(window: u64, base_rtt: Duration, rtt: Duration, mtu: u16) -> 
         return 0.0;
     }
     let queueing = rtt.saturating_sub(base_rtt);
-    // One division at the end: products of whole numbers are exact, and so is a Diff of alpha.
+    // Divide once, at the end: products of whole numbers are exact, and so is a Diff of alpha.
     (window as f64 * queueing.as_nanos() as f64) / (f64::from(mtu) * rtt.as_nanos() as f64)
 }
 
@@ -63,8 +63,8 @@ impl Thresholds {
 
 /// A window that Diff controls, with Vegas's slow start and BaseRTT.
 ///
-/// Slow start doubles the window every other round, so that the round between shows what the
-/// doubling did to the queue.
+/// Slow start doubles the window every other round, so that the round between shows the effect of
+/// the doubling on the queue.
 #[derive(Debug, Clone)]
 pub struct DiffWindow {
     bytes: u64,
@@ -81,7 +81,7 @@ pub struct DiffWindow {
 pub(crate) enum Phase {
     /// The window doubles in this round.
     SlowStart,
-    /// The window holds in this round. Slow start begins so, because the first round ends with
+    /// The window holds in this round. Slow start begins here, because the first round ends with
     /// the first ACK, too soon to double.
     SlowStartHold,
     /// The thresholds decide.
@@ -89,7 +89,7 @@ pub(crate) enum Phase {
 }
 
 impl DiffWindow {
-    /// A window in slow start, for full-size packets of `mtu` bytes.
+    /// Creates a window in slow start, for full-size packets of `mtu` bytes.
     pub fn new(initial: InitialWindow, mtu: u16) -> Self {
         Self {
             bytes: initial.bytes(mtu),
@@ -100,17 +100,17 @@ impl DiffWindow {
         }
     }
 
-    /// The window in bytes.
+    /// Returns the window in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes of UDP payload in a full-size packet.
+    /// Returns the bytes of UDP payload in a full-size packet.
     pub fn mtu(&self) -> u16 {
         self.mtu
     }
 
-    /// Bytes at which slow start ends; `None` before anything has set them.
+    /// Returns the bytes at which slow start ends; `None` until set.
     pub fn slow_start_threshold(&self) -> Option<u64> {
         self.threshold
     }
@@ -135,15 +135,15 @@ impl DiffWindow {
         base_rtt.rtt()
     }
 
-    /// Diff for this window on a path of `base_rtt`, in packets.
+    /// Returns Diff for this window on a path of `base_rtt`, in packets.
     pub fn diff(&self, base_rtt: Duration, rtt: Duration) -> f64 {
         diff(self.bytes, base_rtt, rtt, self.mtu)
     }
 
-    /// Ends a round. `least` is Diff by the round's least round trip time, which congestion
-    /// avoidance uses; `end` is Diff by that of a packet sent at the present window, which slow
-    /// start uses. Returns what congestion avoidance is to do; `None` in slow start, and after a
-    /// round that does not show what the present window does: its window was reduced, or the
+    /// Ends a round. `least` is Diff by the round's least round trip time, for congestion
+    /// avoidance; `end` is Diff by that of a packet sent at the present window, for slow start.
+    /// Returns the step that congestion avoidance should take; `None` in slow start, and after a
+    /// round that says nothing about the present window, because the window was reduced or the
     /// application sent too little.
     pub fn end_round(
         &mut self,
@@ -171,7 +171,7 @@ impl DiffWindow {
         None
     }
 
-    /// Adds `packets`; below 0, takes them off down to the minimum.
+    /// Adds `packets`; a negative number lowers the window, at most to the minimum.
     pub fn change(&mut self, packets: f64) {
         let change = packets_to_bytes(packets.abs(), self.mtu);
         self.bytes = if packets < 0.0 {
@@ -204,12 +204,12 @@ impl DiffWindow {
         self.phase = Phase::SlowStartHold;
     }
 
-    /// Two packets (RFC 9002, section 7.2), in bytes.
+    /// Returns two packets (RFC 9002, section 7.2) in bytes.
     pub fn minimum(&self) -> u64 {
         minimum_window(self.mtu)
     }
 
-    /// Full-size packets now carry `mtu` bytes of UDP payload.
+    /// Sets the bytes of UDP payload in a full-size packet.
     pub fn on_mtu(&mut self, mtu: u16) {
         self.mtu = mtu;
         self.bytes = self.bytes.max(self.minimum());

@@ -1,14 +1,14 @@
-//! How long a controller may act on what routers told: `docs/path-header.md`, section 4.3,
+//! Tracks how long a controller may act on routers' feedback: `docs/path-header.md`, section 4.3,
 //! Expiry.
 
 use std::time::{Duration, Instant};
 
 use evenkeel_wire::ECHO_LIFETIME;
 
-/// Round trips for which feedback holds.
+/// Feedback holds for this many round trips.
 const ROUND_TRIPS: u32 = 4;
 
-/// The least time for which feedback holds.
+/// Feedback holds at least this long.
 const LEAST_HOLD: Duration = Duration::from_millis(100);
 
 /// Share of a new sample in the smoothed round trip time, as a power of two: 1/8
@@ -23,37 +23,37 @@ pub(crate) struct Freshness {
 }
 
 impl Freshness {
-    /// A round trip took `rtt`.
+    /// Updates the smoothed round trip time with `rtt`.
     pub(crate) fn on_rtt(&mut self, rtt: Duration) {
         self.smoothed_rtt = Some(self.smoothed_rtt.map_or(rtt, |smoothed| {
             smoothed.saturating_mul(SMOOTHING - 1).saturating_add(rtt) / SMOOTHING
         }));
     }
 
-    /// Routers told something at `now`.
+    /// Notes feedback at `now`.
     pub(crate) fn on_feedback(&mut self, now: Instant) {
         self.heard = Some(self.heard.map_or(now, |heard| heard.max(now)));
     }
 
-    /// Nothing holds until they tell something again.
+    /// Drops the feedback; nothing holds until there is new.
     pub(crate) fn forget(&mut self) {
         self.heard = None;
     }
 
-    /// Whether what they told last holds at `now`. To be asked after what came with an ACK has
-    /// been heard: at rates below a packet in the time that feedback holds, each brings its own.
+    /// Returns true if the last feedback holds at `now`. Ask after reading what came with an ACK:
+    /// at less than a packet in the time that feedback holds, each ACK brings its own.
     pub(crate) fn holds(&self, now: Instant) -> bool {
         self.heard
             .is_some_and(|heard| now.saturating_duration_since(heard) <= self.hold())
     }
 
-    /// For how long feedback holds.
+    /// Returns for how long feedback holds.
     pub(crate) fn hold(&self) -> Duration {
         let round_trips = self.smoothed_rtt().saturating_mul(ROUND_TRIPS);
         round_trips.clamp(LEAST_HOLD, ECHO_LIFETIME)
     }
 
-    /// Smoothed round trip time, 0 before the first sample.
+    /// Returns the smoothed round trip time, 0 before the first sample.
     pub(crate) fn smoothed_rtt(&self) -> Duration {
         self.smoothed_rtt.unwrap_or_default()
     }

@@ -13,27 +13,27 @@ use crate::controller::{Ack, Congestion, Controller};
 use crate::row::{ControllerBuild, ControllerRow};
 use crate::window::{INITIAL_WINDOW, InitialWindow, minimum_window, packets_to_bytes, scale};
 
-/// What can be set.
+/// Settings of general AIMD.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
     /// Packets added per window of acknowledged bytes, that is per round trip.
     pub alpha: f64,
-    /// Factor the window is reduced to, in 0..1.
+    /// Factor of the window after a loss or mark, in 0..1.
     pub beta: f64,
-    /// The window at the start.
+    /// The initial window.
     pub initial_window: InitialWindow,
 }
 
 impl Config {
-    /// Reno: one packet a round trip, half the window (RFC 9002, sections 7.3.2 and 7.3.3).
+    /// Reno: adds a packet per round trip, halves the window (RFC 9002, sections 7.3.2 and 7.3.3).
     pub const RENO: Self = Self {
         alpha: 1.0,
         beta: 0.5,
         initial_window: InitialWindow::Rfc9002,
     };
 
-    /// The smooth setting: beta 7/8, and the alpha that takes as much as Reno does, since
-    /// 4 (1 - beta^2) / 3 = 0.3125 (Yang and Lam).
+    /// The smooth setting: beta 7/8, and the alpha that gets as much as Reno, since 4 (1 - beta^2)
+    /// / 3 = 0.3125 (Yang and Lam).
     pub const SMOOTH: Self = Self {
         alpha: 0.31,
         beta: 0.875,
@@ -48,7 +48,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What the parameters of [`parameters`] set.
+    /// Reads the parameters of [`parameters`] and `iw`.
     pub fn read(values: &Values) -> Self {
         Self {
             alpha: values.number("alpha"),
@@ -58,7 +58,7 @@ impl Config {
     }
 }
 
-/// The parameters `alpha` and `beta` with these defaults.
+/// Returns the parameters `alpha` and `beta` with these defaults.
 pub const fn parameters(default: Config) -> [Parameter; 2] {
     [
         Parameter::number(
@@ -84,16 +84,16 @@ pub struct Gaimd {
     config: Config,
     /// Bytes of UDP payload in a full-size packet.
     mtu: u16,
-    /// Bytes.
+    /// In bytes.
     window: u64,
-    /// Bytes; slow start below it, additive increase from it on.
+    /// In bytes: slow start below, additive increase from it on.
     threshold: Option<u64>,
     /// Bytes acknowledged since the last additive increase.
     acked: u64,
 }
 
 impl Gaimd {
-    /// A controller in slow start, for full-size packets of `mtu` bytes.
+    /// Creates a controller in slow start, for full-size packets of `mtu` bytes.
     pub fn new(config: Config, mtu: u16) -> Self {
         Self {
             window: config.initial_window.bytes(mtu),
@@ -109,7 +109,7 @@ impl Gaimd {
         self.config.alpha = alpha;
     }
 
-    /// Whether the window is below the threshold, or nothing has set one.
+    /// Returns true if the window is below the threshold, or no threshold is set.
     pub(crate) fn in_slow_start(&self) -> bool {
         self.threshold
             .is_none_or(|threshold| self.window < threshold)
@@ -139,16 +139,16 @@ impl Gaimd {
     }
 }
 
-/// RFC 9002, section 7.3.1: slow start adds what was acknowledged, up to the threshold.
-/// Returns the bytes to add; the rest of `acked` counts towards additive increase.
+/// RFC 9002, section 7.3.1: slow start adds what was acknowledged, up to the threshold. Returns the
+/// bytes to add; the rest of `acked` counts towards additive increase.
 fn slow_start_increase(window: u64, threshold: Option<u64>, acked: u64) -> u64 {
     threshold.map_or(acked, |threshold| {
         acked.min(threshold.saturating_sub(window))
     })
 }
 
-/// w <- w + alpha per w acknowledged bytes (RFC 9002, section 7.3.3, with RFC 3465's count of
-/// bytes). Returns the bytes to add and those left to count.
+/// w <- w + alpha per w acknowledged bytes (RFC 9002, section 7.3.3, counting bytes as RFC 3465
+/// does). Returns the bytes to add and those left to count.
 fn additive_increase(window: u64, alpha: f64, mtu: u16, acked: u64) -> (u64, u64) {
     let windows = acked / window;
     (

@@ -1,10 +1,9 @@
-//! A sender that routers guide: what ACP, XCP and RCP have in common.
+//! A sender that routers guide: the part that ACP, XCP and RCP share.
 //!
 //! Their papers assume that every router guides, no packet is lost, and nobody lies. Here a
-//! fallback decides before the first grant, and once feedback has expired
-//! (`docs/path-header.md`, section 4.3). Each takes over the other's window. A bound limits the
-//! window to what losses would allow, and a rate however low still sends often enough to notice a
-//! better one.
+//! fallback decides before the first grant, and once feedback has expired (`docs/path-header.md`,
+//! section 4.3). Rule and fallback take over each other's window. A bound limits the window to what
+//! losses would allow, and even the lowest rate still sends often enough to notice a better one.
 
 mod config;
 mod fallback;
@@ -28,18 +27,18 @@ pub use config::Config;
 pub use fallback::FallbackKind;
 pub use rule::{Facts, Rtts, Rule};
 
-/// The longest time between packets that a rate can ask for, unless feedback holds for longer.
-/// Each packet brings new feedback, so that a wrong rate lasts this time and a round trip. Only a
-/// link that cannot carry a packet a second of each sender suffers.
+/// The longest time between packets that a rate can ask for, unless feedback holds for longer. Each
+/// packet brings new feedback, so a wrong rate lasts this time and a round trip. Only a link that
+/// cannot carry a packet per second from each sender suffers.
 const LONGEST_GAP: Duration = Duration::from_secs(1);
 
-/// The least round trip time to count with: that of a loop through one host.
+/// The shortest round trip time assumed: that of a loop through one host.
 const LEAST_RTT: Duration = Duration::from_micros(1);
 
-/// No window is larger, in bytes: a second at 8 petabit/s.
+/// The largest window, in bytes: a second at 8 petabit/s.
 const MOST_WINDOW: f64 = 1e15;
 
-/// The row of a sender that follows `R`.
+/// Returns the row of a sender that follows `R`.
 pub(crate) const fn row<R: Rule + Default>(
     name: &'static str,
     summary: &'static str,
@@ -60,33 +59,33 @@ pub(crate) const fn row<R: Rule + Default>(
     }
 }
 
-/// The state of a sender that follows `R`.
+/// A sender that follows `R`.
 #[derive(Debug, Clone)]
 pub struct Guided<R> {
     rule: R,
     /// `None` while the fallback decides.
     guidance: Option<Guidance>,
-    /// Measures on while the rule decides.
+    /// Keeps measuring while the rule decides.
     fallback: Fallback,
     bound: LossBound,
     freshness: Freshness,
     /// The least round trip time that an ACK ever measured.
     least_acked: Option<SizedRtt>,
-    /// The least that a path header ever measured.
+    /// The least round trip time that a path header ever measured.
     least_echoed: Option<Duration>,
-    /// Of the newest path header.
+    /// The round trip time of the newest path header.
     latest_rtt: Duration,
     corrected_rtt: CorrectedRtt,
     /// Bytes of UDP payload in a full-size packet.
     mtu: u16,
-    /// Bytes of a full-size IP packet beyond that.
+    /// Bytes of a full-size IP packet beyond that payload.
     overhead: u16,
 }
 
-/// What a rule has decided.
+/// A rule's decision.
 #[derive(Debug, Clone, Copy)]
 struct Guidance {
-    /// Bytes, down to less than a packet.
+    /// In bytes, down to less than a packet.
     window: f64,
     /// The empty round trip for which the rule chose the window.
     base_rtt: Duration,
@@ -97,7 +96,7 @@ struct Guidance {
 }
 
 impl<R: Rule> Guided<R> {
-    /// A controller without feedback so far, for full-size packets of `mtu` bytes.
+    /// Creates a controller without feedback so far, for full-size packets of `mtu` bytes.
     pub fn new(rule: R, config: Config, mtu: u16) -> Self {
         Self {
             rule,
@@ -125,19 +124,19 @@ impl<R: Rule> Guided<R> {
             .corrected_rtt
             .base_rtt(plain, self.corrected_rtt.is_complete());
         Rtts {
-            // A router that reports nothing but queueing must not make the window vanish.
+            // A router that reports all delay as queueing must not make the window vanish.
             base: corrected.max(plain / 2).max(LEAST_RTT),
             latest: self.latest_rtt.max(LEAST_RTT),
             smoothed: self.freshness.smoothed_rtt().max(LEAST_RTT),
         }
     }
 
-    /// A window of `window` bytes within the loss bound.
+    /// Limits a window of `window` bytes to the loss bound.
     fn within_bound(&self, window: f64) -> f64 {
         window.min(self.bound.window() as f64)
     }
 
-    /// The window in force, in bytes, without the slack beyond it.
+    /// Returns the window in force in bytes, without the slack beyond it.
     fn in_force(&self) -> u64 {
         match self.guidance {
             Some(guidance) => self.within_bound(guidance.window) as u64,
@@ -145,7 +144,7 @@ impl<R: Rule> Guided<R> {
         }
     }
 
-    /// Feedback has expired: the fallback continues with the window in force.
+    /// Lets the fallback continue with the window in force, because feedback has expired.
     fn leave_rule(&mut self) {
         if self.guidance.is_some() {
             self.fallback.resume(self.in_force());
@@ -177,7 +176,7 @@ impl<R: Rule> Guided<R> {
             mtu: self.mtu,
             payload: f64::from(self.mtu) / (f64::from(self.mtu) + f64::from(self.overhead)),
         };
-        // From the bounded window: one that a lie raised without bounds would take years to fall.
+        // From the bounded window: one that a lie has raised would otherwise take years to fall.
         let next = self.rule.next(self.within_bound(window), &facts);
         let packets = next.max(0.0) / f64::from(self.mtu);
         let queueing = rtts.latest.saturating_sub(rtts.base);
@@ -216,7 +215,7 @@ impl<R: Rule> Controller for Guided<R> {
         self.fallback.get_mut().on_ack(ack);
         self.bound.on_ack(ack);
         let holds = self.freshness.holds(ack.now);
-        // The rule allows slack beyond its window: it does not begin in a recovery period.
+        // Do not begin in a recovery period: the rule allows slack beyond its window.
         let may_begin = ack.bytes_after_recovery > 0;
         if holds && (self.guidance.is_some() || may_begin) {
             self.follow_rule(ack);

@@ -1,14 +1,14 @@
-//! Congestion controllers for QUIC: facts in, answers out.
+//! Congestion controllers for QUIC: each gets facts and answers with a window.
 //!
 //! A [`Controller`] gets facts (an acknowledgement, a finished round trip, a congestion event, a
 //! new packet size) and answers with a window. It uses no clock, no socket and no type of the QUIC
-//! implementation. The adapter, the only module that imports quinn-proto, makes a quinn controller
-//! of it and does what quinn makes hard.
+//! implementation. The adapter, the only module that imports quinn-proto, wraps it into a quinn
+//! controller and works around quinn's limits.
 //!
 //! [`controller`] turns a name with parameters (`vegas`, `gaimd:alpha=0.31,beta=0.875`) into a
 //! factory for quinn, and [`controllers`] lists the names. [`Controllers`] is a table to which an
-//! application adds its own. [`adapt`] makes a factory for a controller of your own, [`foreign`]
-//! for one that is written for quinn, and [`observed`] reports what a factory's controllers do.
+//! application adds its own. [`adapt`] makes a factory from your own controller, [`foreign`] from
+//! one written for quinn, and [`observed`] reports what a factory's controllers do.
 
 pub mod a_aimd;
 pub mod abgd;
@@ -47,7 +47,7 @@ pub use window::InitialWindow;
 
 #[cfg(test)]
 pub(crate) mod testing {
-    //! What several test modules share.
+    //! Helpers that several test modules share.
 
     use std::time::{Duration, Instant};
 
@@ -55,7 +55,7 @@ pub(crate) mod testing {
 
     use crate::controller::{Ack, Cause, Congestion, PathSample, Round};
 
-    /// A round with samples of `rtt` milliseconds, whose window was in use.
+    /// Returns a round with samples of `rtt` milliseconds, whose window was in use.
     pub(crate) fn round(rtt: u64) -> Round {
         Round {
             now: epoch(),
@@ -71,7 +71,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// An ACK at `now` of `bytes` bytes, two packets, the newest sent `rtt` milliseconds before.
+    /// Returns an ACK at `now` of `bytes`, two packets, the newest sent `rtt` milliseconds before.
     pub(crate) fn ack(now: Instant, rtt: u64, bytes: u64) -> Ack {
         Ack {
             now,
@@ -86,7 +86,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// A sample of a path with a router in both directions that says nothing but an empty queue.
+    /// Returns a sample with a router in both directions that reports only an empty queue.
     pub(crate) fn path_sample() -> PathSample {
         PathSample {
             now: epoch(),
@@ -100,7 +100,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// Two packets were lost.
+    /// Returns the loss of two packets.
     pub(crate) fn loss() -> Congestion {
         Congestion {
             now: epoch(),

@@ -1,10 +1,10 @@
-//! The window that losses alone would allow, kept beside a controller that follows routers: no
-//! router's word makes a sender exceed it (`docs/path-header.md`, section 4.3, Bound).
+//! The window that losses alone would allow, which bounds a controller that follows routers: no
+//! router can make a sender exceed it (`docs/path-header.md`, section 4.3, Bound).
 //!
-//! It is the window of RFC 9002, with slow start until the first loss, and grows while at least
-//! half of it is in use. So it stays between one and two times what the path is known to carry,
-//! as Linux has it in slow start: feedback may double what is in flight in any round trip, and
-//! hardly meets the bound. A sender that uses a tenth of what it was allowed saves nothing up
+//! The bound is the window of RFC 9002, with slow start until the first loss, and grows while at
+//! least half of it is in use. So it stays between one and two times what the path is known to
+//! carry, like Linux's window in slow start: feedback may double the bytes in flight in any round
+//! trip, and rarely meets the bound. A sender that uses a tenth of its allowance saves up nothing
 //! for a router that lies later.
 
 use crate::controller::{Ack, Congestion, Controller};
@@ -18,7 +18,7 @@ pub(crate) struct LossBound {
 }
 
 impl LossBound {
-    /// Before anything was acknowledged or lost, for full-size packets of `mtu` bytes.
+    /// Creates the bound of an unused path, for full-size packets of `mtu` bytes.
     pub(crate) fn new(initial: InitialWindow, mtu: u16) -> Self {
         let config = gaimd::Config {
             initial_window: initial,
@@ -29,17 +29,17 @@ impl LossBound {
         }
     }
 
-    /// The bound in bytes, at least two packets.
+    /// Returns the bound in bytes, at least two packets.
     pub(crate) fn window(&self) -> u64 {
         self.reno.window()
     }
 
-    /// Bytes up to which it doubles; `None` before anything was lost.
+    /// Returns the bytes up to which the bound doubles; `None` before the first loss.
     pub(crate) fn threshold(&self) -> Option<u64> {
         self.reno.slow_start_threshold()
     }
 
-    /// Packets arrived.
+    /// Counts an ACK.
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
         let half_used = ack.in_flight.saturating_mul(2) >= self.window();
         self.reno.on_ack(&Ack {
@@ -48,25 +48,24 @@ impl LossBound {
         });
     }
 
-    /// Packets were lost or marked with a window of `window` bytes in force: half of that is
-    /// left, not of what the bound would have allowed.
+    /// Reacts to loss or marks while a window of `window` bytes is in force: halves that window,
+    /// not the larger one that the bound would have allowed.
     pub(crate) fn on_congestion(&mut self, event: &Congestion, window: u64) {
         self.reno.lower_to(window);
         self.reno.on_congestion(event);
     }
 
-    /// RFC 9002, section 7.6.
+    /// Reacts to persistent congestion (RFC 9002, section 7.6).
     pub(crate) fn on_persistent_congestion(&mut self) {
         self.reno.on_persistent_congestion();
     }
 
-    /// Full-size packets now carry `mtu` bytes.
+    /// Sets the bytes in a full-size packet.
     pub(crate) fn on_mtu(&mut self, mtu: u16) {
         self.reno.on_mtu(mtu);
     }
 
-    /// A window of `window` bytes has come about without feedback, by losses and round trips
-    /// alone: that much is allowed.
+    /// Allows `window` bytes, a window reached without feedback, by losses and round trips alone.
     pub(crate) fn raise_to(&mut self, window: u64) {
         self.reno.raise_to(window);
     }

@@ -1,10 +1,10 @@
-//! RCP: the sender takes the rate that the links on its path share out, at once.
+//! RCP: the sender takes the rate that the links on its path assign, at once.
 //!
 //! N. Dukkipati, M. Kobayashi, R. Zhang-Shen and N. McKeown, "Processor Sharing Flows in the
 //! Internet" (IWQoS 2005), section 3: every link has one rate for all flows, packets collect the
-//! least of them, and the sender's window is that rate times its round trip time. A comparator of
-//! ACP's, which moves towards the rate gradually. Without RCP's routers, with losses and with
-//! lies: [`crate::guided`]. Page: `docs/algorithms/rcp.md`; deviations: `docs/deviations.md`.
+//! least of them, and the sender's window is that rate times its round trip time. For comparison
+//! with ACP, which moves towards it gradually. [`crate::guided`] handles losses, lies and paths
+//! without RCP's routers. Page: `docs/algorithms/rcp.md`; deviations: `docs/deviations.md`.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::controller::{Feedback, Grant, PathSample};
 use crate::guided::{self, Facts, Guided, Rtts, Rule};
 use crate::row::ControllerRow;
 
-/// A sender by RCP.
+/// A sender that follows RCP.
 pub type Rcp = Guided<RcpRule>;
 
-/// The rule of RCP's senders.
+/// How RCP's senders set their window.
 #[derive(Debug, Clone, Default)]
 pub struct RcpRule {
     /// R: bytes of IP packets per second.
@@ -25,7 +25,7 @@ pub struct RcpRule {
 impl Rule for RcpRule {
     const FOLLOWS: Feedback = Feedback::Rcp;
 
-    // It is set anew with each ACK.
+    // Every ACK sets the window anew.
     const KEEPS_RATE: bool = false;
 
     fn on_path(&mut self, sample: &PathSample) -> bool {
@@ -47,7 +47,7 @@ impl Rule for RcpRule {
         }
     }
 
-    /// So that packets leave at R.
+    /// Makes packets leave at R.
     fn period(rtts: &Rtts) -> Duration {
         rtts.smoothed
     }

@@ -1,10 +1,9 @@
-//! RoVegas: Vegas to which routers report how long packets queue, there and back.
+//! RoVegas: Vegas with routers that report how long packets queue, there and back.
 //!
-//! Y.-C. Chan, C.-T. Chan and Y.-C. Chen, "RoVegas", section 3. BaseRTT is the round trip time
-//! without the queueing times that routers add up in path headers; Actual' leaves out those of
-//! the way back, which the window does not cause. So a new route, flows that were there before,
-//! and a congested way back no longer mislead it. All else is Vegas, as is everything without such
-//! routers.
+//! Y.-C. Chan, C.-T. Chan and Y.-C. Chen, "RoVegas", section 3. BaseRTT is the round trip time less
+//! the queueing times that routers add up in path headers. Actual' also leaves out queueing on the
+//! way back, which the window does not cause. So a new route, earlier flows and a congested way
+//! back no longer mislead it. All else is Vegas; without such routers it is plain Vegas.
 //! What the paper leaves open: `docs/algorithms/ro-vegas.md`; deviations: `docs/deviations.md`.
 
 use std::time::Duration;
@@ -21,11 +20,11 @@ use crate::row::{ControllerBuild, ControllerRow};
 use crate::vegas;
 use crate::window::{INITIAL_WINDOW, InitialWindow};
 
-/// Rounds for which headers are not believed to report every queue after the first loss that
-/// contradicts them; twice as many after each further one.
+/// After the first loss that contradicts complete headers, they are distrusted for this many
+/// rounds; after each further one for twice as many.
 const FIRST_DISTRUST: u32 = 256;
 
-/// What can be set.
+/// Settings of RoVegas.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
     /// Thresholds, increment and initial window.
@@ -50,7 +49,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What the parameters of [`PARAMETERS`] and `iw` set.
+    /// Reads the parameters of [`PARAMETERS`] and `iw`.
     ///
     /// # Errors
     ///
@@ -67,47 +66,47 @@ impl Config {
 #[derive(Debug, Clone)]
 pub struct RoVegas {
     config: Config,
-    /// With BaseRTT from round trips alone.
+    /// Its BaseRTT comes from round trips alone.
     window: DiffWindow,
     rtts: CorrectedRtt,
     /// The least round trip time that a stamped header ever measured, queues included. Earlier
-    /// packets were smaller, and so are ACKs without headers: on a slow link their path is shorter.
+    /// packets were smaller, and so are ACKs without headers: on a slow link they take less time.
     least_stamped: Option<Duration>,
     freshness: Freshness,
     bound: LossBound,
-    /// What the present round's headers measured.
+    /// The measurements of the present round's headers.
     samples: Option<Samples>,
     trust: Trust,
-    /// Part of the last sample's round trip that was queueing on the way back, 0 to 1.
+    /// Share of the last sample's round trip that was queueing on the way back, 0 to 1.
     backward_share: f64,
 }
 
 /// Round trip times of one round without their backward queueing: RTT - QTb.
 #[derive(Debug, Clone, Copy)]
 pub struct Samples {
-    /// Congestion avoidance goes by this one.
+    /// The least one, for congestion avoidance.
     pub least: Duration,
-    /// Slow start goes by this one.
+    /// The newest one, for slow start.
     pub newest: Duration,
 }
 
-/// Whether headers that claim to report every queue are believed.
+/// Whether to believe headers that claim to report every queue.
 #[derive(Debug, Clone)]
 struct Trust {
-    /// Rounds until they are again.
+    /// Rounds until they are believed again.
     rounds_left: u32,
-    /// Rounds that the next distrust lasts.
+    /// Rounds that the next distrust will last.
     next_distrust: u32,
-    /// By how much the round trip is longer than the least ever, if the last round's headers were
-    /// complete and only the new BaseRTT kept the window from being too large: a new route, or a
-    /// queue that no router reported.
+    /// By how much the round trip exceeds the least ever, if the last round's headers were complete
+    /// and only the new BaseRTT kept the window from being too large: the sign of a new route, or
+    /// of a queue that no router reported.
     unexplained: Option<Duration>,
     /// The longest reported queueing on the way there, in this round and in the one before.
     reported: [Duration; 2],
 }
 
 impl RoVegas {
-    /// A controller in slow start, for full-size packets of `mtu` bytes.
+    /// Creates a controller in slow start, for full-size packets of `mtu` bytes.
     pub fn new(config: Config, mtu: u16) -> Self {
         Self {
             window: DiffWindow::new(config.vegas.initial_window, mtu),
@@ -122,8 +121,8 @@ impl RoVegas {
         }
     }
 
-    /// Ends a round: what a [`Controller`] does there. `select` gets the samples of the round's
-    /// headers, `None` if no fresh one came, and returns those to decide by.
+    /// Ends a round, as a [`Controller`] does. `select` gets the samples of the round's headers,
+    /// `None` without a fresh one, and returns the samples to decide by.
     pub fn end_round(&mut self, round: &Round, select: impl FnOnce(Option<Samples>) -> Samples) {
         let before = self.window.bytes();
         let fresh = self.freshness.holds(round.now);
@@ -168,12 +167,12 @@ impl Trust {
         self.rounds_left == 0
     }
 
-    /// Routers reported a queue of `forward` on the way there.
+    /// Notes that routers reported a queue of `forward` on the way there.
     fn on_report(&mut self, forward: Duration) {
         self.reported[0] = self.reported[0].max(forward);
     }
 
-    /// Ends a round whose samples were `complete` or not and that asked for `step`. If the window
+    /// Ends a round that asked for `step` and whose samples were `complete` or not. If the window
     /// would have been too large on the shortest path ever measured, `unexplained` is by how much
     /// the path seems longer than that.
     fn on_round(&mut self, complete: bool, step: Option<Step>, unexplained: Option<Duration>) {
@@ -183,9 +182,9 @@ impl Trust {
         self.rounds_left = self.rounds_left.saturating_sub(1);
     }
 
-    /// Packets were lost. If only trust kept the window from shrinking, and routers reported no
-    /// queue as long as the one that may hide there, a queue hides there: the headers are no
-    /// longer believed. Losses of a burst at a short queue, or by chance, say nothing.
+    /// Reacts to a loss. If only trust kept the window from shrinking, and routers reported no
+    /// queue as long as the unexplained delay, a queue hides there, and the headers are no longer
+    /// believed. Losses by chance, or of a burst at a short queue, prove nothing.
     fn on_loss(&mut self) {
         let hidden = self.unexplained.take();
         if hidden.is_some_and(|hidden| self.reported.iter().all(|queue| *queue < hidden)) {
@@ -206,8 +205,8 @@ impl Default for Trust {
     }
 }
 
-/// Section 3.2: one packet in so many carries a header, of `packets` per round trip. At least
-/// `probes` of them do, and more as backward queueing becomes a larger share of the round trip.
+/// Section 3.2: returns how many packets share one header, for `packets` per round trip. At least
+/// `probes` carry one, and more as backward queueing takes a larger share of it.
 fn interval(packets: f64, probes: u16, backward_share: f64) -> u32 {
     let least = f64::from(probes).min(packets);
     let wanted = least + (packets - least) * backward_share;
@@ -292,7 +291,7 @@ impl Controller for RoVegas {
     }
 }
 
-/// What can be set beside the initial window.
+/// All parameters except the initial window.
 pub const PARAMETERS: [Parameter; 5] = {
     let [alpha, beta, increment, gamma] = vegas::parameters(Config::PAPER.vegas);
     let probes = Parameter::count(

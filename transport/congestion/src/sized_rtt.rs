@@ -1,36 +1,36 @@
-//! Round trip times that know whether their packet was of about the full size.
+//! Round trip times that record whether their packet was small.
 
 use std::time::Duration;
 
 use crate::controller::{Ack, Round};
 
-/// A small packet is one below a full-size packet divided by this.
+/// A small packet is one below the full size divided by this.
 const SMALL: u64 = 2;
 
-/// A round trip time. The least of several is that of the large packets among them: a small one takes
-/// less time on each link, which on a slow link is a shorter path than data will ever have. An
-/// application that sends small packets only is left with those.
+/// A round trip time. The least of several comes from a large packet if there is one: a small
+/// packet takes less time on each link, which makes a slow link look shorter than it is for data.
+/// If an application sends only small packets, those count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SizedRtt {
-    // Compared first: any large packet's round trip is less than all of small packets.
+    // Compared first: any large packet's round trip counts as less than all small ones'.
     small: bool,
     rtt: Duration,
 }
 
 impl SizedRtt {
-    /// Of a packet of at least half the full size.
+    /// Makes a round trip of a packet of at least half the full size.
     #[cfg(test)]
     pub(crate) const fn large(rtt: Duration) -> Self {
         Self { small: false, rtt }
     }
 
-    /// The sample of `ack`, if it has one, with full-size packets of `mtu` bytes.
+    /// Returns the sample of `ack`, if it has one, with full-size packets of `mtu` bytes.
     pub(crate) fn of_ack(ack: &Ack, mtu: u16) -> Option<Self> {
         let small = ack.newest_bytes.saturating_mul(SMALL) < u64::from(mtu);
         ack.rtt.map(|rtt| Self { small, rtt })
     }
 
-    /// The least sample of `round`.
+    /// Returns the least sample of `round`.
     pub(crate) fn of_round(round: &Round) -> Self {
         Self {
             small: round.small,
@@ -38,12 +38,12 @@ impl SizedRtt {
         }
     }
 
-    /// The less of this and what was the least `before`.
+    /// Returns the lesser of this and the least `before`.
     pub(crate) fn least(self, before: Option<Self>) -> Self {
         before.map_or(self, |before| before.min(self))
     }
 
-    /// Of a packet below half the full size.
+    /// Returns true if the packet was below half the full size.
     pub(crate) fn is_small(self) -> bool {
         self.small
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use crate::testing::{ack, epoch, ms};
 
-    /// The least of samples: bytes of the newest packet, and milliseconds.
+    /// Returns the least of samples: bytes of the newest packet, and milliseconds.
     fn least(samples: &[(u64, u64)]) -> Option<(Duration, bool)> {
         let mut least = None;
         for &(newest_bytes, rtt) in samples {

@@ -1,4 +1,4 @@
-//! Tables of controllers: what can be asked for by name.
+//! Tables of controllers, which find a controller by name.
 
 use evenkeel_spec::{SpecError, find};
 
@@ -52,7 +52,7 @@ pub struct Controllers {
     rows: Vec<ControllerRow>,
 }
 
-/// Tables are equal if they list the same rows, whatever these build.
+/// Compares what the rows list; ignores what they build.
 impl PartialEq for Controllers {
     fn eq(&self, other: &Self) -> bool {
         let listed = |row: &ControllerRow| (row.name, row.summary, row.parameters);
@@ -64,14 +64,14 @@ impl PartialEq for Controllers {
 }
 
 impl Controllers {
-    /// The controllers of this crate.
+    /// Returns the controllers of this crate.
     pub fn shipped() -> Self {
         Self {
             rows: SHIPPED.to_vec(),
         }
     }
 
-    /// This table with one more row.
+    /// Adds a row to this table.
     ///
     /// # Panics
     ///
@@ -84,21 +84,21 @@ impl Controllers {
         self
     }
 
-    /// The rows, in the order in which to show them.
+    /// Returns the rows in display order.
     pub fn rows(&self) -> &[ControllerRow] {
         &self.rows
     }
 
-    /// A factory for the controller that `spec` names, as [`controller`].
+    /// Returns a factory for the controller that `spec` names, as [`controller`] does.
     ///
     /// # Errors
     ///
-    /// One line that names what is wrong with `spec` and what would be right.
+    /// One line that says what is wrong with `spec` and what to write instead.
     pub fn factory(&self, spec: &str) -> Result<SharedFactory, SpecError> {
         factory(&self.rows, spec)
     }
 
-    /// Whether the controller that `spec` names uses path headers.
+    /// Returns whether the controller that `spec` names uses path headers.
     ///
     /// # Errors
     ///
@@ -108,12 +108,12 @@ impl Controllers {
     }
 }
 
-/// A factory for the controller that `spec` names: `vegas`, or with parameters
+/// Returns a factory for the controller that `spec` names: `vegas`, or with parameters
 /// `gaimd:alpha=0.31,beta=0.875`. [`controllers`] lists names and parameters.
 ///
 /// # Errors
 ///
-/// One line that names what is wrong with `spec` and what would be right.
+/// One line that says what is wrong with `spec` and what to write instead.
 ///
 /// ```
 /// let factory = evenkeel_congestion::controller("vegas:alpha=2,beta=4")?;
@@ -126,7 +126,7 @@ pub fn controller(spec: &str) -> Result<SharedFactory, SpecError> {
     factory(SHIPPED, spec)
 }
 
-/// Whether the controller that `spec` names uses path headers.
+/// Returns whether the controller that `spec` names uses path headers.
 ///
 /// # Errors
 ///
@@ -135,7 +135,7 @@ pub fn uses_path_headers(spec: &str) -> Result<bool, SpecError> {
     uses_path(SHIPPED, spec)
 }
 
-/// All controllers of this crate, in the order in which to show them.
+/// Returns all controllers of this crate in display order.
 pub fn controllers() -> &'static [ControllerRow] {
     SHIPPED
 }

@@ -1,12 +1,12 @@
-//! TCP-friendly rate control: the rate that TCP would get with the losses measured.
+//! TCP-friendly rate control: the rate that TCP would get with the measured losses.
 //!
 //! S. Floyd, M. Handley, J. Padhye and J. Widmer, RFC 5348. The throughput equation (section 3.1)
-//! turns the round trip and the rate of loss events, a mean of the last eight intervals between
-//! them, into a rate that moves little with each loss. Until the first loss the rate doubles
-//! each round trip; it is never more than twice what arrived. The rate paces, and the window is
-//! a cap that paced packets do not reach.
-//! Deviations: the sender does the receiver's part, from ACKs, and the endings of the
-//! no-feedback timer are made up for when the next ACK comes; see `docs/deviations.md`.
+//! computes a rate from the round trip and the rate of loss events, a mean of the last eight
+//! intervals between them, so that each loss moves the rate little. Until the first loss the rate
+//! doubles each round trip; it is never more than twice what arrived. The rate paces, and the
+//! window is a cap that paced packets do not reach.
+//! Deviations: the sender does the receiver's part, from ACKs, and expiries of the no-feedback
+//! timer take effect when the next ACK arrives; see `docs/deviations.md`.
 
 mod equation;
 mod intervals;
@@ -27,36 +27,35 @@ use intervals::LossIntervals;
 use received::ReceiveRates;
 use round_trip::{LEAST_RTT, RoundTrip};
 
-/// A packet leaves this often whatever was lost (RFC 5348, section 4.3, t_mbi).
+/// A packet leaves at least this often, whatever was lost (RFC 5348, section 4.3, t_mbi).
 const LONGEST_GAP: Duration = Duration::from_secs(64);
 
-/// What is left of X_recv when a sender that had little to send loses packets (RFC 5348, section
-/// 4.3).
+/// Factor of X_recv after a loss, if the sender had little to send (RFC 5348, section 4.3).
 const LIMITED_LOSS: f64 = 0.85;
 
 /// The window holds a quarter more than the rate keeps in flight: queueing may lengthen the round
-/// trip by that within one. Without pacing, that is all that a connection can send too much.
+/// trip by that much within one. Without pacing, a connection can send no more than that too much.
 const HEADROOM: f64 = 1.25;
 
-/// And what a pacer may be late by; on short round trips it is more than they are.
+/// What a pacer may be late by, added to the window; on a short path more than its round trip.
 const PACER_LATENESS: Duration = Duration::from_millis(1);
 
-/// And as many packets, since a lone one may wait for the peer's timer.
+/// Packets added to the window too, because a lone one may wait for the peer's timer.
 const HEADROOM_PACKETS: u64 = 2;
 
-/// What can be set.
+/// Settings of TFRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// Packets leave slower while the round trip is longer than usual (RFC 5348, section 4.5).
+    /// Packets leave more slowly while the round trip is longer than usual (RFC 5348, section 4.5).
     pub damping: bool,
-    /// A long time without losses makes the history count less (RFC 5348, section 5.5).
+    /// A long time without losses makes older losses count less (RFC 5348, section 5.5).
     pub discounting: bool,
     /// The window of the first round trip.
     pub initial_window: InitialWindow,
 }
 
 impl Config {
-    /// All that RFC 5348 describes.
+    /// Everything that RFC 5348 describes.
     pub const RFC_5348: Self = Self {
         damping: true,
         discounting: true,
@@ -86,29 +85,29 @@ pub struct Tfrc {
     config: Config,
     /// Bytes of UDP payload in a full-size packet: s.
     mtu: u16,
-    /// Bytes.
+    /// In bytes.
     window: u64,
     /// X: bytes per second, finite and above 0.
     rate: f64,
     rtt: RoundTrip,
     intervals: LossIntervals,
     received: ReceiveRates,
-    /// The greatest X_recv so far, bytes per second.
+    /// The greatest X_recv so far, in bytes per second.
     most_received: f64,
-    /// Where the present interval of X_recv begins; `None` until an ACK comes in it.
+    /// Where the present interval of X_recv begins; `None` until its first ACK.
     interval: Option<Instant>,
-    /// When the interval before it ended.
+    /// When the previous interval ended.
     interval_end: Instant,
-    /// A loss event began since then.
+    /// A loss event has begun since then.
     lost: bool,
     /// tld: when the rate was last doubled.
     doubled: Instant,
-    /// From when on the no-feedback timer runs.
+    /// When the no-feedback timer was started.
     heard: Instant,
 }
 
 impl Tfrc {
-    /// A controller in slow start, for full-size packets of `mtu` bytes, that begins at `now`.
+    /// Creates a controller that begins slow start at `now`, with full-size packets of `mtu` bytes.
     pub fn new(config: Config, now: Instant, mtu: u16) -> Self {
         let mut tfrc = Self {
             config,
@@ -143,7 +142,7 @@ impl Tfrc {
         self.packet() / LONGEST_GAP.as_secs_f64()
     }
 
-    /// X_Bps; `None` before the first loss.
+    /// Returns X_Bps; `None` before the first loss.
     fn equation_rate(&self) -> Option<f64> {
         let p = self.intervals.loss_event_rate()?;
         Some(throughput(self.packet(), self.rtt.smoothed, p))
@@ -162,8 +161,8 @@ impl Tfrc {
         }
     }
 
-    /// RFC 5348, section 4.3, step 4, first half: what an interval says that brought `rate`
-    /// bytes per second. Returns recv_limit.
+    /// RFC 5348, section 4.3, step 4, first half: applies an interval that brought `rate` bytes per
+    /// second. Returns recv_limit.
     fn limit(&mut self, now: Instant, rate: f64, data_limited: bool) -> f64 {
         if !data_limited {
             self.received.update(now, rate, self.rtt.smoothed);
@@ -178,7 +177,7 @@ impl Tfrc {
         }
     }
 
-    /// Bytes that the window comes down to, and that ACKs let it grow to.
+    /// Returns the bytes to which the window falls, and to which ACKs let it grow.
     fn cap(&self) -> u64 {
         let newest = self.rtt.sample.unwrap_or(self.rtt.smoothed);
         let rtt = self.rtt.smoothed.max(newest).as_secs_f64();
@@ -191,7 +190,7 @@ impl Tfrc {
         self.window = self.window.min(self.cap()).max(minimum_window(self.mtu));
     }
 
-    /// X_inst (RFC 5348, section 4.5), or X: bytes per second.
+    /// Returns X_inst (RFC 5348, section 4.5), or X, in bytes per second.
     fn sending_rate(&self) -> f64 {
         let damping = if self.config.damping {
             self.rtt.damping()
@@ -213,7 +212,7 @@ impl Controller for Tfrc {
                 self.rate = self.initial_rate();
             }
         }
-        // After silence a round trip at most belongs to the data that ends it: the receiver of
+        // After silence, at most a round trip belongs to the data that ends it: the receiver of
         // RFC 5348, section 6.2, counts so.
         let silence = ack.now.saturating_duration_since(self.interval_end);
         let rtt = self.rtt.smoothed;
@@ -223,7 +222,7 @@ impl Controller for Tfrc {
             self.interval_end
         };
         self.interval.get_or_insert(start);
-        // No faster than slow start, so that a longer round trip opens no window at once.
+        // Grow no faster than slow start, so that a longer round trip opens no window at once.
         self.window = self.window.saturating_add(ack.bytes_after_recovery);
         self.lower_window();
     }
@@ -244,7 +243,7 @@ impl Controller for Tfrc {
 
     fn on_congestion(&mut self, event: &Congestion) {
         if self.intervals.is_empty() {
-            // RFC 5348, section 6.3.1: twice the right rate was one too much.
+            // RFC 5348, section 6.3.1: assumes that slow start reached twice the right rate.
             let target = if self.most_received > 0.0 {
                 self.most_received.min(self.rate)
             } else {
@@ -263,8 +262,8 @@ impl Controller for Tfrc {
     }
 
     fn on_persistent_congestion(&mut self) {
-        // QUIC's minimum window in each round trip, where RFC 5348 would have halved the rate
-        // once or twice; twice what arrives of it leads back.
+        // QUIC's minimum window per round trip, where RFC 5348 would have halved the rate once or
+        // twice; twice what arrives leads back up.
         self.window = minimum_window(self.mtu);
         let least = self.window as f64 / self.rtt.smoothed.as_secs_f64();
         self.rate = self.rate.min(least);

@@ -1,4 +1,4 @@
-//! TCP Vegas: keeps between alpha and beta packets of its own queued in the network.
+//! TCP Vegas: keeps alpha to beta of its own packets queued in the network.
 //!
 //! Y.-C. Chan, C.-T. Chan and Y.-C. Chen, "RoVegas", section 2.1, Eq. (1), after L. Brakmo and
 //! L. Peterson (JSAC 1995). Once a round, Diff = (Expected - Actual) BaseRTT decides: below
@@ -15,20 +15,20 @@ use crate::diff::{DiffWindow, Step, Thresholds};
 use crate::row::{ControllerBuild, ControllerRow};
 use crate::window::{INITIAL_WINDOW, InitialWindow};
 
-/// Factor of the window that a loss leaves (AdaVegas, section III-A: "cut in half").
+/// Factor of the window after a loss (AdaVegas, section III-A: "cut in half").
 pub(crate) const LOSS_FACTOR: f64 = 0.5;
 
-/// Packets that a round above beta takes off the window (RoVegas, Eq. 4).
+/// Packets by which a round above beta lowers the window (RoVegas, Eq. 4).
 const DECREMENT: f64 = 1.0;
 
-/// What can be set.
+/// Settings of Vegas.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
     /// Values of Diff at which the window changes.
     pub thresholds: Thresholds,
     /// Packets added in a round of growth.
     pub increment: f64,
-    /// The window at the start.
+    /// The initial window.
     pub initial_window: InitialWindow,
 }
 
@@ -63,7 +63,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What the parameters of [`parameters`] and `iw` set.
+    /// Reads the parameters of [`parameters`] and `iw`.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl Config {
         })
     }
 
-    /// Packets by which `step` changes the window (RoVegas, Eq. 4).
+    /// Returns the packets by which `step` changes the window (RoVegas, Eq. 4).
     pub fn change(&self, step: Option<Step>) -> f64 {
         match step {
             Some(Step::Grow) => self.increment,
@@ -100,7 +100,7 @@ pub const GAMMA: Parameter = Parameter::number(
     Some(Config::VEGAS_1.thresholds.gamma),
 );
 
-/// The parameters `alpha`, `beta`, `inc` and `gamma` with these defaults.
+/// Returns the parameters `alpha`, `beta`, `inc` and `gamma` with these defaults.
 pub const fn parameters(default: Config) -> [Parameter; 4] {
     [
         Parameter::number(
@@ -136,7 +136,7 @@ pub struct Vegas {
 }
 
 impl Vegas {
-    /// A controller in slow start, for full-size packets of `mtu` bytes.
+    /// Creates a controller in slow start, for full-size packets of `mtu` bytes.
     pub fn new(config: Config, mtu: u16) -> Self {
         Self {
             config,

@@ -1,19 +1,19 @@
-//! Bounds of a window that all controllers share.
+//! Bounds the window of every controller.
 
 use evenkeel_spec::{Parameter, Values};
 
-/// Bytes that RFC 9002, section 7.2, allows into an idle path unless ten packets are fewer.
+/// Bytes that RFC 9002, section 7.2, allows into an idle path, if ten packets are more.
 const INITIAL_BYTES: u64 = 14_720;
 
 /// Packets to which RFC 9002, section 7.2, limits the initial window.
 const INITIAL_PACKETS: u64 = 10;
 
-/// Packets of the smallest window (RFC 9002, section 7.2): two, so that an acknowledgement
-/// need not wait for the peer's timer.
+/// Packets in the smallest window (RFC 9002, section 7.2): two, so that an acknowledgement need not
+/// wait for the peer's timer.
 const MINIMUM_PACKETS: u64 = 2;
 
-/// The parameter `iw` of most controllers. A thousand packets are a megabyte into a path nobody
-/// has measured.
+/// The parameter `iw` of most controllers. At most a thousand packets: a megabyte into a path that
+/// nobody has measured.
 pub(crate) const INITIAL_WINDOW: Parameter = Parameter::count(
     "iw",
     "initial window in packets; not given, that of RFC 9002: 10, in at most 14720 bytes",
@@ -22,26 +22,26 @@ pub(crate) const INITIAL_WINDOW: Parameter = Parameter::count(
     None,
 );
 
-/// The window before anything is known of the path.
+/// The window before anything is known about the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InitialWindow {
     /// Ten packets, but at most 14720 bytes or two packets, whichever is more
     /// (RFC 9002, section 7.2).
     #[default]
     Rfc9002,
-    /// That many full-size packets.
+    /// A number of full-size packets.
     Packets(u16),
 }
 
 impl InitialWindow {
-    /// As many packets as the parameter `name` sets, or RFC 9002's window without it.
+    /// Reads the parameter `name`, in packets; RFC 9002's window without it.
     pub fn read(values: &Values, name: &str) -> Self {
         values
             .optional_count(name)
             .map_or(Self::Rfc9002, Self::Packets)
     }
 
-    /// The window in bytes for full-size packets of `mtu` bytes.
+    /// Returns the window in bytes for full-size packets of `mtu` bytes.
     pub fn bytes(self, mtu: u16) -> u64 {
         let mtu = u64::from(mtu);
         match self {
@@ -51,17 +51,17 @@ impl InitialWindow {
     }
 }
 
-/// The smallest window in bytes for full-size packets of `mtu` bytes.
+/// Returns the smallest window in bytes for full-size packets of `mtu` bytes.
 pub(crate) fn minimum_window(mtu: u16) -> u64 {
     MINIMUM_PACKETS * u64::from(mtu)
 }
 
-/// `packets` full-size packets of `mtu` bytes, in bytes, rounded down.
+/// Returns the bytes of `packets` full-size packets of `mtu` bytes, rounded down.
 pub(crate) fn packets_to_bytes(packets: f64, mtu: u16) -> u64 {
     (packets * f64::from(mtu)) as u64
 }
 
-/// `bytes` times a factor that is not negative, rounded down.
+/// Multiplies `bytes` by a factor of at least 0, rounded down.
 pub(crate) fn scale(bytes: u64, factor: f64) -> u64 {
     (bytes as f64 * factor) as u64
 }

@@ -1,10 +1,10 @@
 //! XCP: routers tell the sender by how much to change its window, packet by packet.
 //!
 //! D. Katabi, M. Handley and C. Rohrs, "Congestion Control for High Bandwidth-Delay Product
-//! Networks" (SIGCOMM 2002), section 3.3: each packet tells the window and the round trip time,
-//! comes back with H_feedback, the least change that a link on the way allows for it, and
-//! cwnd = max(cwnd + H_feedback, one packet). A comparator of ACP's. Without XCP's routers, with
-//! losses and with lies: [`crate::guided`].
+//! Networks" (SIGCOMM 2002), section 3.3: each packet carries the window and the round trip time.
+//! It comes back with H_feedback, the least change that a link on the way allows, and cwnd =
+//! max(cwnd + H_feedback, one packet). It serves to compare with ACP. [`crate::guided`] handles
+//! losses, lies and paths without XCP's routers.
 //! Page: `docs/algorithms/xcp.md`; deviations: `docs/deviations.md`.
 
 use std::time::Duration;
@@ -13,19 +13,19 @@ use crate::controller::{Feedback, Grant, PathSample};
 use crate::guided::{self, Facts, Guided, Rtts, Rule};
 use crate::row::ControllerRow;
 
-/// Packets leave this much faster than a window per round trip, so that the window is what
-/// limits: XCP's routers share out windows.
+/// Packets leave this much faster than a window per round trip, so that the window is the limit:
+/// XCP's routers assign windows.
 const PACING_GAIN: f64 = 1.1;
 
-/// A sender by XCP.
+/// A sender that follows XCP.
 pub type Xcp = Guided<XcpRule>;
 
-/// The rule of XCP's senders.
+/// How XCP's senders set their window.
 #[derive(Debug, Clone, Default)]
 pub struct XcpRule {
-    /// Sum of H_feedback of the headers heard since the last ACK with any, in bytes.
+    /// Sum of H_feedback in the headers that arrived since it was last applied, in bytes.
     heard: f64,
-    /// How many those were.
+    /// The number of those headers.
     headers: u32,
     /// Packets acknowledged whose H_feedback has not been applied.
     packets: u64,
@@ -45,8 +45,8 @@ impl Rule for XcpRule {
         true
     }
 
-    /// cwnd = max(cwnd + H_feedback, one packet) for every packet acknowledged. An echo is of one
-    /// of them: the others count as if they had been given the same.
+    /// cwnd = max(cwnd + H_feedback, one packet) for every packet acknowledged. An echo covers one
+    /// of them: the others count as if they had received the same.
     fn next(&mut self, window: f64, facts: &Facts<'_>) -> f64 {
         let ack = facts.ack;
         self.packets = self.packets.saturating_add(ack.packets);

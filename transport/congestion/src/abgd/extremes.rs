@@ -1,10 +1,10 @@
-//! The least and the greatest round trip times of `abgd`, and what they say of the queue.
+//! Tracks the least and greatest round trip times for `abgd`, and computes the queue's fill.
 
 use std::collections::VecDeque;
 
 use crate::sized_rtt::SizedRtt;
 
-/// Losses after which a least or greatest round trip is forgotten. The paper never forgets them.
+/// Losses after which a least or greatest round trip is forgotten. The paper never forgets one.
 pub(super) const REMEMBERED_LOSSES: usize = 8;
 
 /// The least and the greatest round trip times since the last few losses.
@@ -12,7 +12,7 @@ pub(super) const REMEMBERED_LOSSES: usize = 8;
 pub(super) struct Extremes {
     /// Since the last loss.
     pub(super) current: Option<Range>,
-    /// Between the losses before, the oldest first.
+    /// Between earlier losses, oldest first.
     past: VecDeque<Range>,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Extremes {
 pub(super) struct Range {
     /// The least sample, of large packets if there was one.
     pub(super) least: SizedRtt,
-    /// The greatest smoothed one, in seconds.
+    /// The greatest smoothed sample, in seconds.
     pub(super) greatest: f64,
 }
 
@@ -34,7 +34,7 @@ impl Extremes {
         self.current = Some(self.current.map_or(new, |range| range.union(new)));
     }
 
-    /// A loss: what came before it counts for some losses more.
+    /// Ends an epoch at a loss; its range counts for some more losses.
     pub(super) fn end_epoch(&mut self) {
         self.past.extend(self.current.take());
         if self.past.len() > REMEMBERED_LOSSES {

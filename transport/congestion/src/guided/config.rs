@@ -1,25 +1,25 @@
-//! What can be set of a sender that routers guide.
+//! Settings of a sender that routers guide.
 
 use evenkeel_spec::{Parameter, Values};
 
 use super::fallback::FallbackKind;
 use crate::window::InitialWindow;
 
-/// What can be set.
+/// Settings of a sender that routers guide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// Which controller decides while no router grants anything.
     pub fallback: FallbackKind,
-    /// The window at the start.
+    /// The initial window.
     pub initial_window: InitialWindow,
-    /// What may be in flight, whatever routers grant, before ACKs have shown that the path carries
-    /// more. More than RFC 9002's only where no router lies.
+    /// What may be in flight, whatever routers grant, until ACKs have shown that the path carries
+    /// more. Choose more than RFC 9002's only where no router lies.
     pub bound: InitialWindow,
 }
 
 impl Config {
-    /// A window of one packet for a sender that knows nothing of the network yet (M. Lestas et
-    /// al., "Adaptive Congestion Protocol", section II-B).
+    /// An initial window of one packet for a sender that knows nothing about the network (M. Lestas
+    /// et al., "Adaptive Congestion Protocol", section II-B).
     pub const PAPER: Self = Self {
         fallback: FallbackKind::Vegas,
         initial_window: InitialWindow::Packets(1),

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-/// The bytes per second that Reno gets with this round trip and loss event rate `p` (above 0, at
-/// most 1), in packets of `packet` bytes, each of them acknowledged.
+/// Returns the bytes per second that Reno gets with this round trip and loss event rate `p` (above
+/// 0, at most 1), in packets of `packet` bytes, each of them acknowledged.
 ///
 /// X_Bps = s / (R sqrt(2 b p / 3) + t_RTO 3 sqrt(3 b p / 8) p (1 + 32 p^2)), b = 1, t_RTO = 4 R
 pub(super) fn throughput(packet: f64, rtt: Duration, p: f64) -> f64 {
     packet * packets_per_round_trip(p) / rtt.as_secs_f64()
 }
 
-/// The loss event rate at which the equation gives `rate` bytes per second.
+/// Returns the loss event rate at which the equation gives `rate` bytes per second.
 pub(super) fn loss_event_rate(packet: f64, rtt: Duration, rate: f64) -> f64 {
     let wanted = rate * rtt.as_secs_f64() / packet;
-    // Halving the interval of the exponent: the equation falls as p grows.
+    // Bisects the exponent: the equation falls as p grows.
     let (mut low, mut high) = (LEAST_LOSS_EVENT_RATE.log2(), 0.0_f64);
     for _ in 0..BISECTIONS {
         let middle = (low + high) / 2.0;
@@ -26,14 +26,14 @@ pub(super) fn loss_event_rate(packet: f64, rtt: Duration, rate: f64) -> f64 {
     high.exp2()
 }
 
-/// Beyond 10^9 packets a round trip: no path.
+/// Means more than 10^9 packets per round trip: no such path exists.
 const LEAST_LOSS_EVENT_RATE: f64 = 1e-18;
 
-/// Leaves an interval of 60 / 2^40 of the exponent. RFC 5348, section 6.3.1, is content with 5 % of
-/// the rate.
+/// Leaves an interval of 60 / 2^40 of the exponent. RFC 5348, section 6.3.1, accepts 5 % of the
+/// rate.
 const BISECTIONS: u32 = 40;
 
-/// X_Bps R / s. Free of R, because t_RTO = 4 R.
+/// X_Bps R / s, which does not depend on R because t_RTO = 4 R.
 fn packets_per_round_trip(p: f64) -> f64 {
     let fast_retransmits = (2.0 * p / 3.0).sqrt();
     let timeouts = 12.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p);

@@ -1,20 +1,20 @@
-//! How often losses come: the history of loss intervals (RFC 5348, sections 5.3 to 5.5).
+//! Tracks how often losses come: the history of loss intervals (RFC 5348, sections 5.3 to 5.5).
 
 /// Weights of the newest to the oldest interval, n = 8 (RFC 5348, section 5.4).
 const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
 
-/// What is left, at least, of an interval's weight each time it is discounted (RFC 5348, section
-/// 5.5, THRESHOLD).
+/// The least factor by which one discount lowers an interval's weight (RFC 5348, section 5.5,
+/// THRESHOLD).
 const LEAST_DISCOUNT: f64 = 0.25;
 
-/// The intervals between the beginnings of loss events, in packets.
+/// The intervals between the starts of loss events, in packets.
 #[derive(Debug, Clone)]
 pub(super) struct LossIntervals {
     /// Whether the history counts less while the open interval is long (RFC 5348, section 5.5).
     discounting: bool,
     /// I_0: packets since the last loss event began.
     open: f64,
-    /// I_1, I_2, ..., the newest first; as many as there are weights.
+    /// I_1, I_2, ..., newest first; as many as there are weights.
     closed: Vec<Interval>,
 }
 
@@ -22,12 +22,12 @@ pub(super) struct LossIntervals {
 struct Interval {
     /// I_i: packets, at least 1.
     packets: f64,
-    /// DF_i: what discounts have left of its weight, above 0, at most 1.
+    /// DF_i: the factor that discounts leave of its weight, above 0, at most 1.
     discount: f64,
 }
 
 impl LossIntervals {
-    /// Before any loss.
+    /// Creates a history without losses.
     pub(super) fn new(discounting: bool) -> Self {
         Self {
             discounting,
@@ -36,24 +36,24 @@ impl LossIntervals {
         }
     }
 
-    /// Whether nothing was ever lost.
+    /// Returns true if nothing was ever lost.
     pub(super) fn is_empty(&self) -> bool {
         self.closed.is_empty()
     }
 
-    /// `packets` were acknowledged, or lost in the loss event that began last.
+    /// Counts `packets` that were acknowledged, or lost in the newest loss event.
     pub(super) fn count(&mut self, packets: f64) {
         self.open += packets;
     }
 
-    /// The first loss event begins. `packets` replaces what was sent before (RFC 5348, section
-    /// 6.3.1).
+    /// Begins the first loss event. `packets` replaces what was sent before (RFC 5348,
+    /// section 6.3.1).
     pub(super) fn first_loss_event(&mut self, packets: f64) {
         self.open = packets;
         self.loss_event();
     }
 
-    /// A loss event begins: I_0 becomes I_1.
+    /// Begins a loss event: I_0 becomes I_1.
     pub(super) fn loss_event(&mut self) {
         let discount = self.discount();
         for interval in &mut self.closed {
@@ -68,7 +68,7 @@ impl LossIntervals {
         self.open = 0.0;
     }
 
-    /// p: the loss event rate, above 0, at most 1; `None` if nothing was ever lost.
+    /// Returns p, the loss event rate, above 0, at most 1; `None` if nothing was ever lost.
     ///
     /// p = 1 / max(mean of I_1, ..., I_n; mean of I_0, ..., I_(n-1))
     pub(super) fn loss_event_rate(&self) -> Option<f64> {
@@ -82,7 +82,7 @@ impl LossIntervals {
         Some(1.0 / without_open.max(with_open))
     }
 
-    /// DF = 2 mean / I_0 as soon as I_0 is twice the mean of the others, at least the threshold.
+    /// DF = 2 mean / I_0 once I_0 exceeds twice the mean of the others, at least the threshold.
     fn discount(&self) -> f64 {
         match self.mean_of_closed() {
             Some(mean) if self.discounting && self.open > 2.0 * mean => {
@@ -99,7 +99,7 @@ impl LossIntervals {
     }
 }
 
-/// Sum of I_i w_i DF_i by the sum of w_i DF_i, of pairs of I_i and DF_i, the newest first.
+/// Sum of I_i w_i DF_i divided by the sum of w_i DF_i, over pairs of I_i and DF_i, newest first.
 fn weighted_mean(intervals: impl Iterator<Item = (f64, f64)>) -> f64 {
     let (mut total, mut weights) = (0.0, 0.0);
     for ((packets, discount), weight) in intervals.zip(WEIGHTS) {

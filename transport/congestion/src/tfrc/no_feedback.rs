@@ -8,15 +8,15 @@ use super::Tfrc;
 const FEEDBACK_RTTS: u32 = 4;
 
 impl Tfrc {
-    /// When the no-feedback timer ends that began at `start` (RFC 5348, section 4.3, step 3).
+    /// Returns when the timer started at `start` expires (RFC 5348, section 4.3, step 3).
     fn feedback_due(&self, start: Instant) -> Option<Instant> {
         let packets = 2.0 * self.packet() / self.rate;
         let packets = Duration::try_from_secs_f64(packets).ok()?;
         start.checked_add(packets.max(self.rtt.smoothed.saturating_mul(FEEDBACK_RTTS)))
     }
 
-    /// Makes up for every end of the no-feedback timer before `now`; the sender was `idle`, or
-    /// without an answer.
+    /// Applies every expiry of the no-feedback timer before `now`. `idle` means that the sender had
+    /// nothing to send, otherwise it got no answer.
     pub(super) fn miss_feedback(&mut self, now: Instant, idle: bool) {
         let mut start = self.heard;
         while let Some(due) = self.feedback_due(start).filter(|due| *due < now) {
@@ -30,7 +30,7 @@ impl Tfrc {
         self.heard = now;
     }
 
-    /// RFC 5348, section 4.4: the no-feedback timer ends.
+    /// Applies one expiry of the no-feedback timer (RFC 5348, section 4.4).
     fn no_feedback(&mut self, now: Instant, idle: bool) {
         let received = self.received.max();
         let recover_rate = self.initial_rate();
@@ -48,7 +48,7 @@ impl Tfrc {
         self.limit_to(now, limit);
     }
 
-    /// RFC 5348, section 4.4, Update_Limits: from now on X is at most `rate`, until more arrives.
+    /// RFC 5348, section 4.4, Update_Limits: limits X to `rate` until more arrives.
     fn limit_to(&mut self, now: Instant, rate: f64) {
         let limit = rate.max(self.least_rate());
         self.received.replace(now, limit / 2.0);

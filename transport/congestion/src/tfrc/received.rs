@@ -1,25 +1,25 @@
-//! X_recv_set: how fast data has arrived lately (RFC 5348, section 4.3).
+//! X_recv_set: tracks how fast data has arrived lately (RFC 5348, section 4.3).
 
 use std::time::{Duration, Instant};
 
-/// Rates older than so many round trips are forgotten (RFC 5348, section 4.3, Update X_recv_set).
+/// Round trips after which rates are forgotten (RFC 5348, section 4.3, Update X_recv_set).
 const ROUND_TRIPS: u32 = 2;
 
-/// Rates at which data was acknowledged, bytes per second, with the time that they belong to.
+/// Rates at which data was acknowledged, in bytes per second, each with its time.
 #[derive(Debug, Clone)]
 pub(super) struct ReceiveRates {
     entries: Vec<(Instant, f64)>,
 }
 
 impl ReceiveRates {
-    /// A set that limits nothing, until its entry is two round trips old or replaced.
+    /// Creates a set that limits nothing until its entry is two round trips old or replaced.
     pub(super) fn unlimited(now: Instant) -> Self {
         Self {
             entries: vec![(now, f64::INFINITY)],
         }
     }
 
-    /// The greatest rate.
+    /// Returns the greatest rate.
     pub(super) fn max(&self) -> f64 {
         self.entries
             .iter()
@@ -27,7 +27,7 @@ impl ReceiveRates {
             .fold(0.0, f64::max)
     }
 
-    /// Adds a rate and forgets what is too old.
+    /// Adds a rate and forgets those that are too old.
     pub(super) fn update(&mut self, now: Instant, rate: f64, rtt: Duration) {
         let age = |at| now.saturating_duration_since(at);
         self.entries
@@ -35,8 +35,8 @@ impl ReceiveRates {
         self.entries.push((now, rate));
     }
 
-    /// Keeps the greatest rate alone, as of now: a sender that sent less than it might have
-    /// learns nothing from what arrived. An unlimited set begins to limit.
+    /// Keeps only the greatest rate, as of now: a sender that sent less than it might have learns
+    /// nothing from what arrived. An unlimited set begins to limit.
     pub(super) fn maximize(&mut self, now: Instant, rate: f64) {
         self.entries.retain(|(_, rate)| rate.is_finite());
         self.entries.push((now, rate));
@@ -50,7 +50,7 @@ impl ReceiveRates {
         }
     }
 
-    /// Forgets all rates but this one.
+    /// Replaces all rates by this one.
     pub(super) fn replace(&mut self, now: Instant, rate: f64) {
         self.entries.clear();
         self.entries.push((now, rate));

@@ -1,15 +1,15 @@
-//! The smoothed round trip time of RFC 5348.
+//! Computes the smoothed round trip time of RFC 5348.
 
 use std::time::Duration;
 
-/// The round trip before the first sample (RFC 9002, section 6.2.2).
+/// The assumed round trip before the first sample (RFC 9002, section 6.2.2).
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 
-/// Share of the old value in the smoothed round trip, and in the mean of its square roots
-/// (RFC 5348, sections 4.3 and 4.5: q and q2).
+/// Weight of the old value in the smoothed round trip, and in the mean of square roots (RFC 5348,
+/// sections 4.3 and 4.5: q and q2).
 const SMOOTHING: f64 = 0.9;
 
-/// The least round trip, against divisions by none.
+/// The shortest round trip, so that nothing is divided by zero.
 pub(super) const LEAST_RTT: Duration = Duration::from_micros(1);
 
 /// R, and the means that the rate follows.
