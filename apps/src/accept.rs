@@ -1,4 +1,4 @@
-//! Servers: a bounded number of connections, each served by a task of its own.
+//! Accepts a bounded number of connections, and serves each in its own task.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
 use tracing::{debug, trace};
 
-/// Accepts connections until the endpoint is closed, at most `limit` at the same time; more are
-/// refused. `configure` may give a connection settings of its own; what `serve` makes of it runs
-/// as a task, and makes room for another connection when it drops the slot.
+/// Accepts connections until the endpoint is closed, at most `limit` at the same time; refuses
+/// more. `configure` may give a connection its own settings. The future from `serve` runs as a
+/// task, and makes room for another connection when it drops the slot.
 pub(crate) async fn accept<F>(
     endpoint: Endpoint,
     runtime: Arc<dyn Runtime>,
@@ -34,7 +34,7 @@ pub(crate) async fn accept<F>(
         };
         let serve = serve.clone();
         runtime.spawn(Box::pin(async move {
-            // The client reports a handshake that fails.
+            // If the handshake fails, the client reports it.
             let handshake = async { connecting?.await };
             match handshake.await {
                 Ok(connection) => {
@@ -47,7 +47,7 @@ pub(crate) async fn accept<F>(
     }
 }
 
-/// One of a bounded number of connections; dropped, it is free again.
+/// One of a bounded number of connections; dropping it frees the place.
 pub(crate) struct Slot(Arc<AtomicUsize>);
 
 impl Slot {

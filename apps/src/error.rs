@@ -1,29 +1,29 @@
-//! What can end a transfer or a stream early.
+//! Errors that end a transfer or a stream early.
 
 use std::{io, time::Duration};
 
 use quinn::{ConnectionError, ReadError, ReadExactError, VarInt, WriteError};
 
-/// Longest text of a peer that is shown, in characters.
+/// The longest text of a peer to show, in characters.
 const MAX_PEER_TEXT: usize = 300;
 
 /// Why a transfer or a stream failed. Each prints as one line without control characters.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppError {
-    /// What was asked for contradicts itself or its source; the text says how.
+    /// The job contradicts itself or its source; the text says how.
     #[error("{0}")]
     Job(String),
-    /// The server would not do this; its reason.
+    /// The server refused; its reason.
     #[error("the server refused: {0}")]
     Refused(String),
-    /// The peer ended it before its end; its reason.
+    /// The peer ended the transfer or stream early; its reason.
     #[error("the peer gave up: {0}")]
     PeerGaveUp(String),
-    /// The peer sent what the protocol does not allow.
+    /// The peer sent something that the protocol does not allow.
     #[error("the peer broke the protocol: {0}")]
     Protocol(String),
-    /// The peer is there, but sent and accepted nothing for this long.
+    /// The peer is there, but has sent and accepted nothing for this long.
     #[error("it stalled: nothing moved for {} s", .0.as_secs_f64())]
     Stalled(Duration),
     /// It took longer than this side allows.
@@ -35,9 +35,9 @@ pub enum AppError {
     /// Reading the source or writing the sink failed.
     #[error("{action} failed: {error}")]
     Storage {
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
-        /// What the storage said.
+        /// The storage's error.
         error: io::Error,
     },
     /// The QUIC connection was lost.
@@ -45,7 +45,7 @@ pub enum AppError {
     Connection(ConnectionError),
 }
 
-/// Closes `connection` after its work, and tells the peer why if that failed.
+/// Closes `connection` after its work; if that failed, tells the peer why.
 pub(crate) fn close<T>(connection: &quinn::Connection, result: &Result<T, AppError>) {
     match result {
         Ok(_) => evenkeel::close(connection, VarInt::from_u32(0), b"done"),
@@ -54,8 +54,8 @@ pub(crate) fn close<T>(connection: &quinn::Connection, result: &Result<T, AppErr
 }
 
 impl AppError {
-    /// The application error code a connection is closed with because of this error
-    /// (RFC 9000, section 20.2); 0 is one that went well.
+    /// Returns the application error code with which to close a connection after this error
+    /// (RFC 9000, section 20.2); 0 means success.
     fn code(&self) -> VarInt {
         VarInt::from_u32(match self {
             Self::Job(_) | Self::Refused(_) => 1,
@@ -67,7 +67,7 @@ impl AppError {
         })
     }
 
-    /// What the peer is told. Paths and system errors stay here.
+    /// Returns the text for the peer. Paths and system errors stay here.
     fn reason(&self) -> String {
         match self {
             Self::Storage { action, .. } => format!("{action} failed"),
@@ -119,8 +119,7 @@ impl From<WriteError> for AppError {
     }
 }
 
-/// A peer's text, made safe for a terminal and a log line: bounded, and without
-/// control characters.
+/// Makes a peer's text safe for a terminal and a log line: bounded, and without control characters.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .take(MAX_PEER_TEXT)

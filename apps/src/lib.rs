@@ -1,8 +1,8 @@
 //! Applications that move real data over evenkeel and measure it.
 //!
-//! [`bulk`] and [`stream`] are the applications themselves, on any [`quinn::Runtime`]. [`tls`] makes
-//! and checks certificates, [`path`] reports the measurements of path headers, [`trace`] writes
-//! qlogs. [`cli`] is the program `evenkeel` around them, on tokio.
+//! [`bulk`] and [`stream`] are the applications, for any [`quinn::Runtime`]. [`tls`] makes and
+//! checks certificates, [`path`] reports what path headers measure, and [`trace`] writes qlogs.
+//! [`cli`] is the program `evenkeel`, which runs them on tokio.
 
 mod accept;
 pub mod bulk;

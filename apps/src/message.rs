@@ -1,5 +1,5 @@
-//! Messages on the control streams of applications: a length in two bytes, big-endian, and that
-//! many bytes of JSON.
+//! Reads and writes messages on the control streams of applications: a length in two bytes,
+//! big-endian, and that many bytes of JSON.
 
 use quinn::{RecvStream, SendStream};
 use serde::{Serialize, de::DeserializeOwned};
@@ -21,7 +21,7 @@ pub(crate) async fn write<T: Serialize>(
 /// Receives one message.
 ///
 /// # Errors
-/// [`AppError::Protocol`] if it is too long or not what was expected.
+/// [`AppError::Protocol`] if it is too long or of another kind than expected.
 pub(crate) async fn read<T: DeserializeOwned>(stream: &mut RecvStream) -> Result<T, AppError> {
     let mut prefix = [0; 2];
     stream.read_exact(&mut prefix).await?;

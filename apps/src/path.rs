@@ -1,4 +1,4 @@
-//! Path headers as the applications offer and report them: `docs/path-header.md`, `docs/bulk.md`.
+//! Offers and reports path headers in the applications: `docs/path-header.md`, `docs/bulk.md`.
 
 use std::{fmt, num::NonZeroU32, str::FromStr, time::Instant};
 
@@ -10,43 +10,43 @@ use crate::time::milliseconds;
 /// How one side of a connection uses path headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderUse {
-    /// It neither sends any nor tells the peer that it understands them.
+    /// Sends none, and does not tell the peer that it understands them.
     Off,
-    /// It answers those of its peer, and sends two more in a round trip.
+    /// Answers the peer's headers, and sends two more per round trip.
     Echo,
-    /// Every so many-th of its datagrams carries one, and two in a round trip at least.
+    /// Sends one on every so many datagrams, and at least two per round trip.
     Every(NonZeroU32),
 }
 
-/// What headers told of one round trip, for records.
+/// What path headers measured in one round trip, for records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampleRecord {
-    /// When the echo arrived, in seconds since the beginning of the record it is part of.
+    /// When the echo arrived, in seconds since the record began.
     pub at_s: f64,
     /// Round-trip time in milliseconds.
     pub rtt_ms: f64,
-    /// Queueing time on the way to the peer in milliseconds; `None` if no router told any.
+    /// Queueing time on the way to the peer in milliseconds; `None` if no router reported any.
     pub forward_queueing_ms: Option<f64>,
-    /// Queueing time on the way back in milliseconds; `None` if no router told any.
+    /// Queueing time on the way back in milliseconds; `None` if no router reported any.
     pub backward_queueing_ms: Option<f64>,
-    /// Whether all routers of both ways seem to have told theirs.
+    /// Whether all routers both ways seem to have reported their queueing times.
     pub complete: bool,
-    /// Bits per second that routers grant (ACP, RCP); `None` if none has a say.
+    /// Bits per second that routers grant (ACP, RCP); `None` if no router grants a rate.
     pub grant_bps: Option<u64>,
-    /// Bytes by which routers let the window change (XCP); `None` if none has a say.
+    /// Bytes by which routers let the window change (XCP); `None` if no router grants a change.
     pub window_change_bytes: Option<f64>,
     /// Whether a router on the way to the peer is congested.
     pub congested: bool,
-    /// Flows at the most crowded link on the way to the peer; `None` if nobody counts.
+    /// Flows at the most crowded link on the way to the peer; `None` if no router counts them.
     pub flows: Option<u32>,
 }
 
-/// What became of a connection's headers, since it began.
+/// Whether a connection sends headers, and its counters since it began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeaderReport {
     /// Whether headers are sent at present.
     pub state: HeaderState,
-    /// How many there were.
+    /// The counters.
     #[serde(flatten)]
     pub counts: HeaderCounters,
 }
@@ -62,10 +62,10 @@ pub struct Samples {
     flows: Option<u32>,
 }
 
-/// Path samples summed up, for records.
+/// A summary of path samples, for records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampleSummary {
-    /// How many there were.
+    /// The number of samples.
     pub samples: u64,
     /// Queueing time on the way to the peer; `None` if no sample has one.
     pub forward_queueing_ms: Option<LastAndMean>,
@@ -75,16 +75,16 @@ pub struct SampleSummary {
     pub congested_share: Option<f64>,
     /// Bits per second that routers granted in the last sample.
     pub grant_bps: Option<u64>,
-    /// Flows at the most crowded link, of the last sample.
+    /// Flows at the most crowded link, in the last sample.
     pub flows: Option<u32>,
 }
 
-/// A time that was measured many times, in milliseconds.
+/// A time measured repeatedly, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LastAndMean {
-    /// The newest.
+    /// The newest value.
     pub last: f64,
-    /// Their mean.
+    /// The mean.
     pub mean: f64,
 }
 
@@ -96,7 +96,7 @@ struct Sum {
 }
 
 impl HeaderUse {
-    /// Makes `endpoint` use them so.
+    /// Sets this use on `endpoint`.
     pub fn set(self, endpoint: Endpoint) -> Endpoint {
         match self {
             Self::Off => endpoint.path_headers(0),
@@ -105,7 +105,7 @@ impl HeaderUse {
         }
     }
 
-    /// What a peer that only receives does to fit this use.
+    /// Returns the matching use of a peer that only receives.
     pub fn answer(self) -> Self {
         match self {
             Self::Off => Self::Off,
@@ -113,7 +113,7 @@ impl HeaderUse {
         }
     }
 
-    /// The use for a count of datagrams per header, where 0 is none at all.
+    /// Returns the use for a number of datagrams per header; 0 means off.
     pub fn of_every(every: u32) -> Self {
         NonZeroU32::new(every).map_or(Self::Off, Self::Every)
     }
@@ -144,7 +144,7 @@ impl fmt::Display for HeaderUse {
 }
 
 impl SampleRecord {
-    /// `sample` in a record that began at `origin`.
+    /// Makes the record of `sample`, in a record that began at `origin`.
     pub fn new(sample: &PathSample, origin: Instant) -> Self {
         Self {
             at_s: sample.now.saturating_duration_since(origin).as_secs_f64(),
@@ -167,7 +167,7 @@ impl SampleRecord {
 }
 
 impl HeaderReport {
-    /// Of a connection; `None` if its peer has not offered headers, or it has not itself.
+    /// Returns the report of a connection; `None` unless both ends have offered headers.
     pub fn of(connection: &quinn::Connection) -> Option<Self> {
         let (state, counts) = Context::of(connection)?.path_headers()?;
         Some(Self { state, counts })
@@ -175,7 +175,7 @@ impl HeaderReport {
 }
 
 impl Samples {
-    /// Takes in one more, newer than the others.
+    /// Adds a sample that is newer than the others.
     pub fn add(&mut self, sample: &SampleRecord) {
         self.count += 1;
         self.forward.add(sample.forward_queueing_ms);
@@ -184,7 +184,7 @@ impl Samples {
         (self.grant_bps, self.flows) = (sample.grant_bps, sample.flows);
     }
 
-    /// For records.
+    /// Returns the summary, for records.
     pub fn summary(&self) -> SampleSummary {
         let share = self.congested as f64 / self.count as f64;
         SampleSummary {

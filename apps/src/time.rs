@@ -1,4 +1,4 @@
-//! Waiting on whatever clock a runtime has; times in records.
+//! Waits on any runtime's clock, and formats times for records.
 
 use std::future::poll_fn;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ pub(crate) async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
     poll_fn(|context| timer.as_mut().poll(context)).await;
 }
 
-/// Milliseconds, to the nanosecond and shown without digits beyond that.
+/// Returns milliseconds, exact to the nanosecond, without superfluous digits.
 pub(crate) fn milliseconds(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6
 }

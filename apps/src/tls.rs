@@ -1,8 +1,8 @@
-//! Certificates: a server's own, and how a client decides whether to trust one.
+//! Makes a server's certificate, and decides whether a client trusts one.
 //!
-//! Two machines that measure have no browser and mostly no authority in common, so a client usually
-//! has a pin: the SHA-256 of the one certificate that it accepts. It checks the signature of the
-//! handshake in every case.
+//! Two machines in a measurement have no browser and rarely share an authority, so a client usually
+//! has a pin: the SHA-256 of the one certificate that it accepts. It always checks the signature of
+//! the handshake.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,26 +17,25 @@ use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureSc
 
 use crate::{bulk::Checksum, lock::lock};
 
-/// What a server proves its identity with.
+/// A server's certificates and key.
 #[derive(Debug)]
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
 
-/// SHA-256 over a certificate's DER encoding, written `sha256:` and 64 hexadecimal
-/// digits.
+/// SHA-256 over a certificate's DER encoding, written as `sha256:` and 64 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(Checksum);
 
 /// Which certificates a client accepts.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// None, but remember the one that the server showed.
+    /// None, but remember the server's certificate.
     Nobody,
     /// The one with this fingerprint.
     Pin(Fingerprint),
-    /// Those these authorities vouch for, by name and date (RFC 5280).
+    /// Those that these authorities vouch for, by name and date (RFC 5280).
     Authorities(Arc<RootCertStore>),
     /// Any.
     Anybody,
@@ -47,24 +46,24 @@ pub enum Trust {
 #[error("{0}")]
 pub struct TlsError(String);
 
-/// What a client saw of the server's certificate during its handshake.
+/// Remembers the server's certificate that a client saw in its handshake.
 #[derive(Debug, Default)]
 pub struct Sight(Mutex<Option<Seen>>);
 
-/// A certificate a server showed.
+/// A certificate that a server presented.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Its fingerprint.
     pub fingerprint: Fingerprint,
-    /// Why it was refused, if it was.
+    /// Why the client refused it, if it did.
     pub refusal: Option<String>,
 }
 
 impl Identity {
-    /// A fresh Ed25519 key and a certificate for `localhost` signed with it.
+    /// Makes a fresh Ed25519 key and a certificate for `localhost` signed with it.
     ///
     /// # Errors
-    /// If the system gives no randomness.
+    /// If the system provides no randomness.
     pub fn self_signed() -> Result<Self, TlsError> {
         let certificate = || {
             let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
@@ -85,10 +84,10 @@ impl Identity {
         })
     }
 
-    /// A certificate chain, the server's own first, and its key, both in PEM.
+    /// Reads a certificate chain, the server's own first, and its key, both in PEM.
     ///
     /// # Errors
-    /// If one of them holds no such thing.
+    /// If one of them cannot be read.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         Ok(Self {
             chain: certificates(chain)?,
@@ -97,15 +96,15 @@ impl Identity {
         })
     }
 
-    /// The fingerprint a client pins.
+    /// Returns the fingerprint that a client pins.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.chain[0])
     }
 
-    /// TLS of a server with this identity, for one application protocol.
+    /// Makes the TLS configuration of a server with this identity, for one application protocol.
     ///
     /// # Errors
-    /// If the key does not fit the certificate or is of an unknown kind.
+    /// If the key does not fit the certificate or its kind is unknown.
     pub fn server(self, alpn: &[u8]) -> Result<Arc<rustls::ServerConfig>, TlsError> {
         let mut tls = rustls::ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -145,7 +144,7 @@ impl FromStr for Fingerprint {
 }
 
 impl Trust {
-    /// The authorities of a PEM file.
+    /// Trusts the authorities of a PEM file.
     ///
     /// # Errors
     /// If it holds no certificate, or one that cannot be an authority.
@@ -159,7 +158,7 @@ impl Trust {
         Ok(Self::Authorities(Arc::new(roots)))
     }
 
-    /// TLS of a client that trusts so, for one application protocol, and what it sees.
+    /// Makes a client's TLS configuration with this trust, for one application protocol.
     ///
     /// # Errors
     /// If the authorities cannot be used.
@@ -192,7 +191,7 @@ impl Trust {
 }
 
 impl Sight {
-    /// The certificate the server showed, once the handshake got that far.
+    /// Returns the certificate that the server presented, once the handshake got that far.
     pub fn seen(&self) -> Option<Seen> {
         lock(&self.0).clone()
     }
@@ -266,7 +265,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// A refusal in plain words, to follow "the server's certificate".
+/// Explains a refusal in plain words, to follow "the server's certificate".
 fn explain(error: &rustls::Error, name: &ServerName<'_>) -> String {
     use CertificateError as E;
     let rustls::Error::InvalidCertificate(error) = error else {
@@ -275,7 +274,7 @@ fn explain(error: &rustls::Error, name: &ServerName<'_>) -> String {
     match error {
         E::Expired | E::ExpiredContext { .. } => "has expired".into(),
         E::NotValidYet | E::NotValidYetContext { .. } => "is not valid yet".into(),
-        // The last three: signed by another authority of the same name.
+        // The last three mean: signed by another authority of the same name.
         E::UnknownIssuer
         | E::BadSignature
         | E::UnsupportedSignatureAlgorithmContext { .. }
@@ -290,7 +289,7 @@ fn explain(error: &rustls::Error, name: &ServerName<'_>) -> String {
     }
 }
 
-/// At least one certificate.
+/// Reads certificates, at least one.
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let chain = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<Vec<_>, _>>()
@@ -303,7 +302,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(chain)
 }
 
-/// One provider of cryptography for everything, chosen here and not by features.
+/// Chooses one cryptography provider for everything, here and not by features.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }

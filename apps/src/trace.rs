@@ -1,5 +1,5 @@
-//! Files for qlogs that report write errors. quinn only logs a warning: on a full disk the program
-//! would leave half a trace and say nothing.
+//! Writes qlog files and reports write errors. quinn only logs a warning: on a full disk the
+//! program would leave half a trace and say nothing.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -17,9 +17,9 @@ pub struct Traces {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those that are written.
+    /// Traces that are being written.
     open: Vec<Weak<Mutex<TraceFile>>>,
-    /// The first that could not be written.
+    /// The first write error.
     error: Option<TraceError>,
 }
 
@@ -29,12 +29,12 @@ struct State {
 pub struct TraceError {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The system's error.
     pub source: io::Error,
 }
 
 impl Traces {
-    /// For traces in `directory`, which must be there before the first is created.
+    /// Writes traces to `directory`, which must exist before the first trace is created.
     pub fn new(directory: &Path) -> Self {
         Self {
             directory: directory.to_owned(),
@@ -42,7 +42,7 @@ impl Traces {
         }
     }
 
-    /// A new trace in the file `name`. Its writer never fails: [`Traces::finish`] does.
+    /// Creates a trace in the file `name`. Its writer never fails; [`Traces::finish`] does.
     ///
     /// # Errors
     /// If the file cannot be created.
@@ -66,17 +66,16 @@ impl Traces {
         }))
     }
 
-    /// Writes what is still in memory of all traces. Call it when the connections have ended.
+    /// Writes what remains in memory of all traces. Call it when the connections have ended.
     ///
     /// # Errors
-    /// Of the first trace that could not be written, now or earlier. The file is as it was when
-    /// that happened.
+    /// The first error of any trace, now or earlier. The file stays as it was at that moment.
     pub fn finish(&self) -> Result<(), TraceError> {
         let open = std::mem::take(&mut lock(&self.state).open);
         for file in open.iter().filter_map(Weak::upgrade) {
             let mut file = lock(&file);
             let flushed = file.attempt(BufWriter::flush);
-            // Connections that linger may still have something to say.
+            // Connections that linger may still write.
             file.is_finished = true;
             note(&self.state, flushed);
         }
@@ -87,9 +86,9 @@ impl Traces {
 #[derive(Debug)]
 struct TraceFile {
     path: PathBuf,
-    /// `None` once it could not be written.
+    /// `None` after a write error.
     file: Option<BufWriter<File>>,
-    /// Nothing is kept in memory any more.
+    /// No bytes stay in memory any more.
     is_finished: bool,
 }
 
@@ -102,7 +101,7 @@ impl TraceFile {
             return Ok(());
         };
         write(file).map_err(|source| {
-            // Without another attempt to write what is in memory.
+            // Do not try again to write what is in memory.
             if let Some(file) = self.file.take() {
                 let _ = file.into_parts();
             }
@@ -114,7 +113,7 @@ impl TraceFile {
     }
 }
 
-/// What quinn writes to.
+/// The writer that quinn gets.
 struct TraceWriter {
     file: Arc<Mutex<TraceFile>>,
     state: Arc<Mutex<State>>,
@@ -141,7 +140,7 @@ impl Write for TraceWriter {
 
 impl Drop for TraceWriter {
     fn drop(&mut self) {
-        // It never fails.
+        // A flush never fails.
         let _ = self.flush();
     }
 }

@@ -104,12 +104,12 @@ impl CliError {
     }
 }
 
-/// Does what the arguments (program name first) ask for.
+/// Runs the command that the arguments (program name first) ask for.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help goes to standard output and is no failure; clap knows.
+            // Help goes to standard output and is no failure; clap tells them apart.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
@@ -147,7 +147,7 @@ fn load(path: &Path) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// Checks as `run` does before it touches anything; returns what it would do.
+/// Runs the checks that `run` does first, without changing the host; returns what it would do.
 fn check(config: &Config) -> Result<String, CliError> {
     if status::is_served(&config.socket)? {
         return Err(SocketError::Taken(config.socket.clone()).into());

@@ -1,10 +1,10 @@
-//! The machine's clock: the only place of this program that reads it.
+//! Reads the machine's clock; nothing else in this program does.
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Now.
+/// Returns the present time.
 #[expect(
     clippy::disallowed_methods,
     reason = "a daemon in real time: everything else takes the time as an argument"
@@ -13,7 +13,7 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Translates instants to CLOCK_MONOTONIC, which they are read from on Linux.
+/// Converts instants to CLOCK_MONOTONIC, from which Linux reads them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Monotonic {
     instant: Instant,
@@ -21,7 +21,7 @@ pub(crate) struct Monotonic {
 }
 
 impl Monotonic {
-    /// Reads both; they differ by the nanoseconds in between, which make timers late, not early.
+    /// Reads both clocks. The nanoseconds in between make timers late, not early.
     pub(crate) fn read() -> Self {
         let instant = now();
         let reading = clock_gettime(ClockId::Monotonic);
@@ -31,7 +31,7 @@ impl Monotonic {
         }
     }
 
-    /// An instant as the kernel's timers want it.
+    /// Returns an instant as the kernel's timers expect it.
     pub(crate) fn timespec(&self, at: Instant) -> Timespec {
         let since = at.saturating_duration_since(self.instant);
         Timespec::try_from(self.reading + since).expect("links refuse times beyond a century")

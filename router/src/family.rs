@@ -13,10 +13,10 @@ pub enum Family {
 }
 
 impl Family {
-    /// Both.
+    /// Both families.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
-    /// The family of an address.
+    /// Returns the family of an address.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::V4,
@@ -24,7 +24,7 @@ impl Family {
         }
     }
 
-    /// Bits of an address.
+    /// Returns the number of bits in an address.
     pub fn bits(self) -> u8 {
         match self {
             Self::V4 => 32,

@@ -1,4 +1,4 @@
-//! One link at work: its TUN device, its timer, and the packets between them.
+//! Runs one link: its TUN device, its timer, and the packets between them.
 
 use std::io;
 use std::pin::Pin;
@@ -12,19 +12,19 @@ use crate::clock;
 use crate::timer::Timer;
 use crate::transit::Transit;
 
-/// Packets that share a reading of the clock: eight take some five microseconds to read, so that is
-/// how exact their arrivals are.
+/// Packets that share a reading of the clock. Reading eight takes some five microseconds, so
+/// arrival times are that exact.
 const BURST: usize = 8;
 
-/// Bursts after which other links have their turn: some tens of microseconds of work.
+/// Bursts before other links have their turn: some tens of microseconds of work.
 const BURSTS: usize = 4;
 
-/// After packets were sent, the timer does not fire for others before this time has passed, if no
-/// arrival comes first: each costs as much as several packets do (docs/router.md has figures). A
-/// packet that comes alone is sent at its instant.
+/// After packets were sent, the timer waits at least this long for the next ones, unless a packet
+/// arrives first: each firing costs as much as several packets do (docs/router.md has figures). A
+/// packet that comes alone leaves on time.
 const COALESCING: Duration = Duration::from_micros(100);
 
-/// The largest IP packet there is: whatever the MTU becomes, nothing is cut off.
+/// The largest IP packet: nothing is cut off, whatever the MTU becomes.
 const LARGEST_PACKET: usize = 65_535;
 
 /// Moves packets from a TUN device through a link, and back to the same device.
@@ -33,7 +33,7 @@ pub(crate) struct Forwarder {
     timer: Timer,
     transit: Transit,
     buffer: Vec<u8>,
-    /// When packets were sent last.
+    /// When packets were last sent.
     sent: Instant,
 }
 impl Forwarder {
@@ -53,7 +53,7 @@ impl Forwarder {
         &mut self.transit
     }
 
-    /// Does what can be done now. Never ready but with an error: the device is gone.
+    /// Does all work that is due. Becomes ready only with an error: the device is gone.
     pub(crate) fn turn(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         for _ in 0..BURSTS {
             let now = clock::now();
@@ -74,7 +74,7 @@ impl Forwarder {
         Poll::Pending
     }
 
-    /// Takes packets in; `true` if there are no more, and this task will hear of the next.
+    /// Reads packets; returns `true` if none is left, and this task will be woken for the next.
     fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
         for _ in 0..BURST {
             let mut buffer = ReadBuf::new(&mut self.buffer);
@@ -87,11 +87,11 @@ impl Forwarder {
         Ok(false)
     }
 
-    /// Sends what is due.
+    /// Sends the packets that are due.
     fn send(&mut self, now: Instant) {
         while let Some(packet) = self.transit.depart(now) {
             self.sent = now;
-            // The device takes packets at once, or refuses them: it has no queue in this direction.
+            // The device takes packets at once or refuses them: it has no queue in this direction.
             if self.tun.try_send(&packet).is_err() {
                 self.transit.refused(packet.len());
             }
@@ -99,7 +99,7 @@ impl Forwarder {
         }
     }
 
-    /// Ready if something is due, or may be; otherwise the timer will wake the task.
+    /// Ready if a packet is due, or may be; otherwise the timer wakes the task.
     fn wait(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
         let due = self.transit.next_timeout();
         if due.is_some_and(|at| at <= clock::now()) {

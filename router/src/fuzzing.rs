@@ -1,4 +1,4 @@
-//! A packet's way through the router without device and kernel, for the fuzz target `router`.
+//! Takes packets through the router without device and kernel, for the fuzz target `router`.
 
 use std::time::Instant;
 
@@ -6,12 +6,12 @@ use crate::config::LinkSpec;
 use crate::packet::{self, Kind};
 use crate::transit::Transit;
 
-/// A link that packets go through as they do in the daemon.
+/// A link that treats packets as the daemon does.
 #[derive(Debug)]
 pub struct PacketPath(Transit);
 
 impl PacketPath {
-    /// An empty link.
+    /// Creates an empty link.
     ///
     /// # Panics
     /// If the daemon would refuse such a link.
@@ -20,18 +20,18 @@ impl PacketPath {
         Self(transit.expect("a configuration that was checked makes a link"))
     }
 
-    /// A packet is read from the device; whether it is traffic of the link.
+    /// Takes a packet from the device; returns true if it is traffic of the link.
     pub fn arrive(&mut self, now: Instant, bytes: &[u8]) -> bool {
         self.0.arrive(now, bytes);
         matches!(packet::classify(bytes), Kind::Forward(_))
     }
 
-    /// The next packet to write back by `now`.
+    /// Returns the next packet to write back by `now`.
     pub fn depart(&mut self, now: Instant) -> Option<Vec<u8>> {
         self.0.depart(now)
     }
 
-    /// When there may be one.
+    /// Returns when the next packet may be ready.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.0.next_timeout()
     }

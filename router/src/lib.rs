@@ -1,9 +1,9 @@
-//! A router for Linux hosts: `evenkeel-queue` links over TUN devices.
+//! A router for Linux hosts: runs links of `evenkeel-queue` over TUN devices.
 //!
-//! The kernel routes the traffic of an output link into a TUN device. The daemon puts it through a
-//! link of `evenkeel-queue` (rate, queue, discipline, delay, loss, ...) and writes it back to the
-//! same device; a rule sends what comes out there on by a table of its own. docs/router.md tells
-//! how to run it; [`status`] is what it says of itself.
+//! The kernel routes the traffic of an output link into a TUN device. The daemon passes it through
+//! a link of `evenkeel-queue` (rate, queue, discipline, delay, loss, ...) and writes it back to the
+//! same device; a rule then routes it onwards by the link's own table. docs/router.md tells how to
+//! run the router; [`status`] reports its figures.
 
 pub mod cli;
 pub mod config;

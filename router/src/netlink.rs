@@ -1,7 +1,6 @@
 //! The kernel's interfaces, routes and rules (rtnetlink(7)), one blocking request at a time.
 //!
-//! Blocking on purpose: requests are answered at once, and what was set up must be undone in a
-//! destructor too.
+//! It blocks on purpose: the kernel answers at once, and a destructor must be able to undo changes.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -25,17 +24,17 @@ use crate::prefix::Prefix;
 /// The routing table that rules consult by default (RT_TABLE_MAIN, linux/rtnetlink.h).
 pub(crate) const MAIN_TABLE: u32 = 254;
 
-/// Who installed a route or rule (rtm_protocol). 5 to 255 are free for daemons to use; `ip`
-/// and linux/rtnetlink.h name none with this number.
+/// Marks our routes and rules (rtm_protocol). Daemons may use 5 to 255; `ip` and linux/rtnetlink.h
+/// name none with this number.
 const OUR_PROTOCOL: u8 = 107;
 
 /// Length of a message's header in bytes (netlink(7), struct nlmsghdr).
 const HEADER_LEN: usize = 16;
 
-/// Errors of the system by number (errno(3)): a thing is gone, or never was.
+/// System errors (errno(3)) that mean that something is gone, or never was.
 const GONE: [i32; 3] = [2, 3, 19];
 
-/// A conversation with the kernel of the process's network namespace.
+/// A netlink connection to the kernel, in the process's network namespace.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     socket: Socket,
@@ -47,11 +46,11 @@ pub(crate) struct Netlink {
 pub(crate) struct Interface {
     pub(crate) index: u32,
     pub(crate) is_up: bool,
-    /// Packets that found the ring to user space full, since the creation.
+    /// Packets that found the ring to user space full, since the device was created.
     pub(crate) tx_dropped: u64,
 }
 
-/// A route, as far as this program makes and compares them.
+/// A route, with the attributes that this program sets and compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RouteEntry {
     pub(crate) table: u32,
@@ -66,15 +65,15 @@ pub(crate) struct RouteEntry {
 /// Where a route leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// To an interface, and there to a gateway or straight to the destination.
+    /// By an interface, to a gateway or straight to the destination.
     Out { device: u32, via: Option<IpAddr> },
-    /// Nowhere: the sender is told that the destination is unreachable.
+    /// Nowhere: the sender learns that the destination is unreachable.
     Unreachable,
-    /// Somewhere that this program has no name for.
+    /// Somewhere that this program does not describe.
     Elsewhere,
 }
 
-/// A rule that sends what comes in from an interface to a table.
+/// A rule that looks up packets from an interface in a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RuleEntry {
     pub(crate) family: Family,
@@ -85,7 +84,7 @@ pub(crate) struct RuleEntry {
 }
 
 impl Netlink {
-    /// Opens a conversation; it needs no privilege, changes do.
+    /// Opens a connection. That needs no privilege; changes do.
     pub(crate) fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
@@ -96,7 +95,7 @@ impl Netlink {
         })
     }
 
-    /// The interface with this name, if there is one.
+    /// Returns the interface with this name, if there is one.
     pub(crate) fn interface(&mut self, name: &str) -> io::Result<Option<Interface>> {
         let mut message = LinkMessage::default();
         message
@@ -125,7 +124,7 @@ impl Netlink {
     }
 
     /// Sets MTU (bytes) and ring length (packets) of an interface, and switches it on without
-    /// multicast: services that look for neighbours (mDNS and the like) leave it alone.
+    /// multicast, so that services that look for neighbours (mDNS and the like) ignore it.
     pub(crate) fn bring_up(&mut self, index: u32, mtu: u32, ring_packets: u32) -> io::Result<()> {
         let mut quiet = LinkMessage::default();
         quiet.header.index = index;
@@ -143,7 +142,7 @@ impl Netlink {
         Ok(())
     }
 
-    /// All unicast and unreachable routes of a family, in all tables.
+    /// Returns all unicast and unreachable routes of a family, in all tables.
     pub(crate) fn routes(&mut self, family: Family) -> io::Result<Vec<RouteEntry>> {
         let mut message = RouteMessage::default();
         message.header.address_family = address_family(family);
@@ -155,20 +154,20 @@ impl Netlink {
         Ok(routes.collect())
     }
 
-    /// Adds a route, marked as ours; an error if there is one like it.
+    /// Adds a route and marks it as ours; fails if there is one like it.
     pub(crate) fn add_route(&mut self, route: &RouteEntry) -> io::Result<()> {
         let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
         self.request(RouteNetlinkMessage::NewRoute(route.message()), flags)?;
         Ok(())
     }
 
-    /// Removes a route; not an error if it is gone already.
+    /// Removes a route; succeeds if it is already gone.
     pub(crate) fn delete_route(&mut self, route: &RouteEntry) -> io::Result<()> {
         let message = RouteNetlinkMessage::DelRoute(route.message());
         unless_gone(self.request(message, NLM_F_ACK))
     }
 
-    /// All rules of a family.
+    /// Returns all rules of a family.
     pub(crate) fn rules(&mut self, family: Family) -> io::Result<Vec<RuleEntry>> {
         let mut message = RuleMessage::default();
         message.header.family = address_family(family);
@@ -180,20 +179,20 @@ impl Netlink {
         Ok(rules.collect())
     }
 
-    /// Adds a rule, marked as ours; an error if there is one like it.
+    /// Adds a rule and marks it as ours; fails if there is one like it.
     pub(crate) fn add_rule(&mut self, rule: &RuleEntry) -> io::Result<()> {
         let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
         self.request(RouteNetlinkMessage::NewRule(rule.message()), flags)?;
         Ok(())
     }
 
-    /// Removes a rule; not an error if it is gone already.
+    /// Removes a rule; succeeds if it is already gone.
     pub(crate) fn delete_rule(&mut self, rule: &RuleEntry) -> io::Result<()> {
         let message = RouteNetlinkMessage::DelRule(rule.message());
         unless_gone(self.request(message, NLM_F_ACK))
     }
 
-    /// Sends a request and collects what is answered, up to the acknowledgement or the end.
+    /// Sends a request and collects the answers, up to the acknowledgement or the end.
     fn request(
         &mut self,
         message: RouteNetlinkMessage,
@@ -209,7 +208,7 @@ impl Netlink {
         message.serialize(&mut bytes);
         self.socket.send(&bytes, 0)?;
 
-        // Without a flag there is one answer, and nothing after it.
+        // Without flags there is exactly one answer.
         let is_single = flags == 0;
         let mut answers = Vec::new();
         loop {
@@ -218,8 +217,7 @@ impl Netlink {
             while let Some((bytes, following)) = split_message(rest) {
                 rest = following;
                 let Ok(answer) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes) else {
-                    // An attribute that the library does not know how to read: such a route or rule
-                    // is none of ours.
+                    // The library cannot read some attribute: such a route or rule is none of ours.
                     continue;
                 };
                 if answer.header.sequence_number != self.sequence {
@@ -244,7 +242,7 @@ impl Netlink {
 }
 
 impl RouteEntry {
-    /// A route of ours.
+    /// Makes a route of ours.
     pub(crate) fn ours(table: u32, to: Prefix, way: Way) -> Self {
         Self {
             table,
@@ -298,7 +296,7 @@ impl RouteEntry {
         let header = &mut message.header;
         header.address_family = address_family(self.to.family());
         header.destination_prefix_length = self.to.length();
-        // Tables above 255 have no place in the header: the attribute counts.
+        // The header cannot hold tables above 255: the attribute counts.
         header.table = 0;
         header.protocol = RouteProtocol::Other(OUR_PROTOCOL);
         header.kind = match self.way {
@@ -366,7 +364,7 @@ impl RuleEntry {
     }
 }
 
-/// The first message of a datagram, and what follows it.
+/// Splits off the first message of a datagram.
 fn split_message(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?);
     let length = usize::try_from(length).ok()?;

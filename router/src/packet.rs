@@ -1,7 +1,7 @@
-//! The fields of an IP packet that a router reads and writes, in place.
+//! Reads and writes the IP header fields that a router needs, in place.
 //!
-//! The views of `evenkeel-wire` are for endpoints: they check a packet whole. A router forwards
-//! what it does not understand, so only what it touches is looked at here.
+//! The views of `evenkeel-wire` are for endpoints: they check a whole packet. A router forwards
+//! packets that it does not understand, so this module looks only at the fields it uses.
 
 use evenkeel_wire::{Ecn, IPV4_HEADER_LEN, IPV6_HEADER_LEN, update_checksum};
 
@@ -26,18 +26,18 @@ mod ipv6 {
     pub(super) const DESTINATION: usize = 24;
 }
 
-/// What a packet is to a router.
+/// How a router treats a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// To forward.
+    /// Forward it.
     Forward(Family),
-    /// Of one link's own life (multicast, broadcast, link-local): routers do not pass it on.
+    /// Drop it: multicast, broadcast and link-local traffic stays on its own link.
     LinkScope,
-    /// No IP packet, or cut off within its fixed header.
+    /// Not an IP packet, or cut off within its fixed header.
     NotIp,
 }
 
-/// Looks at a packet; hostile bytes are of some [`Kind`] too.
+/// Classifies a packet; hostile bytes have a [`Kind`] too.
 pub(crate) fn classify(packet: &[u8]) -> Kind {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) if packet.len() >= IPV4_HEADER_LEN => {
@@ -63,7 +63,7 @@ pub(crate) fn classify(packet: &[u8]) -> Kind {
     }
 }
 
-/// The ECN codepoint of a packet to forward.
+/// Returns the ECN codepoint of a packet to forward.
 pub(crate) fn ecn(family: Family, packet: &[u8]) -> Ecn {
     match family {
         Family::V4 => Ecn::from_bits(packet[ipv4::TOS]),
@@ -85,14 +85,14 @@ pub(crate) fn set_ecn(family: Family, packet: &mut [u8], ecn: Ecn) {
     }
 }
 
-/// The time to live or hop limit that a packet will have on the next link. What the kernel takes
-/// off as it forwards the packet from the device is given back, except from 255.
+/// Returns the time to live or hop limit that a packet will have on the next link. The router adds
+/// the one that the kernel takes off when it forwards from the device, except at 255.
 pub(crate) fn leaving_hops(family: Family, packet: &[u8]) -> u8 {
     packet[hops_at(family)].min(u8::MAX - 1)
 }
 
-/// Adds one to the time to live or hop limit of a packet to forward. `false`, and nothing
-/// changes, if it is 255 already.
+/// Adds one to the time to live or hop limit of a packet to forward. Returns `false`, and changes
+/// nothing, if it is 255 already.
 #[must_use]
 pub(crate) fn give_hop_back(family: Family, packet: &mut [u8]) -> bool {
     let at = hops_at(family);
@@ -115,7 +115,7 @@ fn hops_at(family: Family) -> usize {
 
 /// Replaces an octet of an IPv4 header and updates the checksum.
 fn replace_ipv4(packet: &mut [u8], at: usize, octet: u8) {
-    // Checksums are of 16-bit words.
+    // Checksums cover 16-bit words.
     let word = at & !1;
     let old = [packet[word], packet[word + 1]];
     packet[at] = octet;

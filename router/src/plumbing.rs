@@ -1,9 +1,9 @@
-//! What a router installs in the kernel, and how it is removed again.
+//! Installs what a router needs in the kernel, and removes it again.
 //!
-//! Per link: a TUN device with settings of its own; routes of the main table into it; a table of
-//! its own with the routes onwards; a rule that what comes out of the device looks there. The
-//! device takes its settings and the routes into it along when it goes. The rules and the table
-//! stay unless they are removed: by [`Plumbing`]'s destructor, or by the next start.
+//! Each link gets a TUN device with its own settings, routes of the main table into it, its own
+//! table with the routes onwards, and a rule that looks up packets from the device in that table.
+//! Removing the device removes its settings and the routes into it. The rules and the table stay
+//! until [`Plumbing`]'s destructor or the next start removes them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,15 +19,15 @@ use crate::netlink::{MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Way};
 use crate::prefix::Prefix;
 use crate::sysctl::Sysctl;
 
-/// Priority of our rules: behind the local table (0), before the main one (32766).
+/// Priority of our rules: after the local table (0), before the main one (32766).
 pub(crate) const RULE_PRIORITY: u32 = 1000;
 
-/// Packets that a TUN device's ring holds while the router is busy: at 1 Gb/s and 1500 bytes,
-/// 50 ms. The kernel's own 500 (TUN_READQ_SIZE, drivers/net/tun.c) are 6 ms, less than a busy
-/// machine may keep a process waiting.
+/// Packets that a TUN device's ring holds while the router is busy: 50 ms at 1 Gb/s and 1500 bytes.
+/// The kernel's own 500 (TUN_READQ_SIZE, drivers/net/tun.c) are 6 ms, less than a busy machine may
+/// keep a process waiting.
 const RING_PACKETS: u32 = 4096;
 
-/// Metric of the route that ends a table: any other comes before it.
+/// Metric of the route that ends a table: all others come first.
 const LAST_METRIC: u32 = u32::MAX;
 
 /// Where a configured route leaves the host.
@@ -48,21 +48,21 @@ pub(crate) enum SetupError {
     /// No privilege.
     #[error("{what} is not permitted; run as root, or give the program CAP_NET_ADMIN")]
     NotPermitted {
-        /// What was tried.
+        /// What the router tried.
         what: String,
     },
     /// The kernel refused.
     #[error("{what} failed: {source}; `evenkeel-router check` may tell more")]
     Failed {
-        /// What was tried.
+        /// What the router tried.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// What is installed in the kernel. Dropping it removes rules and tables; devices go, with their
-/// settings and the routes into them, when they are closed.
+/// Everything installed in the kernel. Dropping it removes rules and tables; closing the devices
+/// removes them, their settings and the routes into them.
 #[derive(Debug)]
 pub(crate) struct Plumbing {
     netlink: Netlink,
@@ -70,8 +70,8 @@ pub(crate) struct Plumbing {
     tables: BTreeSet<u32>,
 }
 
-/// Metric of our routes in the main table: the lowest a family has, so that they come before the
-/// host's own to the same destinations. (In IPv6, 0 means 1024.)
+/// Returns the metric of our routes in the main table: the lowest of the family, so that they come
+/// before the host's own routes to the same destinations. (In IPv6, 0 means 1024.)
 pub(crate) fn main_metric(family: Family) -> u32 {
     match family {
         Family::V4 => 0,
@@ -81,7 +81,7 @@ pub(crate) fn main_metric(family: Family) -> u32 {
 
 impl Plumbing {
     /// Installs everything, after removing what a killed router with the same configuration left.
-    /// Returns the devices in the order of the links. Must be called within a tokio runtime.
+    /// Returns the devices in the order of the links. Call it within a tokio runtime.
     pub(crate) fn install(
         config: &Config,
         exits: &Exits,
@@ -103,7 +103,7 @@ impl Plumbing {
         Ok((plumbing, tuns))
     }
 
-    /// Packets that found the ring of a device full, since it was made.
+    /// Returns how many packets found the ring of a device full, since its creation.
     pub(crate) fn ring_dropped(&mut self, tun: &str) -> io::Result<u64> {
         match self.netlink.interface(tun)? {
             Some(interface) => Ok(interface.tx_dropped),
@@ -123,7 +123,7 @@ impl Plumbing {
             };
             self.add_route(&RouteEntry::ours(link.table, route.to, way), &route.dev)?;
         }
-        // Last, so that no packet comes before the way on is ready.
+        // Last, so that no packet arrives before its way onwards is ready.
         let device = self.index_of(link)?;
         for (route, exit) in link.routes.iter().zip(exits) {
             let entry = RouteEntry {
@@ -172,8 +172,8 @@ impl Plumbing {
             Family::V4 => Prefix::of(IpAddr::from([0; 4]), 0),
             Family::V6 => Prefix::of(IpAddr::from([0; 16]), 0),
         };
-        // If a device goes down, the kernel removes the routes over it. Without an end to the table,
-        // packets would then find the main table and come round again.
+        // If a device goes down, the kernel removes the routes over it. Without this end of the
+        // table, packets would then find the main table and loop.
         let end = RouteEntry {
             metric: LAST_METRIC,
             ..RouteEntry::ours(link.table, everything, Way::Unreachable)
@@ -235,7 +235,7 @@ impl Drop for Plumbing {
     }
 }
 
-/// What a TUN device needs so that packets may come back out of it.
+/// Returns the settings that let packets come back out of a TUN device.
 fn settings(link: &LinkSpec) -> Vec<(Sysctl, i64)> {
     let tun = &link.tun;
     let v4 = |name, value| (Sysctl::of_interface("ipv4", tun, name), value);
@@ -243,15 +243,15 @@ fn settings(link: &LinkSpec) -> Vec<(Sysctl, i64)> {
     let mut settings = Vec::new();
     for family in link.families() {
         settings.extend(match family {
-            // Packets come from anywhere, the host's own addresses included; their way back does not
-            // lead here; and they go on.
+            // Packets come from anywhere, even from the host's own addresses, and the way back does
+            // not lead here; the kernel forwards them.
             Family::V4 => vec![
                 v4("rp_filter", 0),
                 v4("accept_local", 1),
                 v4("forwarding", 1),
             ],
-            // No address of its own (1: none, Documentation/networking/ip-sysctl.rst), and nobody to
-            // learn one from.
+            // No address of its own (1: none, Documentation/networking/ip-sysctl.rst), and none
+            // learned from router advertisements.
             Family::V6 => vec![
                 v6("disable_ipv6", 0),
                 v6("addr_gen_mode", 1),
@@ -270,7 +270,7 @@ fn failed(what: &str) -> impl FnOnce(io::Error) -> SetupError {
     }
 }
 
-/// The number of the system's error, where the library has wrapped it.
+/// Returns the system's error, which the library has wrapped.
 fn system_error(error: tokio_tun::Error) -> io::Error {
     match error {
         tokio_tun::Error::IoError(error) => error,

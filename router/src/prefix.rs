@@ -6,39 +6,39 @@ use std::str::FromStr;
 
 use crate::family::Family;
 
-/// A block of addresses, as in `10.0.2.0/24` or `fd00:2::/64`; no bit is set behind its length.
+/// A block of addresses, such as `10.0.2.0/24` or `fd00:2::/64`; bits after its length are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix {
     address: IpAddr,
     length: u8,
 }
 
-/// Why a text is no prefix.
+/// Why a text is not a prefix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixError {
-    /// Neither an address nor an address, a slash and a length.
+    /// The text is neither an address nor an address, a slash and a length.
     #[error("{0:?} is no prefix; write ADDRESS/LENGTH, such as 10.0.2.0/24 or fd00:2::/64")]
     Syntax(String),
-    /// Longer than the address.
+    /// The length exceeds the address.
     #[error("/{length} is longer than an address of {family}, which has {bits} bits", bits = .family.bits())]
     Length {
-        /// As written.
+        /// The length as written.
         length: u8,
-        /// Of the address.
+        /// The family of the address.
         family: Family,
     },
-    /// Bits are set that the length excludes.
+    /// Some bits after the length are set.
     #[error("{written} has bits behind its length; did you mean {meant}?")]
     HostBits {
-        /// As written.
+        /// The prefix as written.
         written: String,
-        /// Without those bits.
+        /// The prefix without those bits.
         meant: Prefix,
     },
 }
 
 impl Prefix {
-    /// The first `length` bits of an address.
+    /// Makes a prefix of the first `length` bits of an address.
     ///
     /// # Panics
     /// If `length` exceeds the bits of an address.
@@ -56,22 +56,22 @@ impl Prefix {
         Self { address, length }
     }
 
-    /// The first address.
+    /// Returns the first address.
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// Number of fixed bits: 0 to 32 or 128.
+    /// Returns the number of fixed bits: 0 to 32 or 128.
     pub fn length(&self) -> u8 {
         self.length
     }
 
-    /// Whose addresses these are.
+    /// Returns the family of the addresses.
     pub fn family(&self) -> Family {
         Family::of(self.address)
     }
 
-    /// Whether an address lies in this block.
+    /// Returns true if an address lies in this block.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.family() == Family::of(address) && Self::of(address, self.length) == *self
     }
@@ -81,7 +81,7 @@ impl FromStr for Prefix {
     type Err = PrefixError;
 
     fn from_str(text: &str) -> Result<Self, PrefixError> {
-        // What is quoted in an error stays short whatever was written.
+        // An error quotes little, whatever was written.
         let syntax = || PrefixError::Syntax(text.chars().take(50).collect());
         let (address, length) = match text.split_once('/') {
             Some((address, length)) => (address, Some(length)),

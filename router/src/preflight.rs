@@ -1,4 +1,4 @@
-//! Does the host allow what the configuration wants? Looked up before anything is touched.
+//! Checks, before changing anything, that the host allows what the configuration asks for.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::netlink::{Interface, MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Way}
 use crate::plumbing::{Exit, Exits, main_metric};
 use crate::sysctl::Sysctl;
 
-/// Why this host cannot do what the configuration says. Displays as one line.
+/// Why this host cannot run the configuration. Displays as one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HostError {
     /// The kernel has no TUN devices.
@@ -20,21 +20,21 @@ pub(crate) enum HostError {
     /// A setting of the host would swallow packets.
     #[error("{setting} is {value}, but {reason}; set it: sysctl -w {setting}={remedy}")]
     Setting {
-        /// As sysctl(8) names it.
+        /// Its name, as sysctl(8) writes it.
         setting: String,
-        /// As it is.
+        /// Its present value.
         value: i64,
-        /// What happens.
+        /// What would happen.
         reason: String,
-        /// As it should be.
+        /// The value it needs.
         remedy: i64,
     },
     /// The configuration does not fit the host.
     #[error("{place}: {message}")]
     Config {
-        /// The line.
+        /// The line of the configuration.
         place: Place,
-        /// Cause and remedy.
+        /// The cause and the remedy.
         message: String,
     },
     /// The kernel does not answer.
@@ -42,15 +42,15 @@ pub(crate) enum HostError {
         "cannot ask the kernel for its {what}: {source}; the router needs netlink and /proc/sys/net"
     )]
     Kernel {
-        /// What was asked for.
+        /// What the router asked for.
         what: String,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl HostError {
-    /// Whether another configuration mends it.
+    /// Returns true if another configuration solves the problem.
     pub(crate) fn is_config(&self) -> bool {
         matches!(self, Self::Config { .. })
     }
@@ -78,7 +78,7 @@ pub(crate) fn examine(config: &Config, netlink: &mut Netlink) -> Result<Exits, H
     Ok(exits)
 }
 
-/// What the kernel has.
+/// The routes and rules that the kernel has.
 struct Host<'a> {
     netlink: &'a mut Netlink,
     routes: Vec<RouteEntry>,
@@ -116,7 +116,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// A table may hold what a killed router has left, and nothing else.
+    /// Allows in a table only what a killed router has left.
     fn check_table(&mut self, link: &LinkSpec) -> Result<(), HostError> {
         let table = link.table;
         let taken = |by: &str| {
@@ -145,7 +145,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The device that a route leaves by, and the source address of the router's own packets on it.
+    /// Returns the device of a route, and the source address of the router's own packets on it.
     fn check_route(&mut self, link: &LinkSpec, route: &RouteSpec) -> Result<Exit, HostError> {
         let refuse = |message: String| Err(refuse(&route.place, message));
         let dev = &route.dev;
@@ -235,8 +235,8 @@ fn check_forwarding(family: Family) -> Result<(), HostError> {
     }
 }
 
-/// Answers come in by the device that a link leaves by, while the route back leads to the link's TUN
-/// device: that is no spoofing, but the strict filter (RFC 3704, section 2.2) takes it for such.
+/// Answers arrive by the device at which a link leaves, while the route back leads to the link's
+/// TUN device. The strict filter (RFC 3704, section 2.2) takes that for spoofing.
 fn check_reverse_path(dev: &str) -> Result<(), HostError> {
     let reason =
         format!("packets that come in by {dev} from where a link leads would be taken for spoofed");

@@ -1,4 +1,4 @@
-//! Settings of the kernel's network, of the process's network namespace (/proc/sys/net).
+//! Reads and writes kernel network settings of the process's network namespace (/proc/sys/net).
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -8,17 +8,17 @@ use std::{fs, io};
 pub(crate) struct Sysctl(PathBuf);
 
 impl Sysctl {
-    /// A setting of IPv4 or IPv6, such as `ipv4/ip_forward`.
+    /// Names a setting of IPv4 or IPv6, such as `ipv4/ip_forward`.
     pub(crate) fn of(path: &str) -> Self {
         Self(Path::new("/proc/sys/net").join(path))
     }
 
-    /// A setting of one interface, or of `all`: `version` is `ipv4` or `ipv6`.
+    /// Names a setting of one interface, or of `all`: `version` is `ipv4` or `ipv6`.
     pub(crate) fn of_interface(version: &str, interface: &str, name: &str) -> Self {
         Self::of(&format!("{version}/conf/{interface}/{name}"))
     }
 
-    /// As sysctl(8) names it, with slashes: names of interfaces may hold dots.
+    /// Returns its name as sysctl(8) writes it, with slashes: interface names may contain dots.
     pub(crate) fn name(&self) -> String {
         let below = self.0.strip_prefix("/proc/sys").expect("made so");
         below.display().to_string()
@@ -29,7 +29,7 @@ impl Sysctl {
         text.trim().parse().map_err(io::Error::other)
     }
 
-    /// Writes only what differs: containers have /proc/sys read-only, with what their engine was told.
+    /// Writes only a different value: in containers /proc/sys is read-only, as their engine set it.
     pub(crate) fn set(&self, value: i64) -> io::Result<()> {
         if self.read().is_ok_and(|now| now == value) {
             return Ok(());

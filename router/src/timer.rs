@@ -1,4 +1,4 @@
-//! Precise waiting: a timerfd(2), which knows nanoseconds where tokio's timers know milliseconds.
+//! Waits precisely: a timerfd(2) knows nanoseconds where tokio's timers know milliseconds.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,17 +14,17 @@ use tokio::io::unix::AsyncFd;
 
 use crate::clock::Monotonic;
 
-/// A timer that wakes its task once, at the instant that was set last.
+/// A timer that wakes its task once, at the instant last set.
 #[derive(Debug)]
 pub(crate) struct Timer {
     descriptor: AsyncFd<OwnedFd>,
     clock: Monotonic,
-    /// When it will fire.
+    /// When the timer will fire.
     armed: Option<Instant>,
 }
 
 impl Timer {
-    /// A timer that is not set; must be called within a tokio runtime.
+    /// Creates a timer that is not set. Call it within a tokio runtime.
     #[expect(
         deprecated,
         reason = "its successor is unsafe, for descriptors that others may close; this one is owned"
@@ -39,8 +39,8 @@ impl Timer {
         })
     }
 
-    /// Waits for `deadline`, or for ever. It may be ready too early, for an instant that was set
-    /// before: setting a timer costs more than to look whether there is something to do.
+    /// Waits for `deadline`, or for ever. It may be ready too early, at an instant set before:
+    /// setting a timer costs more than looking whether there is work.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -54,8 +54,8 @@ impl Timer {
         match self.descriptor.poll_read_ready(cx)? {
             Poll::Pending => Poll::Pending,
             Poll::Ready(mut guard) => {
-                // Setting it again resets what could be read, so reading is not needed; tokio hears of
-                // the next expiration, because it listens for edges.
+                // Setting it again resets what could be read, so nothing is read here. tokio
+                // reports the next expiration, because it listens for edges.
                 guard.clear_ready();
                 self.armed = None;
                 Poll::Ready(Ok(()))

@@ -8,23 +8,23 @@ use sha2::{Digest, Sha256};
 
 use crate::error::AppError;
 
-/// A SHA-256 digest; shown and serialised as 64 hexadecimal digits.
+/// A SHA-256 digest, displayed and serialised as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Checksum([u8; 32]);
 
 impl Checksum {
-    /// The digest of some bytes.
+    /// Computes the digest of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digest in bytes.
+    /// Returns the digest as bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// One digest for all streams of a transfer, as [`Report::checksum`](super::Report::checksum) defines it.
+    /// Combines all streams' digests as [`Report::checksum`](super::Report::checksum) says.
     pub(super) fn combined(streams: &[Self]) -> Option<Self> {
         match streams {
             [] => None,

@@ -1,4 +1,4 @@
-//! Where the bytes of a transfer come from and go to.
+//! Sources and sinks of a transfer's bytes.
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
@@ -6,28 +6,27 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
-/// Bytes handed to quinn at once, 16 KiB. quinn's send window counts a chunk until its last
-/// byte is acknowledged, so a chunk must be well below the window's slack over what is in
-/// flight (`SEND_SLACK`), or a slow path runs dry once per chunk.
+/// Bytes handed to quinn at once, 16 KiB. quinn's send window counts a chunk until its last byte is
+/// acknowledged, so a chunk must be well below the window's slack over the bytes in flight
+/// (`SEND_SLACK`), or a slow path runs dry once per chunk.
 const CHUNK: usize = 16 * 1024;
 
-/// How long a side waits by default while nothing moves, 30 s: as long as QUIC waits
-/// for a peer that is gone altogether.
+/// How long a side waits by default while nothing moves, 30 s: as long as QUIC waits for a vanished
+/// peer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The client's own end of a transfer; of source and sink only the one its
-/// direction needs is used.
+/// The client's own end of a transfer. The direction decides which of source and sink it uses.
 #[derive(Clone, Debug)]
 pub struct Local {
     /// What an upload sends.
     pub source: Source,
     /// Where a download goes.
     pub sink: Sink,
-    /// After this long without any byte moving the transfer has failed.
+    /// The transfer fails after this long without any byte moving.
     pub patience: Duration,
 }
 
-/// What is sent.
+/// What to send.
 #[derive(Clone, Default)]
 pub enum Source {
     /// One block of pseudo-random bytes over and over, sent without copying.
@@ -60,23 +59,23 @@ pub trait Readable: Send + Sync {
     /// The length in bytes. The transfer fails if a reader ends earlier.
     fn length(&self) -> u64;
 
-    /// A reader that starts at byte `offset`.
+    /// Opens a reader at byte `offset`.
     ///
     /// # Errors
-    /// Whatever the storage says; it ends the transfer.
+    /// The storage's error, which ends the transfer.
     fn reader(&self, offset: u64) -> BoxFuture<'_, io::Result<Reader>>;
 }
 
 /// Storage that several writers may fill side by side.
 pub trait Writable: Send + Sync {
-    /// A writer that starts at byte `offset`; it is shut down at the end of its range.
+    /// Opens a writer at byte `offset`; it is shut down at the end of its range.
     ///
     /// # Errors
-    /// Whatever the storage says; it ends the transfer.
+    /// The storage's error, which ends the transfer.
     fn writer(&self, offset: u64) -> BoxFuture<'_, io::Result<Writer>>;
 }
 
-/// One data stream's way into a [`Source`].
+/// Feeds one data stream from a [`Source`].
 pub(super) enum Feed {
     Generated(Bytes),
     Memory(Bytes),
@@ -94,7 +93,7 @@ impl Default for Local {
 }
 
 impl Source {
-    /// The length in bytes, if the source has one.
+    /// Returns the length in bytes, if the source has one.
     pub fn length(&self) -> Option<u64> {
         match self {
             Self::Generated => None,
@@ -126,7 +125,7 @@ impl fmt::Debug for Source {
 }
 
 impl Sink {
-    /// One data stream's way into this sink, from byte `offset` on.
+    /// Opens one data stream's writer, from byte `offset` on.
     pub(super) async fn writer(&self, offset: u64) -> io::Result<Writer> {
         match self {
             Self::Discard => Ok(Box::new(tokio::io::sink())),
@@ -145,7 +144,7 @@ impl fmt::Debug for Sink {
 }
 
 impl Feed {
-    /// The next bytes, at least one and at most `limit` (which is not 0).
+    /// Returns the next bytes, at least one and at most `limit` (which is not 0).
     ///
     /// # Errors
     /// A read error, or `UnexpectedEof` when the source is exhausted.
@@ -170,8 +169,8 @@ impl Feed {
     }
 }
 
-/// [`CHUNK`] bytes of the SplitMix64 sequence from seed 0 (Steele, Lea and Flood
-/// 2014): the same in every run, and nothing on the path can compress them.
+/// Returns [`CHUNK`] bytes of the SplitMix64 sequence from seed 0 (Steele, Lea and Flood 2014): the
+/// same in every run, and incompressible on the path.
 fn generated_chunk() -> Bytes {
     let mut state = 0u64;
     let mut chunk = BytesMut::with_capacity(CHUNK);

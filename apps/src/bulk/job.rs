@@ -1,4 +1,4 @@
-//! What a client asks for.
+//! The job that a client asks for.
 
 use std::time::Duration;
 
@@ -7,42 +7,42 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::throttle::throttle_complaint;
 use crate::error::AppError;
 
-/// The most data streams one transfer may use, 128: as many unidirectional streams
-/// as [`transport_config`](super::transport_config) lets a peer open.
+/// The most data streams of one transfer, 128: as many unidirectional streams as
+/// [`transport_config`](super::transport_config) lets a peer open.
 pub const MAX_STREAMS: u16 = 128;
 
-/// The most bytes one transfer may carry, 2^60: QUIC numbers the bytes of one
-/// stream below 2^62 (RFC 9000, section 4.5).
+/// The most bytes of one transfer, 2^60: QUIC numbers the bytes of one stream below 2^62 (RFC 9000,
+/// section 4.5).
 pub const MAX_BYTES: u64 = 1 << 60;
 
-/// The longest transfer that can be asked for, a day.
+/// The longest transfer that a client can ask for, a day.
 pub(super) const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The longest file name that can be asked for, in bytes: Linux's PATH_MAX.
+/// The longest file name that a client can ask for, in bytes: Linux's PATH_MAX.
 const MAX_NAME: usize = 4096;
 
-/// A transfer that a client asks for; serialised, the client's first message.
+/// A transfer that a client asks for; serialised, it is the client's first message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// Who sends.
     pub direction: Direction,
-    /// How much.
+    /// How much to send.
     pub amount: Amount,
-    /// Parallel data streams, 1 to [`MAX_STREAMS`]; a known number of bytes is split into that many
+    /// Parallel data streams, 1 to [`MAX_STREAMS`]. They split a known number of bytes into as many
     /// ranges.
     pub streams: u16,
     /// Warm-up left out of [`Report::goodput_bps`](super::Report::goodput_bps), from the start of
     /// the data. An [`Amount::Duration`] includes it and must be longer.
     #[serde(rename = "omit_us", with = "micros")]
     pub omit: Duration,
-    /// Whether both sides compute SHA-256 and the receiver compares.
+    /// Whether both sides compute SHA-256 and the receiver compares the digests.
     pub verify: bool,
     /// The sender's rate in bits of data per second, at least 1000; `None` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
     /// Lengths of the sender's ON periods and of the OFF periods between them, each 1 ms to 20 s.
-    /// With a rate, an ON period has room for a packet of 1200 bytes.
+    /// With a rate, an ON period must have room for a packet of 1200 bytes.
     #[serde(
         rename = "on_off_us",
         default,
@@ -63,22 +63,22 @@ pub enum Direction {
     Down,
 }
 
-/// How much is sent.
+/// How much to send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
     /// This many application bytes, at most [`MAX_BYTES`].
     Bytes(u64),
-    /// As much as passes in this time; then the sender stops writing, and what it wrote is
-    /// delivered.
+    /// As much as passes in this time; then the sender stops writing, and the receiver gets what
+    /// was written.
     #[serde(rename = "duration_us", with = "micros")]
     Duration(Duration),
-    /// All of the server's file of this name; only [`Direction::Down`].
+    /// The whole of the server's file of this name; only with [`Direction::Down`].
     File(String),
 }
 
 impl Job {
-    /// A job over one stream, without warm-up or limits of the rate, with SHA-256.
+    /// Makes a job over one stream, without warm-up or rate limits, with SHA-256.
     pub const fn new(direction: Direction, amount: Amount) -> Self {
         Self {
             direction,
@@ -91,12 +91,11 @@ impl Job {
         }
     }
 
-    /// Checks what can be checked without the source; both sides do it.
+    /// Checks all that does not need the source; both sides do.
     ///
     /// # Errors
-    /// [`AppError::Job`] for no or too many streams, too many bytes, a time of zero,
-    /// above a day or not above the warm-up, an upload of the server's file, and a pattern
-    /// out of its ranges.
+    /// [`AppError::Job`] for no or too many streams, too many bytes, a time of zero, above a day or
+    /// not above the warm-up, an upload of the server's file, or a pattern out of its ranges.
     pub fn check(&self) -> Result<(), AppError> {
         let complaint = match &self.amount {
             _ if self.streams == 0 || self.streams > MAX_STREAMS => {
@@ -131,7 +130,7 @@ impl Job {
     }
 }
 
-/// Durations as whole microseconds.
+/// Serialises durations as whole microseconds.
 mod micros {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Bulk transfer: one side sends as fast as the controller allows, both sides report what they
+//! Bulk transfer: one side sends as fast as the controller allows, and both sides report what they
 //! measured.
 //!
 //! [`client()`] and [`serve`] take a connection or endpoint and its [`quinn::Runtime`], and use no

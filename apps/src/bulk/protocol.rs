@@ -1,4 +1,4 @@
-//! The messages on the control stream after the [`Job`], and how a transfer is cut into streams.
+//! Messages on the control stream after the [`Job`], and the split of a transfer into streams.
 //!
 //! `docs/bulk.md` describes the conversation.
 
@@ -11,43 +11,43 @@ use super::job::{Amount, Job, MAX_BYTES};
 use super::report::Report;
 use crate::error::AppError;
 
-/// Server to client: whether the transfer takes place.
+/// Server to client: says whether the transfer takes place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Answer {
-    /// It does; `bytes` is the length of the file that the client named.
+    /// It takes place; `bytes` is the length of the file that the client named.
     Accepted { bytes: Option<u64> },
-    /// It does not.
+    /// It does not take place.
     Refused { reason: String },
 }
 
-/// Sender to receiver, when it has written all its data.
+/// Sender to receiver, after writing all its data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sent {
     /// Application bytes over all streams.
     pub(super) bytes: u64,
-    /// One for each stream in order, if the job asks for verification.
+    /// One for each stream, in order, if the job asks for verification.
     pub(super) checksums: Vec<Checksum>,
 }
 
-/// Receiver to sender, when everything has arrived.
+/// Receiver to sender, after everything has arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Received {
-    /// Whether size and checksums are those of [`Sent`].
+    /// Whether size and checksums match those of [`Sent`].
     pub(super) intact: bool,
     pub(super) report: Report,
 }
 
-/// A transfer both sides agreed on.
+/// A transfer that both sides have agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan<'a> {
     pub(super) job: &'a Job,
     pub(super) extent: Extent,
 }
 
-/// [`Amount`] once a file's length is known.
+/// An [`Amount`] once a file's length is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
     Bytes(u64),
@@ -55,7 +55,7 @@ pub(super) enum Extent {
 }
 
 impl<'a> Plan<'a> {
-    /// `file` is the length of the file, if the job names one.
+    /// Plans `job`; `file` is the length of the file, if the job names one.
     pub(super) fn new(job: &'a Job, file: Option<u64>) -> Result<Self, AppError> {
         let extent = match (&job.amount, file) {
             (Amount::Bytes(bytes), None) => Extent::Bytes(*bytes),
@@ -68,10 +68,10 @@ impl<'a> Plan<'a> {
         Ok(Self { job, extent })
     }
 
-    /// The bytes that stream `index` carries; `None` if only time limits it.
+    /// Returns the bytes that stream `index` carries; `None` if only time limits it.
     ///
-    /// Stream `i` of `n` has the bytes from `total * i / n` up to the next one's start,
-    /// so that lengths differ by at most one.
+    /// Stream `i` of `n` has the bytes from `total * i / n` up to the next one's start, so lengths
+    /// differ by at most one.
     pub(super) fn range(&self, index: u16) -> Option<Range<u64>> {
         let Extent::Bytes(total) = self.extent else {
             return None;

@@ -19,7 +19,7 @@ use crate::error::AppError;
 /// Chunks taken from quinn at once: one lock and one wake-up for about this many packets.
 const CHUNKS: usize = 32;
 
-/// Receives what `plan` says, checks it, and exchanges the figures.
+/// Receives what `plan` says, checks it, and exchanges the reports.
 pub(super) async fn receive(
     session: &Session<'_>,
     control: &mut Control,
@@ -57,7 +57,7 @@ pub(super) async fn receive(
     })
 }
 
-/// All data streams being received.
+/// Receives all data streams.
 struct Receiver<'a> {
     session: &'a Session<'a>,
     meter: &'a Meter,
@@ -68,7 +68,7 @@ struct Receiver<'a> {
 }
 
 impl Receiver<'_> {
-    /// Receives every stream of the plan; their checksums in order, if asked for.
+    /// Receives every stream of the plan; returns their checksums in order, if asked for.
     async fn run(&self) -> Result<Vec<Checksum>, AppError> {
         let mut running = FuturesUnordered::new();
         let mut done = Vec::new();

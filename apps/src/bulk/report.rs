@@ -1,4 +1,4 @@
-//! What one side of a transfer saw.
+//! Reports what one side of a transfer measured.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::checksum::Checksum;
 use crate::lock::lock;
 
-/// A transfer that went well, as both sides saw it.
+/// A successful transfer, as both sides saw it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Whether both sides computed SHA-256, which then agreed; sizes always did.
+    /// Whether both sides computed SHA-256, which then agreed; the sizes always did.
     pub verified: bool,
     /// The side that sent the data.
     pub sender: Report,
@@ -20,24 +20,23 @@ pub struct Outcome {
     pub receiver: Report,
 }
 
-/// The figures of one side. Packets and UDP bytes are those this side sent and
-/// received on the connection during the transfer, acknowledgements included.
+/// The figures of one side. Packets and UDP bytes are those that this side sent and received on the
+/// connection during the transfer, acknowledgements included.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
     /// Application bytes, warm-up included.
     pub bytes: u64,
-    /// Seconds: at the receiver from the first data stream's arrival to the last data,
-    /// at the sender from its first write to the receiver's confirmation.
+    /// Seconds: at the receiver from the arrival of the first data stream to the last data, at the
+    /// sender from its first write to the receiver's confirmation.
     pub duration_s: f64,
     /// Application bits per second after the warm-up; `None` if that left no time.
     pub goodput_bps: Option<f64>,
     /// QUIC packets sent, without path MTU probes.
     pub packets_sent: u64,
-    /// Of those, declared lost (RFC 9002, section 6.1).
+    /// Part of `packets_sent` that was declared lost (RFC 9002, section 6.1).
     pub packets_lost: u64,
-    /// `packets_lost / packets_sent`, 0 to 1: QUIC sends the content of each lost
-    /// packet again.
+    /// `packets_lost / packets_sent`, 0 to 1: QUIC retransmits the content of each lost packet.
     pub retransmitted_ratio: f64,
     /// Minimum round-trip time of the connection, milliseconds.
     pub rtt_min_ms: f64,
@@ -51,12 +50,12 @@ pub struct Report {
     pub udp_bytes_sent: u64,
     /// UDP payload bytes received.
     pub udp_bytes_received: u64,
-    /// SHA-256 of the data if the job asked for it. Over several streams: SHA-256 of
-    /// the streams' digests, 32 bytes each, in the order of their ranges.
+    /// SHA-256 of the data if the job asked for it. Over several streams: SHA-256 of the streams'
+    /// digests, 32 bytes each, in the order of their ranges.
     pub checksum: Option<Checksum>,
 }
 
-/// Bytes counted over time, on one side.
+/// Counts bytes over time, on one side.
 #[derive(Debug)]
 pub(super) struct Meter {
     omit: Duration,
@@ -72,7 +71,7 @@ struct Counts {
 }
 
 impl Report {
-    /// `before` are the connection's counters when the transfer began.
+    /// Makes a report; `before` are the connection's counters when the transfer began.
     pub(super) fn new(
         connection: &Connection,
         before: &ConnectionStats,
@@ -107,7 +106,7 @@ impl Report {
     }
 }
 
-/// QUIC packets a connection sent, without path MTU probes.
+/// Returns how many QUIC packets a connection has sent, without path MTU probes.
 pub(crate) fn packets_sent(stats: &ConnectionStats) -> u64 {
     let path = &stats.path;
     path.sent_packets.saturating_sub(path.sent_plpmtud_probes)
@@ -121,7 +120,7 @@ impl Meter {
         }
     }
 
-    /// The data begins; only the first call counts.
+    /// Notes that the data begins; only the first call counts.
     pub(super) fn start(&self, now: Instant) {
         lock(&self.counts).start.get_or_insert(now);
     }
@@ -136,12 +135,12 @@ impl Meter {
         }
     }
 
-    /// The transfer ended now, later than its last bytes.
+    /// Notes that the transfer ended now, later than its last bytes.
     pub(super) fn end(&self, now: Instant) {
         lock(&self.counts).last = Some(now);
     }
 
-    /// Bytes, duration, and bits per second after the warm-up.
+    /// Returns bytes, duration, and bits per second after the warm-up.
     fn read(&self) -> (u64, Duration, Option<f64>) {
         let counts = lock(&self.counts);
         let duration = match (counts.start, counts.last) {

@@ -18,17 +18,16 @@ use super::session::{Control, Session};
 use super::throttle::Throttle;
 use crate::{error::AppError, message, time::sleep_until};
 
-/// What quinn may hold of our data beyond two congestion windows, 32 KiB: more than
-/// the initial window of RFC 9002, section 7.2, so that the first round trips find
-/// enough to send.
+/// Bytes that quinn may buffer beyond two congestion windows, 32 KiB: more than the initial window
+/// of RFC 9002, section 7.2, so that the first round trips find enough to send.
 const SEND_SLACK: u64 = 32 * 1024;
 
-/// The most quinn may hold of our data, 32 MiB: the receive window of
-/// [`transport_config`](super::transport_config), which this side would fill at most
-/// anyway if the peer has the same, and no more memory if it has not.
+/// The most bytes that quinn may buffer, 32 MiB: the receive window of
+/// [`transport_config`](super::transport_config), which would limit this side anyway if the peer
+/// has the same. It also bounds the memory if the peer has more.
 const MAX_SEND_WINDOW: u64 = 32 * 1024 * 1024;
 
-/// Sends what `plan` says, and exchanges the figures.
+/// Sends what `plan` says, and exchanges the reports.
 pub(super) async fn send(
     session: &Session<'_>,
     control: &mut Control,
@@ -92,13 +91,13 @@ pub(super) async fn send(
     })
 }
 
-/// One data stream being written.
+/// Writes one data stream.
 struct StreamWriter<'a> {
     session: &'a Session<'a>,
     meter: &'a Meter,
     stream: SendStream,
     hasher: Option<Sha256>,
-    /// What the connection's send window was last set to, bytes.
+    /// The connection's send window as last set, in bytes.
     send_window: &'a AtomicU64,
     throttle: &'a Throttle,
 }
@@ -147,8 +146,8 @@ impl StreamWriter<'_> {
             }
         }
         trace!(stream = index, "data stream written");
-        // The peer cannot have stopped the stream unnoticed: that ends in its own error
-        // message or in a mismatch.
+        // A peer cannot stop the stream unnoticed: that ends in its own error message or in a
+        // mismatch.
         let _ = self.stream.finish();
         Ok(self
             .hasher
@@ -163,11 +162,11 @@ impl StreamWriter<'_> {
         Ok(())
     }
 
-    /// Writes as much as quinn takes, and counts and hashes that.
+    /// Writes as much as quinn accepts, and counts and hashes that.
     async fn write_some(&mut self, chunks: &mut [Bytes; 1]) -> Result<(), AppError> {
         let connection = self.session.connection;
         let send_window = send_window(connection.stats().path.cwnd);
-        // Setting it wakes the connection: only when it changes.
+        // Setting it wakes the connection, so set it only when it changes.
         if self.send_window.swap(send_window, Ordering::Relaxed) != send_window {
             connection.set_send_window(send_window);
         }
@@ -184,11 +183,10 @@ impl StreamWriter<'_> {
     }
 }
 
-/// What quinn may hold of our data for this congestion window; all bytes.
+/// Returns how many bytes quinn may buffer for this congestion window, in bytes.
 ///
-/// Left alone it takes megabytes, however slow the path: a transfer that is over in
-/// time would then go on for as long as that takes to drain. Two windows keep the path
-/// busy: one in flight, one to follow.
+/// By default quinn buffers megabytes, however slow the path: a transfer whose time is up would
+/// then last until they drain. Two windows keep the path busy: one in flight, one to follow.
 fn send_window(congestion_window: u64) -> u64 {
     congestion_window
         .saturating_mul(2)

@@ -1,4 +1,4 @@
-//! The server: accepts connections and does what their clients ask for, within limits.
+//! The server: accepts connections and does its clients' jobs, within limits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,43 +17,43 @@ use crate::accept::accept;
 use crate::error::{AppError, close, printable};
 use crate::time::sleep_until;
 
-/// How a server behaves.
+/// Settings of a server.
 #[derive(Clone)]
 pub struct ServeOptions {
-    /// What its owner decides.
+    /// Makes the owner's decisions.
     pub host: Arc<dyn Host>,
-    /// What clients may take.
+    /// The limits for clients.
     pub limits: Limits,
 }
 
-/// Bounds on what clients may take of a server.
+/// Bounds on what clients may use of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at the same time; more are refused. Default 256, which with the
-    /// 32 MiB window of each bounds the memory peers can make a server hold to 8 GiB.
+    /// Connections at the same time; more are refused. Default 256, which with the 32 MiB window of
+    /// each bounds the memory that peers can make a server hold to 8 GiB.
     pub connections: usize,
-    /// The longest transfer. Default a day.
+    /// The longest transfer. The default is a day.
     pub duration: Duration,
-    /// After this long without any byte moving a transfer has failed. Default 30 s.
+    /// A transfer fails after this long without any byte moving. The default is 30 s.
     pub patience: Duration,
 }
 
-/// What the owner of a server decides and wants to know.
+/// Decides for the owner of a server, and informs the owner.
 pub trait Host: Send + Sync {
-    /// The file a client asks for by name. The name is the client's: hostile. The
-    /// error is sent to the client and should name no path of ours.
+    /// Opens the file that a client asks for by name. The name comes from the client: it is
+    /// hostile. The error goes to the client and should name no local path.
     fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Source, String>>;
 
-    /// The settings of one connection; `None` for those of the endpoint.
+    /// Returns the settings of one connection; `None` for those of the endpoint.
     fn configure(&self, _incoming: &Incoming) -> Option<Arc<ServerConfig>> {
         None
     }
 
-    /// A connection's handshake is done; [`Host::ended`] follows.
+    /// Called after a connection's handshake; [`Host::ended`] follows.
     fn accepted(&self, _connection: &Connection) {}
 
-    /// A connection is served; not called for handshakes that failed. The connection is
-    /// closed as soon as nobody holds it.
+    /// Called after a connection was served, but not after a failed handshake. The connection
+    /// closes as soon as nobody holds it.
     fn ended(&self, _connection: &Connection, _result: &Result<Outcome, AppError>) {}
 }
 
@@ -61,8 +61,8 @@ pub trait Host: Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 
-/// Accepts connections until the endpoint is closed, each served by a task of its own
-/// on `runtime`; `progress` counts over all of them.
+/// Accepts connections until the endpoint is closed, and serves each in its own task on `runtime`;
+/// `progress` counts over all of them.
 pub async fn serve(
     endpoint: Endpoint,
     runtime: Arc<dyn Runtime>,
@@ -88,10 +88,10 @@ pub async fn serve(
     accept(endpoint, tasks, limit, configure, serve).await;
 }
 
-/// Does the one job the client of `connection` asks for.
+/// Does the one job that the client of `connection` asks for.
 ///
 /// # Errors
-/// See [`AppError`]; the connection is closed and the client told why.
+/// See [`AppError`]; the connection is closed and the client learns why.
 pub async fn serve_connection(
     connection: Connection,
     runtime: Arc<dyn Runtime>,
@@ -111,7 +111,7 @@ pub async fn serve_connection(
         () = sleep_until(&*runtime, session.now() + limit) => Err(AppError::TooLong(limit)),
     };
     log_end(&connection, &result);
-    // The client closes after a transfer that went well.
+    // The client closes the connection after a successful transfer.
     if result.is_err() {
         close(&connection, &result);
     }
@@ -175,7 +175,7 @@ async fn transfer(session: &Session<'_>, options: &ServeOptions) -> Result<Outco
     }
 }
 
-/// Whether this server does the job, and what it sends if the direction is down.
+/// Decides whether this server does the job, and returns what it sends if the direction is down.
 async fn admit(job: &Job, options: &ServeOptions) -> Result<Source, String> {
     job.check().map_err(|error| error.to_string())?;
     match &job.amount {

@@ -12,15 +12,15 @@ use super::job::Direction;
 use super::report::{Meter, Outcome};
 use crate::{error::AppError, message, time::sleep_until};
 
-/// Live counters of application bytes, for whoever shows progress or samples a
-/// series while a transfer runs.
+/// Live counters of application bytes, for code that shows progress or samples a series while a
+/// transfer runs.
 #[derive(Debug, Default)]
 pub struct Progress {
     sent: AtomicU64,
     received: AtomicU64,
 }
 
-/// One transfer's connection and control stream, the time and the counters.
+/// One transfer's connection, clock, counters and patience.
 pub(super) struct Session<'a> {
     pub(super) connection: &'a Connection,
     pub(super) runtime: &'a dyn Runtime,
@@ -35,17 +35,17 @@ pub(super) struct Control {
 }
 
 impl Progress {
-    /// Application bytes quinn accepted for sending so far.
+    /// Returns the application bytes that quinn has accepted for sending so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Application bytes delivered to the sink so far.
+    /// Returns the application bytes delivered to the sink so far.
     pub fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Application bytes on the client's side of a transfer in `direction` so far.
+    /// Returns the application bytes on the client's side of a transfer in `direction` so far.
     pub fn of(&self, direction: Direction) -> u64 {
         match direction {
             Direction::Up => self.sent(),
@@ -76,8 +76,8 @@ impl Session<'_> {
     /// Runs `future` for as long as `meter` counts bytes or stream data is being sent.
     ///
     /// # Errors
-    /// [`AppError::Stalled`] when neither happened for `patience`, which is noticed
-    /// between one and two times that long after the last byte.
+    /// [`AppError::Stalled`] after `patience` without either, noticed between one and two times
+    /// that long after the last byte.
     pub(super) async fn moving<T>(
         &self,
         meter: &Meter,
@@ -122,7 +122,7 @@ impl Session<'_> {
         }
     }
 
-    /// Receives one message that must come soon.
+    /// Receives one message, which must come soon.
     pub(super) async fn read<T: DeserializeOwned>(
         &self,
         control: &mut Control,
@@ -141,7 +141,7 @@ impl Session<'_> {
 
     /// Ends our half of the control stream, and waits until the peer has all of it.
     pub(super) async fn conclude(&self, control: &mut Control) {
-        // A finished or closed stream has nothing left to wait for.
+        // A finished or closed stream leaves nothing to wait for.
         if control.send.finish().is_ok() {
             let delivered = control.send.stopped();
             let _ = self.soon(async { Ok(delivered.await.is_ok()) }).await;
@@ -149,7 +149,7 @@ impl Session<'_> {
     }
 }
 
-/// Reports the end of a transfer.
+/// Logs the end of a transfer.
 pub(super) fn log_end(connection: &Connection, result: &Result<Outcome, AppError>) {
     let peer = connection.remote_address();
     match result {

@@ -1,4 +1,4 @@
-//! Sending less than the controller allows: at a fixed rate, or in ON periods only.
+//! Sends less than the controller allows: at a fixed rate, or only in ON periods.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -7,23 +7,23 @@ use quinn::Runtime;
 
 use crate::time::sleep_until;
 
-/// The most that is written at once at a fixed rate: what 10 ms have at it.
+/// At a fixed rate, the most written at once is what 10 ms carry.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// The least that is written at once, bytes: about a packet.
+/// The least written at once, in bytes: about a packet.
 const MIN_CHUNK: u64 = 1200;
 
-/// The longest ON or OFF period, 20 s: a transfer through which nothing moves for longer may
-/// count as stalled.
+/// The longest ON or OFF period, 20 s: a transfer in which nothing moves for longer may count as
+/// stalled.
 const MAX_PERIOD: Duration = Duration::from_secs(20);
 
-/// The shortest, a millisecond.
+/// The shortest ON or OFF period, a millisecond.
 const MIN_PERIOD: Duration = Duration::from_millis(1);
 
-/// The lowest rate, a packet in ten seconds, for the same reason.
+/// The lowest rate, about a packet in ten seconds, for the same reason as `MAX_PERIOD`.
 const MIN_RATE_BPS: u64 = 1000;
 
-/// What is out of its range in a job's rate and periods, if anything is.
+/// Says what is out of range in a job's rate and periods, if anything.
 pub(super) fn throttle_complaint(
     rate_bps: Option<u64>,
     on_off: Option<(Duration, Duration)>,
@@ -46,7 +46,7 @@ pub(super) fn throttle_complaint(
         .then(|| format!("an ON period at that rate has no room for {MIN_CHUNK} bytes"))
 }
 
-/// Limits the rate and the times of all streams of a transfer.
+/// Limits the rate and the sending times of all streams of a transfer.
 #[derive(Debug)]
 pub(super) struct Throttle {
     rate_bps: Option<u64>,
@@ -69,7 +69,7 @@ impl Throttle {
         }
     }
 
-    /// The most to write at once, bytes.
+    /// Returns the most to write at once, in bytes.
     pub(super) fn chunk(&self) -> u64 {
         self.rate_bps.map_or(u64::MAX, |rate_bps| {
             let slice = u128::from(rate_bps) * SLICE.as_millis() / 8000;
@@ -89,12 +89,12 @@ impl Throttle {
         }
     }
 
-    /// Something was written.
+    /// Counts written bytes.
     pub(super) fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// When more may be written, not before `elapsed`; both since the start.
+    /// Returns when more may be written, not before `elapsed`; both since the start.
     fn next(&self, elapsed: Duration) -> Duration {
         let due = self.rate_bps.map_or(Duration::ZERO, |rate_bps| {
             let bits = u128::from(self.bytes.load(Ordering::Relaxed)) * 8;
@@ -104,7 +104,7 @@ impl Throttle {
         let Some((on, off)) = self.on_off else {
             return due.max(elapsed);
         };
-        // The rate is that of ON periods: `due` is time spent in them.
+        // The rate applies to ON periods: `due` is time spent in them.
         let at = periods(due, on, on + off).max(elapsed);
         let within = Duration::from_nanos(remainder(at, on + off));
         if within < on {
@@ -115,7 +115,7 @@ impl Throttle {
     }
 }
 
-/// When `active` of the time has been ON, where each `cycle` begins with `on` of it.
+/// Returns when `active` of the time has been ON, if each `cycle` begins with `on`.
 fn periods(active: Duration, on: Duration, cycle: Duration) -> Duration {
     let whole = u32::try_from(active.as_nanos() / on.as_nanos().max(1)).unwrap_or(u32::MAX);
     cycle

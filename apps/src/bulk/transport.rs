@@ -1,4 +1,4 @@
-//! QUIC's own settings for bulk transfers.
+//! QUIC settings for bulk transfers.
 
 use std::time::Duration;
 
@@ -6,48 +6,47 @@ use quinn::{AckFrequencyConfig, TransportConfig, VarInt};
 
 use super::job::MAX_STREAMS;
 
-/// Receive window of one stream, 16 MiB: 1 Gb/s over 100 ms are 12.5 MB in flight,
-/// and a window must not be what limits a measurement.
+/// Receive window of one stream, 16 MiB: 1 Gb/s over 100 ms are 12.5 MB in flight, and the window
+/// must not limit a measurement.
 const STREAM_WINDOW: u32 = 16 * 1024 * 1024;
 
 /// Receive window of a connection, 32 MiB: the most memory a peer can make us hold.
 const CONNECTION_WINDOW: u32 = 2 * STREAM_WINDOW;
 
-/// A connection is given up after this silence unless asked otherwise: the value RFC 9308,
-/// section 3.2, recommends as the least.
+/// Default silence after which a connection is given up: the least that RFC 9308, section 3.2,
+/// recommends.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A packet is sent after this share of the idle timeout in silence, so that a waiting connection
-/// outlives the loss of several of them, and NAT state: 5 s of the 30.
+/// Keep-alive packets per idle timeout, so that a waiting connection survives the loss of several
+/// of them, and keeps NAT state: one every 5 s of the 30.
 const KEEP_ALIVES: u32 = 6;
 
-/// What an experiment may vary of a connection's transport; the default is what QUIC and
-/// quinn do unasked.
+/// Transport settings that an experiment may vary; the defaults are QUIC's and quinn's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransportSettings {
-    /// How the peer is asked to acknowledge what this side sends.
+    /// How the peer should acknowledge this side's packets.
     pub acks: AckFrequency,
-    /// Whether the path's MTU is searched (RFC 8899); otherwise the UDP payloads that this
-    /// side sends stay at 1200 bytes.
+    /// Whether to search the path's MTU (RFC 8899); otherwise this side's UDP payloads stay at
+    /// 1200 bytes.
     pub mtu_discovery: bool,
-    /// A connection is given up after this silence, 1 ms or more; of both sides' the shorter counts
-    /// (RFC 9000, section 10.1).
+    /// Silence after which a connection is given up, 1 ms or more; the shorter of both sides'
+    /// counts (RFC 9000, section 10.1).
     pub idle_timeout: Duration,
 }
 
-/// When a receiver acknowledges; the default is every second packet, at most 25 ms later
-/// (RFC 9000, sections 13.2.2 and 18.2).
+/// When a receiver acknowledges; by default every second packet, at most 25 ms later (RFC 9000,
+/// sections 13.2.2 and 18.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckFrequency {
     /// Ack-eliciting packets per acknowledgement, at least 1.
     pub every: u32,
-    /// Longest time that an acknowledgement is held back. quinn asks for 1 ms or more, and for
-    /// at most the greater of 25 ms and the round-trip time.
+    /// The longest delay of an acknowledgement. quinn asks for at least 1 ms, and at most the
+    /// greater of 25 ms and the round-trip time.
     pub max_delay: Duration,
 }
 
-/// The transport settings of both sides of a bulk transfer, with quinn's own controller unless
-/// another is set.
+/// Returns the transport settings of both sides of a bulk transfer, with quinn's own controller
+/// unless another is set.
 pub fn transport_config(settings: TransportSettings) -> TransportConfig {
     let mut config = TransportConfig::default();
     config
@@ -90,13 +89,13 @@ impl Default for AckFrequency {
 }
 
 impl AckFrequency {
-    /// What to ask the peer for (draft-ietf-quic-ack-frequency); nothing if it does so anyway.
+    /// Returns what to ask of the peer (draft-ietf-quic-ack-frequency); nothing for the default.
     fn request(self) -> Option<AckFrequencyConfig> {
         if self == Self::default() {
             return None;
         }
         let mut config = AckFrequencyConfig::default();
-        // The threshold is how many packets may go *without* an immediate acknowledgement.
+        // The threshold counts packets that may go *without* an immediate acknowledgement.
         config
             .ack_eliciting_threshold(VarInt::from_u32(self.every.saturating_sub(1)))
             .max_ack_delay(Some(self.max_delay));

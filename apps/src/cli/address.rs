@@ -1,4 +1,4 @@
-//! Addresses on the command line.
+//! Reads addresses on the command line.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -9,7 +9,7 @@ use rustls::pki_types::ServerName;
 /// The default port of both sides.
 pub(crate) const DEFAULT_PORT: u16 = 4433;
 
-/// A server as typed.
+/// A server as the user typed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostPort {
     /// A name, or an IP address without brackets.
@@ -61,7 +61,7 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// Reads an address to send from; port 0 is any free one.
+/// Reads an address to send from; port 0 takes any free one.
 pub(crate) fn local(text: &str) -> Result<SocketAddr, String> {
     let bare = text
         .strip_prefix('[')
@@ -72,14 +72,14 @@ pub(crate) fn local(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| format!("'{text}' is not ADDR, ADDR:PORT or [IPV6]:PORT"))
 }
 
-/// Reads a name that a certificate may be for.
+/// Reads a name that a certificate may contain.
 pub(crate) fn server_name(name: &str) -> Result<String, String> {
     ServerName::try_from(name)
         .map(|_| name.to_owned())
         .map_err(|_| format!("'{name}' is no host name or IP address"))
 }
 
-/// An IPv4 client of a socket for both families, as an IPv4 address.
+/// Returns an IPv4 address for an IPv4 client of a socket for both families.
 pub(crate) fn unmapped(client: SocketAddr) -> SocketAddr {
     SocketAddr::new(client.ip().to_canonical(), client.port())
 }

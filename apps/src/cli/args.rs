@@ -122,7 +122,7 @@ pub(crate) struct SampleArgs {
 }
 
 impl OutputArgs {
-    /// The length of an interval.
+    /// Returns the length of an interval.
     pub(crate) fn interval(&self) -> Duration {
         self.interval.unwrap_or(Duration::from_secs(1))
     }
@@ -140,8 +140,8 @@ impl TransportArgs {
         }
     }
 
-    /// How path headers are used: `unasked` if neither the command line nor the controller wants
-    /// them.
+    /// Returns how to use path headers: `unasked` if neither the command line nor the controller
+    /// asks for them.
     pub(crate) fn headers(&self, unasked: HeaderUse) -> Result<HeaderUse, evenkeel::SpecError> {
         Ok(match self.path_headers {
             Some(headers) => headers,

@@ -1,4 +1,4 @@
-//! What clients have in common: trust, socket, connection, the end.
+//! What all clients share: trust, socket, connection, the end.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,7 @@ use super::signals::Signals;
 use crate::error::AppError;
 use crate::tls::{Seen, Trust};
 
-/// How long a server may take to answer, 10 s: four packets in a row may be lost, which
+/// How long a server may take to answer, 10 s: enough for four lost packets in a row, which
 /// RFC 9002, section 6.2, sends again after 1, 2 and 4 s.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -31,8 +31,7 @@ impl<'a> Client<'a> {
     /// Finds the server, and opens a socket. From here on a signal no longer ends the process.
     ///
     /// # Errors
-    /// If a file of certificates cannot be used, the server has no address, or no socket can be
-    /// opened.
+    /// If a certificate file cannot be used, the server has no address, or no socket can be opened.
     pub(crate) async fn open(reach: &'a ReachArgs, transport: Transport) -> Result<Self, Failure> {
         let trust = trust(reach).await?;
         let address = net::resolve(&reach.server, reach.bind).await?;
@@ -58,7 +57,7 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Runs a first `step`, and gives it up at a signal.
+    /// Runs a first `step`, and cancels it at a signal.
     pub(crate) async fn or_signal<T>(
         &self,
         step: impl Future<Output = Result<T, Failure>>,
@@ -66,10 +65,10 @@ impl<'a> Client<'a> {
         self.signals.or_signal(step).await
     }
 
-    /// Makes a connection with the settings of `transport`; its trace is called `trace`.
+    /// Connects with the settings of `transport`; names the trace `trace`.
     ///
     /// # Errors
-    /// If nobody answers or the wrong one does, or at a signal.
+    /// If nobody or the wrong server answers, or a signal arrives.
     pub(crate) async fn connect(
         &self,
         transport: &Transport,
@@ -78,8 +77,8 @@ impl<'a> Client<'a> {
         self.or_signal(self.handshake(transport, trace)).await
     }
 
-    /// Waits for the end of `running`, while `show` shows it. At a signal it closes the connection;
-    /// `interrupted` then gives cause and remedy. `failed` begins the sentence for an error.
+    /// Waits for the end of `running`, while `show` displays it. At a signal, closes the
+    /// connection; `interrupted` then gives cause and remedy. `failed` begins an error's sentence.
     pub(crate) async fn attend<T>(
         &self,
         connection: &Connection,
@@ -102,7 +101,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Lets the last packets leave.
+    /// Waits until the last packets have left.
     pub(crate) async fn farewell(&self) {
         net::farewell(&self.endpoint).await;
     }
@@ -145,7 +144,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The server's certificate is why the handshake failed.
+    /// Explains a handshake that failed because of the server's certificate.
     fn untrusted(&self, application: &str, seen: &Seen) -> Failure {
         let fingerprint = seen.fingerprint;
         match self.trust {
@@ -175,7 +174,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Whom to take for the server.
+/// Returns whom to trust as the server.
 async fn trust(args: &ReachArgs) -> Result<Trust, Failure> {
     Ok(match (&args.pin, &args.ca, args.insecure) {
         (Some(pin), _, _) => Trust::Pin(*pin),
@@ -190,13 +189,13 @@ async fn trust(args: &ReachArgs) -> Result<Trust, Failure> {
     })
 }
 
-/// Whether the server speaks none of our protocols (RFC 7301, section 3.2: alert 120).
+/// Returns true if the server speaks none of our protocols (RFC 7301, section 3.2: alert 120).
 fn speaks_another_protocol(error: &ConnectionError) -> bool {
     matches!(error, ConnectionError::ConnectionClosed(close)
         if close.error_code == TransportErrorCode::crypto(120))
 }
 
-/// What to do about a transfer or a stream that broke off.
+/// Returns the remedy for a transfer or stream that broke off.
 fn remedy(error: &AppError) -> &'static str {
     match error {
         AppError::Connection(ConnectionError::TimedOut) => {

@@ -1,4 +1,4 @@
-//! How the program fails: one line on standard error and an exit status.
+//! Reports failures: one line on standard error and an exit status.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,10 +12,10 @@ const FAILED: u8 = 1;
 /// Exit status of a usage error, the same as clap's.
 const USAGE: u8 = 2;
 
-/// Exit status after a signal, less the number of the signal, as in shells.
+/// Exit status after a signal, less the signal's number, as in shells.
 const SIGNALLED: u8 = 128;
 
-/// Why the program ends with a status other than 0; prints as `cause; remedy`.
+/// Why the program ends with a status other than 0; displays as `cause; remedy`.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: u8,
@@ -32,7 +32,7 @@ impl Failure {
         Self::new(FAILED, cause, remedy)
     }
 
-    /// A file given to `option` cannot be read.
+    /// Reports that a file given to `option` cannot be read.
     pub(crate) fn unreadable(path: &Path, error: &io::Error, option: &str) -> Self {
         Self::failed(
             format!("cannot read {}: {}", path.display(), plain(error)),
@@ -40,7 +40,7 @@ impl Failure {
         )
     }
 
-    /// A file given to `option` cannot be written.
+    /// Reports that a file given to `option` cannot be written.
     pub(crate) fn unwritable(path: &Path, error: &io::Error, option: &str) -> Self {
         Self::failed(
             format!("cannot write {}: {}", path.display(), plain(error)),
@@ -48,13 +48,13 @@ impl Failure {
         )
     }
 
-    /// A signal interrupted a client.
+    /// Reports that a signal interrupted a client.
     pub(crate) fn interrupted(
         signal: SignalKind,
         cause: impl fmt::Display,
         remedy: impl fmt::Display,
     ) -> Self {
-        // Signals have numbers up to 64 (signal(7)).
+        // Signal numbers go up to 64 (signal(7)).
         Self::new(SIGNALLED + signal.as_raw_value() as u8, cause, remedy)
     }
 
@@ -82,13 +82,13 @@ pub(crate) fn complain(failure: &Failure) {
     say(&format!("evenkeel: {failure}"));
 }
 
-/// Prints a line on standard error. A full disk behind it must not end what works (`eprintln!`
-/// panics).
+/// Prints a line on standard error. If that is on a full disk, the program goes on (`eprintln!`
+/// would panic).
 pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// A system error in lower case and without its number.
+/// Formats a system error in lower case and without its number.
 pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);
@@ -98,7 +98,7 @@ pub(crate) fn plain(error: &io::Error) -> String {
     })
 }
 
-/// Replaces each run of white space with one space: foreign text must not break the line.
+/// Replaces each run of white space by one space: foreign text must not break the line.
 fn one_line(text: &str) -> String {
     text.split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|word| !word.is_empty())

@@ -1,4 +1,4 @@
-//! A line on a terminal that changes in place while something runs.
+//! Draws a line on a terminal that changes in place while something runs.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -12,26 +12,26 @@ use crate::time::sleep_until;
 /// otherwise push the line out of its row.
 const FREE: usize = 3;
 
-/// Columns of a bar at least and at most; without room for it there is none.
+/// The fewest and the most columns of a bar; without room for it there is none.
 const BAR: (usize, usize) = (12, 32);
 
-/// Columns of a terminal of unknown width.
+/// Columns assumed if the terminal's width is unknown.
 const USUAL_COLUMNS: usize = 80;
 
-/// One line on standard error that is redrawn in place, and erased when this is dropped.
+/// A line on standard error, redrawn in place and erased when dropped.
 pub(crate) struct LiveLine {
     drawn: bool,
 }
 
 impl LiveLine {
-    /// `None` if standard error is no terminal, or one that cannot go back in a line.
+    /// Returns `None` if standard error is no terminal, or one that cannot go back in a line.
     pub(crate) fn new() -> Option<Self> {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         (std::io::stderr().is_terminal() && !dumb).then_some(Self { drawn: false })
     }
 
-    /// Shows what `view` says in each `period`, until it is dropped: a text, and the share of the
-    /// work that is done.
+    /// Shows what `view` returns in each `period`, until dropped: a text, and the completed share
+    /// of the work.
     pub(crate) async fn follow<T>(
         &mut self,
         period: Duration,
@@ -45,12 +45,12 @@ impl LiveLine {
         }
     }
 
-    /// Shows `text`, and behind it a bar for the share of the work that is done, if there is room.
+    /// Shows `text`, followed by a bar for the completed share of the work, if there is room.
     pub(crate) fn show(&mut self, text: &str, done: Option<f64>) {
         let columns = tcgetwinsize(std::io::stderr()).map_or(0, |size| size.ws_col.into());
         let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
         let line = fitted(text, done, columns.saturating_sub(FREE));
-        // The text first, then the rest of the row: nothing flickers.
+        // Write the text first, then clear the rest of the row: nothing flickers.
         put(&format!("\r{line}\x1b[K"));
         self.drawn = true;
     }
@@ -64,7 +64,7 @@ impl Drop for LiveLine {
     }
 }
 
-/// A terminal that is gone cannot show anything, which is no failure of what runs.
+/// Writes to the terminal; if that is gone, the program goes on.
 fn put(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = stderr
@@ -72,12 +72,12 @@ fn put(text: &str) {
         .and_then(|()| stderr.flush());
 }
 
-/// As much of `text` as fits into `columns`, and a bar in the rest.
+/// Returns as much of `text` as fits into `columns`, with a bar in the rest.
 fn fitted(text: &str, done: Option<f64>, columns: usize) -> String {
     let mut line: String = text.chars().take(columns).collect();
     let left = columns - line.chars().count();
     if let Some(done) = done.filter(|_| left >= BAR.0) {
-        // Two spaces and two brackets.
+        // Leave room for two spaces and two brackets.
         let length = left.min(BAR.1) - 4;
         let full = (done.clamp(0.0, 1.0) * length as f64) as usize;
         line += &format!("  [{}{}]", "=".repeat(full), " ".repeat(length - full));

@@ -48,7 +48,7 @@ enum Command {
     },
 }
 
-/// Runs the command line; a failure is one line on standard error.
+/// Runs the command line; reports a failure as one line on standard error.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match try_run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -96,12 +96,12 @@ fn try_run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
             Command::Stream { side } => stream::run(side, live).await,
         }
     });
-    // A thread that waits for standard input must not hold up the program.
+    // Do not wait for a thread that reads standard input.
     runtime.shutdown_background();
     result
 }
 
-/// clap's first paragraph and its suggestion on one line, and where to read on.
+/// Puts clap's first paragraph and its suggestion on one line, with the help to consult.
 fn usage_failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
     let text = error.to_string();
     let cause = match error.kind() {
@@ -124,7 +124,7 @@ fn usage_failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
             _ => {}
         }
     }
-    // The subcommands that were named.
+    // Name the subcommands that the user gave.
     let mut command = Cli::command();
     let mut named = "evenkeel".to_owned();
     for argument in arguments.iter().skip(1).filter_map(|a| a.to_str()) {

@@ -1,4 +1,4 @@
-//! Sockets, names, and the settings of connections.
+//! Opens sockets, resolves names, and configures connections.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -20,17 +20,17 @@ use crate::path::HeaderUse;
 use crate::trace::Traces;
 use crate::{bulk, stream};
 
-/// Socket buffers to ask the kernel for, 4 MiB: 30 ms at 1 Gb/s, as long as a busy
-/// machine may keep this process waiting. It grants at most net.core.{r,w}mem_max.
+/// Socket buffers to request from the kernel, 4 MiB: 30 ms at 1 Gb/s, as long as a busy machine may
+/// keep this process waiting. It grants at most net.core.{r,w}mem_max.
 const SOCKET_BUFFER: usize = 4 << 20;
 
 /// The option that names the directory of traces.
 const QLOG: &str = "--qlog directory";
 
-/// How long the last packets may take to leave at the end.
+/// How long the last packets may take to leave.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// What the connections of an application have in common.
+/// What the connections of an application share.
 #[derive(Clone, Copy)]
 pub(crate) struct Application {
     /// Its subcommand.
@@ -54,14 +54,14 @@ pub(crate) const STREAM: Application = Application {
     transport: stream::transport_config,
 };
 
-/// Makes endpoints, and the settings of each new connection.
+/// Makes endpoints, and configures each new connection.
 #[derive(Clone)]
 pub(crate) struct Transport {
     pub(crate) application: Application,
-    /// How path headers are used.
+    /// How to use path headers.
     pub(crate) headers: HeaderUse,
     pub(crate) pacing: Pacing,
-    /// Where traces go; with them each connection has settings of its own.
+    /// Where traces go; with traces, each connection gets its own settings.
     pub(crate) traces: Option<Traces>,
     evenkeel: evenkeel::Endpoint,
     controller: SharedFactory,
@@ -69,11 +69,11 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// With the settings of the command line and traces in the directory `qlog`. If neither the
-    /// command line nor the controller wants path headers, `unasked` says how they are used.
+    /// Takes the settings of the command line, and writes traces to the directory `qlog`. `unasked`
+    /// says how to use path headers if neither the command line nor the controller asks for them.
     ///
     /// # Errors
-    /// If there is no such controller, or the directory cannot be made.
+    /// If there is no such controller, or the directory cannot be created.
     pub(crate) fn new(
         application: Application,
         args: &TransportArgs,
@@ -101,7 +101,7 @@ impl Transport {
         })
     }
 
-    /// The same, with controllers that report to `observer`.
+    /// Returns the same, with controllers that report to `observer`.
     pub(crate) fn observed(&self, observer: Arc<dyn Observer>) -> Self {
         Self {
             controller: evenkeel::observed(self.controller.clone(), observer),
@@ -109,7 +109,7 @@ impl Transport {
         }
     }
 
-    /// Writes the rest of all traces; the connections have ended.
+    /// Writes the rest of all traces. Call it when the connections have ended.
     ///
     /// # Errors
     /// If a trace could not be written, now or earlier.
@@ -118,7 +118,7 @@ impl Transport {
         ended.map_err(|error| Failure::unwritable(&error.path, &error.source, QLOG))
     }
 
-    /// The settings of a client's connection, whose trace is called `trace`.
+    /// Configures a client's connection, whose trace is called `trace`.
     pub(crate) fn client(
         &self,
         tls: Arc<rustls::ClientConfig>,
@@ -128,7 +128,7 @@ impl Transport {
         Ok(config.expect("ring has the cipher suite of RFC 9001, section 5.2"))
     }
 
-    /// The settings of accepted connections that have none of their own.
+    /// Configures accepted connections that have no settings of their own.
     pub(crate) fn server(&self, tls: Arc<rustls::ServerConfig>) -> ServerConfig {
         let config = (self.application.transport)(self.settings);
         let transport = self.evenkeel.transport(config, self.controller.clone());
@@ -136,7 +136,7 @@ impl Transport {
         config.expect("ring has the cipher suite of RFC 9001, section 5.2")
     }
 
-    /// The settings of one connection, whose trace is called `trace`.
+    /// Configures one connection, whose trace is called `trace`.
     pub(crate) fn connection(&self, trace: &str) -> Result<Arc<TransportConfig>, Failure> {
         let mut config = (self.application.transport)(self.settings);
         if let Some(traces) = &self.traces {
@@ -152,7 +152,7 @@ impl Transport {
         Ok(self.evenkeel.transport(config, self.controller.clone()))
     }
 
-    /// A UDP endpoint on `address`; with `server` it accepts connections.
+    /// Binds a UDP endpoint on `address`; with `server` it accepts connections.
     ///
     /// # Errors
     /// If the address cannot be used; `what` begins the message, `remedy` ends it.
@@ -166,7 +166,7 @@ impl Transport {
         let socket = || {
             let socket = UdpSocket::bind(address)?;
             let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-            // Smaller buffers lose packets at high rates, but they work.
+            // Smaller buffers work, but lose packets at high rates.
             let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), SOCKET_BUFFER);
             let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), SOCKET_BUFFER);
             self.evenkeel
@@ -183,10 +183,10 @@ pub(crate) async fn farewell(endpoint: &Endpoint) {
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
 }
 
-/// The first address of a server that can be reached from `local`, if that is given.
+/// Returns the first address of a server that can be reached from `local`, if given.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no such address.
 pub(crate) async fn resolve(
     server: &HostPort,
     local: Option<SocketAddr>,
@@ -217,7 +217,7 @@ pub(crate) async fn resolve(
         })
 }
 
-/// Reads a small file, such as a certificate, that `option` names.
+/// Reads a small file, such as a certificate, given to `option`.
 pub(crate) async fn read_file(path: &Path, option: &str) -> Result<Vec<u8>, Failure> {
     tokio::fs::read(path)
         .await

@@ -1,4 +1,4 @@
-//! What standard output gets, for people and for programs.
+//! Writes standard output, for people and for programs.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use super::failure::{Failure, say};
 use super::units::show_bytes;
 use crate::path::{HeaderReport, SampleRecord};
 
-/// How standard output is written.
+/// The form of standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Words and tables.
@@ -24,16 +24,16 @@ pub(crate) enum Form {
 
 /// A JSON document. `docs/bulk.md` and `docs/stream.md` describe every field.
 pub(crate) trait Record: Serialize {
-    /// Its kind, the field `record`.
+    /// Its kind: the field `record`.
     const KIND: &'static str;
 
-    /// The same for people; empty if they are told nothing.
+    /// Returns the same for people; empty if there is nothing to tell.
     fn text(&self) -> String {
         String::new()
     }
 }
 
-/// A server is ready.
+/// The record of a server that is ready.
 #[derive(Debug, Serialize)]
 pub(crate) struct Listening {
     pub(crate) version: &'static str,
@@ -43,12 +43,12 @@ pub(crate) struct Listening {
     pub(crate) path_headers: String,
     pub(crate) pin: String,
     pub(crate) client_command: String,
-    /// Whether it listens on all addresses.
+    /// Whether the server listens on all addresses.
     #[serde(skip)]
     pub(crate) everywhere: bool,
 }
 
-/// A server stops.
+/// The record of a server that stops.
 #[derive(Debug, Serialize)]
 pub(crate) struct Stopped<'a, C, E> {
     pub(crate) version: &'static str,
@@ -60,7 +60,7 @@ pub(crate) struct Stopped<'a, C, E> {
     pub(crate) last: Option<E>,
 }
 
-/// This side of a connection at the end of an interval, and what it sent in it.
+/// The state of this side of a connection at the end of an interval, and what it sent in it.
 #[derive(Debug, Serialize)]
 pub(crate) struct SenderInterval {
     pub(crate) rtt_ms: f64,
@@ -72,7 +72,7 @@ pub(crate) struct SenderInterval {
     pub(crate) path: Option<HeaderReport>,
 }
 
-/// The samples of an interval that were asked for.
+/// The requested samples of an interval.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct SampleLists {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,17 +91,17 @@ impl Form {
         }
     }
 
-    /// Whether it has words rather than JSON.
+    /// Returns whether the form is words rather than JSON.
     pub(crate) fn is_words(self) -> bool {
         matches!(self, Self::People | Self::Lines)
     }
 
-    /// Whether something is printed in each interval.
+    /// Returns whether it prints something in each interval.
     pub(crate) fn has_intervals(self) -> bool {
         matches!(self, Self::Lines | Self::JsonLines)
     }
 
-    /// Prints what happens before the end; one document at the end leaves it out.
+    /// Prints an event before the end; the form of one document omits it.
     pub(crate) fn event(self, record: &impl Record) -> Result<(), Failure> {
         match self {
             Self::Json => Ok(()),
@@ -109,7 +109,7 @@ impl Form {
         }
     }
 
-    /// Prints a record on a line of its own, or its text.
+    /// Prints a record on its own line, or its text.
     pub(crate) fn print(self, record: &impl Record) -> Result<(), Failure> {
         if self.is_words() {
             return print(&record.text());
@@ -148,7 +148,7 @@ impl SenderInterval {
     }
 }
 
-/// Announces a server. Where standard output is for one document, standard error gets the words.
+/// Announces a server. If standard output is one document, standard error gets the words.
 pub(crate) fn announce(form: Form, listening: &Listening) -> Result<(), Failure> {
     if form == Form::Json {
         say(&listening.text());
@@ -168,7 +168,7 @@ fn json<R: Record>(body: &R) -> String {
     serde_json::to_string(&Document { record, body }).expect("records have string keys only")
 }
 
-/// Prints a line on standard output, unless it is empty. A reader that has gone away is no failure.
+/// Prints a line on standard output, unless it is empty. A reader that has gone is no failure.
 ///
 /// # Errors
 /// If it cannot be written for another reason, such as a full disk.

@@ -1,4 +1,4 @@
-//! Consecutive intervals, and what a connection did in each.
+//! Measures a connection in consecutive intervals.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -23,24 +23,24 @@ pub(crate) struct Periods {
     start: Duration,
 }
 
-/// An interval that is over.
+/// A completed interval.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Span {
-    /// From here the times of the series count.
+    /// The times of the series count from here.
     #[serde(skip)]
     pub(crate) origin: Instant,
     pub(crate) start_s: f64,
     pub(crate) end_s: f64,
 }
 
-/// A connection's packets at the end of an interval.
+/// A connection's packet counts at the end of an interval.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PacketCounts {
     sent: u64,
     lost: u64,
 }
 
-/// Observes a connection's controller, and holds the samples that are wanted until they are taken.
+/// Observes a connection's controller, and keeps the wanted samples until they are taken.
 pub(crate) struct SampleRecorder {
     wanted: SampleArgs,
     state: Mutex<Recorded>,
@@ -52,16 +52,16 @@ struct Recorded {
     path: Vec<PathSample>,
     /// All samples of path headers since the beginning.
     sums: Samples,
-    /// The transfer has ended; later samples are not part of it.
+    /// The transfer has ended; later samples do not belong to it.
     stopped: bool,
 }
 
 impl Periods {
-    /// Intervals of `period`, the first from `origin` on.
+    /// Creates intervals of `period`, the first from `origin` on.
     pub(crate) fn new(origin: Instant, period: Duration) -> Self {
         let mut tick = tokio::time::interval_at((origin + period).into(), period);
         // An interval that the machine slept through becomes part of the next record: a record of
-        // no time at all would have no throughput.
+        // zero length would have no throughput.
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
         Self {
             origin,
@@ -88,19 +88,19 @@ impl Periods {
 }
 
 impl Span {
-    /// Bits per second, if `bytes` moved in it.
+    /// Returns bits per second, if `bytes` moved in the interval.
     pub(crate) fn rate(&self, bytes: u64) -> f64 {
         bytes as f64 * 8.0 / (self.end_s - self.start_s).max(1e-9)
     }
 }
 
-/// Start and end of an interval, of the same width for a day.
+/// Formats start and end of an interval; the width stays the same for a day.
 pub(crate) fn show_span(span: &Span) -> String {
     format!("{:>8.2} to {:>8.2} s", span.start_s, span.end_s)
 }
 
 impl PacketCounts {
-    /// The state of `connection` now, and what it has sent since the last call.
+    /// Returns the present state of `connection`, and what it has sent since the last call.
     pub(crate) fn figures(&mut self, connection: &Connection) -> SenderInterval {
         let stats = connection.stats();
         let state = Context::of(connection).map(|context| context.state());
@@ -130,27 +130,27 @@ impl SampleRecorder {
         }
     }
 
-    /// Ends the recording: lists of intervals and the summary do not change from now on.
+    /// Stops recording: samples and summary no longer change.
     pub(crate) fn stop(&self) {
         lock(&self.state).stopped = true;
     }
 
-    /// As [`stop`](Self::stop) if there were `samples` path samples; returns whether there were.
+    /// Does as [`stop`](Self::stop) if there are `samples` path samples; returns whether there are.
     pub(crate) fn stop_at(&self, samples: u64) -> bool {
         let mut state = lock(&self.state);
         state.stopped = state.sums.summary().samples == samples;
         state.stopped
     }
 
-    /// The sums over all path samples so far.
+    /// Returns the summary of all path samples so far.
     pub(crate) fn summary(&self) -> SampleSummary {
         lock(&self.state).sums.summary()
     }
 
-    /// The samples since the last call; their times count from `origin`.
+    /// Returns the samples since the last call; their times count from `origin`.
     ///
-    /// Do not call it with a lock of the connection held: the connection calls this observer with
-    /// its own lock held.
+    /// Do not call it while holding a lock of the connection, which calls this observer under its
+    /// own lock.
     pub(crate) fn take(&self, origin: Instant) -> SampleLists {
         let mut state = lock(&self.state);
         let (rtts_ms, path) = (

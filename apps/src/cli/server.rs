@@ -1,4 +1,4 @@
-//! What servers have in common: certificate, socket, reports, the end.
+//! What all servers share: certificate, socket, reports, the end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,15 +17,15 @@ use crate::tls::{Fingerprint, Identity};
 /// What clients are told when the server stops.
 const STOPPING: &[u8] = b"the server stops";
 
-/// A server that listens.
+/// A listening server.
 pub(crate) struct Server {
     pub(crate) endpoint: Endpoint,
     pub(crate) form: Form,
-    /// The settings of its connections, to vary for each.
+    /// The settings of its connections, which may vary for each.
     pub(crate) settings: Settings,
     interval: Duration,
     signals: Signals,
-    /// Where it listens, and which controller it uses.
+    /// The address on which it listens.
     address: String,
     controller: String,
 }
@@ -37,15 +37,15 @@ pub(crate) struct Settings {
     pub(crate) transport: Transport,
 }
 
-/// What happens while a server runs.
+/// An event while a server runs.
 pub(crate) enum Event<E> {
-    /// The work for one client is over; why it failed, if it did.
+    /// The work for one client has ended; the failure, if it failed.
     Ended(E, Option<Failure>),
-    /// The server cannot go on.
+    /// The server cannot continue.
     Broken(Failure),
 }
 
-/// What a server did.
+/// A summary of a server's work.
 pub(crate) struct Summary<E> {
     served: u64,
     failed: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Summary<E> {
 }
 
 impl Server {
-    /// Begins to listen, and says so.
+    /// Starts to listen, and announces it.
     ///
     /// # Errors
     /// If the certificate, the address or signals cannot be used.
@@ -74,7 +74,7 @@ impl Server {
         let remedy = "stop the other program or choose another --listen";
         let listening = Some(config.clone());
         let endpoint = transport.bind(at.listen, listening, "cannot listen on", remedy)?;
-        // Whoever reads where it listens may end it.
+        // Whoever reads the announcement may end the server.
         let signals = Signals::listen()?;
         let form = Form::of(output);
         let listening = listening_record(&endpoint, controller, &transport, pin)?;
@@ -90,10 +90,10 @@ impl Server {
         })
     }
 
-    /// Reports what happens until a signal comes or the server breaks; with `once`, until the first
-    /// client is served. `interval` prints an interval that is over.
+    /// Reports events until a signal arrives or the server breaks; with `once`, until the first
+    /// client is served. `interval` prints a completed interval.
     ///
-    /// Returns what the server did, the rest of the last interval, and how it ended.
+    /// Returns a summary of the server's work, the rest of the last interval, and how it ended.
     pub(crate) async fn attend<E: Record + Clone>(
         &self,
         once: bool,
@@ -133,8 +133,8 @@ impl Server {
         Ok((summary, periods.cut(), result))
     }
 
-    /// Prints the last record, for programs only; `counts` names the clients that were served and
-    /// those of them that failed.
+    /// Prints the last record, for programs only; `counts` names the numbers of served and failed
+    /// clients.
     pub(crate) fn print_stopped<E: Record, C: Serialize>(
         &self,
         summary: Summary<E>,
@@ -173,7 +173,7 @@ impl Server {
 }
 
 impl Settings {
-    /// The settings of one connection with a trace and a controller of its own.
+    /// Returns the settings of one connection with its own trace and controller.
     pub(crate) fn of(
         &self,
         transport: &Transport,
@@ -212,7 +212,7 @@ async fn identity(args: &ListenArgs) -> Result<Identity, Failure> {
     })
 }
 
-/// Where the server is and how to reach it.
+/// Makes the record that says where the server is and how to reach it.
 fn listening_record(
     endpoint: &Endpoint,
     controller: &str,

@@ -1,16 +1,16 @@
-//! The signals that ask the program to end: SIGINT, which is Ctrl-C, and SIGTERM.
+//! Waits for the signals that stop the program: SIGINT, which is Ctrl-C, and SIGTERM.
 
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::failure::{Failure, plain};
 
-/// Waits for such a signal. All clones get the same one, even if they begin to wait after it.
+/// Waits for such a signal. All clones get the same one, even if they start to wait after it.
 #[derive(Debug, Clone)]
 pub(crate) struct Signals(Shared<BoxFuture<'static, SignalKind>>);
 
 impl Signals {
-    /// From here on a signal no longer ends the process at once.
+    /// Starts to listen: from here on a signal no longer ends the process at once.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let listen = |kind| {
             signal(kind).map_err(|error| {
@@ -36,7 +36,7 @@ impl Signals {
         self.0.clone().await
     }
 
-    /// Runs `step`, and gives it up at a signal.
+    /// Runs `step`, and cancels it at a signal.
     pub(crate) async fn or_signal<T>(
         &self,
         step: impl Future<Output = Result<T, Failure>>,

@@ -1,4 +1,4 @@
-//! Sizes, times and rates as people write and read them.
+//! Reads and formats sizes, times and rates.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use evenkeel_spec::quantity::{self, Unit};
 
 use crate::bulk::MAX_BYTES;
 
-/// The longest time of an option, a day: the longest transfer of the protocol.
+/// The longest time that an option takes, a day: the longest transfer of the protocol.
 const MAX_SECONDS: f64 = 86_400.0;
 
 /// Reads the bytes of a transfer.
@@ -34,7 +34,7 @@ pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
-/// A reader of times from `least` to `most` seconds.
+/// Makes a reader of times from `least` to `most` seconds.
 pub(crate) fn within(
     least: f64,
     most: f64,
@@ -50,18 +50,18 @@ pub(crate) fn within(
     }
 }
 
-/// Bits per second with three digits: `93.9 Mb/s`.
+/// Formats bits per second with three digits: `93.9 Mb/s`.
 pub(crate) fn show_rate(bits_per_second: f64) -> String {
     let (value, prefix) = scale(bits_per_second);
     format!("{value} {prefix}b/s")
 }
 
-/// As [`show_rate`], or a dash without a rate.
+/// Formats like [`show_rate`]; a dash stands for no rate.
 pub(crate) fn show_some_rate(bits_per_second: Option<f64>) -> String {
     bits_per_second.map_or("-".into(), show_rate)
 }
 
-/// Bytes with three digits: `20.0 MB`.
+/// Formats bytes with three digits: `20.0 MB`.
 pub(crate) fn show_bytes(bytes: u64) -> String {
     if bytes < 1000 {
         return format!("{bytes} B");
@@ -70,12 +70,12 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
     format!("{value} {prefix}B")
 }
 
-/// Three significant digits and a decimal prefix.
+/// Returns three significant digits and a decimal prefix.
 fn scale(value: f64) -> (String, &'static str) {
     let prefixes = ["", "k", "M", "G", "T", "P", "E"];
     let mut value = value;
     let mut prefix = 0;
-    // 999.5 would be shown as 1000.
+    // Otherwise 999.5 would be shown as 1000.
     while value.abs() >= 999.5 && prefix + 1 < prefixes.len() {
         value /= 1000.0;
         prefix += 1;

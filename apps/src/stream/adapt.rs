@@ -1,10 +1,10 @@
-//! The bitrate an encoder is told to aim at: it follows what the connection can carry, down at
-//! once and up slowly.
+//! Sets the bitrate at which an encoder aims: it follows the connection's capacity, down at once
+//! and up slowly.
 //!
 //! While an application sends less than its controller allows, the controller does not try more,
-//! and its estimate is only what it knows to be possible. An encoder that stayed below the
-//! estimate for good would never see it grow. Hence two bounds: the estimate less a headroom
-//! while the connection has a backlog, the estimate itself while it has none.
+//! and its estimate covers only what it knows to be possible. An encoder that stayed below the
+//! estimate for good would never see it grow. Hence two bounds: the estimate less a headroom while
+//! the connection has a backlog, the estimate itself while it has none.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use clap::Args;
 use evenkeel_spec::quantity;
 use tracing::{debug, trace};
 
-/// How long something has to wait without a break to be a standing backlog, 1 s: twice as long as
-/// a key frame five times as large as others takes to pass where a tenth is to spare.
+/// How long something must wait without a break to count as a standing backlog, 1 s: twice the time
+/// that a key frame five times as large as others takes to pass if a tenth of the rate is spare.
 const STANDING: Duration = Duration::from_secs(1);
 
 /// How an encoder follows the connection; also options of `evenkeel stream server`.
@@ -42,40 +42,40 @@ pub struct AdaptConfig {
     pub fixed: bool,
 }
 
-/// The bitrate of one viewer's encoder.
+/// Adapts the bitrate of one viewer's encoder.
 #[derive(Clone, Debug)]
 pub(super) struct Adaptation {
     config: AdaptConfig,
-    /// Bits per second to aim at.
+    /// The target in bits per second.
     pub(super) target_bps: u64,
-    /// When it last changed.
+    /// When the target last changed.
     changed: Instant,
-    /// How often it has changed.
+    /// How often the target has changed.
     pub(super) switches: u64,
-    /// The least that has waited since the watch began, bytes.
+    /// The least that has waited since the watch began, in bytes.
     standing: Option<u64>,
     /// When the watch for a standing backlog began.
     watched: Instant,
 }
 
-/// What the connection says when a frame is captured.
+/// The state of the connection when a frame is captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Path {
-    /// Bits per second that the controller lets the path carry; `None` while it does not know.
+    /// Bits per second that the controller lets the path carry; `None` while unknown.
     pub(super) estimate_bps: Option<u64>,
     /// Smoothed round-trip time.
     pub(super) rtt: Duration,
-    /// What was captured before is not yet on its way.
+    /// An earlier frame is not yet on its way.
     pub(super) backlog: bool,
-    /// Bytes of frames that are not yet handed to the connection.
+    /// Bytes of frames not yet handed to the connection.
     pub(super) waiting: u64,
 }
 
 impl Default for AdaptConfig {
-    /// A tenth stays for headers, retransmissions and audio. The rise is that of Google's
+    /// A tenth stays free for headers, retransmissions and audio. The rise is that of Google's
     /// congestion control for real-time media far from convergence, 8 % a second
-    /// (draft-ietf-rmcat-gcc-02, section 5.5). The initial window of RFC 9002 over 100 ms is
-    /// about 1 Mb/s.
+    /// (draft-ietf-rmcat-gcc-02, section 5.5). The initial window of RFC 9002 over 100 ms is about
+    /// 1 Mb/s.
     fn default() -> Self {
         Self {
             ceiling_bps: 3_000_000,
@@ -140,7 +140,7 @@ impl Adaptation {
         }
     }
 
-    /// A frame is captured at `now`: decides what it should have.
+    /// Decides on the bitrate of a frame that is captured at `now`.
     pub(super) fn decide(&mut self, now: Instant, path: Path) {
         let Some(estimate) = path.estimate_bps.filter(|_| !self.config.fixed) else {
             return;
@@ -151,20 +151,20 @@ impl Adaptation {
         let target = self.target_bps as f64;
         let since = now.saturating_duration_since(self.changed);
         if let Some(standing) = self.standing_backlog(now, path.waiting) {
-            // The rate that carries it away in as long as it was watched, on top of the frames.
+            // The rate that drains it within the time that it was watched, besides the frames.
             let drain = standing as f64 * 8.0 / STANDING.as_secs_f64();
             self.set(now, (target.min(limit) - drain).max(target / 2.0));
             return;
         }
         let bound = if path.backlog { limit } else { estimate };
         if target > bound {
-            // What the last change did shows a round trip later.
+            // A change takes effect a round trip later.
             if limit < target * (1.0 - self.config.deadband) && since >= path.rtt {
                 self.set(now, limit);
             }
             return;
         }
-        // The rise of a long time without room is not made up for at once.
+        // A long time without room to rise does not allow one large step.
         let most = self.config.deadband.max(self.config.rise_per_s / 4.0);
         let rise = (self.config.rise_per_s * since.as_secs_f64()).min(most);
         let next = (target * (1.0 + rise))
@@ -176,9 +176,9 @@ impl Adaptation {
         }
     }
 
-    /// What has waited all the time of a watch, once that is over: a large frame passes, a backlog
-    /// that stands means that the encoder makes more than the path takes. (CoDel tells good queues
-    /// from bad by the least sojourn time in an interval: RFC 8289, section 3.)
+    /// Returns the bytes that waited throughout a watch, once it is over. A large frame passes, but
+    /// a standing backlog means that the encoder makes more than the path carries. (CoDel tells
+    /// good queues from bad by the least sojourn time in an interval: RFC 8289, section 3.)
     fn standing_backlog(&mut self, now: Instant, waiting: u64) -> Option<u64> {
         let least = self.standing.map_or(waiting, |least| least.min(waiting));
         self.standing = Some(least);

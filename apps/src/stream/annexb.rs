@@ -1,14 +1,14 @@
-//! H.264 byte streams (ITU-T H.264, Annex B), cut into access units: one is a picture.
+//! Splits H.264 byte streams (ITU-T H.264, Annex B) into access units, each one picture.
 
 use bytes::{Bytes, BytesMut};
 
 use super::frame::MAX_FRAME;
 
-/// Cuts a byte stream into access units. The units, joined, are the stream again.
+/// Splits a byte stream into access units. Joined, the units are the stream again.
 #[derive(Debug, Default)]
 pub struct AccessUnits {
     buffer: BytesMut,
-    /// Up to here the buffer was searched for start codes.
+    /// The buffer has been searched for start codes up to here.
     searched: usize,
     /// The unit in the buffer has a slice of a picture.
     has_slice: bool,
@@ -21,14 +21,14 @@ pub struct AccessUnits {
 pub struct AccessUnit {
     /// Its NAL units with their start codes.
     pub bytes: Bytes,
-    /// An IDR picture: decoding can begin with it.
+    /// The picture is an IDR picture: decoding can begin with it.
     pub key: bool,
 }
 
 /// A byte stream that cannot be cut into access units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnnexBError {
-    /// It does not begin with a start code.
+    /// The stream does not begin with a start code.
     #[error("it does not begin with a start code of H.264's byte stream format (Annex B)")]
     NoStartCode,
     /// One unit is too long.
@@ -42,12 +42,12 @@ const IDR_SLICE: u8 = 5;
 const SEI: u8 = 6;
 const ACCESS_UNIT_DELIMITER: u8 = 9;
 
-/// Bytes after a start code that decide whether an access unit begins: the NAL unit's header
-/// and the first byte of a slice header.
+/// Bytes after a start code that decide whether an access unit begins: the NAL unit's header and
+/// the first byte of a slice header.
 const LOOK_AHEAD: usize = 2;
 
 impl AccessUnits {
-    /// Takes in more of the stream; returns the units that are complete.
+    /// Takes in more of the stream; returns the completed units.
     ///
     /// # Errors
     /// See [`AnnexBError`].
@@ -59,8 +59,8 @@ impl AccessUnits {
             let header = self.buffer[start + 3];
             let kind = header & 0x1f;
             let is_slice = matches!(kind, SLICE..=IDR_SLICE);
-            // first_mb_in_slice is 0 if the first bit is 1 (7.3.3, 9.1); other partitions of a
-            // slice do not begin a picture (7.4.1.2.3).
+            // A first bit of 1 means that first_mb_in_slice is 0 (7.3.3, 9.1); other partitions of
+            // a slice do not begin a picture (7.4.1.2.3).
             let first_of_picture =
                 matches!(kind, SLICE | 2 | IDR_SLICE) && self.buffer[start + 4] & 0x80 != 0;
             let opens = first_of_picture || matches!(kind, SEI..=ACCESS_UNIT_DELIMITER | 14..=18);
@@ -87,9 +87,9 @@ impl AccessUnits {
         Ok(units)
     }
 
-    /// The stream has ended: the last unit, if it has a picture.
+    /// Ends the stream; returns the last unit, if it has a picture.
     pub fn finish(mut self) -> Option<AccessUnit> {
-        // A NAL unit that is cut off right behind its start code was not looked at.
+        // A NAL unit cut off right after its start code was not examined.
         let rest = self.buffer.split();
         self.has_slice.then(|| AccessUnit {
             bytes: rest.freeze(),
@@ -97,14 +97,14 @@ impl AccessUnits {
         })
     }
 
-    /// Where the next 00 00 01 with enough behind it begins that was not looked at.
+    /// Finds the next unexamined 00 00 01 with enough bytes after it.
     fn next_start_code(&mut self) -> Option<usize> {
         let from = self.searched;
         let found = self.buffer[from..]
             .windows(3)
             .position(|bytes| bytes == [0, 0, 1]);
         let Some(found) = found else {
-            // The last two bytes may be the beginning of one.
+            // The last two bytes may begin a start code.
             self.searched = self.buffer.len().saturating_sub(2).max(from);
             return None;
         };
@@ -114,7 +114,7 @@ impl AccessUnits {
     }
 }
 
-/// Whether at least two zero bytes and a one are there, as far as there is anything.
+/// Returns true if the buffer begins, as far as it goes, with at least two zero bytes and a one.
 fn may_begin_with_start_code(buffer: &[u8]) -> bool {
     match buffer.iter().position(|byte| *byte != 0) {
         None => true,
@@ -122,7 +122,7 @@ fn may_begin_with_start_code(buffer: &[u8]) -> bool {
     }
 }
 
-/// Where a start code begins with the zero byte that may precede it.
+/// Returns where a start code begins, with the zero byte that may precede it.
 fn start_code_begin(buffer: &[u8], start: usize) -> usize {
     match start.checked_sub(1) {
         Some(before) if buffer[before] == 0 => before,

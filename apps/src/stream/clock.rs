@@ -1,40 +1,40 @@
-//! Clocks of both sides, and how far they are apart.
+//! Clocks of both sides, and the offset between them.
 
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-/// A clock that both sides of a stream may know: an instant and its reading.
+/// A clock that both sides of a stream may know: an instant and the reading at it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// An instant.
+    /// The instant.
     pub at: Instant,
-    /// What the clock showed then, microseconds.
+    /// The reading at that instant, in microseconds.
     pub micros: u64,
-    /// Whether the other side's readings are of the same clock, as in one process or on one
-    /// machine. Otherwise its offset is estimated.
+    /// Whether the other side reads the same clock, as in one process or on one machine. Otherwise
+    /// the offset is estimated.
     pub shared: bool,
 }
 
-/// How the sender's clock is known.
+/// How the viewer knows the sender's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ClockReport {
-    /// Both sides read the same one.
+    /// Both sides read the same clock.
     #[default]
     Shared,
-    /// Its offset was estimated from one exchange of messages; half the time that it took is the
-    /// most that all delays can be wrong by.
+    /// The offset was estimated from one exchange of messages. All delays can be wrong by up to
+    /// half the time of the exchange.
     Estimated {
-        /// The offset, to be taken from the sender's times.
+        /// The offset to subtract from the sender's times.
         offset_us: i64,
-        /// The greatest possible error, milliseconds.
+        /// The greatest possible error in milliseconds.
         error_ms: f64,
     },
 }
 
 impl Clock {
-    /// The reading at `now`, not before [`at`](Self::at).
+    /// Returns the reading at `now`, but no earlier than at [`at`](Self::at).
     pub fn read(&self, now: Instant) -> u64 {
         let since = now.saturating_duration_since(self.at).as_micros();
         self.micros
@@ -43,7 +43,7 @@ impl Clock {
 }
 
 impl ClockReport {
-    /// From our readings before and after the server's: it most likely answered in the middle.
+    /// Estimates from our readings around the server's, which most likely was in the middle.
     pub(super) fn estimated(asked_us: u64, server_us: u64, answered_us: u64) -> Self {
         let half_us = answered_us.saturating_sub(asked_us) / 2;
         let middle_us = asked_us.saturating_add(half_us);

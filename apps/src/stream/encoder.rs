@@ -1,4 +1,4 @@
-//! A synthetic encoder: sizes of frames as a real one's, content of no meaning.
+//! A synthetic encoder: frames have realistic sizes and meaningless content.
 
 use clap::Args;
 use rand_distr::{Distribution, LogNormal};
@@ -32,11 +32,11 @@ pub(super) struct Encoder {
     config: EncoderConfig,
     noise: LogNormal<f64>,
     rng: Pcg64,
-    /// Frames since the last key frame, it included; 0 before the first.
+    /// Frames since the last key frame, including it; 0 before the first.
     since_key: u32,
 }
 
-/// A frame that was encoded, without content.
+/// An encoded frame, without content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Encoded {
     /// Bytes, 1 to [`MAX_FRAME`].
@@ -46,8 +46,8 @@ pub(super) struct Encoded {
 }
 
 impl Default for EncoderConfig {
-    /// 30 frames a second, a key frame every 2 s that is five times as large as the others, sizes
-    /// that vary by about a tenth.
+    /// 30 frames a second, every 2 s a key frame five times as large as the others, and sizes that
+    /// vary by about a tenth.
     fn default() -> Self {
         Self {
             frame_rate: 30.0,
@@ -81,12 +81,12 @@ impl EncoderConfig {
 }
 
 impl Encoder {
-    /// The encoder of viewer number `viewer`: each has noise of its own.
+    /// Creates the encoder of viewer number `viewer`: each has its own noise.
     ///
     /// # Panics
     /// If `config` does not pass its check.
     pub(super) fn new(config: EncoderConfig, viewer: u64) -> Self {
-        // The mean of the factor is 1: exp(mu + sigma^2 / 2).
+        // Makes the mean of the factor 1: exp(mu + sigma^2 / 2).
         let noise = LogNormal::new(-config.noise * config.noise / 2.0, config.noise);
         Self {
             config,
@@ -96,7 +96,7 @@ impl Encoder {
         }
     }
 
-    /// The next frame at `bitrate_bps`; `restart` begins a new group with it.
+    /// Returns the next frame at `bitrate_bps`; `restart` begins a new group with it.
     pub(super) fn next(&mut self, bitrate_bps: u64, restart: bool) -> Encoded {
         let EncoderConfig {
             frame_rate,
@@ -106,7 +106,7 @@ impl Encoder {
         } = self.config;
         let key = restart || self.since_key == 0 || self.since_key >= group;
         self.since_key = if key { 1 } else { self.since_key + 1 };
-        // A whole group has the bitrate: one key frame and `group - 1` others.
+        // The bitrate holds for a whole group: one key frame and `group - 1` others.
         let mean = bitrate_bps as f64 / 8.0 / frame_rate;
         let other = mean * f64::from(group) / (f64::from(group - 1) + key_ratio);
         let size = if key { other * key_ratio } else { other };

@@ -12,34 +12,34 @@ pub const MAX_FRAME: usize = 8 << 20;
 /// Bytes before a frame's content on a stream.
 pub const HEADER_LEN: usize = 21;
 
-/// Bytes before a fragment's content in a datagram: a frame's header, and where the fragment is.
+/// Bytes before a fragment's content in a datagram: a frame's header and the fragment's offset.
 pub const FRAGMENT_HEADER_LEN: usize = HEADER_LEN + 4;
 
-/// Frames of which some fragments are kept while others are missing.
+/// Incomplete frames whose fragments are kept.
 const MAX_PARTIAL_FRAMES: usize = 256;
 
-/// Bytes of fragments that are kept, 4 frames of the longest kind.
+/// Bytes of fragments that are kept: 4 of the longest frames.
 const MAX_PARTIAL_BYTES: usize = 4 * MAX_FRAME;
 
-/// The flag of a key frame, the only one there is.
+/// The flag of a key frame, the only flag.
 const KEY: u8 = 1;
 
-/// What is said of a frame before its content.
+/// The header of a frame, sent before its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Frames are numbered from 0 in the order in which they were captured.
+    /// Number of the frame, from 0 in the order of capture.
     pub sequence: u32,
-    /// When it was captured, in microseconds on the sender's clock.
+    /// Time of capture, in microseconds on the sender's clock.
     pub captured_us: u64,
-    /// What the encoder aimed at when it made the frame, bits per second.
+    /// The encoder's target for the frame, in bits per second.
     pub bitrate_bps: u32,
     /// Bytes of content, 1 to [`MAX_FRAME`].
     pub length: u32,
-    /// It can be decoded without the frames before it.
+    /// A decoder needs no earlier frame.
     pub key: bool,
 }
 
-/// Puts the fragments of frames together; what never becomes whole is forgotten in time.
+/// Joins the fragments of frames; forgets frames that do not become complete in time.
 #[derive(Debug, Default)]
 pub struct Assembly {
     partial: BTreeMap<u32, Partial>,
@@ -49,13 +49,13 @@ pub struct Assembly {
 #[derive(Debug)]
 struct Partial {
     header: Header,
-    /// By the offset of their first byte; they do not overlap.
+    /// The fragments by the offset of their first byte; they do not overlap.
     fragments: BTreeMap<u32, Bytes>,
     received: usize,
 }
 
 impl Header {
-    /// As it goes on the wire.
+    /// Appends the header as it goes on the wire.
     pub fn encode(&self, out: &mut BytesMut) {
         out.put_u8(if self.key { KEY } else { 0 });
         out.put_u32(self.sequence);
@@ -85,7 +85,7 @@ impl Header {
         Ok(header)
     }
 
-    /// A datagram with the content that begins at byte `offset` of the frame.
+    /// Makes a datagram of the content that begins at byte `offset` of the frame.
     pub fn fragment(&self, offset: u32, content: &[u8]) -> Bytes {
         let mut datagram = BytesMut::with_capacity(FRAGMENT_HEADER_LEN + content.len());
         self.encode(&mut datagram);
@@ -99,7 +99,7 @@ impl Assembly {
     /// Takes in one datagram; returns the frame that it completes.
     ///
     /// # Errors
-    /// [`AppError::Protocol`] for what is no fragment, or contradicts an earlier one.
+    /// [`AppError::Protocol`] for anything but a fragment, or one that contradicts an earlier one.
     pub fn add(&mut self, mut datagram: Bytes) -> Result<Option<(Header, Bytes)>, AppError> {
         let Some((head, _)) = datagram.split_first_chunk::<HEADER_LEN>() else {
             return Err(broken("a datagram is shorter than a header".into()));
@@ -147,7 +147,7 @@ impl Assembly {
         Ok(Some((header, content.freeze())))
     }
 
-    /// Forgets the oldest frames while there is too much.
+    /// Forgets the oldest frames while too many frames or bytes are kept.
     fn forget(&mut self) {
         while self.partial.len() > MAX_PARTIAL_FRAMES || self.bytes > MAX_PARTIAL_BYTES {
             let oldest = *self.partial.keys().next().expect("bytes are of frames");

@@ -1,4 +1,4 @@
-//! Where frames come from.
+//! Sources of frames.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -14,10 +14,10 @@ use super::frame::MAX_FRAME;
 use crate::lock::lock;
 use crate::time::sleep_until;
 
-/// Live pictures that are kept for viewers who have not taken them yet: 4 s at 30 a second.
+/// Live pictures that are kept for slow viewers: 4 s at 30 a second.
 const KEPT: usize = 120;
 
-/// Content of synthetic frames; QUIC encrypts it, so that nothing on the path can compress it.
+/// Content of synthetic frames; QUIC encrypts it, so nothing on the path can compress it.
 static PATTERN: LazyLock<Bytes> = LazyLock::new(|| vec![0x5a; MAX_FRAME].into());
 
 /// What a server streams.
@@ -25,20 +25,20 @@ static PATTERN: LazyLock<Bytes> = LazyLock::new(|| vec![0x5a; MAX_FRAME].into())
 pub enum Media {
     /// Frames of a synthetic encoder, one for each viewer.
     Synthetic(EncoderConfig),
-    /// Pictures from the first on, for each viewer from its own beginning.
+    /// Recorded pictures; each viewer starts with the first.
     Recorded {
-        /// In order.
+        /// The pictures in order.
         pictures: Arc<[AccessUnit]>,
-        /// How many a second, 1 to 240.
+        /// Pictures per second, 1 to 240.
         frame_rate: f64,
-        /// Whether the first follows the last.
+        /// Whether the first picture follows the last.
         repeat: bool,
     },
-    /// Pictures as they come, for all viewers at once.
+    /// Live pictures, the same for all viewers.
     Live(Arc<Live>),
 }
 
-/// Pictures that come from outside while viewers watch.
+/// Pictures that arrive from outside while viewers watch.
 #[derive(Debug)]
 pub struct Live {
     frame_rate: f64,
@@ -49,12 +49,12 @@ pub struct Live {
 #[derive(Debug, Default)]
 struct LiveState {
     kept: VecDeque<(Instant, AccessUnit)>,
-    /// The number of the first that is kept.
+    /// The number of the first picture that is kept.
     first: u64,
     ended: bool,
 }
 
-/// A frame that was captured.
+/// A captured frame.
 #[derive(Clone, Debug)]
 pub(super) struct Captured {
     pub(super) at: Instant,
@@ -62,7 +62,7 @@ pub(super) struct Captured {
     pub(super) content: Bytes,
 }
 
-/// One viewer's way into the media.
+/// Feeds the media to one viewer.
 #[derive(Debug)]
 pub(super) enum Feed {
     /// Frames at even intervals.
@@ -85,13 +85,13 @@ pub(super) enum Frames {
     Recorded {
         pictures: Arc<[AccessUnit]>,
         repeat: bool,
-        /// How many were shown.
+        /// The number of pictures shown.
         shown: usize,
     },
 }
 
 impl Media {
-    /// Frames per second.
+    /// Returns the frames per second.
     pub fn frame_rate(&self) -> f64 {
         match self {
             Self::Synthetic(config) => config.frame_rate,
@@ -100,12 +100,12 @@ impl Media {
         }
     }
 
-    /// Whether frames are pictures that a decoder understands.
+    /// Returns whether frames are pictures that a decoder understands.
     pub fn is_real(&self) -> bool {
         !matches!(self, Self::Synthetic(_))
     }
 
-    /// For viewer number `viewer`, from `now` on.
+    /// Starts the feed of viewer number `viewer` at `now`.
     pub(super) fn feed(&self, viewer: u64, now: Instant) -> Feed {
         let frames = match self {
             Self::Synthetic(config) => Frames::Synthetic(Encoder::new(*config, viewer)),
@@ -130,7 +130,7 @@ impl Media {
 }
 
 impl Live {
-    /// Of about `frame_rate` pictures a second.
+    /// Creates a source of about `frame_rate` pictures a second.
     pub fn new(frame_rate: f64) -> Self {
         Self {
             frame_rate,
@@ -139,7 +139,7 @@ impl Live {
         }
     }
 
-    /// A picture has come; the oldest is forgotten if too many are kept.
+    /// Adds a picture; forgets the oldest if too many are kept.
     pub fn push(&self, now: Instant, picture: AccessUnit) {
         let mut state = lock(&self.state);
         state.kept.push_back((now, picture));
@@ -151,20 +151,20 @@ impl Live {
         self.changed.notify_waiters();
     }
 
-    /// No more pictures will come.
+    /// Ends the source: no more pictures will come.
     pub fn end(&self) {
         lock(&self.state).ended = true;
         self.changed.notify_waiters();
     }
 
-    /// Picture number `next` if it is there, else the first key frame after it; without a number
-    /// the newest key frame. `Err` if none will come.
+    /// Returns picture number `next` if it is there, else the first key frame after it; without a
+    /// number the newest key frame. `Err` if none will come.
     fn take(&self, next: Option<u64>) -> Result<Option<(u64, Captured)>, ()> {
         let state = lock(&self.state);
         let is_key = |(_, picture): &(Instant, AccessUnit)| picture.key;
         let index = match next.map(|next| next.checked_sub(state.first)) {
             Some(Some(index)) => Some(index as usize).filter(|index| *index < state.kept.len()),
-            // It was forgotten: this viewer was too slow.
+            // It was forgotten because this viewer was too slow.
             Some(None) => state.kept.iter().position(is_key),
             None => state.kept.iter().rposition(is_key),
         };
@@ -191,8 +191,8 @@ impl Captured {
 }
 
 impl Feed {
-    /// Waits for the next frame; `None` when there are no more. `bitrate_bps` and `restart` are
-    /// asked when it is captured, and only of who can do something about them.
+    /// Waits for the next frame; `None` after the last. Calls `wish` for the bitrate and whether to
+    /// restart when the frame is captured; only a synthetic encoder follows them.
     pub(super) async fn next(
         &mut self,
         runtime: &dyn Runtime,

@@ -1,8 +1,8 @@
-//! Live media: a server sends frames as an encoder makes them, viewers report how they arrived.
+//! Live media: a server sends frames as an encoder makes them, and viewers report how they arrive.
 //!
-//! [`view`] and [`serve`] take a connection or endpoint and its [`quinn::Runtime`], and use no other
-//! clock, task or socket: the same code runs on tokio and in virtual time. `docs/stream.md`
-//! describes the protocol; [`ALPN`] names its version.
+//! [`view`] and [`serve`] take a connection or endpoint and its [`quinn::Runtime`], and use no
+//! other clock, task or socket: the same code runs on tokio and in virtual time.
+//! `docs/stream.md` describes the protocol; [`ALPN`] names its version.
 
 mod adapt;
 mod annexb;

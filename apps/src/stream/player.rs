@@ -1,5 +1,5 @@
-//! A player that never was: shows frames a fixed time after they were captured, and counts what a
-//! viewer would have noticed.
+//! A simulated player: shows frames a fixed time after their capture, and counts what a viewer
+//! would notice.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,25 +9,25 @@ use tracing::debug;
 
 use super::frame::Header;
 
-/// A picture that stands still this much longer than a frame is a freeze to viewers
-/// (W3C, Identifiers for WebRTC's Statistics API, freezeCount: 150 ms above the mean, and three
-/// times the mean).
+/// A picture that stands still this much longer than a frame is a freeze to viewers (W3C,
+/// Identifiers for WebRTC's Statistics API, freezeCount: 150 ms above the mean, and three times the
+/// mean).
 const FREEZE: Duration = Duration::from_millis(150);
 
-/// A player with more than its buffer to show plays this much faster, a twentieth, until it has no
-/// more than that: live players catch up so that viewers hardly notice.
+/// While a player has more than its buffer to show, it plays a twentieth faster: live players catch
+/// up so that viewers hardly notice.
 const CATCH_UP: i64 = 20;
 
-/// Frames that wait to be shown, more than an hour's buffer needs.
+/// The most frames that wait to be shown: more than an hour's buffer needs.
 const MAX_WAITING: usize = 100_000;
 
-/// Shows frames in order. Times are microseconds of one clock, the viewer's.
+/// Shows frames in order. Times are microseconds of the viewer's clock.
 ///
-/// Every frame is due the *playout delay* after its capture: the delay of the first frame and the
-/// buffer. A frame that comes later is shown when it comes, and the playout delay grows by as much
-/// as it was late: the player goes on from where it stood. While frames come earlier than the buffer
-/// asks for, it plays a twentieth faster, and the playout delay shrinks. A frame that is not there
-/// when a later one is due or shown late is skipped.
+/// Every frame is due the *playout delay* after its capture: at first the delay of the first frame
+/// plus the buffer. A later frame is shown on arrival, and the playout delay grows by its lateness:
+/// the player continues from where it stood. While frames arrive earlier than the buffer requires,
+/// the player runs a twentieth faster, and the playout delay shrinks. A frame that is missing when
+/// a later one is due or shown late is skipped.
 #[derive(Debug)]
 pub struct Player {
     buffer_us: i64,
@@ -53,36 +53,36 @@ struct Waiting {
 struct Shown {
     sequence: u32,
     at_us: i64,
-    /// A frame that it refers to was never shown.
+    /// A frame that it may refer to was never shown.
     damaged: bool,
 }
 
-/// What became of frames that arrived.
+/// Counts frames that arrived, by what the player did with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlayerCounts {
     /// Shown when they were due.
     pub on_time: u64,
-    /// Shown later, because they came later.
+    /// Shown later, because they arrived later.
     pub late: u64,
-    /// Not shown: they came when a later frame was on the screen already.
+    /// Not shown: a later frame was already on the screen.
     pub skipped: u64,
-    /// Of those shown: without a frame of their group that they may refer to.
+    /// Shown without a frame of their group that they may refer to.
     pub damaged: u64,
 }
 
 /// Times when the picture stood still.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Freezes {
-    /// How many.
+    /// The number of freezes.
     pub count: u64,
-    /// How long all together.
+    /// Their total length.
     pub total: Duration,
-    /// The longest.
+    /// The longest freeze.
     pub longest: Duration,
 }
 
 impl Player {
-    /// With a playout buffer of `buffer`, of frames that follow each other by `frame`.
+    /// Creates a player with a playout buffer of `buffer`, for one frame every `frame`.
     pub fn new(buffer: Duration, frame: Duration) -> Self {
         Self {
             buffer_us: micros(buffer),
@@ -95,8 +95,8 @@ impl Player {
         }
     }
 
-    /// A frame is complete at `arrived_us`; it was captured at `captured_us`. Returns what was
-    /// shown until then, in order.
+    /// Takes a frame that is complete at `arrived_us` and was captured at `captured_us`. Returns
+    /// what was shown until then, in order.
     pub fn arrived(
         &mut self,
         header: &Header,
@@ -137,7 +137,7 @@ impl Player {
         shown
     }
 
-    /// Shows what is due until `now_us`; returns it in order.
+    /// Shows the frames due until `now_us`; returns them in order.
     pub fn advance(&mut self, now_us: i64) -> Vec<Bytes> {
         let mut shown = Vec::new();
         while let Some(content) = self.show(now_us) {
@@ -146,13 +146,13 @@ impl Player {
         shown
     }
 
-    /// The stream is over: shows all that is left, when it is due.
+    /// Ends the stream: shows all remaining frames when they are due.
     pub fn finish(&mut self) -> Vec<Bytes> {
         self.advance(i64::MAX)
     }
 
-    /// Nobody watches from `now_us` on: a freeze that lasts ends here, and what is left is shown
-    /// when it is due.
+    /// Stops watching at `now_us`: ends a freeze that lasts, and shows the remaining frames when
+    /// they are due.
     pub fn cut(&mut self, now_us: i64) -> Vec<Bytes> {
         let mut shown = self.advance(now_us);
         self.freezes = self.freezes(now_us);
@@ -163,12 +163,12 @@ impl Player {
         shown
     }
 
-    /// What became of the frames so far.
+    /// Returns the counts of frames so far.
     pub fn counts(&self) -> PlayerCounts {
         self.counts
     }
 
-    /// How often the picture has stood still until `now_us`, when the stream still runs.
+    /// Returns the freezes until `now_us`, including one that lasts; for a running stream.
     pub fn freezes(&self, now_us: i64) -> Freezes {
         let mut freezes = self.freezes;
         if let Some(shown) = self.shown {
@@ -177,17 +177,17 @@ impl Player {
         freezes
     }
 
-    /// How often it has stood still between frames that were shown.
+    /// Returns the freezes between shown frames.
     pub fn past_freezes(&self) -> Freezes {
         self.freezes
     }
 
-    /// How long after its capture a frame is due at present; `None` before the first.
+    /// Returns how long after its capture a frame is due at present; `None` before the first.
     pub fn playout_delay(&self) -> Option<Duration> {
         self.playout_delay_us.map(duration)
     }
 
-    /// When the first frame was or will be shown; `None` before it came.
+    /// Returns when the first frame is due, while none has been shown; `None` otherwise.
     pub fn first_due_us(&self) -> Option<i64> {
         let first = self
             .waiting
@@ -196,7 +196,7 @@ impl Player {
         first.map(|(_, frame)| self.due(frame.captured_us))
     }
 
-    /// How much is there to be shown at `now_us`: the time until the newest frame is due.
+    /// Returns how much there is to show at `now_us`: the time until the newest frame is due.
     pub fn buffered(&self, now_us: i64) -> Duration {
         let newest = self.waiting.last_key_value();
         newest.map_or(Duration::ZERO, |(_, frame)| {
@@ -248,7 +248,7 @@ impl Player {
 }
 
 impl Freezes {
-    /// A picture stood for `stood_us`, where `frame_us` is the time of one.
+    /// Notes that a picture stood for `stood_us`, where `frame_us` is the time of one.
     fn add(&mut self, stood_us: i64, frame_us: i64) {
         let freeze_us = (3 * frame_us).max(frame_us + micros(FREEZE));
         if stood_us <= freeze_us {
@@ -265,7 +265,7 @@ fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// The time, or none if it is negative.
+/// Returns the time, or zero if it is negative.
 fn duration(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }

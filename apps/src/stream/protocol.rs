@@ -1,4 +1,4 @@
-//! The messages on the control stream: `docs/stream.md` describes the conversation.
+//! Messages on the control stream: `docs/stream.md` describes the conversation.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -17,11 +17,11 @@ pub enum Delivery {
     Datagrams,
 }
 
-/// Viewer to server, first on the control stream.
+/// Viewer to server: the first message on the control stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Request {
-    /// The viewer's clock when it sent this, microseconds.
+    /// The viewer's clock when it sent this, in microseconds.
     pub(super) clock_us: u64,
 }
 
@@ -31,15 +31,15 @@ pub(super) struct Request {
 pub(super) enum Answer {
     /// The stream begins.
     Accepted(Accepted),
-    /// There is none for this viewer.
+    /// The server refuses this viewer.
     Refused { reason: String },
 }
 
-/// What the viewer should know of the stream.
+/// What the viewer should know about the stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Accepted {
-    /// The server's clock when it answered, microseconds.
+    /// The server's clock when it answered, in microseconds.
     pub(super) clock_us: u64,
     pub(super) delivery: Delivery,
     /// Frames per second.
@@ -48,11 +48,11 @@ pub(super) struct Accepted {
     pub(super) real: bool,
 }
 
-/// Server to viewer, when there are no more frames.
+/// Server to viewer, after the last frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct End {
-    /// How many were captured.
+    /// The number of frames captured.
     pub(super) frames: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Frames between the encoder and the connection.
+//! Queues frames between the encoder and the connection.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -19,14 +19,14 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct State {
     frames: VecDeque<Frame>,
-    /// Bytes of the one that was taken and is not written yet.
+    /// Bytes of the frame that was taken and is not yet written.
     writing: usize,
-    /// The group of the last frame was given up: nothing is of use before a key frame.
+    /// The group of the last frame was given up: only a key frame is of use next.
     wants_key: bool,
     ended: bool,
 }
 
-/// A frame and what is said of it.
+/// A frame with its header.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) header: Header,
@@ -34,7 +34,7 @@ pub(super) struct Frame {
 }
 
 impl Queue {
-    /// Adds a frame; `false` if it is of no use, because its group was given up.
+    /// Adds a frame; returns `false` if it is useless because its group was given up.
     pub(super) fn push(&self, frame: Frame) -> bool {
         let mut state = lock(&self.state);
         if state.wants_key && !frame.captured.key {
@@ -47,24 +47,24 @@ impl Queue {
         true
     }
 
-    /// No more frames will come.
+    /// Ends the queue: no more frames will come.
     pub(super) fn end(&self) {
         lock(&self.state).ended = true;
         self.changed.notify_one();
     }
 
-    /// Whether the encoder should begin a new group.
+    /// Returns whether the encoder should begin a new group.
     pub(super) fn wants_key(&self) -> bool {
         lock(&self.state).wants_key
     }
 
-    /// Whether anything is not written yet.
+    /// Returns whether some frame is not yet written.
     pub(super) fn is_busy(&self) -> bool {
         let state = lock(&self.state);
         state.writing > 0 || !state.frames.is_empty()
     }
 
-    /// Bytes of the frames that are not written yet.
+    /// Returns the bytes of frames not yet written.
     pub(super) fn waiting(&self) -> u64 {
         let state = lock(&self.state);
         let queued = state
@@ -74,7 +74,7 @@ impl Queue {
         (state.writing + queued.sum::<usize>()) as u64
     }
 
-    /// The next frame, once there is one; `None` after the last.
+    /// Waits for the next frame; returns `None` after the last.
     pub(super) async fn next(&self) -> Option<Frame> {
         lock(&self.state).writing = 0;
         loop {
@@ -93,7 +93,7 @@ impl Queue {
         }
     }
 
-    /// Gives up the rest of the group; how many frames that were.
+    /// Gives up the rest of the group; returns how many frames that were.
     pub(super) fn give_up_group(&self) -> u64 {
         let mut state = lock(&self.state);
         let next_key = state.frames.iter().position(|frame| frame.captured.key);

@@ -1,22 +1,22 @@
-//! The figures of a viewer, while it runs and in the end.
+//! The figures of a viewer, during the stream and at its end.
 
 use serde::{Deserialize, Serialize};
 
 use super::clock::ClockReport;
 
-/// The figures of one viewer. Times in `_s` are seconds, in `_ms` milliseconds, `_bps` bits per
+/// The figures of one viewer. Times in `_s` are seconds, in `_ms` milliseconds; `_bps` are bits per
 /// second of frames' content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ViewReport {
-    /// From the first byte of a frame, or the end of the warm-up, to the end.
+    /// From a frame's first byte, or the end of the warm-up, to the end.
     pub duration_s: f64,
     /// Bytes of frames' content in that time.
     pub bytes: u64,
     /// Bits per second of frames' content; `None` if there was no time.
     pub throughput_bps: Option<f64>,
-    /// From the beginning, before the connection, to the first picture; `None` if there was none.
+    /// From the start, before the connection, to the first picture; `None` if there was none.
     pub startup_s: Option<f64>,
-    /// What became of frames.
+    /// What became of the frames.
     pub frames: FrameCounts,
     /// From capture to complete arrival; `None` without frames.
     pub delay_ms: Option<DelayReport>,
@@ -24,34 +24,34 @@ pub struct ViewReport {
     pub jitter_ms: Option<JitterReport>,
     /// Times when the picture stood still.
     pub stalls: StallReport,
-    /// How long after its capture a frame was due in the end; `None` without frames.
+    /// How long after its capture a frame was due at the end; `None` without frames.
     pub playout_delay_ms: Option<f64>,
-    /// How much the received rate varies, over several intervals.
+    /// How much the received rate varies, over intervals of several lengths.
     pub variation: Vec<VariationReport>,
-    /// What the encoder aimed at, by the frames that arrived; `None` without frames.
+    /// The encoder's target, according to the frames that arrived; `None` without frames.
     pub bitrate: Option<BitrateReport>,
-    /// On what the delays rest.
+    /// The clock on which the delays rest.
     pub clock: ClockReport,
 }
 
-/// What became of frames, after the warm-up.
+/// Counts of frames after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameCounts {
-    /// Complete.
+    /// Complete frames.
     pub received: u64,
-    /// Of those, there when they were due.
+    /// Received in time to be shown when due.
     pub on_time: u64,
-    /// Of those, shown later than they were due.
+    /// Received, but shown late.
     pub late: u64,
-    /// Of those, too late to be shown at all.
+    /// Received too late to be shown at all.
     pub skipped: u64,
     /// Captured after the warm-up and before the last that arrived, but never complete.
     pub lost: u64,
-    /// Of those shown, without a frame that they may refer to.
+    /// Shown without a frame that they may refer to.
     pub damaged: u64,
 }
 
-/// A frame's way from capture to complete arrival, milliseconds, by nearest rank.
+/// Times from a frame's capture to its complete arrival, in milliseconds, by nearest rank.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "percentiles have the names of percentiles")]
 pub struct DelayReport {
@@ -62,10 +62,10 @@ pub struct DelayReport {
     pub max: f64,
 }
 
-/// Differences of the delays of frames that arrived one after the other.
+/// Differences between the delays of frames that arrived in sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JitterReport {
-    /// Mean of their absolute values.
+    /// The mean of their absolute values.
     pub mean: f64,
     /// The running estimate of RFC 3550, section 6.4.1, at the end.
     pub rfc3550: f64,
@@ -85,39 +85,39 @@ pub struct StallReport {
 pub struct VariationReport {
     /// Length of an interval.
     pub interval_s: f64,
-    /// Standard deviation over mean; `None` with fewer than two intervals or without bytes.
+    /// Standard deviation / mean; `None` with fewer than two intervals or without bytes.
     pub cov: Option<f64>,
-    /// Greatest over mean; `None` in the same cases.
+    /// Maximum / mean; `None` in the same cases.
     pub peak_to_mean: Option<f64>,
 }
 
-/// What the encoder aimed at, bits per second.
+/// The encoder's target, in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say all there is")]
 pub struct BitrateReport {
     pub mean_bps: f64,
     pub min_bps: u64,
     pub max_bps: u64,
-    /// How often it changed from one frame that arrived to the next.
+    /// How often it changed from one received frame to the next.
     pub switches: u64,
 }
 
-/// What an interval looked like, for those who watch.
+/// Figures of one interval, for live display.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Snapshot {
-    /// Bytes of frames' content since the last one.
+    /// Bytes of frames' content since the last snapshot.
     pub bytes: u64,
-    /// Complete frames since the last one.
+    /// Complete frames since the last snapshot.
     pub frames: u64,
-    /// Of those shown since the last one, how many were late.
+    /// Frames since the last snapshot that were shown late.
     pub late: u64,
-    /// Mean delay of those frames, milliseconds; `None` without any.
+    /// Mean delay of `frames`, in milliseconds; `None` if there were none.
     pub delay_ms: Option<f64>,
-    /// What the encoder aimed at with the last frame, bits per second.
+    /// The encoder's target for the last frame, in bits per second.
     pub bitrate_bps: Option<u64>,
-    /// How much there is to be shown, milliseconds.
+    /// How much there is to show, in milliseconds.
     pub buffer_ms: f64,
-    /// Stalls since the beginning, one that lasts included.
+    /// Stalls since the beginning, including one that lasts.
     pub stalls: u64,
     /// Seconds in stalls since the beginning.
     pub stalled_s: f64,

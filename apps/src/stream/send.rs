@@ -23,20 +23,20 @@ use crate::time::sleep_until;
 /// The application error code of streams that are reset because their frames are too late.
 const TOO_LATE: VarInt = VarInt::from_u32(1);
 
-/// What quinn may hold of our data beyond one and a half congestion windows, 16 KiB: about the
-/// initial window of RFC 9002, section 7.2. What is not there can still be cancelled.
+/// Bytes that quinn may buffer beyond one and a half congestion windows, 16 KiB: about the initial
+/// window of RFC 9002, section 7.2. Frames outside that buffer can still be cancelled.
 const SEND_SLACK: u64 = 16 * 1024;
 
 /// How a server sends to each viewer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SendOptions {
-    /// How frames travel.
+    /// How to send frames.
     pub delivery: Delivery,
     /// How the encoder follows the connection.
     pub adapt: AdaptConfig,
-    /// A frame that could not be handed to the connection so long after its capture is given up,
-    /// and with it the rest of its group. A frame that comes too late to be shown in time is still
-    /// what those after it refer to: this is to be longer than viewers' buffers.
+    /// Gives up a frame, and with it the rest of its group, if the connection has not taken it this
+    /// long after its capture. Later frames refer even to a frame that comes too late to be shown
+    /// in time, so choose a time longer than viewers' buffers.
     pub cancel_after: Duration,
 }
 
@@ -45,17 +45,17 @@ pub struct SendOptions {
 pub struct SentCounts {
     /// Frames that the encoder made.
     pub frames_captured: u64,
-    /// Of those, handed to the connection whole.
+    /// Frames handed to the connection whole.
     pub frames_sent: u64,
-    /// Of those captured, given up because they or a frame of their group were too late.
+    /// Frames given up because they or a frame of their group were too late.
     pub frames_cancelled: u64,
-    /// Streams that were reset because the viewer did not have all of them in time.
+    /// Streams reset because the viewer did not get all of them in time.
     pub streams_reset: u64,
     /// Bytes of content handed to the connection.
     pub bytes: u64,
-    /// What the encoder aims at, bits per second.
+    /// The encoder's present target, in bits per second.
     pub bitrate_bps: u64,
-    /// How often that has changed.
+    /// How often the target has changed.
     pub bitrate_switches: u64,
 }
 
@@ -74,13 +74,13 @@ impl Default for SendOptions {
 }
 
 impl Sending {
-    /// What was sent so far.
+    /// Returns what was sent so far.
     pub fn counts(&self) -> SentCounts {
         *lock(&self.0)
     }
 }
 
-/// One viewer's stream.
+/// Sends one viewer's stream.
 pub(super) struct Sender<'a> {
     pub(super) connection: &'a Connection,
     pub(super) runtime: Arc<dyn Runtime>,
@@ -90,18 +90,18 @@ pub(super) struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Sends what `feed` has to its end; how many frames it had.
+    /// Sends all frames of `feed`; returns how many there were.
     pub(super) async fn run(&self, feed: Feed) -> Result<u32, AppError> {
         let queue = Queue::default();
         let (frames, written) = tokio::join!(self.capture(feed, &queue), self.pump(&queue));
         written.and(frames)
     }
 
-    /// Puts frames into the queue as they are captured, until the connection is lost.
+    /// Queues frames as they are captured, until the connection is lost.
     async fn capture(&self, mut feed: Feed, queue: &Queue) -> Result<u32, AppError> {
         let context = Context::of(self.connection);
         if let Some(context) = &context {
-            // With headers and what retransmissions take.
+            // Includes room for headers and retransmissions.
             let desired = self.options.adapt.ceiling_bps / 8 * 5 / 4;
             context.desire(Some(desired));
         }
@@ -143,7 +143,7 @@ impl Sender<'_> {
         lost
     }
 
-    /// What the connection says now.
+    /// Returns the present state of the connection.
     fn path(&self, context: Option<&Context>, queue: &Queue) -> Path {
         let Some(context) = context else {
             let path = self.connection.stats().path;
@@ -203,13 +203,13 @@ impl Sender<'_> {
     }
 }
 
-/// Writes frames in the way that was chosen.
+/// Writes frames in the chosen way.
 struct Writer<'a> {
     connection: &'a Connection,
     delivery: Delivery,
     /// The stream of the frame or group that is being written.
     current: Option<SendStream>,
-    /// Streams that are written to the end, with the capture of their last frame.
+    /// Completely written streams, with the capture time of their last frame.
     unconfirmed: VecDeque<(Instant, SendStream)>,
     send_window: u64,
 }
@@ -236,8 +236,8 @@ impl Writer<'_> {
 
     async fn open(&mut self, frame: &Frame) -> Result<(), AppError> {
         let stream = self.connection.open_uni().await?;
-        // What is older goes first, also when it is sent again. A stream that is closed already
-        // needs no priority.
+        // Older frames go first, also when retransmitted. A stream that is already closed needs no
+        // priority.
         let priority = i32::try_from(frame.header.sequence).unwrap_or(i32::MAX);
         let _ = stream.set_priority(-priority);
         self.current = Some(stream);
@@ -246,7 +246,7 @@ impl Writer<'_> {
 
     async fn write_stream(&mut self, frame: &Frame) -> Result<(), AppError> {
         let send_window = send_window(self.connection.stats().path.cwnd);
-        // Setting it wakes the connection: only when it changes.
+        // Setting it wakes the connection, so set it only when it changes.
         if std::mem::replace(&mut self.send_window, send_window) != send_window {
             self.connection.set_send_window(send_window);
         }
@@ -261,7 +261,7 @@ impl Writer<'_> {
     /// Ends the current stream.
     fn close(&mut self, at: Instant) {
         if let Some(mut stream) = self.current.take() {
-            // A viewer that stopped it has its reasons.
+            // If the viewer has stopped it, there is nothing to do.
             let _ = stream.finish();
             self.unconfirmed.push_back((at, stream));
         }
@@ -289,15 +289,15 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Gives up what is being written; how many streams were reset.
+    /// Gives up the stream that is being written; returns how many streams were reset.
     fn cancel(&mut self) -> u64 {
         self.current
             .take()
             .map_or(0, |mut stream| u64::from(stream.reset(TOO_LATE).is_ok()))
     }
 
-    /// Resets streams whose last frame was captured longer than `after` ago and that the viewer
-    /// has not confirmed; how many these were.
+    /// Resets streams whose last frame was captured longer than `after` ago and that the viewer has
+    /// not confirmed; returns how many.
     fn expire(&mut self, now: Instant, after: Duration) -> u64 {
         let mut resets = 0;
         while let Some((at, _)) = self.unconfirmed.front()
@@ -309,7 +309,7 @@ impl Writer<'_> {
         resets
     }
 
-    /// All is written: waits until the viewer has it, or until it is too late.
+    /// After the last frame, waits until the viewer has everything, or until it is too late.
     async fn conclude(&mut self, runtime: &dyn Runtime, cancel_after: Duration) {
         self.close(runtime.now());
         let until = runtime.now() + cancel_after;
@@ -323,7 +323,7 @@ impl Writer<'_> {
     }
 }
 
-/// What quinn may hold of our data for this congestion window; all bytes.
+/// Returns how many bytes quinn may buffer for this congestion window, in bytes.
 fn send_window(congestion_window: u64) -> u64 {
     congestion_window.saturating_mul(3) / 2 + SEND_SLACK
 }

@@ -16,50 +16,50 @@ use crate::error::{AppError, close};
 use crate::message;
 use crate::time::sleep_until;
 
-/// How a server behaves.
+/// Settings of a server.
 #[derive(Clone)]
 pub struct ServeOptions {
-    /// What it streams.
+    /// What the server streams.
     pub media: Media,
-    /// How it sends to each viewer.
+    /// How to send to each viewer.
     pub send: SendOptions,
     /// Viewers at the same time; more are refused.
     pub viewers: usize,
-    /// How long a viewer may take to ask for the stream, and to close its connection in the end.
+    /// How long a viewer may take to ask for the stream, and to close its connection at the end.
     pub patience: Duration,
-    /// What capture times are told in.
+    /// The clock for capture times.
     pub clock: Clock,
-    /// What its owner decides and wants to know.
+    /// Makes the owner's decisions, and informs the owner.
     pub host: Arc<dyn Host>,
 }
 
-/// What the owner of a server decides and wants to know.
+/// Decides for the owner of a server, and informs the owner.
 pub trait Host: Send + Sync {
-    /// The settings of one connection; `None` for those of the endpoint.
+    /// Returns the settings of one connection; `None` for those of the endpoint.
     fn configure(&self, _incoming: &Incoming) -> Option<Arc<ServerConfig>> {
         None
     }
 
-    /// The counters of the next viewer.
+    /// Returns the counters for the next viewer.
     fn sending(&self) -> Arc<Sending> {
         Arc::default()
     }
 
-    /// A viewer's handshake is done; `sending` counts what it is sent. [`Host::ended`] follows.
+    /// Called after a viewer's handshake; `sending` counts what it gets. [`Host::ended`] follows.
     fn accepted(&self, _connection: &Connection, _sending: &Arc<Sending>) {}
 
-    /// A viewer is gone, or the media has ended. A viewer that closed its connection without
-    /// complaint is no error.
+    /// Called when a viewer has gone or the media has ended. A viewer that closes its connection
+    /// without complaint is no error.
     fn ended(&self, _connection: &Connection, _sending: &Sending, _result: &Result<(), AppError>) {}
 }
 
-/// The host of a server that takes anybody and wants to know nothing.
+/// A host that accepts any viewer and ignores all events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnyViewer;
 
 impl Host for AnyViewer {}
 
-/// Accepts viewers until the endpoint is closed, each served by a task of its own on `runtime`.
+/// Accepts viewers until the endpoint is closed, and serves each in its own task on `runtime`.
 pub async fn serve(endpoint: Endpoint, runtime: Arc<dyn Runtime>, options: ServeOptions) {
     let (host, limit) = (options.host.clone(), options.viewers);
     let (tasks, viewers) = (runtime.clone(), Arc::new(AtomicU64::new(0)));
@@ -127,7 +127,7 @@ async fn serve_viewer(
     }
 }
 
-/// A viewer that closed with code 0 has seen enough.
+/// Returns success if the viewer closed with code 0: it has seen enough.
 fn unless_done(connection: &Connection, error: AppError) -> Result<(), AppError> {
     match connection.close_reason() {
         Some(quinn::ConnectionError::ApplicationClosed(close))

@@ -1,25 +1,25 @@
-//! QUIC's own settings for streams of media.
+//! QUIC settings for media streams.
 
 use quinn::{TransportConfig, VarInt};
 
 use crate::bulk::{self, TransportSettings};
 
-/// Streams of frames that may be open at once: at 60 frames a second more than 4 s of them.
+/// Streams of frames that may be open at once: more than 4 s of them at 60 frames a second.
 const MAX_OPEN_STREAMS: u32 = 256;
 
-/// Receive window of a connection, 16 MiB: two of the longest frames; the most memory a sender
-/// can make a viewer hold.
+/// Receive window of a connection, 16 MiB: two of the longest frames, and the most memory that a
+/// sender can make a viewer hold.
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 
-/// Datagrams that wait to be read, 4 MiB: a key frame at several hundred Mb/s.
+/// Bytes of datagrams that wait to be read, 4 MiB: a key frame at several hundred Mb/s.
 const DATAGRAMS_TO_READ: usize = 4 * 1024 * 1024;
 
-/// Datagrams that wait to leave, 16 KiB: what waits belongs into the queue of frames, where what
-/// is too late is dropped.
+/// Bytes of datagrams that wait to leave, 16 KiB: frames should wait in the queue, which drops
+/// those that are too late.
 const DATAGRAMS_TO_SEND: usize = 16 * 1024;
 
-/// The transport settings of both sides, with quinn's own controller unless another is set. They
-/// are those of bulk transfers, but for windows and datagrams.
+/// Returns the transport settings of both sides, with quinn's own controller unless another is set.
+/// They match bulk transfers' except for windows and datagrams.
 pub fn transport_config(settings: TransportSettings) -> TransportConfig {
     let mut config = bulk::transport_config(settings);
     config

@@ -1,4 +1,4 @@
-//! The viewer's side.
+//! The viewer's side of a stream.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,40 +21,39 @@ use crate::error::{AppError, close, printable};
 use crate::message;
 use crate::time::sleep_until;
 
-/// How long after the last message frames may still be on their way: four round trips of a
-/// satellite link.
+/// How long frames may still arrive after the last message: four round trips of a satellite link.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Bytes of frames that are incomplete or wait to be shown, when they are kept, 256 MiB: a minute
-/// of buffer at 30 Mb/s.
+/// The most bytes of kept frames that are incomplete or wait to be shown, 256 MiB: a minute of
+/// buffer at 30 Mb/s.
 const MAX_HELD: usize = 256 << 20;
 
-/// How to watch.
+/// How to watch a stream.
 pub struct ViewOptions {
     /// When the viewer began to wait: startup is measured from here.
     pub began: Instant,
-    /// What arrivals are told in; its instant is not after `began`.
+    /// The clock for arrival times; its instant is not after `began`.
     pub clock: Clock,
-    /// Playout buffer: how much longer than the first frame took others may take.
+    /// Playout buffer: how much longer than the first frame others may take.
     pub buffer: Duration,
-    /// Warm-up that is left out of the figures, counted from `began`.
+    /// Warm-up left out of the figures, counted from `began`.
     pub omit: Duration,
-    /// How long to watch, counted from the first frame's arrival; `None` to the end.
+    /// How long to watch, counted from the first frame's arrival; `None` watches to the end.
     pub time: Option<Duration>,
-    /// After this long without anything from the server the stream has failed.
+    /// The stream fails after this long without anything from the server.
     pub patience: Duration,
-    /// Where the frames go, in the order in which they are shown; nowhere without.
+    /// Receives the frames in display order; `None` discards them.
     pub output: Option<Box<dyn AsyncWrite + Send + Sync + Unpin>>,
 }
 
-/// Watches a stream over `connection` to its end, or for the time that was asked for, and closes
-/// it. `viewing` has the figures, also when this fails or is cancelled.
+/// Watches a stream over `connection` to its end, or for `options.time`, and closes the connection.
+/// `viewing` has the figures, even if this fails or is cancelled.
 ///
 /// `connection` should come from an endpoint whose TLS offers [`ALPN`](super::ALPN), with the
 /// settings of [`transport_config`](super::transport_config), and live on `runtime`.
 ///
 /// # Errors
-/// See [`AppError`]; the server is told why.
+/// See [`AppError`]; the server learns why.
 pub async fn view(
     connection: Connection,
     runtime: Arc<dyn Runtime>,
@@ -78,13 +77,13 @@ struct Viewer<'a> {
     connection: &'a Connection,
     runtime: &'a dyn Runtime,
     viewing: &'a Viewing,
-    /// Whether frames' content is wanted.
+    /// Whether to keep frames' content.
     keeps: bool,
-    /// Bytes of content that is kept.
+    /// Bytes of kept content.
     held: AtomicUsize,
 }
 
-/// Frames that were shown, on their way to the output.
+/// Hands shown frames to the output.
 type Shown = mpsc::UnboundedSender<Vec<Bytes>>;
 
 impl Viewer<'_> {
@@ -135,7 +134,7 @@ impl Viewer<'_> {
         ended.map(|_| ())
     }
 
-    /// Asks for the stream; learns what it is like and how far the clocks are apart.
+    /// Asks for the stream; learns its properties and the clocks' offset.
     async fn ask(
         &self,
         options: &ViewOptions,
@@ -156,7 +155,7 @@ impl Viewer<'_> {
         Ok((recv, accepted, clock))
     }
 
-    /// Whether the stream ended before the time to watch.
+    /// Receives frames; returns whether the stream ended before the time to watch.
     async fn receive(
         &self,
         control: &mut RecvStream,
@@ -175,7 +174,7 @@ impl Viewer<'_> {
             if until.is_none() && self.viewing.received() > 0 {
                 until = options.time.map(|time| self.now() + time);
             }
-            // Far away is as good as never.
+            // A day stands for no limit.
             let stop = until.unwrap_or_else(|| self.now() + Duration::from_secs(86_400));
             tokio::select! {
                 biased;
@@ -207,7 +206,7 @@ impl Viewer<'_> {
         }
     }
 
-    /// Receives the frames of one stream; one that is reset is no error.
+    /// Receives the frames of one stream; a reset stream is no error.
     async fn stream(&self, mut stream: RecvStream, shown: Shown) -> Result<(), AppError> {
         loop {
             let mut head = [0; HEADER_LEN];
@@ -265,20 +264,20 @@ impl Viewer<'_> {
         self.frame(&header, content, shown)
     }
 
-    /// A frame is complete.
+    /// Passes on a complete frame.
     fn frame(&self, header: &Header, content: Bytes, shown: &Shown) -> Result<(), AppError> {
         if self.viewing.is_full() {
             return Err(AppError::Protocol("it sends frames without end".into()));
         }
         let frames = self.viewing.frame(self.now(), header, content);
         if self.keeps && !frames.is_empty() {
-            // The receiver lives as long as we do.
+            // The receiver lives as long as this viewer.
             let _ = shown.send(frames);
         }
         Ok(())
     }
 
-    /// Counts content that is kept.
+    /// Counts content that is kept, and limits it.
     fn hold(&self, bytes: usize) -> Result<(), AppError> {
         if self.held.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_HELD {
             return Err(AppError::Protocol(

@@ -1,4 +1,4 @@
-//! What a viewer sees, from which its figures are made.
+//! Records what a viewer sees, and computes its figures.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -14,19 +14,19 @@ use super::report::{
 };
 use crate::lock::lock;
 
-/// Intervals over which the received rate is looked at, in bins of [`BIN`].
+/// Intervals over which the received rate is measured, in bins of [`BIN`].
 const SCALES: [usize; 4] = [1, 5, 10, 50];
 
-/// Bytes are counted in bins of this length.
+/// The length of the bins in which bytes are counted.
 const BIN: Duration = Duration::from_millis(100);
 
-/// The most frames that are kept, a day at 120 a second.
+/// The most frames that are recorded: a day at 120 a second.
 const MAX_FRAMES: usize = 120 * 86_400;
 
-/// No delay is longer: a peer may claim any capture time.
+/// The longest delay recorded: a peer may claim any capture time.
 const MAX_DELAY_US: i64 = 86_400_000_000;
 
-/// Records what a viewer sees. Shared by who receives and who watches.
+/// Records what a viewer sees; the receiver and those who watch the figures share it.
 #[derive(Debug, Default)]
 pub struct Viewing(Mutex<Option<State>>);
 
@@ -50,7 +50,7 @@ struct State {
 /// What the report counts, without the warm-up.
 #[derive(Debug, Default)]
 struct Figures {
-    /// The warm-up's end or the first byte.
+    /// The end of the warm-up, or the first byte.
     origin: Option<Instant>,
     last: Option<Instant>,
     /// Bytes by bin since the origin.
@@ -60,9 +60,9 @@ struct Figures {
     jitter_sum_us: f64,
     jitter_count: u64,
     jitter_rfc3550_us: f64,
-    /// The first and the last frame.
+    /// The lowest and the highest frame number.
     sequences: Option<(u32, u32)>,
-    /// Counters of the player and stalls when the warm-up ended.
+    /// Counters of the player, and its freezes, when the warm-up ended.
     counted_from: Option<(PlayerCounts, Freezes)>,
     bitrate: Option<Bitrates>,
 }
@@ -75,7 +75,7 @@ struct Bitrates {
 }
 
 impl Viewing {
-    /// The stream begins: the viewer has waited since `began`, when its clock showed `began_us`
+    /// Begins a stream: the viewer has waited since `began`, when its clock showed `began_us`
     /// microseconds.
     pub(super) fn begin(
         &self,
@@ -99,31 +99,30 @@ impl Viewing {
         });
     }
 
-    /// Bytes of a frame's content came.
+    /// Counts arrived bytes of a frame's content.
     pub(super) fn bytes(&self, now: Instant, bytes: usize) {
         self.with(|state| state.add_bytes(now, bytes as u64));
     }
 
-    /// A frame is complete; returns what was shown until now.
+    /// Takes a complete frame; returns what was shown until now.
     pub(super) fn frame(&self, now: Instant, header: &Header, content: Bytes) -> Vec<Bytes> {
         self.with(|state| state.frame(now, header, content))
             .unwrap_or_default()
     }
 
-    /// Whether more frames came than are kept.
+    /// Returns whether the most frames have been recorded.
     pub(super) fn is_full(&self) -> bool {
         self.with(|state| state.figures.delays_us.len() >= MAX_FRAMES)
             .unwrap_or(false)
     }
 
-    /// The stream has ended; returns what is still to be shown.
+    /// Ends the stream; returns what is still to be shown.
     pub(super) fn finish(&self) -> Vec<Bytes> {
         self.with(|state| state.player.finish()).unwrap_or_default()
     }
 
-    /// Nobody watches from now on, though the stream has not ended: the figures are until now, and
-    /// a stall that lasts is one of them. Returns what is still to be shown. Frames that come
-    /// later are not expected.
+    /// Stops watching now, although the stream has not ended: the figures end here, with a stall
+    /// that lasts. Returns what is still to be shown. Later frames are not expected.
     pub fn cut(&self, now: Instant) -> Vec<Bytes> {
         self.with(|state| {
             state.figures.last = Some(now);
@@ -133,17 +132,17 @@ impl Viewing {
         .unwrap_or_default()
     }
 
-    /// Bytes of frames' content that came, warm-up included in none of the figures but this.
+    /// Returns the bytes of frames' content that arrived; only this figure includes the warm-up.
     pub fn received(&self) -> u64 {
         self.with(|state| state.bytes).unwrap_or(0)
     }
 
-    /// What happened since this was last asked; `None` before the stream began.
+    /// Returns what happened since the last call; `None` before the stream began.
     pub fn snapshot(&self, now: Instant) -> Option<Snapshot> {
         self.with(|state| state.snapshot(now))
     }
 
-    /// All figures until `now`; `None` before the stream began.
+    /// Returns all figures until `now`; `None` before the stream began.
     pub fn report(&self, now: Instant) -> Option<ViewReport> {
         self.with(|state| state.report(now))
     }
@@ -154,7 +153,7 @@ impl Viewing {
 }
 
 impl State {
-    /// Our clock's reading at an instant.
+    /// Returns our clock's reading at an instant.
     fn micros(&self, at: Instant) -> i64 {
         let since = at.saturating_duration_since(self.began).as_micros();
         self.began_us
@@ -191,7 +190,7 @@ impl State {
         let captured_us = i64::try_from(header.captured_us)
             .unwrap_or(i64::MAX)
             .saturating_sub(offset_us);
-        // What a peer claims beyond a day is not worth arithmetic.
+        // Limit claims of more than a day, so that the arithmetic cannot overflow.
         let delay_us = now_us
             .saturating_sub(captured_us)
             .clamp(-MAX_DELAY_US, MAX_DELAY_US);
@@ -323,7 +322,7 @@ impl State {
         })
     }
 
-    /// Over whole intervals of `scale` bins within `duration`.
+    /// Computes the variation over whole intervals of `scale` bins within `duration`.
     fn variation(&self, scale: usize, duration: Duration) -> VariationReport {
         let interval = BIN * scale as u32;
         let whole = (duration.as_nanos() / interval.as_nanos()) as usize;

@@ -1,4 +1,4 @@
-//! Why a configuration is refused: one line with the place, the cause and the remedy.
+//! Says why a configuration is refused: one line with the place, the cause and the remedy.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use evenkeel_spec::document::Fault;
 
 use super::Place;
 
-/// A configuration that cannot be read or makes no sense. Displays as one line.
+/// A configuration that cannot be read or is wrong. Displays as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -16,15 +16,15 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A line is wrong.
     #[error("{place}: {message}")]
     Invalid {
-        /// Which one.
+        /// The line.
         place: Place,
-        /// Cause and remedy.
+        /// The cause and the remedy.
         message: String,
     },
 }
@@ -41,7 +41,7 @@ impl ConfigError {
     }
 }
 
-/// Displays without line breaks and other control characters, which keys and names may hold.
+/// Displays without line breaks and other control characters, which keys and names may contain.
 pub(super) struct OneLine<T>(pub(super) T);
 
 impl<T: fmt::Display> fmt::Display for OneLine<T> {

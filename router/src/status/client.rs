@@ -1,4 +1,4 @@
-//! The other end of the status socket.
+//! Asks a router for its figures, over its status socket.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -9,29 +9,29 @@ use std::time::Duration;
 use super::{Answer, Request, RequestLine, Status};
 use crate::config::SOCKET_DIRECTORY;
 
-/// A router answers within a batch of packets; this is for one that is stopped in a debugger.
+/// A router answers within a batch of packets; only one stopped in a debugger takes this long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Longest answer in bytes: a thousand links.
+/// The longest answer in bytes: enough for a thousand links.
 const MAX_ANSWER: u64 = 4 << 20;
 
 /// Why there is no status.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
-    /// No socket in the usual place.
+    /// There is no socket in the default directory.
     #[error(
         "no router is running here (no socket in {SOCKET_DIRECTORY}); start one, or name its socket with --socket"
     )]
     None,
-    /// Several.
+    /// There are several sockets.
     #[error("several routers have sockets in {SOCKET_DIRECTORY}; choose one with --name: {}", .0.join(", "))]
     Several(Vec<String>),
-    /// Nobody answers, or not as expected.
+    /// Nobody answers, or the answer makes no sense.
     #[error("no answer from {}: {source}; is that router running?", .path.display())]
     Unanswered {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The router answered with an error.
@@ -39,7 +39,7 @@ pub enum StatusError {
     Refused(String),
 }
 
-/// The socket of the router with this name; without one, of the only router there is.
+/// Finds the socket of the router with this name, or of the only router if there is no name.
 ///
 /// # Errors
 /// [`StatusError`] if there is none, or more than one to choose from.
@@ -70,10 +70,10 @@ pub fn find_socket(name: Option<&str>) -> Result<PathBuf, StatusError> {
     }
 }
 
-/// Asks a router.
+/// Sends a request to a router.
 ///
 /// # Errors
-/// [`StatusError`] if it does not answer, or with an error.
+/// [`StatusError`] if it does not answer, or answers with an error.
 pub fn ask(socket: &Path, request: Request) -> Result<Status, StatusError> {
     match exchange(socket, request) {
         Ok(Answer::Status(status)) => Ok(status),

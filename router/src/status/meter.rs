@@ -1,4 +1,4 @@
-//! Figures of a link, as the status socket reports them.
+//! Computes a link's figures for the status socket.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use super::{Counters, Interval, LinkStatus, QueueFigures, SojournFigures};
 use crate::config::LinkSpec;
 use crate::transit::{Tally, Transit};
 
-/// Reads a link's figures, and knows since when.
+/// Reads a link's figures, and remembers when their window and interval began.
 #[derive(Debug)]
 pub(crate) struct Meter {
     spec: LinkSpec,
@@ -33,7 +33,7 @@ impl Meter {
         &self.spec
     }
 
-    /// All figures. `ring_dropped` counts since the TUN device was made.
+    /// Returns all figures. `ring_dropped` counts since the TUN device was created.
     pub(crate) fn status(
         &self,
         transit: &mut Transit,
@@ -69,7 +69,7 @@ impl Meter {
         }
     }
 
-    /// All figures, and those since the last sample.
+    /// Returns all figures, and those since the last sample.
     pub(crate) fn sample(
         &mut self,
         transit: &mut Transit,
@@ -126,7 +126,7 @@ fn counters(port: &evenkeel_queue::Counters, rest: &Tally, ring_dropped: u64) ->
     }
 }
 
-/// Figures of the queue; before any time has passed, those of its present length.
+/// Returns the figures of the queue; before any time has passed, those of its present length.
 fn queue_figures(queue: &QueueLength, stats: &PortStats) -> QueueFigures {
     let present = stats.queued().packets;
     QueueFigures {

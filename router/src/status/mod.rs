@@ -1,7 +1,7 @@
-//! What a router says of itself: the requests and answers on its status socket.
+//! A router's figures: the requests and answers on its status socket.
 //!
-//! One JSON object per line, each way; docs/router.md describes every field. Programs that may
-//! not link this crate read the JSON by its field names, so a name here is a promise.
+//! Each line is one JSON object, both ways; docs/router.md describes every field. Programs that do
+//! not link this crate read the JSON by its field names, so the names must not change.
 
 mod client;
 mod meter;
@@ -18,56 +18,56 @@ pub(crate) use meter::Meter;
 pub(crate) use server::{Server, SocketError, is_served};
 pub use table::table;
 
-/// What can be asked, as `{"request": "status"}`.
+/// A request, such as `{"request": "status"}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// All figures.
+    /// Asks for all figures.
     Status,
     /// Begins a new measurement window; the answer shows it still empty.
     RestartMeasurement,
-    /// All figures, and those of the interval since the last sample. For one client: a second one
-    /// would cut the first one's intervals.
+    /// Asks for all figures, and those of the interval since the last sample. Only one client may
+    /// sample: a second one would cut the first one's intervals.
     Sample,
 }
 
-/// A line that asks.
+/// One line of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RequestLine {
     request: Request,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Answer {
-    /// To every request that was understood.
+    /// Answers every request that the router understood.
     Status(Status),
-    /// To everything else.
+    /// Answers everything else.
     Error {
-        /// Cause and remedy, in one line.
+        /// The cause and the remedy, in one line.
         error: String,
     },
 }
 
-/// A router.
+/// A router's figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Its name.
+    /// The router's name.
     pub router: String,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// Seconds since its links began; blackouts and changes count from there.
+    /// Seconds since its links began; blackouts and changes count from then.
     pub uptime_s: f64,
     /// Its links, in the order of the configuration.
     pub links: Vec<LinkStatus>,
 }
 
-/// An output link.
+/// An output link's figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkStatus {
-    /// Its name.
+    /// The link's name.
     pub name: String,
     /// Its TUN device.
     pub tun: String,
@@ -75,9 +75,9 @@ pub struct LinkStatus {
     pub table: u32,
     /// Its present rate in bits per second of IP packets; `null` if it has none or follows a trace.
     pub rate_bps: Option<u64>,
-    /// What waits in the queue now, without the packet in transmission.
+    /// Packets that wait in the queue now, without the one in transmission.
     pub queued: Amount,
-    /// What is anywhere in the link now: waiting, in transmission, on the way to its far end.
+    /// Packets anywhere in the link now: waiting, in transmission, or on the way to its far end.
     pub inside: Amount,
     /// Counters since the start.
     pub total: Counters,
@@ -89,49 +89,48 @@ pub struct LinkStatus {
     pub queue_packets: QueueFigures,
     /// Waiting times of the window in microseconds; `null` if no packet left the queue.
     pub sojourn_us: Option<SojournFigures>,
-    /// Share of the link that was used in the window, 0 to 1; `null` while nothing was offered.
+    /// Share of the link used in the window, 0 to 1; `null` while nothing was offered.
     pub utilization: Option<f64>,
     /// Dropped / arrived packets in the window; `null` if none arrived.
     pub loss_rate: Option<f64>,
-    /// Where each of the link's stamps stands, by its name: figures by theirs (docs/queue.md).
+    /// Figures of the link's stamps, by the stamp's name and the figure's (docs/queue.md).
     #[serde(default)]
     pub stamps: BTreeMap<String, BTreeMap<String, f64>>,
-    /// Of `sample` alone: since the last sample, or the start.
+    /// Only in the answer to `sample`: figures since the last sample, or the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
 }
 
-/// What has happened at a link. In total, and at any moment:
-/// `arrived = dropped + lost + delivered + inside`.
+/// Counts at a link. In total, and at any moment: `arrived = dropped + lost + delivered + inside`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
-    /// Came to the queue.
+    /// Arrived at the queue.
     pub arrived: Amount,
     /// Left the queue: their transmission ended.
     pub forwarded: Amount,
     /// Dropped at the queue, for whatever reason.
     pub dropped: Amount,
-    /// Of those: the queue was full.
+    /// Part of `dropped`: the queue was full.
     pub dropped_full: Amount,
-    /// Of those: the discipline said so.
+    /// Part of `dropped`: the discipline dropped them.
     pub dropped_early: Amount,
     /// Marked with congestion experienced; they count as forwarded too.
     pub marked: Amount,
-    /// Lost behind the queue, by chance or in a blackout.
+    /// Lost after the queue, by chance or in a blackout.
     pub lost: Amount,
     /// Came out at the far end and went back to the kernel.
     pub delivered: Amount,
-    /// Of those: the kernel did not take them, as they were malformed or the device down.
+    /// Part of `delivered`: the kernel refused them as malformed, or the device was down.
     pub refused: Amount,
-    /// Of those, in packets: arrived with a TTL of 255, so that they go on with one hop less.
+    /// Packets of `delivered` that arrived with a TTL of 255, so that they go on with one hop less.
     pub full_ttl: u64,
-    /// Read from the TUN device but no traffic of the link: multicast, broadcast, link-local.
+    /// Read from the TUN device but not traffic of the link: multicast, broadcast, link-local.
     pub link_scope: Amount,
-    /// Read from the TUN device but no IP packets.
+    /// Read from the TUN device but not IP packets.
     pub not_ip: Amount,
     /// Packets that found the TUN device's ring full: this program was too slow for them.
     pub ring_dropped: u64,
-    /// What stamps have seen; nothing at a link without.
+    /// Path headers that the stamps have seen; zero at a link without stamps.
     #[serde(default)]
     pub headers: HeaderCounts,
 }
@@ -165,20 +164,20 @@ pub struct SojournFigures {
     pub max: f64,
 }
 
-/// A link since the last sample.
+/// A link's figures since the last sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Mean queue length in packets, weighted by time.
     pub queue_mean: f64,
     /// Greatest queue length in packets.
     pub queue_max: u64,
-    /// Came to the queue.
+    /// Arrived at the queue.
     pub arrived: Amount,
     /// Left the queue.
     pub forwarded: Amount,
     /// Dropped at the queue.
     pub dropped: Amount,
-    /// Lost behind the queue.
+    /// Lost after the queue.
     pub lost: Amount,
     /// Packets that found the TUN device's ring full.
     pub ring_dropped: u64,

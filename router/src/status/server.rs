@@ -1,4 +1,4 @@
-//! The status socket: lines in, lines out, from whoever may open it.
+//! Serves the status socket: reads requests and writes answers, one per line.
 
 use std::fs;
 use std::fs::Permissions;
@@ -19,35 +19,35 @@ use tracing::{debug, trace};
 
 use super::{Answer, Request, RequestLine};
 
-/// Longest request in bytes; the longest sensible one has thirty.
+/// The longest request in bytes; the longest sensible one has thirty.
 const MAX_REQUEST: u64 = 1024;
 
-/// Clients at a time; more wait.
+/// How many clients are served at a time; more wait.
 const MAX_CLIENTS: usize = 16;
 
-/// How long a client may take to read its answer, before its place goes to another one.
+/// How long a client may take to read its answer before another client gets its place.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why there is no status socket.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SocketError {
-    /// Somebody answers there.
+    /// Somebody answers at this path.
     #[error("a router is running on {}; stop it, or choose another name or socket", .0.display())]
     Taken(PathBuf),
-    /// Something else has that name.
+    /// The path exists and is no socket.
     #[error("{} exists and is no socket; remove it, or choose another socket", .0.display())]
     NoSocket(PathBuf),
     /// The system does not allow it.
     #[error("cannot make the status socket {}: {source}; choose another place with socket = PATH", .path.display())]
     Bind {
-        /// Where it should be.
+        /// The path of the socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// A bound socket, which is removed in the end.
+/// A bound socket, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     listener: UnixListener,
@@ -55,8 +55,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Binds the socket, for its owner alone; one that nobody serves any more is replaced. Must be
-    /// called within a tokio runtime.
+    /// Binds the socket, for its owner only; replaces one that nobody serves any more. Call it
+    /// within a tokio runtime.
     pub(crate) fn bind(path: &Path) -> Result<Self, SocketError> {
         let failed = |source| SocketError::Bind {
             path: path.to_owned(),
@@ -82,7 +82,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Answers requests, for ever. Must be called within a `LocalSet`.
+    /// Answers requests, for ever. Call it within a `LocalSet`.
     pub(crate) async fn serve(&self, answer: Rc<dyn Fn(Request) -> Answer>) -> io::Error {
         let clients = Arc::new(Semaphore::new(MAX_CLIENTS));
         loop {
@@ -110,7 +110,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether somebody listens on a socket.
+/// Returns true if somebody listens on a socket.
 pub(crate) fn is_served(path: &Path) -> Result<bool, SocketError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),

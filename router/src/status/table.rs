@@ -1,4 +1,4 @@
-//! Figures for people.
+//! Prints figures for people.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use evenkeel_queue::HeaderCounts;
 
 use super::{LinkStatus, Status};
 
-/// A router's figures as a table, one block per link.
+/// Formats a router's figures as a table, one block per link.
 pub fn table(status: &Status) -> String {
     let mut text = format!(
         "router {} (pid {}), up {:.1} s\n",

@@ -10,7 +10,7 @@ use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportA
 use crate::cli::units::{positive_seconds, seconds, size, within};
 use crate::path::HeaderUse;
 
-/// How long a client sends by default, seconds.
+/// How long a client sends by default, in seconds.
 const DEFAULT_SECONDS: u64 = 10;
 
 const CLIENT_EXAMPLES: &str = "\
@@ -132,7 +132,7 @@ impl ClientArgs {
         }
     }
 
-    /// The directions of the transfers.
+    /// Returns the directions of the transfers.
     pub(crate) fn directions(&self) -> Vec<Direction> {
         match self.bidir {
             true => vec![Direction::Up, Direction::Down],
@@ -140,7 +140,7 @@ impl ClientArgs {
         }
     }
 
-    /// How path headers are used by default: the receiver answers them.
+    /// Returns the default use of path headers: the receiver answers them.
     pub(crate) fn unasked_headers(&self) -> HeaderUse {
         match self.direction() {
             Direction::Up => HeaderUse::Off,
@@ -148,12 +148,12 @@ impl ClientArgs {
         }
     }
 
-    /// The local file to send, if there is one.
+    /// Returns the local file to send, if there is one.
     pub(crate) fn upload(&self) -> Option<&PathBuf> {
         self.file.as_ref().filter(|_| !self.reverse)
     }
 
-    /// The job; `length` is that of the file to send, if there is one.
+    /// Makes the job; `length` is that of the file to send, if there is one.
     ///
     /// # Errors
     /// If the options contradict each other.

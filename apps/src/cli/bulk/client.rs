@@ -22,10 +22,10 @@ use crate::path::HeaderReport;
 /// How often the figures on a terminal change: several times a second looks alive.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// How often to look for a moment at which every counted echo was observed, too.
+/// How often to try for a moment at which every counted echo has also been observed.
 const TRIES: u32 = 1000;
 
-/// Does the transfers that were asked for.
+/// Runs the requested transfers.
 pub(crate) async fn run(args: ClientArgs, live: bool) -> Result<(), Failure> {
     let qlog = args.output_form.qlog.as_deref();
     let transport = Transport::new(BULK, &args.transport, args.unasked_headers(), qlog)?;
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: ClientArgs, live: bool) -> Result<(), Failure> {
         .job(source.length())
         .map_err(|cause| Failure::usage(cause, "see `evenkeel bulk client --help`"))?;
     let client = Client::open(&args.reach, transport).await?;
-    // From here on there is something to clear away.
+    // Create the file last: from here on a failure has to remove it.
     let sink = match &args.output {
         Some(path) => Some(Arc::new(FileSink::create(path).await?)),
         None => None,
@@ -83,11 +83,11 @@ pub(crate) async fn run(args: ClientArgs, live: bool) -> Result<(), Failure> {
         (Err(_), Some(sink)) => sink.discard().await,
         (_, None) => {}
     }
-    // What was transferred is good without its trace.
+    // A transfer is good even without its trace.
     result.and(client.transport.end_traces())
 }
 
-/// Prints one table for people of several transfers that have ended.
+/// Prints one table, for people, of several completed transfers.
 fn print_together(
     transfers: &[Transfer<'_>],
     results: &[Result<Outcome, Failure>],
@@ -104,16 +104,16 @@ fn print_together(
     print(&lines(&outcomes))
 }
 
-/// One transfer over a connection of its own.
+/// One transfer over its own connection.
 struct Transfer<'a> {
     args: &'a ClientArgs,
     form: Form,
-    /// It may draw on a terminal.
+    /// Whether it may draw on a terminal.
     live: bool,
     client: &'a Client<'a>,
-    /// Counts the connections of its direction from 1.
+    /// The connection's number in its direction, from 1.
     connection: u16,
-    /// There is no other.
+    /// Whether this is the only transfer.
     alone: bool,
     job: Job,
 }
@@ -127,7 +127,7 @@ impl Transfer<'_> {
         format!("{way} {}", self.connection)
     }
 
-    /// The name of its trace.
+    /// Returns the name of its trace.
     fn trace(&self) -> String {
         let process = std::process::id();
         if self.alone {
@@ -180,7 +180,7 @@ impl Transfer<'_> {
     }
 }
 
-/// A running transfer, for those who look on.
+/// Watches a running transfer.
 struct Watch<'a> {
     of: &'a Transfer<'a>,
     connection: Connection,
@@ -197,7 +197,7 @@ struct Series {
 }
 
 impl Watch<'_> {
-    /// Prints the record of an interval that is over.
+    /// Prints the record of a completed interval.
     fn print_interval(&self, series: &mut Series, span: Span) -> Result<(), Failure> {
         let samples = self.recorder.take(span.origin);
         let now = self.bytes();
@@ -214,8 +214,8 @@ impl Watch<'_> {
         })
     }
 
-    /// Ends the recording of samples; returns the counters of headers at that moment, with as many
-    /// echoes as there are path samples.
+    /// Stops recording samples; returns the counters of headers at that moment, with as many echoes
+    /// as there are path samples.
     async fn end_recording(&self) -> Option<HeaderReport> {
         for _ in 0..TRIES {
             let headers = HeaderReport::of(&self.connection);
@@ -223,7 +223,7 @@ impl Watch<'_> {
             if self.recorder.stop_at(echoes) {
                 return headers;
             }
-            // An echo was counted and will be observed in a moment, or came just now.
+            // An echo has been counted and will be observed in a moment, or has just arrived.
             tokio::task::yield_now().await;
         }
         self.recorder.stop();
@@ -234,7 +234,7 @@ impl Watch<'_> {
         TokioRuntime.now().duration_since(self.start)
     }
 
-    /// Bytes on this side so far.
+    /// Returns the bytes on this side so far.
     fn bytes(&self) -> u64 {
         self.progress.of(self.of.job.direction)
     }
@@ -260,7 +260,7 @@ impl Watch<'_> {
         std::future::pending().await
     }
 
-    /// The live line, and the share of the transfer that is done.
+    /// Returns the live line and the completed share of the transfer.
     fn view(&self, before: &mut (Duration, u64)) -> Option<(String, Option<f64>)> {
         let (elapsed, bytes) = (self.elapsed(), self.bytes());
         let (at, bytes_then) = std::mem::replace(before, (elapsed, bytes));
@@ -285,7 +285,7 @@ impl Watch<'_> {
         Some((text, done))
     }
 
-    /// Share of the transfer that is done; `None` if nobody knows how long it is.
+    /// Returns the completed share of the transfer; `None` if its length is unknown.
     fn done(&self, elapsed: Duration, bytes: u64) -> Option<f64> {
         let done = match self.of.job.amount {
             Amount::Bytes(all) => bytes as f64 / all.max(1) as f64,

@@ -11,30 +11,29 @@ use tokio::io::AsyncSeekExt;
 use crate::bulk::{Readable, Reader, Source, Writable, Writer};
 use crate::cli::failure::Failure;
 
-/// A file to be read.
+/// A file to read.
 #[derive(Debug)]
 pub(crate) struct FileSource {
     path: PathBuf,
     length: u64,
 }
 
-/// A file to be written. It has its name only once it is complete: until then it is
-/// `NAME.part`.
+/// A file to write. It is called `NAME.part` until it is complete.
 #[derive(Debug)]
 pub(crate) struct FileSink {
     path: PathBuf,
     part: PathBuf,
 }
 
-/// A directory whose files may be read, and nothing outside it.
+/// A directory whose files clients may read, and nothing outside it.
 #[derive(Debug)]
 pub(crate) struct Root(PathBuf);
 
 impl FileSource {
     /// # Errors
-    /// If there is no regular file that can be read.
+    /// If there is no readable regular file.
     pub(crate) async fn open(path: &Path) -> io::Result<Self> {
-        // Opened, not only looked at: no permission should show before a transfer begins.
+        // Opens it: a missing permission should show before a transfer begins.
         let metadata = File::open(path).await?.metadata().await?;
         if !metadata.is_file() {
             return Err(io::Error::new(
@@ -91,7 +90,7 @@ impl FileSink {
 
     /// Removes the incomplete file.
     pub(crate) async fn discard(&self) {
-        // It may be gone already; either way there is nothing left to do.
+        // It may be gone already; either way there is nothing to do.
         let _ = fs::remove_file(&self.part).await;
     }
 }
@@ -115,12 +114,12 @@ impl Root {
         Ok(Self(root))
     }
 
-    /// The file of this name below the directory. A name is refused if it is absolute,
-    /// steps up, or leads outside through a symbolic link; who may write to the
-    /// directory itself is trusted.
+    /// Opens the file of this name below the directory. Refuses a name that is absolute, steps up,
+    /// or leads outside through a symbolic link. Trusts those who may write to the directory
+    /// itself.
     ///
     /// # Errors
-    /// In words for the client, without paths of ours.
+    /// Words for the client, without local paths.
     pub(crate) async fn open(&self, name: &str) -> Result<Source, String> {
         let steps_down = Path::new(name)
             .components()
@@ -133,7 +132,7 @@ impl Root {
         if !path.starts_with(&self.0) {
             return Err("there is no such file".into());
         }
-        // Before opening: to open a FIFO is to wait for its writer.
+        // Check before opening: opening a FIFO would wait for its writer.
         if !fs::metadata(&path).await.map_err(missing)?.is_file() {
             return Err("it is not a regular file".into());
         }

@@ -10,7 +10,7 @@ mod server;
 use super::failure::Failure;
 pub(crate) use args::BulkSide;
 
-/// Runs one side; a client draws on a terminal if it may be `live`.
+/// Runs one side; if `live`, a client may draw on a terminal.
 pub(crate) async fn run(side: BulkSide, live: bool) -> Result<(), Failure> {
     match side {
         BulkSide::Server(args) => server::run(*args).await,

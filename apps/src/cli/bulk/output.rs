@@ -8,7 +8,7 @@ use crate::cli::series::{Span, show_span};
 use crate::cli::units::{show_bytes, show_rate, show_some_rate};
 use crate::path::{HeaderReport, SampleSummary};
 
-/// An interval of a client's connection.
+/// One interval of a client's connection.
 #[derive(Debug, Serialize)]
 pub(crate) struct Interval {
     pub(crate) direction: Direction,
@@ -35,7 +35,7 @@ pub(crate) struct PathRecord {
     pub(crate) samples: SampleSummary,
 }
 
-/// An interval of a server in which something moved.
+/// An interval of a server, if data moved in it.
 #[derive(Debug, Serialize)]
 pub(crate) struct ServerInterval {
     #[serde(flatten)]
@@ -46,7 +46,7 @@ pub(crate) struct ServerInterval {
     pub(crate) udp_bytes_received: u64,
 }
 
-/// A client's transfer is over.
+/// The record of a client's completed transfer.
 #[derive(Debug, Serialize)]
 pub(crate) struct ClientResult {
     pub(crate) version: &'static str,
@@ -66,7 +66,7 @@ pub(crate) struct ClientResult {
     pub(crate) outcome: Option<Outcome>,
 }
 
-/// A server's transfer with one client is over.
+/// The record of a server's completed transfer with one client.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Transfer {
     pub(crate) client: String,
@@ -76,7 +76,7 @@ pub(crate) struct Transfer {
     pub(crate) outcome: Option<Outcome>,
 }
 
-/// What a server did until it stopped.
+/// Counts of a server's work until it stopped.
 #[derive(Debug, Serialize)]
 pub(crate) struct StoppedCounts {
     pub(crate) transfers: u64,
@@ -153,7 +153,7 @@ impl Record for Transfer {
     }
 }
 
-/// A table of several transfers: a line for each, as its receiver saw it, and their sum.
+/// Formats a table of several transfers: a line for each, as its receiver saw it, and their sum.
 pub(crate) fn lines(outcomes: &[(String, Outcome)]) -> String {
     let mut text = format!(
         "{:<10}{:>12}{:>12}{:>11}{:>13}{:>10}\n",
@@ -185,7 +185,7 @@ pub(crate) fn lines(outcomes: &[(String, Outcome)]) -> String {
     )
 }
 
-/// A table of both sides' figures, and what path headers measured on this side.
+/// Formats a table of both sides' figures, and what path headers measured on this side.
 fn table(outcome: &Outcome, omit_s: f64, path: Option<&PathRecord>) -> String {
     let row = |name: &str, figure: &dyn Fn(&Report) -> String| {
         let (sender, receiver) = (figure(&outcome.sender), figure(&outcome.receiver));
@@ -223,7 +223,7 @@ fn table(outcome: &Outcome, omit_s: f64, path: Option<&PathRecord>) -> String {
     table
 }
 
-/// One line; it leaves out what no router reported.
+/// Formats one line; omits what no router reported.
 fn headers(path: &PathRecord) -> String {
     let PathRecord { headers, samples } = path;
     let mut line = format!(

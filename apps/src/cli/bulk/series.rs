@@ -1,4 +1,4 @@
-//! What moved through a server, interval by interval.
+//! Measures what moves through a server, interval by interval.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use crate::bulk::Progress;
 use crate::cli::series::Span;
 use crate::lock::lock;
 
-/// What moved through a server, in the intervals in which something did.
+/// Records what moves through a server; skips intervals in which nothing does.
 pub(crate) struct ServerSeries {
     progress: Arc<Progress>,
     reception: Arc<Reception>,
@@ -25,13 +25,13 @@ struct ServerCounts {
     udp: UdpCounts,
 }
 
-/// What all connections of a server have received.
+/// Counts what all connections of a server have received.
 #[derive(Default)]
 pub(crate) struct Reception(Mutex<Connections>);
 
 #[derive(Default)]
 struct Connections {
-    /// By their stable identifiers.
+    /// Connections by their stable identifiers.
     live: BTreeMap<usize, Connection>,
     ended: UdpCounts,
 }
@@ -44,7 +44,7 @@ struct UdpCounts {
 }
 
 impl ServerSeries {
-    /// What `progress` and `reception` count from now on.
+    /// Records what `progress` and `reception` count from now on.
     pub(crate) fn new(progress: Arc<Progress>, reception: Arc<Reception>) -> Self {
         Self {
             progress,
@@ -53,7 +53,7 @@ impl ServerSeries {
         }
     }
 
-    /// The interval that is over, if something moved in it.
+    /// Returns the record of a completed interval, if something moved in it.
     pub(crate) fn record(&mut self, span: Span) -> Option<ServerInterval> {
         let counts = ServerCounts {
             bytes_sent: self.progress.sent(),
@@ -80,7 +80,7 @@ impl Reception {
             .insert(connection.stable_id(), connection.clone());
     }
 
-    /// Holds what `connection` has received, but no longer the connection.
+    /// Keeps the counts of `connection`, but no longer the connection.
     pub(crate) fn ended(&self, connection: &Connection) {
         let mut connections = lock(&self.0);
         if connections.live.remove(&connection.stable_id()).is_some() {
@@ -88,7 +88,7 @@ impl Reception {
         }
     }
 
-    /// The connections that have not ended.
+    /// Returns the connections that have not ended.
     pub(crate) fn connections(&self) -> Vec<Connection> {
         lock(&self.0).live.values().cloned().collect()
     }

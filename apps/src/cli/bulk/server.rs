@@ -18,7 +18,7 @@ use crate::cli::server::{Event, Server, Settings};
 use crate::path::{HeaderReport, HeaderUse};
 use crate::{AppError, bulk};
 
-/// Serves until it is interrupted, or once.
+/// Serves until interrupted, or once.
 pub(crate) async fn run(args: ServerArgs) -> Result<(), Failure> {
     let qlog = args.output.qlog.as_deref();
     let transport = Transport::new(BULK, &args.transport, HeaderUse::Echo, qlog)?;
@@ -78,11 +78,11 @@ pub(crate) async fn run(args: ServerArgs) -> Result<(), Failure> {
     server.stop(serving, reception.connections(), result).await
 }
 
-/// The command line's decisions for the library's server.
+/// Makes the command line's decisions for the library's server.
 struct ServerHost {
     root: Option<Root>,
     reception: Arc<Reception>,
-    /// Settings to vary for each connection, if each has a trace.
+    /// Settings to vary for each connection; only with traces.
     settings: Option<Settings>,
     report: mpsc::UnboundedSender<Event<Transfer>>,
 }
@@ -122,7 +122,7 @@ impl Host for ServerHost {
             path: HeaderReport::of(connection),
             outcome: result.as_ref().ok().cloned(),
         };
-        // Once the server stops nobody listens.
+        // Nobody listens once the server stops.
         let _ = self.report.send(Event::Ended(transfer, failure));
     }
 }

@@ -108,12 +108,12 @@ pub(crate) enum ClockName {
 }
 
 impl StreamServerArgs {
-    /// The settings of the synthetic encoder, or which of them is out of its range.
+    /// Returns the settings of the synthetic encoder, or says which is out of range.
     pub(crate) fn encoder(&self) -> Result<EncoderConfig, String> {
         self.encoder.check().map(|()| self.encoder)
     }
 
-    /// How to send to each viewer, or which value is out of its range.
+    /// Returns how to send to each viewer, or says which value is out of range.
     pub(crate) fn send(&self) -> Result<SendOptions, String> {
         let mut adapt = self.adapt;
         adapt.floor_bps = adapt.floor_bps.min(adapt.ceiling_bps);

@@ -39,7 +39,7 @@ pub(crate) async fn run(args: StreamClientArgs, live: bool) -> Result<(), Failur
     result.and(client.transport.end_traces())
 }
 
-/// Watches until the stream ends, `--time` is over or a signal comes, and prints the report.
+/// Watches until the stream ends, `--time` is over or a signal arrives, and prints the report.
 async fn view(
     args: &StreamClientArgs,
     client: &Client<'_>,
@@ -97,16 +97,16 @@ async fn open_output(path: &Path) -> Result<Box<dyn AsyncWrite + Send + Sync + U
     Ok(Box::new(file))
 }
 
-/// A running stream, for those who look on.
+/// Watches a running stream.
 struct Watch<'a> {
     args: &'a StreamClientArgs,
     form: Form,
-    /// It may draw on a terminal.
+    /// Whether it may draw on a terminal.
     live: bool,
     connection: Connection,
     viewing: Arc<Viewing>,
     began: Instant,
-    /// Frames go to standard output, where nothing else may.
+    /// Frames go to standard output, so nothing else may.
     frames_on_stdout: bool,
 }
 
@@ -138,11 +138,11 @@ impl Watch<'_> {
         }
     }
 
-    /// The interval that is over; `before` are the datagrams and bytes until it began.
+    /// Returns the completed interval; `before` holds the datagrams and bytes before it began.
     fn interval(&self, span: Span, before: &mut (u64, u64)) -> ViewInterval {
         let seen = self.viewing.snapshot(TokioRuntime.now());
         let seen = seen.unwrap_or_default();
-        // After the content that came in these datagrams was counted.
+        // Read this after counting the content of these datagrams.
         let udp = self.connection.stats().udp_rx;
         let (datagrams, bytes) = std::mem::replace(before, (udp.datagrams, udp.bytes));
         ViewInterval {
@@ -154,7 +154,7 @@ impl Watch<'_> {
         }
     }
 
-    /// The live line; a viewer that has not begun has none.
+    /// Returns the live line; `None` before the stream begins.
     fn view(&self, before: &mut Instant) -> Option<(String, Option<f64>)> {
         let now = TokioRuntime.now();
         let seconds = now.duration_since(*before).as_secs_f64();
@@ -184,7 +184,7 @@ impl Watch<'_> {
         })
     }
 
-    /// Prints a record. Where frames have standard output, words go to standard error.
+    /// Prints a record. If frames use standard output, words go to standard error.
     fn print(&self, record: &impl Record) -> Result<(), Failure> {
         if !self.frames_on_stdout || !self.form.is_words() {
             return self.form.print(record);

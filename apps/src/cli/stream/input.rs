@@ -1,4 +1,4 @@
-//! What a stream server sends: synthetic frames, a file, or standard input.
+//! Opens what a stream server sends: synthetic frames, a file, or standard input.
 
 use std::{os::fd::AsFd, path::Path, sync::Arc};
 
@@ -12,13 +12,13 @@ use crate::cli::failure::{Failure, plain};
 use crate::cli::server::Event;
 use crate::stream::{AccessUnit, AccessUnits, EncoderConfig, Live, Media};
 
-/// The longest file to stream, 1 GiB: it is held in memory for all viewers.
+/// The longest file to stream, 1 GiB: all viewers share it in memory.
 const MAX_FILE: u64 = 1 << 30;
 
 /// Bytes read from standard input at once.
 const READ: usize = 64 * 1024;
 
-/// Opens the media that `args` ask for. What is wrong with standard input goes to `report`.
+/// Opens the media that `args` ask for. Errors of standard input go to `report`.
 ///
 /// # Errors
 /// If a file cannot be streamed, or standard input is closed.
@@ -77,7 +77,7 @@ async fn read<E>(mut input: File, live: Arc<Live>, report: mpsc::UnboundedSender
     let result = read_pictures(&mut input, &live).await;
     live.end();
     if let Err(cause) = result {
-        // Once the server stops nobody listens.
+        // Nobody listens once the server stops.
         let _ = report.send(Event::Broken(Failure::failed(
             format!("cannot stream standard input: {cause}"),
             "send H.264 in Annex B format, as `ffmpeg ... -f h264 -` does",

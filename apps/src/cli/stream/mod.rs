@@ -10,7 +10,7 @@ mod system;
 use super::failure::Failure;
 pub(crate) use args::StreamSide;
 
-/// Runs one side; a viewer draws on a terminal if it may be `live`.
+/// Runs one side; if `live`, a viewer may draw on a terminal.
 pub(crate) async fn run(side: StreamSide, live: bool) -> Result<(), Failure> {
     match side {
         StreamSide::Server(args) => server::run(*args).await,

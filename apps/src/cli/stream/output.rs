@@ -8,7 +8,7 @@ use crate::cli::units::{show_bytes, show_rate, show_some_rate};
 use crate::path::HeaderReport;
 use crate::stream::{ClockReport, SentCounts, Snapshot, ViewReport};
 
-/// An interval of a viewer.
+/// One interval of a viewer.
 #[derive(Debug, Serialize)]
 pub(crate) struct ViewInterval {
     #[serde(flatten)]
@@ -20,7 +20,7 @@ pub(crate) struct ViewInterval {
     pub(crate) udp_bytes_received: u64,
 }
 
-/// A viewer is done.
+/// The record of a viewer at its end.
 #[derive(Debug, Serialize)]
 pub(crate) struct View {
     pub(crate) version: &'static str,
@@ -32,7 +32,7 @@ pub(crate) struct View {
     pub(crate) report: Option<ViewReport>,
 }
 
-/// An interval of a server's viewer.
+/// One interval of a server's viewer.
 #[derive(Debug, Serialize)]
 pub(crate) struct ViewerInterval {
     pub(crate) viewer: String,
@@ -46,7 +46,7 @@ pub(crate) struct ViewerInterval {
     pub(crate) samples: SampleLists,
 }
 
-/// A server's viewer is gone.
+/// The record of a server's viewer that has gone.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Viewer {
     pub(crate) viewer: String,
@@ -59,7 +59,7 @@ pub(crate) struct Viewer {
     pub(crate) path: Option<HeaderReport>,
 }
 
-/// Whom a server served until it stopped.
+/// Counts of a server's viewers until it stopped.
 #[derive(Debug, Serialize)]
 pub(crate) struct StoppedCounts {
     pub(crate) viewers: u64,
@@ -128,12 +128,12 @@ impl Record for Viewer {
     }
 }
 
-/// The mean delay of an interval's frames.
+/// Formats the mean delay of an interval's frames.
 pub(crate) fn show_delay(seen: &Snapshot) -> String {
     seen.delay_ms.map_or("-".into(), |ms| format!("{ms:.0} ms"))
 }
 
-/// A viewer's figures for people.
+/// Formats a viewer's figures for people.
 fn table(report: &ViewReport) -> String {
     let mut text = String::new();
     let mut line = |name: &str, figures: String| text += &format!("{name:<16}{figures}\n");

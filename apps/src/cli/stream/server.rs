@@ -24,10 +24,10 @@ use crate::path::{HeaderReport, HeaderUse};
 use crate::stream::{Host, Sending, ServeOptions};
 use crate::{AppError, stream};
 
-/// How long a viewer may take to ask, and to go in the end.
+/// How long a viewer may take to ask for the stream, and to leave at the end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Serves until it is interrupted, or once.
+/// Serves until interrupted, or once.
 pub(crate) async fn run(args: StreamServerArgs) -> Result<(), Failure> {
     let wrong = |cause: String| Failure::usage(cause, "see `evenkeel stream server --help`");
     let (encoder, send) = (args.encoder().map_err(wrong)?, args.send().map_err(wrong)?);
@@ -69,11 +69,11 @@ pub(crate) async fn run(args: StreamServerArgs) -> Result<(), Failure> {
     server.stop(serving, viewers.connections(), result).await
 }
 
-/// The command line's decisions for the library's server, and who watches.
+/// Makes the command line's decisions for the library's server, and knows who watches.
 struct Viewers {
-    /// By the stable identifiers of their connections.
+    /// Viewers by the stable identifiers of their connections.
     live: Mutex<BTreeMap<usize, LiveViewer>>,
-    /// The recorders of connections that are being made, by address.
+    /// Recorders of connections in the handshake, by address.
     connecting: Mutex<BTreeMap<SocketAddr, Arc<SampleRecorder>>>,
     samples: SampleArgs,
     settings: Settings,
@@ -129,19 +129,19 @@ impl Host for Viewers {
             packets_lost: stats.path.lost_packets,
             path: HeaderReport::of(connection),
         };
-        // Once the server stops nobody listens.
+        // Nobody listens once the server stops.
         let _ = self.report.send(Event::Ended(viewer, failure));
     }
 }
 
 impl Viewers {
-    /// The connections of all viewers.
+    /// Returns the connections of all viewers.
     fn connections(&self) -> Vec<Connection> {
         let live = lock(&self.live);
         live.values().map(|live| live.connection.clone()).collect()
     }
 
-    /// A record of each viewer.
+    /// Returns a record of each viewer.
     fn intervals(&self, span: Span) -> Vec<ViewerInterval> {
         let record = |live: &mut LiveViewer| ViewerInterval {
             viewer: unmapped(live.connection.remote_address()).to_string(),

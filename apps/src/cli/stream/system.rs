@@ -8,7 +8,7 @@ use tokio::fs::File;
 use crate::cli::failure::{Failure, plain};
 use crate::stream::Clock;
 
-/// This machine's clock, which programs on it share.
+/// Returns this machine's clock, which programs on it share.
 #[expect(
     clippy::disallowed_methods,
     reason = "capture times have to be compared between programs"
@@ -23,7 +23,7 @@ pub(crate) fn wall_clock(shared: bool) -> Clock {
     }
 }
 
-/// Standard input or output as a file.
+/// Opens standard input or output as a file.
 pub(crate) fn descriptor(fd: BorrowedFd<'_>, which: &str) -> Result<File, Failure> {
     let owned = fd.try_clone_to_owned().map_err(|error| {
         Failure::failed(
