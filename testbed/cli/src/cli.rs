@@ -2,6 +2,7 @@
 
 mod backend;
 mod compare;
+mod dead_flows;
 mod league;
 mod list;
 mod reproduce;
@@ -26,6 +27,7 @@ use evenkeel_testbed::scenario::{Controllers, Scenario, ScenarioError};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use backend::{Backend, Kernel};
+use dead_flows::DeadFlows;
 use signals::interrupts;
 
 /// Run network scenarios on the code that ships: real QUIC, real controllers, real queues.
@@ -117,6 +119,8 @@ struct RunArguments {
     /// Write a qlog of every flow's sender as DIR/FLOW.qlog
     #[arg(long)]
     qlog: bool,
+    #[command(flatten)]
+    dead_flows: DeadFlows,
 }
 
 /// A scenario file, with changes.
@@ -318,7 +322,7 @@ fn run_scenario(arguments: &RunArguments, controllers: &Controllers) -> Result<E
         scenario.seed,
         out.display()
     ));
-    Ok(ExitCode::SUCCESS)
+    Ok(arguments.dead_flows.status(&document.failures()))
 }
 
 fn create_directory(path: &Path) -> Result<(), CliError> {

@@ -354,6 +354,50 @@ fn quiet_prints_the_table_alone_and_verbose_adds_events_of_connections() {
     );
 }
 
+/// The link of `blackout.toml` is away for longer than its flow waits.
+const DEADLY: [&str; 4] = [
+    "--set",
+    "flows.0.idle_timeout_s=5",
+    "--set",
+    "duration_s=35",
+];
+
+#[test]
+fn a_flow_that_dies_is_named_and_makes_the_status_one_unless_that_is_allowed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = run_into(directory.path(), "blackout.toml", &DEADLY);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let last = text(&output.stderr).lines().last().expect("a line");
+    for word in ["bulk died at 1", "timed out", "--allow-dead-flows"] {
+        assert!(last.contains(word), "{word:?} in: {last}");
+    }
+    let table = text(&output.stdout);
+    assert!(table.contains("bulk [1 died]"), "{table}");
+    let result = fs::read_to_string(directory.path().join("result.json")).expect("it is there");
+    let result: serde_json::Value = serde_json::from_str(&result).expect("JSON");
+    let flow = &result["flows"][0];
+    assert_eq!(flow["died_s"], flow["stop_s"]);
+    let died_s = flow["died_s"].as_f64().expect("a time");
+    assert!((15.0..16.0).contains(&died_s), "{died_s}");
+
+    let allowed = [&DEADLY[..], &["--allow-dead-flows"]].concat();
+    let output = run_into(directory.path(), "blackout.toml", &allowed);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn compare_names_flows_that_died_and_ends_with_status_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("a path in UTF-8");
+    let scenario = scenario("blackout.toml");
+    let compare = ["compare", &scenario, "--controllers", "vegas,reno", "--out", out];
+    let output = testbed(&[&compare[..], &DEADLY].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("vegas [1 died]"), "{table}");
+    assert!(table.contains("reno, seed 1: bulk died at"), "{table}");
+}
+
 #[test]
 fn compare_takes_the_usual_controllers_without_being_told() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -9,7 +9,7 @@ use evenkeel_apps::stream::{SentCounts, ViewReport};
 use evenkeel_queue::HeaderCounts;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::scenario::FlowSpec;
+use crate::scenario::{App, FlowSpec};
 
 /// All that a backend reports of a run. Times count from the run's beginning.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -38,7 +38,7 @@ pub struct FlowObservation {
     pub path_headers: u32,
     /// When it began.
     pub start: Duration,
-    /// When it was stopped or had delivered all it had to, whichever came first.
+    /// When it was stopped, had delivered all it had to, or died, whichever came first.
     pub stop: Duration,
     /// Bytes of IP packets that came from the sender to the receiver's host, lost copies and
     /// headers included where they arrived; per sampling interval from 0.
@@ -60,8 +60,10 @@ pub struct FlowObservation {
     pub transfers: Vec<Transfer>,
     /// What its viewer saw, if it is a stream; `None` if it never began.
     pub stream: Option<StreamObservation>,
-    /// Why the flow failed, in one line.
+    /// Why the flow failed, in one line: the first reason of several.
     pub error: Option<String>,
+    /// When its only connection failed; `None` if it lives, or goes on with other connections.
+    pub died: Option<Duration>,
 }
 
 impl FlowObservation {
@@ -77,6 +79,24 @@ impl FlowObservation {
             path_headers: spec.path_headers,
             ..Self::default()
         }
+    }
+
+    /// The flow of `spec` failed `at` for the first time, for this `reason`. With its only
+    /// connection it dies: what follows counts in no average. `stop` is as without the failure.
+    pub(crate) fn failed(&mut self, spec: &FlowSpec, at: Duration, reason: String) {
+        let has_others = match spec.app {
+            App::Short { .. } => true,
+            App::OnOff { reconnect, .. } => reconnect,
+            App::Bulk(_) | App::Stream(_) => false,
+        };
+        if !has_others {
+            if at > self.stop {
+                // It was over; only the farewell failed.
+                return;
+            }
+            (self.stop, self.died) = (at, Some(at));
+        }
+        self.error = Some(reason);
     }
 }
 

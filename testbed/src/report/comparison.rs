@@ -21,8 +21,8 @@ pub struct ComparisonDocument {
     pub backend: String,
     /// Seeds of every random choice; each controller ran with each.
     pub seeds: Vec<u64>,
-    /// One for each controller, the smoothest first: those with the least time in stalls, and of
-    /// equals the least CoV.
+    /// One for each controller, the smoothest first: those of which no flow died, of equals those
+    /// with the least time in stalls, and of equals the least CoV.
     pub runs: Vec<ComparedRun>,
 }
 
@@ -38,6 +38,8 @@ pub struct ComparedRun {
     pub least: Option<ComparedFigures>,
     /// Each figure's greatest value over the seeds; `None` with one seed.
     pub greatest: Option<ComparedFigures>,
+    /// A line for each flow that died or failed, with its seed.
+    pub dead_flows: Vec<String>,
 }
 
 /// The figures of a run. Flows that are streams count if there are any; otherwise all do.
@@ -97,6 +99,15 @@ impl ComparisonDocument {
         format!("{}, {seeds}, on {}", self.scenario, self.backend)
     }
 
+    /// A line for each flow that died or failed, with its controller and seed.
+    pub fn failures(&self) -> Vec<String> {
+        let of = |run: &ComparedRun| -> Vec<String> {
+            let flows = run.dead_flows.iter();
+            flows.map(|flow| format!("{}, {flow}", run.controller)).collect()
+        };
+        self.runs.iter().flat_map(of).collect()
+    }
+
     fn conclusion(&self) -> String {
         let smoothest = self.runs.first().map_or("", |run| &run.controller);
         format!("smoothest: {smoothest}")
@@ -127,7 +138,11 @@ impl ComparisonDocument {
         };
         let row = |run: &ComparedRun| {
             let cells = shown.iter().map(|column| cell(run, column));
-            std::iter::once(run.controller.clone())
+            let name = match run.dead_flows.len() {
+                0 => run.controller.clone(),
+                dead => format!("{} [{dead} died]", run.controller),
+            };
+            std::iter::once(name)
                 .chain(cells)
                 .collect()
         };
@@ -160,13 +175,12 @@ pub fn write_comparison(
             controllers.push(controller);
         }
     }
-    let of = |controller: &str| -> Vec<ComparedFigures> {
-        let documents = runs.iter().filter(|run| run.0 == controller);
-        documents.map(|run| ComparedFigures::new(&run.2)).collect()
-    };
     let mut compared: Vec<ComparedRun> = controllers
         .iter()
-        .map(|controller| ComparedRun::new(controller, &of(controller)))
+        .map(|controller| {
+            let documents = runs.iter().filter(|run| run.0 == *controller);
+            ComparedRun::new(controller, &documents.map(|run| &run.2).collect::<Vec<_>>())
+        })
         .collect();
     compared.sort_by(|a, b| a.roughness().partial_cmp(&b.roughness()).expect("no NaN"));
     let document = ComparisonDocument {
@@ -200,7 +214,7 @@ pub fn write_comparison(
         title: document.heading(),
         intro: document.conclusion(),
         tables: vec![("Controllers", document.columns())],
-        notes: Vec::new(),
+        notes: document.failures(),
         plots: vec![Plot {
             title: "The first flow of each controller's first run".into(),
             pictures: plots,
@@ -215,7 +229,9 @@ pub fn write_comparison(
 /// greatest value behind it.
 pub fn comparison_table(document: &ComparisonDocument) -> String {
     let (heading, table) = (document.heading(), document.columns().text());
-    format!("{heading}\n\n{table}\n{}\n", document.conclusion())
+    let failures = document.failures().into_iter().map(|line| line + "\n");
+    let failures: String = failures.collect();
+    format!("{heading}\n\n{table}\n{failures}{}\n", document.conclusion())
 }
 
 const ALWAYS: &[Column<ComparedFigures>] = &[
@@ -244,21 +260,30 @@ const OTHERS: Column<ComparedFigures> =
 
 impl ComparedRun {
     /// Of a controller's runs, at least one.
-    fn new(controller: &str, runs: &[ComparedFigures]) -> Self {
-        let several = runs.len() > 1;
+    fn new(controller: &str, documents: &[&ResultDocument]) -> Self {
+        let several = documents.len() > 1;
+        let runs = documents.iter().map(|run| ComparedFigures::new(run));
+        let runs: Vec<ComparedFigures> = runs.collect();
+        let failures = |run: &&ResultDocument| {
+            let seed = run.seed;
+            let lines = run.failures().into_iter();
+            lines.map(move |line| format!("seed {seed}: {line}"))
+        };
         Self {
             controller: controller.to_owned(),
-            median: ComparedFigures::ranked(runs, |count| (count - 1) / 2),
-            least: several.then(|| ComparedFigures::ranked(runs, |_| 0)),
-            greatest: several.then(|| ComparedFigures::ranked(runs, |count| count - 1)),
+            median: ComparedFigures::ranked(&runs, |count| (count - 1) / 2),
+            least: several.then(|| ComparedFigures::ranked(&runs, |_| 0)),
+            greatest: several.then(|| ComparedFigures::ranked(&runs, |count| count - 1)),
+            dead_flows: documents.iter().flat_map(failures).collect(),
         }
     }
 
-    /// What runs are ordered by.
-    fn roughness(&self) -> (f64, f64) {
+    /// What runs are ordered by. A flow that died early may have been smooth until then.
+    fn roughness(&self) -> (bool, f64, f64) {
         let stream = &self.median.stream;
         let stalled_s = stream.as_ref().map_or(0.0, |stream| stream.stalled_s);
-        (stalled_s, self.median.cov.unwrap_or(f64::MAX))
+        let died = !self.dead_flows.is_empty();
+        (died, stalled_s, self.median.cov.unwrap_or(f64::MAX))
     }
 }
 

@@ -64,6 +64,8 @@ pub struct FlowResult {
     pub start_s: f64,
     /// When it ended, in seconds.
     pub stop_s: f64,
+    /// When its only connection failed, in seconds; `stop_s` then, and averages end there.
+    pub died_s: Option<f64>,
     /// Bits of IP packets per second: [`metrics::throughput_bps`].
     pub throughput_bps: Option<u64>,
     /// Bits of application data per second: [`metrics::goodput_bps`].
@@ -259,6 +261,11 @@ impl ResultDocument {
             config: scenario.config.clone(),
         }
     }
+
+    /// A line for people for each flow that died or failed.
+    pub fn failures(&self) -> Vec<String> {
+        self.flows.iter().filter_map(FlowResult::failure).collect()
+    }
 }
 
 impl FlowResult {
@@ -272,6 +279,7 @@ impl FlowResult {
             path_headers: flow.path_headers,
             start_s: seconds(flow.start),
             stop_s: seconds(flow.stop),
+            died_s: flow.died.map(seconds),
             throughput_bps: metrics::throughput_bps(flow, timing).map(whole),
             goodput_bps: metrics::goodput_bps(flow, timing).map(whole),
             cov: metrics::cov(flow, timing).and_then(ratio),
@@ -289,6 +297,19 @@ impl FlowResult {
             stream: flow.stream.as_ref().map(StreamResult::new),
             error: flow.error.clone(),
         }
+    }
+}
+
+impl FlowResult {
+    /// A line for people if it died or failed.
+    pub(super) fn failure(&self) -> Option<String> {
+        let (name, error) = (&self.name, self.error.as_ref()?);
+        Some(match self.died_s {
+            Some(died_s) => {
+                format!("{name} died at {died_s} s, its figures end there: {error}")
+            }
+            None => format!("{name} failed: {error}"),
+        })
     }
 }
 

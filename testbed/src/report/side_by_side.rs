@@ -151,6 +151,19 @@ impl SideBySide {
         save(directory, "backends.json", &json(self))
     }
 
+    /// A line for people for each flow that died or failed, with its backend.
+    pub fn failures(&self) -> Vec<String> {
+        let flows = self.backends.iter().flat_map(|backend| {
+            let flows = backend.flows.iter();
+            flows.map(move |flow| (&backend.backend, flow))
+        });
+        let failed = flows.filter_map(|(backend, flow)| {
+            let error = flow.error.as_ref()?;
+            Some(format!("{} failed on {backend}: {error}", flow.name))
+        });
+        failed.collect()
+    }
+
     /// As aligned plain text.
     pub fn table(&self) -> String {
         let mut text = format!(

@@ -36,7 +36,7 @@ pub fn table(document: &ResultDocument) -> String {
     if !streams.is_empty() {
         text += &format!("\n{}", streams.text());
     }
-    text + &failures(&document.flows)
+    text + &failures(document)
 }
 
 /// The same as a page.
@@ -47,7 +47,7 @@ pub(super) fn page(document: &ResultDocument) -> Page {
         ("Streams", streams(&document.flows)),
     ];
     let notes = [
-        failures(&document.flows),
+        failures(document),
         fairness(document),
         link_notes(&document.links),
         headers(&document.flows),
@@ -89,13 +89,10 @@ fn fairness(document: &ResultDocument) -> String {
     )
 }
 
-fn failures(flows: &[FlowResult]) -> String {
-    let failed = flows
-        .iter()
-        .filter_map(|flow| Some((&flow.name, flow.error.as_ref()?)));
-    failed
-        .map(|(name, error)| format!("{name} failed: {error}\n"))
-        .collect()
+/// A line for each flow that died or failed.
+fn failures(document: &ResultDocument) -> String {
+    let lines = document.failures().into_iter();
+    lines.map(|line| line + "\n").collect()
 }
 
 const FLOW: &[Column<FlowResult>] = &[
@@ -162,7 +159,7 @@ fn flows(document: &ResultDocument) -> Table {
     for group in document.flows.chunk_by(|a, b| a.group == b.group) {
         if group.len() <= MAX_ROWS {
             rows.extend(group.iter().map(|flow| {
-                let words = [flow.name.clone(), flow.controller.clone()];
+                let words = [marked(&flow.name, [flow]), flow.controller.clone()];
                 row(words, FLOW.iter().map(|column| column.cell(flow)))
             }));
         } else {
@@ -196,7 +193,8 @@ fn summary(group: &[FlowResult]) -> [Vec<String>; 3] {
             present.sort_by(f64::total_cmp);
             column.unit.text(pick(&present).copied())
         });
-        let name = format!("{} x{} {title}", group[0].group, group.len());
+        let name = format!("{} x{}", group[0].group, group.len());
+        let name = format!("{} {title}", marked(&name, group));
         row([name, group[0].controller.clone()], cells)
     };
     [
@@ -206,6 +204,20 @@ fn summary(group: &[FlowResult]) -> [Vec<String>; 3] {
         }),
         row_of("greatest", |sorted| sorted.last()),
     ]
+}
+
+/// A name, and behind it how many of its flows died or failed.
+fn marked<'f>(name: &str, flows: impl IntoIterator<Item = &'f FlowResult>) -> String {
+    let (mut died, mut failed) = (0, 0);
+    for flow in flows {
+        died += usize::from(flow.died_s.is_some());
+        failed += usize::from(flow.error.is_some());
+    }
+    match (died, failed) {
+        (_, 0) => name.to_owned(),
+        (0, failed) => format!("{name} [{failed} failed]"),
+        (died, _) => format!("{name} [{died} died]"),
+    }
 }
 
 /// Words, then figures.

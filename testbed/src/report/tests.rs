@@ -172,6 +172,7 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
                 "path_headers": 0,
                 "start_s": 0.0,
                 "stop_s": 3.0,
+                "died_s": null,
                 // 600 bytes in 2 s.
                 "throughput_bps": 2400,
                 "goodput_bps": 1200,
@@ -199,6 +200,7 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
                 "path_headers": 0,
                 "start_s": 2.0,
                 "stop_s": 3.0,
+                "died_s": null,
                 // 100 bytes in 1 s.
                 "throughput_bps": 800,
                 "goodput_bps": 400,
@@ -276,7 +278,7 @@ small, seed 1, on sim: 3 s, averages without the first 1 s
 flow           controller           throughput  goodput    CoV  retrans.  RTT min   p50   p95   p99
                                           Mb/s     Mb/s                %       ms    ms    ms    ms
 a              vegas:alpha=<1&\"2\">       0.002    0.001  0.577     33.33     40.1  40.1  40.1  40.1
-b              reno                      0.001    0.000  0.000         -        -     -     -     -
+b [1 failed]   reno                      0.001    0.000  0.000         -        -     -     -     -
 sum; mean CoV                            0.003    0.002  0.289     33.33        -     -     -     -
 
 link         rate  utilized    queue  +-  p95  max  wait p95  arrived  dropped  loss
@@ -291,6 +293,43 @@ a: 1 of 1 transfers complete, median 2.346 s, p95 2.346 s, SHA-256 agrees
 b failed: no server
 ";
     assert_eq!(table(&document), expected);
+}
+
+#[test]
+fn the_averages_of_a_dead_flow_end_at_its_death_and_the_table_marks_it() {
+    let mut observations = observations();
+    let scenario = scenario(&[]);
+    let dies = |flow: &mut FlowObservation, at_ms: u64| {
+        flow.error = None;
+        let at = Duration::from_millis(at_ms);
+        flow.failed(&scenario.flows[0], at, "timed out".into());
+    };
+    dies(&mut observations.flows[0], 2000);
+    let document = ResultDocument::new(&scenario, "sim", &observations);
+    let a = &document.flows[0];
+    assert_eq!((a.stop_s, a.died_s), (2.0, Some(2.0)));
+    // 400 bytes in the second from the warm-up's end to its death, not 600 in 2 s.
+    assert_eq!(a.throughput_bps, Some(3200));
+    let failure = "a died at 2 s, its figures end there: timed out";
+    assert_eq!(
+        document.failures(),
+        [failure.to_owned(), "b failed: no server".into()]
+    );
+    let text = table(&document);
+    assert!(text.contains("\na [1 died]  "), "{text}");
+    assert!(text.contains(failure), "{text}");
+
+    // One that died in the warm-up was never measured, and nobody is compared with it.
+    dies(&mut observations.flows[0], 900);
+    let document = ResultDocument::new(&scenario, "sim", &observations);
+    assert_eq!(document.flows[0].throughput_bps, None);
+    assert_eq!(document.fairness.jain, None);
+
+    // What fails after a flow has stopped is no death.
+    let mut stopped = observations.flows[1].clone();
+    stopped.error = None;
+    stopped.failed(&scenario.flows[1], Duration::from_secs(4), "reset".into());
+    assert_eq!((stopped.died, stopped.error), (None, None));
 }
 
 #[test]

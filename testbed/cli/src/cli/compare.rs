@@ -10,7 +10,7 @@ use evenkeel_testbed::report;
 use evenkeel_testbed::scenario::{Controllers, Scenario};
 
 use super::{
-    Backend, CliError, ScenarioArguments, create_directory, longest_run, note, print_out,
+    Backend, CliError, DeadFlows, ScenarioArguments, create_directory, longest_run, note, print_out,
     progress_bar, run_inside, seed_override,
 };
 
@@ -41,6 +41,8 @@ pub(super) struct CompareArguments {
     /// Print comparison.json to standard output instead of the table
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    dead_flows: DeadFlows,
 }
 
 /// Runs each controller with each seed; says which was smoothest.
@@ -101,7 +103,7 @@ pub(super) fn compare(
         print_out(&report::comparison_table(&comparison))?;
     }
     note(&format!("results and plots in {}", out.display()));
-    Ok(ExitCode::SUCCESS)
+    Ok(arguments.dead_flows.status(&comparison.failures()))
 }
 
 /// The controllers of one or several lists.

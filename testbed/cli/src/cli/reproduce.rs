@@ -9,7 +9,7 @@ use evenkeel_experiments::{Experiment, Plan, Report, Store, find};
 use evenkeel_testbed::backend::sim;
 
 use super::runs::{Shard, build, exit_code, make, pending};
-use super::{Backend, CliError, note, print_out, run_inside};
+use super::{Backend, CliError, DeadFlows, note, print_out, run_inside};
 
 #[derive(Debug, Args)]
 pub(super) struct ReproduceArguments {
@@ -37,6 +37,8 @@ pub(super) struct ReproduceArguments {
     /// The directory of the experiments
     #[arg(long, value_name = "DIR", default_value = "testbed/experiments/papers")]
     papers: PathBuf,
+    #[command(flatten)]
+    dead_flows: DeadFlows,
 }
 
 #[derive(Debug, Args)]
@@ -75,7 +77,7 @@ pub(super) fn reproduce(
     for experiment in &experiments {
         runs.extend(experiment.runs_with(plan.extent(), plan.seeds, controllers)?);
     }
-    let runs = pending(runs, arguments.shard, &plan, &store)?;
+    let (runs, mut failures) = pending(runs, arguments.shard, &plan, &store)?;
     // The simulator checks a run as it begins it.
     if arguments.on != Backend::Sim {
         for run in &runs {
@@ -86,7 +88,8 @@ pub(super) fn reproduce(
     }
     let files: Vec<_> = experiments.iter().flat_map(Experiment::files).collect();
     store.begin(&plan, &arguments.papers, &files)?;
-    let outcome = make(runs, &plan, &store, arguments.jobs)?;
+    let mut outcome = make(runs, &plan, &store, arguments.jobs)?;
+    failures.append(&mut outcome.dead_flows);
     if arguments.shard.is_none() {
         let command = command_line();
         let report = Report::new(std::slice::from_ref(&arguments.out), &command)?;
@@ -102,7 +105,7 @@ pub(super) fn reproduce(
             arguments.out.display()
         ));
     }
-    Ok(exit_code(outcome))
+    Ok(exit_code(&outcome, || arguments.dead_flows.status(&failures)))
 }
 
 pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, CliError> {

@@ -38,22 +38,23 @@ pub(super) fn build() -> Result<Build, CliError> {
 }
 
 /// Those of `runs` that belong to the shard and have not been made yet, in the order in which to
-/// make them.
+/// make them; and a line for each flow that died in those that have.
 pub(super) fn pending(
     runs: Vec<Run>,
     part: Option<Shard>,
     plan: &Plan,
     store: &Store,
-) -> Result<Vec<Run>, CliError> {
+) -> Result<(Vec<Run>, Vec<String>), CliError> {
     let runs = match part {
         Some(Shard { index, count }) => shard(runs, index, count),
         None => heaviest_first(runs),
     };
     let all = runs.len();
-    let mut pending = Vec::new();
+    let (mut pending, mut failures) = (Vec::new(), Vec::new());
     for run in runs {
-        if store.find(&run, plan)?.is_none() {
-            pending.push(run);
+        match store.find(&run, plan)? {
+            Some(record) => failures.extend(record.failures(&run)),
+            None => pending.push(run),
         }
     }
     if pending.len() < all {
@@ -62,7 +63,7 @@ pub(super) fn pending(
             all - pending.len()
         ));
     }
-    Ok(pending)
+    Ok((pending, failures))
 }
 
 /// Makes the runs, `jobs` at a time or as many as the machine has cores, and keeps them.
@@ -87,11 +88,11 @@ pub(super) fn make(
     Ok(outcome)
 }
 
-/// With what the program ends after such runs.
-pub(super) fn exit_code(outcome: Outcome) -> ExitCode {
+/// With what the program ends after such runs: `complete` says it if all were made.
+pub(super) fn exit_code(outcome: &Outcome, complete: impl FnOnce() -> ExitCode) -> ExitCode {
     match (outcome.interrupted, outcome.failed) {
         (true, _) => signals::interrupted().into(),
-        (false, 0) => ExitCode::SUCCESS,
+        (false, 0) => complete(),
         (false, _) => ExitCode::FAILURE,
     }
 }

@@ -32,12 +32,14 @@ pub enum Event<'r> {
 }
 
 /// How it ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Runs that are complete.
     pub finished: usize,
     /// Runs that have failed.
     pub failed: usize,
+    /// A line for each flow that died or failed in a complete run.
+    pub dead_flows: Vec<String>,
     /// Whether it was interrupted: runs that were under way are lost, finished ones are kept.
     pub interrupted: bool,
 }
@@ -75,6 +77,7 @@ pub fn run(
     let mut outcome = Outcome {
         finished: 0,
         failed: 0,
+        dead_flows: Vec::new(),
         interrupted: false,
     };
     loop {
@@ -91,6 +94,7 @@ pub fn run(
             Ok(Message::Ended(index, result)) => match *result {
                 Ok(record) => {
                     store.keep(&runs[index], plan, &record)?;
+                    outcome.dead_flows.extend(record.failures(&runs[index]));
                     outcome.finished += 1;
                     on_event(Event::Finished(&runs[index]));
                 }

@@ -184,7 +184,13 @@ impl Record {
         }
     }
 
-    /// The flows that failed, and why.
+    /// A line for each flow of `run`, whose record this is, that died or failed.
+    pub fn failures(&self, run: &Run) -> Vec<String> {
+        let errors = self.errors().into_iter();
+        errors.map(|error| format!("{}: {error}", run.label())).collect()
+    }
+
+    /// The flows that died or failed, and why.
     pub(crate) fn errors(&self) -> Vec<String> {
         let flows = self.result.get("flows").and_then(Value::as_array);
         let failed = flows.into_iter().flatten().filter_map(|flow| {

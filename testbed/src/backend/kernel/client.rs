@@ -164,7 +164,7 @@ impl Client {
         let mut client = match started {
             Ok(client) => client,
             Err(error) => {
-                self.lock().reports.fail(error.to_string());
+                self.fail(epoch, error.to_string());
                 return false;
             }
         };
@@ -179,7 +179,7 @@ impl Client {
                 // Its output has ended before a result: it failed, and its last line says why.
                 Ok(None) => {
                     client.end();
-                    self.lock().reports.fail(client.reason());
+                    self.fail(epoch, client.reason());
                     return false;
                 }
                 Err(_) => {}
@@ -196,6 +196,11 @@ impl Client {
                 return false;
             }
         }
+    }
+
+    /// The flow has failed now.
+    fn fail(&self, epoch: Instant, reason: String) {
+        self.lock().reports.fail(wall_clock() - epoch, reason);
     }
 
     /// Takes in a line of one of the flow's programs. Returns whether it completes a transfer.

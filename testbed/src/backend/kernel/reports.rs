@@ -33,7 +33,8 @@ pub(super) struct Reports {
     viewed: Vec<(Duration, StreamSample)>,
     view: Option<ViewReport>,
     frames: SentCounts,
-    error: Option<String>,
+    /// The first failure.
+    failure: Option<(Duration, String)>,
     /// When all was delivered.
     pub(super) done: Option<Duration>,
 }
@@ -101,20 +102,20 @@ impl Reports {
             Record::Viewer { error, frames } => {
                 self.frames = frames;
                 self.controller = None;
-                error.into_iter().for_each(|error| self.fail(error));
+                error.into_iter().for_each(|error| self.fail(at, error));
             }
             Record::View { error, report } => {
                 self.view = report;
-                error.into_iter().for_each(|error| self.fail(error));
+                error.into_iter().for_each(|error| self.fail(at, error));
             }
             Record::Listening { .. } | Record::Result { .. } | Record::Other => {}
         }
         false
     }
 
-    /// Notes the first reason for which the flow failed.
-    pub(super) fn fail(&mut self, reason: String) {
-        self.error.get_or_insert(reason);
+    /// Notes when and why the flow failed first.
+    pub(super) fn fail(&mut self, at: Duration, reason: String) {
+        self.failure.get_or_insert((at, reason));
     }
 
     /// A sender's interval that ended `at`; its path headers were `before` at the end of the one
@@ -198,7 +199,7 @@ impl Reports {
             sent: self.frames,
             series: stream_series(&self.viewed, interval, buckets),
         });
-        FlowObservation {
+        let mut observation = FlowObservation {
             stop: self.done.unwrap_or(spec.stop),
             delivered: spread(|received| received.ip_bytes),
             app_delivered: spread(|received| received.app_bytes),
@@ -209,9 +210,14 @@ impl Reports {
             lost_packets: self.lost,
             transfers,
             stream,
-            error: self.error.take(),
             ..FlowObservation::of(spec)
+        };
+        if let Some((at, reason)) = self.failure.take() {
+            // What a program says of its end comes a little after the run's.
+            let end = interval * buckets as u32;
+            observation.failed(spec, at.min(end), reason);
         }
+        observation
     }
 }
 

@@ -105,9 +105,10 @@ impl Flow {
         (self.delivered_before, self.app_before) = (delivered, app);
     }
 
-    /// All that was seen of the flow.
-    pub(super) fn finish(self, duration: Duration) -> FlowObservation {
+    /// All that was seen of the flow that `spec` describes.
+    pub(super) fn finish(self, spec: &FlowSpec, duration: Duration) -> FlowObservation {
         let mut observation = self.observation;
+        self.record.finish(spec, &mut observation);
         if let Received::Stream {
             viewing,
             sending,
@@ -115,8 +116,8 @@ impl Flow {
         } = self.received
         {
             let end = self.epoch + duration;
-            if observation.stop >= duration {
-                viewing.cut(end);
+            if observation.died.is_some() || observation.stop >= duration {
+                viewing.cut(self.epoch + observation.stop.min(duration));
             }
             observation.stream = viewing.report(end).map(|report| StreamObservation {
                 report,
@@ -124,7 +125,6 @@ impl Flow {
                 series,
             });
         }
-        self.record.finish(&mut observation);
         observation
     }
 }

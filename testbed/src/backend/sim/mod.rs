@@ -177,7 +177,8 @@ pub fn run(
     drop(simulation);
     let flows = flows
         .into_iter()
-        .map(|flow| flow.finish(scenario.duration))
+        .zip(&scenario.flows)
+        .map(|(flow, spec)| flow.finish(spec, scenario.duration))
         .collect();
     traces.as_ref().map_or(Ok(()), Traces::finish)?;
     Ok(Observations {

@@ -8,6 +8,7 @@ use evenkeel_apps::path::{HeaderReport, SampleRecord};
 use quinn::Connection;
 
 use crate::metrics::{ControllerSample, FlowObservation, PathObservation, RttSample, Transfer};
+use crate::scenario::FlowSpec;
 
 /// The record of one flow, shared by its tasks, its controllers and the sampler.
 #[derive(Debug)]
@@ -29,7 +30,8 @@ struct State {
     rtt: Vec<RttSample>,
     path: Vec<SampleRecord>,
     transfers: Vec<Transfer>,
-    error: Option<String>,
+    /// The first failure.
+    failure: Option<(Duration, String)>,
     done: Option<Duration>,
 }
 
@@ -98,8 +100,9 @@ impl Record {
     }
 
     /// The flow failed; the first reason stands.
-    pub(super) fn failed(&self, error: &dyn std::error::Error) {
-        self.lock().error.get_or_insert(error.to_string());
+    pub(super) fn failed(&self, now: Instant, error: &dyn std::error::Error) {
+        let failure = (now - self.epoch, error.to_string());
+        self.lock().failure.get_or_insert(failure);
     }
 
     /// The warm-up is over: packets and headers count from here.
@@ -128,7 +131,7 @@ impl Record {
     }
 
     /// Moves what was recorded into the flow's observation.
-    pub(super) fn finish(&self, observation: &mut FlowObservation) {
+    pub(super) fn finish(&self, spec: &FlowSpec, observation: &mut FlowObservation) {
         let mut state = self.lock();
         let packets = state.packets();
         observation.sent_packets = packets.sent - state.warm.sent;
@@ -142,9 +145,11 @@ impl Record {
         });
         observation.rtt = std::mem::take(&mut state.rtt);
         observation.transfers = std::mem::take(&mut state.transfers);
-        observation.error = state.error.take();
         if let Some(done) = state.done {
             observation.stop = done;
+        }
+        if let Some((at, reason)) = state.failure.take() {
+            observation.failed(spec, at, reason);
         }
     }
 

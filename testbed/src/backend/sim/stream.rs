@@ -13,7 +13,7 @@ use quinn::{Connection, Runtime};
 use super::endpoints::{Endpoints, SERVER_NAME};
 use super::record::Record;
 use crate::scenario::{FlowSpec, Scenario, StreamSpec};
-use crate::sim::Simulation;
+use crate::sim::{SimRuntime, Simulation};
 
 /// Serves the stream, and starts the task that is its viewer; it waits for the flow's start.
 /// Returns what each side records while it runs.
@@ -43,6 +43,7 @@ pub(super) fn spawn(
             patience: scenario.duration,
             clock,
             host: Arc::new(OneViewer {
+                runtime: runtime.clone(),
                 record: record.clone(),
                 counts: counts.clone(),
             }),
@@ -71,7 +72,7 @@ pub(super) fn spawn(
             .expect("the server's address and name are ours");
         let connection = match connecting.await {
             Ok(connection) => connection,
-            Err(error) => return record.failed(&error),
+            Err(error) => return record.failed(runtime.now(), &error),
         };
         let tasks = Arc::new(runtime.clone());
         let watching = Box::pin(stream::view(
@@ -82,13 +83,13 @@ pub(super) fn spawn(
         ));
         if !stops {
             if let Err(error) = watching.await {
-                record.failed(&error);
+                record.failed(runtime.now(), &error);
             }
             return;
         }
         let time_up = Box::pin(runtime.sleep_until(stop));
         match select(watching, time_up).await {
-            Either::Left((Err(error), _)) => record.failed(&error),
+            Either::Left((Err(error), _)) => record.failed(runtime.now(), &error),
             Either::Left((Ok(()), _)) => {}
             Either::Right(_) => {
                 viewing.cut(runtime.now());
@@ -101,6 +102,7 @@ pub(super) fn spawn(
 
 /// Notes the connection of the stream's only viewer.
 struct OneViewer {
+    runtime: SimRuntime,
     record: Arc<Record>,
     counts: Arc<Sending>,
 }
@@ -117,7 +119,7 @@ impl Host for OneViewer {
     fn ended(&self, connection: &Connection, _sending: &Sending, result: &Result<(), AppError>) {
         self.record.ended(connection);
         if let Err(error) = result {
-            self.record.failed(error);
+            self.record.failed(self.runtime.now(), error);
         }
     }
 }

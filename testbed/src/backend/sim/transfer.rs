@@ -213,7 +213,7 @@ impl Sender {
         let connection = match connecting.await {
             Ok(connection) => connection,
             Err(error) => {
-                self.record.failed(&error);
+                self.record.failed(self.runtime.now(), &error);
                 return false;
             }
         };
@@ -235,7 +235,7 @@ impl Sender {
                 true
             }
             Err(error) => {
-                self.record.failed(&error);
+                self.record.failed(self.runtime.now(), &error);
                 false
             }
         }
