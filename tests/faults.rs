@@ -1,5 +1,7 @@
 //! Links that go away and come back, and routes that change, in virtual time, with every controller.
 
+use std::time::Duration;
+
 use evenkeel_testbed::backend::sim;
 use evenkeel_testbed::metrics::FlowObservation;
 use evenkeel_testbed::scenario::Scenario;
@@ -152,5 +154,22 @@ fn a_route_that_flips_every_second_leaves_every_controller_a_share_of_the_link()
         // It goes on to the end.
         let last: u64 = flow.delivered[flow.delivered.len() - 200..].iter().sum();
         assert!(last > 0, "{controller} stands still");
+    }
+}
+
+#[test]
+fn an_acknowledgement_that_repeats_a_lost_one_is_no_round_trip() {
+    // 40 ms, 31 packets of 1268 bytes in the link, and 25 ms that an ACK may wait.
+    let longest_possible = Duration::from_millis(40 + 79 + 25);
+    for controller in ["vegas", "ada-vegas", "reno"] {
+        // Four of ten packets are lost, both ways: of data, of probes for ACKs, and of ACKs. The
+        // receiver repeats its last ACK when it sends a PING, every 5 s.
+        let flow = run(60.0, controller, "loss = 0.4", "");
+        // The handshake has its own ACKs, whose delays nobody tells.
+        let shaken_hands = Duration::from_secs(5);
+        let samples = flow.rtt.iter().filter(|sample| sample.at > shaken_hands);
+        let longest = samples.map(|sample| sample.rtt).max();
+        let longest = longest.expect("there are samples");
+        assert!(longest <= longest_possible, "{controller}: {longest:?}");
     }
 }

@@ -196,6 +196,23 @@ impl Connection {
         self.state().headers = Some(PathHeaders::new(Headers::new(agreement, now)));
     }
 
+    /// The ACK frame that comes next, whose largest packet number is `largest`, says that the peer
+    /// has had this packet for `delay`, longer than its `max_ack_delay`. With ACK_FREQUENCY, a
+    /// sender may have asked for up to a round trip (quinn-proto 0.11.19,
+    /// `candidate_max_ack_delay`); beyond that the frame repeats one that was lost.
+    pub(crate) fn ack_was_held(&self, largest: u64, delay: Duration) {
+        let mut state = self.state();
+        if state.path.smoothed_rtt.is_some_and(|rtt| delay > rtt) {
+            debug!(
+                connection = self.id,
+                largest,
+                ?delay,
+                "a lost ACK was repeated"
+            );
+            state.feed.set_repeated(largest);
+        }
+    }
+
     /// The local address is another one.
     pub(crate) fn rebound(&self) {
         debug!(connection = self.id, "local address changed");

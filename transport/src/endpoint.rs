@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use evenkeel_congestion::{PathSample, SharedFactory};
 use evenkeel_wire::PATH_HEADER_LEN;
-use quinn::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig};
 use quinn::{AsyncUdpSocket, ClientConfig, EndpointConfig, ServerConfig, TransportConfig, rustls};
 
 use crate::connection::{Connection, Connections};
@@ -100,7 +99,7 @@ impl Endpoint {
     }
 
     /// A configuration for connections that this endpoint accepts; `transport` comes from
-    /// [`transport`](Self::transport). Without path headers it is the same as quinn's own.
+    /// [`transport`](Self::transport). Without path headers a peer sees what quinn's own sends.
     ///
     /// # Errors
     /// If QUIC cannot be spoken with `tls`: it must offer TLS 1.3 and
@@ -110,14 +109,9 @@ impl Endpoint {
         tls: impl Into<Arc<rustls::ServerConfig>>,
         transport: Arc<TransportConfig>,
     ) -> Result<ServerConfig, rustls::Error> {
-        let tls = tls.into();
-        // Also without headers, so that both refuse the same configurations.
-        let crypto = ServerCrypto::new(tls.clone(), self.connections.clone())?;
-        let mut config = ServerConfig::with_crypto(if self.header_every > 0 {
-            Arc::new(crypto)
-        } else {
-            Arc::new(QuicServerConfig::try_from(tls).map_err(no_initial_suite)?)
-        });
+        let offers_headers = self.header_every > 0;
+        let crypto = ServerCrypto::new(tls.into(), self.connections.clone(), offers_headers)?;
+        let mut config = ServerConfig::with_crypto(Arc::new(crypto));
         config.transport_config(transport);
         Ok(config)
     }
@@ -132,13 +126,9 @@ impl Endpoint {
         tls: impl Into<Arc<rustls::ClientConfig>>,
         transport: Arc<TransportConfig>,
     ) -> Result<ClientConfig, rustls::Error> {
-        let tls = tls.into();
-        let crypto = ClientCrypto::new(tls.clone(), self.connections.clone())?;
-        let mut config = ClientConfig::new(if self.header_every > 0 {
-            Arc::new(crypto)
-        } else {
-            Arc::new(QuicClientConfig::try_from(tls).map_err(no_initial_suite)?)
-        });
+        let offers_headers = self.header_every > 0;
+        let crypto = ClientCrypto::new(tls.into(), self.connections.clone(), offers_headers)?;
+        let mut config = ClientConfig::new(Arc::new(crypto));
         config.transport_config(transport);
         Ok(config)
     }
@@ -263,10 +253,6 @@ impl Endpoint {
 
 /// The largest UDP payload (RFC 9000, section 18.2, max_udp_payload_size).
 const LARGEST_PAYLOAD: u16 = 65_527;
-
-fn no_initial_suite(error: NoInitialCipherSuite) -> rustls::Error {
-    rustls::Error::General(error.to_string())
-}
 
 /// Closes a connection as [`quinn::Connection::close`] does, and informs the peer even while the
 /// congestion window is full.

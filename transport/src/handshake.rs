@@ -1,10 +1,11 @@
-//! A QUIC TLS session around rustls's, which offers path headers and derives their keys:
-//! `docs/path-header.md`, section 3.
+//! A QUIC TLS session around rustls's, which offers path headers and derives their keys
+//! (`docs/path-header.md`, section 3), and finds ACKs that come late.
 //!
 //! quinn's own session sends no transport parameter that quinn does not know. This one does what
 //! quinn-proto 0.11.19 does in `crypto/rustls.rs`. It leaves to quinn what needs no session: the
 //! keys of Initial packets for a server, and the integrity of Retry packets.
 
+mod acks;
 mod parameters;
 
 use std::any::Any;
@@ -30,8 +31,10 @@ use quinn_proto::transport_parameters::TransportParameters;
 use crate::connection::{Connection, Connections};
 use crate::header::{Agreement, Grease};
 use crate::hooks;
+use acks::ReadingKey;
 use parameters::{
-    PARAMETER, VERSIONS, max_ack_delay, patient, reserved_parameters, understands_headers,
+    PARAMETER, VERSIONS, ack_delays, max_ack_delay, patient, reserved_parameters,
+    understands_headers,
 };
 
 /// The exporter's label: section 3.2.
@@ -57,6 +60,7 @@ struct Common {
     /// quinn's own; asked for what needs no session.
     stock: Arc<QuicServerConfig>,
     connections: Arc<Connections>,
+    offers_headers: bool,
 }
 
 impl ServerCrypto {
@@ -65,9 +69,10 @@ impl ServerCrypto {
     pub(crate) fn new(
         tls: Arc<rustls::ServerConfig>,
         connections: Arc<Connections>,
+        offers_headers: bool,
     ) -> Result<Self, rustls::Error> {
         ServerConnection::new(tls.clone(), Version::V1, Vec::new())?;
-        let common = Common::new(tls.clone(), connections)?;
+        let common = Common::new(tls.clone(), connections, offers_headers)?;
         Ok(Self { tls, common })
     }
 }
@@ -78,6 +83,7 @@ impl ClientCrypto {
     pub(crate) fn new(
         tls: Arc<rustls::ClientConfig>,
         connections: Arc<Connections>,
+        offers_headers: bool,
     ) -> Result<Self, rustls::Error> {
         let nobody = ServerName::try_from("evenkeel.invalid").expect("a name (RFC 2606)");
         ClientConnection::new(tls.clone(), Version::V1, nobody, Vec::new())?;
@@ -85,7 +91,7 @@ impl ClientCrypto {
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
-        let common = Common::new(Arc::new(nothing), connections)?;
+        let common = Common::new(Arc::new(nothing), connections, offers_headers)?;
         Ok(Self { tls, common })
     }
 }
@@ -94,6 +100,7 @@ impl Common {
     fn new(
         tls: Arc<rustls::ServerConfig>,
         connections: Arc<Connections>,
+        offers_headers: bool,
     ) -> Result<Self, rustls::Error> {
         // RFC 9001, section 5.2.
         let initial = tls
@@ -108,14 +115,33 @@ impl Common {
             initial: initial.ok_or_else(no_suite)?,
             stock: Arc::new(tls.try_into().map_err(|_| no_suite())?),
             connections,
+            offers_headers,
         })
+    }
+
+    /// quinn's transport parameters, and ours if path headers are offered; and what its random
+    /// choices follow from.
+    fn encoded(&self, params: &TransportParameters) -> (Vec<u8>, Option<Grease>) {
+        let mut bytes = Vec::new();
+        params.write(&mut bytes);
+        if !self.offers_headers {
+            return (bytes, None);
+        }
+        let mut grease = Grease::new(&reserved_parameters(&bytes));
+        let versions = grease.versions(&VERSIONS);
+        // RFC 9000, section 16: 0b10 is the prefix of four bytes.
+        let id = 0x8000_0000 | u32::try_from(PARAMETER).expect("an id of 30 bits");
+        bytes.extend_from_slice(&id.to_be_bytes());
+        bytes.push(versions.len() as u8);
+        bytes.extend_from_slice(&versions);
+        (bytes, Some(grease))
     }
 
     fn session(
         &self,
         number: u32,
         version: Version,
-        grease: Grease,
+        unagreed: Option<Grease>,
         tls: TlsConnection,
     ) -> Box<dyn Session> {
         let connection = Connection::new(self.connections.clone());
@@ -128,7 +154,7 @@ impl Common {
             reported_handshake_data: false,
             common: self.clone(),
             connection,
-            unagreed: Some(grease),
+            unagreed,
         })
     }
 }
@@ -153,7 +179,7 @@ impl crypto::ServerConfig for ServerCrypto {
     ) -> Box<dyn Session> {
         let number = version;
         let version = tls_version(number).expect("quinn asks initial_keys first, which knows it");
-        let (params, grease) = encoded(params);
+        let (params, grease) = self.common.encoded(params);
         let tls = ServerConnection::new(self.tls.clone(), version, params)
             .expect("the configuration was tried when it was made");
         self.common
@@ -174,7 +200,7 @@ impl crypto::ClientConfig for ClientCrypto {
         let name = ServerName::try_from(server_name)
             .map_err(|_| invalid())?
             .to_owned();
-        let (params, grease) = encoded(params);
+        let (params, grease) = self.common.encoded(params);
         let tls = ClientConnection::new(self.tls.clone(), version, name, params)
             .expect("the configuration was tried when it was made");
         Ok(self
@@ -183,7 +209,7 @@ impl crypto::ClientConfig for ClientCrypto {
     }
 }
 
-/// A session that offers path headers.
+/// A session that offers path headers, if it was told to.
 struct HeaderSession {
     /// The QUIC version, and what rustls calls it.
     number: u32,
@@ -200,6 +226,23 @@ struct HeaderSession {
 impl HeaderSession {
     fn is_client(&self) -> bool {
         matches!(self.tls, TlsConnection::Client(_))
+    }
+
+    /// Keys of 1-RTT packets; the one for the peer's finds late ACKs.
+    fn packet_keys(
+        &self,
+        local: Box<dyn rustls::quic::PacketKey>,
+        remote: Box<dyn rustls::quic::PacketKey>,
+    ) -> KeyPair<Box<dyn PacketKey>> {
+        let parameters = self.tls.quic_transport_parameters().unwrap_or_default();
+        KeyPair {
+            local: Box::new(local),
+            remote: Box::new(ReadingKey {
+                key: remote,
+                delays: ack_delays(parameters),
+                connection: self.connection.clone(),
+            }),
+        }
     }
 
     /// Derives the headers' keys when the handshake is complete.
@@ -313,8 +356,8 @@ impl Session for HeaderSession {
         };
         // quinn builds the controller before it asks for the first time.
         let bytes = match self.connection.state().feed.followed() {
-            Some(_) => patient(bytes),
-            None => bytes.to_vec(),
+            Some(_) if self.common.offers_headers => patient(bytes),
+            _ => bytes.to_vec(),
         };
         Ok(Some(TransportParameters::read(
             side,
@@ -329,17 +372,20 @@ impl Session for HeaderSession {
             KeyChange::Handshake { keys } => Some(both_directions(keys)),
             KeyChange::OneRtt { keys, next } => {
                 self.next_secrets = Some(next);
-                Some(both_directions(keys))
+                Some(Keys {
+                    header: KeyPair {
+                        local: Box::new(keys.local.header),
+                        remote: Box::new(keys.remote.header),
+                    },
+                    packet: self.packet_keys(keys.local.packet, keys.remote.packet),
+                })
             }
         }
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
         let keys = self.next_secrets.as_mut()?.next_packet_keys();
-        Some(KeyPair {
-            local: Box::new(keys.local),
-            remote: Box::new(keys.remote),
-        })
+        Some(self.packet_keys(keys.local, keys.remote))
     }
 
     fn is_valid_retry(&self, orig_dst_cid: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
@@ -389,18 +435,4 @@ fn both_directions(keys: rustls::quic::Keys) -> Keys {
             remote: Box::new(keys.remote.packet),
         },
     }
-}
-
-/// quinn's transport parameters, and ours; and what its random choices follow from.
-fn encoded(params: &TransportParameters) -> (Vec<u8>, Grease) {
-    let mut bytes = Vec::new();
-    params.write(&mut bytes);
-    let mut grease = Grease::new(&reserved_parameters(&bytes));
-    let versions = grease.versions(&VERSIONS);
-    // RFC 9000, section 16: 0b10 is the prefix of four bytes.
-    let id = 0x8000_0000 | u32::try_from(PARAMETER).expect("an id of 30 bits");
-    bytes.extend_from_slice(&id.to_be_bytes());
-    bytes.push(versions.len() as u8);
-    bytes.extend_from_slice(&versions);
-    (bytes, grease)
 }

@@ -169,7 +169,7 @@ impl Observer for SampleRecorder {
     fn on_acks(&self, report: &AckReport) {
         let mut state = lock(&self.state);
         if self.wanted.rtt_samples && !state.stopped {
-            state.rtts_ms.push(milliseconds(report.rtt));
+            state.rtts_ms.extend(report.rtt.map(milliseconds));
         }
     }
 
@@ -193,7 +193,7 @@ mod tests {
     fn acks(rtt_ms: u64) -> AckReport {
         AckReport {
             now: epoch(),
-            rtt: ms(rtt_ms),
+            rtt: Some(ms(rtt_ms)),
             acked: 1200,
             window: 12_000,
             in_flight: 0,
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn samples_are_kept_if_they_are_wanted_and_taken_once() {
-        let path = |acks: AckReport| path_sample(acks.now, acks.rtt);
+        let path = |acks: AckReport| path_sample(acks.now, acks.rtt.expect("it has one"));
         let counts = |lists: SampleLists| {
             (
                 lists.rtt_samples_ms.map(|list| list.len()),

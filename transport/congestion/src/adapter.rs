@@ -9,7 +9,10 @@
 //!   than the present one are therefore forgotten. ACKs of ACK-only packets, and those that
 //!   arrive while a new path is validated, make `on_end_acks` come without `on_ack`: no event.
 //! - The RTT estimator given to `on_ack` is updated only after `on_end_acks`, and does not
-//!   tell its last sample. A sample is now - sending time of the newest packet.
+//!   tell its last sample. A sample is now - sending time of the newest packet; there is none if
+//!   the ACK is late ([`FeedState::set_repeated`]). quinn's own estimate takes that one in, as RFC
+//!   9002, section 5.3, has it: delays beyond `max_ack_delay` count as the path's. A controller
+//!   that looks for queues would see seconds of queueing where an ACK was lost.
 //! - `on_congestion_event` comes for every detection, however many belong to one period of
 //!   recovery. Here one reaches the controller per period; a period begins with the event and
 //!   covers packets sent up to then (RFC 9002, section 7.3.2). 0 lost bytes mean ECN.
@@ -222,7 +225,7 @@ impl congestion::Controller for Adapter {
         now: Instant,
         in_flight: u64,
         app_limited: bool,
-        _largest_acked: Option<u64>,
+        largest_acked: Option<u64>,
     ) {
         let Some(batch) = self.batch.take().filter(|batch| batch.now == now) else {
             return;
@@ -231,10 +234,11 @@ impl congestion::Controller for Adapter {
         if in_order {
             self.newest_acked = Some(batch.sent);
         }
+        let has_sample = in_order && !self.feed.is_repeated(largest_acked);
         let ack = Ack {
             now,
             sent: batch.sent,
-            rtt: in_order.then(|| now.saturating_duration_since(batch.sent)),
+            rtt: has_sample.then(|| now.saturating_duration_since(batch.sent)),
             newest_bytes: batch.newest_bytes,
             packets: batch.packets,
             bytes: batch.bytes,

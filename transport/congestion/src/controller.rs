@@ -97,7 +97,8 @@ pub struct Ack {
     pub sent: Instant,
     /// Time from sending the newest packet to now, the peer's acknowledgement delay included.
     /// `None` if a packet sent later was acknowledged before: then the ACK shows reordering, not
-    /// the path's round trip (RFC 9002, section 5.1).
+    /// the path's round trip (RFC 9002, section 5.1). `None` also if the peer held the ACK back for
+    /// longer than it may: then it repeats one that was lost.
     pub rtt: Option<Duration>,
     /// Bytes of UDP payload in the newest packet, the one that `rtt` measures.
     pub newest_bytes: u64,

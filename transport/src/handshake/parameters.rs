@@ -9,6 +9,20 @@ pub(super) const PARAMETER: u64 = 0x0ed2_b74c;
 const MAX_ACK_DELAY: u64 = 0x0b;
 const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
+/// Id of `ack_delay_exponent`, what holds without it, and the greatest: RFC 9000, section 18.2.
+const ACK_DELAY_EXPONENT: u64 = 0x0a;
+const DEFAULT_ACK_DELAY_EXPONENT: u32 = 3;
+const GREATEST_ACK_DELAY_EXPONENT: u64 = 20;
+
+/// How long a peer delays ACKs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AckDelays {
+    /// The longest delay without being asked for more.
+    pub(super) max: Duration,
+    /// ACK Delay is in units of 2^exponent microseconds, at most 2^20.
+    pub(super) exponent: u32,
+}
+
 /// The greatest `max_ack_delay`, 2^14 ms less one: RFC 9000, section 18.2.
 const GREATEST_MAX_ACK_DELAY: u64 = (1 << 14) - 1;
 
@@ -59,6 +73,18 @@ pub(super) fn max_ack_delay(parameters: &[u8]) -> Duration {
         .map_or(DEFAULT_MAX_ACK_DELAY, Duration::from_millis)
 }
 
+/// What a peer with these transport parameters says of its ACKs.
+pub(super) fn ack_delays(parameters: &[u8]) -> AckDelays {
+    let exponent = parameter(parameters, ACK_DELAY_EXPONENT)
+        .and_then(|mut value| variable_length(&mut value))
+        .filter(|exponent| *exponent <= GREATEST_ACK_DELAY_EXPONENT)
+        .map_or(DEFAULT_ACK_DELAY_EXPONENT, |exponent| exponent as u32);
+    AckDelays {
+        max: max_ack_delay(parameters),
+        exponent,
+    }
+}
+
 /// The transport parameters of the same peer, if it might delay its ACKs by [`PATIENCE`] longer.
 /// What quinn will refuse stays as it is.
 pub(super) fn patient(parameters: &[u8]) -> Vec<u8> {
@@ -103,7 +129,7 @@ fn next_parameter<'a>(bytes: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
 }
 
 /// Reads a variable-length integer: RFC 9000, section 16.
-fn variable_length(bytes: &mut &[u8]) -> Option<u64> {
+pub(super) fn variable_length(bytes: &mut &[u8]) -> Option<u64> {
     let first = *bytes.first()?;
     let (number, rest) = bytes.split_at_checked(1 << (first >> 6))?;
     *bytes = rest;

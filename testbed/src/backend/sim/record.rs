@@ -196,8 +196,8 @@ fn plus(reports: Option<HeaderReport>, connection: &Connection) -> Option<Header
 impl Observer for Record {
     fn on_acks(&self, report: &AckReport) {
         let at = report.now - self.epoch;
-        let rtt = report.rtt;
-        self.lock().rtt.push(RttSample { at, rtt });
+        let sample = report.rtt.map(|rtt| RttSample { at, rtt });
+        self.lock().rtt.extend(sample);
     }
 
     fn on_path(&self, sample: &PathSample) {

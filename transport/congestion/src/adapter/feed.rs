@@ -17,6 +17,8 @@ pub struct FeedState {
     /// Bytes.
     overhead: u16,
     header_interval: u32,
+    /// The largest packet number in the latest ACK frame that came late.
+    repeated: Option<u64>,
 }
 
 impl FeedState {
@@ -46,6 +48,13 @@ impl FeedState {
         self.header_interval
     }
 
+    /// An ACK frame whose largest packet number is `largest` repeats one that was lost: since that
+    /// packet arrived, the peer has had it for longer than it may delay an ACK. Call this before
+    /// quinn processes the frame. It then gives no round-trip sample.
+    pub fn set_repeated(&mut self, largest: u64) {
+        self.repeated = Some(largest);
+    }
+
     /// Each full-size packet adds `bytes` bytes to its UDP payload on the wire: IP and UDP
     /// headers, and the path header's share. [`DEFAULT_OVERHEAD`] until this is called.
     pub fn set_overhead(&mut self, bytes: u16) {
@@ -61,6 +70,7 @@ impl Default for FeedState {
             followed: None,
             overhead: DEFAULT_OVERHEAD,
             header_interval: 1,
+            repeated: None,
         }
     }
 }
@@ -72,6 +82,7 @@ impl fmt::Debug for FeedState {
             .field("followed", &self.followed)
             .field("overhead", &self.overhead)
             .field("header_interval", &self.header_interval)
+            .field("repeated", &self.repeated)
             .finish_non_exhaustive()
     }
 }
@@ -112,6 +123,11 @@ impl PathFeed {
     /// From now on `observer` is told of samples as they arrive.
     pub(super) fn observe(&self, observer: Arc<dyn Observer>) {
         self.with(|feed| feed.observer = Some(observer));
+    }
+
+    /// Whether the ACK frame with this largest packet number repeats one that was lost.
+    pub(super) fn is_repeated(&self, largest: Option<u64>) -> bool {
+        largest.is_some() && self.with(|feed| feed.repeated) == largest
     }
 
     /// Bytes that each full-size packet adds to its UDP payload, and all samples in the order of
@@ -162,5 +178,9 @@ impl PathFeed {
 
     pub(crate) fn set_overhead(&self, bytes: u16) {
         self.with(|feed| feed.set_overhead(bytes));
+    }
+
+    pub(crate) fn set_repeated(&self, largest: u64) {
+        self.with(|feed| feed.set_repeated(largest));
     }
 }

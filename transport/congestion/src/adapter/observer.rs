@@ -43,8 +43,10 @@ pub trait Observer: Send + Sync {
 pub struct AckReport {
     /// When it was processed.
     pub now: Instant,
-    /// Time since the newest of its packets was sent, the peer's acknowledgement delay included.
-    pub rtt: Duration,
+    /// Time since the newest of its packets was sent, the peer's acknowledgement delay included;
+    /// `None` if the peer held the ACK back for longer than it may, because it repeats one that was
+    /// lost.
+    pub rtt: Option<Duration>,
     /// Bytes newly acknowledged.
     pub acked: u64,
     /// Window in bytes after the ACK: the controller's own, not the one that quinn is told.

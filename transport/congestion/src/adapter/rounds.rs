@@ -56,7 +56,7 @@ impl Rounds {
         sums.unused = sums.unused.min(window.saturating_sub(ack.in_flight));
         sums.app_limited &= ack.app_limited;
         // Without a sample the packet is older than one acknowledged before it, so that it
-        // cannot be the first of a round.
+        // cannot be the first of a round; or the ACK is late, and the round ends with the next.
         let sample = SizedRtt::of_ack(ack, mtu)?;
         let rtt = sample.rtt();
         let least = sample.least(sums.rtt_min);

@@ -37,7 +37,8 @@ impl PathFactory for TapFactory {
         self.observer.on_start(now);
         feed.observe(self.observer.clone());
         Box::new(Tap {
-            controller: self.factory.clone().build_fed(now, current_mtu, feed),
+            controller: (self.factory.clone()).build_fed(now, current_mtu, feed.clone()),
+            feed,
             observer: self.observer.clone(),
             batch: None,
         })
@@ -46,6 +47,7 @@ impl PathFactory for TapFactory {
 
 struct Tap {
     controller: Box<dyn Controller>,
+    feed: PathFeed,
     observer: Arc<dyn Observer>,
     batch: Option<Batch>,
 }
@@ -107,9 +109,10 @@ impl Controller for Tap {
         self.controller
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
         if let Some(batch) = self.batch.take().filter(|batch| batch.now == now) {
+            let is_repeated = self.feed.is_repeated(largest_packet_num_acked);
             self.observer.on_acks(&AckReport {
                 now,
-                rtt: now.saturating_duration_since(batch.sent),
+                rtt: (!is_repeated).then(|| now.saturating_duration_since(batch.sent)),
                 acked: batch.acked,
                 window: self.controller.metrics().congestion_window,
                 in_flight,
@@ -145,6 +148,7 @@ impl Controller for Tap {
     fn clone_box(&self) -> Box<dyn Controller> {
         Box::new(Self {
             controller: self.controller.clone_box(),
+            feed: self.feed.clone(),
             observer: self.observer.clone(),
             batch: self.batch,
         })

@@ -120,6 +120,38 @@ fn heard(told: &Mutex<Vec<Told>>) -> Vec<Told> {
 }
 
 #[test]
+fn an_ack_that_repeats_a_lost_one_gives_no_sample_and_ends_no_round() {
+    let t0 = epoch();
+    let (mut adapter, told) = recorded(t0, 12_000);
+    let feed = PathFeed::default();
+    adapter.feed = feed.clone();
+    let mut ack = |at_ms: u64, sent_ms: u64, largest: u64| {
+        adapter.acked(t0 + ms(at_ms), t0 + ms(sent_ms), 1200);
+        adapter.on_end_acks(t0 + ms(at_ms), 0, false, Some(largest));
+        heard(&told)
+    };
+    feed.set_repeated(7);
+    let repeat = ack(8000, 100, 7);
+    assert!(
+        matches!(
+            &repeat[..],
+            [Told::Ack(Ack {
+                rtt: None,
+                bytes: 1200,
+                ..
+            })]
+        ),
+        "{repeat:?}"
+    );
+    // The round that the next ACK ends does not know of the 8 s either.
+    let next = ack(8140, 8100, 8);
+    assert!(
+        matches!(&next[..], [Told::Ack(_), Told::Round(round)] if round.rtt_min == ms(40)),
+        "{next:?}"
+    );
+}
+
+#[test]
 fn the_packets_of_one_ack_frame_become_one_event() {
     let t0 = epoch();
     let (mut adapter, told) = recorded(t0, 12_000);

@@ -53,7 +53,7 @@ impl Observer for Recorder {
         } = report;
         self.hear(
             *now,
-            &format!("acked {acked} after {rtt:?}, {in_flight} of {window} in flight, limited {app_limited}"),
+            &format!("acked {acked} after {:?}, {in_flight} of {window} in flight, limited {app_limited}", rtt.unwrap_or_default()),
         );
     }
 
@@ -72,6 +72,7 @@ fn tapped(recorder: &Arc<Recorder>) -> Tap {
         controller: controller("reno")
             .expect("a name of the table")
             .build(recorder.t0, 1200),
+        feed: PathFeed::default(),
         observer: recorder.clone(),
         batch: None,
     }
@@ -119,6 +120,27 @@ fn an_observer_hears_what_happens_and_the_controllers_own_window() {
         ]
     );
     assert_eq!((tap.window(), tap.initial_window()), (6001, 12_000));
+}
+
+#[test]
+fn an_ack_that_repeats_a_lost_one_is_reported_without_a_round_trip() {
+    let recorder = Recorder::new();
+    let t0 = recorder.t0;
+    let mut tap = tapped(&recorder);
+    tap.feed.set_repeated(7);
+    for (nth, largest) in [(1, 7), (2, 8)] {
+        tap.acked(t0 + ms(40 * nth), t0, 1200);
+        tap.on_end_acks(t0 + ms(40 * nth), 0, true, Some(largest));
+    }
+    let heard = recorder.heard();
+    assert!(
+        heard[0].starts_with("40: acked 1200 after 0ns"),
+        "{heard:?}"
+    );
+    assert!(
+        heard[1].starts_with("80: acked 1200 after 80ms"),
+        "{heard:?}"
+    );
 }
 
 #[test]

@@ -1,0 +1,121 @@
+//! Finds ACK frames that come late: they repeat one that was lost.
+//!
+//! quinn-proto 0.11.19 tells controllers neither a frame's ACK Delay nor the sample that it made. A
+//! peer that has something to send repeats its last ACK frame with it. If the first one was lost,
+//! and the probes that ask for another are seconds apart (RFC 9002, section 6.2), the repeat is the
+//! first to acknowledge its packets. They look as if they had been on their way for all that time.
+//! Its ACK Delay tells how long the peer has had them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use quinn::crypto::{self, CryptoError};
+use quinn::rustls::quic::PacketKey;
+
+use super::parameters::{AckDelays, variable_length};
+use crate::connection::Connection;
+
+/// Frames without content, which quinn-proto puts before an ACK: RFC 9000, sections 19.1, 19.2 and
+/// 19.20; draft-ietf-quic-ack-frequency, section 4.
+const PADDING: u64 = 0x00;
+const PING: u64 = 0x01;
+const HANDSHAKE_DONE: u64 = 0x1e;
+const IMMEDIATE_ACK: u64 = 0x1f;
+
+/// An ACK without and with ECN counts: RFC 9000, section 19.3.
+const ACK: u64 = 0x02;
+const ACK_ECN: u64 = 0x03;
+
+/// A key for packets of the peer, in which it looks for late ACKs.
+pub(super) struct ReadingKey {
+    pub(super) key: Box<dyn PacketKey>,
+    pub(super) delays: AckDelays,
+    pub(super) connection: Arc<Connection>,
+}
+
+impl crypto::PacketKey for ReadingKey {
+    fn encrypt(&self, packet: u64, buf: &mut [u8], header_len: usize) {
+        crypto::PacketKey::encrypt(&self.key, packet, buf, header_len);
+    }
+
+    fn decrypt(
+        &self,
+        packet: u64,
+        header: &[u8],
+        payload: &mut BytesMut,
+    ) -> Result<(), CryptoError> {
+        crypto::PacketKey::decrypt(&self.key, packet, header, payload)?;
+        if let Some((largest, delay)) = ack(payload, self.delays.exponent)
+            && delay > self.delays.max
+        {
+            self.connection.ack_was_held(largest, delay);
+        }
+        Ok(())
+    }
+
+    fn tag_len(&self) -> usize {
+        crypto::PacketKey::tag_len(&self.key)
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        crypto::PacketKey::confidentiality_limit(&self.key)
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        crypto::PacketKey::integrity_limit(&self.key)
+    }
+}
+
+/// The largest packet number and the delay of the ACK frame at the beginning of a packet's payload.
+fn ack(mut payload: &[u8], exponent: u32) -> Option<(u64, Duration)> {
+    loop {
+        match variable_length(&mut payload)? {
+            PADDING | PING | HANDSHAKE_DONE | IMMEDIATE_ACK => {}
+            ACK | ACK_ECN => break,
+            _ => return None,
+        }
+    }
+    let largest = variable_length(&mut payload)?;
+    let micros = variable_length(&mut payload)?.saturating_mul(1 << exponent);
+    Some((largest, Duration::from_micros(micros)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ack_behind_frames_without_content_is_read() {
+        // 5 ACKed after 0x4400 = 1024 times 8 microseconds.
+        let frame = [0x02, 0x05, 0x44, 0x00, 0x00, 0x00];
+        let expected = Some((5, Duration::from_micros(8192)));
+        assert_eq!(ack(&frame, 3), expected);
+        assert_eq!(
+            ack(&[&[0x00, 0x01, 0x1e], &frame[..]].concat(), 3),
+            expected
+        );
+        assert_eq!(ack(&[&[0x03], &frame[1..]].concat(), 3), expected);
+    }
+
+    #[test]
+    fn what_has_no_ack_at_its_beginning_or_breaks_off_has_none() {
+        for payload in [
+            &[][..],
+            &[0x01],
+            &[0x02],
+            &[0x02, 0x05],
+            &[0x02, 0x05, 0x44],
+        ] {
+            assert_eq!(ack(payload, 3), None, "{payload:?}");
+        }
+        assert_eq!(ack(&[0x06, 0x02, 0x05, 0x44, 0x00], 3), None);
+    }
+
+    #[test]
+    fn no_delay_overflows() {
+        let frame = [&[0x02, 0x05][..], &[0xff; 8]].concat();
+        let (_, delay) = ack(&frame, 20).expect("an ACK");
+        assert_eq!(delay, Duration::from_micros(u64::MAX));
+    }
+}
