@@ -23,8 +23,10 @@ pub struct PathState {
     pub in_flight: u64,
     /// The application, not the window or the pacer, kept the connection from sending more.
     pub app_limited: bool,
-    /// The rate that the controller asks for, if it asks for one, in bytes per second.
-    pub(crate) own_rate: Option<u64>,
+    /// The rate that the controller asks for itself, in bytes of UDP payload per second; `None` if
+    /// it has only a window. Packets leave at this rate with [`Pacing::Controller`](crate::Pacing)
+    /// alone.
+    pub own_rate: Option<u64>,
 }
 
 impl PathState {

@@ -314,6 +314,7 @@ fn run_scenario(arguments: &RunArguments, controllers: &Controllers) -> Result<E
     } else {
         print_out(&report::table(&document))?;
     }
+    document.warnings.iter().for_each(|line| warn(line));
     if backend == Backend::Sim {
         note(&speed(observations.packets_sent, scenario.duration, wall));
     }
@@ -383,6 +384,11 @@ fn print_out(text: &str) -> Result<(), CliError> {
 /// A line on standard error. A full disk behind it is no reason to end otherwise (`eprintln!` panics).
 pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// A warning on standard error: nothing with `-q`.
+fn warn(line: &str) {
+    note(&format!("warning: {line}"));
 }
 
 /// A line on standard error that is no failure: nothing with `-q`.

@@ -354,6 +354,28 @@ fn quiet_prints_the_table_alone_and_verbose_adds_events_of_connections() {
     );
 }
 
+#[test]
+fn a_controller_whose_rate_nobody_heeds_makes_one_warning() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for controller in ["tfrc", "acp"] {
+        let set = format!("flows.0.controller={controller}");
+        let stamps = "links.0.stamps=['acp']";
+        let arguments = ["--set", "duration_s=21", "--set", stamps, "--set", &set];
+        let warned = |pacing: &str| {
+            let arguments = [&arguments[..], &["--set", pacing]].concat();
+            let output = run_into(directory.path(), "dumbbell.toml", &arguments);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let lines = text(&output.stderr).lines();
+            let warned = lines.filter(|line| line.starts_with("warning: "));
+            warned.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let warnings = warned("flows.0.pacing=none");
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].contains(controller), "{warnings:?}");
+        assert_eq!(warned("flows.0.pacing=controller"), [""; 0]);
+    }
+}
+
 /// The link of `blackout.toml` is away for longer than its flow waits.
 const DEADLY: [&str; 4] = [
     "--set",

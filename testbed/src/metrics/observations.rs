@@ -34,6 +34,9 @@ pub struct FlowObservation {
     pub controller: String,
     /// How its sender paced packets.
     pub pacing: Pacing,
+    /// Whether its controller asked for a rate of its own, which `Pacing::Controller` alone heeds.
+    /// Only virtual time sees this.
+    pub asked_for_rate: bool,
     /// On every how many-th of its datagrams its sender was to put a path header; 0: on none.
     pub path_headers: u32,
     /// When it began.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use evenkeel::Pacing;
 use evenkeel_apps::path::{HeaderReport, LastAndMean, SampleSummary};
 use evenkeel_apps::stream::{BitrateReport, JitterReport, SentCounts, VariationReport, ViewReport};
 use evenkeel_queue::HeaderCounts;
@@ -41,6 +42,8 @@ pub struct ResultDocument {
     pub fairness: Fairness,
     /// One for each direction of the scenario's links.
     pub links: Vec<LinkResult>,
+    /// What makes figures other than one would think: a line for each.
+    pub warnings: Vec<String>,
     /// Name of the file of time series, beside this one.
     pub series: &'static str,
     /// The effective configuration of the scenario.
@@ -257,6 +260,7 @@ impl ResultDocument {
                 .iter()
                 .map(|link| LinkResult::new(link, &timing))
                 .collect(),
+            warnings: warnings(flows),
             series: SERIES_FILE,
             config: scenario.config.clone(),
         }
@@ -443,6 +447,22 @@ impl LinkResult {
             }),
         }
     }
+}
+
+/// A line for each group of flows whose controller's rate nobody heeded.
+fn warnings(flows: &[FlowObservation]) -> Vec<String> {
+    let unheeded = |flow: &&FlowObservation| flow.asked_for_rate && flow.pacing != Pacing::Controller;
+    let unheeded: Vec<_> = flows.iter().filter(unheeded).collect();
+    let groups = unheeded.chunk_by(|a, b| a.group == b.group);
+    let line = |group: &[&FlowObservation]| {
+        let first = group[0];
+        format!(
+            "flows {}: {} sets a rate, which pacing = \"{}\" leaves out: only its window limits the \
+             flow; use pacing = \"controller\"",
+            first.group, first.controller, first.pacing
+        )
+    };
+    groups.map(line).collect()
 }
 
 /// Figures of a link's stamps, by the names of stamp and figure.

@@ -244,6 +244,7 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
                 "stamps": {"acp": {"users": 2.0}}
             }
         ],
+        "warnings": [],
         "series": "series.json"
     });
     assert_eq!(value, expected);
@@ -330,6 +331,27 @@ fn the_averages_of_a_dead_flow_end_at_its_death_and_the_table_marks_it() {
     stopped.error = None;
     stopped.failed(&scenario.flows[1], Duration::from_secs(4), "reset".into());
     assert_eq!((stopped.died, stopped.error), (None, None));
+}
+
+#[test]
+fn a_rate_that_nobody_heeds_makes_one_warning_for_a_group() {
+    let mut observations = observations();
+    let warnings = |observations: &Observations| {
+        ResultDocument::new(&scenario(&[]), "sim", observations).warnings
+    };
+    for flow in &mut observations.flows {
+        (flow.asked_for_rate, flow.group) = (true, "all".into());
+    }
+    assert!(warnings(&observations).is_empty(), "they are paced");
+    for flow in &mut observations.flows {
+        (flow.pacing, flow.controller) = (Pacing::Unpaced, "tfrc".into());
+    }
+    let warnings = warnings(&observations);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let words = ["flows all: tfrc", "pacing = \"none\"", "pacing = \"controller\""];
+    for word in words {
+        assert!(warnings[0].contains(word), "{word} in {warnings:?}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use evenkeel_testbed::scenario::{Controllers, Scenario};
 
 use super::{
     Backend, CliError, DeadFlows, ScenarioArguments, create_directory, longest_run, note, print_out,
-    progress_bar, run_inside, seed_override,
+    progress_bar, run_inside, seed_override, warn,
 };
 
 #[derive(Debug, Args)]
@@ -94,6 +94,7 @@ pub(super) fn compare(
             progress_bar(scenario).with_message(format!("{controller}, seed {}", scenario.seed));
         let observations = arguments.on.run(scenario, &options, &bar)?;
         let document = report::write(&directory, scenario, arguments.on.name(), &observations)?;
+        document.warnings.iter().for_each(|line| warn(line));
         runs.push((controller.clone(), scenario.seed, document, observations));
     }
     let comparison = report::write_comparison(&out, &plain, &runs)?;

@@ -33,6 +33,7 @@ struct State {
     /// The first failure.
     failure: Option<(Duration, String)>,
     done: Option<Duration>,
+    asked_for_rate: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -117,17 +118,21 @@ impl Record {
 
     /// The controllers of all connections together.
     pub(super) fn controllers(&self) -> Option<ControllerSample> {
-        let state = self.lock();
+        let mut state = self.lock();
+        let mut asked_for_rate = false;
         let contexts = state.live.iter().filter_map(Context::of);
         let samples = contexts.map(|context| {
-            let state = context.state();
+            let path = context.state();
+            asked_for_rate |= path.own_rate.is_some();
             ControllerSample {
-                window: state.window,
-                slow_start_threshold: state.slow_start_threshold,
-                pacing_rate: state.pacing_rate,
+                window: path.window,
+                slow_start_threshold: path.slow_start_threshold,
+                pacing_rate: path.pacing_rate,
             }
         });
-        samples.reduce(ControllerSample::plus)
+        let sample = samples.reduce(ControllerSample::plus);
+        state.asked_for_rate |= asked_for_rate;
+        sample
     }
 
     /// Moves what was recorded into the flow's observation.
@@ -144,6 +149,7 @@ impl Record {
             samples: std::mem::take(&mut state.path),
         });
         observation.rtt = std::mem::take(&mut state.rtt);
+        observation.asked_for_rate = state.asked_for_rate;
         observation.transfers = std::mem::take(&mut state.transfers);
         if let Some(done) = state.done {
             observation.stop = done;
