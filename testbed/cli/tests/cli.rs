@@ -412,7 +412,14 @@ fn compare_names_flows_that_died_and_ends_with_status_one() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().to_str().expect("a path in UTF-8");
     let scenario = scenario("blackout.toml");
-    let compare = ["compare", &scenario, "--controllers", "vegas,reno", "--out", out];
+    let compare = [
+        "compare",
+        &scenario,
+        "--controllers",
+        "vegas,reno",
+        "--out",
+        out,
+    ];
     let output = testbed(&[&compare[..], &DEADLY].concat());
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let table = text(&output.stdout);

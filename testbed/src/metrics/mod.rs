@@ -20,9 +20,9 @@ pub use flow::{
 pub use link::{loss_rate, utilization};
 pub(crate) use observations::seconds;
 pub use observations::{
-    ControllerSample, FlowObservation, LinkObservation, Observations, PathObservation,
-    QueueObservation, QueueSample, RttSample, SojournObservation, StampObservation,
-    StreamObservation, StreamSample, Transfer,
+    ControllerSample, FlowObservation, LinkObservation, Observations, PacketSample,
+    PathObservation, QueueObservation, QueueSample, RttSample, SojournObservation,
+    StampObservation, StreamObservation, StreamSample, Transfer,
 };
 pub use path::{PathSeries, path_series, path_summary};
 

@@ -51,6 +51,8 @@ pub struct FlowObservation {
     /// What its controller had decided at the end of each sampling interval; `None` without a
     /// connection.
     pub controller_state: Vec<Option<ControllerSample>>,
+    /// Packets of each sampling interval from 0.
+    pub packet_series: Vec<PacketSample>,
     /// Round-trip times that the sender measured; those before the warm-up's end are ignored.
     pub rtt: Vec<RttSample>,
     /// What became of its path headers, and what they told; `None` if none were agreed on.
@@ -141,6 +143,15 @@ pub struct StreamSample {
     pub delay_ms: Option<f64>,
     /// What the encoder aimed at with the last of them, bits per second.
     pub bitrate_bps: Option<u64>,
+}
+
+/// A sender's packets in one sampling interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PacketSample {
+    /// Packets that it sent.
+    pub sent: u64,
+    /// Packets that it declared lost, whenever they were sent.
+    pub lost: u64,
 }
 
 /// A round-trip time and when it was measured.

@@ -103,7 +103,9 @@ impl ComparisonDocument {
     pub fn failures(&self) -> Vec<String> {
         let of = |run: &ComparedRun| -> Vec<String> {
             let flows = run.dead_flows.iter();
-            flows.map(|flow| format!("{}, {flow}", run.controller)).collect()
+            flows
+                .map(|flow| format!("{}, {flow}", run.controller))
+                .collect()
         };
         self.runs.iter().flat_map(of).collect()
     }
@@ -142,9 +144,7 @@ impl ComparisonDocument {
                 0 => run.controller.clone(),
                 dead => format!("{} [{dead} died]", run.controller),
             };
-            std::iter::once(name)
-                .chain(cells)
-                .collect()
+            std::iter::once(name).chain(cells).collect()
         };
         let rows = self.runs.iter().map(row).collect();
         Table::of(&["controller"], shown.iter().copied(), rows)
@@ -231,7 +231,10 @@ pub fn comparison_table(document: &ComparisonDocument) -> String {
     let (heading, table) = (document.heading(), document.columns().text());
     let failures = document.failures().into_iter().map(|line| line + "\n");
     let failures: String = failures.collect();
-    format!("{heading}\n\n{table}\n{failures}{}\n", document.conclusion())
+    format!(
+        "{heading}\n\n{table}\n{failures}{}\n",
+        document.conclusion()
+    )
 }
 
 const ALWAYS: &[Column<ComparedFigures>] = &[

@@ -451,7 +451,8 @@ impl LinkResult {
 
 /// A line for each group of flows whose controller's rate nobody heeded.
 fn warnings(flows: &[FlowObservation]) -> Vec<String> {
-    let unheeded = |flow: &&FlowObservation| flow.asked_for_rate && flow.pacing != Pacing::Controller;
+    let unheeded =
+        |flow: &&FlowObservation| flow.asked_for_rate && flow.pacing != Pacing::Controller;
     let unheeded: Vec<_> = flows.iter().filter(unheeded).collect();
     let groups = unheeded.chunk_by(|a, b| a.group == b.group);
     let line = |group: &[&FlowObservation]| {

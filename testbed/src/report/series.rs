@@ -33,6 +33,10 @@ pub struct FlowSeries {
     pub rate_bps: Vec<u64>,
     /// Bits of application data per second.
     pub goodput_bps: Vec<u64>,
+    /// Packets that the sender sent in the interval.
+    pub sent_packets: Vec<u64>,
+    /// Packets that it declared lost in the interval.
+    pub lost_packets: Vec<u64>,
     /// Congestion window at the end of the interval, in bytes; `None` without a connection.
     pub window_bytes: Vec<Option<u64>>,
     /// Window at which slow start ends, at the end of the interval, in bytes; `None` without one.
@@ -126,6 +130,8 @@ impl FlowSeries {
             name: flow.name.clone(),
             rate_bps: rates(&flow.delivered),
             goodput_bps: rates(&flow.app_delivered),
+            sent_packets: flow.packet_series.iter().map(|p| p.sent).collect(),
+            lost_packets: flow.packet_series.iter().map(|p| p.lost).collect(),
             window_bytes: controller(&|state| Some(state.window)),
             slow_start_threshold_bytes: controller(&|state| state.slow_start_threshold),
             pacing_rate_bps: controller(&|state| Some(state.pacing_rate?.saturating_mul(8))),

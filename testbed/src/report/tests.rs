@@ -7,8 +7,8 @@ use evenkeel_apps::path::{HeaderReport, SampleRecord};
 
 use super::*;
 use crate::metrics::{
-    ControllerSample, FlowObservation, LinkObservation, PathObservation, QueueObservation,
-    QueueSample, RttSample, SojournObservation, StampObservation, Transfer,
+    ControllerSample, FlowObservation, LinkObservation, PacketSample, PathObservation,
+    QueueObservation, QueueSample, RttSample, SojournObservation, StampObservation, Transfer,
 };
 
 const SCENARIO: &str = r#"name = "small"
@@ -78,6 +78,10 @@ fn observations() -> Observations {
             },
         ],
         pacing: Pacing::Controller,
+        packet_series: vec![
+            PacketSample { sent: 2, lost: 0 },
+            PacketSample { sent: 1, lost: 1 },
+        ],
         sent_packets: 3,
         lost_packets: 1,
         transfers: vec![Transfer {
@@ -255,11 +259,13 @@ fn series_hold_every_interval() {
     let series = Series::new(&scenario(&[]), &observations());
     let expected = concat!(
         r#"{"interval_s":0.5,"flows":[{"name":"a","rate_bps":[144,144,4800,1600,1600,1600],"#,
-        r#""goodput_bps":[64,64,2400,800,800,800],"window_bytes":[null,2400,3600,3600,4800,4800],"#,
+        r#""goodput_bps":[64,64,2400,800,800,800],"sent_packets":[2,1],"lost_packets":[0,1],"#,
+        r#""window_bytes":[null,2400,3600,3600,4800,4800],"#,
         r#""slow_start_threshold_bytes":[null,null,2400,2400,2400,2400],"#,
         r#""pacing_rate_bps":[null,null,null,null,8000,8000],"path":null,"#,
         r#""transfers":[{"start_s":0.0,"end_s":2.345678,"bytes":1000,"sha256_verified":true}]},"#,
         r#"{"name":"b","rate_bps":[0,0,0,0,800,800],"goodput_bps":[0,0,0,0,400,400],"#,
+        r#""sent_packets":[],"lost_packets":[],"#,
         r#""window_bytes":[],"slow_start_threshold_bytes":[],"pacing_rate_bps":[],"path":null,"#,
         r#""transfers":[]}],"#,
         r#""links":[{"name":"bottleneck","queue_packets":[0,1,2,3,4,5],"#,
@@ -348,7 +354,11 @@ fn a_rate_that_nobody_heeds_makes_one_warning_for_a_group() {
     }
     let warnings = warnings(&observations);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    let words = ["flows all: tfrc", "pacing = \"none\"", "pacing = \"controller\""];
+    let words = [
+        "flows all: tfrc",
+        "pacing = \"none\"",
+        "pacing = \"controller\"",
+    ];
     for word in words {
         assert!(warnings[0].contains(word), "{word} in {warnings:?}");
     }

@@ -10,8 +10,8 @@ use evenkeel_testbed::report;
 use evenkeel_testbed::scenario::{Controllers, Scenario};
 
 use super::{
-    Backend, CliError, DeadFlows, ScenarioArguments, create_directory, longest_run, note, print_out,
-    progress_bar, run_inside, seed_override, warn,
+    Backend, CliError, DeadFlows, ScenarioArguments, create_directory, longest_run, note,
+    print_out, progress_bar, run_inside, seed_override, warn,
 };
 
 #[derive(Debug, Args)]

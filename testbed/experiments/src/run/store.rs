@@ -187,7 +187,9 @@ impl Record {
     /// A line for each flow of `run`, whose record this is, that died or failed.
     pub fn failures(&self, run: &Run) -> Vec<String> {
         let errors = self.errors().into_iter();
-        errors.map(|error| format!("{}: {error}", run.label())).collect()
+        errors
+            .map(|error| format!("{}: {error}", run.label()))
+            .collect()
     }
 
     /// The flows that died or failed, and why.

@@ -9,8 +9,8 @@ use evenkeel_apps::stream::{SentCounts, ViewReport};
 use super::process::Line;
 use super::records::{ReceiverInterval, Record, SenderInterval, parse};
 use crate::metrics::{
-    ControllerSample, FlowObservation, PathObservation, RttSample, StreamObservation, StreamSample,
-    Transfer,
+    ControllerSample, FlowObservation, PacketSample, PathObservation, RttSample, StreamObservation,
+    StreamSample, Transfer,
 };
 use crate::scenario::{FlowSpec, Scenario};
 
@@ -24,6 +24,8 @@ pub(super) struct Reports {
     pub(super) controller: Option<ControllerSample>,
     sent: u64,
     lost: u64,
+    /// The time at which each interval of a sender ended, and its packets.
+    packets: Vec<(Duration, PacketSample)>,
     rtt: Vec<RttSample>,
     headers: Option<HeaderReport>,
     path: Vec<SampleRecord>,
@@ -149,9 +151,11 @@ impl Reports {
             at_s: (origin_s + sample.at_s).max(0.0),
             ..sample
         }));
+        let (sent, lost) = (interval.packets_sent, interval.packets_lost);
+        self.packets.push((at, PacketSample { sent, lost }));
         if is_measured {
-            self.sent += interval.packets_sent;
-            self.lost += interval.packets_lost;
+            self.sent += sent;
+            self.lost += lost;
         }
         let samples = interval.rtt_samples_ms.iter();
         self.rtt.extend(samples.map(|ms| RttSample {
@@ -203,6 +207,7 @@ impl Reports {
             stop: self.done.unwrap_or(spec.stop),
             delivered: spread(|received| received.ip_bytes),
             app_delivered: spread(|received| received.app_bytes),
+            packet_series: packet_series(&self.packets, interval, buckets),
             controller_state,
             rtt: std::mem::take(&mut self.rtt),
             path,
@@ -253,14 +258,33 @@ fn stream_series(
 ) -> Vec<StreamSample> {
     let mut series = vec![StreamSample::default(); buckets];
     for (at, sample) in viewed {
-        // The record of an interval comes a little after its end.
-        let within = at.saturating_sub(interval / 2);
-        let bucket = (within.as_nanos() / interval.as_nanos()) as usize;
-        if let Some(entry) = series.get_mut(bucket) {
+        if let Some(entry) = series.get_mut(bucket(*at, interval)) {
             *entry = *sample;
         }
     }
     series
+}
+
+/// Packets in the run's intervals.
+fn packet_series(
+    reported: &[(Duration, PacketSample)],
+    interval: Duration,
+    buckets: usize,
+) -> Vec<PacketSample> {
+    let mut series = vec![PacketSample::default(); buckets];
+    for (at, packets) in reported {
+        if let Some(entry) = series.get_mut(bucket(*at, interval)) {
+            entry.sent += packets.sent;
+            entry.lost += packets.lost;
+        }
+    }
+    series
+}
+
+/// The run's interval that a record `at` is about: it comes a little after its interval's end.
+fn bucket(at: Duration, interval: Duration) -> usize {
+    let within = at.saturating_sub(interval / 2);
+    (within.as_nanos() / interval.as_nanos()) as usize
 }
 
 #[cfg(test)]
@@ -282,6 +306,20 @@ mod tests {
         let shares = spread(&records, Duration::from_millis(100), 3, |r| r.ip_bytes);
         // 50..150 ms: half and half. 150..260 ms: 50 ms and 60 ms of 110.
         assert_eq!(shares, [500, 1000, 600]);
+    }
+
+    #[test]
+    fn packets_belong_to_the_interval_whose_record_comes_a_little_late() {
+        let packets = |sent, lost| PacketSample { sent, lost };
+        let ms = Duration::from_millis;
+        let reported = [
+            (ms(104), packets(9, 1)),
+            (ms(201), packets(5, 0)),
+            (ms(208), packets(2, 2)),
+            (ms(900), packets(1, 1)),
+        ];
+        let series = packet_series(&reported, ms(100), 3);
+        assert_eq!(series, [packets(9, 1), packets(7, 2), packets(0, 0)]);
     }
 
     #[test]

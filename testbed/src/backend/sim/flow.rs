@@ -102,6 +102,7 @@ impl Flow {
             .push(delivered - self.delivered_before);
         observation.app_delivered.push(app - self.app_before);
         observation.controller_state.push(self.record.controllers());
+        self.record.sample_packets();
         (self.delivered_before, self.app_before) = (delivered, app);
     }
 

@@ -7,7 +7,9 @@ use evenkeel::{AckReport, Context, HeaderCounters, Observer, PathSample};
 use evenkeel_apps::path::{HeaderReport, SampleRecord};
 use quinn::Connection;
 
-use crate::metrics::{ControllerSample, FlowObservation, PathObservation, RttSample, Transfer};
+use crate::metrics::{
+    ControllerSample, FlowObservation, PacketSample, PathObservation, RttSample, Transfer,
+};
 use crate::scenario::FlowSpec;
 
 /// The record of one flow, shared by its tasks, its controllers and the sampler.
@@ -27,6 +29,9 @@ struct State {
     /// What was counted when the warm-up ended.
     warm: Packets,
     warm_headers: HeaderCounters,
+    /// What was counted when the last sampling interval ended, and in each interval.
+    sampled: Packets,
+    packet_series: Vec<PacketSample>,
     rtt: Vec<RttSample>,
     path: Vec<SampleRecord>,
     transfers: Vec<Transfer>,
@@ -116,6 +121,17 @@ impl Record {
             .unwrap_or_default();
     }
 
+    /// A sampling interval is over.
+    pub(super) fn sample_packets(&self) {
+        let mut state = self.lock();
+        let packets = state.packets();
+        let before = std::mem::replace(&mut state.sampled, packets);
+        state.packet_series.push(PacketSample {
+            sent: packets.sent - before.sent,
+            lost: packets.lost - before.lost,
+        });
+    }
+
     /// The controllers of all connections together.
     pub(super) fn controllers(&self) -> Option<ControllerSample> {
         let mut state = self.lock();
@@ -148,6 +164,7 @@ impl Record {
             },
             samples: std::mem::take(&mut state.path),
         });
+        observation.packet_series = std::mem::take(&mut state.packet_series);
         observation.rtt = std::mem::take(&mut state.rtt);
         observation.asked_for_rate = state.asked_for_rate;
         observation.transfers = std::mem::take(&mut state.transfers);
