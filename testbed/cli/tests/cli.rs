@@ -247,11 +247,33 @@ fn a_capture_holds_the_links_packets_with_good_checksums() {
             last = packet.timestamp;
             let ip = evenkeel_wire::Ipv4View::parse(&packet.data).expect("an IPv4 packet");
             assert!(ip.checksum_holds());
+            let udp = evenkeel_wire::UdpView::parse(ip.payload()).expect("a UDP datagram");
+            let ports = [udp.source_port(), udp.destination_port()];
+            assert!(ports.contains(&443), "tcpdump takes it for QUIC: {ports:?}");
             assert!(packet.data.len() <= largest);
             packets += 1;
         }
         // 200 packets a second forward, half as many back, for 21 s.
         assert!(packets > 1900, "{file}: {packets}");
+    }
+}
+
+#[test]
+fn sslkeylogfile_gets_the_secrets_of_every_connection() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = directory.path().join("keys");
+    let output = Command::new(env!("CARGO_BIN_EXE_evenkeel-testbed"))
+        .args(["run", &scenario("dumbbell.toml"), "--out"])
+        .arg(directory.path())
+        .args(["--set", "flows.0.count=2", "--set", "duration_s=21"])
+        .env("SSLKEYLOGFILE", &keys)
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let log = fs::read_to_string(&keys).expect("it was written");
+    for label in ["CLIENT_TRAFFIC_SECRET_0 ", "SERVER_TRAFFIC_SECRET_0 "] {
+        let lines = log.lines().filter(|line| line.starts_with(label));
+        assert_eq!(lines.count(), 2, "one for each connection: {log}");
     }
 }
 

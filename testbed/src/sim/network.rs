@@ -26,6 +26,8 @@ pub(super) struct Inbox {
     pub(super) received_bytes: u64,
     /// Whether arriving datagrams are only counted (the sink of UDP cross traffic).
     pub(super) counts_only: bool,
+    /// Whether a QUIC server reads them: captures give it port 443.
+    pub(super) is_quic_server: bool,
 }
 
 /// All nodes, links and bound ports of a simulation.
@@ -206,11 +208,14 @@ impl Network {
     fn leave(&mut self, now: Instant, index: usize, packet: Packet<Datagram>) {
         let Packet { meta, mut payload } = packet;
         payload.ecn = meta.ecn;
-        let link = &mut self.links[index];
-        if let Some(capture) = &mut link.capture {
-            capture.packet(self.core.elapsed(), &payload);
+        if self.links[index].capture.is_some() {
+            let [source, destination] = [payload.source, payload.destination];
+            let addresses = (self.captured(source), self.captured(destination));
+            if let Some(capture) = &mut self.links[index].capture {
+                capture.packet(self.core.elapsed(), &payload, addresses);
+            }
         }
-        let to = link.to;
+        let to = self.links[index].to;
         if payload.to != to {
             // A router counts itself, and does not forward what it is the last to see.
             payload.ttl = payload.ttl.saturating_sub(1);
@@ -220,6 +225,21 @@ impl Network {
             }
         }
         self.arrive(now, to, payload);
+    }
+
+    /// The address as captures show it: a QUIC server has port 443, at which tcpdump and Wireshark
+    /// look for QUIC. Connections stay apart, since each client has a port of its own.
+    fn captured(&self, address: SocketAddrV4) -> SocketAddrV4 {
+        let inbox = self.node_at(*address.ip()).and_then(|node| {
+            let ports = &self.ports[node.0];
+            ports.iter().find(|(port, _)| *port == address.port())
+        });
+        match inbox {
+            Some((_, inbox)) if lock(inbox).is_quic_server => {
+                SocketAddrV4::new(*address.ip(), HTTPS_PORT)
+            }
+            _ => address,
+        }
     }
 
     fn deliver(&mut self, datagram: Datagram) {
@@ -241,6 +261,9 @@ impl Network {
 
 /// The TTL with which packets leave their hosts: Linux's default.
 pub const HOP_LIMIT: u8 = 64;
+
+/// The port of HTTPS, QUIC's first use: RFC 9114, section 3.1.
+const HTTPS_PORT: u16 = 443;
 
 /// 10.0.0.1: the address of the first node; the others follow (RFC 1918 space).
 const FIRST_ADDRESS: u32 = 0x0a00_0001;

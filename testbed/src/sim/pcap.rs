@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter};
+use std::net::SocketAddrV4;
 use std::path::Path;
 use std::time::Duration;
 
@@ -37,11 +38,17 @@ impl Capture {
         })
     }
 
-    pub(super) fn packet(&mut self, at: Duration, datagram: &Datagram) {
+    /// A packet between these addresses: its source and its destination.
+    pub(super) fn packet(
+        &mut self,
+        at: Duration,
+        datagram: &Datagram,
+        addresses: (SocketAddrV4, SocketAddrV4),
+    ) {
         if self.error.is_some() {
             return;
         }
-        let bytes = ip_packet(datagram);
+        let bytes = ip_packet(datagram, addresses);
         let length = u32::try_from(bytes.len()).expect("the MTU bounds a packet");
         let packet = PcapPacket::new(at, length, &bytes);
         self.error = self.writer.write_packet(&packet).err().map(into_io);
@@ -56,11 +63,15 @@ impl Capture {
     }
 }
 
-/// The datagram as the IP packet that it would be on a wire.
-fn ip_packet(datagram: &Datagram) -> Vec<u8> {
+/// The datagram as the IP packet that it would be on a wire between these addresses.
+fn ip_packet(datagram: &Datagram, (source, destination): (SocketAddrV4, SocketAddrV4)) -> Vec<u8> {
     let payload_len =
         u16::try_from(UDP_HEADER_LEN + datagram.contents.len()).expect("the MTU bounds a packet");
-    let (source, destination) = (*datagram.source.ip(), *datagram.destination.ip());
+    let udp = UdpRepr {
+        source_port: source.port(),
+        destination_port: destination.port(),
+    };
+    let (source, destination) = (*source.ip(), *destination.ip());
     let ip = Ipv4Repr {
         source,
         destination,
@@ -71,10 +82,6 @@ fn ip_packet(datagram: &Datagram) -> Vec<u8> {
         identification: 0,
         dont_fragment: true,
         payload_len,
-    };
-    let udp = UdpRepr {
-        source_port: datagram.source.port(),
-        destination_port: datagram.destination.port(),
     };
     let pseudo = PseudoHeader::V4 {
         source,

@@ -63,6 +63,11 @@ impl SimSocket {
         lock(&self.inbox).counts_only = true;
     }
 
+    /// A QUIC server reads what arrives.
+    pub(crate) fn serve_quic(&self) {
+        lock(&self.inbox).is_quic_server = true;
+    }
+
     /// Sends one datagram.
     pub(super) fn send_to(&self, destination: SocketAddrV4, contents: BytesMut) {
         let mut network = lock(&self.network);

@@ -105,7 +105,9 @@ pub(super) fn reproduce(
             arguments.out.display()
         ));
     }
-    Ok(exit_code(&outcome, || arguments.dead_flows.status(&failures)))
+    Ok(exit_code(&outcome, || {
+        arguments.dead_flows.status(&failures)
+    }))
 }
 
 pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, CliError> {

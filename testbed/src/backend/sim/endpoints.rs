@@ -1,6 +1,6 @@
 //! The two quinn endpoints of a flow, set up as the applications set theirs up.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use evenkeel::SharedFactory;
 use evenkeel_apps::bulk::{self, AckFrequency, TransportSettings};
@@ -96,6 +96,12 @@ impl Endpoints {
             identity: Identity::fixed(),
             alpn: if is_stream { stream::ALPN } else { bulk::ALPN },
         };
+        let server = if is_stream {
+            &sender_socket
+        } else {
+            &receiver_socket
+        };
+        server.serve_quic();
         let (sender, receiver) = if is_stream {
             let sender = binder.server(sending);
             (sender, binder.client(receiving))
@@ -180,6 +186,11 @@ fn qlog(
     Ok(())
 }
 
+/// The file that the environment variable SSLKEYLOGFILE names, opened once for all flows; without
+/// it nothing is logged.
+static KEY_LOG: LazyLock<Arc<rustls::KeyLogFile>> =
+    LazyLock::new(|| Arc::new(rustls::KeyLogFile::new()));
+
 /// Certificate and key of every simulated receiver.
 struct Identity {
     certificate: CertificateDer<'static>,
@@ -232,6 +243,8 @@ impl Identity {
             .with_root_certificates(roots)
             .with_no_client_auth();
         tls.alpn_protocols = vec![alpn.to_vec()];
+        // A client knows all secrets; a server need not log them again.
+        tls.key_log = KEY_LOG.clone();
         // Every connection of a flow makes the whole handshake, the first and the last alike.
         tls.resumption = rustls::client::Resumption::disabled();
         tls
