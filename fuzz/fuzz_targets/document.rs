@@ -23,7 +23,7 @@ fuzz_target!(|input: (&str, &str)| {
             check(fault);
         }
     }
-    let keys = read::<LinkKeys>(&root, "the link");
+    let keys = read::<LinkKeys>(&root);
     if let Err(fault) = keys.and_then(|keys| keys.over(&LinkDescription::default())) {
         check(fault);
     }

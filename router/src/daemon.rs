@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use evenkeel_queue::LinkError;
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,7 +21,7 @@ use crate::netlink::Netlink;
 use crate::plumbing::{Plumbing, SetupError};
 use crate::preflight::{self, HostError};
 use crate::status::{Answer, LinkStatus, Meter, Request, Server, SocketError, Status};
-use crate::transit::{BuildError, Transit};
+use crate::transit::Transit;
 
 /// Why a router did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +41,7 @@ pub(crate) enum RunError {
         /// Which one.
         name: String,
         /// What is wrong.
-        source: BuildError,
+        source: LinkError,
     },
     /// A device stopped working.
     #[error(

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_queue::{
     Amount, CarriedHeader, Carrier, FlowKey, Link, LinkConfig, LinkError, Packet, PacketMeta,
-    PortStats, QueueInterval, SpecError, StampFigures, discipline, stamp_set,
+    PortStats, QueueInterval, StampFigures,
 };
 use evenkeel_wire::{PathHeaderMut, Skipped};
 use rand_pcg::Pcg64;
@@ -16,17 +16,6 @@ use crate::packet::{self, Kind};
 
 /// Buffers that are kept for packets to come: more than most links hold packets.
 const SPARE_BUFFERS: usize = 1024;
-
-/// Why a link cannot be built as configured.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BuildError {
-    /// The discipline or a stamp does not exist, or not with these parameters or this limit.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// The values do not go together.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-}
 
 /// A link with packets of bytes in it.
 #[derive(Debug)]
@@ -87,20 +76,11 @@ impl Transit {
         seed: u64,
         index: usize,
         flow_hash_key: [u8; 16],
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, LinkError> {
+        let config = spec.description.config(spec.trace.clone());
         let config = LinkConfig {
-            service: spec.service.clone(),
-            limit: spec.limit,
-            discipline: discipline(&spec.discipline, spec.limit)?,
-            stamps: stamp_set(&spec.stamps)?,
             flow_hash_key: Some(flow_hash_key),
-            delay: spec.delay,
-            jitter: spec.jitter,
-            reorder: spec.reorder,
-            loss: spec.loss,
-            blackouts: spec.blackouts.clone(),
-            changes: spec.changes.clone(),
-            ..LinkConfig::default()
+            ..config.expect("the configuration has been checked")
         };
         let generator = Pcg64::new(seed.into(), index as u128);
         Ok(Self {

@@ -1,12 +1,16 @@
 //! The keys of a link in files: in scenarios, and in the router's configuration.
 
 use std::fmt;
+use std::time::Duration;
 
-use evenkeel_spec::document::{Fault, Located, Origin, number, positive, whole};
+use evenkeel_spec::document::{Fault, Located};
+use evenkeel_spec::keys;
 use evenkeel_spec::quantity::Unit;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::{Change, DeliveryTrace, Limit, LinkConfig, Rate, Service, discipline, stamp_set};
 
 /// Highest rate: 1 Tb/s, where a packet still takes over a nanosecond.
 pub const MAX_RATE_BPS: u64 = 1_000_000_000_000;
@@ -46,7 +50,8 @@ pub struct LinkKeys {
     loss: Option<f64>,
     #[serde(deserialize_with = "delay_ms")]
     jitter_ms: Option<f64>,
-    reorder: Option<Located<Share>>,
+    #[serde(deserialize_with = "share")]
+    reorder: Option<Located<f64>>,
     blackouts: Option<Vec<Located<BlackoutKeys>>>,
     changes: Option<Vec<Located<ChangeKeys>>>,
 }
@@ -121,9 +126,6 @@ pub struct ChangeKeys {
     pub queue_packets: Option<u32>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Share(f64);
-
 /// An array of strings; what is none is told so.
 fn strings<'de, D: Deserializer<'de>>(
     deserializer: D,
@@ -151,10 +153,7 @@ impl Default for LinkDescription {
             delay_ms: 0.0,
             queue_packets: None,
             queue_bytes: None,
-            discipline: Located {
-                value: "drop-tail".to_owned(),
-                origin: Origin::Line(1),
-            },
+            discipline: "drop-tail".to_owned().into(),
             stamps: Vec::new(),
             loss: 0.0,
             jitter_ms: 0.0,
@@ -194,16 +193,13 @@ impl LinkKeys {
             stamps: self.stamps.unwrap_or(base.stamps),
             loss: self.loss.unwrap_or(base.loss),
             jitter_ms: self.jitter_ms.unwrap_or(base.jitter_ms),
-            reorder: self
-                .reorder
-                .as_ref()
-                .map_or(base.reorder, |share| share.value.0),
+            reorder: self.reorder.as_ref().map_or(base.reorder, |r| r.value),
             blackouts: self.blackouts.unwrap_or(base.blackouts),
             changes: self.changes.unwrap_or(base.changes),
         };
         link.check_changes()?;
         match &self.reorder {
-            Some(reorder) if reorder.value.0 > 0.0 && !link.has_delay() => {
+            Some(reorder) if reorder.value > 0.0 && !link.has_delay() => {
                 let message =
                     "reorder needs a delay that packets can jump; give the link a delay_ms";
                 Err(reorder.fault(message))
@@ -214,6 +210,61 @@ impl LinkKeys {
 }
 
 impl LinkDescription {
+    /// What the link is made of; `trace` is what its trace file holds.
+    ///
+    /// # Errors
+    /// A discipline or stamp that does not exist, or not with these parameters, with its origin.
+    pub fn config(&self, trace: Option<DeliveryTrace>) -> Result<LinkConfig, Fault> {
+        let limit = Limit {
+            packets: self.queue_packets.map(u64::from),
+            bytes: self.queue_bytes,
+        };
+        let discipline = discipline(&self.discipline.value, limit)
+            .map_err(|error| self.discipline.fault(error.to_string()))?;
+        let names: Vec<_> = self.stamps.iter().map(|stamp| &stamp.value).collect();
+        let mut stamps = Vec::new();
+        for (at, stamp) in self.stamps.iter().enumerate() {
+            // One more at a time, so that the first wrong one is the last.
+            stamps = stamp_set(&names[..=at]).map_err(|error| stamp.fault(error.to_string()))?;
+        }
+        let seconds = Duration::from_secs_f64;
+        let blackouts = self.blackouts.iter().map(|keys| &keys.value);
+        let changes = self.changes.iter().map(|keys| keys.value);
+        Ok(LinkConfig {
+            service: match (trace, self.rate_bps) {
+                (Some(trace), _) => Service::Trace(trace),
+                (None, Some(rate_bps)) => Service::Rate(rate(rate_bps)),
+                (None, None) => Service::Unlimited,
+            },
+            limit,
+            discipline,
+            stamps,
+            delay: self.delay(),
+            jitter: milliseconds(self.jitter_ms),
+            reorder: self.reorder,
+            loss: self.loss,
+            blackouts: blackouts
+                .map(|blackout| (seconds(blackout.start_s), seconds(blackout.length_s)))
+                .collect(),
+            changes: changes.flat_map(|keys| keys.changes(limit)).collect(),
+            ..LinkConfig::default()
+        })
+    }
+
+    /// The propagation delay, before any change.
+    pub fn delay(&self) -> Duration {
+        milliseconds(self.delay_ms)
+    }
+
+    /// The rate after `elapsed`, in bits per second; `None` if the link has none, or follows a
+    /// trace.
+    pub fn rate_bps_after(&self, elapsed: Duration) -> Option<u64> {
+        let past = |keys: &&Located<ChangeKeys>| keys.value.at_s <= elapsed.as_secs_f64();
+        let mut past = self.changes.iter().filter(past).rev();
+        let changed = past.find_map(|keys| keys.value.rate_bps);
+        changed.or(self.rate_bps)
+    }
+
     fn has_delay(&self) -> bool {
         let changed = self
             .changes
@@ -255,53 +306,50 @@ impl LinkDescription {
     }
 }
 
+impl ChangeKeys {
+    /// What changes on a link whose queue has `limit`.
+    fn changes(self, limit: Limit) -> impl Iterator<Item = (Duration, Change)> {
+        let at = Duration::from_secs_f64(self.at_s);
+        let packets = self.queue_packets.map(|packets| Limit {
+            packets: Some(packets.into()),
+            ..limit
+        });
+        let changes = [
+            self.rate_bps.map(|rate_bps| Change::Rate(rate(rate_bps))),
+            self.delay_ms
+                .map(|delay_ms| Change::Delay(milliseconds(delay_ms))),
+            self.loss.map(Change::Loss),
+            packets.map(Change::Limit),
+        ];
+        changes
+            .into_iter()
+            .flatten()
+            .map(move |change| (at, change))
+    }
+}
+
+fn rate(rate_bps: u64) -> Rate {
+    Rate::new(rate_bps).expect("the range begins at 1")
+}
+
+fn milliseconds(milliseconds: f64) -> Duration {
+    Duration::from_secs_f64(milliseconds / 1e3)
+}
+
 /// Left out of results then: a link's description is what it was before links could reorder.
 fn is_zero(value: &f64) -> bool {
     *value == 0.0
 }
 
-/// Reads a rate of a link, in bits per second.
-///
-/// # Errors
-/// If it is none or out of range.
-pub fn rate_bps<'de, D: Deserializer<'de>, T: From<u64>>(d: D) -> Result<T, D::Error> {
-    whole(d, Unit::BitsPerSecond, 1..=MAX_RATE_BPS).map(T::from)
-}
-
-/// Reads a delay of a link, in milliseconds.
-///
-/// # Errors
-/// If it is none or out of range.
-pub fn delay_ms<'de, D: Deserializer<'de>, T: From<f64>>(d: D) -> Result<T, D::Error> {
-    number(d, Unit::Milliseconds, 0.0..=MAX_DELAY_MS).map(T::from)
-}
-
-/// Reads a queue's limit in packets.
-///
-/// # Errors
-/// If it is none or out of range.
-pub fn queue_packets<'de, D: Deserializer<'de>, T: From<u32>>(d: D) -> Result<T, D::Error> {
-    whole(d, Unit::None, 1..=MAX_QUEUE_PACKETS).map(|packets| T::from(packets as u32))
-}
-
-fn queue_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    whole(deserializer, Unit::Bytes, 1..=MAX_QUEUE_BYTES).map(Some)
-}
-
-fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    number(deserializer, Unit::None, 0.0..=1.0).map(Some)
-}
-
-fn time_s<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    number(deserializer, Unit::Seconds, 0.0..=MAX_TIME_S)
-}
-
-fn length_s<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    positive(deserializer, Unit::Seconds, MAX_TIME_S)
-}
-
-impl<'de> Deserialize<'de> for Share {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        number(deserializer, Unit::None, 0.0..=1.0).map(Self)
-    }
+keys! {
+    /// A rate of a link, in bits per second.
+    pub rate_bps: u64 = whole(Unit::BitsPerSecond, 1..=MAX_RATE_BPS);
+    /// A delay of a link, in milliseconds.
+    pub delay_ms: f64 = number(Unit::Milliseconds, 0.0..=MAX_DELAY_MS);
+    /// A queue's limit in packets.
+    pub queue_packets: u32 = whole(Unit::None, 1..=MAX_QUEUE_PACKETS);
+    queue_bytes: u64 = whole(Unit::Bytes, 1..=MAX_QUEUE_BYTES);
+    share: f64 = number(Unit::None, 0.0..=1.0);
+    time_s: f64 = number(Unit::Seconds, 0.0..=MAX_TIME_S);
+    length_s: f64 = positive(Unit::Seconds, MAX_TIME_S);
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use evenkeel_queue::description::{ChangeKeys, LinkDescription, LinkKeys, MAX_TRACE_BYTES};
-use evenkeel_queue::{Change, DeliveryTrace, Limit, Rate, Service, discipline, stamp_set};
-use evenkeel_spec::document::{self, Fault, Located, Node, Origin, Reader};
+use evenkeel_queue::DeliveryTrace;
+use evenkeel_queue::description::{LinkDescription, LinkKeys, MAX_TRACE_BYTES};
+use evenkeel_spec::document::{self, Fault, Joined, Located, NAME_LENGTH, Origin};
+use evenkeel_spec::keys;
 use evenkeel_spec::quantity::Unit;
+use serde::{Deserialize, Deserializer, de};
 
 use super::{Config, LinkSpec, Place, RouteSpec, SOCKET_DIRECTORY, read_bounded};
 use crate::family::Family;
@@ -31,10 +32,53 @@ const MAX_MTU: u64 = 65535;
 const FIRST_TABLE: u32 = 1001;
 
 /// Tables 253 to 255 are the kernel's default, main and local one (linux/rtnetlink.h).
-const KERNEL_TABLES: RangeInclusive<u64> = 253..=255;
+const KERNEL_TABLES: RangeInclusive<u32> = 253..=255;
 
 /// Length of an interface's name in bytes (IFNAMSIZ without the final zero, linux/if.h).
 const MAX_INTERFACE_NAME: usize = 15;
+
+#[derive(Deserialize)]
+#[serde(rename = "the configuration")]
+struct RouterTable {
+    #[serde(deserialize_with = "name")]
+    name: String,
+    #[serde(default, deserialize_with = "seed")]
+    seed: Option<u64>,
+    socket: Option<Located<String>>,
+    #[serde(default)]
+    links: Located<Vec<Located<Joined<LinkTable, LinkKeys>>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename = "[[links]]")]
+struct LinkTable {
+    #[serde(deserialize_with = "name")]
+    name: Located<String>,
+    #[serde(deserialize_with = "interface")]
+    tun: Located<String>,
+    #[serde(default, deserialize_with = "mtu")]
+    mtu: Option<Located<u32>>,
+    routes: Located<Vec<Located<RouteTable>>>,
+    #[serde(default, deserialize_with = "table")]
+    table: Option<Located<u32>>,
+}
+
+#[derive(Deserialize)]
+struct RouteTable {
+    #[serde(deserialize_with = "document::parsed")]
+    to: Prefix,
+    via: Option<Located<String>>,
+    #[serde(deserialize_with = "interface")]
+    dev: Located<String>,
+}
+
+keys! {
+    name: String = name(NAME_LENGTH);
+    interface_name: String = name(MAX_INTERFACE_NAME);
+    seed: u64 = whole(Unit::None, 0..=i64::MAX as u64);
+    mtu: u32 = whole(Unit::Bytes, MIN_MTU..=MAX_MTU);
+    table_number: u32 = whole(Unit::None, 1..=u64::from(u32::MAX));
+}
 
 /// What is needed to make sense of a table: where it stands.
 struct File<'a> {
@@ -43,10 +87,9 @@ struct File<'a> {
 }
 
 /// A link, with what later checks need of its table.
-struct Link<'a> {
-    reader: Reader<'a>,
+struct Link {
+    table: LinkTable,
     spec: LinkSpec,
-    routes: Vec<&'a Node>,
 }
 
 pub(super) fn parse(text: &str, file_name: &str, directory: &Path) -> Result<Config, Fault> {
@@ -55,111 +98,70 @@ pub(super) fn parse(text: &str, file_name: &str, directory: &Path) -> Result<Con
         name: file_name,
         directory,
     };
-    let top = Reader::open(
-        &root,
-        "the configuration",
-        &["name", "seed", "socket", "links"],
-    )?;
-    let name = top.required("name", top.name("name")?)?.value;
-    let seed = top.whole("seed", Unit::None, 0..=i64::MAX as u64)?;
-    let socket = match top.string("socket")? {
+    let router: RouterTable = document::read(&root)?;
+    let socket = match router.socket {
         Some(path) => file.path(&path)?,
-        None => Path::new(SOCKET_DIRECTORY).join(format!("{name}.sock")),
+        None => Path::new(SOCKET_DIRECTORY).join(format!("{}.sock", router.name)),
     };
-    let mut tables = FIRST_TABLE..;
-    let links = top.tables("links", Ok)?;
-    let links: Vec<_> = links
-        .into_iter()
-        .map(|node| file.link(tables.next().unwrap_or(FIRST_TABLE), node))
-        .collect::<Result<_, _>>()?;
-    if links.is_empty() {
+    if router.links.value.is_empty() {
         let message = "links is empty; add a table [[links]] with name, tun and routes";
-        return Err(top.fault("links", message));
+        return Err(router.links.fault(message));
     }
+    let links = router.links.value.into_iter().zip(FIRST_TABLE..);
+    let links: Vec<_> = links
+        .map(|(link, default_table)| file.link(link, default_table))
+        .collect::<Result<_, _>>()?;
     check_uniqueness(&links)?;
     Ok(Config {
-        name,
-        seed: seed.unwrap_or(1),
+        name: router.name,
+        seed: router.seed.unwrap_or(1),
         socket,
         links: links.into_iter().map(|link| link.spec).collect(),
     })
 }
 
 impl File<'_> {
-    fn link<'a>(&self, default_table: u32, node: &'a Node) -> Result<Link<'a>, Fault> {
-        const KEYS: &[&str] = &["name", "tun", "mtu", "routes", "table"];
-        let (reader, keys) = Reader::open_with::<LinkKeys>(node, "[[links]]", KEYS)?;
-        let link = keys.over(&LinkDescription::default())?;
-        let service = self.service(&link)?;
-        let limit = Limit {
-            packets: link.queue_packets.map(u64::from),
-            bytes: link.queue_bytes,
-        };
-        let mtu = reader.whole("mtu", Unit::Bytes, MIN_MTU..=MAX_MTU)?;
-        let mtu = mtu.map_or(DEFAULT_MTU, |mtu| mtu as u32);
-        let nodes = reader.tables("routes", Ok)?;
-        if nodes.is_empty() {
+    fn link(
+        &self,
+        link: Located<Joined<LinkTable, LinkKeys>>,
+        default_table: u32,
+    ) -> Result<Link, Fault> {
+        let Joined(table, keys) = link.value;
+        let description = keys.over(&LinkDescription::default())?;
+        let trace = description.trace.as_ref().map(|path| self.trace(path));
+        let trace = trace.transpose()?;
+        if table.routes.value.is_empty() {
             let message = "routes is empty; say what is routed over the link: { to = PREFIX, via = ADDRESS, dev = DEVICE }";
-            return Err(reader.fault("routes", message));
+            return Err(table.routes.fault(message));
         }
-        let routes = nodes.iter().map(|node| self.route(node));
+        let routes = table.routes.value.iter().map(|route| self.route(route));
         let routes: Vec<_> = routes.collect::<Result<_, _>>()?;
-        if mtu < MIN_MTU_V6 && routes.iter().any(|route| route.to.family() == Family::V6) {
-            let message = format!(
-                "mtu = {mtu} is below {MIN_MTU_V6}, which IPv6 needs; raise it or remove the IPv6 routes"
-            );
-            return Err(reader.fault("mtu", message));
+        let has_v6 = routes.iter().any(|route| route.to.family() == Family::V6);
+        if let Some(mtu) = table.mtu.as_ref()
+            && mtu.value < MIN_MTU_V6
+            && has_v6
+        {
+            return Err(mtu.fault(format!(
+                "mtu = {} is below {MIN_MTU_V6}, which IPv6 needs; raise it or remove the IPv6 routes",
+                mtu.value
+            )));
         }
-        known_names(&link, limit)?;
+        // Refuses what the daemon could not build.
+        description.config(trace.clone())?;
         let spec = LinkSpec {
-            name: reader.required("name", reader.name("name")?)?.value,
-            tun: interface(&reader, "tun")?,
-            service,
-            limit,
-            discipline: link.discipline.value.clone(),
-            stamps: link
-                .stamps
-                .iter()
-                .map(|stamp| stamp.value.clone())
-                .collect(),
-            delay: milliseconds(link.delay_ms),
-            jitter: milliseconds(link.jitter_ms),
-            reorder: link.reorder,
-            loss: link.loss,
-            blackouts: link
-                .blackouts
-                .iter()
-                .map(|blackout| {
-                    let seconds = Duration::from_secs_f64;
-                    (
-                        seconds(blackout.value.start_s),
-                        seconds(blackout.value.length_s),
-                    )
-                })
-                .collect(),
-            changes: link
-                .changes
-                .iter()
-                .flat_map(|change| changes(&change.value, limit))
-                .collect(),
-            mtu,
+            name: table.name.value.clone(),
+            tun: table.tun.value.clone(),
+            description,
+            trace,
+            mtu: table.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.value),
             routes,
-            table: table(&reader)?.unwrap_or(default_table),
-            place: self.place(&node.origin),
+            table: table
+                .table
+                .as_ref()
+                .map_or(default_table, |table| table.value),
+            place: self.place(&link.origin),
         };
-        Ok(Link {
-            reader,
-            spec,
-            routes: nodes,
-        })
-    }
-
-    fn service(&self, link: &LinkDescription) -> Result<Service, Fault> {
-        match (link.rate_bps, &link.trace) {
-            (Some(bps), _) => Ok(Service::Rate(rate(bps))),
-            (None, Some(path)) => self.trace(path).map(Service::Trace),
-            (None, None) => Ok(Service::Unlimited),
-        }
+        Ok(Link { table, spec })
     }
 
     fn trace(&self, path: &Located<String>) -> Result<DeliveryTrace, Fault> {
@@ -173,21 +175,14 @@ impl File<'_> {
         DeliveryTrace::parse(&text).map_err(|error| fault(error.to_string()))
     }
 
-    fn route(&self, node: &Node) -> Result<RouteSpec, Fault> {
-        let route = Reader::open(node, "routes", &["to", "via", "dev"])?;
-        let to = route.required("to", route.string("to")?)?;
-        let prefix: Prefix = to
-            .value
-            .parse()
-            .map_err(|error| to.fault(format!("to: {error}")))?;
-        let via = route.string("via")?;
+    fn route(&self, route: &Located<RouteTable>) -> Result<RouteSpec, Fault> {
+        let RouteTable { to, via, dev } = &route.value;
+        let via = via.as_ref().map(|via| next_router(via, to.family()));
         Ok(RouteSpec {
-            to: prefix,
-            via: via
-                .map(|via| next_router(&via, prefix.family()))
-                .transpose()?,
-            dev: interface(&route, "dev")?,
-            place: self.place(&node.origin),
+            to: *to,
+            via: via.transpose()?,
+            dev: dev.value.clone(),
+            place: self.place(&route.origin),
         })
     }
 
@@ -206,87 +201,43 @@ impl File<'_> {
     }
 }
 
-/// What changes at the time of `keys`.
-fn changes(keys: &ChangeKeys, limit: Limit) -> impl Iterator<Item = (Duration, Change)> {
-    let at = Duration::from_secs_f64(keys.at_s);
-    let packets = keys.queue_packets.map(|packets| Limit {
-        packets: Some(packets.into()),
-        ..limit
-    });
-    let changes = [
-        keys.rate_bps.map(|bps| Change::Rate(rate(bps))),
-        keys.delay_ms
-            .map(|delay| Change::Delay(milliseconds(delay))),
-        keys.loss.map(Change::Loss),
-        packets.map(Change::Limit),
-    ];
-    changes
-        .into_iter()
-        .flatten()
-        .map(move |change| (at, change))
-}
-
-/// Checks that the discipline and the stamps exist, with these parameters.
-fn known_names(link: &LinkDescription, limit: Limit) -> Result<(), Fault> {
-    let name = &link.discipline;
-    discipline(&name.value, limit).map_err(|error| name.fault(error.to_string()))?;
-    let names: Vec<_> = link.stamps.iter().map(|stamp| &stamp.value).collect();
-    for (at, stamp) in link.stamps.iter().enumerate() {
-        // One more at a time, so that the first wrong one is the last.
-        stamp_set(&names[..=at]).map_err(|error| stamp.fault(error.to_string()))?;
-    }
-    Ok(())
-}
-
 /// Names, devices, tables and destinations belong to one link each.
-fn check_uniqueness(links: &[Link<'_>]) -> Result<(), Fault> {
+fn check_uniqueness(links: &[Link]) -> Result<(), Fault> {
     let mut names = BTreeMap::new();
     let mut tuns = BTreeMap::new();
     let mut numbers = BTreeMap::new();
     let mut destinations = BTreeMap::new();
-    for Link {
-        reader,
-        spec: link,
-        routes,
-    } in links
-    {
-        let taken = |key: &str, what: String, by: &str| {
-            let message = format!("{what} is taken by link {by:?}; choose another");
-            Err(reader.fault(key, message))
-        };
+    let taken = |origin: &Origin, what: String, by: &str| {
+        let message = format!("{what} is taken by link {by:?}; choose another");
+        Err(Fault::new(origin, message))
+    };
+    for Link { table, spec: link } in links {
         if let Some(by) = names.insert(&link.name, &link.name) {
-            return taken("name", format!("name = {:?}", link.name), by);
+            return taken(&table.name.origin, format!("name = {:?}", link.name), by);
         }
         if let Some(by) = tuns.insert(&link.tun, &link.name) {
-            return taken("tun", format!("tun = {:?}", link.tun), by);
+            return taken(&table.tun.origin, format!("tun = {:?}", link.tun), by);
         }
         if let Some(by) = numbers.insert(link.table, &link.name) {
-            let key = if reader.node("table").is_some() {
-                "table"
-            } else {
-                "name"
-            };
-            return taken(key, format!("table = {}", link.table), by);
+            let number = table.table.as_ref().map(|table| &table.origin);
+            let origin = number.unwrap_or(&table.name.origin);
+            return taken(origin, format!("table = {}", link.table), by);
         }
-        for (node, route) in routes.iter().zip(&link.routes) {
-            if let Some(by) = destinations.insert(route.to, &link.name) {
-                let message = format!(
+        for route in &table.routes.value {
+            if let Some(by) = destinations.insert(route.value.to, &link.name) {
+                return Err(route.fault(format!(
                     "{} is routed over link {by:?} already; remove one of the two routes",
-                    route.to
-                );
-                return Err(Fault::new(&node.origin, message));
+                    route.value.to
+                )));
             }
         }
     }
-    for link in links {
-        for (node, route) in link.routes.iter().zip(&link.spec.routes) {
-            if tuns.contains_key(&route.dev) {
-                let message = format!(
-                    "dev = {:?} is the tun of a link; name the device that packets leave by",
-                    route.dev
-                );
-                return Err(Fault::new(&node.origin, message));
-            }
+    for route in links.iter().flat_map(|link| &link.table.routes.value) {
+        let dev = &route.value.dev.value;
+        if tuns.contains_key(dev) {
+            return Err(route.fault(format!(
+                "dev = {dev:?} is the tun of a link; name the device that packets leave by"
+            )));
         }
     }
     Ok(())
@@ -308,33 +259,25 @@ fn next_router(via: &Located<String>, family: Family) -> Result<IpAddr, Fault> {
     }
 }
 
-fn table(link: &Reader<'_>) -> Result<Option<u32>, Fault> {
-    let table = link.whole("table", Unit::None, 1..=u64::from(u32::MAX))?;
-    if let Some(table) = table.filter(|table| KERNEL_TABLES.contains(table)) {
-        let message = format!(
-            "table = {table} is one of the kernel's own; choose another, such as {FIRST_TABLE}"
-        );
-        return Err(link.fault("table", message));
-    }
-    Ok(table.map(|table| table as u32))
-}
-
-fn interface(reader: &Reader<'_>, key: &str) -> Result<String, Fault> {
-    let name = reader.required(key, reader.name_up_to(key, MAX_INTERFACE_NAME)?)?;
-    // /proc/sys/net/ipv4/conf holds these two beside the interfaces.
-    if ["all", "default"].contains(&name.value.as_str()) {
-        let name_given = &name.value;
-        return Err(name.fault(format!(
-            "{key} = {name_given:?} means all interfaces to the kernel; name one"
+fn table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Located<u32>>, D::Error> {
+    let table: Located<u32> = table_number(deserializer)?;
+    if KERNEL_TABLES.contains(&table.value) {
+        return Err(de::Error::custom(format!(
+            "= {} is one of the kernel's own; choose another, such as {FIRST_TABLE}",
+            table.value
         )));
     }
-    Ok(name.value)
+    Ok(Some(table))
 }
 
-fn rate(bps: u64) -> Rate {
-    Rate::new(bps).expect("the range begins at 1")
-}
-
-fn milliseconds(milliseconds: f64) -> Duration {
-    Duration::from_secs_f64(milliseconds / 1e3)
+fn interface<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Located<String>, D::Error> {
+    let name: Located<String> = interface_name(deserializer)?;
+    // /proc/sys/net/ipv4/conf holds these two beside the interfaces.
+    if ["all", "default"].contains(&name.value.as_str()) {
+        return Err(de::Error::custom(format!(
+            "= {:?} means all interfaces to the kernel; name one",
+            name.value
+        )));
+    }
+    Ok(name)
 }

@@ -7,10 +7,10 @@ use std::fmt;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use std::{fs, io};
 
-use evenkeel_queue::{Change, Limit, Service};
+use evenkeel_queue::DeliveryTrace;
+use evenkeel_queue::description::LinkDescription;
 
 use crate::family::Family;
 use crate::prefix::Prefix;
@@ -40,26 +40,10 @@ pub struct LinkSpec {
     pub name: String,
     /// Name of the TUN device that packets for it are routed to.
     pub tun: String,
-    /// How fast it transmits.
-    pub service: Service,
-    /// How much may wait.
-    pub limit: Limit,
-    /// Name of a discipline of `evenkeel-queue`, with its parameters.
-    pub discipline: String,
-    /// Names of stamps of `evenkeel-queue`, with their parameters.
-    pub stamps: Vec<String>,
-    /// Propagation delay.
-    pub delay: Duration,
-    /// Extra delay drawn uniformly from zero to this.
-    pub jitter: Duration,
-    /// Probability with which each packet jumps the propagation delay, 0 to 1.
-    pub reorder: f64,
-    /// Probability of each packet's loss behind the queue, 0 to 1.
-    pub loss: f64,
-    /// Interruptions: start and length.
-    pub blackouts: Vec<(Duration, Duration)>,
-    /// What changes when.
-    pub changes: Vec<(Duration, Change)>,
+    /// Rate, queue, delay and impairments.
+    pub description: LinkDescription,
+    /// The packet-delivery trace that it follows, if it does.
+    pub trace: Option<DeliveryTrace>,
     /// Largest packet, in bytes.
     pub mtu: u32,
     /// What is routed over it; at least one.
@@ -124,23 +108,6 @@ impl Config {
 }
 
 impl LinkSpec {
-    /// The rate after `elapsed`, in bits per second; `None` if the link has none (then), or
-    /// follows a trace.
-    pub fn rate_bps(&self, elapsed: Duration) -> Option<u64> {
-        let Service::Rate(initial) = &self.service else {
-            return None;
-        };
-        let mut rates = self
-            .changes
-            .iter()
-            .rev()
-            .filter_map(|(at, change)| match change {
-                Change::Rate(rate) if *at <= elapsed => Some(*rate),
-                _ => None,
-            });
-        Some(rates.next().unwrap_or(*initial).bits_per_second())
-    }
-
     /// The families of the routes.
     pub fn families(&self) -> impl Iterator<Item = Family> {
         Family::ALL.into_iter().filter(|family| {

@@ -1,3 +1,6 @@
+use std::time::Duration;
+
+use evenkeel_queue::{Change, Limit};
 use proptest::prelude::*;
 
 use super::*;
@@ -53,31 +56,37 @@ fn the_configuration_of_the_manual_is_read_as_it_says() {
     assert_eq!(config.socket, Path::new("/nowhere/here/r1.sock"));
     assert_eq!(config.families().collect::<Vec<_>>(), Family::ALL);
     let link = &config.links[0];
-    assert_eq!(link.delay, Duration::from_millis(18));
+    let description = &link.description;
+    let config = description.config(None).unwrap();
+    assert_eq!(description.delay(), Duration::from_millis(18));
     assert_eq!(
-        (link.jitter, link.reorder),
+        (config.jitter, config.reorder),
         (Duration::from_millis(1), 0.25)
     );
     assert_eq!(
-        link.limit,
+        config.limit,
         Limit {
             packets: Some(50),
             bytes: Some(1_000_000)
         }
     );
-    assert_eq!((link.mtu, link.table, link.loss), (1400, 70_000, 0.01));
+    assert_eq!((link.mtu, link.table, config.loss), (1400, 70_000, 0.01));
     let seconds = Duration::from_secs;
-    assert_eq!(link.blackouts, [(seconds(10), Duration::from_millis(500))]);
-    assert_eq!(link.changes.len(), 3);
-    assert_eq!(link.rate_bps(seconds(19)), Some(1_964_800));
-    assert_eq!(link.rate_bps(seconds(20)), Some(1_000_000));
+    assert_eq!(
+        config.blackouts,
+        [(seconds(10), Duration::from_millis(500))]
+    );
+    assert_eq!(config.changes.len(), 3);
+    assert_eq!(description.rate_bps_after(seconds(19)), Some(1_964_800));
+    assert_eq!(description.rate_bps_after(seconds(20)), Some(1_000_000));
     let last = Change::Limit(Limit {
         packets: Some(20),
         bytes: Some(1_000_000),
     });
-    assert_eq!(link.changes[2], (seconds(30), last));
+    assert_eq!(config.changes[2], (seconds(30), last));
     assert_eq!(link.routes[1].via, Some("fe80::1".parse().unwrap()));
-    assert_eq!(link.stamps, ["aqt", "acp:gamma=0.2", "flows"]);
+    let stamps: Vec<_> = description.stamps.iter().map(|s| &s.value).collect();
+    assert_eq!(stamps, ["aqt", "acp:gamma=0.2", "flows"]);
     assert_eq!(link.routes[1].place.line, 22);
     assert_eq!(link.place.to_string(), "r.toml:5");
 }
@@ -97,7 +106,7 @@ fn a_wrong_stamp_is_refused_where_it_stands() {
         refused("stamps = [\"acp:gamma=2\"]"),
         "r.toml:5: acp: gamma=2 is not allowed; use a number from 0.001 to 1"
     );
-    assert!(link("").stamps.is_empty());
+    assert!(link("").description.stamps.is_empty());
 }
 
 #[test]
@@ -106,16 +115,12 @@ fn what_is_left_out_has_the_documented_default() {
     assert_eq!(config.seed, 1);
     assert_eq!(config.socket, Path::new("/run/evenkeel/r.sock"));
     let link = &config.links[0];
-    assert!(matches!(link.service, Service::Unlimited));
-    assert_eq!(link.limit, Limit::packets(100));
-    assert_eq!(
-        (&link.discipline[..], link.mtu, link.table),
-        ("drop-tail", 1500, 1001)
-    );
-    assert_eq!(
-        (link.delay, link.jitter, link.loss, link.reorder),
-        (Duration::ZERO, Duration::ZERO, 0.0, 0.0)
-    );
+    assert_eq!((link.mtu, link.table), (1500, 1001));
+    let default = LinkDescription {
+        queue_packets: Some(100),
+        ..LinkDescription::default()
+    };
+    assert_eq!(link.description, default);
     assert_eq!(config.families().collect::<Vec<_>>(), [Family::V4]);
 }
 
@@ -123,10 +128,10 @@ fn what_is_left_out_has_the_documented_default() {
 fn reordering_needs_a_delay_to_jump() {
     let error = "r.toml:5: reorder needs a delay that packets can jump; give the link a delay_ms";
     assert_eq!(refusal(&with("reorder = 0.1\njitter_ms = 5")), error);
-    assert_eq!(link("reorder = 0.1\ndelay_ms = 5").reorder, 0.1);
+    assert_eq!(link("reorder = 0.1\ndelay_ms = 5").description.reorder, 0.1);
     let later = "reorder = 0.1\nchanges = [{ at_s = 1, delay_ms = 5 }]";
-    assert_eq!(link(later).reorder, 0.1);
-    assert_eq!(link("reorder = 0").reorder, 0.0);
+    assert_eq!(link(later).description.reorder, 0.1);
+    assert_eq!(link("reorder = 0").description.reorder, 0.0);
     assert_eq!(
         refusal(&with("delay_ms = 5\nreorder = 1.5")),
         "r.toml:6: reorder = 1.5 is out of range; use 0 to 1"
@@ -148,7 +153,8 @@ fn the_tables_of_links_follow_their_position() {
 
 #[test]
 fn a_bounded_queue_in_bytes_alone_has_no_bound_in_packets() {
-    assert_eq!(link("queue_bytes = 9000").limit, Limit::bytes(9000));
+    let config = link("queue_bytes = 9000").description.config(None);
+    assert_eq!(config.unwrap().limit, Limit::bytes(9000));
 }
 
 #[test]
@@ -280,8 +286,8 @@ fn a_trace_is_read_from_beside_the_configuration() {
     );
     fs::write(directory.path().join("t.trace"), "3\n10\n").unwrap();
     let config = Config::load(&path).unwrap();
-    assert!(matches!(config.links[0].service, Service::Trace(_)));
-    assert_eq!(config.links[0].rate_bps(Duration::ZERO), None);
+    assert!(config.links[0].trace.is_some());
+    assert_eq!(config.links[0].description.rate_bps, None);
 }
 
 proptest! {

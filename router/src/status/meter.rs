@@ -54,7 +54,7 @@ impl Meter {
             name: self.spec.name.clone(),
             tun: self.spec.tun.clone(),
             table: self.spec.table,
-            rate_bps: self.spec.rate_bps(elapsed),
+            rate_bps: self.spec.description.rate_bps_after(elapsed),
             queued: stats.queued(),
             inside: total.arrived - total.dropped - total.lost - total.delivered,
             total,

@@ -1,7 +1,7 @@
 //! From the file to single flows, sources and links.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use evenkeel::Controllers;
@@ -10,8 +10,8 @@ use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use super::Scenario;
-use super::file::{AppTable, CrossKind, CrossTable, Ends, FlowTable, ScenarioFile};
-use super::network::{Access, Network, milliseconds, next_hops_to, router, seconds};
+use super::file::{AccessTable, AppName, CrossTable, Ends, FlowTable, ScenarioFile};
+use super::network::{Network, next_hops_to, router, seconds};
 use super::spec::{
     AckSpec, App, CrossSpec, FlowSpec, LinkIndex, NodeIndex, Payload, PeriodDistribution, Periods,
     StreamSpec,
@@ -39,15 +39,16 @@ pub(super) fn expand(
 ) -> Result<Scenario, Fault> {
     let instances =
         |counts: &mut dyn Iterator<Item = u32>| counts.map(|count| count as usize).sum::<usize>();
-    let flow_count = instances(&mut file.flows.iter().map(|flow| flow.count));
-    let total = flow_count + instances(&mut file.cross.iter().map(|cross| cross.count));
+    let flow_count = instances(&mut file.flows.iter().map(|flow| flow.value.count));
+    let total = flow_count + instances(&mut file.cross.iter().map(|cross| cross.value.count));
     if total > MAX_INSTANCES {
         let message = format!(
             "{total} flows and cross-traffic sources are too many; lower count until they are {MAX_INSTANCES}"
         );
         return Err(Fault::new(first_origin(&file), message));
     }
-    let samples = file.duration_s * 1000.0 / file.sampling.interval_ms as f64 * flow_count as f64;
+    let samples =
+        file.duration_s * 1000.0 / file.sampling.value.interval_ms as f64 * flow_count as f64;
     if samples > MAX_SAMPLES {
         let message = format!(
             "{samples:.0} samples are too many for memory; raise sampling.interval_ms or lower count or duration_s"
@@ -73,11 +74,11 @@ pub(super) fn expand(
         name: file.name.clone(),
         description: file.description.clone(),
         duration: seconds(file.duration_s),
-        warmup: seconds(file.warmup_s),
+        warmup: seconds(file.warmup_s.value),
         seed: file.seed,
         mtu: file.mtu,
-        sampling_interval: Duration::from_millis(file.sampling.interval_ms),
-        path_samples: file.sampling.path_samples,
+        sampling_interval: Duration::from_millis(file.sampling.value.interval_ms),
+        path_samples: file.sampling.value.path_samples,
         nodes,
         links,
         flows,
@@ -111,16 +112,21 @@ impl Expansion<'_> {
     fn flows(
         &mut self,
         group: usize,
-        table: &FlowTable,
+        flow: &Located<FlowTable>,
         flows: &mut Vec<FlowSpec>,
     ) -> Result<(), Fault> {
-        let app = self.app(&table.app)?;
-        if table.path_headers > 0 && self.file.mtu < MIN_HEADED_MTU {
+        let app = self.app(flow)?;
+        let Located {
+            value: table,
+            origin,
+        } = flow;
+        let path_headers = table.path_headers.unwrap_or(0);
+        if path_headers > 0 && self.file.mtu < MIN_HEADED_MTU {
             let message = format!(
                 "path headers make packets of {MIN_HEADED_MTU} bytes, and the mtu is {}; raise mtu, or set path_headers = 0",
                 self.file.mtu
             );
-            return Err(Fault::new(&table.origin.origin, message));
+            return Err(flow.fault(message));
         }
         let mut rng = Pcg64::new(u128::from(self.file.seed), START_STREAM | group as u128);
         for instance in 0..table.count {
@@ -129,13 +135,13 @@ impl Expansion<'_> {
             let start_s = table.start_s
                 + f64::from(instance) * table.stagger_s
                 + spread * table.start_spread_s;
-            let (start, stop) = self.times(&name, start_s, table.stop_s, &table.origin.origin)?;
-            let (from, to) = self.ends(&name, &table.ends, &table.origin.origin)?;
+            let (start, stop) = self.times(&name, start_s, table.stop_s, origin)?;
+            let (from, to) = self.ends(&name, &table.ends, origin)?;
             flows.push(FlowSpec {
                 name,
                 group: table.name.value.clone(),
                 app: seeded(app.clone(), flows.len()),
-                controller: table.controller.clone(),
+                controller: table.controller.value.clone(),
                 from,
                 to,
                 start,
@@ -148,7 +154,7 @@ impl Expansion<'_> {
                 },
                 mtu_discovery: table.mtu_discovery,
                 pacing: table.pacing,
-                path_headers: table.path_headers,
+                path_headers,
                 idle_timeout: table.idle_timeout_s.map(Duration::from_secs_f64),
                 probe_interval: table.probe_interval_s.map(Duration::from_secs_f64),
             });
@@ -156,8 +162,15 @@ impl Expansion<'_> {
         Ok(())
     }
 
-    fn cross(&mut self, table: &CrossTable, sources: &mut Vec<CrossSpec>) -> Result<(), Fault> {
-        let origin = &table.origin.origin;
+    fn cross(
+        &mut self,
+        cross: &Located<CrossTable>,
+        sources: &mut Vec<CrossSpec>,
+    ) -> Result<(), Fault> {
+        let Located {
+            value: table,
+            origin,
+        } = cross;
         if table.packet_bytes > u32::from(self.file.mtu) {
             let message = format!(
                 "packets of {} bytes do not fit the mtu of {}; lower packet_bytes or raise mtu",
@@ -176,7 +189,7 @@ impl Expansion<'_> {
             let name = self.instance_name(&table.name, instance, table.count)?;
             let (start, stop) = self.times(&name, table.start_s, table.stop_s, origin)?;
             let (from, to) = self.ends(&name, &table.ends, origin)?;
-            let Some((rate_bps, periods)) = self.rate_and_periods(table, from, to)? else {
+            let Some((rate_bps, periods)) = self.rate_and_periods(cross, from, to)? else {
                 continue;
             };
             sources.push(CrossSpec {
@@ -195,44 +208,60 @@ impl Expansion<'_> {
         Ok(())
     }
 
-    fn app(&self, table: &AppTable) -> Result<App, Fault> {
-        Ok(match table {
-            AppTable::Bulk {
-                file: Some(file), ..
-            } => {
-                let path = self.directory.join(&file.value);
-                if !path.is_file() {
-                    let message = format!(
-                        "there is no file {}; paths are relative to the scenario's directory",
-                        path.display()
-                    );
-                    return Err(Fault::new(&file.origin, message));
+    fn app(&self, flow: &Located<FlowTable>) -> Result<App, Fault> {
+        let table = &flow.value;
+        let missing = |key: &str| flow.fault(format!("[[flows]] has no {key}; add one"));
+        Ok(match table.app {
+            AppName::Bulk => App::Bulk(match (&table.bytes, &table.file) {
+                (Some(_), Some(file)) => {
+                    let message = "a flow sends its bytes or a file, not both; remove one";
+                    return Err(file.fault(message));
                 }
-                App::Bulk(Payload::File(path))
-            }
-            AppTable::Bulk { bytes, .. } => {
-                App::Bulk(bytes.map_or(Payload::Endless, Payload::Bytes))
-            }
-            AppTable::OnOff { onoff } => App::OnOff {
-                periods: Periods {
-                    on: seconds(onoff.on_s),
-                    off: seconds(onoff.off_s),
-                    distribution: onoff.distribution,
-                },
-                begins: onoff.begins,
-                reconnect: onoff.reconnect,
-            },
-            AppTable::Stream { stream } => App::Stream(StreamSpec {
-                encoder: stream.encoder(self.file.seed),
-                send: stream.send(),
-                buffer: stream.buffer(),
+                (None, Some(file)) => Payload::File(self.payload(file)?),
+                (Some(bytes), None) => Payload::Bytes(bytes.value),
+                (None, None) => Payload::Endless,
             }),
-            AppTable::Short { short } => App::Short {
-                arrivals_per_s: short.arrivals_per_s,
-                mean_bytes: short.mean_bytes,
-                shape: short.shape,
-            },
+            AppName::OnOff => {
+                let onoff = table.onoff.as_ref().ok_or_else(|| missing("onoff"))?;
+                let onoff = &onoff.value;
+                App::OnOff {
+                    periods: Periods {
+                        on: seconds(onoff.on_s),
+                        off: seconds(onoff.off_s),
+                        distribution: distribution(onoff.shape.as_ref()),
+                    },
+                    begins: onoff.begins,
+                    reconnect: onoff.reconnect,
+                }
+            }
+            AppName::Short => {
+                let short = table.short.as_ref().ok_or_else(|| missing("short"))?;
+                App::Short {
+                    arrivals_per_s: short.value.arrivals_per_s,
+                    mean_bytes: short.value.mean_bytes,
+                    shape: short.value.shape,
+                }
+            }
+            AppName::Stream => {
+                let stream = table.stream.as_ref().ok_or_else(|| missing("stream"))?;
+                App::Stream(StreamSpec {
+                    encoder: stream.value.encoder(self.file.seed),
+                    send: stream.value.send(),
+                    buffer: stream.value.buffer(),
+                })
+            }
         })
+    }
+
+    fn payload(&self, file: &Located<String>) -> Result<PathBuf, Fault> {
+        let path = self.directory.join(&file.value);
+        if path.is_file() {
+            return Ok(path);
+        }
+        Err(file.fault(format!(
+            "there is no file {}; paths are relative to the scenario's directory",
+            path.display()
+        )))
     }
 
     fn instance_name(
@@ -290,7 +319,7 @@ impl Expansion<'_> {
         let Some(topology) = self.file.topology else {
             if let Some(delay) = &ends.access_delay_ms {
                 let message = "access_delay_ms needs topology = \"dumbbell\" or \"chain\"; here, set delay_ms of a link";
-                return Err(Fault::new(&delay.origin, message));
+                return Err(delay.fault(message));
             }
             let missing = || {
                 Fault::new(
@@ -329,21 +358,12 @@ impl Expansion<'_> {
             return Err(Fault::new(origin, message));
         }
         self.check_ends(name, from, to, origin)?;
-        let access = self
-            .file
-            .access
-            .as_ref()
-            .expect("a topology has access links");
-        let delay_ms = ends
-            .access_delay_ms
-            .as_ref()
-            .map_or(access.delay_ms, |delay| delay.value);
-        let access = Access {
-            rate_bps: access.rate_bps,
-            delay: milliseconds(delay_ms),
-            queue_packets: access.queue_packets,
-            stamps: access.stamps.clone(),
-            emulator: access.emulator,
+        let access = self.file.access.as_ref();
+        let access = &access.expect("a topology has access links").value;
+        let delay_ms = ends.access_delay_ms.as_ref();
+        let access = AccessTable {
+            delay_ms: delay_ms.map_or(access.delay_ms, |delay| delay.value),
+            ..access.clone()
         };
         let sender = self
             .network
@@ -372,10 +392,11 @@ impl Expansion<'_> {
     /// Rate while ON, and the periods; `None` for a source whose load is 0.
     fn rate_and_periods(
         &self,
-        table: &CrossTable,
+        cross: &Located<CrossTable>,
         from: NodeIndex,
         to: NodeIndex,
     ) -> Result<Option<(u64, Option<Periods>)>, Fault> {
+        let table = &cross.value;
         let mean_bps = match &table.load {
             None => None,
             Some(load) if load.value == 0.0 => return Ok(None),
@@ -384,24 +405,17 @@ impl Expansion<'_> {
                 Some(load.value * capacity / f64::from(table.count))
             }
         };
-        let (on_s, off_s, distribution) = match table.kind {
-            CrossKind::Cbr => {
-                let rate_bps = table.rate_bps.map_or(mean_bps, |rate| Some(rate as f64));
-                let rate_bps = rate_bps.expect("the file has a rate or a load");
-                return Ok(Some((whole_rate(rate_bps, table)?, None)));
-            }
-            CrossKind::Exponential { on_s, off_s } => {
-                (on_s, off_s, PeriodDistribution::Exponential)
-            }
-            CrossKind::Pareto { on_s, off_s, shape } => {
-                (on_s, off_s, PeriodDistribution::Pareto { shape })
-            }
+        let Some(on_s) = table.on_s.as_ref().map(|on| on.value) else {
+            let rate_bps = table.rate_bps.map_or(mean_bps, |rate| Some(rate as f64));
+            let rate_bps = rate_bps.expect("the file has a rate or a load");
+            return Ok(Some((whole_rate(rate_bps, cross)?, None)));
         };
+        let off_s = table.off_s.as_ref().map(|off| off.value);
         // mean = rate x on / (on + off): any two of mean, rate and off give the third.
         let (rate_bps, off_s) = match (table.rate_bps, mean_bps, off_s) {
             (Some(rate_bps), None, Some(off_s)) => (rate_bps, off_s),
             (None, Some(mean_bps), Some(off_s)) => {
-                (whole_rate(mean_bps * (on_s + off_s) / on_s, table)?, off_s)
+                (whole_rate(mean_bps * (on_s + off_s) / on_s, cross)?, off_s)
             }
             (Some(rate_bps), Some(mean_bps), None) => {
                 (rate_bps, on_s * (rate_bps as f64 / mean_bps - 1.0))
@@ -414,12 +428,12 @@ impl Expansion<'_> {
                 "a load of {} and {rate_bps} bit/s while ON make OFF periods of {off_s} s; change load or rate_bps",
                 table.load.as_ref().map_or(0.0, |load| load.value),
             );
-            return Err(Fault::new(&table.origin.origin, message));
+            return Err(cross.fault(message));
         }
         let periods = Periods {
             on: seconds(on_s),
             off: seconds(off_s),
-            distribution,
+            distribution: distribution(table.shape.as_ref()),
         };
         Ok(Some((rate_bps, Some(periods))))
     }
@@ -455,19 +469,26 @@ impl Expansion<'_> {
     }
 }
 
+/// Pareto's distribution alone has a shape.
+fn distribution(shape: Option<&Located<f64>>) -> PeriodDistribution {
+    shape.map_or(PeriodDistribution::Exponential, |shape| {
+        PeriodDistribution::Pareto { shape: shape.value }
+    })
+}
+
 /// A rate that followed from a load, in whole bits per second.
-fn whole_rate(rate_bps: f64, table: &CrossTable) -> Result<u64, Fault> {
+fn whole_rate(rate_bps: f64, cross: &Located<CrossTable>) -> Result<u64, Fault> {
     let rate_bps = rate_bps.round();
     if (1.0..=1e12).contains(&rate_bps) {
         return Ok(rate_bps as u64);
     }
     let message = format!("the load makes a rate of {rate_bps} bit/s; change load, count or off_s");
-    Err(Fault::new(&table.origin.origin, message))
+    Err(cross.fault(message))
 }
 
 fn first_origin(file: &ScenarioFile) -> &Origin {
-    let flows = file.flows.first().map(|flow| &flow.origin.origin);
-    let cross = file.cross.first().map(|cross| &cross.origin.origin);
+    let flows = file.flows.first().map(|flow| &flow.origin);
+    let cross = file.cross.first().map(|cross| &cross.origin);
     flows
         .or(cross)
         .expect("a scenario has flows or cross traffic")

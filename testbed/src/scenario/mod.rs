@@ -20,9 +20,8 @@ pub use error::ScenarioError;
 pub use file::ScenarioFile;
 
 pub use spec::{
-    AckSpec, App, Begins, Blackout, CrossSpec, Emulator, FlowSpec, LinkChange, LinkIndex, LinkSpec,
-    NodeIndex, NodeSpec, Payload, PeriodDistribution, Periods, QueueLimit, ServiceSpec, StreamSpec,
-    TraceFile,
+    AckSpec, App, Begins, CrossSpec, Emulator, FlowSpec, LinkIndex, LinkSpec, NodeIndex, NodeSpec,
+    Payload, PeriodDistribution, Periods, StreamSpec, TraceFile,
 };
 
 /// Largest scenario file.

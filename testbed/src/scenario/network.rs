@@ -6,14 +6,11 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_queue::description::{BlackoutKeys, ChangeKeys, LinkDescription, MAX_TRACE_BYTES};
+use evenkeel_queue::description::{LinkDescription, MAX_TRACE_BYTES};
 use evenkeel_spec::document::{Fault, Located, shortened};
 
-use super::file::{Direction, ScenarioFile, Topology};
-use super::spec::{
-    Blackout, Emulator, LinkChange, LinkIndex, LinkSpec, NodeIndex, NodeSpec, QueueLimit,
-    ServiceSpec, TraceFile,
-};
+use super::file::{AccessTable, Direction, ScenarioFile, Topology};
+use super::spec::{LinkIndex, LinkSpec, NodeIndex, NodeSpec, TraceFile};
 
 /// The network while it is put together.
 #[derive(Debug, Default)]
@@ -86,27 +83,25 @@ impl Network {
     }
 
     /// Adds a host of one flow and joins it to a router by an access link.
-    pub(super) fn add_host(&mut self, name: &str, router: NodeIndex, access: &Access) -> NodeIndex {
+    pub(super) fn add_host(
+        &mut self,
+        name: &str,
+        router: NodeIndex,
+        access: &AccessTable,
+    ) -> NodeIndex {
         let host = self.add_node(name);
         let link = |name: String, from, to| LinkSpec {
             name,
             from,
             to,
-            service: access
-                .rate_bps
-                .map_or(ServiceSpec::Unlimited, ServiceSpec::Rate),
-            queue: QueueLimit {
-                packets: Some(access.queue_packets),
-                bytes: None,
+            description: LinkDescription {
+                rate_bps: access.rate_bps,
+                delay_ms: access.delay_ms,
+                queue_packets: Some(access.queue_packets),
+                stamps: access.stamps.clone(),
+                ..LinkDescription::default()
             },
-            discipline: LinkDescription::default().discipline.value,
-            stamps: access.stamps.clone(),
-            delay: access.delay,
-            loss: 0.0,
-            jitter: Duration::ZERO,
-            reorder: 0.0,
-            blackouts: Vec::new(),
-            changes: Vec::new(),
+            trace: None,
             emulator: access.emulator,
             reported: false,
         };
@@ -151,16 +146,6 @@ impl Network {
         self.links.push(link);
         Ok(())
     }
-}
-
-/// What joins generated hosts to their router, in both directions.
-#[derive(Debug, Clone)]
-pub(super) struct Access {
-    pub(super) rate_bps: Option<u64>,
-    pub(super) delay: Duration,
-    pub(super) queue_packets: u32,
-    pub(super) stamps: Vec<String>,
-    pub(super) emulator: Emulator,
 }
 
 /// Name of a router of a topology: `left` and `right`, or `r0`, `r1`, ...
@@ -222,42 +207,15 @@ fn direction(
     table: &Direction,
     directory: &Path,
 ) -> Result<LinkSpec, Fault> {
-    let Direction { link, emulator } = table;
-    let service = match (&link.trace, link.rate_bps) {
-        (Some(trace), _) => ServiceSpec::Trace(read_trace(trace, directory)?),
-        (None, Some(rate_bps)) => ServiceSpec::Rate(rate_bps),
-        (None, None) => ServiceSpec::Unlimited,
-    };
-    let blackout = |keys: &Located<BlackoutKeys>| Blackout {
-        start: seconds(keys.value.start_s),
-        length: seconds(keys.value.length_s),
-    };
-    let change = |Located { value: keys, .. }: &Located<ChangeKeys>| LinkChange {
-        at: seconds(keys.at_s),
-        rate_bps: keys.rate_bps,
-        delay: keys.delay_ms.map(milliseconds),
-        loss: keys.loss,
-        queue_packets: keys.queue_packets,
-    };
-    let stamps = link.stamps.iter().map(|stamp| stamp.value.clone());
+    let trace = table.link.trace.as_ref();
+    let trace = trace.map(|trace| read_trace(trace, directory));
     Ok(LinkSpec {
         name,
         from,
         to,
-        service,
-        queue: QueueLimit {
-            packets: link.queue_packets,
-            bytes: link.queue_bytes,
-        },
-        discipline: link.discipline.value.clone(),
-        stamps: stamps.collect(),
-        delay: milliseconds(link.delay_ms),
-        loss: link.loss,
-        jitter: milliseconds(link.jitter_ms),
-        reorder: link.reorder,
-        blackouts: link.blackouts.iter().map(blackout).collect(),
-        changes: link.changes.iter().map(change).collect(),
-        emulator: *emulator,
+        description: table.link.clone(),
+        trace: trace.transpose()?,
+        emulator: table.emulator,
         reported: true,
     })
 }
@@ -300,9 +258,4 @@ pub(super) fn read_text(path: &Path, max_bytes: u64) -> io::Result<String> {
 /// Seconds of a file; their range was checked when they were read.
 pub(super) fn seconds(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
-}
-
-/// Milliseconds of a file; their range was checked when they were read.
-pub(super) fn milliseconds(milliseconds: f64) -> Duration {
-    Duration::from_secs_f64(milliseconds / 1e3)
 }

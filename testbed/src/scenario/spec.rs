@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use evenkeel::Pacing;
 use evenkeel_apps::stream::{EncoderConfig, SendOptions};
+use evenkeel_queue::description::LinkDescription;
+use evenkeel_spec::document::Located;
 use serde::{Deserialize, Serialize};
 
 /// Position of a node in [`Scenario::nodes`](super::Scenario::nodes).
@@ -31,26 +33,10 @@ pub struct LinkSpec {
     pub from: NodeIndex,
     /// Where packets leave.
     pub to: NodeIndex,
-    /// When packets are transmitted.
-    pub service: ServiceSpec,
-    /// How many packets may wait.
-    pub queue: QueueLimit,
-    /// Name of the queue discipline; checked by who builds the queue.
-    pub discipline: String,
-    /// What the link writes into path headers; checked by who builds the queue.
-    pub stamps: Vec<String>,
-    /// Propagation delay of every packet.
-    pub delay: Duration,
-    /// Probability that a packet is lost behind the queue, 0 to 1.
-    pub loss: f64,
-    /// Largest random extra delay.
-    pub jitter: Duration,
-    /// Probability with which each packet jumps the propagation delay, 0 to 1.
-    pub reorder: f64,
-    /// Times in which every packet behind the queue is lost, in order, not overlapping.
-    pub blackouts: Vec<Blackout>,
-    /// What changes during the run, in order of time.
-    pub changes: Vec<LinkChange>,
+    /// Rate, queue, delay and impairments.
+    pub description: LinkDescription,
+    /// The packet-delivery trace that it follows, if it does.
+    pub trace: Option<TraceFile>,
     /// What makes this link on a kernel.
     pub emulator: Emulator,
     /// Whether results tell of this link; false for generated access links.
@@ -76,17 +62,6 @@ impl Emulator {
     }
 }
 
-/// What paces a link's transmitter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ServiceSpec {
-    /// Packets do not wait.
-    Unlimited,
-    /// Bits of IP packets per second, at least 1.
-    Rate(u64),
-    /// Delivery opportunities of a mahimahi trace.
-    Trace(TraceFile),
-}
-
 /// A packet-delivery trace in mahimahi's format; its lines are checked by who builds the link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceFile {
@@ -94,39 +69,6 @@ pub struct TraceFile {
     pub path: PathBuf,
     /// What it holds.
     pub contents: String,
-}
-
-/// Limits of a queue; at least one is set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueueLimit {
-    /// Packets, at least 1.
-    pub packets: Option<u32>,
-    /// Bytes of IP packets, at least 1.
-    pub bytes: Option<u64>,
-}
-
-/// A time in which a link loses everything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Blackout {
-    /// From the beginning of the run.
-    pub start: Duration,
-    /// How long it lasts; above zero.
-    pub length: Duration,
-}
-
-/// What changes on a link at an instant; what is `None` stays.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LinkChange {
-    /// From the beginning of the run.
-    pub at: Duration,
-    /// Bits of IP packets per second.
-    pub rate_bps: Option<u64>,
-    /// Propagation delay.
-    pub delay: Option<Duration>,
-    /// Probability of random loss, 0 to 1.
-    pub loss: Option<f64>,
-    /// Limit of the queue in packets.
-    pub queue_packets: Option<u32>,
 }
 
 /// One flow: one application between two hosts.
@@ -226,10 +168,11 @@ pub enum Payload {
 }
 
 /// The period with which a flow begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Begins {
     /// It sends from its start on.
+    #[default]
     On,
     /// It is silent for an OFF period first.
     Off,
@@ -247,8 +190,7 @@ pub struct Periods {
 }
 
 /// Distribution of the length of a period, given its mean.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(tag = "distribution", rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum PeriodDistribution {
     /// Exponential.
     Exponential,
@@ -289,22 +231,21 @@ impl LinkSpec {
     /// The mean rate between two instants, in bits of IP packets per second, with all changes
     /// of rate; for a trace the mean over its whole period. `None` without limit.
     pub fn mean_rate_bps(&self, from: Duration, to: Duration) -> Option<u64> {
-        let first = match &self.service {
-            ServiceSpec::Unlimited => return None,
-            ServiceSpec::Rate(rate_bps) => *rate_bps,
-            ServiceSpec::Trace(trace) => return trace.mean_rate_bps(),
-        };
+        if let Some(trace) = &self.trace {
+            return trace.mean_rate_bps();
+        }
+        let first = self.description.rate_bps?;
         let (from_s, to_s) = (from.as_secs_f64(), to.as_secs_f64());
         if to_s <= from_s {
             return Some(first);
         }
         let mut bits = 0.0;
         let (mut since_s, mut rate_bps) = (from_s, first);
-        for change in &self.changes {
+        for Located { value: change, .. } in &self.description.changes {
             let Some(next_bps) = change.rate_bps else {
                 continue;
             };
-            let at_s = change.at.as_secs_f64().clamp(from_s, to_s);
+            let at_s = change.at_s.clamp(from_s, to_s);
             bits += rate_bps as f64 * (at_s - since_s);
             (since_s, rate_bps) = (at_s, next_bps);
         }

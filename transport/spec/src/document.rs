@@ -1,19 +1,20 @@
 //! TOML documents in which every value knows where it comes from, so that an error names the line
 //! of the file, or the override that put the value there.
 //!
-//! [`parse`] reads a text, [`set`] overrides a value. [`read`] makes any type
-//! of a table that serde can deserialize; [`Reader`] reads a table key by key, where keys depend on
-//! each other. Both refuse unknown keys. [`Located`] keeps a value's origin for later checks;
-//! [`number`], [`whole`] and [`positive`] check ranges.
+//! [`parse`] reads a text, [`set`] overrides a value, [`read`] makes any type of a table that serde
+//! can deserialize, and refuses unknown keys. [`Joined`] makes two types of one table. [`Located`]
+//! keeps a value's origin for later checks; [`keys!`](crate::keys) defines the ranges of keys.
 
 mod de;
+mod joined;
+mod keys;
 mod overrides;
-mod reader;
 mod tree;
 
-pub use de::{Error, number, positive, read, whole};
+pub use de::{Error, read};
+pub use joined::Joined;
+pub use keys::{NAME_LENGTH, name, number, parsed, positive, shortened, whole};
 pub use overrides::set;
-pub use reader::{Reader, shortened};
 pub use tree::{Fault, Located, Node, Origin, Table, Value, parse};
 
 #[cfg(test)]

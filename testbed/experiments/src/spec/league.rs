@@ -447,7 +447,7 @@ scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
         let run = &beside.runs(&names, 1, &controllers).unwrap()[0];
         assert_eq!(beside.measured, ["own"]);
         assert_eq!(run.scenario.flows[1].controller, "cubic");
-        assert_eq!(run.scenario.links[0].delay.as_millis(), 5);
+        assert_eq!(run.scenario.links[0].description.delay().as_millis(), 5);
         assert_eq!(beside.links, ["bottleneck"]);
     }
 

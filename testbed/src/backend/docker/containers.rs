@@ -16,7 +16,7 @@ use crate::backend::kernel::{
     Host, IMAGE, KernelError, Plan, Platform, SETTINGS, absolute, check_interrupt, is_alive,
     label_prefix, own_identity,
 };
-use crate::scenario::{App, Payload, Scenario, ServiceSpec};
+use crate::scenario::{App, Payload, Scenario};
 
 /// The label of all that a run makes: the machine's name and the run's identity.
 const LABEL: &str = "evenkeel-testbed.run";
@@ -297,10 +297,8 @@ fn device_with(devices: &str, address: Ipv4Addr) -> Result<String, KernelError> 
 /// The files outside the run's directory that programs of a scenario read.
 fn files(scenario: &Scenario) -> BTreeSet<PathBuf> {
     let links = scenario.links.iter();
-    let traces = links.filter_map(|link| match &link.service {
-        ServiceSpec::Trace(trace) => Some(absolute(&trace.path)),
-        ServiceSpec::Unlimited | ServiceSpec::Rate(_) => None,
-    });
+    let traces = links.filter_map(|link| link.trace.as_ref());
+    let traces = traces.map(|trace| absolute(&trace.path));
     let sent = scenario.flows.iter().filter_map(|flow| match &flow.app {
         App::Bulk(Payload::File(path)) => Some(absolute(path)),
         _ => None,

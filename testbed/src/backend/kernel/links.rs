@@ -10,7 +10,7 @@ use super::network::Network;
 use super::process::{PATIENCE, Process};
 use super::routers::{Routers, Status};
 use crate::metrics::{LinkObservation, QueueSample};
-use crate::scenario::{LinkIndex, NodeIndex, ServiceSpec};
+use crate::scenario::{LinkIndex, NodeIndex};
 
 /// The links of a run, with the programs that report of them.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Links {
             let observation = LinkObservation {
                 name: link.name.clone(),
                 rate_bps: link.mean_rate_bps(scenario.warmup, scenario.duration),
-                delay: link.delay,
+                delay: link.description.delay(),
                 emulator: match source {
                     Source::None => None,
                     Source::Router(..) => Some("evenkeel"),
@@ -87,7 +87,7 @@ impl Links {
                 ..LinkObservation::default()
             };
             reported.push(Link {
-                has_stamps: !link.stamps.is_empty(),
+                has_stamps: !link.description.stamps.is_empty(),
                 source,
                 observation,
             });
@@ -189,11 +189,11 @@ fn source(
             readers.len() - 1
         }
     };
-    let service = &network.scenario.links[index.0].service;
+    let description = &network.scenario.links[index.0].description;
     Ok(Source::Netem(NetemSource {
         reader,
         ifb: link.ifb.clone(),
-        has_rate: matches!(service, ServiceSpec::Rate(_)),
+        has_rate: description.rate_bps.is_some(),
         base: Counters::default(),
         last: Counters::default(),
         lengths: Vec::new(),

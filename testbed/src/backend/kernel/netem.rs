@@ -10,7 +10,7 @@
 use serde::Deserialize;
 
 use crate::metrics::QueueObservation;
-use crate::scenario::{LinkSpec, ServiceSpec};
+use crate::scenario::LinkSpec;
 
 /// Most packets that may be on their way at once: more than any link here holds.
 const UNLIMITED: u32 = 10_000_000;
@@ -27,14 +27,15 @@ const INNER: &str = "2:";
 
 /// The first key of a link that netem cannot do as this project does it.
 pub(super) fn unsupported_key(link: &LinkSpec) -> Option<&'static str> {
-    let has_rate = matches!(link.service, ServiceSpec::Rate(_));
+    let link = &link.description;
+    let has_rate = link.rate_bps.is_some();
     let keys = [
-        ("trace", matches!(link.service, ServiceSpec::Trace(_))),
+        ("trace", link.trace.is_some()),
         // What jumps netem's delay also jumps the netem with rate and queue behind it.
         ("reorder beside rate_bps", has_rate && link.reorder > 0.0),
-        ("discipline", link.discipline != DROP_TAIL),
+        ("discipline", link.discipline.value != DROP_TAIL),
         ("stamps", !link.stamps.is_empty()),
-        ("queue_bytes", link.queue.bytes.is_some()),
+        ("queue_bytes", link.queue_bytes.is_some()),
         ("blackouts", !link.blackouts.is_empty()),
         ("changes", !link.changes.is_empty()),
     ];
@@ -67,25 +68,18 @@ pub(super) fn redirection(from: &str, to: &str) -> String {
 
 /// The arguments of `tc qdisc add dev DEV`, outermost first.
 pub(super) fn qdiscs(link: &LinkSpec) -> Vec<String> {
-    let inner = match link.service {
-        ServiceSpec::Rate(rate) => {
-            // The packet in transmission is one more.
-            let limit = link.queue.packets.unwrap_or(UNLIMITED).saturating_add(1);
-            Some(format!(
-                "handle {INNER} netem rate {rate}bit -{ETHERNET} limit {limit}"
-            ))
-        }
-        ServiceSpec::Unlimited | ServiceSpec::Trace(_) => None,
-    };
+    let link = &link.description;
+    let inner = link.rate_bps.map(|rate| {
+        // The packet in transmission is one more.
+        let limit = link.queue_packets.unwrap_or(UNLIMITED).saturating_add(1);
+        format!("handle {INNER} netem rate {rate}bit -{ETHERNET} limit {limit}")
+    });
+    let (delay, jitter) = (link.delay_ms * 1e3, link.jitter_ms * 1e3);
     if let Some(inner) = &inner
-        && link.delay.is_zero()
-        && link.jitter.is_zero()
-        && link.loss == 0.0
+        && (delay, jitter, link.loss) == (0.0, 0.0, 0.0)
     {
         return vec![format!("root {inner}")];
     }
-    let jitter = link.jitter.as_secs_f64() * 1e6;
-    let delay = link.delay.as_secs_f64() * 1e6;
     let mut outer = format!("root handle {OUTER} netem limit {UNLIMITED}");
     if jitter > 0.0 {
         // Around the mean, evenly. A rate keeps the order, and this one costs no time.

@@ -10,9 +10,11 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
+use evenkeel_queue::description::LinkDescription;
+
 use super::netem;
 use super::router_file::{Route, router_file};
-use crate::scenario::{Emulator, LinkIndex, LinkSpec, NodeIndex, Scenario, ServiceSpec};
+use crate::scenario::{Emulator, LinkIndex, LinkSpec, NodeIndex, Scenario};
 
 /// What has to be set up.
 #[derive(Debug)]
@@ -246,14 +248,15 @@ fn route(scenario: &Scenario, pairs: &[Pair], link: LinkIndex, destination: Node
 
 /// What makes `link` on a kernel.
 fn maker(link: &LinkSpec, has_netem: bool) -> Maker {
-    let needs_nothing = link.service == ServiceSpec::Unlimited
-        && link.delay.is_zero()
-        && link.jitter.is_zero()
-        && link.loss == 0.0
-        && link.blackouts.is_empty()
-        && link.changes.is_empty()
-        && link.stamps.is_empty();
-    if needs_nothing {
+    let nothing = LinkDescription::default();
+    // Where nothing is slow, nothing queues.
+    let without_queue = LinkDescription {
+        queue_packets: None,
+        queue_bytes: None,
+        discipline: nothing.discipline.clone(),
+        ..link.description.clone()
+    };
+    if without_queue == nothing {
         Maker::Devices
     } else if has_netem
         && link.emulator != Emulator::Evenkeel

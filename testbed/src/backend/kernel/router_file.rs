@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use evenkeel_queue::description::{BlackoutKeys, ChangeKeys, LinkDescription};
-use evenkeel_spec::document::{Located, Origin};
+use evenkeel_queue::description::LinkDescription;
+use evenkeel_spec::document::Located;
 use serde::Serialize;
 
-use crate::scenario::{LinkIndex, LinkSpec, Scenario, ServiceSpec};
+use crate::scenario::{LinkIndex, Scenario};
 
 /// The TOML file for the router of `node`, whose links have these routes.
 pub(super) fn router_file(
@@ -21,7 +21,10 @@ pub(super) fn router_file(
             name: &link.name,
             tun: format!("tun{}", index.0),
             mtu: scenario.mtu,
-            keys: keys(link),
+            keys: LinkDescription {
+                trace: link.trace.as_ref().map(|trace| absolute_name(&trace.path)),
+                ..link.description.clone()
+            },
             routes,
         }
     });
@@ -69,46 +72,7 @@ pub(in crate::backend) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-fn keys(link: &LinkSpec) -> LinkDescription {
-    let (rate_bps, trace) = match &link.service {
-        ServiceSpec::Unlimited => (None, None),
-        ServiceSpec::Rate(rate_bps) => (Some(*rate_bps), None),
-        ServiceSpec::Trace(trace) => {
-            let path = absolute(&trace.path).into_os_string().into_string();
-            (None, Some(located(path.expect("TOML is UTF-8"))))
-        }
-    };
-    let blackouts = link.blackouts.iter().map(|blackout| BlackoutKeys {
-        start_s: blackout.start.as_secs_f64(),
-        length_s: blackout.length.as_secs_f64(),
-    });
-    let changes = link.changes.iter().map(|change| ChangeKeys {
-        at_s: change.at.as_secs_f64(),
-        rate_bps: change.rate_bps,
-        delay_ms: change.delay.map(|delay| delay.as_secs_f64() * 1e3),
-        loss: change.loss,
-        queue_packets: change.queue_packets,
-    });
-    LinkDescription {
-        rate_bps,
-        trace,
-        delay_ms: link.delay.as_secs_f64() * 1e3,
-        jitter_ms: link.jitter.as_secs_f64() * 1e3,
-        reorder: link.reorder,
-        loss: link.loss,
-        queue_packets: link.queue.packets,
-        queue_bytes: link.queue.bytes,
-        discipline: located(link.discipline.clone()),
-        stamps: link.stamps.iter().cloned().map(located).collect(),
-        blackouts: blackouts.map(located).collect(),
-        changes: changes.map(located).collect(),
-    }
-}
-
-/// A value that comes from no file.
-fn located<T>(value: T) -> Located<T> {
-    Located {
-        value,
-        origin: Origin::Line(0),
-    }
+fn absolute_name(path: &Path) -> Located<String> {
+    let name = absolute(path).into_os_string().into_string();
+    name.expect("TOML is UTF-8").into()
 }

@@ -27,11 +27,11 @@ impl LinkSampler {
                 observation: LinkObservation {
                     name: spec.name.clone(),
                     rate_bps: spec.mean_rate_bps(scenario.warmup, scenario.duration),
-                    delay: spec.delay,
+                    delay: spec.description.delay(),
                     emulator: Some("evenkeel"),
                     ..LinkObservation::default()
                 },
-                stamps: !spec.stamps.is_empty(),
+                stamps: !spec.description.stamps.is_empty(),
                 dropped_before: 0,
                 lost_before: 0,
             })

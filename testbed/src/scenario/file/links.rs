@@ -1,7 +1,7 @@
 //! `[[links]]` and `[access]`.
 
 use evenkeel_queue::description::{self, LinkDescription, LinkKeys};
-use evenkeel_spec::document::{self, Fault, Located, Node, Reader};
+use evenkeel_spec::document::{Fault, Joined, Located};
 use serde::{Deserialize, Serialize};
 
 use super::Topology;
@@ -24,8 +24,29 @@ pub(in crate::scenario) struct LinkTable {
     pub(in crate::scenario) reverse: Option<Direction>,
 }
 
+/// A link's keys beside those of its directions.
+#[derive(Debug, Deserialize)]
+#[serde(rename = "[[links]]")]
+pub(super) struct LinkEnds {
+    #[serde(deserialize_with = "super::name")]
+    name: Located<String>,
+    #[serde(default, deserialize_with = "super::name")]
+    from: Option<Located<String>>,
+    #[serde(default, deserialize_with = "super::name")]
+    to: Option<Located<String>>,
+    #[serde(default)]
+    emulator: Emulator,
+    reverse: Option<Joined<ReverseTable, LinkKeys>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename = "[links.reverse]")]
+struct ReverseTable {
+    emulator: Option<Emulator>,
+}
+
 /// One direction of a link.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(in crate::scenario) struct Direction {
     #[serde(flatten)]
     pub(in crate::scenario) link: LinkDescription,
@@ -35,7 +56,7 @@ pub(in crate::scenario) struct Direction {
 
 /// The links between generated hosts and their routers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, rename = "[access]")]
 pub(in crate::scenario) struct AccessTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "description::rate_bps")]
@@ -44,41 +65,47 @@ pub(in crate::scenario) struct AccessTable {
     pub(in crate::scenario) delay_ms: f64,
     #[serde(deserialize_with = "description::queue_packets")]
     pub(in crate::scenario) queue_packets: u32,
-    pub(in crate::scenario) stamps: Vec<String>,
+    pub(in crate::scenario) stamps: Vec<Located<String>>,
     #[serde(skip_serializing_if = "Emulator::is_auto")]
     pub(in crate::scenario) emulator: Emulator,
 }
 
 impl LinkTable {
-    pub(super) fn read(node: &Node, topology: Option<Topology>) -> Result<Self, Fault> {
-        const KEYS: &[&str] = &["name", "from", "to", "emulator", "reverse"];
-        let (link, keys) = Reader::open_with(node, "[[links]]", KEYS)?;
-        let (from, to) = match topology {
-            None => (
-                Some(link.required("from", link.name("from")?)?),
-                Some(link.required("to", link.name("to")?)?),
-            ),
-            Some(_) => {
-                for key in ["from", "to"] {
-                    link.refuse(key, "is set by the topology; remove it, or remove topology")?;
+    /// The link that the keys describe; a topology sets its ends.
+    pub(super) fn complete(
+        link: Located<Joined<LinkEnds, LinkKeys>>,
+        topology: Option<Topology>,
+    ) -> Result<Self, Fault> {
+        for (key, end) in [("from", &link.value.0.from), ("to", &link.value.0.to)] {
+            match end {
+                None if topology.is_none() => {
+                    return Err(link.fault(format!("[[links]] has no {key}; add one")));
                 }
-                (None, None)
+                Some(end) if topology.is_some() => {
+                    return Err(end.fault(format!(
+                        "{key} is set by the topology; remove it, or remove topology"
+                    )));
+                }
+                _ => {}
             }
+        }
+        let Joined(own, keys) = link.value;
+        let forward = Direction {
+            link: keys.over(&LinkDescription::default())?,
+            emulator: own.emulator,
         };
-        let forward = Direction::read(&link, keys, &Direction::default())?;
-        let reverse = match link.node("reverse") {
-            None => None,
-            Some(node) => {
-                let (reverse, keys) = Reader::open_with(node, "[links.reverse]", &["emulator"])?;
-                Some(Direction::read(&reverse, keys, &forward)?)
-            }
-        };
+        let reverse = own.reverse.map(|Joined(own, keys)| -> Result<_, Fault> {
+            Ok(Direction {
+                link: keys.over(&forward.link)?,
+                emulator: own.emulator.unwrap_or(forward.emulator),
+            })
+        });
         Ok(Self {
-            name: link.required("name", link.name("name")?)?,
-            from,
-            to,
+            name: own.name,
+            from: own.from,
+            to: own.to,
+            reverse: reverse.transpose()?,
             forward,
-            reverse,
         })
     }
 
@@ -91,16 +118,6 @@ impl LinkTable {
     }
 }
 
-impl Direction {
-    /// Reads a direction; a key that is absent has the value of `base`.
-    fn read(reader: &Reader<'_>, keys: LinkKeys, base: &Self) -> Result<Self, Fault> {
-        Ok(Self {
-            link: keys.over(&base.link)?,
-            emulator: reader.get("emulator")?.unwrap_or(base.emulator),
-        })
-    }
-}
-
 impl Default for AccessTable {
     fn default() -> Self {
         Self {
@@ -110,15 +127,5 @@ impl Default for AccessTable {
             stamps: Vec::new(),
             emulator: Emulator::Auto,
         }
-    }
-}
-
-impl AccessTable {
-    /// Reads `[access]` of the scenario, or takes the defaults: no rate, no delay.
-    pub(super) fn read(top: &Reader<'_>) -> Result<Self, Fault> {
-        top.node("access").map_or_else(
-            || Ok(Self::default()),
-            |node| document::read(node, "[access]"),
-        )
     }
 }

@@ -6,12 +6,17 @@ mod stream;
 mod traffic;
 
 use evenkeel::Controllers;
-use evenkeel_spec::document::{Fault, Located, Node, Reader};
+use evenkeel_queue::description::LinkKeys;
+use evenkeel_spec::document::{self, Fault, Joined, Located, NAME_LENGTH, Node};
+use evenkeel_spec::keys;
 use evenkeel_spec::quantity::Unit;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use links::LinkEnds;
 
 pub(super) use links::{AccessTable, Direction, LinkTable};
-pub(super) use traffic::{AppTable, CrossKind, CrossTable, Ends, FlowTable};
+pub(super) use traffic::{AppName, CrossTable, Ends, FlowTable};
 
 /// Longest run: over a day, and series stay small enough to keep.
 pub(super) const MAX_DURATION_S: f64 = evenkeel_queue::description::MAX_TIME_S;
@@ -29,28 +34,44 @@ const MAX_MTU: u64 = 65_535;
 const MIN_MTU: u64 = 1228;
 
 /// The effective configuration: what the file and the overrides say, with all defaults.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "the scenario")]
 pub struct ScenarioFile {
+    #[serde(deserialize_with = "name")]
     pub(super) name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<String>,
+    #[serde(deserialize_with = "length_s")]
     pub(super) duration_s: f64,
-    pub(super) warmup_s: f64,
+    #[serde(default, deserialize_with = "warmup_s")]
+    pub(super) warmup_s: Located<f64>,
+    #[serde(default = "one", deserialize_with = "seed")]
     pub(super) seed: u64,
+    #[serde(default = "default_mtu", deserialize_with = "mtu")]
     pub(super) mtu: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) topology: Option<Topology>,
-    pub(super) sampling: Sampling,
+    #[serde(default)]
+    pub(super) sampling: Located<Sampling>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) access: Option<AccessTable>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) access: Option<Located<AccessTable>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) hosts: Vec<HostTable>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_deserializing, skip_serializing_if = "Vec::is_empty")]
     pub(super) links: Vec<LinkTable>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) flows: Vec<FlowTable>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) cross: Vec<CrossTable>,
+    #[serde(skip_deserializing, skip_serializing_if = "Vec::is_empty")]
+    pub(super) flows: Vec<Located<FlowTable>>,
+    #[serde(skip_deserializing, skip_serializing_if = "Vec::is_empty")]
+    pub(super) cross: Vec<Located<CrossTable>>,
+}
+
+/// The keys of [`ScenarioFile`] whose tables are completed before they are in their final form.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Tables {
+    links: Vec<Located<Joined<LinkEnds, LinkKeys>>>,
+    flows: Vec<Located<Joined<FlowTable, Ends>>>,
+    cross: Vec<Located<Joined<CrossTable, Ends>>>,
 }
 
 /// How links and hosts are put together for the writer of the file.
@@ -61,127 +82,106 @@ pub(super) enum Topology {
     Chain,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename = "[sampling]")]
 pub(super) struct Sampling {
+    #[serde(deserialize_with = "interval_ms")]
     pub(super) interval_ms: u64,
     pub(super) path_samples: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "[[hosts]]")]
 pub(super) struct HostTable {
+    #[serde(deserialize_with = "name")]
     pub(super) name: Located<String>,
+}
+
+keys! {
+    name: String = name(NAME_LENGTH);
+    length_s: f64 = positive(Unit::Seconds, MAX_DURATION_S);
+    warmup_s: f64 = number(Unit::Seconds, 0.0..=MAX_DURATION_S);
+    seed: u64 = whole(Unit::None, 0..=i64::MAX as u64);
+    mtu: u16 = whole(Unit::None, MIN_MTU..=MAX_MTU);
+    any_interval_ms: u64 = whole(Unit::Milliseconds, 1..=PAPER_INTERVAL_MS);
 }
 
 impl ScenarioFile {
     pub(super) fn read(root: &Node, controllers: &Controllers) -> Result<Self, Fault> {
-        const KEYS: &[&str] = &[
-            "name",
-            "description",
-            "duration_s",
-            "warmup_s",
-            "seed",
-            "mtu",
-            "topology",
-            "sampling",
-            "access",
-            "hosts",
-            "links",
-            "flows",
-            "cross",
-        ];
-        let top = Reader::open(root, "the scenario", KEYS)?;
-        let duration_s = top.required(
-            "duration_s",
-            top.positive("duration_s", Unit::Seconds, MAX_DURATION_S)?,
-        )?;
-        let warmup_s = top
-            .number("warmup_s", Unit::Seconds, 0.0..=MAX_DURATION_S)?
-            .unwrap_or(0.0);
-        if warmup_s >= duration_s {
-            let message = format!(
-                "warmup_s = {warmup_s} leaves nothing of a run of {duration_s} s; make it less than duration_s"
-            );
-            return Err(top.fault("warmup_s", message));
+        let Joined(mut file, tables): Joined<Self, Tables> = document::read(root)?;
+        let topology = file.topology;
+        let links = tables.links.into_iter();
+        let links = links.map(|link| LinkTable::complete(link, topology));
+        file.links = links.collect::<Result<_, _>>()?;
+        let flows = tables.flows.into_iter();
+        let flows = flows.map(|flow| FlowTable::complete(flow, controllers));
+        file.flows = flows.collect::<Result<_, _>>()?;
+        let cross = tables.cross.into_iter().map(CrossTable::complete);
+        file.cross = cross.collect::<Result<_, _>>()?;
+        file.check_times()?;
+        match (topology, &file.access, file.hosts.first()) {
+            (None, Some(access), _) => {
+                let message = "access needs topology = \"dumbbell\" or \"chain\"; here, write the access links as [[links]]";
+                return Err(access.fault(message));
+            }
+            (Some(_), _, Some(host)) => {
+                let message = "hosts are made by the topology; remove them, or remove topology";
+                return Err(host.name.fault(message));
+            }
+            (Some(_), None, None) => file.access = Some(Located::default()),
+            _ => {}
         }
-        let topology = top.get("topology")?;
-        if topology.is_none() {
-            top.refuse("access", "needs topology = \"dumbbell\" or \"chain\"; here, write the access links as [[links]]")?;
-        } else {
-            top.refuse(
-                "hosts",
-                "are made by the topology; remove them, or remove topology",
-            )?;
-        }
-        let file = Self {
-            name: top.required("name", top.name("name")?)?.value,
-            description: top.string("description")?.map(|text| text.value),
-            duration_s,
-            warmup_s,
-            seed: top
-                .whole("seed", Unit::None, 0..=i64::MAX as u64)?
-                .unwrap_or(1),
-            mtu: top
-                .whole("mtu", Unit::None, MIN_MTU..=MAX_MTU)?
-                .unwrap_or(1500) as u16,
-            topology,
-            sampling: Sampling::read(&top, duration_s)?,
-            access: topology.map(|_| AccessTable::read(&top)).transpose()?,
-            hosts: top.tables("hosts", HostTable::read)?,
-            links: top.tables("links", |node| LinkTable::read(node, topology))?,
-            flows: top.tables("flows", |node| FlowTable::read(node, controllers))?,
-            cross: top.tables("cross", CrossTable::read)?,
-        };
         if file.links.is_empty() {
-            return Err(Fault::new(top.origin(), "there is no link; add [[links]]"));
+            return Err(Fault::new(&root.origin, "there is no link; add [[links]]"));
         }
         if file.flows.is_empty() && file.cross.is_empty() {
-            return Err(Fault::new(
-                top.origin(),
-                "nothing is sent; add [[flows]] or [[cross]]",
-            ));
+            let message = "nothing is sent; add [[flows]] or [[cross]]";
+            return Err(Fault::new(&root.origin, message));
         }
         Ok(file)
     }
-}
 
-impl Sampling {
-    fn read(top: &Reader<'_>, duration_s: f64) -> Result<Self, Fault> {
-        let mut interval_ms = 100;
-        let mut path_samples = false;
-        if let Some(node) = top.node("sampling") {
-            let sampling = Reader::open(node, "[sampling]", &["interval_ms", "path_samples"])?;
-            path_samples = sampling.get("path_samples")?.unwrap_or(false);
-            if let Some(set) =
-                sampling.whole("interval_ms", Unit::Milliseconds, 1..=PAPER_INTERVAL_MS)?
-            {
-                interval_ms = set;
-            }
-            if !PAPER_INTERVAL_MS.is_multiple_of(interval_ms) {
-                let message = format!(
-                    "interval_ms = {interval_ms} does not divide 500; use 1, 2, 4, 5, 10, 20, 25, 50, 100, 125, 250 or 500"
-                );
-                return Err(sampling.fault("interval_ms", message));
-            }
+    fn check_times(&self) -> Result<(), Fault> {
+        let (duration_s, warmup_s) = (self.duration_s, &self.warmup_s);
+        if warmup_s.value >= duration_s {
+            return Err(warmup_s.fault(format!(
+                "warmup_s = {} leaves nothing of a run of {duration_s} s; make it less than duration_s",
+                warmup_s.value
+            )));
         }
-        let intervals = duration_s * 1000.0 / interval_ms as f64;
+        let intervals = duration_s * 1000.0 / self.sampling.value.interval_ms as f64;
         if intervals > MAX_INTERVALS {
-            let message = format!(
+            return Err(self.sampling.fault(format!(
                 "{intervals:.0} sampling intervals are too many; raise sampling.interval_ms or lower duration_s until they are {MAX_INTERVALS}"
-            );
-            return Err(top.fault("sampling", message));
+            )));
         }
-        Ok(Self {
-            interval_ms,
-            path_samples,
-        })
+        Ok(())
     }
 }
 
-impl HostTable {
-    fn read(node: &Node) -> Result<Self, Fault> {
-        let host = Reader::open(node, "[[hosts]]", &["name"])?;
-        Ok(Self {
-            name: host.required("name", host.name("name")?)?,
-        })
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            interval_ms: 100,
+            path_samples: false,
+        }
     }
+}
+
+fn interval_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let interval_ms: u64 = any_interval_ms(deserializer)?;
+    if !PAPER_INTERVAL_MS.is_multiple_of(interval_ms) {
+        return Err(D::Error::custom(format!(
+            "= {interval_ms} does not divide 500; use 1, 2, 4, 5, 10, 20, 25, 50, 100, 125, 250 or 500"
+        )));
+    }
+    Ok(interval_ms)
+}
+
+fn one<T: From<u8>>() -> T {
+    1.into()
+}
+
+fn default_mtu() -> u16 {
+    1500
 }

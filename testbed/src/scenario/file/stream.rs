@@ -3,87 +3,93 @@
 use std::time::Duration;
 
 use evenkeel_apps::stream::{AdaptConfig, Delivery, EncoderConfig, SendOptions};
-use evenkeel_spec::document::{Fault, Node, Reader};
+use evenkeel_spec::document::{Fault, Located};
+use evenkeel_spec::keys;
 use evenkeel_spec::quantity::Unit;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Longest playout buffer and longest time until a frame is given up.
 const MAX_TIME_MS: f64 = 60_000.0;
 
 /// Live media: the source, its way, and the viewer's buffer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename = "[flows.stream]")]
 pub(in crate::scenario) struct StreamTable {
     delivery: Delivery,
+    #[serde(deserialize_with = "rate_bps")]
     bitrate_bps: u64,
     fixed: bool,
+    #[serde(deserialize_with = "rate_bps")]
     start_bps: u64,
-    floor_bps: u64,
+    #[serde(deserialize_with = "rate_bps")]
+    floor_bps: Option<u64>,
+    #[serde(deserialize_with = "headroom")]
     headroom: f64,
+    #[serde(deserialize_with = "deadband")]
     deadband: f64,
+    #[serde(deserialize_with = "rise_per_s")]
     rise_per_s: f64,
+    #[serde(deserialize_with = "frame_rate")]
     frame_rate: f64,
+    #[serde(deserialize_with = "group")]
     group: u32,
+    #[serde(deserialize_with = "key_ratio")]
     key_ratio: f64,
+    #[serde(deserialize_with = "noise")]
     noise: f64,
+    #[serde(deserialize_with = "buffer_ms")]
     buffer_ms: f64,
+    #[serde(deserialize_with = "cancel_after_ms")]
     cancel_after_ms: f64,
 }
 
-impl StreamTable {
-    pub(super) fn read(node: &Node) -> Result<Self, Fault> {
-        const KEYS: &[&str] = &[
-            "delivery",
-            "bitrate_bps",
-            "fixed",
-            "start_bps",
-            "floor_bps",
-            "headroom",
-            "deadband",
-            "rise_per_s",
-            "frame_rate",
-            "group",
-            "key_ratio",
-            "noise",
-            "buffer_ms",
-            "cancel_after_ms",
-        ];
-        let stream = Reader::open(node, "[flows.stream]", KEYS)?;
+keys! {
+    rate_bps: u64 = whole(Unit::BitsPerSecond, 1..=u64::from(u32::MAX));
+    headroom: f64 = number(Unit::None, 0.01..=1.0);
+    deadband: f64 = number(Unit::None, 0.0..=0.5);
+    rise_per_s: f64 = number(Unit::None, 0.001..=10.0);
+    frame_rate: f64 = number(Unit::None, 1.0..=240.0);
+    group: u32 = whole(Unit::None, 1..=10_000);
+    key_ratio: f64 = number(Unit::None, 1.0..=100.0);
+    noise: f64 = number(Unit::None, 0.0..=2.0);
+    buffer_ms: f64 = number(Unit::Milliseconds, 0.0..=MAX_TIME_MS);
+    cancel_after_ms: f64 = number(Unit::Milliseconds, 1.0..=MAX_TIME_MS);
+}
+
+impl Default for StreamTable {
+    fn default() -> Self {
         let (adapt, encoder) = (AdaptConfig::default(), EncoderConfig::default());
-        let rate = |key, default| {
-            let rate = stream.whole(key, Unit::BitsPerSecond, 1..=u64::from(u32::MAX))?;
-            Ok::<u64, Fault>(rate.unwrap_or(default))
-        };
-        let quantity = |key, unit, range, default| {
-            let number = stream.number(key, unit, range)?;
-            Ok::<f64, Fault>(number.unwrap_or(default))
-        };
-        let number = |key, range, default| quantity(key, Unit::None, range, default);
-        let milliseconds = |key, range, default| quantity(key, Unit::Milliseconds, range, default);
-        let bitrate_bps = rate("bitrate_bps", adapt.ceiling_bps)?;
-        let table = Self {
-            delivery: stream.get("delivery")?.unwrap_or_default(),
-            bitrate_bps,
-            fixed: stream.get("fixed")?.unwrap_or(false),
-            start_bps: rate("start_bps", adapt.start_bps)?,
-            floor_bps: rate("floor_bps", adapt.floor_bps.min(bitrate_bps))?,
-            headroom: number("headroom", 0.01..=1.0, adapt.headroom)?,
-            deadband: number("deadband", 0.0..=0.5, adapt.deadband)?,
-            rise_per_s: number("rise_per_s", 0.001..=10.0, adapt.rise_per_s)?,
-            frame_rate: number("frame_rate", 1.0..=240.0, encoder.frame_rate)?,
-            group: stream
-                .whole("group", Unit::None, 1..=10_000)?
-                .map_or(encoder.group, |group| group as u32),
-            key_ratio: number("key_ratio", 1.0..=100.0, encoder.key_ratio)?,
-            noise: number("noise", 0.0..=2.0, encoder.noise)?,
-            buffer_ms: milliseconds("buffer_ms", 0.0..=MAX_TIME_MS, 200.0)?,
-            cancel_after_ms: milliseconds("cancel_after_ms", 1.0..=MAX_TIME_MS, 1000.0)?,
-        };
-        table
-            .send()
-            .adapt
-            .check()
-            .map_err(|cause| Fault::new(stream.origin(), format!("{cause}; change it")))?;
-        Ok(table)
+        Self {
+            delivery: Delivery::default(),
+            bitrate_bps: adapt.ceiling_bps,
+            fixed: false,
+            start_bps: adapt.start_bps,
+            floor_bps: None,
+            headroom: adapt.headroom,
+            deadband: adapt.deadband,
+            rise_per_s: adapt.rise_per_s,
+            frame_rate: encoder.frame_rate,
+            group: encoder.group,
+            key_ratio: encoder.key_ratio,
+            noise: encoder.noise,
+            buffer_ms: 200.0,
+            cancel_after_ms: 1000.0,
+        }
+    }
+}
+
+impl StreamTable {
+    /// Fills in the lowest bitrate, and checks that the bitrates go together.
+    pub(super) fn complete(stream: &mut Located<Self>) -> Result<(), Fault> {
+        let table = &mut stream.value;
+        table.floor_bps = Some(table.floor_bps());
+        let adapt = table.send().adapt.check();
+        adapt.map_err(|cause| stream.fault(format!("{cause}; change it")))
+    }
+
+    fn floor_bps(&self) -> u64 {
+        let default = AdaptConfig::default().floor_bps.min(self.bitrate_bps);
+        self.floor_bps.unwrap_or(default)
     }
 
     /// How the sender sends.
@@ -92,7 +98,7 @@ impl StreamTable {
             delivery: self.delivery,
             adapt: AdaptConfig {
                 ceiling_bps: self.bitrate_bps,
-                floor_bps: self.floor_bps,
+                floor_bps: self.floor_bps(),
                 start_bps: self.start_bps,
                 headroom: self.headroom,
                 deadband: self.deadband,

@@ -3,14 +3,15 @@
 use std::ops::RangeInclusive;
 
 use evenkeel::{Controllers, Pacing};
-use evenkeel_queue::description::{MAX_DELAY_MS, MAX_RATE_BPS};
-use evenkeel_spec::document::{Fault, Located, Node, Origin, Reader};
+use evenkeel_queue::description;
+use evenkeel_spec::document::{Fault, Joined, Located};
+use evenkeel_spec::keys;
 use evenkeel_spec::quantity::Unit;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use super::MAX_DURATION_S;
 use super::stream::StreamTable;
-use crate::scenario::spec::{Begins, PeriodDistribution};
+use super::{MAX_DURATION_S, one};
+use crate::scenario::spec::Begins;
 
 /// Most flows and sources of cross traffic of one table.
 const MAX_COUNT: u64 = 2000;
@@ -33,9 +34,6 @@ const IDLE_TIMEOUTS_S: RangeInclusive<f64> = 1.0..=3600.0;
 /// Intervals that `evenkeel --probe-interval` takes.
 const PROBE_INTERVALS_S: RangeInclusive<f64> = 0.01..=60.0;
 
-/// Longest mean of an ON or OFF period.
-const MAX_PERIOD_S: f64 = MAX_DURATION_S;
-
 /// Bytes of an IPv4 and a UDP header: a packet cannot be smaller.
 const MIN_PACKET_BYTES: u64 = 28;
 
@@ -56,441 +54,331 @@ const DEFAULT_SIZE_SHAPE: f64 = 1.2;
 const MIN_SHAPE: f64 = 1.05;
 const MAX_SHAPE: f64 = 100.0;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "[[flows]]")]
 pub(in crate::scenario) struct FlowTable {
+    #[serde(deserialize_with = "super::name")]
     pub(in crate::scenario) name: Located<String>,
-    #[serde(flatten)]
-    pub(in crate::scenario) app: AppTable,
-    pub(in crate::scenario) controller: String,
+    pub(in crate::scenario) app: AppName,
+    #[serde(default, deserialize_with = "bytes")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) bytes: Option<Located<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) file: Option<Located<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) onoff: Option<Located<OnOffTable>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) short: Option<Located<ShortTable>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) stream: Option<Located<StreamTable>>,
+    pub(in crate::scenario) controller: Located<String>,
+    #[serde(default = "one", deserialize_with = "count")]
     pub(in crate::scenario) count: u32,
+    #[serde(default, deserialize_with = "seconds")]
     pub(in crate::scenario) start_s: f64,
+    #[serde(default, deserialize_with = "seconds")]
     pub(in crate::scenario) stagger_s: f64,
+    #[serde(default, deserialize_with = "seconds")]
     pub(in crate::scenario) start_spread_s: f64,
+    #[serde(default, deserialize_with = "super::length_s")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) stop_s: Option<f64>,
-    #[serde(flatten)]
+    #[serde(flatten, skip_deserializing)]
     pub(in crate::scenario) ends: Ends,
+    #[serde(default = "one", deserialize_with = "streams")]
     pub(in crate::scenario) streams: u32,
+    #[serde(default)]
     pub(in crate::scenario) verify: bool,
+    #[serde(default = "default_ack_every", deserialize_with = "ack_every")]
     pub(in crate::scenario) ack_every: u32,
+    #[serde(default = "default_max_ack_delay_ms")]
+    #[serde(deserialize_with = "max_ack_delay_ms")]
     pub(in crate::scenario) max_ack_delay_ms: u32,
+    #[serde(default)]
     pub(in crate::scenario) mtu_discovery: bool,
-    #[serde(serialize_with = "by_name")]
+    #[serde(default, with = "PacingName")]
     pub(in crate::scenario) pacing: Pacing,
-    pub(in crate::scenario) path_headers: u32,
+    /// Always there when the file has been read.
+    #[serde(default, deserialize_with = "header_interval")]
+    pub(in crate::scenario) path_headers: Option<u32>,
+    #[serde(default, deserialize_with = "idle_timeout_s")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) idle_timeout_s: Option<f64>,
+    #[serde(default, deserialize_with = "probe_interval_s")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) probe_interval_s: Option<f64>,
-    #[serde(skip)]
-    pub(in crate::scenario) origin: Located<()>,
 }
 
 /// Between which nodes traffic flows; both tables have these keys.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::scenario) struct Ends {
+    #[serde(default, deserialize_with = "super::name")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) from: Option<Located<String>>,
+    #[serde(default, deserialize_with = "super::name")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) to: Option<Located<String>>,
+    #[serde(default, deserialize_with = "description::delay_ms")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) access_delay_ms: Option<Located<f64>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "app", rename_all = "lowercase")]
-pub(in crate::scenario) enum AppTable {
-    Bulk {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        bytes: Option<u64>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        file: Option<Located<String>>,
-    },
-    OnOff {
-        onoff: OnOffTable,
-    },
-    Short {
-        short: ShortTable,
-    },
-    Stream {
-        stream: StreamTable,
-    },
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::scenario) enum AppName {
+    Bulk,
+    OnOff,
+    Short,
+    Stream,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// The names of [`Pacing`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Pacing", rename_all = "lowercase")]
+enum PacingName {
+    Controller,
+    Quinn,
+    #[serde(rename = "none")]
+    Unpaced,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "[flows.onoff]")]
 pub(in crate::scenario) struct OnOffTable {
+    #[serde(deserialize_with = "super::length_s")]
     pub(in crate::scenario) on_s: f64,
+    #[serde(deserialize_with = "super::length_s")]
     pub(in crate::scenario) off_s: f64,
-    #[serde(flatten)]
-    pub(in crate::scenario) distribution: PeriodDistribution,
+    #[serde(default)]
+    distribution: Distribution,
+    /// There if the distribution has one.
+    #[serde(default, deserialize_with = "shape")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) shape: Option<Located<f64>>,
+    #[serde(default)]
     pub(in crate::scenario) begins: Begins,
+    #[serde(default = "yes")]
     pub(in crate::scenario) reconnect: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Distribution {
+    #[default]
+    Pareto,
+    Exponential,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "[flows.short]")]
 pub(in crate::scenario) struct ShortTable {
+    #[serde(deserialize_with = "arrivals_per_s")]
     pub(in crate::scenario) arrivals_per_s: f64,
+    #[serde(deserialize_with = "bytes")]
     pub(in crate::scenario) mean_bytes: u64,
+    #[serde(default = "default_size_shape", deserialize_with = "shape")]
     pub(in crate::scenario) shape: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "[[cross]]")]
 pub(in crate::scenario) struct CrossTable {
+    #[serde(deserialize_with = "super::name")]
     pub(in crate::scenario) name: Located<String>,
-    #[serde(flatten)]
-    pub(in crate::scenario) kind: CrossKind,
+    kind: CrossKind,
+    /// There unless the rate is constant.
+    #[serde(default, deserialize_with = "super::length_s")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) on_s: Option<Located<f64>>,
+    /// May follow from rate and load.
+    #[serde(default, deserialize_with = "super::length_s")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) off_s: Option<Located<f64>>,
+    /// There if the kind has one.
+    #[serde(default, deserialize_with = "shape")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) shape: Option<Located<f64>>,
+    #[serde(default, deserialize_with = "description::rate_bps")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) rate_bps: Option<u64>,
+    #[serde(default, deserialize_with = "load")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) load: Option<Located<f64>>,
+    #[serde(default = "default_packet_bytes", deserialize_with = "packet_bytes")]
     pub(in crate::scenario) packet_bytes: u32,
+    #[serde(default, deserialize_with = "acp_rtt_ms")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) acp_rtt_ms: Option<f64>,
+    #[serde(default = "one", deserialize_with = "count")]
     pub(in crate::scenario) count: u32,
+    #[serde(default, deserialize_with = "seconds")]
     pub(in crate::scenario) start_s: f64,
+    #[serde(default, deserialize_with = "super::length_s")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) stop_s: Option<f64>,
-    #[serde(flatten)]
+    #[serde(flatten, skip_deserializing)]
     pub(in crate::scenario) ends: Ends,
-    #[serde(skip)]
-    pub(in crate::scenario) origin: Located<()>,
 }
 
-/// When a source of cross traffic sends. `off_s` may follow from rate and load.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub(in crate::scenario) enum CrossKind {
+/// When a source of cross traffic sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum CrossKind {
     Cbr,
-    Exponential {
-        on_s: f64,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        off_s: Option<f64>,
-    },
-    Pareto {
-        on_s: f64,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        off_s: Option<f64>,
-        shape: f64,
-    },
+    Exponential,
+    Pareto,
 }
 
-fn by_name<S: Serializer>(pacing: &Pacing, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(pacing.name())
+keys! {
+    count: u32 = whole(Unit::None, 1..=MAX_COUNT);
+    seconds: f64 = number(Unit::Seconds, 0.0..=MAX_DURATION_S);
+    bytes: u64 = whole(Unit::Bytes, 1..=MAX_BYTES);
+    streams: u32 = whole(Unit::None, 1..=MAX_STREAMS);
+    ack_every: u32 = whole(Unit::None, 1..=1000);
+    max_ack_delay_ms: u32 = whole(Unit::Milliseconds, 0..=MAX_ACK_DELAY_MS);
+    header_interval: u32 = whole(Unit::None, 0..=MAX_HEADER_INTERVAL);
+    idle_timeout_s: f64 = number(Unit::Seconds, IDLE_TIMEOUTS_S);
+    probe_interval_s: f64 = number(Unit::Seconds, PROBE_INTERVALS_S);
+    shape: f64 = number(Unit::None, MIN_SHAPE..=MAX_SHAPE);
+    arrivals_per_s: f64 = positive(Unit::None, 10_000.0);
+    load: f64 = number(Unit::None, 0.0..=100.0);
+    packet_bytes: u32 = whole(Unit::Bytes, MIN_PACKET_BYTES..=u64::from(u16::MAX));
+    acp_rtt_ms: f64 = number(Unit::Milliseconds, 0.0..=MOST_ACP_RTT_MS);
 }
 
 impl FlowTable {
-    pub(super) fn read(node: &Node, controllers: &Controllers) -> Result<Self, Fault> {
-        const KEYS: &[&str] = &[
-            "name",
-            "app",
-            "controller",
-            "count",
-            "start_s",
-            "stagger_s",
-            "start_spread_s",
-            "stop_s",
-            "from",
-            "to",
-            "access_delay_ms",
-            "bytes",
-            "streams",
-            "verify",
-            "file",
-            "ack_every",
-            "max_ack_delay_ms",
-            "mtu_discovery",
-            "pacing",
-            "path_headers",
-            "idle_timeout_s",
-            "probe_interval_s",
-            "onoff",
-            "short",
-            "stream",
-        ];
-        let flow = Reader::open(node, "[[flows]]", KEYS)?;
-        let seconds = |key| {
-            let seconds = flow.number(key, Unit::Seconds, 0.0..=MAX_DURATION_S)?;
-            Ok(seconds.unwrap_or(0.0))
-        };
-        let controller = flow.required("controller", flow.string("controller")?)?;
-        if controller.value.is_empty() {
+    /// Fills in the defaults that follow from other keys, and checks that all goes together.
+    pub(super) fn complete(
+        flow: Located<Joined<Self, Ends>>,
+        controllers: &Controllers,
+    ) -> Result<Located<Self>, Fault> {
+        let Joined(mut table, ends) = flow.value;
+        table.ends = ends;
+        if table.controller.value.is_empty() {
             let message = "controller is empty; name one, e.g. \"reno\" or \"vegas:alpha=2\"";
-            return Err(Fault::new(&controller.origin, message));
+            return Err(table.controller.fault(message));
         }
         // A controller that does not exist is refused by who builds it.
-        let uses_path = controllers
-            .uses_path_headers(&controller.value)
-            .unwrap_or(false);
-        let path_headers = flow.whole("path_headers", Unit::None, 0..=MAX_HEADER_INTERVAL)?;
-        Ok(Self {
-            name: flow.required("name", flow.name("name")?)?,
-            app: AppTable::read(&flow)?,
-            controller: controller.value,
-            count: count(&flow)?,
-            start_s: seconds("start_s")?,
-            stagger_s: seconds("stagger_s")?,
-            start_spread_s: seconds("start_spread_s")?,
-            stop_s: flow.positive("stop_s", Unit::Seconds, MAX_DURATION_S)?,
-            ends: Ends::read(&flow)?,
-            streams: flow
-                .whole("streams", Unit::None, 1..=MAX_STREAMS)?
-                .unwrap_or(1) as u32,
-            verify: flow.get("verify")?.unwrap_or(false),
-            ack_every: flow.whole("ack_every", Unit::None, 1..=1000)?.unwrap_or(2) as u32,
-            max_ack_delay_ms: flow
-                .whole("max_ack_delay_ms", Unit::Milliseconds, 0..=MAX_ACK_DELAY_MS)?
-                .unwrap_or(25) as u32,
-            mtu_discovery: flow.get("mtu_discovery")?.unwrap_or(false),
-            pacing: flow
-                .word("pacing", &Pacing::ALL.map(|pacing| (pacing.name(), pacing)))?
-                .unwrap_or_default(),
-            path_headers: path_headers.map_or(u32::from(uses_path), |every| every as u32),
-            idle_timeout_s: flow.number("idle_timeout_s", Unit::Seconds, IDLE_TIMEOUTS_S)?,
-            probe_interval_s: flow.number("probe_interval_s", Unit::Seconds, PROBE_INTERVALS_S)?,
-            origin: here(flow.origin()),
-        })
-    }
-}
-
-impl Ends {
-    fn read(reader: &Reader<'_>) -> Result<Self, Fault> {
-        Ok(Self {
-            from: reader.name("from")?,
-            to: reader.name("to")?,
-            access_delay_ms: located_number(
-                reader,
-                "access_delay_ms",
-                Unit::Milliseconds,
-                MAX_DELAY_MS,
-            )?,
-        })
-    }
-}
-
-impl AppTable {
-    fn read(flow: &Reader<'_>) -> Result<Self, Fault> {
-        let apps = ["bulk", "onoff", "short", "stream"].map(|app| (app, app));
-        let app = flow.required("app", flow.word("app", &apps)?)?;
-        for (key, owner) in [
-            ("bytes", "bulk"),
-            ("file", "bulk"),
-            ("onoff", "onoff"),
-            ("short", "short"),
-            ("stream", "stream"),
-        ] {
-            if app != owner {
-                flow.refuse(key, &format!("is for app = \"{owner}\" alone; remove it"))?;
-            }
+        let uses_path = controllers.uses_path_headers(&table.controller.value);
+        let every = u32::from(uses_path.unwrap_or(false));
+        table.path_headers.get_or_insert(every);
+        let (app, bulk) = (table.app, AppName::Bulk);
+        refuse(
+            &table.bytes,
+            app == bulk,
+            "bytes is for app = \"bulk\" alone",
+        )?;
+        refuse(&table.file, app == bulk, "file is for app = \"bulk\" alone")?;
+        let (onoff, short) = (AppName::OnOff, AppName::Short);
+        refuse(
+            &table.onoff,
+            app == onoff,
+            "onoff is for app = \"onoff\" alone",
+        )?;
+        refuse(
+            &table.short,
+            app == short,
+            "short is for app = \"short\" alone",
+        )?;
+        let stream = AppName::Stream;
+        refuse(
+            &table.stream,
+            app == stream,
+            "stream is for app = \"stream\" alone",
+        )?;
+        if let Some(Located { value: onoff, .. }) = &mut table.onoff {
+            let is_pareto = onoff.distribution == Distribution::Pareto;
+            let owner = "shape is for distribution = \"pareto\" alone";
+            complete_shape(&mut onoff.shape, is_pareto, owner)?;
         }
-        let table = || flow.required(app, flow.node(app));
-        Ok(match app {
-            "onoff" => Self::OnOff {
-                onoff: OnOffTable::read(table()?)?,
-            },
-            "short" => Self::Short {
-                short: ShortTable::read(table()?)?,
-            },
-            "stream" => {
-                let streams = flow.whole("streams", Unit::None, 1..=MAX_STREAMS)?;
-                if streams.unwrap_or(1) > 1 || flow.get("verify")?.unwrap_or(false) {
-                    let message =
-                        "streams and verify mean nothing to app = \"stream\"; remove them";
-                    return Err(Fault::new(flow.origin(), message));
-                }
-                Self::Stream {
-                    stream: StreamTable::read(table()?)?,
-                }
+        if let Some(stream) = &mut table.stream {
+            if table.streams > 1 || table.verify {
+                let message = "streams and verify mean nothing to app = \"stream\"; remove them";
+                return Err(Fault::new(&flow.origin, message));
             }
-            _ => {
-                let bytes = flow.whole("bytes", Unit::Bytes, 1..=MAX_BYTES)?;
-                let file = flow.string("file")?;
-                if bytes.is_some() && file.is_some() {
-                    let message = "a flow sends its bytes or a file, not both; remove one";
-                    return Err(flow.fault("file", message));
-                }
-                Self::Bulk { bytes, file }
-            }
-        })
-    }
-}
-
-impl OnOffTable {
-    fn read(node: &Node) -> Result<Self, Fault> {
-        const KEYS: &[&str] = &[
-            "on_s",
-            "off_s",
-            "distribution",
-            "shape",
-            "begins",
-            "reconnect",
-        ];
-        let onoff = Reader::open(node, "[flows.onoff]", KEYS)?;
-        let is_pareto = onoff
-            .word("distribution", &[("pareto", true), ("exponential", false)])?
-            .unwrap_or(true);
-        let distribution = if is_pareto {
-            PeriodDistribution::Pareto {
-                shape: shape(&onoff)?.unwrap_or(DEFAULT_PERIOD_SHAPE),
-            }
-        } else {
-            onoff.refuse("shape", "is for distribution = \"pareto\" alone; remove it")?;
-            PeriodDistribution::Exponential
-        };
-        Ok(Self {
-            on_s: onoff.required("on_s", onoff.positive("on_s", Unit::Seconds, MAX_PERIOD_S)?)?,
-            off_s: onoff.required(
-                "off_s",
-                onoff.positive("off_s", Unit::Seconds, MAX_PERIOD_S)?,
-            )?,
-            distribution,
-            begins: onoff.get("begins")?.unwrap_or(Begins::On),
-            reconnect: onoff.get("reconnect")?.unwrap_or(true),
-        })
-    }
-}
-
-impl ShortTable {
-    fn read(node: &Node) -> Result<Self, Fault> {
-        const KEYS: &[&str] = &["arrivals_per_s", "mean_bytes", "shape"];
-        let short = Reader::open(node, "[flows.short]", KEYS)?;
-        Ok(Self {
-            arrivals_per_s: short.required(
-                "arrivals_per_s",
-                short.positive("arrivals_per_s", Unit::None, 10_000.0)?,
-            )?,
-            mean_bytes: short.required(
-                "mean_bytes",
-                short.whole("mean_bytes", Unit::Bytes, 1..=MAX_BYTES)?,
-            )?,
-            shape: shape(&short)?.unwrap_or(DEFAULT_SIZE_SHAPE),
+            StreamTable::complete(stream)?;
+        }
+        Ok(Located {
+            value: table,
+            origin: flow.origin,
         })
     }
 }
 
 impl CrossTable {
-    pub(super) fn read(node: &Node) -> Result<Self, Fault> {
-        const KEYS: &[&str] = &[
-            "name",
-            "kind",
-            "rate_bps",
-            "load",
-            "packet_bytes",
-            "acp_rtt_ms",
-            "on_s",
-            "off_s",
-            "shape",
-            "count",
-            "start_s",
-            "stop_s",
-            "from",
-            "to",
-            "access_delay_ms",
-        ];
-        let cross = Reader::open(node, "[[cross]]", KEYS)?;
-        let rate_bps = cross.whole("rate_bps", Unit::BitsPerSecond, 1..=MAX_RATE_BPS)?;
-        let load = located_number(&cross, "load", Unit::None, 100.0)?;
-        let kind = CrossKind::read(&cross)?;
-        kind.check_rate(&cross, rate_bps, load.as_ref())?;
-        let packet_bytes = cross.whole(
-            "packet_bytes",
-            Unit::Bytes,
-            MIN_PACKET_BYTES..=u64::from(u16::MAX),
+    /// Fills in the defaults that follow from other keys, and checks that all goes together.
+    pub(super) fn complete(cross: Located<Joined<Self, Ends>>) -> Result<Located<Self>, Fault> {
+        let Joined(mut table, ends) = cross.value;
+        table.ends = ends;
+        let fault = |message: &str| Err(Fault::new(&cross.origin, message));
+        let is_pareto = table.kind == CrossKind::Pareto;
+        complete_shape(
+            &mut table.shape,
+            is_pareto,
+            "shape is for kind = \"pareto\" alone",
         )?;
-        Ok(Self {
-            name: cross.required("name", cross.name("name")?)?,
-            kind,
-            rate_bps,
-            load,
-            packet_bytes: packet_bytes.map_or(DEFAULT_PACKET_BYTES, |bytes| bytes as u32),
-            acp_rtt_ms: cross.number("acp_rtt_ms", Unit::Milliseconds, 0.0..=MOST_ACP_RTT_MS)?,
-            count: count(&cross)?,
-            start_s: cross
-                .number("start_s", Unit::Seconds, 0.0..=MAX_DURATION_S)?
-                .unwrap_or(0.0),
-            stop_s: cross.positive("stop_s", Unit::Seconds, MAX_DURATION_S)?,
-            ends: Ends::read(&cross)?,
-            origin: here(cross.origin()),
+        let given = [
+            table.rate_bps.is_some(),
+            table.load.is_some(),
+            table.off_s.is_some(),
+        ];
+        if table.kind == CrossKind::Cbr {
+            let owners = "is for kind = \"exponential\" or \"pareto\"";
+            refuse(&table.on_s, false, &format!("on_s {owners}"))?;
+            refuse(&table.off_s, false, &format!("off_s {owners}"))?;
+            if table.rate_bps.is_some() == table.load.is_some() {
+                return fault("a constant rate needs either rate_bps or load; give one of them");
+            }
+        } else if table.on_s.is_none() {
+            return fault("[[cross]] has no on_s; add one");
+        } else if given.into_iter().filter(|given| *given).count() != 2 {
+            let message = "an ON/OFF source needs two of rate_bps (while ON), load (mean) and off_s; the third follows";
+            return fault(message);
+        }
+        Ok(Located {
+            value: table,
+            origin: cross.origin,
         })
     }
 }
 
-impl CrossKind {
-    fn read(cross: &Reader<'_>) -> Result<Self, Fault> {
-        let kinds = ["cbr", "exponential", "pareto"].map(|kind| (kind, kind));
-        let kind = cross.required("kind", cross.word("kind", &kinds)?)?;
-        if kind != "pareto" {
-            cross.refuse("shape", "is for kind = \"pareto\" alone; remove it")?;
-        }
-        if kind == "cbr" {
-            for key in ["on_s", "off_s"] {
-                let reason = "is for kind = \"exponential\" or \"pareto\"; remove it";
-                cross.refuse(key, reason)?;
-            }
-            return Ok(Self::Cbr);
-        }
-        let on_s = cross.required("on_s", cross.positive("on_s", Unit::Seconds, MAX_PERIOD_S)?)?;
-        let off_s = cross.positive("off_s", Unit::Seconds, MAX_PERIOD_S)?;
-        Ok(match kind {
-            "pareto" => Self::Pareto {
-                on_s,
-                off_s,
-                shape: shape(cross)?.unwrap_or(DEFAULT_PERIOD_SHAPE),
-            },
-            _ => Self::Exponential { on_s, off_s },
-        })
-    }
-
-    /// A constant rate needs rate or load; ON and OFF need two of rate, load and `off_s`.
-    fn check_rate(
-        &self,
-        cross: &Reader<'_>,
-        rate_bps: Option<u64>,
-        load: Option<&Located<f64>>,
-    ) -> Result<(), Fault> {
-        match self {
-            Self::Cbr if rate_bps.is_some() == load.is_some() => Err(Fault::new(
-                cross.origin(),
-                "a constant rate needs either rate_bps or load; give one of them",
-            )),
-            Self::Cbr => Ok(()),
-            Self::Exponential { off_s, .. } | Self::Pareto { off_s, .. } => {
-                let given = [rate_bps.is_some(), load.is_some(), off_s.is_some()];
-                if given.iter().filter(|given| **given).count() == 2 {
-                    return Ok(());
-                }
-                let message = "an ON/OFF source needs two of rate_bps (while ON), load (mean) and off_s; the third follows";
-                Err(Fault::new(cross.origin(), message))
-            }
-        }
+/// Refuses a key that means nothing here; `owner` says where it would.
+fn refuse<T>(key: &Option<Located<T>>, means_something: bool, owner: &str) -> Result<(), Fault> {
+    match key {
+        Some(key) if !means_something => Err(key.fault(format!("{owner}; remove it"))),
+        _ => Ok(()),
     }
 }
 
-fn count(reader: &Reader<'_>) -> Result<u32, Fault> {
-    Ok(reader
-        .whole("count", Unit::None, 1..=MAX_COUNT)?
-        .unwrap_or(1) as u32)
-}
-
-fn shape(reader: &Reader<'_>) -> Result<Option<f64>, Fault> {
-    reader.number("shape", Unit::None, MIN_SHAPE..=MAX_SHAPE)
-}
-
-fn located_number(
-    reader: &Reader<'_>,
-    key: &str,
-    unit: Unit,
-    max: f64,
-) -> Result<Option<Located<f64>>, Fault> {
-    let value = reader.number(key, unit, 0.0..=max)?;
-    Ok(value.zip(reader.node(key)).map(|(value, node)| Located {
-        value,
-        origin: node.origin.clone(),
-    }))
-}
-
-fn here(origin: &Origin) -> Located<()> {
-    Located {
-        value: (),
-        origin: origin.clone(),
+/// The shape of periods, which Pareto's alone have.
+fn complete_shape(
+    shape: &mut Option<Located<f64>>,
+    is_pareto: bool,
+    owner: &str,
+) -> Result<(), Fault> {
+    refuse(shape, is_pareto, owner)?;
+    if is_pareto {
+        shape.get_or_insert(DEFAULT_PERIOD_SHAPE.into());
     }
+    Ok(())
+}
+
+fn default_ack_every() -> u32 {
+    2
+}
+
+fn default_max_ack_delay_ms() -> u32 {
+    25
+}
+
+fn default_size_shape() -> f64 {
+    DEFAULT_SIZE_SHAPE
+}
+
+fn default_packet_bytes() -> u32 {
+    DEFAULT_PACKET_BYTES
+}
+
+fn yes() -> bool {
+    true
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use evenkeel::Pacing;
+use evenkeel_queue::description::{BlackoutKeys, ChangeKeys, LinkDescription};
 
 use super::*;
 
@@ -121,16 +122,10 @@ fn quantities_become_durations_and_bits() {
     assert_eq!(scenario.mtu, 1500);
     assert_eq!(scenario.sampling_interval, Duration::from_millis(100));
     let link = &scenario.links[0];
-    assert_eq!(link.service, ServiceSpec::Rate(1_964_800));
-    assert_eq!(link.delay, Duration::from_millis(18));
-    assert_eq!(
-        link.queue,
-        QueueLimit {
-            packets: Some(50),
-            bytes: None
-        }
-    );
-    assert_eq!(link.discipline, "drop-tail");
+    assert_eq!(link.description.rate_bps, Some(1_964_800));
+    assert_eq!(link.description.delay(), Duration::from_millis(18));
+    assert_eq!(limits(link), (Some(50), None));
+    assert_eq!(link.description.discipline.value, "drop-tail");
     let flow = &scenario.flows[0];
     assert_eq!(flow.app, App::Bulk(Payload::Endless));
     assert_eq!(flow.stop, Duration::from_secs(100));
@@ -196,28 +191,28 @@ fn a_spread_of_starts_is_drawn_from_the_seed() {
 fn the_reverse_direction_overrides_what_it_names() {
     let reverse = "[links.reverse]\nrate_bps = 24_800\nloss = 0.5\n[access]";
     let scenario = expanded(&DUMBBELL.replace("[access]", reverse), &[]);
-    let [forward, reverse] = [&scenario.links[0], &scenario.links[1]];
-    assert_eq!(reverse.service, ServiceSpec::Rate(24_800));
-    assert_eq!((forward.loss, reverse.loss), (0.0, 0.5));
-    assert_eq!(forward.delay, reverse.delay);
-    assert_eq!(forward.queue, reverse.queue);
+    let forward = &scenario.links[0].description;
+    let reverse = LinkDescription {
+        rate_bps: Some(24_800),
+        loss: 0.5,
+        ..forward.clone()
+    };
+    assert_eq!(forward.loss, 0.0);
+    assert_eq!(scenario.links[1].description, reverse);
+}
+
+fn limits(link: &LinkSpec) -> (Option<u32>, Option<u64>) {
+    (link.description.queue_packets, link.description.queue_bytes)
 }
 
 #[test]
 fn a_limit_in_bytes_replaces_the_default_limit_in_packets() {
     let text = DUMBBELL.replace("queue_packets = 50", "queue_bytes = 30_000");
-    let limit = |packets, bytes| QueueLimit { packets, bytes };
-    assert_eq!(
-        expanded(&text, &[]).links[0].queue,
-        limit(None, Some(30_000))
-    );
+    assert_eq!(limits(&expanded(&text, &[]).links[0]), (None, Some(30_000)));
     let both = expanded(DUMBBELL, &["links.0.queue_bytes=30000"]);
-    assert_eq!(both.links[0].queue, limit(Some(50), Some(30_000)));
+    assert_eq!(limits(&both.links[0]), (Some(50), Some(30_000)));
     let neither = DUMBBELL.replace("queue_packets = 50\n", "");
-    assert_eq!(
-        expanded(&neither, &[]).links[0].queue,
-        limit(Some(100), None)
-    );
+    assert_eq!(limits(&expanded(&neither, &[]).links[0]), (Some(100), None));
 }
 
 #[test]
@@ -232,7 +227,7 @@ fn one_flow_may_have_longer_access_links() {
             .iter()
             .find(|link| link.name == name)
             .unwrap();
-        link.delay.as_micros()
+        link.description.delay().as_micros()
     };
     assert_eq!(delay("bulk.sender.access"), 31_500);
     assert_eq!(delay("bulk.receiver.access.reverse"), 31_500);
@@ -376,27 +371,23 @@ fn changes_and_blackouts_come_through() {
         "changes = [{at_s = 5, rate_bps = 1000}, {at_s = 6.5, delay_ms = 3, loss = 0.1, queue_packets = 9}]\nblackouts = [{start_s = 20, length_s = 1}]",
     );
     let scenario = expanded(&text, &["links.0.reverse.blackouts=[]"]);
-    let link = &scenario.links[0];
-    assert_eq!(link.changes[0].rate_bps, Some(1000));
-    assert_eq!(
-        link.changes[1],
-        LinkChange {
-            at: Duration::from_millis(6500),
-            rate_bps: None,
-            delay: Some(Duration::from_millis(3)),
-            loss: Some(0.1),
-            queue_packets: Some(9),
-        }
-    );
-    assert_eq!(
-        link.blackouts,
-        [Blackout {
-            start: Duration::from_secs(20),
-            length: Duration::from_secs(1)
-        }]
-    );
-    assert_eq!(scenario.links[1].blackouts, []);
-    assert_eq!(scenario.links[1].changes, link.changes);
+    let link = &scenario.links[0].description;
+    assert_eq!(link.changes[0].value.rate_bps, Some(1000));
+    let change = ChangeKeys {
+        at_s: 6.5,
+        rate_bps: None,
+        delay_ms: Some(3.0),
+        loss: Some(0.1),
+        queue_packets: Some(9),
+    };
+    assert_eq!(link.changes[1], change.into());
+    let blackout = BlackoutKeys {
+        start_s: 20.0,
+        length_s: 1.0,
+    };
+    assert_eq!(link.blackouts, [blackout.into()]);
+    assert_eq!(scenario.links[1].description.blackouts, []);
+    assert_eq!(scenario.links[1].description.changes, link.changes);
 }
 
 #[test]
@@ -411,14 +402,13 @@ fn traces_and_files_are_found_beside_the_scenario() {
     )
     .unwrap();
     let scenario = Scenario::load(&path, &["flows.0.file=data".to_owned()]).unwrap();
-    let ServiceSpec::Trace(trace) = &scenario.links[0].service else {
-        panic!("the link has a trace")
-    };
+    let trace = scenario.links[0].trace.as_ref().unwrap();
     assert_eq!(trace.contents, "1\n2\n");
     let data = directory.path().join("data");
     assert_eq!(scenario.flows[0].app, App::Bulk(Payload::File(data)));
     let reverse = Scenario::load(&path, &["links.0.reverse.rate_bps=7".to_owned()]).unwrap();
-    assert_eq!(reverse.links[1].service, ServiceSpec::Rate(7));
+    assert_eq!(reverse.links[1].trace, None);
+    assert_eq!(reverse.links[1].description.rate_bps, Some(7));
 }
 
 #[test]

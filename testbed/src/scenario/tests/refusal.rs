@@ -71,7 +71,7 @@ fn wrong_types_are_refused_at_their_line() {
     );
     assert_eq!(
         refused("name = \"x\"\nduration_s = 1\nlinks = 3\n", &[]),
-        "d.toml:3: links is an integer; it must be an array of tables"
+        "d.toml:3: links is an integer; it must be an array"
     );
     assert_eq!(
         refused("name = \"x\"\nduration_s = 1\nlinks = [3]\n", &[]),

@@ -2,7 +2,6 @@
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
-use std::ops::RangeInclusive;
 use std::slice;
 
 use serde::de::value::StrDeserializer;
@@ -12,94 +11,22 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
+use super::joined::JOINED;
 use super::tree::{Entry, Fault, Located, Node, Origin, Value};
-use crate::quantity::{Quantity, Unit};
 
 /// Most elements of an array.
-pub(super) const MAX_ELEMENTS: usize = 1000;
+const MAX_ELEMENTS: usize = 1000;
 
 /// Name under which [`Located`] asks for its origin.
 const LOCATED: &str = "$evenkeel_located";
 
-/// Reads a table that has no keys but those of `T`; `title` is what messages call the table.
+/// Reads a table that has no keys but those of `T`. Messages call the table what serde calls its
+/// type where that is no identifier (`#[serde(rename = "[[links]]")]`), else by its key.
 ///
 /// # Errors
 /// The first mistake.
-pub fn read<'a, T: Deserialize<'a>>(node: &'a Node, title: &str) -> Result<T, Fault> {
-    read_part(node, title, &[])
-}
-
-/// Reads the keys of `T` from a table that may also have the keys `own`.
-pub(super) fn read_part<'a, T: Deserialize<'a>>(
-    node: &'a Node,
-    title: &str,
-    own: &'static [&'static str],
-) -> Result<T, Fault> {
-    T::deserialize(Part { node, own }).map_err(|error| error.about(title, &node.origin))
-}
-
-/// Reads a number with or without a fraction, in `unit`.
-///
-/// # Errors
-/// If it is no number or out of range.
-pub fn number<'de, D: Deserializer<'de>>(
-    deserializer: D,
-    unit: Unit,
-    range: RangeInclusive<f64>,
-) -> Result<f64, D::Error> {
-    let number = Quantity::deserialize(deserializer)?.number(unit);
-    within(number.map_err(de::Error::custom)?, &range)
-}
-
-/// Reads a number above 0 and at most `most`, in `unit`.
-///
-/// # Errors
-/// If it is no number or out of range.
-pub fn positive<'de, D: Deserializer<'de>>(
-    deserializer: D,
-    unit: Unit,
-    most: f64,
-) -> Result<f64, D::Error> {
-    let number = number(deserializer, unit, 0.0..=most)?;
-    if number <= 0.0 {
-        return Err(de::Error::custom("must be above 0"));
-    }
-    Ok(number)
-}
-
-/// Reads a whole number in `unit`; `2e6` is one.
-///
-/// # Errors
-/// If it is not whole or out of range.
-pub fn whole<'de, D: Deserializer<'de>>(
-    deserializer: D,
-    unit: Unit,
-    range: RangeInclusive<u64>,
-) -> Result<u64, D::Error> {
-    let number = Quantity::deserialize(deserializer)?.whole(unit);
-    let range = i128::from(*range.start())..=i128::from(*range.end());
-    let number = within(number.map_err(de::Error::custom)?, &range)?;
-    Ok(u64::try_from(number).expect("the range is within u64"))
-}
-
-/// Refuses an array.
-pub(super) fn too_many(elements: usize) -> Error {
-    de::Error::custom(format!(
-        "has {elements} elements, which are too many; the most is {MAX_ELEMENTS}"
-    ))
-}
-
-fn within<T: PartialOrd + Display, E: de::Error>(
-    number: T,
-    range: &RangeInclusive<T>,
-) -> Result<T, E> {
-    // NaN lies in no range.
-    if range.contains(&number) {
-        return Ok(number);
-    }
-    let (least, most) = (range.start(), range.end());
-    let message = format!("= {number} is out of range; use {least} to {most}");
-    Err(E::custom(message))
+pub fn read<'a, T: Deserialize<'a>>(node: &'a Node) -> Result<T, Fault> {
+    T::deserialize(node).map_err(|error| error.about("the document", &node.origin))
 }
 
 /// Why a value is refused, before key and origin are known.
@@ -121,7 +48,7 @@ enum Cause {
 
 impl Error {
     /// Completes the message with the key or title, and the origin unless a deeper one is known.
-    pub(super) fn about(self, subject: &str, origin: &Origin) -> Fault {
+    fn about(self, subject: &str, origin: &Origin) -> Fault {
         let message = match self.cause {
             Cause::Predicate(text) if text.starts_with(':') => format!("{subject}{text}"),
             Cause::Predicate(text) => format!("{subject} {text}"),
@@ -136,7 +63,7 @@ impl Error {
         }
     }
 
-    pub(super) fn unknown_key(entry: &Entry, known: &[&str]) -> Self {
+    fn unknown_key(entry: &Entry, known: &[&str]) -> Self {
         Self {
             origin: Some(entry.key_origin.clone()),
             cause: Cause::UnknownKey {
@@ -146,7 +73,7 @@ impl Error {
         }
     }
 
-    pub(super) fn wrong_type(value: &Value, wanted: &str) -> Self {
+    fn wrong_type(value: &Value, wanted: &str) -> Self {
         de::Error::custom(format!("is {}; it must be {wanted}", value.kind()))
     }
 }
@@ -223,7 +150,10 @@ impl<'de> Deserializer<'de> for &'de Node {
                 &visitor,
             )),
             Value::Array(elements) if elements.len() > MAX_ELEMENTS => {
-                Err(too_many(elements.len()))
+                Err(de::Error::custom(format!(
+                    "has {} elements, which are too many; the most is {MAX_ELEMENTS}",
+                    elements.len()
+                )))
             }
             Value::Array(elements) => visitor.visit_seq(Elements(elements.iter())),
             Value::Table(table) => visitor.visit_map(Entries::of(&table.entries, |_| true)),
@@ -239,13 +169,14 @@ impl<'de> Deserializer<'de> for &'de Node {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        if name != LOCATED {
-            return visitor.visit_newtype_struct(self);
+        match name {
+            LOCATED => visitor.visit_seq(WithOrigin {
+                node: self,
+                is_origin_next: true,
+            }),
+            JOINED => visitor.visit_seq(Halves::of(self)),
+            _ => visitor.visit_newtype_struct(self),
         }
-        visitor.visit_seq(WithOrigin {
-            node: self,
-            is_origin_next: true,
-        })
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -254,11 +185,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let part = Part {
-            node: self,
-            own: &[],
-        };
-        part.deserialize_struct(name, fields, visitor)
+        self.visit_table(name, fields, fields, visitor)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -279,42 +206,31 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 }
 
-/// The keys of a type in a table that may also have keys of its own.
-struct Part<'de> {
-    node: &'de Node,
-    own: &'static [&'static str],
-}
-
-impl<'de> Deserializer<'de> for Part<'de> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.node.deserialize_any(visitor)
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        fields: &'static [&'static str],
+impl Node {
+    /// Hands `visitor` the keys `fields` of a table that has no keys but `known`.
+    fn visit_table<'de, V: Visitor<'de>>(
+        &'de self,
+        type_name: &str,
+        fields: &[&str],
+        known: &[&str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let Value::Table(table) = &self.node.value else {
-            return Err(Error::wrong_type(&self.node.value, "a table"));
+        let visit = || {
+            let Value::Table(table) = &self.value else {
+                return Err(Error::wrong_type(&self.value, "a table"));
+            };
+            let unknown = |entry: &&Entry| !known.contains(&entry.key.as_str());
+            if let Some(entry) = table.entries.iter().find(unknown) {
+                return Err(Error::unknown_key(entry, known));
+            }
+            let of_type = |entry: &Entry| fields.contains(&entry.key.as_str());
+            visitor.visit_map(Entries::of(&table.entries, of_type))
         };
-        let of_type = |entry: &Entry| fields.contains(&entry.key.as_str());
-        let unknown = table
-            .entries
-            .iter()
-            .find(|entry| !of_type(entry) && !self.own.contains(&entry.key.as_str()));
-        if let Some(entry) = unknown {
-            return Err(Error::unknown_key(entry, &[self.own, fields].concat()));
-        }
-        visitor.visit_map(Entries::of(&table.entries, of_type))
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map identifier ignored_any option newtype_struct enum
+        let is_title = type_name.contains(['[', ' ']);
+        visit().map_err(|error| match is_title {
+            true => error.about(type_name, &self.origin).into(),
+            false => error,
+        })
     }
 }
 
@@ -394,6 +310,66 @@ impl<'de> SeqAccess<'de> for WithOrigin<'de> {
             Origin::Override(text) => seed.deserialize(text.as_ref().into_deserializer()),
         };
         origin.map(Some)
+    }
+}
+
+/// The halves of a table, each twice: the first time around they name their keys and fail, so that
+/// the second time around neither refuses those of the other.
+struct Halves<'de> {
+    node: &'de Node,
+    keys: Vec<&'static str>,
+    asked: u8,
+}
+
+impl<'de> Halves<'de> {
+    fn of(node: &'de Node) -> Self {
+        Self {
+            node,
+            keys: Vec::new(),
+            asked: 0,
+        }
+    }
+}
+
+impl<'de> SeqAccess<'de> for Halves<'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
+        self.asked += 1;
+        seed.deserialize(Half(self)).map(Some)
+    }
+}
+
+struct Half<'a, 'de>(&'a mut Halves<'de>);
+
+impl<'de> Deserializer<'de> for Half<'_, 'de> {
+    type Error = Error;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let halves = self.0;
+        if halves.asked > 2 {
+            let node = halves.node;
+            return node.visit_table(name, fields, &halves.keys, visitor);
+        }
+        halves.keys.extend(fields);
+        Err(de::Error::custom("names its keys first"))
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.0.node.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map identifier ignored_any option newtype_struct enum
     }
 }
 

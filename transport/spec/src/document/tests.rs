@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::tree::parse_value;
 use super::*;
+use crate::keys;
 use crate::quantity::Unit;
 
 #[derive(Debug, PartialEq, Deserialize)]
@@ -34,8 +35,9 @@ struct Scenario {
     flows: Vec<Flow>,
 }
 
-fn rate<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    whole(deserializer, Unit::BitsPerSecond, 1..=1_000_000_000).map(Some)
+keys! {
+    rate: u64 = whole(Unit::BitsPerSecond, 1..=1_000_000_000);
+    label: String = name(NAME_LENGTH);
 }
 
 fn scenario(text: &str, overrides: &[&str]) -> Result<Vec<Flow>, String> {
@@ -44,7 +46,7 @@ fn scenario(text: &str, overrides: &[&str]) -> Result<Vec<Flow>, String> {
         for text in overrides {
             set(&mut root, text)?;
         }
-        read::<Scenario>(&root, "the scenario")
+        read::<Scenario>(&root)
     };
     let refused = |fault: Fault| format!("{}: {}", fault.place("f"), fault.message);
     read().map(|scenario| scenario.flows).map_err(refused)
@@ -121,23 +123,53 @@ fn an_array_has_a_bound() {
 }
 
 #[test]
-fn a_key_that_means_nothing_is_refused_with_the_reason() {
-    let root = parse("kind = \"file\"\nsize = 3\n").unwrap();
-    let reader = Reader::open(&root, "the source", &["kind", "size"]).unwrap();
-    let kinds = [("file", 1), ("pipe", 2)];
-    assert_eq!(reader.word("kind", &kinds), Ok(Some(1)));
-    assert_eq!(reader.refuse("length", "needs a pipe"), Ok(()));
-    let fault = reader.refuse("size", "needs a pipe").unwrap_err();
-    assert_eq!(
-        (fault.origin, fault.message),
-        (Origin::Line(2), "size needs a pipe".into())
-    );
-    let fault = reader.required::<u8>("length", None).unwrap_err();
-    assert_eq!(fault.message, "the source has no length; add one");
+fn two_types_share_a_table_and_refuse_what_neither_knows() {
+    #[derive(Debug, Deserialize)]
+    #[serde(rename = "[[files]]")]
+    struct File {
+        path: Located<String>,
+    }
+    #[derive(Debug, Deserialize)]
+    struct Count {
+        count: u8,
+    }
+    #[derive(Debug, Deserialize)]
+    struct Source {
+        files: Vec<Located<Joined<File, Count>>>,
+    }
+    let source = |text: &str| {
+        let root = parse(&format!("\n[[files]]\n{text}")).unwrap();
+        read::<Source>(&root).map_err(|fault| format!("{}: {}", fault.origin.line(), fault.message))
+    };
+    let files = source("count = 2\npath = \"x\"").unwrap().files;
+    let Joined(file, Count { count }) = &files[0].value;
+    assert_eq!(files[0].origin, Origin::Line(2));
+    assert_eq!((file.path.origin.line(), *count), (4, 2));
+    for (text, message) in [
+        (
+            "count = 2\npath = \"x\"\nsize = 1",
+            "5: unknown key \"size\" in [[files]]; use one of path, count",
+        ),
+        ("count = 2", "2: [[files]] has no path; add one"),
+        (
+            "count = []\npath = \"x\"",
+            "3: count is an array; it must be u8",
+        ),
+    ] {
+        assert_eq!(source(text).unwrap_err(), message);
+    }
+    let root = parse("files = [3]").unwrap();
+    let fault = read::<Source>(&root).unwrap_err();
+    assert_eq!(fault.message, "[[files]] is an integer; it must be a table");
 }
 
 #[test]
 fn a_name_is_good_in_file_names_too() {
+    #[derive(Debug, Deserialize)]
+    struct Router {
+        #[serde(deserialize_with = "label")]
+        name: String,
+    }
     for (name, good) in [
         ("r1", true),
         ("a.b-c_d", true),
@@ -146,8 +178,8 @@ fn a_name_is_good_in_file_names_too() {
         ("", false),
     ] {
         let root = parse(&format!("name = {name:?}")).unwrap();
-        let reader = Reader::open(&root, "the router", &["name"]).unwrap();
-        assert_eq!(reader.name("name").is_ok(), good, "{name:?}");
+        let router = read::<Router>(&root).map(|router| router.name);
+        assert_eq!(router.ok().as_deref(), good.then_some(name));
     }
 }
 
@@ -216,7 +248,7 @@ proptest! {
             set(&mut root, "flows.0.count=2")?;
             Ok(root)
         });
-        let result = root.and_then(|root| read::<Scenario>(&root, "the scenario"));
+        let result = root.and_then(|root| read::<Scenario>(&root));
         if let Err(Fault { origin, message }) = result {
             prop_assert!(!message.is_empty());
             if let Origin::Line(line) = origin {

@@ -25,6 +25,13 @@ impl Origin {
     }
 }
 
+impl Default for Origin {
+    /// The file as a whole.
+    fn default() -> Self {
+        Self::Line(1)
+    }
+}
+
 /// What is wrong with a value, and where the value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -94,7 +101,7 @@ pub(super) struct Entry {
 }
 
 /// A value that was read, with its origin for checks that involve several values.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Located<T> {
     /// The value.
     pub value: T,
@@ -163,6 +170,16 @@ impl Table {
             .iter()
             .find(|entry| entry.key == key)
             .map(|entry| &entry.node)
+    }
+}
+
+impl<T> From<T> for Located<T> {
+    /// A value that comes from no line of its own, such as a default.
+    fn from(value: T) -> Self {
+        Self {
+            value,
+            origin: Origin::default(),
+        }
     }
 }
 
