@@ -120,6 +120,8 @@ impl Paced {
             },
             _ => None,
         };
+        let own_burst = own_rate.and_then(|_| state.feed.largest_burst());
+        state.pacer.set_burst(own_burst);
         state.pacer.set_rate(now, pacing_rate);
         let path = &mut state.path;
         path.window = metrics.congestion_window;

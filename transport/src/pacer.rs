@@ -11,6 +11,8 @@ pub(crate) struct Pacer {
     rate: Option<u64>,
     /// Bytes in a full-size packet.
     packet: u64,
+    /// The most bytes that may leave at once, if the controller limits them.
+    burst: Option<u64>,
     /// What may leave at `updated`, in billionths of a byte: exact for whole nanoseconds.
     tokens: i128,
     /// `None` before there has been a rate.
@@ -70,6 +72,12 @@ impl Pacer {
         self.packet = u64::from(packet);
     }
 
+    /// From the next rate on at most `bytes` bytes leave at once, or a packet if that is more;
+    /// `None` leaves it to the bucket.
+    pub(crate) fn set_burst(&mut self, bytes: Option<u64>) {
+        self.burst = bytes;
+    }
+
     /// `bytes` bytes have left. What left too much is owed, up to the bucket's depth.
     pub(crate) fn sent(&mut self, now: Instant, bytes: u64) {
         if self.rate.is_some() {
@@ -84,7 +92,7 @@ impl Pacer {
             return Ok(());
         };
         self.refill(now);
-        let rest = scaled(self.packet).max(per(rate, REST));
+        let rest = scaled(self.packet).max(per(rate, REST)).min(self.depth());
         if self.tokens >= rest.min(scaled(BATCH * self.packet)) {
             return Ok(());
         }
@@ -118,6 +126,9 @@ impl Pacer {
 
     /// The most tokens.
     fn depth(&self) -> i128 {
+        if let Some(burst) = self.burst {
+            return scaled(burst.max(self.packet));
+        }
         let packets = scaled(LEAST_DEPTH * self.packet);
         self.rate
             .map_or(packets, |rate| packets.max(per(rate, DEPTH)))

@@ -1,11 +1,12 @@
 //! Several controllers on one scenario, with one seed or several: `comparison.json`, a table, and
 //! plots.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::document::{FlowResult, ResultDocument, rounded};
+use super::document::{FlowResult, ResultDocument, rounded, unseeded_note};
 use super::page::{Page, Plot};
 use super::table::{COUNT, Column, MBPS, MS, PERCENT, RATIO, SECONDS, Table, column};
 use super::{ReportError, json, plot, save};
@@ -21,6 +22,10 @@ pub struct ComparisonDocument {
     pub backend: String,
     /// Seeds of every random choice; each controller ran with each.
     pub seeds: Vec<u64>,
+    /// Controllers that draw random numbers of their own, each once: in virtual time too the seeds
+    /// do not repeat their runs. Not written if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unseeded: Vec<String>,
     /// One for each controller, the smoothest first: those of which no flow died, of equals those
     /// with the least time in stalls, and of equals the least CoV.
     pub runs: Vec<ComparedRun>,
@@ -110,6 +115,14 @@ impl ComparisonDocument {
         self.runs.iter().flat_map(of).collect()
     }
 
+    /// What stands below the table.
+    fn notes(&self) -> Vec<String> {
+        let note = unseeded_note(&self.unseeded);
+        let mut notes = self.failures();
+        notes.extend(note.lines().map(str::to_owned));
+        notes
+    }
+
     fn conclusion(&self) -> String {
         let smoothest = self.runs.first().map_or("", |run| &run.controller);
         format!("smoothest: {smoothest}")
@@ -183,12 +196,14 @@ pub fn write_comparison(
         })
         .collect();
     compared.sort_by(|a, b| a.roughness().partial_cmp(&b.roughness()).expect("no NaN"));
+    let unseeded: BTreeSet<&String> = runs.iter().flat_map(|run| &run.2.unseeded).collect();
     let document = ComparisonDocument {
         scenario: scenario.name.clone(),
         backend: runs
             .first()
             .map_or_else(String::new, |run| run.2.backend.clone()),
         seeds,
+        unseeded: unseeded.into_iter().cloned().collect(),
         runs: compared,
     };
     // The first flow of each controller's first run, under the controller's name.
@@ -214,7 +229,7 @@ pub fn write_comparison(
         title: document.heading(),
         intro: document.conclusion(),
         tables: vec![("Controllers", document.columns())],
-        notes: document.failures(),
+        notes: document.notes(),
         plots: vec![Plot {
             title: "The first flow of each controller's first run".into(),
             pictures: plots,
@@ -229,12 +244,9 @@ pub fn write_comparison(
 /// greatest value behind it.
 pub fn comparison_table(document: &ComparisonDocument) -> String {
     let (heading, table) = (document.heading(), document.columns().text());
-    let failures = document.failures().into_iter().map(|line| line + "\n");
-    let failures: String = failures.collect();
-    format!(
-        "{heading}\n\n{table}\n{failures}{}\n",
-        document.conclusion()
-    )
+    let notes = document.notes().into_iter().map(|line| line + "\n");
+    let notes: String = notes.collect();
+    format!("{heading}\n\n{table}\n{notes}{}\n", document.conclusion())
 }
 
 const ALWAYS: &[Column<ComparedFigures>] = &[

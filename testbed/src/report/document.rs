@@ -1,6 +1,6 @@
 //! The contents of `result.json`; docs/results.md describes every field.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use evenkeel::Pacing;
@@ -28,6 +28,10 @@ pub struct ResultDocument {
     pub version: &'static str,
     /// Seed of every random choice.
     pub seed: u64,
+    /// Controllers of its flows that draw random numbers of their own, each once: in virtual time
+    /// too the seed does not repeat the run. Not written if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unseeded: Vec<String>,
     /// Length of the run, in seconds.
     pub duration_s: f64,
     /// What is left out of all averages, in seconds.
@@ -242,6 +246,7 @@ impl ResultDocument {
             backend: backend.to_owned(),
             version: env!("CARGO_PKG_VERSION"),
             seed: scenario.seed,
+            unseeded: unseeded(scenario, flows),
             duration_s: scenario.duration.as_secs_f64(),
             warmup_s: scenario.warmup.as_secs_f64(),
             packets_sent: observations.packets_sent,
@@ -477,6 +482,23 @@ pub(super) fn by_stamp<T>(
         figures.insert(figure.figure.clone(), value(figure));
     }
     stamps
+}
+
+/// The controllers of these flows whose runs no seed repeats.
+fn unseeded(scenario: &Scenario, flows: &[FlowObservation]) -> Vec<String> {
+    let names: BTreeSet<&str> = flows.iter().map(|flow| &*flow.controller).collect();
+    let repeats = |name: &&str| scenario.controllers.repeats(name) != Ok(false);
+    let unseeded = names.into_iter().filter(|name| !repeats(name));
+    unseeded.map(str::to_owned).collect()
+}
+
+/// What a table says of controllers that draw random numbers of their own: a line, or nothing.
+pub(super) fn unseeded_note(controllers: &[String]) -> String {
+    if controllers.is_empty() {
+        return String::new();
+    }
+    let names = controllers.join(", ");
+    format!("not repeatable: {names} seeds itself, so another run of the same seed differs\n")
 }
 
 /// When a scenario is measured.

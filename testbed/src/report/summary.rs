@@ -5,7 +5,7 @@ use std::iter;
 use evenkeel_apps::path::LastAndMean;
 use evenkeel_apps::stream::ViewReport;
 
-use super::document::{FlowResult, LinkResult, ResultDocument};
+use super::document::{FlowResult, LinkResult, ResultDocument, unseeded_note};
 use super::page::Page;
 use super::table::{
     COUNT, Column, MBPS, MS, PACKETS, PERCENT, RATIO, SECONDS, Table, Unit, column,
@@ -36,7 +36,7 @@ pub fn table(document: &ResultDocument) -> String {
     if !streams.is_empty() {
         text += &format!("\n{}", streams.text());
     }
-    text + &failures(document)
+    text + &unseeded_note(&document.unseeded) + &failures(document)
 }
 
 /// The same as a page.
@@ -48,6 +48,7 @@ pub(super) fn page(document: &ResultDocument) -> Page {
     ];
     let notes = [
         failures(document),
+        unseeded_note(&document.unseeded),
         fairness(document),
         link_notes(&document.links),
         headers(&document.flows),

@@ -461,6 +461,32 @@ fn a_large_group_is_summarised_by_smallest_median_and_greatest() {
 }
 
 #[test]
+fn tables_and_documents_say_which_controllers_no_seed_repeats() {
+    let written = |controller: &str| {
+        let mut observations = observations();
+        observations.flows[0].controller = controller.into();
+        let scenario = scenario(&[]);
+        let document = ResultDocument::new(&scenario, "sim", &observations);
+        let directory = tempfile::tempdir().unwrap();
+        let runs = [(controller.to_owned(), 1, document.clone(), observations)];
+        let comparison = write_comparison(directory.path(), &scenario, &runs).unwrap();
+        [
+            (table(&document), json(&document)),
+            (comparison_table(&comparison), json(&comparison)),
+        ]
+    };
+    let note = "not repeatable: bbr seeds itself, so another run of the same seed differs\n";
+    for (text, json) in written("bbr") {
+        assert!(text.contains(note), "{text}");
+        assert!(json.contains("\"unseeded\": [\n    \"bbr\"\n  ]"), "{json}");
+    }
+    for (text, json) in written("cubic") {
+        assert!(!text.contains("not repeatable"), "{text}");
+        assert!(!json.contains("unseeded"), "{json}");
+    }
+}
+
+#[test]
 fn nothing_observed_makes_a_result_of_nulls() {
     let document = ResultDocument::new(&scenario(&[]), "sim", &Observations::default());
     let text = json(&document);

@@ -55,6 +55,12 @@ pub trait PathFactory: ControllerFactory {
         current_mtu: u16,
         feed: PathFeed,
     ) -> Box<dyn congestion::Controller>;
+
+    /// Whether its controllers decide the same again if they are told the same. `false` for those
+    /// that draw random numbers of their own, which no seed reaches.
+    fn repeats(&self) -> bool {
+        true
+    }
 }
 
 /// A factory of quinn controllers that run what `build` returns.
@@ -70,7 +76,10 @@ where
 
 /// A factory that is written for quinn: its controllers do not hear of their paths.
 pub fn foreign(factory: Arc<dyn ControllerFactory + Send + Sync>) -> SharedFactory {
-    Arc::new(Foreign { factory })
+    Arc::new(Foreign {
+        factory,
+        repeats: true,
+    })
 }
 
 /// quinn's own CUBIC.
@@ -78,9 +87,13 @@ pub(crate) fn quinn_cubic() -> SharedFactory {
     foreign(Arc::new(CubicConfig::default()))
 }
 
-/// quinn's own BBR. It seeds a generator from the operating system: runs do not repeat.
+/// quinn's own BBR. It seeds a generator from the operating system, and has no setting for it
+/// (quinn-proto 0.11.19, `Bbr::new`): runs do not repeat.
 pub(crate) fn quinn_bbr() -> SharedFactory {
-    foreign(Arc::new(BbrConfig::default()))
+    Arc::new(Foreign {
+        factory: Arc::new(BbrConfig::default()),
+        repeats: false,
+    })
 }
 
 struct Factory<B> {
@@ -117,6 +130,7 @@ where
 
 struct Foreign {
     factory: Arc<dyn ControllerFactory + Send + Sync>,
+    repeats: bool,
 }
 
 impl ControllerFactory for Foreign {
@@ -134,6 +148,10 @@ impl PathFactory for Foreign {
     ) -> Box<dyn congestion::Controller> {
         feed.follow(None);
         self.build(now, current_mtu)
+    }
+
+    fn repeats(&self) -> bool {
+        self.repeats
     }
 }
 

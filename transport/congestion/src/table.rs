@@ -106,6 +106,17 @@ impl Controllers {
     pub fn uses_path_headers(&self, spec: &str) -> Result<bool, SpecError> {
         uses_path(&self.rows, spec)
     }
+
+    /// Whether a seed repeats runs of the controller that `spec` names: [`PathFactory::repeats`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Controllers::factory`].
+    ///
+    /// [`PathFactory::repeats`]: crate::PathFactory::repeats
+    pub fn repeats(&self, spec: &str) -> Result<bool, SpecError> {
+        Ok(self.factory(spec)?.repeats())
+    }
 }
 
 /// Returns a factory for the controller that `spec` names: `vegas`, or with parameters

@@ -94,6 +94,24 @@ fn a_clock_that_steps_back_gives_nothing() {
     assert_eq!(pacer.check(t0 + ms(107)), Ok(()));
 }
 
+#[test]
+fn a_controller_can_limit_bursts() {
+    // 125 MB/s: a millisecond is 104 packets.
+    let t0 = epoch();
+    let later = t0 + ms(10);
+    let mut pacer = paced(t0, 125_000_000);
+    pacer.set_burst(Some(64 * 1024));
+    pacer.set_rate(t0, Some(125_000_000));
+    assert_eq!(pacer.batch(later, 1000), 54);
+    pacer.sent(later, 54 * PACKET);
+    let next = pacer.check(later).expect_err("the bucket is empty");
+    assert!(next - later <= us(520), "no longer than it takes to fill");
+    assert_eq!((pacer.check(next), pacer.batch(next, 1000)), (Ok(()), 52));
+    pacer.set_burst(Some(0));
+    pacer.set_rate(next, Some(125_000_000));
+    assert_eq!((pacer.check(next), pacer.batch(next, 10)), (Ok(()), 1));
+}
+
 proptest! {
     #[test]
     fn what_leaves_is_the_rate_and_at_most_a_bucket_and_a_batch_more(

@@ -19,6 +19,8 @@ pub struct FeedState {
     header_interval: u32,
     /// The largest packet number in the latest ACK frame that came late.
     repeated: Option<u64>,
+    /// Bytes.
+    largest_burst: Option<u64>,
 }
 
 impl FeedState {
@@ -55,6 +57,12 @@ impl FeedState {
         self.repeated = Some(largest);
     }
 
+    /// Bytes of UDP payload that may leave at once where the present controller has a pacing rate;
+    /// `None` leaves it to the endpoint.
+    pub fn largest_burst(&self) -> Option<u64> {
+        self.largest_burst
+    }
+
     /// Each full-size packet adds `bytes` bytes to its UDP payload on the wire: IP and UDP
     /// headers, and the path header's share. [`DEFAULT_OVERHEAD`] until this is called.
     pub fn set_overhead(&mut self, bytes: u16) {
@@ -71,6 +79,7 @@ impl Default for FeedState {
             overhead: DEFAULT_OVERHEAD,
             header_interval: 1,
             repeated: None,
+            largest_burst: None,
         }
     }
 }
@@ -83,6 +92,7 @@ impl fmt::Debug for FeedState {
             .field("overhead", &self.overhead)
             .field("header_interval", &self.header_interval)
             .field("repeated", &self.repeated)
+            .field("largest_burst", &self.largest_burst)
             .finish_non_exhaustive()
     }
 }
@@ -110,9 +120,20 @@ impl PathFeed {
         Self(holder)
     }
 
-    /// A controller has begun, which follows `feedback`.
-    pub(super) fn follow(&self, feedback: Option<Feedback>) {
-        self.with(|feed| (feed.followed, feed.header_interval) = (feedback, 1));
+    /// A controller has begun, which follows `feedback`. What the one before asked for is over.
+    pub fn follow(&self, feedback: Option<Feedback>) {
+        self.with(|feed| {
+            feed.followed = feedback;
+            feed.header_interval = 1;
+            feed.largest_burst = None;
+        });
+    }
+
+    /// From the next ACK on, bursts at the controller's own pacing rate have at most `bytes` bytes
+    /// of UDP payload, or one packet if that is more: the send quantum of BBR
+    /// (draft-ietf-ccwg-bbr, section 5.6.3).
+    pub fn limit_bursts(&self, bytes: u64) {
+        self.with(|feed| feed.largest_burst = Some(bytes));
     }
 
     /// One datagram in `interval` needs to carry a path header.

@@ -43,6 +43,10 @@ impl PathFactory for TapFactory {
             batch: None,
         })
     }
+
+    fn repeats(&self) -> bool {
+        self.factory.repeats()
+    }
 }
 
 struct Tap {

@@ -44,6 +44,16 @@ fn every_row_builds_with_its_defaults_and_with_them_written_out() {
 }
 
 #[test]
+fn every_row_but_quinns_bbr_repeats_with_its_seed() {
+    for row in controllers() {
+        let repeats = Controllers::shipped().repeats(row.name);
+        assert_eq!(repeats, Ok(row.name != "bbr"), "{}", row.name);
+    }
+    let wrong = Controllers::shipped().repeats("vega");
+    assert_eq!(wrong.err(), controller("vega").err());
+}
+
+#[test]
 fn a_spec_tells_whether_path_headers_are_of_use() {
     let guided = ["ro-vegas", "acp", "xcp", "rcp", "a-aimd"];
     assert_eq!(uses_path_headers("a-aimd:schedule=A"), Ok(false));
