@@ -63,6 +63,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "evenkeel-queue",
             "evenkeel-spec",
             "evenkeel-wire",
+            "noq-proto",
             "quinn",
             "quinn-proto",
             "tokio",
@@ -85,6 +86,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 /// Crates that own I/O or a clock, besides every crate of this workspace.
 const GUARDED: &[&str] = &[
     "mio",
+    "noq",
+    "noq-proto",
     "quinn",
     "quinn-proto",
     "quinn-udp",

@@ -64,5 +64,5 @@ const FIXED: ControllerRow = ControllerRow {
 };
 
 fn main() -> ExitCode {
-    evenkeel_testbed_cli::main(&evenkeel_testbed::ns2::controllers().with(FIXED))
+    evenkeel_testbed_cli::main(&evenkeel_testbed::controllers().with(FIXED))
 }

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    evenkeel_testbed_cli::main(&evenkeel_testbed::ns2::controllers())
+    evenkeel_testbed_cli::main(&evenkeel_testbed::controllers())
 }

@@ -16,17 +16,11 @@ use evenkeel_congestion::ada_vegas::RELAPSE;
 use evenkeel_congestion::gaimd::{self, Gaimd};
 use evenkeel_congestion::ro_vegas::{Config as RoVegasConfig, PARAMETERS, RoVegas};
 use evenkeel_congestion::vegas::{Config, GAMMA, parameters};
-use evenkeel_congestion::{ControllerBuild, ControllerRow, Controllers, InitialWindow, adapt};
+use evenkeel_congestion::{ControllerBuild, ControllerRow, InitialWindow, adapt};
 
 use ro_vegas::MeanRoVegas;
 use timeouts::{TIMEOUT, with_timeouts};
 use vegas::{ABC, DECREASE, DIFF, RTT, RoundRtt};
-
-/// The controllers that ship, and those of this module: the testbed's own table.
-pub fn controllers() -> Controllers {
-    ROWS.into_iter()
-        .fold(Controllers::shipped(), Controllers::with)
-}
 
 /// ns-2's TCP begins with 2 packets where the receiver delays ACKs. Where each packet has an ACK,
 /// its Vegas begins with 3.
@@ -38,7 +32,8 @@ const INITIAL_WINDOW: Parameter = Parameter::count(
     None,
 );
 
-const ROWS: [ControllerRow; 8] = [
+/// The rows of this module.
+pub(crate) const ROWS: [ControllerRow; 8] = [
     ControllerRow {
         name: "ns2-reno",
         summary: "reno with ns-2's timeouts",

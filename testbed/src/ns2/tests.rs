@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::controllers;
 
 #[test]
 fn every_row_builds_with_its_defaults_and_with_every_extreme() {

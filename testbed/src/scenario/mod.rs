@@ -14,8 +14,6 @@ use std::time::Duration;
 pub use evenkeel::Controllers;
 use evenkeel_spec::document;
 
-use crate::ns2;
-
 pub use error::ScenarioError;
 pub use file::ScenarioFile;
 
@@ -67,7 +65,7 @@ impl Scenario {
     /// If the file cannot be read, or it or an override makes no sense: one line that names
     /// the line of the file, or the override.
     pub fn load(path: &Path, overrides: &[String]) -> Result<Self, ScenarioError> {
-        Self::load_with(path, overrides, &ns2::controllers())
+        Self::load_with(path, overrides, &crate::controllers())
     }
 
     /// As [`Scenario::load`], with flows that may name other controllers than the testbed's own.
@@ -93,7 +91,7 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::load`].
     pub fn parse(text: &str, file_name: &str, overrides: &[String]) -> Result<Self, ScenarioError> {
-        Self::parse_with(text, file_name, overrides, &ns2::controllers())
+        Self::parse_with(text, file_name, overrides, &crate::controllers())
     }
 
     /// As [`Scenario::parse`], with flows that may name other controllers than the testbed's own.

@@ -6,7 +6,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use evenkeel_testbed::backend::sim;
-use evenkeel_testbed::ns2;
 use evenkeel_testbed::scenario::{Controllers, Scenario};
 use serde::Deserialize;
 
@@ -230,7 +229,7 @@ impl Experiment {
     /// # Errors
     /// If a scenario is wrong.
     pub fn runs(&self, extent: Extent, seeds: Option<u64>) -> Result<Vec<Run>, ExperimentError> {
-        self.runs_with(extent, seeds, &ns2::controllers())
+        self.runs_with(extent, seeds, &evenkeel_testbed::controllers())
     }
 
     /// As [`Experiment::runs`], with flows that may name other controllers than the testbed's own.

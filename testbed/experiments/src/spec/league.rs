@@ -434,7 +434,7 @@ scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
         let [slow, beside] = &group.cases[..] else {
             panic!("two cases");
         };
-        let controllers = evenkeel_testbed::ns2::controllers();
+        let controllers = evenkeel_testbed::controllers();
         let names = ["vegas:alpha=2,beta=4".to_owned()];
         let run = &slow.runs(&names, 2, &controllers).unwrap()[1];
         assert_eq!(run.scenario.flows[0].controller, names[0]);
@@ -457,11 +457,7 @@ scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
         let cases = groups.iter().flat_map(|group| &group.cases);
         let mut ids = std::collections::BTreeSet::new();
         for case in cases {
-            let runs = case.runs(
-                &["ro-vegas".into()],
-                1,
-                &evenkeel_testbed::ns2::controllers(),
-            );
+            let runs = case.runs(&["ro-vegas".into()], 1, &evenkeel_testbed::controllers());
             let runs = runs.unwrap_or_else(|error| panic!("{error}"));
             let links = &runs[0].scenario.links;
             for name in &case.links {
@@ -496,7 +492,7 @@ scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
         refused("\"measured\"", "\"reno\"", "no flow is measured");
         let group = group("clean", GROUP).unwrap();
         let unknown = ["tahoe".to_owned()];
-        let runs = group.cases[0].runs(&unknown, 1, &evenkeel_testbed::ns2::controllers());
+        let runs = group.cases[0].runs(&unknown, 1, &evenkeel_testbed::controllers());
         let error = runs.expect_err("no such controller").to_string();
         assert!(error.starts_with("case clean/slow: "), "{error}");
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use quinn::congestion::Controller as _;
 
 use super::*;
-use crate::ns2::controllers;
+use crate::controllers;
 
 const MTU: u16 = 1200;
 const PACKET: u64 = MTU as u64;

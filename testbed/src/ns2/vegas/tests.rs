@@ -238,7 +238,7 @@ fn what_a_loss_leaves_can_be_set() {
 #[test]
 fn without_parameters_every_round_is_as_the_original_has_it() {
     let values = |name: &str| {
-        let controllers = crate::ns2::controllers();
+        let controllers = crate::controllers();
         let row = controllers.rows().iter().find(|row| row.name == name);
         let row = row.expect("a row").clone();
         Values::parse(row.name, row.parameters, None).expect("defaults")
