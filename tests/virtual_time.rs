@@ -331,3 +331,64 @@ fn cross_traffic_arrives_at_the_rate_that_was_asked_for() {
         assert!((load / 0.9 - 1.0).abs() < tolerance, "{kind}: load {load}");
     }
 }
+
+#[test]
+fn a_policer_lets_its_rate_through_and_copies_are_no_data() {
+    let result = run("policer.toml", &[]);
+    let line = &result.links[0];
+    assert!(line.lost > 100, "{} dropped by the policer", line.lost);
+    assert_eq!(line.dropped, 0, "the line itself is far from full");
+    let shares = result.flows.iter().map(|flow| {
+        assert_eq!(flow.error, None);
+        flow.throughput_bps.expect("it sent")
+    });
+    let total: u64 = shares.inspect(|share| assert!(*share > 200_000)).sum();
+    // 5 Mb/s, and copies of one packet in a thousand.
+    assert!((3_000_000..5_020_000).contains(&total), "{total}");
+}
+
+#[test]
+fn a_seed_gives_a_wifi_and_a_cell_and_another_one_others() {
+    for name in ["wifi.toml", "cellular.toml"] {
+        let carried = |seed: &str| {
+            let result = run(name, &[seed, "duration_s=15"]);
+            assert_eq!(result.flows[0].error, None);
+            (
+                result.links[0].forwarded_bytes,
+                result.links[1].forwarded_bytes,
+            )
+        };
+        let first = carried("seed=1");
+        assert!(first.0 > 1_000_000, "{name}: {first:?}");
+        assert_eq!(first, carried("seed=1"), "{name}");
+        assert_ne!(first, carried("seed=2"), "{name}");
+    }
+}
+
+#[test]
+fn jitter_of_wifi_and_held_acks_are_in_the_round_trips() {
+    let rtt = |overrides: &[&str]| {
+        let result = run("wifi.toml", overrides);
+        result.flows[0]
+            .rtt_ms
+            .as_ref()
+            .map(|rtt| (rtt.min, rtt.p99))
+    };
+    // The flow is held to a few packets in flight, so that no queue adds to it.
+    let still = [
+        "links.0.wifi_jitter_ms=0",
+        "links.0.reverse.aggregate_ms=0",
+        "flows.0.controller=vegas",
+    ];
+    let (min, _) = rtt(&still).expect("it has samples");
+    let (held, _) = rtt(&[
+        still[0],
+        "links.0.reverse.aggregate_packets=10000",
+        still[2],
+    ])
+    .unwrap();
+    let (_, jittered) = rtt(&[still[1], still[2]]).unwrap();
+    assert!((2.0..5.0).contains(&min), "{min}");
+    assert!((6.9..12.0).contains(&held), "{held}");
+    assert!((70.0..250.0).contains(&jittered), "{jittered}");
+}

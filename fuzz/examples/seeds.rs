@@ -51,6 +51,7 @@ fn main() -> Result<(), Failure> {
     }
     let mut document = corpus("document")?;
     document.add(LINK.as_bytes())?;
+    document.add(CELLULAR.as_bytes())?;
     for corpus in [path_header, packet, endpoint, document] {
         println!("{} seeds in {}", corpus.count, corpus.directory.display());
     }
@@ -64,10 +65,26 @@ queue_packets = 50
 discipline = \"red:min=5,max=15\"
 stamps = [\"aqt\"]
 loss = 0.01
+police_bps = \"1M\"
+police_burst_bytes = \"64kB\"
+duplicate = 0.001
+wifi_jitter_ms = 7
+aggregate_ms = 5
+aggregate_packets = 64
+changes_period_s = 30
 blackouts = [{ start_s = 1, length_s = 0.5 }]
 [[changes]]
 at_s = 3
 delay_ms = 20
+[[changes]]
+at_s = 4
+rate_bps = 0
+wifi_jitter_ms = 12
+";
+
+/// A link without a rate of its own.
+const CELLULAR: &str = "cellular = { min_bps = 1e6, max_bps = \"30M\", volatility = 0.2, outage_every_s = 20, outage_s = 1 }
+delay_ms = 30
 ";
 
 /// Where the inputs of one target are.

@@ -55,6 +55,8 @@ impl Carrier for Datagram {
 pub(crate) struct Tally {
     /// Came out of the link at its far end.
     pub(crate) delivered: Amount,
+    /// Copies that were made behind the queue.
+    pub(crate) duplicated: Amount,
     /// Lost behind the queue.
     pub(crate) lost: Amount,
     /// Not let into the link: multicast, broadcast, link-local.
@@ -174,6 +176,7 @@ impl Transit {
     /// The rest of the counters, since the beginning.
     pub(crate) fn total(&self) -> Tally {
         Tally {
+            duplicated: self.link.duplicated(),
             lost: self.link.lost(),
             ..self.tally
         }
@@ -200,6 +203,7 @@ impl Tally {
     fn since(&self, earlier: &Self) -> Self {
         Self {
             delivered: self.delivered - earlier.delivered,
+            duplicated: self.duplicated - earlier.duplicated,
             lost: self.lost - earlier.lost,
             link_scope: self.link_scope - earlier.link_scope,
             not_ip: self.not_ip - earlier.not_ip,

@@ -1,7 +1,8 @@
 //! The keys of a link in files: in scenarios, and in the router's configuration.
 
+mod config;
+
 use std::fmt;
-use std::time::Duration;
 
 use evenkeel_spec::document::{Fault, Located};
 use evenkeel_spec::keys;
@@ -9,8 +10,6 @@ use evenkeel_spec::quantity::Unit;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-
-use crate::{Change, DeliveryTrace, Limit, LinkConfig, Rate, Service, discipline, stamp_set};
 
 /// Highest rate: 1 Tb/s, where a packet still takes over a nanosecond.
 pub const MAX_RATE_BPS: u64 = 1_000_000_000_000;
@@ -30,6 +29,17 @@ const DEFAULT_QUEUE_PACKETS: u32 = 100;
 const MAX_QUEUE_PACKETS: u64 = 10_000_000;
 const MAX_QUEUE_BYTES: u64 = 1 << 40;
 
+/// From this target on every packet has the long intervals of Wi-Fi jitter.
+const MAX_WIFI_JITTER_MS: f64 = 85.0;
+
+/// Shortest period of changes.
+const MIN_PERIOD_S: f64 = 0.001;
+
+/// Shortest mean time of outages and between them: how long a cellular rate holds.
+const MIN_OUTAGE_S: f64 = 0.02;
+
+const MAX_VOLATILITY: f64 = 10.0;
+
 /// The keys of one direction of a link, as a file gives them.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -37,6 +47,7 @@ pub struct LinkKeys {
     #[serde(deserialize_with = "rate_bps")]
     rate_bps: Option<u64>,
     trace: Option<Located<String>>,
+    cellular: Option<Located<CellularKeys>>,
     #[serde(deserialize_with = "delay_ms")]
     delay_ms: Option<f64>,
     #[serde(deserialize_with = "queue_packets")]
@@ -46,14 +57,28 @@ pub struct LinkKeys {
     discipline: Option<Located<String>>,
     #[serde(deserialize_with = "strings")]
     stamps: Option<Vec<Located<String>>>,
+    #[serde(deserialize_with = "rate_or_none_bps")]
+    police_bps: Option<Located<u64>>,
+    #[serde(deserialize_with = "queue_bytes")]
+    police_burst_bytes: Option<Located<u64>>,
     #[serde(deserialize_with = "share")]
     loss: Option<f64>,
+    #[serde(deserialize_with = "share")]
+    duplicate: Option<f64>,
     #[serde(deserialize_with = "delay_ms")]
     jitter_ms: Option<f64>,
+    #[serde(deserialize_with = "wifi_jitter_ms")]
+    wifi_jitter_ms: Option<f64>,
     #[serde(deserialize_with = "share")]
     reorder: Option<Located<f64>>,
+    #[serde(deserialize_with = "delay_ms")]
+    aggregate_ms: Option<f64>,
+    #[serde(deserialize_with = "queue_packets")]
+    aggregate_packets: Option<Located<u32>>,
     blackouts: Option<Vec<Located<BlackoutKeys>>>,
     changes: Option<Vec<Located<ChangeKeys>>>,
+    #[serde(deserialize_with = "time_s")]
+    changes_period_s: Option<Located<f64>>,
 }
 
 /// One direction of a link: all keys, given or by default, and checked. It serializes as the keys
@@ -66,6 +91,9 @@ pub struct LinkDescription {
     /// File with a packet-delivery trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Located<String>>,
+    /// A rate that walks at random.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cellular: Option<CellularKeys>,
     /// Propagation delay.
     pub delay_ms: f64,
     /// Packets that may wait.
@@ -78,17 +106,61 @@ pub struct LinkDescription {
     pub discipline: Located<String>,
     /// Stamps with their parameters.
     pub stamps: Vec<Located<String>>,
+    /// Rate that a policer lets through, in bits per second; 0: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub police_bps: Option<u64>,
+    /// The policer's bucket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub police_burst_bytes: Option<u64>,
     /// Probability of a packet's loss.
     pub loss: f64,
+    /// Probability with which a packet comes twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<f64>,
     /// Extra delay is drawn uniformly from zero to this.
     pub jitter_ms: f64,
+    /// Target of the jitter of a busy Wi-Fi.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wifi_jitter_ms: Option<f64>,
     /// Probability with which a packet jumps the propagation delay.
     #[serde(skip_serializing_if = "is_zero")]
     pub reorder: f64,
+    /// How long packets are held to be released together; 0: not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aggregate_ms: Option<f64>,
+    /// Packets of which none is held any longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aggregate_packets: Option<u32>,
     /// Interruptions, in order.
     pub blackouts: Vec<Located<BlackoutKeys>>,
     /// What changes when, in order.
     pub changes: Vec<Located<ChangeKeys>>,
+    /// When the changes begin again; 0: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes_period_s: Option<f64>,
+}
+
+/// A rate that walks at random between two bounds, with outages; see
+/// [`Cellular`](crate::Cellular).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CellularKeys {
+    /// Lowest rate outside outages, in bits per second.
+    #[serde(deserialize_with = "rate_bps")]
+    pub min_bps: u64,
+    /// Highest rate, in bits per second.
+    #[serde(deserialize_with = "rate_bps")]
+    pub max_bps: u64,
+    /// Standard deviation of the change of the rate per square root of a second, as a share of
+    /// `max_bps`.
+    #[serde(default = "default_volatility", deserialize_with = "volatility")]
+    pub volatility: f64,
+    /// Mean time from the end of one outage to the next; 0: there are none.
+    #[serde(default, deserialize_with = "time_s")]
+    #[serde(skip_serializing_if = "is_zero")]
+    pub outage_every_s: f64,
+    /// Mean length of outages.
+    #[serde(default = "default_outage_s", deserialize_with = "outage_s")]
+    pub outage_s: f64,
 }
 
 /// An interruption of a link.
@@ -103,19 +175,23 @@ pub struct BlackoutKeys {
 }
 
 /// What changes at one time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChangeKeys {
     /// When.
     #[serde(deserialize_with = "time_s")]
     pub at_s: f64,
-    /// The new rate, in bits per second.
-    #[serde(default, deserialize_with = "rate_bps")]
+    /// The new rate, in bits per second; 0 suspends the link: packets wait.
+    #[serde(default, deserialize_with = "rate_or_none_bps")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
     /// The new propagation delay.
     #[serde(default, deserialize_with = "delay_ms")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<f64>,
+    /// The new target of the Wi-Fi jitter.
+    #[serde(default, deserialize_with = "wifi_jitter_ms")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wifi_jitter_ms: Option<f64>,
     /// The new probability of loss.
     #[serde(default, deserialize_with = "share")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,16 +226,24 @@ impl Default for LinkDescription {
         Self {
             rate_bps: None,
             trace: None,
+            cellular: None,
             delay_ms: 0.0,
             queue_packets: None,
             queue_bytes: None,
             discipline: "drop-tail".to_owned().into(),
             stamps: Vec::new(),
+            police_bps: None,
+            police_burst_bytes: None,
             loss: 0.0,
+            duplicate: None,
             jitter_ms: 0.0,
+            wifi_jitter_ms: None,
             reorder: 0.0,
+            aggregate_ms: None,
+            aggregate_packets: None,
             blackouts: Vec::new(),
             changes: Vec::new(),
+            changes_period_s: None,
         }
     }
 }
@@ -170,19 +254,19 @@ impl LinkKeys {
     /// # Errors
     /// The first contradiction, with the key's origin.
     pub fn over(self, base: &LinkDescription) -> Result<LinkDescription, Fault> {
-        if let (Some(_), Some(trace)) = (self.rate_bps, &self.trace) {
-            return Err(trace.fault("a link has a rate_bps or a trace, not both; remove one"));
-        }
+        self.check_service()?;
         let base = base.clone();
-        let (rate_bps, trace) = match (self.rate_bps, self.trace) {
-            (None, None) => (base.rate_bps, base.trace),
+        let cellular = self.cellular.map(|cellular| cellular.value);
+        let (rate_bps, trace, cellular) = match (self.rate_bps, self.trace, cellular) {
+            (None, None, None) => (base.rate_bps, base.trace, base.cellular),
             given => given,
         };
         let queue_bytes = self.queue_bytes.or(base.queue_bytes);
         let default_packets = queue_bytes.is_none().then_some(DEFAULT_QUEUE_PACKETS);
-        let link = LinkDescription {
+        let mut link = LinkDescription {
             rate_bps,
             trace,
+            cellular,
             delay_ms: self.delay_ms.unwrap_or(base.delay_ms),
             queue_packets: self
                 .queue_packets
@@ -191,78 +275,112 @@ impl LinkKeys {
             queue_bytes,
             discipline: self.discipline.unwrap_or(base.discipline),
             stamps: self.stamps.unwrap_or(base.stamps),
+            police_bps: value(&self.police_bps).or(base.police_bps),
+            police_burst_bytes: value(&self.police_burst_bytes).or(base.police_burst_bytes),
             loss: self.loss.unwrap_or(base.loss),
+            duplicate: self.duplicate.or(base.duplicate),
             jitter_ms: self.jitter_ms.unwrap_or(base.jitter_ms),
-            reorder: self.reorder.as_ref().map_or(base.reorder, |r| r.value),
+            wifi_jitter_ms: self.wifi_jitter_ms.or(base.wifi_jitter_ms),
+            reorder: value(&self.reorder).unwrap_or(base.reorder),
+            aggregate_ms: self.aggregate_ms.or(base.aggregate_ms),
+            aggregate_packets: value(&self.aggregate_packets).or(base.aggregate_packets),
             blackouts: self.blackouts.unwrap_or(base.blackouts),
             changes: self.changes.unwrap_or(base.changes),
+            changes_period_s: value(&self.changes_period_s).or(base.changes_period_s),
         };
         link.check_changes()?;
-        match &self.reorder {
-            Some(reorder) if reorder.value > 0.0 && !link.has_delay() => {
-                let message =
-                    "reorder needs a delay that packets can jump; give the link a delay_ms";
-                Err(reorder.fault(message))
-            }
-            _ => Ok(link),
+        if let Some(reorder) = self.reorder.filter(|key| key.value > 0.0)
+            && !link.has_delay()
+        {
+            let message = "reorder needs a delay that packets can jump; give the link a delay_ms";
+            return Err(reorder.fault(message));
         }
+        if let Some(rate) = self.police_bps.filter(|key| key.value > 0)
+            && link.police_burst_bytes.is_none()
+        {
+            let message = "police_bps needs a bucket; give the link a police_burst_bytes";
+            return Err(rate.fault(message));
+        }
+        if let Some(burst) = self.police_burst_bytes
+            && off(link.police_bps)
+        {
+            let message = "police_burst_bytes is of a policer; give the link a police_bps";
+            return Err(burst.fault(message));
+        }
+        if let Some(packets) = self.aggregate_packets
+            && off(link.aggregate_ms)
+        {
+            let message =
+                "aggregate_packets could hold packets for ever; give the link an aggregate_ms";
+            return Err(packets.fault(message));
+        }
+        if let Some(period) = self.changes_period_s.as_ref().filter(|key| key.value > 0.0)
+            && link.changes.is_empty()
+        {
+            return Err(period.fault("changes_period_s repeats changes; give the link some"));
+        }
+        if let Some(period) = &self.changes_period_s {
+            check_length(period, "changes_period_s", period.value, MIN_PERIOD_S)?;
+        }
+        // What belongs to a key that this direction switches off is not inherited.
+        if off(link.police_bps) {
+            link.police_burst_bytes = None;
+        }
+        if off(link.aggregate_ms) {
+            link.aggregate_packets = None;
+        }
+        if link.changes.is_empty() {
+            link.changes_period_s = None;
+        }
+        Ok(link)
+    }
+
+    /// Checks that the link is transmitted in one way.
+    fn check_service(&self) -> Result<(), Fault> {
+        let has_rate = self.rate_bps.is_some();
+        if let Some(cellular) = &self.cellular {
+            if has_rate || self.trace.is_some() {
+                let message =
+                    "a link has a cellular rate, a rate_bps or a trace; remove all but one";
+                return Err(cellular.fault(message));
+            }
+            if cellular.value.min_bps > cellular.value.max_bps {
+                let message = "min_bps of cellular is above its max_bps; exchange them";
+                return Err(cellular.fault(message));
+            }
+            let every_s = cellular.value.outage_every_s;
+            check_length(cellular, "outage_every_s", every_s, MIN_OUTAGE_S)?;
+        }
+        if let Some(trace) = self.trace.as_ref().filter(|_| has_rate) {
+            return Err(trace.fault("a link has a rate_bps or a trace, not both; remove one"));
+        }
+        Ok(())
     }
 }
 
+/// Checks a time that is 0 where it does not apply.
+fn check_length<T>(at: &Located<T>, key: &str, seconds: f64, least: f64) -> Result<(), Fault> {
+    if seconds > 0.0 && seconds < least {
+        let message = format!("{key} = {seconds} is too short; use 0, or {least} or more");
+        return Err(at.fault(message));
+    }
+    Ok(())
+}
+
+/// Whether a key is not given, or switches itself off.
+fn off<T: Default + PartialEq>(key: Option<T>) -> bool {
+    key.unwrap_or_default() == T::default()
+}
+
+/// What a key says, if it is given.
+fn value<T: Copy>(key: &Option<Located<T>>) -> Option<T> {
+    key.as_ref().map(|key| key.value)
+}
+
 impl LinkDescription {
-    /// What the link is made of; `trace` is what its trace file holds.
-    ///
-    /// # Errors
-    /// A discipline or stamp that does not exist, or not with these parameters, with its origin.
-    pub fn config(&self, trace: Option<DeliveryTrace>) -> Result<LinkConfig, Fault> {
-        let limit = Limit {
-            packets: self.queue_packets.map(u64::from),
-            bytes: self.queue_bytes,
-        };
-        let discipline = discipline(&self.discipline.value, limit)
-            .map_err(|error| self.discipline.fault(error.to_string()))?;
-        let names: Vec<_> = self.stamps.iter().map(|stamp| &stamp.value).collect();
-        let mut stamps = Vec::new();
-        for (at, stamp) in self.stamps.iter().enumerate() {
-            // One more at a time, so that the first wrong one is the last.
-            stamps = stamp_set(&names[..=at]).map_err(|error| stamp.fault(error.to_string()))?;
-        }
-        let seconds = Duration::from_secs_f64;
-        let blackouts = self.blackouts.iter().map(|keys| &keys.value);
-        let changes = self.changes.iter().map(|keys| keys.value);
-        Ok(LinkConfig {
-            service: match (trace, self.rate_bps) {
-                (Some(trace), _) => Service::Trace(trace),
-                (None, Some(rate_bps)) => Service::Rate(rate(rate_bps)),
-                (None, None) => Service::Unlimited,
-            },
-            limit,
-            discipline,
-            stamps,
-            delay: self.delay(),
-            jitter: milliseconds(self.jitter_ms),
-            reorder: self.reorder,
-            loss: self.loss,
-            blackouts: blackouts
-                .map(|blackout| (seconds(blackout.start_s), seconds(blackout.length_s)))
-                .collect(),
-            changes: changes.flat_map(|keys| keys.changes(limit)).collect(),
-            ..LinkConfig::default()
-        })
-    }
-
-    /// The propagation delay, before any change.
-    pub fn delay(&self) -> Duration {
-        milliseconds(self.delay_ms)
-    }
-
-    /// The rate after `elapsed`, in bits per second; `None` if the link has none, or follows a
-    /// trace.
-    pub fn rate_bps_after(&self, elapsed: Duration) -> Option<u64> {
-        let past = |keys: &&Located<ChangeKeys>| keys.value.at_s <= elapsed.as_secs_f64();
-        let mut past = self.changes.iter().filter(past).rev();
-        let changed = past.find_map(|keys| keys.value.rate_bps);
-        changed.or(self.rate_bps)
+    /// When the changes begin again, if they do.
+    fn period_s(&self) -> Option<f64> {
+        self.changes_period_s.filter(|period_s| *period_s > 0.0)
     }
 
     fn has_delay(&self) -> bool {
@@ -290,6 +408,7 @@ impl LinkDescription {
                 at_s: _,
                 rate_bps,
                 delay_ms,
+                wifi_jitter_ms,
                 loss,
                 queue_packets,
             } = change.value;
@@ -297,8 +416,18 @@ impl LinkDescription {
                 let message = "a change sets a rate on a link that begins without one; give the link a rate_bps";
                 return Err(change.fault(message));
             }
-            if (rate_bps, delay_ms, loss, queue_packets) == (None, None, None, None) {
-                let message = "the change changes nothing; add one of rate_bps, delay_ms, loss, queue_packets";
+            let is_empty = rate_bps.is_none()
+                && queue_packets.is_none()
+                && [delay_ms, wifi_jitter_ms, loss].iter().all(Option::is_none);
+            if is_empty {
+                let message = "the change changes nothing; add one of rate_bps, delay_ms, wifi_jitter_ms, loss, queue_packets";
+                return Err(change.fault(message));
+            }
+            if self
+                .period_s()
+                .is_some_and(|period_s| change.value.at_s >= period_s)
+            {
+                let message = "the change comes after the others have begun again; let at_s be below changes_period_s";
                 return Err(change.fault(message));
             }
         }
@@ -306,39 +435,17 @@ impl LinkDescription {
     }
 }
 
-impl ChangeKeys {
-    /// What changes on a link whose queue has `limit`.
-    fn changes(self, limit: Limit) -> impl Iterator<Item = (Duration, Change)> {
-        let at = Duration::from_secs_f64(self.at_s);
-        let packets = self.queue_packets.map(|packets| Limit {
-            packets: Some(packets.into()),
-            ..limit
-        });
-        let changes = [
-            self.rate_bps.map(|rate_bps| Change::Rate(rate(rate_bps))),
-            self.delay_ms
-                .map(|delay_ms| Change::Delay(milliseconds(delay_ms))),
-            self.loss.map(Change::Loss),
-            packets.map(Change::Limit),
-        ];
-        changes
-            .into_iter()
-            .flatten()
-            .map(move |change| (at, change))
-    }
+/// Left out of results then: a link's description is what it was before there was the key.
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
-fn rate(rate_bps: u64) -> Rate {
-    Rate::new(rate_bps).expect("the range begins at 1")
+fn default_volatility() -> f64 {
+    0.2
 }
 
-fn milliseconds(milliseconds: f64) -> Duration {
-    Duration::from_secs_f64(milliseconds / 1e3)
-}
-
-/// Left out of results then: a link's description is what it was before links could reorder.
-fn is_zero(value: &f64) -> bool {
-    *value == 0.0
+fn default_outage_s() -> f64 {
+    1.0
 }
 
 keys! {
@@ -349,7 +456,11 @@ keys! {
     /// A queue's limit in packets.
     pub queue_packets: u32 = whole(Unit::None, 1..=MAX_QUEUE_PACKETS);
     queue_bytes: u64 = whole(Unit::Bytes, 1..=MAX_QUEUE_BYTES);
+    rate_or_none_bps: u64 = whole(Unit::BitsPerSecond, 0..=MAX_RATE_BPS);
     share: f64 = number(Unit::None, 0.0..=1.0);
+    wifi_jitter_ms: f64 = number(Unit::Milliseconds, 0.0..=MAX_WIFI_JITTER_MS);
+    volatility: f64 = number(Unit::None, 0.0..=MAX_VOLATILITY);
+    outage_s: f64 = number(Unit::Seconds, MIN_OUTAGE_S..=MAX_TIME_S);
     time_s: f64 = number(Unit::Seconds, 0.0..=MAX_TIME_S);
     length_s: f64 = positive(Unit::Seconds, MAX_TIME_S);
 }

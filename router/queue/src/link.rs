@@ -275,7 +275,14 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
             .map(|node| (node.impairment.name(), node.counters()))
     }
 
-    /// What was lost behind the port since the epoch, by loss or blackouts.
+    /// Copies that were made of packets since the epoch.
+    pub fn duplicated(&self) -> Amount {
+        self.impairments()
+            .map(|(_, counters)| counters.duplicated)
+            .sum()
+    }
+
+    /// What was lost behind the port since the epoch, by policers, loss or blackouts.
     pub fn lost(&self) -> Amount {
         self.impairments()
             .map(|(_, counters)| counters.dropped)

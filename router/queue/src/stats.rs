@@ -137,15 +137,17 @@ impl PortStats {
         self.busy
     }
 
+    /// Bytes that a trace or cellular rate offered to let through in the window; `None` without one.
+    pub fn offered_bytes(&self) -> Option<u64> {
+        Some(self.offered_bytes? - self.offered_at_restart)
+    }
+
     /// Share of the link that was used in the window, 0 to 1: of a link with a rate the share of
     /// time in which it transmitted, of one with a trace or a cellular rate the share of the offered
     /// bytes that were forwarded (an unlimited link is never busy). `None` while nothing was offered.
     pub fn utilization(&self) -> Option<f64> {
-        let (used, offered) = match self.offered_bytes {
-            Some(offered) => (
-                self.window().forwarded.bytes as f64,
-                (offered - self.offered_at_restart) as f64,
-            ),
+        let (used, offered) = match self.offered_bytes() {
+            Some(offered) => (self.window().forwarded.bytes as f64, offered as f64),
             None => (self.busy.as_secs_f64(), self.window_length().as_secs_f64()),
         };
         // A packet that straddles the restart of the window is counted whole in it.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use evenkeel_queue::{Change, Limit};
+use evenkeel_queue::{Change, Limit, Service};
 use proptest::prelude::*;
 
 use super::*;
@@ -122,6 +122,26 @@ fn what_is_left_out_has_the_documented_default() {
     };
     assert_eq!(link.description, default);
     assert_eq!(config.families().collect::<Vec<_>>(), [Family::V4]);
+}
+
+#[test]
+fn the_impairments_of_scenarios_are_those_of_the_router() {
+    let link = link(
+        "cellular = { min_bps = \"1M\", max_bps = 2e7, outage_every_s = 20 }\npolice_bps = 1e6\n\
+         police_burst_bytes = \"64kB\"\nduplicate = 0.1\nwifi_jitter_ms = 7\naggregate_ms = 5\n\
+         changes = [{ at_s = 0, delay_ms = 20 }, { at_s = 15, delay_ms = 40, wifi_jitter_ms = 1 }]\n\
+         changes_period_s = 30",
+    );
+    let config = link.description.config(None).unwrap();
+    assert!(matches!(config.service, Service::Cellular(_)));
+    assert!(config.policer.is_some() && config.aggregation.is_some());
+    let times = (config.wifi_jitter, config.changes_period);
+    assert_eq!(
+        times,
+        (Duration::from_millis(7), Some(Duration::from_secs(30)))
+    );
+    assert_eq!((config.changes.len(), config.duplicate), (3, 0.1));
+    assert_eq!(link.description.rate_bps_after(Duration::ZERO), None);
 }
 
 #[test]
@@ -300,6 +320,8 @@ proptest! {
     fn no_value_makes_the_reader_panic(
         key in prop::sample::select(vec![
             "rate_bps", "delay_ms", "queue_packets", "queue_bytes", "loss", "jitter_ms", "reorder", "mtu", "table",
+            "police_bps", "police_burst_bytes", "duplicate", "wifi_jitter_ms", "aggregate_ms", "aggregate_packets",
+            "changes_period_s", "cellular",
         ]),
         value in prop_oneof![
             any::<i64>().prop_map(|value| value.to_string()),

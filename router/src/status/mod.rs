@@ -101,7 +101,8 @@ pub struct LinkStatus {
     pub interval: Option<Interval>,
 }
 
-/// Counts at a link. In total, and at any moment: `arrived = dropped + lost + delivered + inside`.
+/// Counts at a link. In total, and at any moment:
+/// `arrived + duplicated = dropped + lost + delivered + inside`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// Arrived at the queue.
@@ -116,7 +117,10 @@ pub struct Counters {
     pub dropped_early: Amount,
     /// Marked with congestion experienced; they count as forwarded too.
     pub marked: Amount,
-    /// Lost after the queue, by chance or in a blackout.
+    /// Copies that were made after the queue.
+    #[serde(default)]
+    pub duplicated: Amount,
+    /// Lost after the queue: by chance, in a blackout, by a policer.
     pub lost: Amount,
     /// Came out at the far end and went back to the kernel.
     pub delivered: Amount,

@@ -6,7 +6,6 @@ use std::time::Duration;
 use evenkeel::Pacing;
 use evenkeel_apps::stream::{EncoderConfig, SendOptions};
 use evenkeel_queue::description::LinkDescription;
-use evenkeel_spec::document::Located;
 use serde::{Deserialize, Serialize};
 
 /// Position of a node in [`Scenario::nodes`](super::Scenario::nodes).
@@ -229,10 +228,14 @@ pub struct CrossSpec {
 
 impl LinkSpec {
     /// The mean rate between two instants, in bits of IP packets per second, with all changes
-    /// of rate; for a trace the mean over its whole period. `None` without limit.
+    /// of rate; for a trace the mean over its whole period, for a cellular rate that of all walks.
+    /// `None` without limit.
     pub fn mean_rate_bps(&self, from: Duration, to: Duration) -> Option<u64> {
         if let Some(trace) = &self.trace {
             return trace.mean_rate_bps();
+        }
+        if let Some(keys) = &self.description.cellular {
+            return Some(keys.cellular().mean_rate().bits_per_second());
         }
         let first = self.description.rate_bps?;
         let (from_s, to_s) = (from.as_secs_f64(), to.as_secs_f64());
@@ -241,11 +244,8 @@ impl LinkSpec {
         }
         let mut bits = 0.0;
         let (mut since_s, mut rate_bps) = (from_s, first);
-        for Located { value: change, .. } in &self.description.changes {
-            let Some(next_bps) = change.rate_bps else {
-                continue;
-            };
-            let at_s = change.at_s.clamp(from_s, to_s);
+        for (at_s, next_bps) in self.description.rate_changes(to) {
+            let at_s = at_s.clamp(from_s, to_s);
             bits += rate_bps as f64 * (at_s - since_s);
             (since_s, rate_bps) = (at_s, next_bps);
         }

@@ -29,13 +29,19 @@ const INNER: &str = "2:";
 pub(super) fn unsupported_key(link: &LinkSpec) -> Option<&'static str> {
     let link = &link.description;
     let has_rate = link.rate_bps.is_some();
+    let is_on = |key: Option<f64>| key.is_some_and(|value| value > 0.0);
     let keys = [
         ("trace", link.trace.is_some()),
+        ("cellular", link.cellular.is_some()),
         // What jumps netem's delay also jumps the netem with rate and queue behind it.
         ("reorder beside rate_bps", has_rate && link.reorder > 0.0),
         ("discipline", link.discipline.value != DROP_TAIL),
         ("stamps", !link.stamps.is_empty()),
         ("queue_bytes", link.queue_bytes.is_some()),
+        ("police_bps", link.police_bps.is_some_and(|rate| rate > 0)),
+        ("duplicate", is_on(link.duplicate)),
+        ("wifi_jitter_ms", is_on(link.wifi_jitter_ms)),
+        ("aggregate_ms", is_on(link.aggregate_ms)),
         ("blackouts", !link.blackouts.is_empty()),
         ("changes", !link.changes.is_empty()),
     ];

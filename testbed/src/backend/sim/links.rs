@@ -12,6 +12,8 @@ pub(super) struct LinkSampler {
     index: LinkIndex,
     observation: LinkObservation,
     stamps: bool,
+    /// Whether the rate is known only afterwards.
+    cellular: bool,
     dropped_before: u64,
     lost_before: u64,
 }
@@ -32,6 +34,7 @@ impl LinkSampler {
                     ..LinkObservation::default()
                 },
                 stamps: !spec.description.stamps.is_empty(),
+                cellular: spec.description.cellular.is_some(),
                 dropped_before: 0,
                 lost_before: 0,
             })
@@ -80,7 +83,13 @@ impl LinkSampler {
             let lost = link.lost().packets - self.lost_before;
             let stats = link.stats(now);
             let window = stats.window();
+            let rate_bps = if self.cellular {
+                mean_offered_bps(stats)
+            } else {
+                self.observation.rate_bps
+            };
             LinkObservation {
+                rate_bps,
                 arrived: window.arrived.packets,
                 forwarded: window.forwarded.packets,
                 forwarded_bytes: window.forwarded.bytes,
@@ -94,6 +103,13 @@ impl LinkSampler {
             }
         })
     }
+}
+
+/// What the link offered in the window, in bits per second.
+fn mean_offered_bps(stats: &PortStats) -> Option<u64> {
+    let bits = stats.offered_bytes()? as f64 * 8.0;
+    let window_s = stats.window_length().as_secs_f64();
+    (window_s > 0.0).then(|| (bits / window_s).round() as u64)
 }
 
 fn queue(stats: &PortStats) -> QueueObservation {

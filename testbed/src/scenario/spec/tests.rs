@@ -1,4 +1,5 @@
-use evenkeel_queue::description::ChangeKeys;
+use evenkeel_queue::description::{CellularKeys, ChangeKeys};
+use evenkeel_spec::document::Located;
 
 use super::*;
 
@@ -18,9 +19,7 @@ fn rate_change(at_s: f64, rate_bps: u64) -> Located<ChangeKeys> {
     let change = ChangeKeys {
         at_s,
         rate_bps: Some(rate_bps),
-        delay_ms: None,
-        loss: None,
-        queue_packets: None,
+        ..ChangeKeys::default()
     };
     change.into()
 }
@@ -54,4 +53,42 @@ fn a_trace_has_the_rate_of_its_opportunities() {
     assert_eq!(mean, Some(3_000_000));
     assert_eq!(trace("0\n").mean_rate_bps(), None);
     assert_eq!(trace("").mean_rate_bps(), None);
+}
+
+#[test]
+fn the_mean_rate_counts_changes_again_after_their_period() {
+    // 100 for 6 s and nothing for 4 s, again and again; the first 2 s are part of it.
+    let description = LinkDescription {
+        rate_bps: Some(100),
+        changes: vec![rate_change(2.0, 100), rate_change(6.0, 0)],
+        changes_period_s: Some(8.0),
+        ..LinkDescription::default()
+    };
+    let mean = |from, to| {
+        let (from, to) = (Duration::from_secs(from), Duration::from_secs(to));
+        link(description.clone(), None).mean_rate_bps(from, to)
+    };
+    assert_eq!(mean(0, 8), Some(75));
+    assert_eq!(mean(6, 10), Some(0));
+    assert_eq!(mean(8, 800), Some(50));
+    let rate_after = |elapsed| description.rate_bps_after(Duration::from_secs(elapsed));
+    let rates = [0, 2, 6, 9, 10, 15, 801, 802].map(|elapsed| rate_after(elapsed).unwrap());
+    assert_eq!(rates, [100, 100, 0, 0, 100, 0, 0, 100]);
+}
+
+#[test]
+fn a_cellular_rate_has_the_mean_of_its_bounds_less_its_outages() {
+    let cellular = CellularKeys {
+        min_bps: 1_000_000,
+        max_bps: 19_000_000,
+        volatility: 0.2,
+        outage_every_s: 9.0,
+        outage_s: 1.0,
+    };
+    let description = LinkDescription {
+        cellular: Some(cellular),
+        ..LinkDescription::default()
+    };
+    let mean = link(description, None).mean_rate_bps(Duration::ZERO, Duration::from_secs(1));
+    assert_eq!(mean, Some(9_000_000));
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use evenkeel::Pacing;
 use evenkeel_queue::description::{BlackoutKeys, ChangeKeys, LinkDescription};
+use evenkeel_queue::{Change, Service};
 
 use super::*;
 
@@ -375,10 +376,10 @@ fn changes_and_blackouts_come_through() {
     assert_eq!(link.changes[0].value.rate_bps, Some(1000));
     let change = ChangeKeys {
         at_s: 6.5,
-        rate_bps: None,
         delay_ms: Some(3.0),
         loss: Some(0.1),
         queue_packets: Some(9),
+        ..ChangeKeys::default()
     };
     assert_eq!(link.changes[1], change.into());
     let blackout = BlackoutKeys {
@@ -442,4 +443,39 @@ fn rates_sizes_and_times_read_the_same_as_numbers_and_as_text() {
     }
     let text = DUMBBELL.replace("duration_s = 100", "duration_s = \"100s\"");
     assert_eq!(expanded(&text, &[]), expanded(DUMBBELL, &[]));
+}
+
+#[test]
+fn impairments_come_through_and_the_way_back_may_do_without() {
+    let set = [
+        "links.0.wifi_jitter_ms=7",
+        "links.0.police_bps=5M",
+        "links.0.police_burst_bytes=64kB",
+        "links.0.aggregate_ms=5",
+        "links.0.aggregate_packets=64",
+        "links.0.changes=[{at_s=0, rate_bps=2e6}, {at_s=1.8, rate_bps=0, wifi_jitter_ms=12}]",
+        "links.0.changes_period_s=2",
+        "links.0.reverse.police_bps=0",
+        "links.0.reverse.aggregate_ms=0",
+        "links.0.reverse.cellular={min_bps=1e6, max_bps=2e6}",
+        "links.0.reverse.changes=[]",
+    ];
+    let scenario = expanded(DUMBBELL, &set);
+    let [forward, reverse] = [0, 1].map(|link| &scenario.links[link].description);
+    let config = forward.config(None).unwrap();
+    assert_eq!(config.wifi_jitter, Duration::from_millis(7));
+    assert!(config.policer.is_some() && config.aggregation.is_some());
+    assert_eq!(config.changes_period, Some(Duration::from_secs(2)));
+    let suspended = Duration::from_millis(1800);
+    assert!(config.changes.contains(&(suspended, Change::Suspend)));
+    assert!(
+        config
+            .changes
+            .contains(&(suspended, Change::WifiJitter(Duration::from_millis(12))))
+    );
+    assert_eq!(config.changes.len(), 3);
+    let config = reverse.config(None).unwrap();
+    assert!(config.policer.is_none() && config.aggregation.is_none());
+    assert!(matches!(config.service, Service::Cellular(_)));
+    assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
 }

@@ -8,7 +8,8 @@ fn an_unknown_key_is_refused_with_its_line_and_the_known_ones() {
     assert_eq!(
         refused(&text, &[]),
         "d.toml:9: unknown key \"qeue_packets\" in [[links]]; use one of name, from, to, emulator, reverse, \
-         rate_bps, trace, delay_ms, queue_packets, queue_bytes, discipline, stamps, loss, jitter_ms, reorder, blackouts, changes"
+         rate_bps, trace, cellular, delay_ms, queue_packets, queue_bytes, discipline, stamps, police_bps, police_burst_bytes, loss, \
+         duplicate, jitter_ms, wifi_jitter_ms, reorder, aggregate_ms, aggregate_packets, blackouts, changes, changes_period_s"
     );
     let text = format!("frobnicate = 1\n{DUMBBELL}");
     assert!(
@@ -367,4 +368,86 @@ fn what_is_not_toml_is_refused_at_its_line() {
     // Deep nesting must not exhaust the stack.
     let deep = format!("a = {}", "[".repeat(100_000));
     assert!(refused(&deep, &[]).starts_with("d.toml:1: not TOML: "));
+}
+
+#[test]
+fn keys_of_impairments_that_need_each_other_say_so() {
+    let refused = |set: &[&str]| {
+        let set: Vec<_> = set.iter().map(|set| format!("links.0.{set}")).collect();
+        let set: Vec<_> = set.iter().map(String::as_str).collect();
+        refused(DUMBBELL, &set)
+    };
+    let change = "changes=[{at_s=1, delay_ms=5}]";
+    for (set, said) in [
+        (
+            &["police_bps=5M"][..],
+            "police_bps needs a bucket; give the link a police_burst_bytes",
+        ),
+        (
+            &["police_burst_bytes=5"],
+            "police_burst_bytes is of a policer; give the link a police_bps",
+        ),
+        (
+            &["police_bps=0", "police_burst_bytes=5"],
+            "give the link a police_bps",
+        ),
+        (
+            &["aggregate_packets=5"],
+            "could hold packets for ever; give the link an aggregate_ms",
+        ),
+        (
+            &["changes_period_s=5"],
+            "changes_period_s repeats changes; give the link some",
+        ),
+        (
+            &[change, "changes_period_s=1"],
+            "let at_s be below changes_period_s",
+        ),
+        (
+            &["changes=[{at_s=0, delay_ms=5}]", "changes_period_s=1e-4"],
+            "too short; use 0, or 0.001 or more",
+        ),
+        (
+            &["changes=[{at_s=1}]"],
+            "add one of rate_bps, delay_ms, wifi_jitter_ms, loss, queue_packets",
+        ),
+        (
+            &["wifi_jitter_ms=86"],
+            "wifi_jitter_ms = 86 is out of range; use 0 to 85",
+        ),
+        (
+            &["duplicate=2"],
+            "duplicate = 2 is out of range; use 0 to 1",
+        ),
+        (
+            &["cellular={min_bps=1, max_bps=2}"],
+            "a cellular rate, a rate_bps or a trace; remove all but one",
+        ),
+    ] {
+        let message = refused(set);
+        assert!(message.contains(said), "{set:?}: {message}");
+    }
+    // A link's own rate can only be replaced in the other direction.
+    for (cellular, said) in [
+        (
+            "{min_bps=2, max_bps=1}",
+            "min_bps of cellular is above its max_bps; exchange them",
+        ),
+        (
+            "{min_bps=1, max_bps=2, outage_every_s=0.01}",
+            "outage_every_s = 0.01 is too short; use 0, or 0.02 or more",
+        ),
+        (
+            "{min_bps=1, max_bps=2, outage_s=0.01}",
+            "outage_s = 0.01 is out of range; use 0.02 to 100000",
+        ),
+        (
+            "{min_bps=1, max_bps=2, volatility=11}",
+            "volatility = 11 is out of range; use 0 to 10",
+        ),
+        ("{min_bps=1}", "cellular has no max_bps; add one"),
+    ] {
+        let message = refused(&[&format!("reverse.cellular={cellular}")]);
+        assert!(message.contains(said), "{cellular}: {message}");
+    }
 }

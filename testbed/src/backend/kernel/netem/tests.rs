@@ -50,6 +50,27 @@ fn a_mere_rate_is_a_single_netem() {
 }
 
 #[test]
+fn each_key_that_netem_does_not_have_is_named() {
+    for (keys, named) in [
+        (
+            "rate_bps = 1e6\ndelay_ms = 1\njitter_ms = 1\nloss = 0.1",
+            None,
+        ),
+        ("cellular = { min_bps = 1, max_bps = 2 }", Some("cellular")),
+        ("police_bps = 1\npolice_burst_bytes = 1", Some("police_bps")),
+        ("duplicate = 0.1", Some("duplicate")),
+        ("wifi_jitter_ms = 7", Some("wifi_jitter_ms")),
+        ("aggregate_ms = 5", Some("aggregate_ms")),
+        (
+            "changes = [{ at_s = 0, delay_ms = 1 }]\nchanges_period_s = 1",
+            Some("changes"),
+        ),
+    ] {
+        assert_eq!(unsupported_key(&first_link(keys)), named);
+    }
+}
+
+#[test]
 fn losses_are_told_from_what_the_queue_refused() {
     let qdisc = |handle: &str, packets, bytes, drops, qlen| Qdisc {
         kind: "netem".into(),
