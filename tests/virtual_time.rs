@@ -333,7 +333,7 @@ fn cross_traffic_arrives_at_the_rate_that_was_asked_for() {
 }
 
 #[test]
-fn a_policer_lets_its_rate_through_and_copies_are_no_data() {
+fn a_policer_lets_its_rate_through_to_flows_of_both_versions_of_ip_and_copies_are_no_data() {
     let result = run("policer.toml", &[]);
     let line = &result.links[0];
     assert!(line.lost > 100, "{} dropped by the policer", line.lost);
@@ -345,6 +345,28 @@ fn a_policer_lets_its_rate_through_and_copies_are_no_data() {
     let total: u64 = shares.inspect(|share| assert!(*share > 200_000)).sum();
     // 5 Mb/s, and copies of one packet in a thousand.
     assert!((3_000_000..5_020_000).contains(&total), "{total}");
+}
+
+#[test]
+fn the_same_transfer_over_ipv6_takes_20_bytes_more_a_packet() {
+    let bytes_a_packet = |version: &str| {
+        let result = run("dumbbell.toml", &[version, "flows.0.bytes=2e6", "seed=3"]);
+        let link = &result.links[0];
+        (
+            link.forwarded,
+            link.forwarded_bytes as f64 / link.forwarded as f64,
+        )
+    };
+    let (packets, bytes) = bytes_a_packet("ip_version=4");
+    let (packets_v6, bytes_v6) = bytes_a_packet("flows.0.ip_version=6");
+    assert!(
+        (bytes_v6 - bytes - 20.0).abs() < 0.5,
+        "{bytes} and {bytes_v6}"
+    );
+    assert!(
+        packets.abs_diff(packets_v6) < packets / 50,
+        "{packets} and {packets_v6}"
+    );
 }
 
 #[test]

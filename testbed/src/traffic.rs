@@ -100,7 +100,7 @@ impl Iterator for SendTimes {
 mod tests {
     use super::*;
     use crate::random::{Purpose, generator};
-    use crate::scenario::{NodeIndex, PeriodDistribution, Periods};
+    use crate::scenario::{IpVersion, NodeIndex, PeriodDistribution, Periods};
 
     fn source(periods: Option<Periods>) -> CrossSpec {
         CrossSpec {
@@ -108,6 +108,7 @@ mod tests {
             group: "udp".into(),
             from: NodeIndex(0),
             to: NodeIndex(1),
+            ip_version: IpVersion::V4,
             rate_bps: 1_000_000,
             packet_bytes: 1250,
             acp_rtt: None,

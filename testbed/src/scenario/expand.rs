@@ -9,13 +9,13 @@ use evenkeel_spec::document::{Fault, Located, Origin};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
-use super::Scenario;
 use super::file::{AccessTable, AppName, CrossTable, Ends, FlowTable, ScenarioFile};
 use super::network::{Network, next_hops_to, router, seconds};
 use super::spec::{
     AckSpec, App, CrossSpec, FlowSpec, LinkIndex, NodeIndex, Payload, PeriodDistribution, Periods,
     StreamSpec,
 };
+use super::{IpVersion, Scenario};
 
 /// Most flows and sources of a scenario: each may bring two hosts and four one-way links.
 const MAX_INSTANCES: usize = 2000;
@@ -26,8 +26,8 @@ const MAX_SAMPLES: f64 = 20_000_000.0;
 /// Smallest MTU with path headers: IPv4, UDP, the header, and QUIC's smallest full-size packet.
 const MIN_HEADED_MTU: u16 = 20 + 8 + evenkeel_wire::PATH_HEADER_LEN as u16 + 1200;
 
-/// Smallest packet of cross traffic with a path header: IPv4, UDP, the header.
-const LEAST_HEADED_BYTES: u32 = 20 + 8 + evenkeel_wire::PATH_HEADER_LEN as u32;
+/// Smallest MTU with IPv6 (RFC 8200, section 5); path headers fit in it.
+const MIN_MTU_V6: u16 = 1280;
 
 /// Generator stream of start times; the simulator's own are numbered from 1.
 const START_STREAM: u128 = 100 << 64;
@@ -128,6 +128,7 @@ impl Expansion<'_> {
             );
             return Err(flow.fault(message));
         }
+        let ip_version = self.ip_version(&table.ends, origin)?;
         let mut rng = Pcg64::new(u128::from(self.file.seed), START_STREAM | group as u128);
         for instance in 0..table.count {
             let name = self.instance_name(&table.name, instance, table.count)?;
@@ -144,6 +145,7 @@ impl Expansion<'_> {
                 controller: table.controller.value.clone(),
                 from,
                 to,
+                ip_version,
                 start,
                 stop,
                 streams: table.streams,
@@ -178,9 +180,19 @@ impl Expansion<'_> {
             );
             return Err(Fault::new(origin, message));
         }
-        if table.acp_rtt_ms.is_some() && table.packet_bytes < LEAST_HEADED_BYTES {
+        let ip_version = self.ip_version(&table.ends, origin)?;
+        let headers = ip_version.header_bytes();
+        if (table.packet_bytes as usize) < headers {
             let message = format!(
-                "packets of {} bytes have no room for a path header; raise packet_bytes to {LEAST_HEADED_BYTES} or remove acp_rtt_ms",
+                "packets of {} bytes have no room for the headers of IPv6; raise packet_bytes to {headers}",
+                table.packet_bytes
+            );
+            return Err(Fault::new(origin, message));
+        }
+        let headed = headers + evenkeel_wire::PATH_HEADER_LEN;
+        if table.acp_rtt_ms.is_some() && (table.packet_bytes as usize) < headed {
+            let message = format!(
+                "packets of {} bytes have no room for a path header; raise packet_bytes to {headed} or remove acp_rtt_ms",
                 table.packet_bytes
             );
             return Err(Fault::new(origin, message));
@@ -197,6 +209,7 @@ impl Expansion<'_> {
                 group: table.name.value.clone(),
                 from,
                 to,
+                ip_version,
                 rate_bps,
                 packet_bytes: table.packet_bytes,
                 acp_rtt: table.acp_rtt_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
@@ -206,6 +219,19 @@ impl Expansion<'_> {
             });
         }
         Ok(())
+    }
+
+    /// The version of IP of a flow or source.
+    fn ip_version(&self, ends: &Ends, origin: &Origin) -> Result<IpVersion, Fault> {
+        let version = ends.ip_version.unwrap_or(self.file.ip_version);
+        if version == IpVersion::V6 && self.file.mtu < MIN_MTU_V6 {
+            let message = format!(
+                "IPv6 needs an mtu of {MIN_MTU_V6}, and it is {}; raise mtu, or set ip_version = 4",
+                self.file.mtu
+            );
+            return Err(Fault::new(origin, message));
+        }
+        Ok(version)
     }
 
     fn app(&self, flow: &Located<FlowTable>) -> Result<App, Fault> {

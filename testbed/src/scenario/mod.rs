@@ -3,6 +3,7 @@
 mod error;
 mod expand;
 mod file;
+mod ip;
 mod network;
 mod spec;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use evenkeel_spec::document;
 
 pub use error::ScenarioError;
 pub use file::ScenarioFile;
+pub use ip::IpVersion;
 
 pub use spec::{
     AckSpec, App, Begins, CrossSpec, Emulator, FlowSpec, LinkIndex, LinkSpec, NodeIndex, NodeSpec,

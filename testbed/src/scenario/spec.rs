@@ -8,6 +8,8 @@ use evenkeel_apps::stream::{EncoderConfig, SendOptions};
 use evenkeel_queue::description::LinkDescription;
 use serde::{Deserialize, Serialize};
 
+use super::IpVersion;
+
 /// Position of a node in [`Scenario::nodes`](super::Scenario::nodes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeIndex(pub usize);
@@ -85,6 +87,8 @@ pub struct FlowSpec {
     pub from: NodeIndex,
     /// The receiving host.
     pub to: NodeIndex,
+    /// Which of the hosts' addresses it uses.
+    pub ip_version: IpVersion,
     /// From the beginning of the run.
     pub start: Duration,
     /// From the beginning of the run; after `start`, at most the run's duration.
@@ -211,9 +215,11 @@ pub struct CrossSpec {
     pub from: NodeIndex,
     /// The receiving host.
     pub to: NodeIndex,
+    /// Which of the hosts' addresses it uses.
+    pub ip_version: IpVersion,
     /// Bits of IP packets per second while ON, at least 1.
     pub rate_bps: u64,
-    /// Bytes of an IP packet, from 28 (empty) to the MTU.
+    /// Bytes of an IP packet, from 28 (empty; 48 of IPv6) to the MTU.
     pub packet_bytes: u32,
     /// The round trip that a path header of kind ACP on each packet tells, true or not; `None`
     /// for packets without one. With it, packets have room for one.

@@ -1,24 +1,41 @@
 //! Datagrams on their way through the virtual network.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use bytes::BytesMut;
 use evenkeel_queue::{CarriedHeader, Carrier, FlowKey};
 use evenkeel_wire::{Ecn, PROTOCOL_UDP, PathHeaderMut, Skipped};
 
-use crate::scenario::NodeIndex;
+use crate::scenario::{IpVersion, NodeIndex};
 
 /// A UDP datagram on its way.
 #[derive(Debug, Clone)]
 pub(crate) struct Datagram {
-    pub(super) source: SocketAddrV4,
-    pub(super) destination: SocketAddrV4,
+    pub(super) source: SocketAddr,
+    /// Of the same version of IP.
+    pub(super) destination: SocketAddr,
     /// The node that has the destination's address.
     pub(super) to: NodeIndex,
     pub(super) ecn: Ecn,
     /// Time to live on its next link, or on arrival.
     pub(super) ttl: u8,
     pub(super) contents: BytesMut,
+}
+
+impl Datagram {
+    /// Size of the IP packet, in bytes.
+    pub(super) fn ip_bytes(&self) -> usize {
+        let version = version(&self.destination);
+        self.contents.len() + version.header_bytes()
+    }
+}
+
+/// The version of IP that an address belongs to.
+pub(super) fn version(address: &SocketAddr) -> IpVersion {
+    match address {
+        SocketAddr::V4(_) => IpVersion::V4,
+        SocketAddr::V6(_) => IpVersion::V6,
+    }
 }
 
 impl Carrier for Datagram {
@@ -32,8 +49,8 @@ impl Carrier for Datagram {
 
     fn flow(&self) -> Option<FlowKey> {
         Some(FlowKey::new(
-            (*self.source.ip()).into(),
-            (*self.destination.ip()).into(),
+            self.source.ip(),
+            self.destination.ip(),
             PROTOCOL_UDP,
             Some((self.source.port(), self.destination.port())),
         ))

@@ -22,7 +22,7 @@ pub use network::{HOP_LIMIT, NetworkCounters};
 pub use socket::SimSocket;
 
 use crate::random::{Purpose, generator};
-use crate::scenario::{CrossSpec, LinkIndex, NodeIndex, Scenario};
+use crate::scenario::{CrossSpec, IpVersion, LinkIndex, NodeIndex, Scenario};
 use crate::traffic::{SendTimes, payload};
 use datagram::Datagram;
 use executor::{Executor, lock};
@@ -65,13 +65,26 @@ impl Simulation {
         SimRuntime(self.executor.core().clone())
     }
 
-    /// Binds a UDP port of a node; 0 chooses a free one.
+    /// Binds a UDP port of a node's IPv4 address; 0 chooses a free one.
     ///
     /// # Errors
     /// `AddrInUse` if the port is taken.
     pub fn bind(&self, node: NodeIndex, port: u16) -> io::Result<Arc<SimSocket>> {
+        self.bind_ip(node, IpVersion::V4, port)
+    }
+
+    /// As [`Simulation::bind`], of either address of a node; both share its ports.
+    ///
+    /// # Errors
+    /// `AddrInUse` if the port is taken.
+    pub fn bind_ip(
+        &self,
+        node: NodeIndex,
+        version: IpVersion,
+        port: u16,
+    ) -> io::Result<Arc<SimSocket>> {
         let core = self.executor.core().clone();
-        SimSocket::bind(core, self.network.clone(), node, port).map(Arc::new)
+        SimSocket::bind(core, self.network.clone(), node, version, port).map(Arc::new)
     }
 
     /// Starts a source of UDP cross traffic; `index` chooses its randomness.
@@ -79,11 +92,11 @@ impl Simulation {
     /// # Errors
     /// If no port is free on its nodes.
     pub fn start_cross_traffic(&self, seed: u64, index: usize, spec: &CrossSpec) -> io::Result<()> {
-        let sink = self.bind(spec.to, 0)?;
+        let sink = self.bind_ip(spec.to, spec.ip_version, 0)?;
         sink.count_only();
-        let socket = self.bind(spec.from, 0)?;
+        let socket = self.bind_ip(spec.from, spec.ip_version, 0)?;
         let times = SendTimes::new(spec, generator(seed, Purpose::Cross, index));
-        let length = (spec.packet_bytes as usize).saturating_sub(network::HEADER_BYTES);
+        let length = (spec.packet_bytes as usize).saturating_sub(spec.ip_version.header_bytes());
         let payload = payload(length, spec.acp_rtt);
         let runtime = self.runtime();
         self.executor.core().spawn(Box::pin(async move {

@@ -1,7 +1,7 @@
 //! The virtual network: nodes, links made of evenkeel-queue ports, and sockets.
 
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Instant;
@@ -11,11 +11,7 @@ use evenkeel_queue::{Link, Packet, PacketMeta};
 use super::datagram::Datagram;
 use super::executor::{Core, lock};
 use super::pcap::Capture;
-use crate::scenario::{LinkIndex, NodeIndex};
-
-/// IPv4 and UDP headers around every datagram, in bytes.
-pub(super) const HEADER_BYTES: usize =
-    evenkeel_wire::IPV4_HEADER_LEN + evenkeel_wire::UDP_HEADER_LEN;
+use crate::scenario::{IpVersion, LinkIndex, NodeIndex};
 
 /// What a socket has received and not yet read.
 #[derive(Debug, Default)]
@@ -100,8 +96,9 @@ impl Network {
     pub(super) fn bind(
         &mut self,
         node: NodeIndex,
+        version: IpVersion,
         port: u16,
-    ) -> Option<(SocketAddrV4, Arc<Mutex<Inbox>>)> {
+    ) -> Option<(SocketAddr, Arc<Mutex<Inbox>>)> {
         let bound = &mut self.ports[node.0];
         let taken = |port| bound.iter().any(|(p, _)| *p == port);
         let port = match port {
@@ -111,19 +108,23 @@ impl Network {
         };
         let inbox = Arc::new(Mutex::new(Inbox::default()));
         bound.push((port, inbox.clone()));
-        Some((SocketAddrV4::new(node_address(node), port), inbox))
+        Some((SocketAddr::new(node_address(node, version), port), inbox))
     }
 
     /// Frees a port that [`Network::bind`] gave.
-    pub(super) fn unbind(&mut self, address: SocketAddrV4) {
-        if let Some(node) = self.node_at(*address.ip()) {
+    pub(super) fn unbind(&mut self, address: SocketAddr) {
+        if let Some(node) = self.node_at(address.ip()) {
             self.ports[node.0].retain(|(port, _)| *port != address.port());
         }
     }
 
     /// The node that has an address.
-    pub(super) fn node_at(&self, address: Ipv4Addr) -> Option<NodeIndex> {
-        let index = u32::from(address).checked_sub(FIRST_ADDRESS)?;
+    pub(super) fn node_at(&self, address: IpAddr) -> Option<NodeIndex> {
+        let number = match address {
+            IpAddr::V4(address) => u32::from(address),
+            IpAddr::V6(address) => u32::try_from(u128::from(address) ^ PREFIX_V6).ok()?,
+        };
+        let index = number.checked_sub(FIRST_ADDRESS)?;
         let node = NodeIndex(usize::try_from(index).ok()?);
         (node.0 < self.ports.len()).then_some(node)
     }
@@ -131,7 +132,7 @@ impl Network {
     /// A host puts a datagram on the network.
     pub(super) fn send(&mut self, now: Instant, from: NodeIndex, datagram: Datagram) {
         self.counters.sent += 1;
-        if datagram.contents.len() + HEADER_BYTES > self.mtu {
+        if datagram.ip_bytes() > self.mtu {
             self.counters.too_big += 1;
             return;
         }
@@ -174,8 +175,7 @@ impl Network {
             self.counters.unreachable += 1;
             return;
         };
-        let bytes = datagram.contents.len() + HEADER_BYTES;
-        let bytes = u32::try_from(bytes).expect("the MTU bounds a packet");
+        let bytes = u32::try_from(datagram.ip_bytes()).expect("the MTU bounds a packet");
         let meta = PacketMeta::new(bytes, datagram.ecn);
         self.links[link.0]
             .link
@@ -229,14 +229,14 @@ impl Network {
 
     /// The address as captures show it: a QUIC server has port 443, at which tcpdump and Wireshark
     /// look for QUIC. Connections stay apart, since each client has a port of its own.
-    fn captured(&self, address: SocketAddrV4) -> SocketAddrV4 {
-        let inbox = self.node_at(*address.ip()).and_then(|node| {
+    fn captured(&self, address: SocketAddr) -> SocketAddr {
+        let inbox = self.node_at(address.ip()).and_then(|node| {
             let ports = &self.ports[node.0];
             ports.iter().find(|(port, _)| *port == address.port())
         });
         match inbox {
             Some((_, inbox)) if lock(inbox).is_quic_server => {
-                SocketAddrV4::new(*address.ip(), HTTPS_PORT)
+                SocketAddr::new(address.ip(), HTTPS_PORT)
             }
             _ => address,
         }
@@ -249,7 +249,7 @@ impl Network {
             return;
         };
         let mut inbox = lock(inbox);
-        inbox.received_bytes += (datagram.contents.len() + HEADER_BYTES) as u64;
+        inbox.received_bytes += datagram.ip_bytes() as u64;
         if !inbox.counts_only {
             inbox.datagrams.push_back(datagram);
             if let Some(waker) = inbox.waker.take() {
@@ -268,11 +268,18 @@ const HTTPS_PORT: u16 = 443;
 /// 10.0.0.1: the address of the first node; the others follow (RFC 1918 space).
 const FIRST_ADDRESS: u32 = 0x0a00_0001;
 
-/// The IPv4 address of a node.
+/// fd00::/96: the IPv6 addresses of nodes end in their IPv4 addresses (RFC 4193 space).
+const PREFIX_V6: u128 = 0xfd00 << 112;
+
+/// The address of a node.
 ///
 /// # Panics
 /// Beyond 16 million nodes, which the scenario's bounds exclude.
-pub(super) fn node_address(node: NodeIndex) -> Ipv4Addr {
+pub(super) fn node_address(node: NodeIndex, version: IpVersion) -> IpAddr {
     let index = u32::try_from(node.0).expect("scenarios are smaller than 10/8");
-    Ipv4Addr::from(FIRST_ADDRESS + index)
+    let number = FIRST_ADDRESS + index;
+    match version {
+        IpVersion::V4 => Ipv4Addr::from(number).into(),
+        IpVersion::V6 => Ipv6Addr::from(PREFIX_V6 | u128::from(number)).into(),
+    }
 }

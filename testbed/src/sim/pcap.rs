@@ -2,13 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_wire::{
-    IPV4_HEADER_LEN, Ipv4Repr, PROTOCOL_UDP, PseudoHeader, UDP_HEADER_LEN, UdpRepr,
-};
+use evenkeel_wire::{Ipv4Repr, Ipv6Repr, PROTOCOL_UDP, PseudoHeader, UDP_HEADER_LEN, UdpRepr};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, PcapError, TsResolution};
 
@@ -43,7 +41,7 @@ impl Capture {
         &mut self,
         at: Duration,
         datagram: &Datagram,
-        addresses: (SocketAddrV4, SocketAddrV4),
+        addresses: (SocketAddr, SocketAddr),
     ) {
         if self.error.is_some() {
             return;
@@ -64,31 +62,52 @@ impl Capture {
 }
 
 /// The datagram as the IP packet that it would be on a wire between these addresses.
-fn ip_packet(datagram: &Datagram, (source, destination): (SocketAddrV4, SocketAddrV4)) -> Vec<u8> {
+fn ip_packet(datagram: &Datagram, (source, destination): (SocketAddr, SocketAddr)) -> Vec<u8> {
     let payload_len =
         u16::try_from(UDP_HEADER_LEN + datagram.contents.len()).expect("the MTU bounds a packet");
     let udp = UdpRepr {
         source_port: source.port(),
         destination_port: destination.port(),
     };
-    let (source, destination) = (*source.ip(), *destination.ip());
-    let ip = Ipv4Repr {
-        source,
-        destination,
-        protocol: PROTOCOL_UDP,
-        ecn: datagram.ecn,
-        dscp: 0,
-        ttl: datagram.ttl,
-        identification: 0,
-        dont_fragment: true,
-        payload_len,
+    let mut packet = Vec::with_capacity(datagram.ip_bytes());
+    let pseudo = match (source.ip(), destination.ip()) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let ip = Ipv4Repr {
+                source,
+                destination,
+                protocol: PROTOCOL_UDP,
+                ecn: datagram.ecn,
+                dscp: 0,
+                ttl: datagram.ttl,
+                identification: 0,
+                dont_fragment: true,
+                payload_len,
+            };
+            packet.extend_from_slice(&ip.emit());
+            PseudoHeader::V4 {
+                source,
+                destination,
+            }
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let ip = Ipv6Repr {
+                source,
+                destination,
+                protocol: PROTOCOL_UDP,
+                ecn: datagram.ecn,
+                dscp: 0,
+                flow_label: 0,
+                hop_limit: datagram.ttl,
+                payload_len,
+            };
+            packet.extend_from_slice(&ip.emit());
+            PseudoHeader::V6 {
+                source,
+                destination,
+            }
+        }
+        _ => unreachable!("a socket sends to its own version of IP"),
     };
-    let pseudo = PseudoHeader::V4 {
-        source,
-        destination,
-    };
-    let mut packet = Vec::with_capacity(IPV4_HEADER_LEN + usize::from(payload_len));
-    packet.extend_from_slice(&ip.emit());
     packet.extend_from_slice(&udp.emit(&pseudo, &datagram.contents));
     packet.extend_from_slice(&datagram.contents);
     packet

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -12,10 +12,10 @@ use evenkeel_wire::Ecn;
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
-use super::datagram::Datagram;
+use super::datagram::{Datagram, version};
 use super::executor::{Core, lock};
 use super::network::{HOP_LIMIT, Inbox, Network};
-use crate::scenario::NodeIndex;
+use crate::scenario::{IpVersion, NodeIndex};
 
 /// Datagrams that one `try_send` may carry, as Linux with UDP GSO (quinn asks for 10 at most).
 const MAX_SEGMENTS: usize = 10;
@@ -25,7 +25,7 @@ pub struct SimSocket {
     core: Arc<Core>,
     network: Arc<Mutex<Network>>,
     node: NodeIndex,
-    address: SocketAddrV4,
+    address: SocketAddr,
     inbox: Arc<Mutex<Inbox>>,
 }
 
@@ -35,9 +35,10 @@ impl SimSocket {
         core: Arc<Core>,
         network: Arc<Mutex<Network>>,
         node: NodeIndex,
+        version: IpVersion,
         port: u16,
     ) -> io::Result<Self> {
-        let bound = lock(&network).bind(node, port);
+        let bound = lock(&network).bind(node, version, port);
         let (address, inbox) = bound.ok_or(io::ErrorKind::AddrInUse)?;
         Ok(Self {
             core,
@@ -49,7 +50,7 @@ impl SimSocket {
     }
 
     /// The address and port it is bound to.
-    pub fn address(&self) -> SocketAddrV4 {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
@@ -68,10 +69,10 @@ impl SimSocket {
         lock(&self.inbox).is_quic_server = true;
     }
 
-    /// Sends one datagram.
-    pub(super) fn send_to(&self, destination: SocketAddrV4, contents: BytesMut) {
+    /// Sends one datagram to an address of the same version of IP.
+    pub(super) fn send_to(&self, destination: SocketAddr, contents: BytesMut) {
         let mut network = lock(&self.network);
-        if let Some(to) = network.node_at(*destination.ip()) {
+        if let Some(to) = self.reach(&network, destination) {
             let datagram = Datagram {
                 source: self.address,
                 destination,
@@ -85,6 +86,15 @@ impl SimSocket {
     }
 }
 
+impl SimSocket {
+    /// The node that has an address, if this socket can send there.
+    fn reach(&self, network: &Network, destination: SocketAddr) -> Option<NodeIndex> {
+        (version(&destination) == version(&self.address))
+            .then(|| network.node_at(destination.ip()))
+            .flatten()
+    }
+}
+
 impl AsyncUdpSocket for SimSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
         Box::pin(AlwaysWritable)
@@ -93,10 +103,8 @@ impl AsyncUdpSocket for SimSocket {
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let now = self.core.now();
         let mut network = lock(&self.network);
-        let SocketAddr::V4(destination) = transmit.destination else {
-            return Err(io::ErrorKind::NetworkUnreachable.into());
-        };
-        let Some(to) = network.node_at(*destination.ip()) else {
+        let destination = transmit.destination;
+        let Some(to) = self.reach(&network, destination) else {
             return Err(io::ErrorKind::NetworkUnreachable.into());
         };
         let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
@@ -130,11 +138,11 @@ impl AsyncUdpSocket for SimSocket {
             let len = datagram.contents.len().min(buf.len());
             buf[..len].copy_from_slice(&datagram.contents[..len]);
             *meta = RecvMeta {
-                addr: datagram.source.into(),
+                addr: datagram.source,
                 len,
                 stride: len,
                 ecn: from_wire(datagram.ecn),
-                dst_ip: Some((*datagram.destination.ip()).into()),
+                dst_ip: Some(datagram.destination.ip()),
             };
             received += 1;
         }
@@ -146,7 +154,7 @@ impl AsyncUdpSocket for SimSocket {
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.address.into())
+        Ok(self.address)
     }
 
     fn max_transmit_segments(&self) -> usize {

@@ -1,5 +1,5 @@
 use std::io::IoSliceMut;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::task::{Context, Poll, Waker};
 
 use evenkeel_wire::{
@@ -87,6 +87,28 @@ fn a_datagram_crosses_two_links_in_their_exact_time() {
 }
 
 #[test]
+fn both_versions_of_ip_share_the_links_and_the_ports_of_a_node() {
+    let mut simulation = line();
+    let bind = |node, version, port| simulation.bind_ip(NodeIndex(node), version, port);
+    let sender = bind(0, IpVersion::V6, 0).expect("a free port");
+    let receiver = bind(2, IpVersion::V6, 7).expect("a free port");
+    assert!(bind(2, IpVersion::V4, 7).is_err());
+    let old = bind(2, IpVersion::V4, 8).expect("a free port");
+    assert_eq!(receiver.address().to_string(), "[fd00::a00:3]:7");
+    // 952 bytes and 48 of headers; nobody crosses over to the other version.
+    sender.send_to(receiver.address(), datagram(952));
+    sender.send_to(old.address(), datagram(952));
+    simulation.run_until(ms(36) - Duration::from_nanos(1));
+    assert_eq!(receiver.received_bytes(), 0);
+    simulation.run_until(ms(500));
+    assert_eq!(receiver.received_bytes(), 1000);
+    assert_eq!((old.received_bytes(), simulation.counters().sent), (0, 1));
+    drop(receiver);
+    assert!(simulation.bind(NodeIndex(2), 7).is_ok());
+    simulation.assert_conservation();
+}
+
+#[test]
 fn a_full_queue_drops_and_every_packet_is_accounted_for() {
     let mut simulation = line();
     let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
@@ -163,7 +185,7 @@ fn a_hop_that_does_not_stamp_shows_as_a_gap_behind_it() {
 fn what_exceeds_the_mtu_or_finds_no_port_is_counted_and_goes_no_further() {
     let mut simulation = line();
     let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
-    let nobody = SocketAddrV4::new(network::node_address(NodeIndex(2)), 9);
+    let nobody = SocketAddr::new(network::node_address(NodeIndex(2), IpVersion::V4), 9);
     sender.send_to(nobody, datagram(1473));
     sender.send_to(nobody, datagram(1472));
     simulation.run_until(ms(500));

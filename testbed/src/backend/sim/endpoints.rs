@@ -44,8 +44,9 @@ impl Endpoints {
         let ports = |_| SimError::Ports {
             flow: spec.name.clone(),
         };
-        let receiver_socket = simulation.bind(spec.to, 0).map_err(ports)?;
-        let sender_socket = simulation.bind(spec.from, 0).map_err(ports)?;
+        let bind = |node| simulation.bind_ip(node, spec.ip_version, 0).map_err(ports);
+        let receiver_socket = bind(spec.to)?;
+        let sender_socket = bind(spec.from)?;
         let is_stream = matches!(spec.app, App::Stream(_));
         let application = if is_stream {
             stream::transport_config

@@ -63,7 +63,7 @@ pub(super) fn spawn(
         patience: scenario.duration + Duration::from_secs(1),
         output: None,
     };
-    let server = endpoints.sender_socket.address().into();
+    let server = endpoints.sender_socket.address();
     let viewer = endpoints.receiver;
     runtime.clone().spawn(Box::pin(async move {
         runtime.sleep_until(start).await;

@@ -67,7 +67,7 @@ pub(super) fn spawn(
         verify: spec.verify,
         runtime: runtime.clone(),
         endpoint: endpoints.sender,
-        receiver: endpoints.receiver_socket.address().into(),
+        receiver: endpoints.receiver_socket.address(),
         progress: progress.clone(),
         record,
     };

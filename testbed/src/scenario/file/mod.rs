@@ -15,6 +15,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use links::LinkEnds;
 
+use super::IpVersion;
+
 pub(super) use links::{AccessTable, Direction, LinkTable};
 pub(super) use traffic::{AppName, CrossTable, Ends, FlowTable};
 
@@ -49,6 +51,8 @@ pub struct ScenarioFile {
     pub(super) seed: u64,
     #[serde(default = "default_mtu", deserialize_with = "mtu")]
     pub(super) mtu: u16,
+    #[serde(default, skip_serializing_if = "IpVersion::is_v4")]
+    pub(super) ip_version: IpVersion,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) topology: Option<Topology>,
     #[serde(default)]

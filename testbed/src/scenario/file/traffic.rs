@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stream::StreamTable;
 use super::{MAX_DURATION_S, one};
+use crate::scenario::IpVersion;
 use crate::scenario::spec::Begins;
 
 /// Most flows and sources of cross traffic of one table.
@@ -109,7 +110,7 @@ pub(in crate::scenario) struct FlowTable {
     pub(in crate::scenario) probe_interval_s: Option<f64>,
 }
 
-/// Between which nodes traffic flows; both tables have these keys.
+/// Between which nodes and addresses traffic flows; both tables have these keys.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::scenario) struct Ends {
     #[serde(default, deserialize_with = "super::name")]
@@ -121,6 +122,8 @@ pub(in crate::scenario) struct Ends {
     #[serde(default, deserialize_with = "description::delay_ms")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) access_delay_ms: Option<Located<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) ip_version: Option<IpVersion>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -479,3 +479,18 @@ fn impairments_come_through_and_the_way_back_may_do_without() {
     assert!(matches!(config.service, Service::Cellular(_)));
     assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
 }
+
+#[test]
+fn flows_have_the_scenarios_version_of_ip_or_their_own() {
+    let scenario = expanded(DUMBBELL, &["ip_version=6", "flows.0.count=2"]);
+    assert!(
+        scenario
+            .flows
+            .iter()
+            .all(|flow| flow.ip_version == IpVersion::V6)
+    );
+    let own = expanded(DUMBBELL, &["ip_version=6", "flows.0.ip_version=4"]);
+    assert_eq!(own.flows[0].ip_version, IpVersion::V4);
+    assert_eq!(expanded(DUMBBELL, &[]).flows[0].ip_version, IpVersion::V4);
+    assert_eq!(expanded(&own.to_toml(), &[]), own);
+}

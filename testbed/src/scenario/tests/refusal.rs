@@ -451,3 +451,24 @@ fn keys_of_impairments_that_need_each_other_say_so() {
         assert!(message.contains(said), "{cellular}: {message}");
     }
 }
+
+#[test]
+fn ip_has_two_versions_and_the_sixth_needs_room() {
+    let of_flow = "flows.0.ip_version=5";
+    assert_eq!(
+        refused(DUMBBELL, &[of_flow]),
+        "--set flows.0.ip_version=5: ip_version = 5 is no version of IP in use; write 4 or 6"
+    );
+    let small = refused(DUMBBELL, &["ip_version=6", "mtu=1279"]);
+    assert!(
+        small.contains(
+            "IPv6 needs an mtu of 1280, and it is 1279; raise mtu, or set ip_version = 4"
+        )
+    );
+    let text = format!(
+        "{DUMBBELL}[[cross]]\nname = \"u\"\nkind = \"cbr\"\nrate_bps = 1e6\npacket_bytes = 40\nip_version = 6\n"
+    );
+    assert!(
+        refused(&text, &[]).contains("no room for the headers of IPv6; raise packet_bytes to 48")
+    );
+}

@@ -1,0 +1,53 @@
+//! Versions of IP.
+
+use evenkeel_spec::document::{Located, whole};
+use evenkeel_spec::quantity::Unit;
+use evenkeel_wire::{IPV4_HEADER_LEN, IPV6_HEADER_LEN, UDP_HEADER_LEN};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// The version of IP that a flow or a source of cross traffic uses. Files write 4 or 6.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum IpVersion {
+    /// IPv4.
+    #[default]
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl IpVersion {
+    /// IP and UDP headers around every datagram, in bytes.
+    pub(crate) const fn header_bytes(self) -> usize {
+        UDP_HEADER_LEN
+            + match self {
+                Self::V4 => IPV4_HEADER_LEN,
+                Self::V6 => IPV6_HEADER_LEN,
+            }
+    }
+
+    pub(super) fn is_v4(&self) -> bool {
+        *self == Self::V4
+    }
+}
+
+impl Serialize for IpVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(match self {
+            Self::V4 => 4,
+            Self::V6 => 6,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for IpVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let version: Located<u64> = whole(deserializer, Unit::None, 4..=6)?;
+        match version.value {
+            4 => Ok(Self::V4),
+            6 => Ok(Self::V6),
+            other => Err(de::Error::custom(format!(
+                "= {other} is no version of IP in use; write 4 or 6"
+            ))),
+        }
+    }
+}
