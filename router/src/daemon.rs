@@ -1,4 +1,4 @@
-//! The router at work: from a configuration to forwarded packets, and back to a clean host.
+//! Runs the router: from a configuration to forwarded packets, and back to a clean host.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -38,9 +38,9 @@ pub(crate) enum RunError {
     /// A link cannot be built.
     #[error("link {name}: {source}")]
     Link {
-        /// Which one.
+        /// The link's name.
         name: String,
-        /// What is wrong.
+        /// The error.
         source: LinkError,
     },
     /// A device stopped working.
@@ -48,19 +48,19 @@ pub(crate) enum RunError {
         "link {name} has lost its TUN device {tun}: {source}; was it removed? start the router again"
     )]
     Device {
-        /// Which link.
+        /// The link's name.
         name: String,
-        /// Which device.
+        /// The device's name.
         tun: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Something that every system grants.
+    /// The system refused something that it normally grants.
     #[error("cannot start {what}: {source}; are there too many open files or processes?")]
     System {
-        /// What was wanted.
+        /// What the router asked for.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -79,14 +79,14 @@ struct Router {
     lines: Vec<Rc<Line>>,
 }
 
-/// Turns of tasks between two looks at sockets and timers: with tokio's own 61, a flood on one link
-/// would keep the others waiting for milliseconds.
+/// How many tasks tokio polls between two looks at sockets and timers: with its own 61, a flood on
+/// one link would keep the others waiting for milliseconds.
 const EVENT_INTERVAL: u32 = 4;
 
-/// How often the devices are looked for.
+/// How often to check that the devices still exist.
 const DEVICE_CHECK: Duration = Duration::from_secs(1);
 
-/// Runs a router until it is told to stop (SIGINT, SIGTERM, SIGHUP), and removes what it installed.
+/// Runs a router until a signal stops it (SIGINT, SIGTERM, SIGHUP), and removes what it installed.
 ///
 /// # Errors
 /// [`RunError`] if it cannot start, or loses a device.
@@ -100,7 +100,7 @@ pub(crate) fn run(config: &Config) -> Result<(), RunError> {
 }
 
 async fn route(config: &Config) -> Result<(), RunError> {
-    // First of all: from here on a signal no longer ends the process at once.
+    // First: from here on a signal no longer ends the process at once.
     let mut signals = Signals::listen().map_err(system("listening to signals"))?;
     let server = Server::bind(&config.socket)?;
     let mut netlink = Netlink::open().map_err(system("netlink"))?;
@@ -147,11 +147,11 @@ async fn route(config: &Config) -> Result<(), RunError> {
         () = signals.wait() => Ok(()),
         Some(ended) = tasks.join_next() => match ended {
             Ok(error) => Err(error),
-            // A bug of ours: what is installed is removed while the panic goes on.
+            // Our bug: the panic continues, and unwinding removes what is installed.
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         },
     };
-    // Tasks share the router: it is gone, and the host clean, when they are.
+    // The tasks share the router: once they end, it is dropped and the host is clean.
     tasks.shutdown().await;
     ended
 }
@@ -207,7 +207,7 @@ impl Line {
     }
 }
 
-/// The signals that end a router.
+/// The signals that stop a router.
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
@@ -238,7 +238,7 @@ async fn forward(line: Rc<Line>) -> RunError {
     line.lost_device(source)
 }
 
-/// Notices when a device has been removed: its descriptor says so to writers alone.
+/// Notices when a device has been removed: its descriptor reports that only on writes.
 async fn watch(router: Rc<Router>) -> RunError {
     let mut ticks = interval(DEVICE_CHECK);
     loop {
@@ -261,7 +261,7 @@ async fn serve(server: Server, router: Rc<Router>) -> RunError {
     }
 }
 
-/// Bytes that nobody can guess.
+/// Returns random bytes that nobody can guess.
 fn secret() -> io::Result<[u8; 16]> {
     let mut secret = [0; 16];
     // The kernel gives up to 256 bytes at once (getrandom(2)).
@@ -269,11 +269,11 @@ fn secret() -> io::Result<[u8; 16]> {
     Ok(secret)
 }
 
-/// Tells a supervisor, in one line, that packets are forwarded from now on.
+/// Tells a supervisor, in one line, that the router now forwards packets.
 fn announce(config: &Config) {
     let links: Vec<_> = config.links.iter().map(|link| &link.name[..]).collect();
     let mut stdout = io::stdout().lock();
-    // A supervisor that has closed the pipe does not want to know.
+    // A supervisor that has closed the pipe does not want the line.
     let _ = writeln!(
         stdout,
         "ready name={} pid={} links={}",

@@ -1,4 +1,4 @@
-//! A packet's way through one link: in, queued, out; and what is counted on it. No I/O.
+//! Takes packets through one link and counts them. No I/O.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::config::LinkSpec;
 use crate::family::Family;
 use crate::packet::{self, Kind};
 
-/// Buffers that are kept for packets to come: more than most links hold packets.
+/// Buffers kept for later packets: more than most links hold packets.
 const SPARE_BUFFERS: usize = 1024;
 
 /// A link with packets of bytes in it.
@@ -24,7 +24,7 @@ pub(crate) struct Transit {
     began: Instant,
     tally: Tally,
     at_restart: Tally,
-    /// Buffers to use again: the allocator is slow for packets of over a kilobyte.
+    /// Buffers to reuse: the allocator is slow for packets of over a kilobyte.
     spare: Vec<Vec<u8>>,
 }
 
@@ -50,28 +50,28 @@ impl Carrier for Datagram {
     }
 }
 
-/// What is counted besides the port's own counters, since the beginning.
+/// Counts since the beginning, besides the port's own counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
     /// Came out of the link at its far end.
     pub(crate) delivered: Amount,
-    /// Copies that were made behind the queue.
+    /// Copies made after the queue.
     pub(crate) duplicated: Amount,
-    /// Lost behind the queue.
+    /// Lost after the queue.
     pub(crate) lost: Amount,
-    /// Not let into the link: multicast, broadcast, link-local.
+    /// Refused entry to the link: multicast, broadcast, link-local.
     pub(crate) link_scope: Amount,
-    /// Not let into the link: no IP packets.
+    /// Refused entry to the link: not IP packets.
     pub(crate) not_ip: Amount,
-    /// Delivered with a hop less than they should have: 255 cannot grow.
+    /// Delivered with one hop less than they should have: 255 cannot grow.
     pub(crate) full_ttl: u64,
-    /// Delivered, but the kernel did not take them.
+    /// Delivered, but the kernel did not accept them.
     pub(crate) refused: Amount,
 }
 
 impl Transit {
-    /// An empty link. Loss, jitter and reordering derive from `seed` and the link's position in the file;
-    /// `flow_hash_key` must be nobody else's: see [`LinkConfig::flow_hash_key`].
+    /// Creates an empty link. Loss, jitter and reordering derive from `seed` and the link's
+    /// position in the file; `flow_hash_key` must be secret: see [`LinkConfig::flow_hash_key`].
     pub(crate) fn new(
         epoch: Instant,
         spec: &LinkSpec,
@@ -94,7 +94,7 @@ impl Transit {
         })
     }
 
-    /// A packet has come in.
+    /// Takes in a packet.
     pub(crate) fn arrive(&mut self, now: Instant, bytes: &[u8]) {
         let length = u32::try_from(bytes.len()).expect("a packet has at most 64 KiB");
         match packet::classify(bytes) {
@@ -119,8 +119,8 @@ impl Transit {
         }
     }
 
-    /// The next packet that has come out by `now`, as it is to be sent on: marked if the
-    /// discipline said so, and with the hop back that the kernel takes twice.
+    /// Returns the next packet that has come out by `now`, ready to send: marked if the discipline
+    /// asked for it, with one hop added, because the kernel takes one off twice.
     pub(crate) fn depart(&mut self, now: Instant) -> Option<Vec<u8>> {
         let Packet { meta, payload } = self.link.pop(now)?;
         let Datagram { family, mut bytes } = payload;
@@ -134,7 +134,7 @@ impl Transit {
         Some(bytes)
     }
 
-    /// Takes the buffer of a packet that has been sent.
+    /// Takes back the buffer of a packet that has been sent.
     pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
         if self.spare.len() < SPARE_BUFFERS {
             buffer.clear();
@@ -142,12 +142,12 @@ impl Transit {
         }
     }
 
-    /// When [`Transit::depart`] may have something next.
+    /// Returns when [`Transit::depart`] may have a packet next.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.link.next_timeout()
     }
 
-    /// The kernel did not take a packet of so many bytes that had departed.
+    /// Notes that the kernel did not accept a departed packet of that many bytes.
     pub(crate) fn refused(&mut self, bytes: usize) {
         let length = u32::try_from(bytes).expect("a packet has at most 64 KiB");
         trace!(
@@ -158,22 +158,22 @@ impl Transit {
         self.tally.refused += Amount::one(length);
     }
 
-    /// Time since the link's epoch, which blackouts and changes count from.
+    /// Returns the time since the link's epoch, from which blackouts and changes count.
     pub(crate) fn elapsed(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.began)
     }
 
-    /// What the port has measured up to `now`.
+    /// Returns what the port has measured up to `now`.
     pub(crate) fn stats(&mut self, now: Instant) -> &PortStats {
         self.link.stats(now)
     }
 
-    /// Where the stamps stand.
+    /// Returns the figures of the stamps.
     pub(crate) fn stamp_figures(&mut self, now: Instant) -> Vec<StampFigures> {
         self.link.stamp_figures(now)
     }
 
-    /// The rest of the counters, since the beginning.
+    /// Returns the remaining counters since the beginning.
     pub(crate) fn total(&self) -> Tally {
         Tally {
             duplicated: self.link.duplicated(),
@@ -182,7 +182,7 @@ impl Transit {
         }
     }
 
-    /// The rest of the counters, of the measurement window.
+    /// Returns the remaining counters of the measurement window.
     pub(crate) fn window(&self) -> Tally {
         self.total().since(&self.at_restart)
     }
@@ -193,7 +193,7 @@ impl Transit {
         self.at_restart = self.total();
     }
 
-    /// The port's queue since the last call.
+    /// Returns the figures of the port's queue since the last call.
     pub(crate) fn take_interval(&mut self, now: Instant) -> QueueInterval {
         self.link.take_interval(now)
     }

@@ -1,18 +1,18 @@
-//! The state of one connection, which its controller, its driver and its socket share; and the
-//! connections of one endpoint, among which a socket finds the one that a header is for.
+//! Holds the state of one connection, shared by its controller, driver and socket, and the table of
+//! an endpoint's connections, in which a socket looks up the owner of a header.
 //!
 //! # Locks
 //!
-//! A thread takes them in this order, and may leave some out:
+//! Threads take locks in this order; they may skip some:
 //!
-//! 1. quinn's: of the endpoint, or of the connection. quinn holds it when it polls a driver and
-//!    calls controllers, TLS sessions and sockets, so code of this crate mostly runs under it.
+//! 1. quinn's lock of the endpoint or the connection. quinn holds it while it polls a driver and
+//!    calls controllers, TLS sessions and sockets, so most code of this crate runs under it.
 //! 2. The buffer of a [`Socket`](crate::socket::Socket), only while datagrams arrive.
-//! 3. [`Connection::state`]: everything that this crate knows of a connection.
+//! 3. [`Connection::state`]: all that this crate knows about a connection.
 //! 4. `Connections::peers`.
 //!
-//! Under 3 and 4 nothing is called that may lock one of these: no controller (it locks 3 for its
-//! feed), no observer, no socket, nothing of quinn. No thread holds 3 of two connections.
+//! Code that holds 3 or 4 calls nothing that may lock one of these: no controller (it locks 3 for
+//! its feed), no observer, no socket, nothing of quinn. No thread holds 3 of two connections.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -33,7 +33,7 @@ use crate::path::PathState;
 pub(crate) struct Connections {
     alive: AtomicUsize,
     begun: AtomicUsize,
-    /// Connections that send headers, by the address of their peer.
+    /// Connections that send headers, by their peer's address.
     peers: Mutex<HashMap<PeerAddress, Peer>>,
 }
 
@@ -41,21 +41,21 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 struct Peer {
     connections: Vec<Weak<Connection>>,
-    /// When a datagram last came from there.
+    /// When a datagram last arrived from this address.
     last_arrival: Option<Instant>,
 }
 
-/// An address without what an IPv6 socket adds to it.
+/// An IP address and port, without the flow label and scope of an IPv6 socket address.
 type PeerAddress = (IpAddr, u16);
 
 impl Connections {
-    /// Connections whose state is in use.
+    /// Counts the connections whose state is in use.
     pub(crate) fn alive(&self) -> usize {
         self.alive.load(Ordering::Relaxed)
     }
 
-    /// The `nth` connection whose peer has `address`: `None` beyond the last, `Some(None)` for one
-    /// that is just ending. The caller gets one at a time: dropping a connection locks the peers.
+    /// Returns the `nth` connection whose peer has `address`: `None` beyond the last, `Some(None)`
+    /// for an ending one. Returns just one, because dropping a connection locks the peers.
     pub(crate) fn with_peer(
         &self,
         address: SocketAddr,
@@ -66,14 +66,14 @@ impl Connections {
         connections.get(nth).map(Weak::upgrade)
     }
 
-    /// A datagram has arrived from `address`.
+    /// Notes that a datagram has arrived from `address`.
     pub(crate) fn arrived(&self, address: SocketAddr, now: Instant) {
         if let Some(peer) = locked(&self.peers).get_mut(&peer_address(address)) {
             peer.last_arrival = Some(now);
         }
     }
 
-    /// Moves `connection` to the front of those whose peer has `address`: it is the one in use.
+    /// Moves `connection`, the one in use, to the front of those whose peer has `address`.
     pub(crate) fn prefer(&self, address: SocketAddr, connection: &Arc<Connection>) {
         if let Some(peer) = locked(&self.peers).get_mut(&peer_address(address)) {
             let is_it = |other: &Weak<_>| other.as_ptr() == Arc::as_ptr(connection);
@@ -83,7 +83,7 @@ impl Connections {
         }
     }
 
-    /// When a datagram last arrived from `address`, as far as headers may go there.
+    /// Returns when a datagram last arrived from `address`, if a connection sends headers there.
     fn last_arrival(&self, address: SocketAddr) -> Option<Instant> {
         locked(&self.peers)
             .get(&peer_address(address))?
@@ -121,18 +121,18 @@ fn remove(
 /// One connection.
 pub(crate) struct Connection {
     connections: Arc<Connections>,
-    /// Counts the connections of the endpoint, for log events.
+    /// Numbers the connections of the endpoint, for log events.
     pub(crate) id: usize,
     state: Mutex<State>,
 }
 
-/// What this crate knows of a connection.
+/// What this crate knows about a connection.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) path: PathState,
     pub(crate) pacer: Pacer,
-    /// The packet that is to end a silence; `None` while nothing is in flight, or nobody asked for
-    /// one.
+    /// The packet that ends a silence; `None` while nothing is in flight, or without a probe
+    /// interval.
     pub(crate) probe: Option<Probe>,
     /// Samples on their way to the controller.
     pub(crate) feed: FeedState,
@@ -141,24 +141,24 @@ pub(crate) struct State {
     /// The most that the application can use, in bytes per second.
     pub(crate) desired_rate: Option<u64>,
     pub(crate) last_sample: Option<PathSample>,
-    /// The application has closed the connection: nothing but that leaves from now on.
+    /// The application has closed the connection: only CONNECTION_CLOSE still leaves.
     pub(crate) is_closed: bool,
-    /// Builds controllers, once the application has chosen another than the first.
+    /// Builds controllers, if the application has replaced the first.
     chosen: Option<SharedFactory>,
-    /// The choice is not in force yet.
+    /// The replacement is not yet in force.
     is_choice_new: bool,
 }
 
 /// A packet that leaves even if the window has no room for it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probe {
-    /// When it may.
+    /// The earliest time at which it may leave.
     pub(crate) at: Instant,
-    /// How long nothing has left by then.
+    /// How long nothing will have left by then.
     pub(crate) silence: Duration,
 }
 
-/// A path validation sends single packets elsewhere; more in a row are a new path.
+/// Path validation sends single packets elsewhere; this many in a row mean a new path.
 const STRAYS_OF_A_NEW_PATH: u8 = 3;
 
 impl Connection {
@@ -173,12 +173,11 @@ impl Connection {
         })
     }
 
-    /// Locks the state.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         locked(&self.state)
     }
 
-    /// A path begins: nothing that was measured before holds for it. Returns the factory of its
+    /// Begins a path and forgets all measurements of the one before. Returns the factory of its
     /// controller, if the application has chosen one.
     pub(crate) fn new_path(&self, mtu: u16) -> Option<SharedFactory> {
         debug!(connection = self.id, mtu, "path begins");
@@ -190,16 +189,16 @@ impl Connection {
         state.chosen.clone()
     }
 
-    /// The handshake is complete, and both ends take headers.
+    /// Starts headers: the handshake is complete, and both ends understand them.
     pub(crate) fn agreed(&self, agreement: Agreement, now: Instant) {
         debug!(connection = self.id, "both ends take path headers");
         self.state().headers = Some(PathHeaders::new(Headers::new(agreement, now)));
     }
 
-    /// The ACK frame that comes next, whose largest packet number is `largest`, says that the peer
-    /// has had this packet for `delay`, longer than its `max_ack_delay`. With ACK_FREQUENCY, a
-    /// sender may have asked for up to a round trip (quinn-proto 0.11.19,
-    /// `candidate_max_ack_delay`); beyond that the frame repeats one that was lost.
+    /// Notes that the next ACK frame, with largest packet number `largest`, reports an ACK Delay of
+    /// `delay`, longer than the peer's `max_ack_delay`. With ACK_FREQUENCY, a sender may have asked
+    /// for up to a round trip (quinn-proto 0.11.19, `candidate_max_ack_delay`); beyond that, the
+    /// frame repeats a lost one.
     pub(crate) fn ack_was_held(&self, largest: u64, delay: Duration) {
         let mut state = self.state();
         if state.path.smoothed_rtt.is_some_and(|rtt| delay > rtt) {
@@ -213,13 +212,13 @@ impl Connection {
         }
     }
 
-    /// The local address is another one.
+    /// Starts over with headers because the local address has changed.
     pub(crate) fn rebound(&self) {
         debug!(connection = self.id, "local address changed");
         self.with_headers(Headers::new_path);
     }
 
-    /// Changes the headers, if the peer takes any.
+    /// Changes the headers, if the peer understands them.
     pub(crate) fn with_headers(&self, change: impl FnOnce(&mut Headers)) {
         if let Some(to) = &mut self.state().headers {
             change(&mut to.headers);
@@ -251,19 +250,19 @@ impl Drop for Connection {
 }
 
 impl State {
-    /// quinn lets the controller count an ACK, as it does once the path's address is validated.
+    /// Notes that the peer's address is validated: quinn lets a controller count ACKs only then.
     pub(crate) fn validated(&mut self) {
         if let Some(to) = &mut self.headers {
             to.is_unvalidated = false;
         }
     }
 
-    /// From the next ACK on the connection runs what `factory` builds.
+    /// Switches the connection to what `factory` builds, from the next ACK on.
     pub(crate) fn choose(&mut self, factory: SharedFactory) {
         (self.chosen, self.is_choice_new) = (Some(factory), true);
     }
 
-    /// The factory that the application has chosen since this was last asked.
+    /// Returns the factory that the application has chosen since the last call.
     pub(crate) fn newly_chosen(&mut self) -> Option<SharedFactory> {
         if !std::mem::take(&mut self.is_choice_new) {
             return None;
@@ -272,18 +271,18 @@ impl State {
     }
 }
 
-/// The headers of a connection whose peer takes them.
+/// The headers of a connection whose peer understands them.
 pub(crate) struct PathHeaders {
     pub(crate) headers: Headers,
-    /// Where its packets go.
+    /// The destination of the connection's packets.
     remote: Option<SocketAddr>,
-    /// How many have gone elsewhere since the last that went there.
+    /// Packets sent elsewhere since the last one sent to `remote`.
     strays: u8,
     /// The peer may not have shown yet that `remote` is its own.
     is_unvalidated: bool,
     /// Bytes of UDP payload in a full-size packet.
     mtu: u16,
-    /// The largest packet in bytes behind which a header is known to fit.
+    /// The largest packet in bytes that is known to leave room for a header.
     room: u16,
 }
 
@@ -299,9 +298,9 @@ impl PathHeaders {
         }
     }
 
-    /// Whether packets of `connection` to `destination` are of the path that headers are for, and
-    /// may have some: not before the destination is validated, because quinn does not count headers
-    /// towards what an address may be sent until then (RFC 9000, section 8.1).
+    /// Returns true if packets of `connection` to `destination` follow the path of the headers and
+    /// may carry some. Headers wait until the destination is validated, because until then quinn
+    /// does not count them towards what an address may be sent (RFC 9000, section 8.1).
     pub(crate) fn is_path_to(
         &mut self,
         connection: &Arc<Connection>,
@@ -326,8 +325,8 @@ impl PathHeaders {
         !self.is_unvalidated
     }
 
-    /// Whether the next datagram of `connection` is to carry a header, when one in `every` does.
-    /// ACKs say that a round trip takes `rtt`.
+    /// Returns true if the next datagram of `connection` should carry a header, when one in `every`
+    /// does. `rtt` is the round trip time measured by ACKs.
     pub(crate) fn is_due(
         &mut self,
         connection: &Connection,
@@ -339,8 +338,8 @@ impl PathHeaders {
         self.headers.due(now, rtt, every, last_arrival)
     }
 
-    /// The largest packet in bytes that may have a header, where full-size packets have `mtu`:
-    /// searches for the MTU count a header in, but for those that were made while none were sent.
+    /// Returns the size in bytes of the largest packet that may carry a header, where full-size
+    /// packets have `mtu`. MTU probes include a header, except those sent while headers were off.
     pub(crate) fn room(&mut self, mtu: u16) -> u16 {
         if mtu != self.mtu {
             if mtu < self.room || self.headers.state() != HeaderState::Plain {
@@ -352,7 +351,7 @@ impl PathHeaders {
     }
 }
 
-/// Locks, even if a thread has panicked with the lock: no state is left half changed.
+/// Locks, even if a thread has panicked while it held the lock: no state is left half changed.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Makes quinn's own endpoints, whose connections have a context.
+//! Makes quinn endpoints whose connections have a context.
 
 use std::fmt;
 use std::io;
@@ -19,8 +19,8 @@ use crate::pacing::Pacing;
 use crate::path::PathState;
 use crate::socket::{HeaderSettings, Socket};
 
-/// Makes [`quinn::Endpoint`]s whose connections are paced at their controllers' rates, and use
-/// path headers with peers that understand them.
+/// Makes [`quinn::Endpoint`]s that pace each connection at its controller's rate, and use path
+/// headers with peers that understand them.
 ///
 /// ```
 /// # async fn example(tls: quinn::rustls::ServerConfig) -> Result<(), Box<dyn std::error::Error>> {
@@ -36,14 +36,14 @@ use crate::socket::{HeaderSettings, Socket};
 pub struct Endpoint {
     pacing: Pacing,
     probe_interval: Option<Duration>,
-    /// 0: none.
+    /// 0 turns headers off.
     header_every: u32,
     hop_limit: Option<u8>,
     connections: Arc<Connections>,
 }
 
 impl Endpoint {
-    /// Pacing is at the controller's rate, path headers are off.
+    /// Creates a configuration with pacing at the controller's rate and without path headers.
     pub fn new() -> Self {
         Self::default()
     }
@@ -55,55 +55,55 @@ impl Endpoint {
     }
 
     /// While something is in flight, sends a packet after each silence of `interval`, or of two
-    /// smoothed round trips if that is longer. With `None`, the default, only the probes of RFC
-    /// 9002, section 6.2, end a silence. The time between those doubles: after a path was down for
-    /// 30 s, the next may be 30 s away. With an interval, a packet arrives within the interval and a
-    /// round trip after the path is back.
+    /// smoothed round trips if that is longer. With `None`, the default, only the probes of
+    /// RFC 9002, section 6.2, end a silence, and the time between those doubles: after a path was
+    /// down for 30 s, the next probe may be 30 s away. With an interval, a packet arrives within
+    /// the interval and a round trip after the path is back.
     ///
-    /// The packet holds data if there is any, else a PING. RFC 9002 doubles the time so that senders
-    /// stop filling a path that loses everything. An interval is for links that come and go; it
-    /// costs a packet per `interval` and connection. [`transport`](Self::transport) gets PINGs by
-    /// setting [`keep_alive_interval`](TransportConfig::keep_alive_interval) to seven eighths of
-    /// `interval`, so that an idle connection sends them too.
+    /// The packet holds data if there is any, else a PING. RFC 9002 doubles the time so that
+    /// senders stop filling a path that loses everything. Use an interval for links that come and
+    /// go; it costs one packet per `interval` and connection. [`transport`](Self::transport)
+    /// produces the PINGs by setting [`keep_alive_interval`](TransportConfig::keep_alive_interval)
+    /// to seven eighths of `interval`, so an idle connection sends them too.
     pub fn probe_interval(mut self, interval: Option<Duration>) -> Self {
         self.probe_interval = interval;
         self
     }
 
-    /// Offers path headers (`docs/path-header.md`). Once the peer has shown that it takes them off,
-    /// one datagram in `every` carries a header, and at least two in a round trip; until then, a
-    /// copy of one datagram in a round trip. A controller can ask for fewer. With 0, the endpoint
-    /// sends none and does not offer support. Any QUIC peer is served either way.
+    /// Offers path headers (`docs/path-header.md`). Until the peer has shown that it removes them,
+    /// sends one with a copy of one datagram per round trip; then one datagram in `every` carries a
+    /// header, and at least two per round trip. A controller can ask for fewer. With 0, the
+    /// endpoint sends none and does not offer support. Any QUIC peer is served either way.
     ///
-    /// A header takes 32 bytes, for which path MTU discovery leaves room. Do not set an initial MTU
-    /// that leaves none.
+    /// A header takes 32 bytes, for which path MTU discovery leaves room. Choose an initial MTU
+    /// that leaves room too.
     pub fn path_headers(mut self, every: u32) -> Self {
         self.header_every = every;
         self
     }
 
-    /// Offers path headers as [`path_headers`](Self::path_headers) does, but sends only two in a
+    /// Offers path headers as [`path_headers`](Self::path_headers) does, but sends only two per
     /// round trip and those that answer the peer's: for endpoints that mainly receive, or whose
-    /// controller does not use them.
+    /// controller does not use headers.
     pub fn answer_path_headers(mut self) -> Self {
         self.header_every = ANSWERS;
         self
     }
 
-    /// Sets the TTL or hop limit with which packets of abstract sockets leave. Without it, path
-    /// headers cannot show whether every router has stamped ([`PathSample::complete`]). For sockets
-    /// of the system it is known.
+    /// Sets the TTL or hop limit of packets that abstract sockets send. Without it, path headers
+    /// cannot show whether every router has stamped ([`PathSample::complete`]). The endpoint sets
+    /// that of system sockets itself.
     pub fn hop_limit(mut self, hop_limit: u8) -> Self {
         self.hop_limit = Some(hop_limit);
         self
     }
 
-    /// A configuration for connections that this endpoint accepts; `transport` comes from
+    /// Makes a configuration for connections that this endpoint accepts; `transport` comes from
     /// [`transport`](Self::transport). Without path headers a peer sees what quinn's own sends.
     ///
     /// # Errors
-    /// If QUIC cannot be spoken with `tls`: it must offer TLS 1.3 and
-    /// `TLS13_AES_128_GCM_SHA256`, and its `max_early_data_size` be 0 or `u32::MAX`.
+    /// If `tls` does not suit QUIC: it must offer TLS 1.3 and `TLS13_AES_128_GCM_SHA256`, and its
+    /// `max_early_data_size` must be 0 or `u32::MAX`.
     pub fn server_config(
         &self,
         tls: impl Into<Arc<rustls::ServerConfig>>,
@@ -116,7 +116,7 @@ impl Endpoint {
         Ok(config)
     }
 
-    /// A configuration for connections that this endpoint makes, like
+    /// Makes a configuration for connections that this endpoint opens, like
     /// [`server_config`](Self::server_config).
     ///
     /// # Errors
@@ -134,15 +134,15 @@ impl Endpoint {
     }
 
     /// Gives connections with this configuration the controllers of `controller`, and a context.
-    /// They must run on an endpoint that [`bind`](Self::bind) or
-    /// [`bind_abstract`](Self::bind_abstract) made: on another they are not paced.
+    /// Run them on an endpoint made by [`bind`](Self::bind) or
+    /// [`bind_abstract`](Self::bind_abstract): other endpoints do not pace them.
     pub fn transport(
         &self,
         mut config: TransportConfig,
         controller: SharedFactory,
     ) -> Arc<TransportConfig> {
         if let Some(interval) = self.probe_interval {
-            // So that there is a PING to send by the time, whatever the timers' grain.
+            // An eighth earlier: a PING is ready by then, however coarse the timers are.
             config.keep_alive_interval(Some(interval - interval / 8));
         }
         config.congestion_controller_factory(Arc::new(PacedFactory {
@@ -154,11 +154,11 @@ impl Endpoint {
         Arc::new(config)
     }
 
-    /// Binds a UDP socket of the operating system, on tokio; `server` if it is to accept
-    /// connections. Rebinding the endpoint with [`quinn::Endpoint::rebind`] keeps contexts.
+    /// Binds a UDP socket of the operating system, on tokio; pass `server` to accept connections.
+    /// [`quinn::Endpoint::rebind`] keeps the contexts.
     ///
     /// # Errors
-    /// If the address cannot be bound, or this is not called within a tokio runtime.
+    /// If the address cannot be bound, or the caller is not in a tokio runtime.
     pub fn bind(
         &self,
         address: SocketAddr,
@@ -168,10 +168,10 @@ impl Endpoint {
         self.bind_socket(EndpointConfig::default(), server, socket)
     }
 
-    /// Like [`bind`](Self::bind), with a socket that is bound already.
+    /// Makes an endpoint as [`bind`](Self::bind) does, on a socket that is bound already.
     ///
     /// # Errors
-    /// If the socket cannot be set up, or this is not called within a tokio runtime.
+    /// If the socket cannot be set up, or the caller is not in a tokio runtime.
     pub fn bind_socket(
         &self,
         config: EndpointConfig,
@@ -182,9 +182,9 @@ impl Endpoint {
         quinn::Endpoint::new(self.prepared(config), server, socket, runtime)
     }
 
-    /// An endpoint on any socket and runtime, virtual time among them. Packets are paced by the
-    /// timers of `runtime`. A socket for [`quinn::Endpoint::rebind_abstract`] must come from
-    /// [`wrap`](Self::wrap).
+    /// Makes an endpoint on any socket and runtime, such as virtual time. The timers of `runtime`
+    /// pace the packets. Pass sockets through [`wrap`](Self::wrap) before
+    /// [`quinn::Endpoint::rebind_abstract`].
     ///
     /// # Errors
     /// If the socket does not know its address.
@@ -200,14 +200,13 @@ impl Endpoint {
         quinn::Endpoint::new_with_abstract_socket(self.prepared(config), server, socket, runtime)
     }
 
-    /// Connections that have a context, of all endpoints made with this configuration or its
-    /// clones. A context lives as long as its connection and the [`Context`]s of it.
+    /// Counts the connections that have a context, of all endpoints made with this configuration or
+    /// its clones. A context lives as long as its connection and the [`Context`]s that refer to it.
     pub fn contexts(&self) -> usize {
         self.connections.alive()
     }
 
-    /// A socket for [`quinn::Endpoint::rebind_abstract`] around `socket`, for an endpoint on
-    /// `runtime`.
+    /// Wraps `socket` for [`quinn::Endpoint::rebind_abstract`], for an endpoint on `runtime`.
     pub fn wrap(
         &self,
         socket: Arc<dyn AsyncUdpSocket>,
@@ -233,8 +232,8 @@ impl Endpoint {
         })
     }
 
-    /// Prepares for path headers: room for one in receive buffers, and a fixed bit that
-    /// distinguishes QUIC packets from them.
+    /// Prepares for path headers: makes room for one in receive buffers, and keeps the fixed bit,
+    /// which distinguishes QUIC packets from headers.
     fn prepared(&self, mut config: EndpointConfig) -> EndpointConfig {
         if self.header_every > 0 {
             let largest = config.get_max_udp_payload_size() + PATH_HEADER_LEN as u64;
@@ -257,29 +256,29 @@ const LARGEST_PAYLOAD: u16 = 65_527;
 /// Closes a connection as [`quinn::Connection::close`] does, and informs the peer even while the
 /// congestion window is full.
 ///
-/// quinn-proto 0.11.19 counts CONNECTION_CLOSE against the window if data waits, and the window of a
-/// closed connection never opens again: the peer would wait until its idle timeout (quinn's issue
-/// 2785; RFC 9002, section 7, excepts what is not ack-eliciting). Without a [`Context`], this only
-/// calls quinn's `close`.
+/// quinn-proto 0.11.19 counts CONNECTION_CLOSE against the window if data waits, and the window of
+/// a closed connection never opens again: the peer would wait until its idle timeout (quinn's issue
+/// 2785; RFC 9002, section 7, exempts packets that are not ack-eliciting). Without a [`Context`],
+/// this only calls quinn's `close`.
 pub fn close(connection: &quinn::Connection, code: quinn::VarInt, reason: &[u8]) {
     connection.close(code, reason);
     if let Some(context) = Context::of(connection) {
-        // Nothing of the data leaves any more, so the window can be as large as it likes.
+        // No more data leaves, so the window can be as large as it likes.
         context.connection.state().is_closed = true;
-        // Closing what is closed only wakes the connection.
+        // Closing a closed connection only wakes it.
         connection.close(code, reason);
     }
 }
 
-/// What evenkeel knows of a connection, and can change while it runs. Clones, and later contexts of
-/// the same connection, share it. A context does not hold the connection open.
+/// What evenkeel knows about a connection and can change while it runs. Clones, and later contexts
+/// of the same connection, share it. A context does not keep the connection open.
 #[derive(Clone)]
 pub struct Context {
     connection: Arc<Connection>,
 }
 
 impl Context {
-    /// The context of a connection; `None` if its configuration did not come from
+    /// Returns the context of a connection; `None` if its configuration did not come from
     /// [`Endpoint::transport`].
     pub fn of(connection: &quinn::Connection) -> Option<Self> {
         let controller = connection.congestion_state().into_any();
@@ -289,7 +288,7 @@ impl Context {
         })
     }
 
-    /// The present path as the controller sees it.
+    /// Returns the present path as the controller sees it.
     pub fn state(&self) -> PathState {
         let state = self.connection.state();
         PathState {
@@ -298,27 +297,27 @@ impl Context {
         }
     }
 
-    /// What became of path headers; `None` if the peer does not understand them, or the handshake
-    /// is not complete.
+    /// Returns whether path headers are sent, and their counters; `None` if the peer does not
+    /// understand them or the handshake is not complete.
     pub fn path_headers(&self) -> Option<(HeaderState, HeaderCounters)> {
         let state = self.connection.state();
         let headers = &state.headers.as_ref()?.headers;
         Some((headers.state(), headers.counters()))
     }
 
-    /// What the newest path header said about the path.
+    /// Returns what the newest path header said about the path.
     pub fn path_sample(&self) -> Option<PathSample> {
         self.connection.state().last_sample.clone()
     }
 
-    /// Sets the most that the application can use, in bytes of UDP payload per second. Routers that
-    /// assign rates need not offer more. `None`, the default, is no limit.
+    /// Limits the rate that this endpoint asks routers for, in bytes of UDP payload per second: the
+    /// most that the application can use. `None`, the default, sets no limit.
     pub fn desire(&self, bytes_per_second: Option<u64>) {
         self.connection.state().desired_rate = bytes_per_second;
     }
 
-    /// Lets another controller take over with the next ACK, on this path and those that follow. It
-    /// begins as on a new path, with its initial window.
+    /// Switches to another controller with the next ACK, on this path and later ones. It begins as
+    /// on a new path, with its initial window.
     pub fn switch_controller(&self, controller: SharedFactory) {
         self.connection.state().choose(controller);
     }

@@ -1,9 +1,9 @@
-//! A QUIC TLS session around rustls's, which offers path headers and derives their keys
-//! (`docs/path-header.md`, section 3), and finds ACKs that come late.
+//! Wraps rustls's QUIC TLS session to offer path headers, derive their keys (`docs/path-header.md`,
+//! section 3), and find late ACKs.
 //!
-//! quinn's own session sends no transport parameter that quinn does not know. This one does what
-//! quinn-proto 0.11.19 does in `crypto/rustls.rs`. It leaves to quinn what needs no session: the
-//! keys of Initial packets for a server, and the integrity of Retry packets.
+//! quinn's own session cannot send a transport parameter that quinn does not know. This one does
+//! what quinn-proto 0.11.19 does in `crypto/rustls.rs`. It leaves to quinn what needs no session: a
+//! server's keys of Initial packets, and the integrity of Retry packets.
 
 mod acks;
 mod parameters;
@@ -46,18 +46,18 @@ pub(crate) struct ServerCrypto {
     common: Common,
 }
 
-/// TLS for connections that a client makes.
+/// TLS for connections that a client opens.
 pub(crate) struct ClientCrypto {
     tls: Arc<rustls::ClientConfig>,
     common: Common,
 }
 
-/// What all sessions of a configuration have in common.
+/// What all sessions of a configuration share.
 #[derive(Clone)]
 struct Common {
     /// Protects Initial packets.
     initial: Suite,
-    /// quinn's own; asked for what needs no session.
+    /// quinn's own configuration, for what needs no session.
     stock: Arc<QuicServerConfig>,
     connections: Arc<Connections>,
     offers_headers: bool,
@@ -65,7 +65,7 @@ struct Common {
 
 impl ServerCrypto {
     /// # Errors
-    /// If QUIC cannot be spoken with `tls`.
+    /// If `tls` does not suit QUIC.
     pub(crate) fn new(
         tls: Arc<rustls::ServerConfig>,
         connections: Arc<Connections>,
@@ -79,7 +79,7 @@ impl ServerCrypto {
 
 impl ClientCrypto {
     /// # Errors
-    /// If QUIC cannot be spoken with `tls`.
+    /// If `tls` does not suit QUIC.
     pub(crate) fn new(
         tls: Arc<rustls::ClientConfig>,
         connections: Arc<Connections>,
@@ -119,8 +119,8 @@ impl Common {
         })
     }
 
-    /// quinn's transport parameters, and ours if path headers are offered; and what its random
-    /// choices follow from.
+    /// Encodes quinn's transport parameters, and ours if path headers are offered; returns also the
+    /// seeded random choices of headers.
     fn encoded(&self, params: &TransportParameters) -> (Vec<u8>, Option<Grease>) {
         let mut bytes = Vec::new();
         params.write(&mut bytes);
@@ -129,7 +129,7 @@ impl Common {
         }
         let mut grease = Grease::new(&reserved_parameters(&bytes));
         let versions = grease.versions(&VERSIONS);
-        // RFC 9000, section 16: 0b10 is the prefix of four bytes.
+        // RFC 9000, section 16: the prefix 0b10 means four bytes.
         let id = 0x8000_0000 | u32::try_from(PARAMETER).expect("an id of 30 bits");
         bytes.extend_from_slice(&id.to_be_bytes());
         bytes.push(versions.len() as u8);
@@ -209,9 +209,9 @@ impl crypto::ClientConfig for ClientCrypto {
     }
 }
 
-/// A session that offers path headers, if it was told to.
+/// A session that may offer path headers.
 struct HeaderSession {
-    /// The QUIC version, and what rustls calls it.
+    /// The QUIC version, and rustls's name for it.
     number: u32,
     version: Version,
     tls: TlsConnection,
@@ -219,7 +219,7 @@ struct HeaderSession {
     reported_handshake_data: bool,
     common: Common,
     connection: Arc<Connection>,
-    /// Until the handshake has shown whether the peer takes headers.
+    /// Some until the handshake has shown whether the peer understands headers.
     unagreed: Option<Grease>,
 }
 
@@ -228,7 +228,7 @@ impl HeaderSession {
         matches!(self.tls, TlsConnection::Client(_))
     }
 
-    /// Keys of 1-RTT packets; the one for the peer's finds late ACKs.
+    /// Wraps the keys of 1-RTT packets; the one for the peer's packets finds late ACKs.
     fn packet_keys(
         &self,
         local: Box<dyn rustls::quic::PacketKey>,
@@ -245,12 +245,12 @@ impl HeaderSession {
         }
     }
 
-    /// Derives the headers' keys when the handshake is complete.
+    /// Derives the headers' keys once the handshake is complete.
     fn agree(&mut self) {
         if self.tls.is_handshaking() {
             return;
         }
-        // Without a poll there is no time; a handshake is only ever completed in one.
+        // Only a poll knows the time; a handshake is only ever completed in one.
         let Some((grease, (_, now))) = self.unagreed.take().zip(hooks::polled()) else {
             return;
         };
@@ -335,8 +335,8 @@ impl Session for HeaderSession {
             reason: error.to_string(),
         })?;
         self.agree();
-        // A server has its client's data with the name, a client the server's with the protocol;
-        // both at the latest when the handshake is complete.
+        // A server knows its client's data once it has the name, a client the server's once it has
+        // the protocol; both at the latest when the handshake is complete.
         let named = match &self.tls {
             TlsConnection::Client(_) => false,
             TlsConnection::Server(tls) => tls.server_name().is_some(),
@@ -354,7 +354,7 @@ impl Session for HeaderSession {
         } else {
             Side::Server
         };
-        // quinn builds the controller before it asks for the first time.
+        // quinn has built the controller by the time of the first call.
         let bytes = match self.connection.state().feed.followed() {
             Some(_) if self.common.offers_headers => patient(bytes),
             _ => bytes.to_vec(),
@@ -415,7 +415,7 @@ impl Session for HeaderSession {
     }
 }
 
-/// The versions that quinn-proto offers and rustls knows: RFC 9001, and the drafts before it.
+/// Maps the versions that quinn-proto offers and rustls knows: RFC 9001, and the drafts before it.
 fn tls_version(number: u32) -> Option<Version> {
     match number {
         0xff00_001d..=0xff00_0020 => Some(Version::V1Draft),

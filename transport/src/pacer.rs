@@ -1,8 +1,8 @@
-//! A token bucket: how much may leave now, and when more may.
+//! A token bucket: decides how much may leave now, and when more may.
 
 use std::time::{Duration, Instant};
 
-/// When packets of one connection may leave.
+/// Decides when the packets of one connection may leave.
 ///
 /// Sizes are bytes of UDP payload, as congestion controllers count them.
 #[derive(Debug, Default)]
@@ -13,36 +13,36 @@ pub(crate) struct Pacer {
     packet: u64,
     /// The most bytes that may leave at once, if the controller limits them.
     burst: Option<u64>,
-    /// What may leave at `updated`, in billionths of a byte: exact for whole nanoseconds.
+    /// Tokens at `updated`, in billionths of a byte: exact for whole nanoseconds.
     tokens: i128,
-    /// `None` before there has been a rate.
+    /// `None` until the first rate is set.
     updated: Option<Instant>,
     /// How often [`check`](Self::check) has held something back.
     pub(crate) waits: u64,
 }
 
-/// The bucket holds what the rate gives in this time: as much as a wake-up may be late without
-/// the rate suffering. tokio and a loaded machine are late by that.
+/// The bucket holds what the rate gives in this time: tokio and a loaded machine may wake up this
+/// late, and the rate must not suffer.
 const DEPTH: Duration = Duration::from_millis(1);
 
-/// And never less than this many packets, so that one late wake-up costs nothing at low rates
-/// either. RFC 9002, section 7.7, allows an initial window; smooth flows want far less.
+/// The bucket never holds less than this many packets, so that one late wake-up costs nothing at
+/// low rates either. RFC 9002, section 7.7, allows an initial window; smooth flows want far less.
 const LEAST_DEPTH: u64 = 2;
 
-/// A bucket found empty is left to fill for this long: a wake-up costs some microseconds of CPU,
-/// whatever it lets go. Half the depth, so that the other half covers lateness.
+/// An empty bucket fills for this long, because a wake-up costs some microseconds of CPU however
+/// much it lets go. Half the depth, so that the other half covers lateness.
 const REST: Duration = Duration::from_micros(500);
 
-/// But a batch of this many packets may leave earlier when something else wakes the connection:
-/// quinn 0.11 sends no more in one call (`MAX_TRANSMIT_SEGMENTS`).
+/// A batch of this many packets may leave earlier when something else wakes the connection: quinn
+/// 0.11 sends no more in one call (`MAX_TRANSMIT_SEGMENTS`).
 const BATCH: u64 = 10;
 
-/// The longest time between two packets. A rate below that, a router's lie or a controller's
-/// mistake, must not stop a connection for good.
+/// The longest time between two packets. A lower rate, a router's lie or a controller's mistake,
+/// must not stop a connection for good.
 const LONGEST_GAP: Duration = Duration::from_secs(10);
 
 impl Pacer {
-    /// A bucket that holds nothing back until it has a rate.
+    /// Creates a bucket that holds nothing back until it has a rate.
     pub(crate) fn new(packet: u16) -> Self {
         Self {
             packet: u64::from(packet),
@@ -50,12 +50,12 @@ impl Pacer {
         }
     }
 
-    /// Bytes per second at which packets leave; `None` while nothing is held back.
+    /// Returns the sending rate in bytes per second; `None` while nothing is held back.
     pub(crate) fn rate(&self) -> Option<u64> {
         self.rate
     }
 
-    /// From now on `rate` bytes leave per second; with `None`, all at once.
+    /// Sets the rate in bytes per second; with `None`, everything leaves at once.
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Option<u64>) {
         self.refill(now);
         let least = self.packet.div_ceil(LONGEST_GAP.as_secs());
@@ -67,18 +67,18 @@ impl Pacer {
         self.tokens = self.tokens.min(self.depth());
     }
 
-    /// From now on a full-size packet has `packet` bytes.
+    /// Sets the size of a full-size packet in bytes.
     pub(crate) fn set_packet(&mut self, packet: u16) {
         self.packet = u64::from(packet);
     }
 
-    /// From the next rate on at most `bytes` bytes leave at once, or a packet if that is more;
-    /// `None` leaves it to the bucket.
+    /// From the next rate on, limits the bytes that leave at once to `bytes` or a packet, whichever
+    /// is more; `None` leaves the limit to the bucket.
     pub(crate) fn set_burst(&mut self, bytes: Option<u64>) {
         self.burst = bytes;
     }
 
-    /// `bytes` bytes have left. What left too much is owed, up to the bucket's depth.
+    /// Takes `bytes` that have left. Excess becomes a debt, up to the bucket's depth.
     pub(crate) fn sent(&mut self, now: Instant, bytes: u64) {
         if self.rate.is_some() {
             self.refill(now);
@@ -86,7 +86,7 @@ impl Pacer {
         }
     }
 
-    /// When packets may leave: `Ok` if they may now, else the time to come back.
+    /// Returns `Ok` if packets may leave now, else the time to come back.
     pub(crate) fn check(&mut self, now: Instant) -> Result<(), Instant> {
         let Some(rate) = self.rate else {
             return Ok(());
@@ -103,8 +103,8 @@ impl Pacer {
         Err(now + wait.min(LONGEST_GAP * 2))
     }
 
-    /// How many packets one batch may have, at least 1 and at most `most`: such that equal
-    /// batches use up what the bucket holds.
+    /// Returns how many packets one batch may have, from 1 to `most`, so that equal batches use up
+    /// what the bucket holds.
     pub(crate) fn batch(&mut self, now: Instant, most: usize) -> usize {
         if self.rate.is_none() {
             return most;
@@ -124,7 +124,7 @@ impl Pacer {
         }
     }
 
-    /// The most tokens.
+    /// Returns the most tokens that the bucket holds.
     fn depth(&self) -> i128 {
         if let Some(burst) = self.burst {
             return scaled(burst.max(self.packet));
@@ -135,12 +135,12 @@ impl Pacer {
     }
 }
 
-/// Bytes as tokens.
+/// Converts bytes to tokens.
 fn scaled(bytes: u64) -> i128 {
     i128::from(bytes) * 1_000_000_000
 }
 
-/// The tokens that `rate` bytes per second give in `time`.
+/// Returns the tokens that `rate` bytes per second give in `time`.
 fn per(rate: u64, time: Duration) -> i128 {
     let nanoseconds = i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
     i128::from(rate).saturating_mul(nanoseconds)

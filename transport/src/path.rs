@@ -1,4 +1,4 @@
-//! The state of a connection's path, for applications.
+//! Reports the state of a connection's path to applications.
 
 use std::time::Duration;
 
@@ -8,24 +8,23 @@ use std::time::Duration;
 pub struct PathState {
     /// Bytes of UDP payload in a full-size packet.
     pub mtu: u16,
-    /// The controller's window in bytes: its own, not the one that quinn sees.
+    /// The controller's own window in bytes, not the one that quinn sees.
     pub window: u64,
-    /// Window in bytes at which slow start ends; `None` while nothing has set one.
+    /// The window in bytes at which slow start ends; `None` until set.
     pub slow_start_threshold: Option<u64>,
     /// Smoothed round trip time (RFC 9002, section 5.3); `None` before the first sample.
     pub smoothed_rtt: Option<Duration>,
-    /// Bytes of UDP payload per second at which packets leave; `None` while they are not paced:
-    /// before the first round trip sample, and on paths too short for it.
+    /// Bytes of UDP payload per second at which packets leave; `None` while unpaced: before the
+    /// first round trip sample, and on paths too short for pacing.
     pub pacing_rate: Option<u64>,
     /// How often pacing has held packets back on this path.
     pub pacing_waits: u64,
     /// Bytes in flight after the last ACK.
     pub in_flight: u64,
-    /// The application, not the window or the pacer, kept the connection from sending more.
+    /// The application kept the connection from sending more, not the window or the pacer.
     pub app_limited: bool,
-    /// The rate that the controller asks for itself, in bytes of UDP payload per second; `None` if
-    /// it has only a window. Packets leave at this rate with [`Pacing::Controller`](crate::Pacing)
-    /// alone.
+    /// The rate that the controller asks for, in bytes of UDP payload per second; `None` if it has
+    /// only a window. Packets leave at this rate only with [`Pacing::Controller`](crate::Pacing).
     pub own_rate: Option<u64>,
 }
 
@@ -38,19 +37,19 @@ impl PathState {
         }
     }
 
-    /// Bytes of UDP payload per second that the controller lets the path carry at present: what
-    /// it asks for itself, else its window per round trip. `None` before the first round trip
-    /// sample.
+    /// Returns the bytes of UDP payload per second that the controller lets the path carry at
+    /// present: the rate it asks for, else its window per round trip. `None` before the first round
+    /// trip sample.
     ///
-    /// An encoder that stays a tenth below it leaves room for packet headers, retransmissions
-    /// and audio. While the application sends less than this, the controller has not tried it.
+    /// Set an encoder a tenth lower, to leave room for packet headers, retransmissions and audio.
+    /// While the application sends less than this rate, the controller has not tried it.
     pub fn rate_estimate(&self) -> Option<u64> {
         let rtt = self.smoothed_rtt?;
         Some(self.own_rate.unwrap_or_else(|| rate(self.window, rtt)))
     }
 }
 
-/// `bytes` per `time`, in bytes per second.
+/// Returns `bytes` per `time`, in bytes per second.
 pub(crate) fn rate(bytes: u64, time: Duration) -> u64 {
     let nanoseconds = time.as_nanos().max(1);
     u64::try_from(u128::from(bytes) * 1_000_000_000 / nanoseconds).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! The file as it is written, and its checks.
+//! Reads the file and checks it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -28,10 +28,10 @@ const MIN_MTU_V6: u32 = 1280;
 /// The largest IP packet, and the largest MTU of a TUN device.
 const MAX_MTU: u64 = 65535;
 
-/// Tables of links that name none begin here; the kernel's own end at 255.
+/// Links without a table get tables from here on; the kernel's own end at 255.
 const FIRST_TABLE: u32 = 1001;
 
-/// Tables 253 to 255 are the kernel's default, main and local one (linux/rtnetlink.h).
+/// Tables 253 to 255 are the kernel's default, main and local ones (linux/rtnetlink.h).
 const KERNEL_TABLES: RangeInclusive<u32> = 253..=255;
 
 /// Length of an interface's name in bytes (IFNAMSIZ without the final zero, linux/if.h).
@@ -80,13 +80,13 @@ keys! {
     table_number: u32 = whole(Unit::None, 1..=u64::from(u32::MAX));
 }
 
-/// What is needed to make sense of a table: where it stands.
+/// The file's name and directory, to which lines and paths in it refer.
 struct File<'a> {
     name: &'a str,
     directory: &'a Path,
 }
 
-/// A link, with what later checks need of its table.
+/// A link, with the table that later checks need.
 struct Link {
     table: LinkTable,
     spec: LinkSpec,
@@ -146,7 +146,7 @@ impl File<'_> {
                 mtu.value
             )));
         }
-        // Refuses what the daemon could not build.
+        // Refuse what the daemon could not build.
         description.config(trace.clone())?;
         let spec = LinkSpec {
             name: table.name.value.clone(),
@@ -201,7 +201,7 @@ impl File<'_> {
     }
 }
 
-/// Names, devices, tables and destinations belong to one link each.
+/// Checks that names, devices, tables and destinations belong to one link each.
 fn check_uniqueness(links: &[Link]) -> Result<(), Fault> {
     let mut names = BTreeMap::new();
     let mut tuns = BTreeMap::new();
@@ -272,7 +272,7 @@ fn table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Located<u3
 
 fn interface<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Located<String>, D::Error> {
     let name: Located<String> = interface_name(deserializer)?;
-    // /proc/sys/net/ipv4/conf holds these two beside the interfaces.
+    // /proc/sys/net/ipv4/conf lists these two beside the interfaces.
     if ["all", "default"].contains(&name.value.as_str()) {
         return Err(de::Error::custom(format!(
             "= {:?} means all interfaces to the kernel; name one",

@@ -1,4 +1,4 @@
-//! What a router is told: a TOML file, read, checked and expanded.
+//! A router's configuration: a TOML file, read, checked and expanded.
 
 mod fault;
 mod file;
@@ -17,7 +17,7 @@ use crate::prefix::Prefix;
 
 pub use fault::ConfigError;
 
-/// Where status sockets are by default, one per router, as `NAME.sock`.
+/// The default directory of status sockets, one per router, called `NAME.sock`.
 pub const SOCKET_DIRECTORY: &str = "/run/evenkeel";
 
 /// A router as its file describes it; docs/router.md has all keys.
@@ -38,41 +38,41 @@ pub struct Config {
 pub struct LinkSpec {
     /// Its name.
     pub name: String,
-    /// Name of the TUN device that packets for it are routed to.
+    /// Name of the TUN device into which its packets are routed.
     pub tun: String,
     /// Rate, queue, delay and impairments.
     pub description: LinkDescription,
-    /// The packet-delivery trace that it follows, if it does.
+    /// The packet-delivery trace that the link follows, if any.
     pub trace: Option<DeliveryTrace>,
     /// Largest packet, in bytes.
     pub mtu: u32,
-    /// What is routed over it; at least one.
+    /// What is routed over the link; at least one.
     pub routes: Vec<RouteSpec>,
-    /// The routing table that leads on from it.
+    /// The routing table that leads onwards from the link.
     pub table: u32,
-    /// Where the file speaks of it.
+    /// Its line in the file.
     pub place: Place,
 }
 
-/// Destinations that are routed over a link.
+/// Destinations routed over a link.
 #[derive(Debug, Clone)]
 pub struct RouteSpec {
     /// The destinations.
     pub to: Prefix,
-    /// The next router; `None` if the destinations are at the device itself.
+    /// The next router; `None` if the destinations are on the device's own network.
     pub via: Option<IpAddr>,
-    /// The device that packets leave by.
+    /// The device by which packets leave.
     pub dev: String,
-    /// Where the file speaks of it.
+    /// Its line in the file.
     pub place: Place,
 }
 
 /// A line of a configuration file. Displays as `FILE:LINE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file as it was named.
+    /// The file, named as the user named it.
     pub file: String,
-    /// From 1.
+    /// The line number, from 1.
     pub line: usize,
 }
 
@@ -90,7 +90,7 @@ impl Config {
         Self::parse(&text, &path.display().to_string(), directory)
     }
 
-    /// Checks a text; `file` names it in errors, paths in it are relative to `directory`.
+    /// Checks a text; `file` names it in errors, and paths in it are relative to `directory`.
     ///
     /// # Errors
     /// As [`Config::load`].
@@ -98,7 +98,7 @@ impl Config {
         file::parse(text, file, directory).map_err(|fault| ConfigError::from_fault(fault, file))
     }
 
-    /// The families of the routes.
+    /// Returns the address families of the routes.
     pub fn families(&self) -> impl Iterator<Item = Family> {
         let routes = || self.links.iter().flat_map(|link| &link.routes);
         Family::ALL
@@ -108,7 +108,7 @@ impl Config {
 }
 
 impl LinkSpec {
-    /// The families of the routes.
+    /// Returns the address families of the routes.
     pub fn families(&self) -> impl Iterator<Item = Family> {
         Family::ALL.into_iter().filter(|family| {
             let mut routes = self.routes.iter();
@@ -123,7 +123,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Longer than any router has links for.
+/// Longer than the configuration of any sensible router.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// Reads a regular file of at most `limit` bytes.

@@ -1,9 +1,9 @@
-//! TOML documents in which every value knows where it comes from, so that an error names the line
-//! of the file, or the override that put the value there.
+//! Reads TOML documents and keeps the origin of every value, so that an error names the line of the
+//! file, or the override that set the value.
 //!
-//! [`parse`] reads a text, [`set`] overrides a value, [`read`] makes any type of a table that serde
-//! can deserialize, and refuses unknown keys. [`Joined`] makes two types of one table. [`Located`]
-//! keeps a value's origin for later checks; [`keys!`](crate::keys) defines the ranges of keys.
+//! [`parse`] reads a text, [`set`] overrides a value, and [`read`] deserializes a table with serde
+//! and refuses unknown keys. [`Joined`] reads two types from one table. [`Located`] keeps a value's
+//! origin for later checks; [`keys!`](crate::keys) defines the ranges of keys.
 
 mod de;
 mod joined;

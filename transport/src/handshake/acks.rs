@@ -1,10 +1,10 @@
-//! Finds ACK frames that come late: they repeat one that was lost.
+//! Finds late ACK frames, which repeat a lost one.
 //!
-//! quinn-proto 0.11.19 tells controllers neither a frame's ACK Delay nor the sample that it made. A
-//! peer that has something to send repeats its last ACK frame with it. If the first one was lost,
-//! and the probes that ask for another are seconds apart (RFC 9002, section 6.2), the repeat is the
-//! first to acknowledge its packets. They look as if they had been on their way for all that time.
-//! Its ACK Delay tells how long the peer has had them.
+//! quinn-proto 0.11.19 gives controllers neither a frame's ACK Delay nor the sample that it made. A
+//! peer that sends something repeats its last ACK frame with it. If the first one was lost, and the
+//! probes that ask for another are seconds apart (RFC 9002, section 6.2), the repeat is the first
+//! to acknowledge its packets. They look as if they had travelled all that time. The frame's ACK
+//! Delay shows how long the peer has had them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const IMMEDIATE_ACK: u64 = 0x1f;
 const ACK: u64 = 0x02;
 const ACK_ECN: u64 = 0x03;
 
-/// A key for packets of the peer, in which it looks for late ACKs.
+/// A key for the peer's packets; looks for late ACKs in them.
 pub(super) struct ReadingKey {
     pub(super) key: Box<dyn PacketKey>,
     pub(super) delays: AckDelays,
@@ -67,7 +67,7 @@ impl crypto::PacketKey for ReadingKey {
     }
 }
 
-/// The largest packet number and the delay of the ACK frame at the beginning of a packet's payload.
+/// Returns the largest packet number and the delay of the ACK frame that begins a packet's payload.
 fn ack(mut payload: &[u8], exponent: u32) -> Option<(u64, Duration)> {
     loop {
         match variable_length(&mut payload)? {

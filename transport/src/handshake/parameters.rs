@@ -1,43 +1,43 @@
-//! QUIC transport parameters as bytes: ours among them, and what is read of the peer's.
+//! Writes our QUIC transport parameter as bytes, and reads the peer's.
 
 use std::time::Duration;
 
 /// Id of the transport parameter `path_header`: section 3.1.
 pub(super) const PARAMETER: u64 = 0x0ed2_b74c;
 
-/// Id of `max_ack_delay`, in milliseconds, and what holds without it: RFC 9000, section 18.2.
+/// Id of `max_ack_delay`, in milliseconds, and its default: RFC 9000, section 18.2.
 const MAX_ACK_DELAY: u64 = 0x0b;
 const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
-/// Id of `ack_delay_exponent`, what holds without it, and the greatest: RFC 9000, section 18.2.
+/// Id of `ack_delay_exponent`, its default and its greatest value: RFC 9000, section 18.2.
 const ACK_DELAY_EXPONENT: u64 = 0x0a;
 const DEFAULT_ACK_DELAY_EXPONENT: u32 = 3;
 const GREATEST_ACK_DELAY_EXPONENT: u64 = 20;
 
-/// How long a peer delays ACKs.
+/// How a peer delays ACKs, and in which unit it reports that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AckDelays {
-    /// The longest delay without being asked for more.
+    /// The longest delay, unless this endpoint asks for more.
     pub(super) max: Duration,
-    /// ACK Delay is in units of 2^exponent microseconds, at most 2^20.
+    /// The unit of ACK Delay is 2^exponent microseconds, at most 2^20.
     pub(super) exponent: u32,
 }
 
-/// The greatest `max_ack_delay`, 2^14 ms less one: RFC 9000, section 18.2.
+/// The greatest `max_ack_delay`, (2^14 - 1) ms: RFC 9000, section 18.2.
 const GREATEST_MAX_ACK_DELAY: u64 = (1 << 14) - 1;
 
-/// What senders that follow routers add to it in their probe timeout (RFC 9002, section 6.2.1).
-/// Routers that assign rates make round trips so steady that the timeout leaves only a millisecond
-/// for variation. The ACK of a single packet takes all of `max_ack_delay`. A few more packets in a
-/// queue, or a late timer of the receiver, would then trigger two probes, which no pacer holds
-/// back.
+/// Added to `max_ack_delay` in the probe timeout (RFC 9002, section 6.2.1) of senders that follow
+/// routers. Routers that assign rates make round trips so steady that the timeout leaves only a
+/// millisecond for variation, and the ACK of a single packet takes all of `max_ack_delay`. A few
+/// more queued packets, or a late timer of the receiver, would then trigger two probes, which no
+/// pacer holds back.
 const PATIENCE: Duration = DEFAULT_MAX_ACK_DELAY;
 
-/// Versions of the header that are understood: this one.
+/// The header versions that this endpoint understands.
 pub(super) const VERSIONS: [u8; 1] = [1];
 
-/// The parameters that quinn fills with random bytes (RFC 9000, section 18.1), and nothing else:
-/// its generator is seeded by `EndpointConfig::rng_seed`, so that runs in virtual time repeat.
+/// Returns only the parameters that quinn fills with random bytes (RFC 9000, section 18.1).
+/// `EndpointConfig::rng_seed` seeds quinn's generator, so runs in virtual time repeat.
 pub(super) fn reserved_parameters(mut parameters: &[u8]) -> Vec<u8> {
     let mut reserved = Vec::new();
     while let Some((id, value)) = next_parameter(&mut parameters) {
@@ -49,7 +49,7 @@ pub(super) fn reserved_parameters(mut parameters: &[u8]) -> Vec<u8> {
     reserved
 }
 
-/// The value of a parameter, if it is there.
+/// Returns the value of a parameter, if present.
 fn parameter(mut parameters: &[u8], id: u64) -> Option<&[u8]> {
     loop {
         let (found, value) = next_parameter(&mut parameters)?;
@@ -59,13 +59,13 @@ fn parameter(mut parameters: &[u8], id: u64) -> Option<&[u8]> {
     }
 }
 
-/// Whether a peer with these transport parameters takes headers of our version.
+/// Returns whether a peer with these transport parameters understands our header version.
 pub(super) fn understands_headers(parameters: &[u8]) -> bool {
     parameter(parameters, PARAMETER)
         .is_some_and(|offered| VERSIONS.iter().any(|version| offered.contains(version)))
 }
 
-/// How long a peer with these transport parameters may delay an ACK.
+/// Returns how long a peer with these transport parameters may delay an ACK.
 pub(super) fn max_ack_delay(parameters: &[u8]) -> Duration {
     parameter(parameters, MAX_ACK_DELAY)
         .and_then(|mut value| variable_length(&mut value))
@@ -73,7 +73,7 @@ pub(super) fn max_ack_delay(parameters: &[u8]) -> Duration {
         .map_or(DEFAULT_MAX_ACK_DELAY, Duration::from_millis)
 }
 
-/// What a peer with these transport parameters says of its ACKs.
+/// Returns how a peer with these transport parameters delays its ACKs.
 pub(super) fn ack_delays(parameters: &[u8]) -> AckDelays {
     let exponent = parameter(parameters, ACK_DELAY_EXPONENT)
         .and_then(|mut value| variable_length(&mut value))
@@ -85,8 +85,8 @@ pub(super) fn ack_delays(parameters: &[u8]) -> AckDelays {
     }
 }
 
-/// The transport parameters of the same peer, if it might delay its ACKs by [`PATIENCE`] longer.
-/// What quinn will refuse stays as it is.
+/// Returns the peer's transport parameters with `max_ack_delay` longer by [`PATIENCE`]. Leaves
+/// parameters that quinn will refuse as they are.
 pub(super) fn patient(parameters: &[u8]) -> Vec<u8> {
     let (mut rest, mut others) = (parameters, Vec::new());
     let mut delay = None;
@@ -109,7 +109,7 @@ pub(super) fn patient(parameters: &[u8]) -> Vec<u8> {
     let milliseconds = u16::try_from(delay.as_millis())
         .unwrap_or(u16::MAX)
         .min(GREATEST_MAX_ACK_DELAY as u16);
-    // RFC 9000, section 16: as short as can be, or quinn refuses it.
+    // RFC 9000, section 16: in the fewest bytes, or quinn refuses it.
     let value = match u8::try_from(milliseconds) {
         Ok(byte) if byte < 1 << 6 => vec![byte],
         _ => (1 << 14 | milliseconds).to_be_bytes().to_vec(),
@@ -119,7 +119,7 @@ pub(super) fn patient(parameters: &[u8]) -> Vec<u8> {
     others
 }
 
-/// Reads one parameter: RFC 9000, section 18. `None` at the end, and where they are malformed.
+/// Reads one parameter: RFC 9000, section 18. `None` at the end and where malformed.
 fn next_parameter<'a>(bytes: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
     let id = variable_length(bytes)?;
     let len = usize::try_from(variable_length(bytes)?).ok()?;

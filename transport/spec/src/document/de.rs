@@ -14,14 +14,14 @@ use serde::forward_to_deserialize_any;
 use super::joined::JOINED;
 use super::tree::{Entry, Fault, Located, Node, Origin, Value};
 
-/// Most elements of an array.
+/// The most elements of an array.
 const MAX_ELEMENTS: usize = 1000;
 
-/// Name under which [`Located`] asks for its origin.
+/// The name by which [`Located`] asks for its origin.
 const LOCATED: &str = "$evenkeel_located";
 
-/// Reads a table that has no keys but those of `T`. Messages call the table what serde calls its
-/// type where that is no identifier (`#[serde(rename = "[[links]]")]`), else by its key.
+/// Reads a table that may have only the keys of `T`. Messages call the table by serde's name of its
+/// type if that is no identifier (`#[serde(rename = "[[links]]")]`), else by its key.
 ///
 /// # Errors
 /// The first mistake.
@@ -38,16 +38,16 @@ pub struct Error {
 
 #[derive(Debug)]
 enum Cause {
-    /// What the key or title is, without it: `is a string; it must be a number`.
+    /// A sentence without its subject, the key or title: `is a string; it must be a number`.
     Predicate(String),
-    /// In the table whose title will follow.
+    /// An unknown key, in a table whose title will follow.
     UnknownKey { key: String, known: String },
-    /// All that there is to say.
+    /// A complete sentence.
     Sentence(String),
 }
 
 impl Error {
-    /// Completes the message with the key or title, and the origin unless a deeper one is known.
+    /// Adds the key or title to the message, and the origin unless a deeper one is known.
     fn about(self, subject: &str, origin: &Origin) -> Fault {
         let message = match self.cause {
             Cause::Predicate(text) if text.starts_with(':') => format!("{subject}{text}"),
@@ -207,7 +207,7 @@ impl<'de> Deserializer<'de> for &'de Node {
 }
 
 impl Node {
-    /// Hands `visitor` the keys `fields` of a table that has no keys but `known`.
+    /// Passes the keys `fields` of a table to `visitor`; refuses keys other than `known`.
     fn visit_table<'de, V: Visitor<'de>>(
         &'de self,
         type_name: &str,
@@ -256,7 +256,7 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
 
 struct Entries<'de> {
     entries: Vec<&'de Entry>,
-    /// The one whose value comes next.
+    /// The entry whose value comes next.
     at: Option<&'de Entry>,
 }
 
@@ -289,7 +289,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     }
 }
 
-/// What a [`Located`] is made of: the origin, then the value.
+/// The parts of a [`Located`]: the origin, then the value.
 struct WithOrigin<'de> {
     node: &'de Node,
     is_origin_next: bool,
@@ -313,8 +313,8 @@ impl<'de> SeqAccess<'de> for WithOrigin<'de> {
     }
 }
 
-/// The halves of a table, each twice: the first time around they name their keys and fail, so that
-/// the second time around neither refuses those of the other.
+/// The halves of a table, each read twice: first they name their keys and fail, so that the second
+/// time neither refuses the other's keys.
 struct Halves<'de> {
     node: &'de Node,
     keys: Vec<&'static str>,

@@ -1,14 +1,14 @@
-//! Two types that share a table. serde's own `flatten` would lose the origins of values.
+//! Reads two types from one table. serde's own `flatten` would lose the origins of values.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 
-/// Name under which [`Joined`] asks for its halves.
+/// The name by which [`Joined`] asks for its halves.
 pub(super) const JOINED: &str = "$evenkeel_joined";
 
-/// A table whose keys are those of `A` and those of `B`.
+/// A table with the keys of `A` and those of `B`.
 #[derive(Debug, Clone)]
 pub struct Joined<A, B>(pub A, pub B);
 
@@ -24,7 +24,7 @@ impl<'de, A: Deserialize<'de>, B: Deserialize<'de>> Deserialize<'de> for Joined<
             }
 
             fn visit_seq<S: SeqAccess<'de>>(self, mut halves: S) -> Result<Self::Value, S::Error> {
-                // As `Halves` wants it: first each only says which keys it has.
+                // As `Halves` expects: first each half only names its keys.
                 let _ = (halves.next_element::<A>(), halves.next_element::<B>());
                 let missing = || de::Error::custom("is not of a document");
                 Ok(Joined(

@@ -1,4 +1,4 @@
-//! What a key may hold: numbers in a range, names, words.
+//! Checks the values of keys: numbers in a range, names, words.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -9,13 +9,13 @@ use serde::de::{Deserialize, Deserializer, Error};
 use super::tree::Located;
 use crate::quantity::{Quantity, Unit};
 
-/// Longest name of anything, in characters, unless a key says otherwise.
+/// The longest name in characters, unless a key says otherwise.
 pub const NAME_LENGTH: usize = 64;
 
-/// Defines what a key may hold, as functions for serde's `deserialize_with`: each line has a name,
+/// Defines what keys may hold, as functions for serde's `deserialize_with`. Each line has a name,
 /// the type, and [`number`](crate::document::number), [`positive`](crate::document::positive),
 /// [`whole`](crate::document::whole) or [`name`](crate::document::name) with their arguments. A
-/// field may be of this type, or an `Option`, a [`Located`], or an `Option<Located>` of it.
+/// field may have this type, or an `Option`, a [`Located`], or an `Option<Located>` of it.
 ///
 /// ```
 /// use evenkeel_spec::document::{Located, parse, read};
@@ -43,7 +43,7 @@ macro_rules! keys {
         $(#[$about])*
         ///
         /// # Errors
-        /// If it is none or out of range.
+        /// If it is no such value or out of range.
         $visible fn $key<'de, D, T>(deserializer: D) -> Result<T, D::Error>
         where
             D: ::serde::Deserializer<'de>,
@@ -54,7 +54,7 @@ macro_rules! keys {
     )+};
 }
 
-/// Reads a number with or without a fraction, in `unit`.
+/// Reads a number, with or without a fraction, in `unit`.
 ///
 /// # Errors
 /// If it is no number or out of range.
@@ -109,11 +109,11 @@ pub fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
     })
 }
 
-/// Reads a name: letters, digits, `-`, `_` and `.` inside, so that it is good in file names too;
+/// Reads a name: letters, digits, and inside also `-`, `_` and `.`, so that it suits file names;
 /// `longest` is in characters.
 ///
 /// # Errors
-/// If it is none.
+/// If it is not a name.
 pub fn name<'de, D: Deserializer<'de>>(
     deserializer: D,
     longest: usize,
@@ -131,10 +131,10 @@ pub fn name<'de, D: Deserializer<'de>>(
     )))
 }
 
-/// Reads what can be written as a string.
+/// Reads a string, and parses it.
 ///
 /// # Errors
-/// If it is no string, or is refused as that.
+/// If it is no string, or cannot be parsed.
 pub fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -145,7 +145,7 @@ where
         .map_err(|error| D::Error::custom(format!(": {error}")))
 }
 
-/// The beginning of a text that may be long.
+/// Returns the beginning of a text that may be long.
 pub fn shortened(text: &str) -> String {
     const LENGTH: usize = 80;
     match text.char_indices().nth(LENGTH) {
@@ -155,7 +155,7 @@ pub fn shortened(text: &str) -> String {
 }
 
 fn within<T: PartialOrd + Display, E: Error>(number: T, range: &RangeInclusive<T>) -> Result<T, E> {
-    // NaN lies in no range.
+    // No range contains NaN.
     if range.contains(&number) {
         return Ok(number);
     }
@@ -164,7 +164,7 @@ fn within<T: PartialOrd + Display, E: Error>(number: T, range: &RangeInclusive<T
     Err(E::custom(message))
 }
 
-/// A field that needs no origin.
+/// Lets a field do without the origin.
 macro_rules! without_origin {
     ($($kind:ty),+) => {$(
         impl From<Located<$kind>> for $kind {

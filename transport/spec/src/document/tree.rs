@@ -1,4 +1,4 @@
-//! The tree of values and their origins.
+//! Holds the tree of values and their origins.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use toml::de::{DeTable, DeValue};
 pub enum Origin {
     /// A line of the file, from 1.
     Line(usize),
-    /// An override, as it was given.
+    /// An override, as the user gave it.
     Override(Arc<str>),
 }
 
 impl Origin {
-    /// The line of the file, from 1; 0 for an override.
+    /// Returns the line of the file, from 1; 0 for an override.
     pub fn line(&self) -> usize {
         match self {
             Self::Line(line) => *line,
@@ -26,7 +26,7 @@ impl Origin {
 }
 
 impl Default for Origin {
-    /// The file as a whole.
+    /// Returns the file as a whole.
     fn default() -> Self {
         Self::Line(1)
     }
@@ -35,14 +35,14 @@ impl Default for Origin {
 /// What is wrong with a value, and where the value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where the value comes from.
+    /// The origin of the value.
     pub origin: Origin,
     /// Cause and remedy.
     pub message: String,
 }
 
 impl Fault {
-    /// A fault of the value at `origin`.
+    /// Makes a fault of the value at `origin`.
     pub fn new(origin: &Origin, message: impl Into<String>) -> Self {
         Self {
             origin: origin.clone(),
@@ -50,7 +50,7 @@ impl Fault {
         }
     }
 
-    /// One line with the place, `file_name` and line or the override, and the message.
+    /// Returns the place: `file_name` and line, or the override.
     pub fn place(&self, file_name: &str) -> String {
         match &self.origin {
             Origin::Line(line) => format!("{file_name}:{line}"),
@@ -64,7 +64,7 @@ impl Fault {
 pub struct Node {
     /// The value.
     pub value: Value,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
 }
 
@@ -79,7 +79,7 @@ pub enum Value {
     Float(f64),
     /// `true` or `false`.
     Boolean(bool),
-    /// A date: kept only to be refused by its kind.
+    /// A date: kept only so that an error can name its kind.
     Datetime,
     /// Values.
     Array(Vec<Node>),
@@ -87,7 +87,7 @@ pub enum Value {
     Table(Table),
 }
 
-/// Keys with their values, in the order of the file.
+/// Keys and their values, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
     pub(super) entries: Vec<Entry>,
@@ -100,17 +100,17 @@ pub(super) struct Entry {
     pub(super) node: Node,
 }
 
-/// A value that was read, with its origin for checks that involve several values.
+/// A value with its origin, for checks that involve several values.
 #[derive(Debug, Clone, Default)]
 pub struct Located<T> {
     /// The value.
     pub value: T,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
 }
 
 impl<T> Located<T> {
-    /// A fault of this value.
+    /// Makes a fault of this value.
     pub fn fault(&self, message: impl Into<String>) -> Fault {
         Fault::new(&self.origin, message)
     }
@@ -119,7 +119,7 @@ impl<T> Located<T> {
 /// Parses a document.
 ///
 /// # Errors
-/// If the text is not TOML or holds a number that is too large.
+/// If the text is not TOML or contains a number that is too large.
 pub fn parse(text: &str) -> Result<Node, Fault> {
     let lines = Lines::of(text);
     let document = DeTable::parse(text).map_err(|error| {
@@ -137,7 +137,7 @@ pub fn parse(text: &str) -> Result<Node, Fault> {
     })
 }
 
-/// Parses the value of an override; what is not TOML is a string.
+/// Parses the value of an override; takes text that is not TOML as a string.
 pub(super) fn parse_value(text: &str, origin: &Origin) -> Result<Node, Fault> {
     match DeValue::parse(text) {
         Ok(value) => node(value, &|_| origin.clone()),
@@ -149,7 +149,7 @@ pub(super) fn parse_value(text: &str, origin: &Origin) -> Result<Node, Fault> {
 }
 
 impl Value {
-    /// What it is, for messages.
+    /// Returns its kind, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::String(_) => "a string",
@@ -164,7 +164,7 @@ impl Value {
 }
 
 impl Table {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries
             .iter()
@@ -174,7 +174,7 @@ impl Table {
 }
 
 impl<T> From<T> for Located<T> {
-    /// A value that comes from no line of its own, such as a default.
+    /// Locates a value without a line of its own, such as a default.
     fn from(value: T) -> Self {
         Self {
             value,
@@ -195,7 +195,7 @@ impl<T: Serialize> Serialize for Located<T> {
     }
 }
 
-/// Byte offsets at which lines begin.
+/// The byte offsets at which lines begin.
 struct Lines(Vec<usize>);
 
 impl Lines {
