@@ -15,7 +15,7 @@ pub use de::{Error, read};
 pub use joined::Joined;
 pub use keys::{NAME_LENGTH, name, number, parsed, positive, shortened, whole};
 pub use overrides::set;
-pub use tree::{Fault, Located, Node, Origin, Table, Value, parse};
+pub use tree::{Fault, Located, Node, Origin, parse};
 
 #[cfg(test)]
 mod tests;

@@ -396,27 +396,3 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Located<T> {
         deserializer.deserialize_newtype_struct(LOCATED, Pair(PhantomData))
     }
 }
-
-impl<'de> Deserialize<'de> for Origin {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct LineOrOverride;
-
-        impl Visitor<'_> for LineOrOverride {
-            type Value = Origin;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a line or an override")
-            }
-
-            fn visit_u64<E>(self, line: u64) -> Result<Origin, E> {
-                Ok(Origin::Line(line as usize))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Origin, E> {
-                Ok(Origin::Override(text.into()))
-            }
-        }
-
-        deserializer.deserialize_any(LineOrOverride)
-    }
-}

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde::Deserialize;
 
-use super::tree::parse_value;
+use super::tree::{Value, parse_value};
 use super::*;
 use crate::keys;
 use crate::quantity::Unit;
@@ -185,24 +185,30 @@ fn a_name_is_good_in_file_names_too() {
 
 #[test]
 fn every_value_knows_its_line() {
-    let root = parse("a = 1\n\n[b]\nc = \"x\"\n[[d]]\n[[d]]\ne = [\n 1,\n 2]\n").unwrap();
-    let Value::Table(root) = root.value else {
-        panic!("the root is a table")
-    };
-    let line = |node: &Node| node.origin.clone();
-    assert_eq!(line(root.get("a").unwrap()), Origin::Line(1));
-    assert_eq!(line(root.get("b").unwrap()), Origin::Line(3));
-    let Value::Array(d) = &root.get("d").unwrap().value else {
-        panic!("d is an array")
-    };
-    assert_eq!(line(&d[1]), Origin::Line(6));
-    let Value::Table(d1) = &d[1].value else {
-        panic!("d.1 is a table")
-    };
-    let Value::Array(e) = &d1.get("e").unwrap().value else {
-        panic!("e is an array")
-    };
-    assert_eq!(line(&e[1]), Origin::Line(9));
+    #[derive(Deserialize)]
+    struct Root {
+        a: Located<u8>,
+        b: Located<B>,
+        d: Vec<Located<D>>,
+    }
+    #[derive(Deserialize)]
+    struct B {
+        c: Located<String>,
+    }
+    #[derive(Deserialize)]
+    struct D {
+        #[serde(default)]
+        e: Vec<Located<u8>>,
+    }
+    let text = "a = 1\n\n[b]\nc = \"x\"\n[[d]]\n[[d]]\ne = [\n 1,\n 2]\n";
+    let root: Root = read(&parse(text).unwrap()).unwrap();
+    assert_eq!(
+        (root.a.origin, root.b.origin),
+        (Origin::Line(1), Origin::Line(3))
+    );
+    assert_eq!(root.b.value.c.origin, Origin::Line(4));
+    assert_eq!(root.d[1].origin, Origin::Line(6));
+    assert_eq!(root.d[1].value.e[1].origin, Origin::Line(9));
 }
 
 #[test]

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// Where a value comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
 pub enum Origin {
     /// A line of the file, from 1.
     Line(usize),
     /// An override, as the user gave it.
-    Override(Arc<str>),
+    Override(#[serde(deserialize_with = "shared")] Arc<str>),
 }
 
 impl Origin {
@@ -62,15 +63,14 @@ impl Fault {
 /// A value of the document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// The value.
-    pub value: Value,
+    pub(super) value: Value,
     /// Its origin.
     pub origin: Origin,
 }
 
 /// A value of TOML.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub(super) enum Value {
     /// Text.
     String(String),
     /// A whole number.
@@ -89,7 +89,7 @@ pub enum Value {
 
 /// Keys and their values, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Table {
+pub(super) struct Table {
     pub(super) entries: Vec<Entry>,
 }
 
@@ -163,16 +163,6 @@ impl Value {
     }
 }
 
-impl Table {
-    /// Returns the value of a key.
-    pub fn get(&self, key: &str) -> Option<&Node> {
-        self.entries
-            .iter()
-            .find(|entry| entry.key == key)
-            .map(|entry| &entry.node)
-    }
-}
-
 impl<T> From<T> for Located<T> {
     /// Locates a value without a line of its own, such as a default.
     fn from(value: T) -> Self {
@@ -193,6 +183,10 @@ impl<T: Serialize> Serialize for Located<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.value.serialize(serializer)
     }
+}
+
+fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
+    String::deserialize(deserializer).map(Arc::from)
 }
 
 /// The byte offsets at which lines begin.

@@ -11,7 +11,10 @@ fn value(node: &Node, path: &[&str]) -> Value {
     let mut node = node;
     for key in path {
         node = match &node.value {
-            Value::Table(table) => table.get(key).unwrap(),
+            Value::Table(table) => {
+                let mut entries = table.entries.iter();
+                &entries.find(|entry| entry.key == *key).unwrap().node
+            }
             Value::Array(array) => &array[key.parse::<usize>().unwrap()],
             other => panic!("nothing below {other:?}"),
         };
