@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evenkeel_testbed::backend::sim;
 use evenkeel_testbed::metrics::FlowObservation;
-use evenkeel_testbed::scenario::Scenario;
+use evenkeel_testbed::scenario::{FlowBuilder, LinkBuilder, Scenario, Value};
 
 /// Width of a sampling interval, in seconds.
 const INTERVAL_S: f64 = 0.01;
@@ -15,18 +15,29 @@ fn controllers() -> impl Iterator<Item = &'static str> {
     names.filter(|name| *name != "bbr")
 }
 
-/// A flow over a link of 4 Mb/s with a round trip of 40 ms, `link` being more of the
-/// link's keys and `flow` of the flow's.
-fn run(duration_s: f64, controller: &str, link: &str, flow: &str) -> FlowObservation {
-    let text = format!(
-        "name = 'faults'\nduration_s = {duration_s}\n[sampling]\ninterval_ms = 10\n\
-         [[links]]\nname = 'link'\nfrom = 'client'\nto = 'server'\nrate_bps = 4000000\ndelay_ms = 20\n\
-         queue_packets = 30\n{link}\n\
-         [[flows]]\nname = 'f'\napp = 'bulk'\nfrom = 'client'\nto = 'server'\nverify = true\n\
-         controller = '{controller}'\n{flow}\n"
-    );
-    let scenario =
-        Scenario::parse(&text, "faults.toml", &[]).unwrap_or_else(|error| panic!("{error}"));
+/// A link of 4 Mb/s with a round trip of 40 ms.
+fn link() -> LinkBuilder {
+    LinkBuilder::between("link", "client", "server")
+        .rate_bps(4_000_000)
+        .delay(Duration::from_millis(20))
+        .queue_packets(30)
+}
+
+/// A transfer over it.
+fn flow(controller: &str) -> FlowBuilder {
+    FlowBuilder::bulk("f", controller)
+        .between("client", "server")
+        .set("verify", true)
+}
+
+fn run(duration_s: f64, link: LinkBuilder, flow: FlowBuilder) -> FlowObservation {
+    let sampling = [("interval_ms".to_owned(), Value::from(10))];
+    let scenario = Scenario::builder("faults", Duration::from_secs_f64(duration_s))
+        .set("sampling", Value::Table(sampling.into_iter().collect()))
+        .link(link)
+        .flow(flow)
+        .build()
+        .unwrap_or_else(|error| panic!("{error}"));
     let observations = sim::run(&scenario, &sim::Options::default(), |_| ());
     let mut observations = observations.unwrap_or_else(|error| panic!("{error}"));
     observations.flows.remove(0)
@@ -40,11 +51,13 @@ fn first_after(flow: &FlowObservation, end_s: f64) -> Option<f64> {
 }
 
 /// A blackout of `length_s` after 5 s, with an idle timeout of 120 s.
-fn blackout(controller: &str, length_s: f64, probe_interval: &str) -> (FlowObservation, f64) {
-    let link = format!("blackouts = [{{ start_s = 5, length_s = {length_s} }}]");
-    let flow = format!("idle_timeout_s = 120\n{probe_interval}");
+fn blackout(flow: FlowBuilder, length_s: f64) -> (FlowObservation, f64) {
+    let link = link().blackout(Duration::from_secs(5), Duration::from_secs_f64(length_s));
     let end_s = 5.0 + length_s;
-    (run(end_s + 6.0, controller, &link, &flow), end_s)
+    (
+        run(end_s + 6.0, link, flow.set("idle_timeout_s", 120)),
+        end_s,
+    )
 }
 
 #[test]
@@ -52,7 +65,7 @@ fn the_first_packet_after_a_blackout_is_through_within_a_second_if_a_sender_prob
     for length_s in [0.1, 1.0, 10.0, 30.0] {
         let mut longest = (0.0, "");
         for controller in controllers() {
-            let (flow, end_s) = blackout(controller, length_s, "probe_interval_s = 0.8");
+            let (flow, end_s) = blackout(flow(controller).set("probe_interval_s", 0.8), length_s);
             assert_eq!(flow.error, None, "{controller}, {length_s} s");
             let after = first_after(&flow, end_s);
             let after = after.unwrap_or_else(|| panic!("{controller}, {length_s} s: nothing"));
@@ -67,18 +80,21 @@ fn the_first_packet_after_a_blackout_is_through_within_a_second_if_a_sender_prob
 
 #[test]
 fn without_probes_the_doubling_of_their_timeout_makes_the_silence_up_to_twice_as_long() {
-    let (flow, end_s) = blackout("vegas", 30.0, "");
+    let (flow, end_s) = blackout(flow("vegas"), 30.0);
     assert_eq!(flow.error, None);
     assert_eq!(first_after(&flow, end_s), None, "within six seconds");
 }
 
 #[test]
 fn nothing_is_corrupt_and_no_transfer_ends_where_a_blackout_or_a_route_ends() {
-    let blackout = "blackouts = [{ start_s = 1, length_s = 30 }]";
-    let lasting = "idle_timeout_s = 120\nprobe_interval_s = 0.8\nbytes = 2000000";
-    for (link, duration_s) in [(blackout, 60.0), (&flips(), 60.0)] {
+    let blackout = link().blackout(Duration::from_secs(1), Duration::from_secs(30));
+    for link in [blackout, flips()] {
         for controller in controllers() {
-            let flow = run(duration_s, controller, link, lasting);
+            let lasting = flow(controller)
+                .bytes(2_000_000)
+                .set("idle_timeout_s", 120)
+                .set("probe_interval_s", 0.8);
+            let flow = run(60.0, link.clone(), lasting);
             assert_eq!(flow.error, None, "{controller}");
             let transfer = &flow.transfers[0];
             assert_eq!(
@@ -93,10 +109,11 @@ fn nothing_is_corrupt_and_no_transfer_ends_where_a_blackout_or_a_route_ends() {
 #[test]
 fn a_transfer_over_a_path_that_reorders_arrives_with_the_same_bytes_whatever_the_controller() {
     // At 4 Mb/s some eight packets are on the way at any time: what jumps overtakes as many.
-    let reordering = "reorder = 0.1\nreverse = { reorder = 0 }";
+    let reordering = link().set("reorder", 0.1).set_reverse("reorder", 0);
     for controller in controllers() {
-        let straight = run(60.0, controller, "", "bytes = 4000000");
-        let flow = run(60.0, controller, reordering, "bytes = 4000000");
+        let flow = flow(controller).bytes(4_000_000);
+        let straight = run(60.0, link(), flow.clone());
+        let flow = run(60.0, reordering.clone(), flow);
         assert_eq!(flow.error, None, "{controller}");
         let transfer = &flow.transfers[0];
         assert_eq!(
@@ -125,23 +142,18 @@ fn a_transfer_over_a_path_that_reorders_arrives_with_the_same_bytes_whatever_the
 
 /// A route that flips every second between a round trip of 40 ms and one of 100 ms, which the
 /// forward direction adds.
-fn flips() -> String {
-    let changes: Vec<String> = (1..60)
-        .map(|second| {
-            let delay_ms = if second % 2 == 1 { 80 } else { 20 };
-            format!("{{ at_s = {second}, delay_ms = {delay_ms} }}")
-        })
-        .collect();
-    format!(
-        "changes = [{}]\nreverse = {{ changes = [] }}",
-        changes.join(", ")
-    )
+fn flips() -> LinkBuilder {
+    let nothing = Value::Array(Vec::new());
+    (1..60).fold(link().set_reverse("changes", nothing), |link, second| {
+        let delay_ms = if second % 2 == 1 { 80 } else { 20 };
+        link.change(Duration::from_secs(second), "delay_ms", delay_ms)
+    })
 }
 
 #[test]
 fn a_route_that_flips_every_second_leaves_every_controller_a_share_of_the_link() {
     for controller in controllers() {
-        let flow = run(35.0, controller, &flips(), "");
+        let flow = run(35.0, flips(), flow(controller));
         assert_eq!(flow.error, None, "{controller}");
         let from = (5.0 / INTERVAL_S) as usize;
         let bytes: u64 = flow.delivered[from..].iter().sum();
@@ -164,7 +176,7 @@ fn an_acknowledgement_that_repeats_a_lost_one_is_no_round_trip() {
     for controller in ["vegas", "ada-vegas", "reno"] {
         // Four of ten packets are lost, both ways: of data, of probes for ACKs, and of ACKs. The
         // receiver repeats its last ACK when it sends a PING, every 5 s.
-        let flow = run(60.0, controller, "loss = 0.4", "");
+        let flow = run(60.0, link().loss(0.4), flow(controller));
         // The handshake has its own ACKs, whose delays nobody tells.
         let shaken_hands = Duration::from_secs(5);
         let samples = flow.rtt.iter().filter(|sample| sample.at > shaken_hands);

@@ -1,5 +1,6 @@
 //! Scenario files: TOML in, a network and its traffic as plain data out.
 
+mod builder;
 mod error;
 mod expand;
 mod file;
@@ -15,6 +16,7 @@ use std::time::Duration;
 pub use evenkeel::Controllers;
 use evenkeel_spec::document;
 
+pub use builder::{FlowBuilder, LinkBuilder, ScenarioBuilder, Value};
 pub use error::ScenarioError;
 pub use file::ScenarioFile;
 pub use ip::IpVersion;

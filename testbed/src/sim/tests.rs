@@ -10,28 +10,31 @@ use quinn::AsyncUdpSocket;
 use quinn::udp::RecvMeta;
 
 use super::*;
+use crate::scenario::{FlowBuilder, LinkBuilder, ScenarioBuilder};
 
 /// a -- b -- c: 1 Mb/s and 10 ms each way on both links, MTU 1500.
 fn line() -> Simulation {
-    line_with("")
+    line_with(&[])
 }
 
-/// The same with more keys in both links.
-fn line_with(keys: &str) -> Simulation {
+/// The same with stamps on both links.
+fn line_with(stamps: &[&str]) -> Simulation {
     let link = |name, from, to| {
-        format!(
-            "[[links]]\nname = '{name}'\nfrom = '{from}'\nto = '{to}'\n\
-                 rate_bps = 1000000\ndelay_ms = 10\nqueue_packets = 2\n{keys}\n"
-        )
+        LinkBuilder::between(name, from, to)
+            .rate_bps(1_000_000)
+            .delay(ms(10))
+            .queue_packets(2)
+            .stamps(stamps)
     };
-    let text = format!(
-        "name = 'line'\nduration_s = 1\n{}{}\
-             [[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nfrom = 'a'\nto = 'c'\n",
-        link("ab", "a", "b"),
-        link("bc", "b", "c")
-    );
-    let scenario = Scenario::parse(&text, "line.toml", &[]).expect("a scenario");
-    Simulation::new(&scenario).expect("links that can be built")
+    simulation(&[link("ab", "a", "b"), link("bc", "b", "c")], "c")
+}
+
+/// These links, with a flow from a to `to`.
+fn simulation(links: &[LinkBuilder], to: &str) -> Simulation {
+    let flow = FlowBuilder::bulk("f", "reno").between("a", to);
+    let line = Scenario::builder("line", Duration::from_secs(1)).flow(flow);
+    let line = links.iter().cloned().fold(line, ScenarioBuilder::link);
+    Simulation::new(&line.build().expect("a scenario")).expect("links that can be built")
 }
 
 /// A path header and, behind it, so many bytes.
@@ -129,7 +132,7 @@ fn a_full_queue_drops_and_every_packet_is_accounted_for() {
 
 #[test]
 fn links_stamp_the_headers_that_cross_them_and_leave_all_else_alone() {
-    let mut simulation = line_with("stamps = ['aqt', 'flows:period_ms=10']");
+    let mut simulation = line_with(&["aqt", "flows:period_ms=10"]);
     let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
     let receiver = simulation.bind(NodeIndex(2), 7).expect("a free port");
     // 940 bytes, 32 and 28 of headers: 8 ms at 1 Mb/s. The second waits for the first once.
@@ -159,18 +162,12 @@ fn links_stamp_the_headers_that_cross_them_and_leave_all_else_alone() {
 
 #[test]
 fn a_hop_that_does_not_stamp_shows_as_a_gap_behind_it() {
-    let link = |name: &str, from: &str, to: &str, stamps: &str| {
-        format!("[[links]]\nname = '{name}'\nfrom = '{from}'\nto = '{to}'\n{stamps}\n")
-    };
-    let text = format!(
-        "name = 'line'\nduration_s = 1\n{}{}{}\
-             [[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nfrom = 'a'\nto = 'd'\n",
-        link("ab", "a", "b", "stamps = ['aqt']"),
-        link("bc", "b", "c", ""),
-        link("cd", "c", "d", "stamps = ['aqt']"),
-    );
-    let scenario = Scenario::parse(&text, "line.toml", &[]).expect("a scenario");
-    let mut simulation = Simulation::new(&scenario).expect("links that can be built");
+    let links = [
+        LinkBuilder::between("ab", "a", "b").stamps(&["aqt"]),
+        LinkBuilder::between("bc", "b", "c"),
+        LinkBuilder::between("cd", "c", "d").stamps(&["aqt"]),
+    ];
+    let mut simulation = simulation(&links, "d");
     let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
     let receiver = simulation.bind(NodeIndex(3), 7).expect("a free port");
     sender.send_to(receiver.address(), headed(0));
