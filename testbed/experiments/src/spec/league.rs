@@ -18,7 +18,9 @@ const FILES: &[(&str, &str)] = &[
     ("buffers", include_str!("../../league/buffers.toml")),
     ("loss", include_str!("../../league/loss.toml")),
     ("jitter", include_str!("../../league/jitter.toml")),
+    ("wireless", include_str!("../../league/wireless.toml")),
     ("changes", include_str!("../../league/changes.toml")),
+    ("policers", include_str!("../../league/policers.toml")),
     ("own-kind", include_str!("../../league/own-kind.toml")),
     ("beside", include_str!("../../league/beside.toml")),
     ("way-back", include_str!("../../league/way-back.toml")),
@@ -166,6 +168,8 @@ pub struct Case {
     pub(crate) others_fair: Option<f64>,
     /// Names of the measured `[[flows]]`.
     pub(crate) measured: Vec<String>,
+    /// Controllers of the other flows.
+    pub(crate) opponents: Vec<String>,
     /// Where they stand among all.
     places: Vec<usize>,
     /// The scenario's file, with [`STANDARD`] as the measured flows' controller.
@@ -256,11 +260,15 @@ impl Case {
             unreachable!("a table laid over a table is a table");
         };
         scenario.insert("name".into(), id.replace('/', "-").into());
-        let (mut measured, mut places) = (Vec::new(), Vec::new());
+        let (mut measured, mut places, mut opponents) = (Vec::new(), Vec::new(), Vec::new());
         let flows = scenario.get_mut("flows").and_then(Value::as_array_mut);
         for (place, flow) in flows.into_iter().flatten().enumerate() {
-            if flow.get("controller").and_then(Value::as_str) != Some(MEASURED) {
-                continue;
+            match flow.get(CONTROLLER).and_then(Value::as_str) {
+                Some(MEASURED) => {}
+                other => {
+                    opponents.extend(other.map(str::to_owned));
+                    continue;
+                }
             }
             let name = flow.get("name").and_then(Value::as_str);
             measured.push(
@@ -296,6 +304,7 @@ impl Case {
             fair: file.fair,
             others_fair: file.others_fair,
             measured,
+            opponents,
             places,
             text,
         })

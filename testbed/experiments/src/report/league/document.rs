@@ -70,6 +70,8 @@ pub struct CaseRow {
     pub good: String,
     /// Targets by figure.
     pub aims: BTreeMap<Figure, f64>,
+    /// False if the same seed gives another result each time, whoever plays: an opponent's fault.
+    pub repeats: bool,
     /// Makes one of its runs alone; `CONTROLLER` and `SEED` stand for what to choose.
     pub command: String,
 }
@@ -158,7 +160,9 @@ impl LeagueDocument {
                 .map(|name| ControllerRow::new(name, controllers))
                 .collect(),
             groups: groups.iter().map(row).collect(),
-            cases: cases().map(CaseRow::new).collect(),
+            cases: cases()
+                .map(|case| CaseRow::new(case, controllers))
+                .collect(),
             table,
             results,
         }
@@ -229,15 +233,17 @@ impl ControllerRow {
         Self {
             name: name.to_owned(),
             summary: row.map_or(String::new(), |row| row.summary.to_owned()),
-            // quinn's BBR draws from the system's randomness.
-            repeats: plain != "bbr",
+            // Its runs were made, so that the name is known.
+            repeats: controllers.repeats(name).unwrap_or(false),
         }
     }
 }
 
 impl CaseRow {
-    fn new(case: &Case) -> Self {
+    fn new(case: &Case, controllers: &Controllers) -> Self {
+        let repeats = |name: &String| controllers.repeats(name).unwrap_or(false);
         Self {
+            repeats: case.opponents.iter().all(repeats),
             case: case.id.clone(),
             models: case.models.clone(),
             source: case.source.clone(),
