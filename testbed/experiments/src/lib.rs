@@ -17,7 +17,7 @@ pub use evaluate::claims::Verdict;
 pub use evaluate::dataset::MetricError;
 pub use report::{
     CaseRow, CellRow, ClaimRow, Commands, ControllerRow, Document, GroupRow, KernelRow, League,
-    LeagueDocument, NotRun, Report, ReportError, ResultRow, RunsRow,
+    LeagueDocument, NotRun, OverSeeds, Report, ReportError, ResultRow, RunsRow,
 };
 pub use run::runner::{Event, Outcome, run};
 pub use run::store::{Build, Plan, Record, Store, StoreError};

@@ -230,7 +230,7 @@ impl Outcome {
 }
 
 /// Points of a line over time; more would not show.
-const POINTS: f64 = 60.0;
+const POINTS: f64 = 40.0;
 
 /// Bits per second of IP packets of the measured flows together, over time.
 pub(crate) fn rate(case: &Case, record: &Record) -> Result<Samples, String> {

@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 
 pub use command::Commands;
 pub use document::{ClaimRow, Document, KernelRow, NotRun, RunsRow};
-pub use league::{CaseRow, CellRow, ControllerRow, GroupRow, League, LeagueDocument, ResultRow};
+pub use league::{
+    CaseRow, CellRow, ControllerRow, GroupRow, League, LeagueDocument, OverSeeds, ResultRow,
+};
 pub use section::ReportError;
 
 use crate::run::store::{Store, StoreError};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_testbed::scenario::Controllers;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::Standings;
 use crate::evaluate::dataset::Spread;
@@ -76,8 +76,24 @@ pub struct CaseRow {
     pub command: String,
 }
 
-/// A score, and its spread over the seeds: median, least, greatest. `None` if runs are missing.
-pub(super) type Score = Option<[f64; 3]>;
+/// A number over the seeds. In JSON `[median, least, greatest]`, or `[median]` where all are equal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OverSeeds {
+    /// Median.
+    pub median: f64,
+    /// Least.
+    pub least: f64,
+    /// Greatest.
+    pub greatest: f64,
+}
+
+impl Serialize for OverSeeds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let all = [self.median, self.least, self.greatest];
+        let shown = if self.least < self.greatest { 3 } else { 1 };
+        all[..shown].serialize(serializer)
+    }
+}
 
 /// A controller in a group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -86,8 +102,8 @@ pub struct CellRow {
     pub controller: String,
     /// The group, or `total`.
     pub group: String,
-    /// The mean of the cases, or of the groups.
-    pub score: Score,
+    /// The mean of the cases, or of the groups; `None` if runs are missing.
+    pub score: Option<OverSeeds>,
 }
 
 /// A controller in a case.
@@ -97,8 +113,8 @@ pub struct ResultRow {
     pub case: String,
     /// The controller.
     pub controller: String,
-    /// Its score.
-    pub score: Score,
+    /// Its score; `None` without a run.
+    pub score: Option<OverSeeds>,
     /// Seeds whose run is missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<u64>,
@@ -106,7 +122,7 @@ pub struct ResultRow {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dead: Vec<String>,
     /// Median, least and greatest of the seeds that have a value.
-    pub figures: BTreeMap<Figure, [f64; 3]>,
+    pub figures: BTreeMap<Figure, OverSeeds>,
 }
 
 impl LeagueDocument {
@@ -135,7 +151,10 @@ impl LeagueDocument {
                 table.push(CellRow {
                     controller: name.clone(),
                     group: group.to_owned(),
-                    score: (1..=seeds).map(of).collect::<Option<_>>().and_then(triple),
+                    score: (1..=seeds)
+                        .map(of)
+                        .collect::<Option<_>>()
+                        .and_then(over_seeds),
                 });
             };
             for group in groups {
@@ -185,7 +204,7 @@ impl LeagueDocument {
     }
 
     /// The score of a controller in a group.
-    pub fn score(&self, controller: &str, group: &str) -> Score {
+    pub fn score(&self, controller: &str, group: &str) -> Option<OverSeeds> {
         let mut cells = self.table.iter();
         let cell = cells.find(|cell| cell.controller == controller && cell.group == group);
         cell.and_then(|cell| cell.score)
@@ -207,7 +226,7 @@ impl LeagueDocument {
             text += &format!("\n{group:<20}");
             for one in &self.controllers {
                 let score = self.score(&one.name, group);
-                let shown = score.map_or("-".into(), |[median, ..]| format!("{median:.2}"));
+                let shown = score.map_or("-".into(), |score| format!("{:.2}", score.median));
                 let star = usize::from(!one.repeats);
                 text += &format!("{shown:>0$}", width(&one.name).max(8) + star);
             }
@@ -274,11 +293,11 @@ impl ResultRow {
         Self {
             case: case.id.clone(),
             controller: controller.to_owned(),
-            score: triple(made.iter().map(|(_, standing)| standing.score).collect()),
+            score: over_seeds(made.iter().map(|(_, standing)| standing.score).collect()),
             missing: (1..=seeds).filter(|seed| of(*seed).is_none()).collect(),
             dead: dead.collect(),
             figures: figures
-                .filter_map(|(figure, values)| Some((figure, triple(values)?)))
+                .filter_map(|(figure, values)| Some((figure, over_seeds(values)?)))
                 .collect(),
         }
     }
@@ -290,13 +309,17 @@ fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Median, least and greatest.
-fn triple(values: Vec<f64>) -> Score {
+/// These numbers in short; `None` without any.
+fn over_seeds(values: Vec<f64>) -> Option<OverSeeds> {
     let spread = Spread::of(values)?;
-    Some([spread.median, spread.least, spread.greatest].map(to_four_digits))
+    Some(OverSeeds {
+        median: to_three_digits(spread.median),
+        least: to_three_digits(spread.least),
+        greatest: to_three_digits(spread.greatest),
+    })
 }
 
-/// Four digits: more would be noise.
-fn to_four_digits(value: f64) -> f64 {
-    format!("{value:.3e}").parse().unwrap_or(value)
+/// Three digits: more would be noise.
+fn to_three_digits(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
 }

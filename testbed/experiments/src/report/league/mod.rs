@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use evenkeel_testbed::report::picture::{Axis, Line, Picture, Point, Style};
 use evenkeel_testbed::scenario::Controllers;
 
-pub use document::{CaseRow, CellRow, ControllerRow, GroupRow, LeagueDocument, ResultRow};
+pub use document::{
+    CaseRow, CellRow, ControllerRow, GroupRow, LeagueDocument, OverSeeds, ResultRow,
+};
 
 use super::parts::{self, Whole};
 use super::section::ReportError;

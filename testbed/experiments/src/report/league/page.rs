@@ -7,7 +7,7 @@ use evenkeel_testbed::report::picture::{Picture, digits};
 use minijinja::context;
 use minijinja::value::Value;
 
-use super::document::{CaseRow, LeagueDocument, ResultRow, Score, TOTAL};
+use super::document::{CaseRow, LeagueDocument, OverSeeds, ResultRow, TOTAL};
 use crate::spec::league::Figure;
 
 /// Columns of raw figures: what they are called, their unit, and by what they are multiplied.
@@ -61,8 +61,13 @@ pub(super) fn page(document: &LeagueDocument, pictures: &BTreeMap<String, Pictur
 }
 
 /// A score with its ends, if they differ as they are shown.
-fn cell(score: Score) -> Value {
-    let Some([median, least, greatest]) = score else {
+fn cell(score: Option<OverSeeds>) -> Value {
+    let Some(OverSeeds {
+        median,
+        least,
+        greatest,
+    }) = score
+    else {
         return context! { median => None::<f64> };
     };
     let differ = format!("{least:.2}") != format!("{greatest:.2}");
@@ -79,7 +84,7 @@ fn case(document: &LeagueDocument, case: &CaseRow, pictures: &BTreeMap<String, P
     let rows = results.iter().map(|row| {
         let values = columns.iter().map(|(figure, _, _, by)| {
             let value = row.figures.get(figure);
-            value.map_or(String::new(), |[median, ..]| digits(median * by))
+            value.map_or(String::new(), |value| digits(value.median * by))
         });
         context! {
             row => row,
