@@ -123,8 +123,8 @@ pub struct LinkDescription {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wifi_jitter_ms: Option<f64>,
     /// Probability with which a packet jumps the propagation delay.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub reorder: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<f64>,
     /// How long packets are held to be released together; 0: not at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregate_ms: Option<f64>,
@@ -238,7 +238,7 @@ impl Default for LinkDescription {
             duplicate: None,
             jitter_ms: 0.0,
             wifi_jitter_ms: None,
-            reorder: 0.0,
+            reorder: None,
             aggregate_ms: None,
             aggregate_packets: None,
             blackouts: Vec::new(),
@@ -281,7 +281,7 @@ impl LinkKeys {
             duplicate: self.duplicate.or(base.duplicate),
             jitter_ms: self.jitter_ms.unwrap_or(base.jitter_ms),
             wifi_jitter_ms: self.wifi_jitter_ms.or(base.wifi_jitter_ms),
-            reorder: value(&self.reorder).unwrap_or(base.reorder),
+            reorder: value(&self.reorder).or(base.reorder),
             aggregate_ms: self.aggregate_ms.or(base.aggregate_ms),
             aggregate_packets: value(&self.aggregate_packets).or(base.aggregate_packets),
             blackouts: self.blackouts.unwrap_or(base.blackouts),

@@ -148,10 +148,13 @@ fn the_impairments_of_scenarios_are_those_of_the_router() {
 fn reordering_needs_a_delay_to_jump() {
     let error = "r.toml:5: reorder needs a delay that packets can jump; give the link a delay_ms";
     assert_eq!(refusal(&with("reorder = 0.1\njitter_ms = 5")), error);
-    assert_eq!(link("reorder = 0.1\ndelay_ms = 5").description.reorder, 0.1);
+    assert_eq!(
+        link("reorder = 0.1\ndelay_ms = 5").description.reorder,
+        Some(0.1)
+    );
     let later = "reorder = 0.1\nchanges = [{ at_s = 1, delay_ms = 5 }]";
-    assert_eq!(link(later).description.reorder, 0.1);
-    assert_eq!(link("reorder = 0").description.reorder, 0.0);
+    assert_eq!(link(later).description.reorder, Some(0.1));
+    assert_eq!(link("reorder = 0").description.reorder, Some(0.0));
     assert_eq!(
         refusal(&with("delay_ms = 5\nreorder = 1.5")),
         "r.toml:6: reorder = 1.5 is out of range; use 0 to 1"

@@ -238,7 +238,7 @@ fn link_notes(links: &[LinkResult]) -> String {
     let mut text = String::new();
     for link in links.iter().filter(|link| link.lost > 0) {
         text += &format!(
-            "{}: {} packets lost at random or in blackouts\n",
+            "{}: {} packets lost behind the queue\n",
             link.name, link.lost
         );
     }

@@ -291,7 +291,7 @@ sum; mean CoV                            0.003    0.002  0.289     33.33        
 link         rate  utilized    queue  +-  p95  max  wait p95  arrived  dropped  loss
              Mb/s         %  packets                      ms  packets  packets     %
 bottleneck  0.008      75.0      1.2   -    2    3      20.0      300        1  0.33
-bottleneck: 2 packets lost at random or in blackouts
+bottleneck: 2 packets lost behind the queue
 bottleneck: 4 packets marked
 
 fairness: Jain 0.800, worst case 0.333, short term 0.900

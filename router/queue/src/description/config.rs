@@ -54,7 +54,7 @@ impl LinkDescription {
                 let packets = self.aggregate_packets.and_then(NonZeroU32::new);
                 Aggregation::new(milliseconds(time_ms), packets)
             }),
-            reorder: self.reorder,
+            reorder: self.reorder.unwrap_or(0.0),
             loss: self.loss,
             duplicate: self.duplicate.unwrap_or(0.0),
             blackouts: blackouts

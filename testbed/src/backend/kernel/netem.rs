@@ -34,7 +34,7 @@ pub(super) fn unsupported_key(link: &LinkSpec) -> Option<&'static str> {
         ("trace", link.trace.is_some()),
         ("cellular", link.cellular.is_some()),
         // What jumps netem's delay also jumps the netem with rate and queue behind it.
-        ("reorder beside rate_bps", has_rate && link.reorder > 0.0),
+        ("reorder beside rate_bps", has_rate && is_on(link.reorder)),
         ("discipline", link.discipline.value != DROP_TAIL),
         ("stamps", !link.stamps.is_empty()),
         ("queue_bytes", link.queue_bytes.is_some()),
@@ -94,8 +94,8 @@ pub(super) fn qdiscs(link: &LinkSpec) -> Vec<String> {
     } else if delay > 0.0 {
         outer += &format!(" delay {delay:.0}us");
     }
-    if link.reorder > 0.0 {
-        outer += &format!(" reorder {}%", link.reorder * 100.0);
+    if let Some(reorder) = link.reorder.filter(|share| *share > 0.0) {
+        outer += &format!(" reorder {}%", reorder * 100.0);
     }
     if link.loss > 0.0 {
         outer += &format!(" loss random {}%", link.loss * 100.0);

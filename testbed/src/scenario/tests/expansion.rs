@@ -455,6 +455,8 @@ fn impairments_come_through_and_the_way_back_may_do_without() {
         "links.0.aggregate_packets=64",
         "links.0.changes=[{at_s=0, rate_bps=2e6}, {at_s=1.8, rate_bps=0, wifi_jitter_ms=12}]",
         "links.0.changes_period_s=2",
+        "links.0.reorder=0.1",
+        "links.0.reverse.reorder=0",
         "links.0.reverse.police_bps=0",
         "links.0.reverse.aggregate_ms=0",
         "links.0.reverse.cellular={min_bps=1e6, max_bps=2e6}",
@@ -477,6 +479,7 @@ fn impairments_come_through_and_the_way_back_may_do_without() {
     let config = reverse.config(None).unwrap();
     assert!(config.policer.is_none() && config.aggregation.is_none());
     assert!(matches!(config.service, Service::Cellular(_)));
+    assert_eq!(config.reorder, 0.0);
     assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
 }
 
