@@ -251,7 +251,11 @@ pub(crate) fn group(name: &str, text: &str) -> Result<LeagueGroup, LeagueError> 
 impl Case {
     fn new(id: String, file: CaseFile, aims: &Aims, base: &Table) -> Result<Self, String> {
         let aims = file.aims.unwrap_or_else(|| aims.clone());
-        if aims.is_empty() || aims.values().any(|target| !(*target > 0.0)) {
+        if aims.is_empty()
+            || aims
+                .values()
+                .any(|target| target.is_nan() || *target <= 0.0)
+        {
             return Err("it needs aims, each with a target above 0".into());
         }
         let mut scenario = Value::Table(base.clone());
