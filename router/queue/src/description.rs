@@ -263,6 +263,7 @@ impl LinkKeys {
         };
         let queue_bytes = self.queue_bytes.or(base.queue_bytes);
         let default_packets = queue_bytes.is_none().then_some(DEFAULT_QUEUE_PACKETS);
+        let gives_changes = self.changes.is_some();
         let mut link = LinkDescription {
             rate_bps,
             trace,
@@ -302,13 +303,13 @@ impl LinkKeys {
             return Err(rate.fault(message));
         }
         if let Some(burst) = self.police_burst_bytes
-            && off(link.police_bps)
+            && link.police_bps.is_none()
         {
             let message = "police_burst_bytes is of a policer; give the link a police_bps";
             return Err(burst.fault(message));
         }
         if let Some(packets) = self.aggregate_packets
-            && off(link.aggregate_ms)
+            && link.aggregate_ms.is_none()
         {
             let message =
                 "aggregate_packets could hold packets for ever; give the link an aggregate_ms";
@@ -316,6 +317,7 @@ impl LinkKeys {
         }
         if let Some(period) = self.changes_period_s.as_ref().filter(|key| key.value > 0.0)
             && link.changes.is_empty()
+            && !gives_changes
         {
             return Err(period.fault("changes_period_s repeats changes; give the link some"));
         }

@@ -484,6 +484,27 @@ fn impairments_come_through_and_the_way_back_may_do_without() {
 }
 
 #[test]
+fn what_a_zero_switches_off_takes_the_keys_that_belong_to_it_along() {
+    let set = [
+        "links.0.police_bps=0",
+        "links.0.police_burst_bytes=5",
+        "links.0.aggregate_ms=0",
+        "links.0.aggregate_packets=5",
+        "links.0.changes=[]",
+        "links.0.changes_period_s=5",
+    ];
+    let scenario = expanded(DUMBBELL, &set);
+    let link = &scenario.links[0].description;
+    assert_eq!((link.police_bps, link.police_burst_bytes), (Some(0), None));
+    assert_eq!(
+        (link.aggregate_ms, link.aggregate_packets),
+        (Some(0.0), None)
+    );
+    assert_eq!(link.changes_period_s, None);
+    assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
+}
+
+#[test]
 fn flows_have_the_scenarios_version_of_ip_or_their_own() {
     let scenario = expanded(DUMBBELL, &["ip_version=6", "flows.0.count=2"]);
     assert!(

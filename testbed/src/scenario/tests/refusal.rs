@@ -388,10 +388,6 @@ fn keys_of_impairments_that_need_each_other_say_so() {
             "police_burst_bytes is of a policer; give the link a police_bps",
         ),
         (
-            &["police_bps=0", "police_burst_bytes=5"],
-            "give the link a police_bps",
-        ),
-        (
             &["aggregate_packets=5"],
             "could hold packets for ever; give the link an aggregate_ms",
         ),
