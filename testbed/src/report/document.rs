@@ -498,7 +498,7 @@ pub(super) fn unseeded_note(controllers: &[String]) -> String {
         return String::new();
     }
     let names = controllers.join(", ");
-    format!("not repeatable: {names} seeds itself, so another run of the same seed differs\n")
+    format!("no seed repeats {names}: another run gives other figures\n")
 }
 
 /// When a scenario is measured.

@@ -475,13 +475,13 @@ fn tables_and_documents_say_which_controllers_no_seed_repeats() {
             (comparison_table(&comparison), json(&comparison)),
         ]
     };
-    let note = "not repeatable: bbr seeds itself, so another run of the same seed differs\n";
+    let note = "no seed repeats bbr: another run gives other figures\n";
     for (text, json) in written("bbr") {
         assert!(text.contains(note), "{text}");
         assert!(json.contains("\"unseeded\": [\n    \"bbr\"\n  ]"), "{json}");
     }
     for (text, json) in written("cubic") {
-        assert!(!text.contains("not repeatable"), "{text}");
+        assert!(!text.contains("no seed repeats"), "{text}");
         assert!(!json.contains("unseeded"), "{json}");
     }
 }
