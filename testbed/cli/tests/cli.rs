@@ -250,6 +250,10 @@ fn a_capture_holds_the_links_packets_with_good_checksums() {
             let udp = evenkeel_wire::UdpView::parse(ip.payload()).expect("a UDP datagram");
             let ports = [udp.source_port(), udp.destination_port()];
             assert!(ports.contains(&443), "tcpdump takes it for QUIC: {ports:?}");
+            assert!(
+                !ports.contains(&49152),
+                "tcpdump takes it for another: {ports:?}"
+            );
             assert!(packet.data.len() <= largest);
             packets += 1;
         }

@@ -238,7 +238,7 @@ impl Network {
             Some((_, inbox)) if lock(inbox).is_quic_server => {
                 SocketAddr::new(address.ip(), HTTPS_PORT)
             }
-            _ => address,
+            _ => SocketAddr::new(address.ip(), address.port().saturating_add(CAPTURED_SHIFT)),
         }
     }
 
@@ -264,6 +264,10 @@ pub const HOP_LIMIT: u8 = 64;
 
 /// The port of HTTPS, QUIC's first use: RFC 9114, section 3.1.
 const HTTPS_PORT: u16 = 443;
+
+/// Captures show other ports higher by this, 50,000 instead of 49,152, which tcpdump takes for
+/// another protocol's.
+const CAPTURED_SHIFT: u16 = 848;
 
 /// 10.0.0.1: the address of the first node; the others follow (RFC 1918 space).
 const FIRST_ADDRESS: u32 = 0x0a00_0001;
