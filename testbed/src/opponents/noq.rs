@@ -1,32 +1,33 @@
 //! noq's BBRv3 (noq-proto 1.4.0, `Bbr3`) as a quinn controller.
 //!
-//! noq forked from quinn, and its trait tells controllers more. What quinn-proto 0.11.19 does not
-//! tell follows from what it does:
+//! noq forked from quinn, and its trait tells controllers more. The bridge derives the rest from
+//! what quinn-proto 0.11.19 calls:
 //!
-//! - **Packets.** quinn tells of batches sent; noq of each ack-eliciting packet, then of the batch.
-//!   All packets of a batch but the last have its segment size, so a batch is taken apart by the
-//!   packet size. quinn asks for the window before each batch with room for data: a small batch
-//!   without that question holds only ACKs, and noq does not hear of it.
-//! - **Numbers.** They are counted here. noq numbers each packet number space from 0 and does not
-//!   tell the controller which space it is, so that handshake packets get confused there only.
-//! - **Losses.** Loss detection takes the oldest packets in flight, up to the newest that is lost.
-//!   quinn tells when that one was sent and how many bytes are lost: so it is known which they are.
-//! - **A full window**: when quinn asks for the window and finds it full. noq uses a window up,
-//!   quinn keeps below it: quinn is told one byte more.
+//! - **Packets.** quinn reports each batch that it sends. noq reports each ack-eliciting packet,
+//!   then the batch. All packets of a batch but the last have its segment size, so the bridge
+//!   splits the batch by the packet size. quinn asks for the window before each batch with room for
+//!   data. A small batch without that question holds only ACKs, and the bridge does not report it.
+//! - **Numbers.** The bridge counts packets. noq numbers each packet number space from 0 and does
+//!   not tell the controller which space it is, so noq's controller confuses handshake packets.
+//! - **Losses.** Loss detection takes the oldest packets in flight, up to the newest lost one.
+//!   quinn reports when that one was sent and how many bytes are lost, which identifies the lost
+//!   packets.
+//! - **A full window.** The bridge reports one when quinn asks for the window and finds it full.
+//!   noq uses a window up, quinn stays below it: quinn gets a window one byte larger.
 //! - **Pacing.** The endpoint paces at the controller's rate, with noq's bucket. noq's pacer does
-//!   not use the send quantum, and so nothing does here.
+//!   not use the send quantum, so the endpoint does not either.
 //!
-//! What cannot be carried over:
+//! The bridge cannot carry over:
 //!
-//! - noq tells of losses that turn out to be late packets. quinn forgets lost packets.
-//! - noq tells which ACK frequency it asks of the peer, if it asks. Without it, `Bbr3` counts on an
-//!   ACK for every second packet, and at most 25 ms of delay.
-//! - quinn tells of probes of the packet size only that they are acknowledged: they count as
-//!   delivered, and are no samples. Packets that share a datagram, as in the handshake, count as
-//!   one.
-//! - noq paces before the first ACK, at a window per millisecond; this endpoint does not.
-//! - `Bbr3` draws the times at which it probes from a generator that it seeds itself, without a
-//!   setting for it: runs do not repeat.
+//! - **Late packets.** noq reports losses that turn out to be late packets. quinn forgets lost
+//!   packets.
+//! - **ACK frequency.** noq reports the frequency that it asks of the peer. Without it, `Bbr3`
+//!   counts on an ACK for every second packet, and on a delay of at most 25 ms.
+//! - **MTU probes.** quinn reports only that a probe was acknowledged. It counts as delivered and
+//!   gives no sample. Packets that share a datagram, as in the handshake, count as one.
+//! - **The first packets.** noq paces before the first ACK, at a window per millisecond. This
+//!   endpoint does not.
+//! - **Seeds.** `Bbr3` seeds the generator for its probing times itself, so runs do not repeat.
 
 mod estimator;
 
