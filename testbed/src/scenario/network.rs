@@ -25,7 +25,7 @@ impl Network {
     /// The links of the file and the nodes that they join.
     pub(super) fn of(file: &ScenarioFile, directory: &Path) -> Result<Self, Fault> {
         let mut network = Self::default();
-        for host in &file.hosts {
+        for host in file.hosts() {
             if network.by_name.contains_key(&host.name.value) {
                 let message = format!("there are two hosts {:?}; rename one", host.name.value);
                 return Err(Fault::new(&host.name.origin, message));
@@ -130,7 +130,7 @@ impl Network {
         let name = name.expect("links have ends where there is no topology");
         match self.by_name.get(&name.value) {
             Some(index) => Ok(*index),
-            None if file.hosts.is_empty() => Ok(self.add_node(&name.value)),
+            None if file.hosts().is_empty() => Ok(self.add_node(&name.value)),
             None => {
                 let message = format!("{:?} is not among the [[hosts]]; add it there", name.value);
                 Err(Fault::new(&name.origin, message))

@@ -59,8 +59,8 @@ pub struct ScenarioFile {
     pub(super) sampling: Located<Sampling>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) access: Option<Located<AccessTable>>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) hosts: Vec<HostTable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hosts: Option<Located<Vec<HostTable>>>,
     #[serde(skip_deserializing, skip_serializing_if = "Vec::is_empty")]
     pub(super) links: Vec<LinkTable>,
     #[serde(skip_deserializing, skip_serializing_if = "Vec::is_empty")]
@@ -123,14 +123,14 @@ impl ScenarioFile {
         let cross = tables.cross.into_iter().map(CrossTable::complete);
         file.cross = cross.collect::<Result<_, _>>()?;
         file.check_times()?;
-        match (topology, &file.access, file.hosts.first()) {
+        match (topology, &file.access, &file.hosts) {
             (None, Some(access), _) => {
                 let message = "access needs topology = \"dumbbell\" or \"chain\"; here, write the access links as [[links]]";
                 return Err(access.fault(message));
             }
-            (Some(_), _, Some(host)) => {
+            (Some(_), _, Some(hosts)) => {
                 let message = "hosts are made by the topology; remove them, or remove topology";
-                return Err(host.name.fault(message));
+                return Err(hosts.fault(message));
             }
             (Some(_), None, None) => file.access = Some(Located::default()),
             _ => {}
@@ -143,6 +143,11 @@ impl ScenarioFile {
             return Err(Fault::new(&root.origin, message));
         }
         Ok(file)
+    }
+
+    /// The hosts that the file lists; if any, links may name no others.
+    pub(super) fn hosts(&self) -> &[HostTable] {
+        self.hosts.as_ref().map_or(&[], |hosts| &hosts.value)
     }
 
     fn check_times(&self) -> Result<(), Fault> {

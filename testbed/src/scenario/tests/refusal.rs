@@ -240,6 +240,13 @@ fn networks_that_do_not_hang_together_are_refused() {
     );
     assert!(refused(GRAPH, &["access.delay_ms=1"]).contains("access needs topology"));
     assert!(refused(DUMBBELL, &["links.0.from=left"]).contains("from is set by the topology"));
+    let by_topology = "hosts are made by the topology; remove them, or remove topology";
+    let listed = format!("{DUMBBELL}[[hosts]]\nname = \"a\"\n");
+    assert!(refused(&listed, &[]).contains(by_topology));
+    assert_eq!(
+        refused(DUMBBELL, &["hosts=[]"]),
+        format!("--set hosts=[]: {by_topology}")
+    );
     assert!(refused(DUMBBELL, &["flows.0.to=bulk.sender"]).contains("there is no node"));
     let two = "[[links]]\nname = \"second\"";
     assert_eq!(
