@@ -11,7 +11,7 @@ mod side_by_side;
 mod signals;
 
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -80,14 +80,14 @@ enum Command {
     /// Send UDP datagrams at the times that come on standard input (the netns and docker backends' own)
     #[command(hide = true)]
     UdpSource {
-        from: Ipv4Addr,
-        to: SocketAddrV4,
+        from: IpAddr,
+        to: SocketAddr,
         payload: usize,
         acp_rtt_us: Option<u64>,
     },
     /// Receive UDP datagrams and forget them (the netns and docker backends' own)
     #[command(hide = true)]
-    UdpSink { at: SocketAddrV4 },
+    UdpSink { at: SocketAddr },
     /// Hold a user-mode Linux until standard input ends (the uml backend's own)
     #[command(hide = true)]
     UmlGuard { work: PathBuf },

@@ -90,6 +90,21 @@ fn signal_inside(pid: u32, node: usize, program: &str) -> bool {
 }
 
 #[test]
+#[ignore = "needs containers; .ci/full runs it"]
+fn both_versions_of_ip_pass_a_router_that_stamps_them() {
+    if !can_run() {
+        return;
+    }
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("both.toml");
+    std::fs::write(&path, support::BOTH_VERSIONS).expect("it can be written");
+    let path = path.to_str().expect("a path in UTF-8");
+    let (child, _out) = support::start(path, "docker", &[]);
+    support::assert_both_versions(&result_of(child));
+}
+
+#[test]
 #[ignore = "compares real time; .ci/full runs it"]
 fn containers_and_virtual_time_agree_and_two_runs_at_once_do_not_meet() {
     if !can_run() {

@@ -299,6 +299,22 @@ fn netem_lets_the_share_that_was_asked_for_overtake_and_a_transfer_arrives_intac
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
+fn both_versions_of_ip_pass_a_router_that_stamps_them_and_netem_on_the_way_back() {
+    if !can_run() {
+        return;
+    }
+    let _alone = alone();
+    let inside = Inside::new();
+    let path = inside.directory.path().join("both.toml");
+    fs::write(&path, support::BOTH_VERSIONS).expect("it can be written");
+    let path = path.to_str().expect("a path in UTF-8");
+    let result = run_file(&inside, path, "uml", &["links.1.reverse.stamps=[]"]);
+    assert_eq!(result["links"][3]["emulator"], "netem");
+    support::assert_both_versions(&result);
+}
+
+#[test]
 fn a_link_that_must_be_netems_and_cannot_is_refused_with_the_reason() {
     let inside = Inside::new();
     let lossy = scenario("lossy.toml");

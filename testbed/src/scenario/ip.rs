@@ -1,9 +1,14 @@
 //! Versions of IP.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use evenkeel_spec::document::{Located, whole};
 use evenkeel_spec::quantity::Unit;
 use evenkeel_wire::{IPV4_HEADER_LEN, IPV6_HEADER_LEN, UDP_HEADER_LEN};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// fd00::/96: IPv6 addresses end in IPv4 addresses (RFC 4193 space).
+const PREFIX_V6: u128 = 0xfd00 << 112;
 
 /// The version of IP that a flow or a source of cross traffic uses. Files write 4 or 6.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,6 +28,22 @@ impl IpVersion {
                 Self::V4 => IPV4_HEADER_LEN,
                 Self::V6 => IPV6_HEADER_LEN,
             }
+    }
+
+    /// The address with this number: of IPv4, or the one of IPv6 that ends in it.
+    pub(crate) fn address(self, number: u32) -> IpAddr {
+        match self {
+            Self::V4 => Ipv4Addr::from(number).into(),
+            Self::V6 => Ipv6Addr::from(PREFIX_V6 | u128::from(number)).into(),
+        }
+    }
+
+    /// The number of an address of [`IpVersion::address`].
+    pub(super) fn number(address: IpAddr) -> Option<u32> {
+        match address {
+            IpAddr::V4(address) => Some(u32::from(address)),
+            IpAddr::V6(address) => u32::try_from(u128::from(address) ^ PREFIX_V6).ok(),
+        }
     }
 
     pub(super) fn is_v4(&self) -> bool {

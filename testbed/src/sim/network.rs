@@ -1,7 +1,7 @@
 //! The virtual network: nodes, links made of evenkeel-queue ports, and sockets.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Instant;
@@ -108,7 +108,7 @@ impl Network {
         };
         let inbox = Arc::new(Mutex::new(Inbox::default()));
         bound.push((port, inbox.clone()));
-        Some((SocketAddr::new(node_address(node, version), port), inbox))
+        Some((SocketAddr::new(node.address(version), port), inbox))
     }
 
     /// Frees a port that [`Network::bind`] gave.
@@ -120,13 +120,7 @@ impl Network {
 
     /// The node that has an address.
     pub(super) fn node_at(&self, address: IpAddr) -> Option<NodeIndex> {
-        let number = match address {
-            IpAddr::V4(address) => u32::from(address),
-            IpAddr::V6(address) => u32::try_from(u128::from(address) ^ PREFIX_V6).ok()?,
-        };
-        let index = number.checked_sub(FIRST_ADDRESS)?;
-        let node = NodeIndex(usize::try_from(index).ok()?);
-        (node.0 < self.ports.len()).then_some(node)
+        NodeIndex::at(address).filter(|node| node.0 < self.ports.len())
     }
 
     /// A host puts a datagram on the network.
@@ -268,22 +262,3 @@ const HTTPS_PORT: u16 = 443;
 /// Captures show other ports higher by this, 50,000 instead of 49,152, which tcpdump takes for
 /// another protocol's.
 const CAPTURED_SHIFT: u16 = 848;
-
-/// 10.0.0.1: the address of the first node; the others follow (RFC 1918 space).
-const FIRST_ADDRESS: u32 = 0x0a00_0001;
-
-/// fd00::/96: the IPv6 addresses of nodes end in their IPv4 addresses (RFC 4193 space).
-const PREFIX_V6: u128 = 0xfd00 << 112;
-
-/// The address of a node.
-///
-/// # Panics
-/// Beyond 16 million nodes, which the scenario's bounds exclude.
-pub(super) fn node_address(node: NodeIndex, version: IpVersion) -> IpAddr {
-    let index = u32::try_from(node.0).expect("scenarios are smaller than 10/8");
-    let number = FIRST_ADDRESS + index;
-    match version {
-        IpVersion::V4 => Ipv4Addr::from(number).into(),
-        IpVersion::V6 => Ipv6Addr::from(PREFIX_V6 | u128::from(number)).into(),
-    }
-}

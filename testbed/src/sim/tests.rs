@@ -182,7 +182,7 @@ fn a_hop_that_does_not_stamp_shows_as_a_gap_behind_it() {
 fn what_exceeds_the_mtu_or_finds_no_port_is_counted_and_goes_no_further() {
     let mut simulation = line();
     let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
-    let nobody = SocketAddr::new(network::node_address(NodeIndex(2), IpVersion::V4), 9);
+    let nobody = SocketAddr::new(NodeIndex(2).address(IpVersion::V4), 9);
     sender.send_to(nobody, datagram(1473));
     sender.send_to(nobody, datagram(1472));
     simulation.run_until(ms(500));

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use evenkeel_tests::one_of_three_tries;
 
-use crate::support::{alone, has_namespaces, number, on_sim, result_of, scenario};
+use crate::support::{self, alone, has_namespaces, number, on_sim, result_of, scenario};
 use crate::{ROUTERS, assert_nothing_left, start};
 
 #[test]
@@ -57,6 +57,19 @@ fn the_kernel_and_virtual_time_agree_and_two_runs_at_once_do_not_meet() {
             assert_nothing_left(pid);
         }
     });
+}
+
+#[test]
+fn both_versions_of_ip_pass_a_router_that_stamps_them() {
+    if !has_namespaces() {
+        return;
+    }
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("both.toml");
+    fs::write(&path, support::BOTH_VERSIONS).expect("it can be written");
+    let (child, _out) = start(path.to_str().expect("a path in UTF-8"), &[]);
+    support::assert_both_versions(&result_of(child));
 }
 
 #[test]

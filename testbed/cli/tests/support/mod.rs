@@ -193,3 +193,36 @@ pub(crate) fn assert_transferred(result: &Value, emulator: &str) {
     // QUIC takes a packet for lost that three others have overtaken.
     assert!(number(&flow["lost_packets"]) > 0.0, "{flow:#}");
 }
+
+/// A flow of each version of IP, and UDP over IPv6, by a router that stamps.
+pub(crate) const BOTH_VERSIONS: &str = "name = 'both'\nduration_s = 8\n\
+    [[links]]\nname = 'access'\nfrom = 'client'\nto = 'router'\n\
+    [[links]]\nname = 'link'\nfrom = 'router'\nto = 'server'\nrate_bps = 10000000\ndelay_ms = 5\n\
+    stamps = ['aqt', 'flows']\n\
+    [[flows]]\nname = 'four'\napp = 'bulk'\ncontroller = 'ro-vegas'\nfrom = 'client'\n\
+    to = 'server'\nbytes = 100000\nverify = true\n\
+    [[flows]]\nname = 'six'\napp = 'bulk'\ncontroller = 'ro-vegas'\nfrom = 'client'\n\
+    to = 'server'\nbytes = 100000\nverify = true\nip_version = 6\n\
+    [[cross]]\nname = 'udp'\nkind = 'cbr'\nrate_bps = 100000\nfrom = 'client'\nto = 'server'\n\
+    ip_version = 6\n";
+
+/// A run of [`BOTH_VERSIONS`] moved the bytes of both flows, with path headers that came back.
+pub(crate) fn assert_both_versions(result: &Value) {
+    for (flow, name) in result["flows"]
+        .as_array()
+        .expect("flows")
+        .iter()
+        .zip(["four", "six"])
+    {
+        assert_eq!(flow["name"], name);
+        assert_eq!(flow["transfers"]["bytes"], 100_000, "{flow:#}");
+        assert_eq!(flow["transfers"]["sha256_verified"], true, "{flow:#}");
+        let path = &flow["path"];
+        assert!(number(&path["echoes"]) > 0.0, "{path:#}");
+        assert_eq!(path["unusable_echoes"], 0, "{path:#}");
+        assert_eq!(path["forged"], 0, "{path:#}");
+        // Only a stamp tells a time.
+        let told = &path["forward_queueing_ms"]["mean"];
+        assert!(told.is_number(), "{path:#}");
+    }
+}

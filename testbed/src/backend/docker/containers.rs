@@ -13,10 +13,10 @@ use serde::Deserialize;
 
 use super::client::{ask, docker};
 use crate::backend::kernel::{
-    Host, IMAGE, KernelError, Plan, Platform, SETTINGS, absolute, check_interrupt, is_alive,
-    label_prefix, own_identity,
+    Host, IMAGE, KernelError, Plan, Platform, absolute, check_interrupt, is_alive, label_prefix,
+    own_identity,
 };
-use crate::scenario::{App, Payload, Scenario};
+use crate::scenario::{App, IpVersion, Payload, Scenario};
 
 /// The label of all that a run makes: the machine's name and the run's identity.
 const LABEL: &str = "evenkeel-testbed.run";
@@ -29,6 +29,14 @@ const PROGRAMS: &str = "/usr/local/bin";
 
 /// What a router sets on its devices, and cannot set in a container: they inherit it.
 const FOR_ROUTERS: [&str; 1] = ["net.ipv4.conf.default.accept_local=1"];
+
+/// The same for IPv6, which Docker switches off on networks that have no addresses of it.
+const FOR_ROUTERS_V6: [&str; 4] = [
+    "net.ipv6.conf.all.disable_ipv6=0",
+    "net.ipv6.conf.default.disable_ipv6=0",
+    "net.ipv6.conf.default.addr_gen_mode=1",
+    "net.ipv6.conf.default.accept_ra=0",
+];
 
 /// First address of the networks: 10.128.0.0.
 const NETWORKS: u32 = 0x0a80_0000;
@@ -129,6 +137,7 @@ impl Containers {
     fn create_container(
         &self,
         scenario: &Scenario,
+        plan: &Plan,
         name: &str,
         links: &[(&str, Ipv4Addr)],
     ) -> Result<(), KernelError> {
@@ -142,7 +151,11 @@ impl Containers {
         // Devices, routes and the router's TUN.
         add(["--cap-add", "NET_ADMIN"]);
         add(["--device", "/dev/net/tun"]);
-        for setting in SETTINGS.iter().chain(&FOR_ROUTERS) {
+        let mut settings = [&plan.settings()[..], &FOR_ROUTERS].concat();
+        if plan.carries(IpVersion::V6) {
+            settings.extend(FOR_ROUTERS_V6);
+        }
+        for setting in settings {
             add(["--sysctl", setting]);
         }
         let directory = self.directory.display();
@@ -183,7 +196,7 @@ impl Platform for Containers {
             let links: Vec<_> = ends_at(&plan, &networks, node)
                 .map(|(_, network, address)| (network, address))
                 .collect();
-            self.create_container(scenario, &host.label, &links)?;
+            self.create_container(scenario, &plan, &host.label, &links)?;
             start.push(&host.label);
         }
         check_interrupt(interrupted)?;
@@ -261,7 +274,7 @@ fn ends_at<'a>(
     let links = plan.pairs.iter().zip(networks);
     links.flat_map(move |(pair, network)| {
         let ends = pair.ends.iter().zip(network.ends);
-        let here = ends.filter(move |((end, _), _)| end.0 == node);
+        let here = ends.filter(move |(end, _)| end.0 == node);
         here.map(|(_, address)| (&*pair.device, &*network.name, address))
     })
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream::Delivery;
 
-use super::plan::node_address;
 use crate::scenario::{FlowSpec, Scenario, StreamSpec};
 
 /// What a bulk client is asked to send.
@@ -85,7 +84,7 @@ pub(super) fn bulk_client(
     let mut arguments = Arguments::new(["bulk", "client"]);
     arguments.0.push(address.to_owned());
     arguments.add("--pin", pin);
-    arguments.add("--bind", node_address(spec.from));
+    arguments.add("--bind", spec.from.address(spec.ip_version));
     arguments.add("--streams", spec.streams);
     match amount {
         // Longer than the run, which ends it.
@@ -144,7 +143,7 @@ pub(super) fn stream_client(
     let mut arguments = Arguments::new(["stream", "client"]);
     arguments.0.push(address.to_owned());
     arguments.add("--pin", pin);
-    arguments.add("--bind", node_address(spec.to));
+    arguments.add("--bind", spec.to.address(spec.ip_version));
     arguments.add("--clock", "shared");
     arguments.add("--buffer", stream.buffer.as_millis());
     let omit = scenario.warmup.saturating_sub(spec.start);

@@ -4,14 +4,13 @@
 //! can open the host's sockets.
 
 use std::io::{self, BufRead, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::clock::{pause, wall_clock};
 use super::error::KernelError;
 use super::network::Network;
-use super::plan::node_address;
 use super::process::Process;
 use crate::random::{Purpose, generator};
 use crate::scenario::NodeIndex;
@@ -19,9 +18,6 @@ use crate::traffic::{SendTimes, payload};
 
 /// The first port of the sinks.
 const FIRST_PORT: usize = 40_000;
-
-/// IPv4 and UDP headers around every datagram, in bytes.
-const HEADER_BYTES: usize = evenkeel_wire::IPV4_HEADER_LEN + evenkeel_wire::UDP_HEADER_LEN;
 
 /// A source and its sink, as child processes.
 #[derive(Debug)]
@@ -41,9 +37,10 @@ impl CrossTraffic {
         let scenario = &network.scenario;
         let spec = &scenario.cross[index];
         let port = u16::try_from(FIRST_PORT + index).expect("scenarios have at most 2000 sources");
-        let sink = SocketAddrV4::new(node_address(spec.to), port).to_string();
-        let from = node_address(spec.from).to_string();
-        let payload = (spec.packet_bytes as usize).saturating_sub(HEADER_BYTES);
+        let sink = SocketAddr::new(spec.to.address(spec.ip_version), port).to_string();
+        let from = spec.from.address(spec.ip_version).to_string();
+        let headers = spec.ip_version.header_bytes();
+        let payload = (spec.packet_bytes as usize).saturating_sub(headers);
         let mut source = vec!["udp-source".into(), from, sink.clone(), payload.to_string()];
         source.extend(spec.acp_rtt.map(|rtt| rtt.as_micros().to_string()));
         let start = |what: &str, node: NodeIndex, arguments: &[String]| {
@@ -98,8 +95,8 @@ impl CrossTraffic {
 /// # Errors
 /// If the socket cannot be bound or the times are no numbers.
 pub fn udp_source(
-    from: Ipv4Addr,
-    to: SocketAddrV4,
+    from: IpAddr,
+    to: SocketAddr,
     length: usize,
     acp_rtt: Option<Duration>,
 ) -> io::Result<()> {
@@ -125,7 +122,7 @@ pub fn udp_source(
 ///
 /// # Errors
 /// If the socket cannot be bound.
-pub fn udp_sink(at: SocketAddrV4) -> io::Result<()> {
+pub fn udp_sink(at: SocketAddr) -> io::Result<()> {
     let socket = UdpSocket::bind(at)?;
     let mut buffer = [0; 65536];
     loop {

@@ -48,9 +48,6 @@ pub enum KernelError {
         "flow {0}: ON/OFF users that keep their connection run in virtual time only; use reconnect = true, or --on sim"
     )]
     Unsupported(String),
-    /// This flow or source uses IPv6, and the hosts' addresses are of IPv4.
-    #[error("{0}: IPv6 runs in virtual time only; use ip_version = 4, or --on sim")]
-    Ipv6(String),
     /// This link demands netem, which cannot do this key.
     #[error("link {0}: netem cannot do {1}; leave out emulator = \"netem\" or {1}")]
     BeyondNetem(String, &'static str),
@@ -111,7 +108,6 @@ impl KernelError {
             self,
             Self::Build(_)
                 | Self::Unsupported(_)
-                | Self::Ipv6(_)
                 | Self::BeyondNetem(..)
                 | Self::NetemInContainers(_)
                 | Self::Controller(..)

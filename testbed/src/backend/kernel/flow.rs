@@ -1,5 +1,6 @@
 //! A flow of a run: an `evenkeel` server on one host, its clients on another.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,7 +11,6 @@ use super::arguments::{bulk_server, stream_server};
 use super::client::Client;
 use super::error::KernelError;
 use super::network::Network;
-use super::plan::node_address;
 use super::process::{Line, Process};
 use super::records::pin;
 use super::reports::Reporter;
@@ -44,7 +44,8 @@ impl Flow {
             App::Stream(_) => spec.from,
             _ => spec.to,
         };
-        let server_address = format!("{}:{}", node_address(node), FIRST_PORT + index);
+        let port = u16::try_from(FIRST_PORT + index).expect("scenarios have at most 2000 flows");
+        let server_address = SocketAddr::new(node.address(spec.ip_version), port).to_string();
         let arguments = match &spec.app {
             App::Stream(stream) => stream_server(scenario, spec, stream, &server_address),
             _ => bulk_server(scenario, spec, &server_address),

@@ -32,7 +32,7 @@ pub use cross::{udp_sink, udp_source};
 pub use error::KernelError;
 
 use crate::metrics::Observations;
-use crate::scenario::{App, IpVersion, Scenario};
+use crate::scenario::{App, Scenario};
 use crate::sim::Simulation;
 use cross::CrossTraffic;
 use flow::Flow;
@@ -45,7 +45,7 @@ pub(super) use clock::{pause, wall_clock};
 pub(super) use error::{IMAGE, PROGRAMS, check_interrupt};
 pub(super) use identity::{is_alive, label_prefix, own_identity};
 pub(super) use netem::trial;
-pub(super) use plan::{Host, Plan, SETTINGS, needing_netem, wants_netem};
+pub(super) use plan::{Host, Plan, needing_netem, wants_netem};
 pub(super) use platform::Platform;
 pub(super) use process::output_of;
 pub(super) use router_file::absolute;
@@ -61,11 +61,6 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
         if let Some(key) = netem::unsupported_key(link) {
             return Err(KernelError::BeyondNetem(link.name.clone(), key));
         }
-    }
-    let flows = scenario.flows.iter().map(|of| (&of.name, of.ip_version));
-    let sources = scenario.cross.iter().map(|of| (&of.name, of.ip_version));
-    if let Some((name, _)) = flows.chain(sources).find(|of| of.1 == IpVersion::V6) {
-        return Err(KernelError::Ipv6(name.clone()));
     }
     for spec in &scenario.flows {
         let flow = spec.name.clone();

@@ -1,20 +1,20 @@
 //! A scenario as hosts, links, addresses, routes and router configurations.
 //!
-//! Every node becomes a host with the address 10.0.0.1 + its index (as in the simulator) on its
-//! loopback interface. A link becomes a pair of devices, one on each host, for both directions.
-//! Their addresses of 10.128.0.0/9 serve routes only. Where a direction has a rate, a delay or an
-//! impairment, netem makes it on the host that it leads to, or a router daemon on the host that it
-//! leaves.
+//! Every node becomes a host with the addresses of its node (as in the simulator) on its loopback
+//! interface: one of IPv4, and one of IPv6 if anything in the scenario uses that. A link becomes a
+//! pair of devices, one on each host, for both directions. Their addresses of 10.128.0.0/9 and
+//! fd00::a80:0/105 serve routes only. Where a direction has a rate, a delay or an impairment, netem
+//! makes it on the host that it leads to, or a router daemon on the host that it leaves.
 
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use evenkeel_queue::description::LinkDescription;
 
 use super::netem;
 use super::router_file::{Route, router_file};
-use crate::scenario::{Emulator, LinkIndex, LinkSpec, NodeIndex, Scenario};
+use crate::scenario::{Emulator, IpVersion, LinkIndex, LinkSpec, NodeIndex, Scenario};
 
 /// What has to be set up.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(in crate::backend) struct Plan {
     pub(super) netem: Vec<NetemLink>,
     /// Largest IP packet of all devices, in bytes.
     pub(in crate::backend) mtu: u16,
+    /// What the network carries: IPv4, and IPv6 if the scenario uses it.
+    versions: Vec<IpVersion>,
 }
 
 /// One node.
@@ -36,7 +38,7 @@ pub(in crate::backend) struct Host {
     pub(in crate::backend) name: String,
     /// The name of its namespace or container: `ekPID-INDEX`.
     pub(in crate::backend) label: String,
-    pub(super) address: Ipv4Addr,
+    node: NodeIndex,
     /// Arguments of `ip route add`, for destinations behind links without a router.
     pub(super) routes: Vec<String>,
     /// The links that leave here through a router.
@@ -49,8 +51,8 @@ pub(in crate::backend) struct Host {
 #[derive(Debug)]
 pub(in crate::backend) struct Pair {
     pub(in crate::backend) device: String,
-    /// Both ends: the node, and the address of its device.
-    pub(in crate::backend) ends: [(NodeIndex, Ipv4Addr); 2],
+    /// The nodes at both ends: those that the link leaves there and back.
+    pub(in crate::backend) ends: [NodeIndex; 2],
 }
 
 /// A direction of a link that netem makes.
@@ -76,16 +78,6 @@ enum Maker {
     Router,
 }
 
-/// What every host's kernel is told: it forwards, whichever way packets came.
-pub(in crate::backend) const SETTINGS: [&str; 3] = [
-    "net.ipv4.ip_forward=1",
-    "net.ipv4.conf.all.rp_filter=0",
-    "net.ipv4.conf.default.rp_filter=0",
-];
-
-/// First address of the nodes, as in the simulator.
-const NODES: u32 = 0x0a00_0001;
-
 /// First address of the ends of links: 10.128.0.0.
 const LINKS: u32 = 0x0a80_0000;
 
@@ -98,33 +90,42 @@ impl Plan {
         directory: &Path,
         has_netem: bool,
     ) -> Self {
-        let pairs: Vec<_> = (0..scenario.links.len())
-            .step_by(2)
-            .map(|first| pair(scenario, first))
+        let versions = versions(scenario);
+        // Links come in twos, there and back: one pair for both.
+        let links = scenario.links.iter().step_by(2).enumerate();
+        let pairs: Vec<_> = links
+            .map(|(pair, link)| Pair {
+                device: device(pair),
+                ends: [link.from, link.to],
+            })
             .collect();
         let next_hops = scenario.next_hops();
         let host = |(node, hops): (usize, &Vec<Option<LinkIndex>>)| {
-            let address = node_address(NodeIndex(node));
             let mut routes = Vec::new();
             let mut routed: Vec<(LinkIndex, Vec<Route>)> = Vec::new();
             for (destination, link) in hops.iter().enumerate() {
                 let Some(link) = *link else { continue };
-                let route = route(scenario, &pairs, link, NodeIndex(destination));
+                let by_link = versions.iter().map(|version| {
+                    let destination = NodeIndex(destination);
+                    (version, route(*version, link, destination))
+                });
                 if maker(&scenario.links[link.0], has_netem) != Maker::Router {
-                    let Route { to, via, dev } = route;
-                    routes.push(format!("{to} via {via} dev {dev} src {address}"));
-                } else if let Some((_, routes)) =
-                    routed.iter_mut().find(|(index, _)| *index == link)
-                {
-                    routes.push(route);
-                } else {
-                    routed.push((link, vec![route]));
+                    routes.extend(by_link.map(|(version, Route { to, via, dev })| {
+                        let own = NodeIndex(node).address(*version);
+                        format!("{to} via {via} dev {dev} src {own}")
+                    }));
+                    continue;
+                }
+                let by_link = by_link.map(|(_, route)| route);
+                match routed.iter_mut().find(|(index, _)| *index == link) {
+                    Some((_, routes)) => routes.extend(by_link),
+                    None => routed.push((link, by_link.collect())),
                 }
             }
             Host {
                 name: scenario.nodes[node].name.clone(),
                 label: format!("{run}-{node}"),
-                address,
+                node: NodeIndex(node),
                 routes,
                 routed: routed.iter().map(|(link, _)| *link).collect(),
                 router: (!routed.is_empty()).then(|| {
@@ -138,7 +139,7 @@ impl Plan {
                 index: LinkIndex(index),
                 near: link.from,
                 far: link.to,
-                device: pairs[index / 2].device.clone(),
+                device: device(index / 2),
                 ifb: format!("ifb{index}"),
                 qdiscs: netem::qdiscs(link),
             })
@@ -148,7 +149,13 @@ impl Plan {
             netem: netem.collect(),
             mtu: scenario.mtu,
             pairs,
+            versions,
         }
+    }
+
+    /// Whether the network carries packets of this version.
+    pub(in crate::backend) fn carries(&self, version: IpVersion) -> bool {
+        self.versions.contains(&version)
     }
 
     /// Where a node's router answers, in the run's directory.
@@ -160,30 +167,67 @@ impl Plan {
     pub(in crate::backend) fn hosts_file(&self) -> String {
         let mut hosts = String::from("127.0.0.1 localhost\n");
         for host in &self.hosts {
-            let _ = writeln!(hosts, "{} {}", host.address, host.name);
+            for version in &self.versions {
+                let _ = writeln!(hosts, "{} {}", host.node.address(*version), host.name);
+            }
         }
         hosts
+    }
+
+    /// What every host's kernel is told: it forwards, whichever way packets came.
+    pub(in crate::backend) fn settings(&self) -> Vec<&'static str> {
+        let of_version = |version| match version {
+            IpVersion::V4 => &[
+                "net.ipv4.ip_forward=1",
+                "net.ipv4.conf.all.rp_filter=0",
+                "net.ipv4.conf.default.rp_filter=0",
+            ][..],
+            IpVersion::V6 => &["net.ipv6.conf.all.forwarding=1"],
+        };
+        let versions = self.versions.iter().copied();
+        versions.flat_map(of_version).copied().collect()
     }
 
     /// The commands for `ip` that set up a host whose links' devices are there.
     pub(in crate::backend) fn ip_commands(&self, node: usize) -> String {
         let host = &self.hosts[node];
-        let address = host.address;
-        let mut commands = format!("link set lo up\naddress add {address}/32 dev lo\n");
-        for Pair { device, ends } in &self.pairs {
-            let Some((_, end)) = ends.iter().find(|(end, _)| end.0 == node) else {
+        let mut commands = String::from("link set lo up\n");
+        for version in &self.versions {
+            let own = host.node.address(*version);
+            let _ = writeln!(commands, "address add {own} dev lo");
+        }
+        for (pair, Pair { device, ends }) in self.pairs.iter().enumerate() {
+            let Some(end) = ends.iter().position(|end| end.0 == node) else {
                 continue;
             };
-            // The device's address is for routes alone. What the host sends has the host's own
-            // address, and the connected route says so: the router daemon takes the source of
-            // its routes from there.
-            let network = ends[0].1;
+            let near = LinkIndex(2 * pair + end);
+            let far = back(near);
+            // Neighbours know each other's devices: so no packet waits for a neighbour's answer,
+            // which would take the link's time both ways.
             let _ = write!(
                 commands,
-                "address add {end}/31 dev {device} scope link noprefixroute\n\
-                 link set {device} up\n\
-                 route add {network}/31 dev {device} scope link src {address}\n"
+                "link set {device} addrgenmode none address {}\nlink set {device} up\n",
+                mac(near)
             );
+            for version in &self.versions {
+                // The device's address is for routes alone. What the host sends has the host's
+                // own address, and the connected route says so: the router daemon takes the
+                // source of its routes from there.
+                let flag = match version {
+                    IpVersion::V4 => "scope link",
+                    // Nobody else has it: it is good at once.
+                    IpVersion::V6 => "nodad",
+                };
+                let (own, end) = (host.node.address(*version), device_address(near, *version));
+                let (to, length) = (device_address(far, *version), own_length(*version));
+                let _ = write!(
+                    commands,
+                    "address add {end} dev {device} noprefixroute {flag}\n\
+                     route add {to}/{length} dev {device} src {own}\n\
+                     neighbour add {to} lladdr {} dev {device} nud permanent\n",
+                    mac(far)
+                );
+            }
         }
         for route in &host.routes {
             let _ = writeln!(commands, "route add {route}");
@@ -217,32 +261,55 @@ impl Plan {
     }
 }
 
-/// The address of a node.
-pub(super) fn node_address(node: NodeIndex) -> Ipv4Addr {
-    Ipv4Addr::from(NODES + u32::try_from(node.0).expect("scenarios are smaller than 10/9"))
+/// The versions of IP in a scenario's network: IPv4, and what its flows and sources use.
+fn versions(scenario: &Scenario) -> Vec<IpVersion> {
+    let flows = scenario.flows.iter().map(|flow| flow.ip_version);
+    let mut used = flows.chain(scenario.cross.iter().map(|source| source.ip_version));
+    let mut versions = vec![IpVersion::V4];
+    versions.extend(used.find(|version| *version == IpVersion::V6));
+    versions
 }
 
-/// Links come in twos, there and back: one pair for both.
-fn pair(scenario: &Scenario, first: usize) -> Pair {
-    let link = &scenario.links[first];
-    let address = LINKS + u32::try_from(first).expect("scenarios are smaller than 10.128/9");
-    Pair {
-        device: format!("link{}", first / 2),
-        ends: [
-            (link.from, Ipv4Addr::from(address)),
-            (link.to, Ipv4Addr::from(address + 1)),
-        ],
+/// The name of a pair's devices.
+fn device(pair: usize) -> String {
+    format!("link{pair}")
+}
+
+/// The same link's other direction.
+fn back(link: LinkIndex) -> LinkIndex {
+    LinkIndex(link.0 ^ 1)
+}
+
+/// The number of the device by which a link leaves a host.
+fn device_number(link: LinkIndex) -> u32 {
+    LINKS + u32::try_from(link.0).expect("scenarios are smaller than 10.128/9")
+}
+
+fn device_address(link: LinkIndex, version: IpVersion) -> IpAddr {
+    version.address(device_number(link))
+}
+
+/// A locally administered address (IEEE 802, section 8.4).
+fn mac(link: LinkIndex) -> String {
+    let [a, b, c, d] = device_number(link).to_be_bytes();
+    format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+}
+
+/// The length of a prefix that is one address, in bits.
+fn own_length(version: IpVersion) -> u8 {
+    match version {
+        IpVersion::V4 => 32,
+        IpVersion::V6 => 128,
     }
 }
 
-fn route(scenario: &Scenario, pairs: &[Pair], link: LinkIndex, destination: NodeIndex) -> Route {
-    let Pair { device, ends } = &pairs[link.0 / 2];
-    let far = scenario.links[link.0].to;
-    let next_hop = ends.iter().find(|(node, _)| *node == far);
+/// The route to a node by a link.
+fn route(version: IpVersion, link: LinkIndex, destination: NodeIndex) -> Route {
+    let (to, length) = (destination.address(version), own_length(version));
     Route {
-        to: format!("{}/32", node_address(destination)),
-        via: next_hop.expect("a link ends at its far node").1.to_string(),
-        dev: device.clone(),
+        to: format!("{to}/{length}"),
+        via: device_address(back(link), version).to_string(),
+        dev: device(link.0 / 2),
     }
 }
 

@@ -14,9 +14,6 @@ use crate::metrics::{
 };
 use crate::scenario::{FlowSpec, Scenario};
 
-/// IPv4 and UDP headers around every datagram, in bytes.
-const HEADER_BYTES: u64 = (evenkeel_wire::IPV4_HEADER_LEN + evenkeel_wire::UDP_HEADER_LEN) as u64;
-
 /// What a flow's programs have reported so far. Times are since the run's beginning.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
@@ -88,7 +85,7 @@ impl Reports {
                     self.take_sent(interval, at, scenario.warmup, &mut reporter.headers);
                 }
             }
-            Record::ServerInterval(interval) => self.take_received(&interval, at),
+            Record::ServerInterval(interval) => self.take_received(&interval, at, spec),
             Record::Result {
                 interrupted: false,
                 outcome: Some(outcome),
@@ -164,8 +161,8 @@ impl Reports {
         }));
     }
 
-    fn take_received(&mut self, interval: &ReceiverInterval, at: Duration) {
-        let headers = HEADER_BYTES * interval.udp_datagrams_received;
+    fn take_received(&mut self, interval: &ReceiverInterval, at: Duration, spec: &FlowSpec) {
+        let headers = spec.ip_version.header_bytes() as u64 * interval.udp_datagrams_received;
         self.received.push(Received {
             at,
             length: interval.length(),

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::backend::kernel::{
-    Host, KernelError, Plan, Platform, SETTINGS, is_alive, label_prefix, needing_netem, output_of,
+    Host, KernelError, Plan, Platform, is_alive, label_prefix, needing_netem, output_of,
     own_identity, trial, wants_netem,
 };
 use crate::scenario::Scenario;
@@ -53,7 +53,7 @@ impl Namespaces {
         batch("ip", None, &namespaces)?;
         let mut devices = String::new();
         for pair in &plan.pairs {
-            let [a, b] = pair.ends.map(|(node, _)| &plan.hosts[node.0].label);
+            let [a, b] = pair.ends.map(|node| &plan.hosts[node.0].label);
             let (device, mtu) = (&pair.device, plan.mtu);
             devices += &format!(
                 "link add {device} netns {a} mtu {mtu} type veth peer name {device} netns {b} mtu {mtu}\n"
@@ -64,7 +64,7 @@ impl Namespaces {
             batch("ip", Some(label), &plan.ip_commands(node))?;
             batch("tc", Some(label), &plan.tc_commands(node))?;
             let mut sysctl = inside(label, Path::new("sysctl"));
-            run(sysctl.arg("-qw").args(SETTINGS), "")?;
+            run(sysctl.arg("-qw").args(plan.settings()), "")?;
             let etc = Path::new(ETC_NETNS).join(label);
             fs::create_dir_all(&etc)
                 .and_then(|()| fs::write(etc.join("hosts"), plan.hosts_file()))

@@ -1,17 +1,34 @@
-use super::*;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
-fn plan(text: &str) -> Plan {
-    let scenario =
-        Scenario::parse(text, "test.toml", &[]).unwrap_or_else(|error| panic!("{error}"));
-    Plan::new(&scenario, "ek1", Path::new("/run/test"), false)
+use super::*;
+use crate::scenario::{FlowBuilder, LinkBuilder, ScenarioBuilder};
+
+/// Three hosts in a row: a link with a rate and a delay, and `second` from `b` to `c`.
+fn line(second: LinkBuilder) -> ScenarioBuilder {
+    let first = LinkBuilder::between("ab", "a", "b").rate_bps(1_000_000);
+    Scenario::builder("line", Duration::from_secs(1))
+        .link(first.delay(Duration::from_micros(2500)))
+        .link(second)
+        .flow(FlowBuilder::bulk("f", "reno").between("a", "c"))
+}
+
+fn second() -> LinkBuilder {
+    LinkBuilder::between("bc", "b", "c")
+}
+
+fn built(scenario: ScenarioBuilder) -> Scenario {
+    scenario.build().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Without netem.
+fn plan(scenario: ScenarioBuilder) -> Plan {
+    Plan::new(&built(scenario), "ek1", Path::new("/run/test"), false)
 }
 
 #[test]
 fn netem_makes_what_it_can_and_the_router_the_rest() {
-    let with_stamps = LINE.replace("[[flows]]", "stamps = ['aqt']\n[[flows]]");
-    let text = with_stamps.replace("[[flows]]", "rate_bps = 5000000\n[[flows]]");
-    let scenario = Scenario::parse(&text, "test.toml", &[]);
-    let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
+    let scenario = built(line(second().rate_bps(5_000_000).stamps(&["aqt"])));
     assert!(wants_netem(&scenario));
     let plan = Plan::new(&scenario, "ek1", Path::new("/run/test"), true);
     let made: Vec<_> = plan
@@ -31,14 +48,9 @@ fn netem_makes_what_it_can_and_the_router_the_rest() {
     );
 }
 
-const LINE: &str = "name = 'line'\nduration_s = 1\n\
-    [[links]]\nname = 'ab'\nfrom = 'a'\nto = 'b'\nrate_bps = 1000000\ndelay_ms = 2.5\n\
-    [[links]]\nname = 'bc'\nfrom = 'b'\nto = 'c'\n\
-    [[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nfrom = 'a'\nto = 'c'\n";
-
 #[test]
 fn every_node_is_a_host_and_every_link_a_pair_with_addresses_of_its_own() {
-    let plan = plan(LINE);
+    let plan = plan(line(second()));
     let names: Vec<_> = plan
         .hosts
         .iter()
@@ -46,20 +58,43 @@ fn every_node_is_a_host_and_every_link_a_pair_with_addresses_of_its_own() {
         .collect();
     assert_eq!(names, [("a", "ek1-0"), ("b", "ek1-1"), ("c", "ek1-2")]);
     assert_eq!(plan.pairs.len(), 2);
-    let mut addresses: Vec<_> = plan
-        .pairs
-        .iter()
-        .flat_map(|p| p.ends.map(|(_, address)| address))
-        .collect();
-    addresses.extend(plan.hosts.iter().map(|host| host.address));
-    addresses.sort();
-    addresses.dedup();
-    assert_eq!(addresses.len(), 7);
+    let commands = (0..3).map(|node| plan.ip_commands(node));
+    let commands: String = commands.collect();
+    let added = commands
+        .lines()
+        .filter(|line| line.starts_with("address add "));
+    let addresses: BTreeSet<_> = added.map(|line| line.split(' ').nth(2)).collect();
+    assert_eq!(addresses.len(), 3 + 4, "{commands}");
+    assert!(!commands.contains("fd00:"), "{commands}");
+}
+
+#[test]
+fn hosts_and_devices_have_addresses_of_ipv6_too_if_anything_uses_it() {
+    let plan = plan(line(second()).set("ip_version", 6));
+    assert_eq!(
+        plan.hosts[1].routes,
+        [
+            "10.0.0.3/32 via 10.128.0.3 dev link1 src 10.0.0.2",
+            "fd00::a00:3/128 via fd00::a80:3 dev link1 src fd00::a00:2",
+        ]
+    );
+    let commands = plan.ip_commands(1);
+    for command in [
+        "address add fd00::a00:2 dev lo",
+        "address add fd00::a80:2 dev link1 noprefixroute nodad",
+        "neighbour add fd00::a80:3 lladdr 02:00:0a:80:00:03 dev link1 nud permanent",
+    ] {
+        assert!(commands.lines().any(|line| line == command), "{commands}");
+    }
+    let router = plan.hosts[0].router.as_ref().expect("its link has a rate");
+    assert!(router.contains("fd00::a00:3/128"), "{router}");
+    assert!(plan.hosts_file().contains("fd00::a00:3 c\n"));
+    assert!(plan.settings().contains(&"net.ipv6.conf.all.forwarding=1"));
 }
 
 #[test]
 fn a_router_runs_only_where_a_link_needs_one_and_knows_its_routes() {
-    let plan = plan(LINE);
+    let plan = plan(line(second()));
     let [a, b, c] = &plan.hosts[..] else {
         panic!("three nodes")
     };
