@@ -2,11 +2,12 @@
 //! the paper's experiments, on slower links where that changes nothing but the time it takes.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use evenkeel_testbed::backend::sim;
 use evenkeel_testbed::metrics::{LinkObservation, Observations};
 use evenkeel_testbed::report::ResultDocument;
-use evenkeel_testbed::scenario::Scenario;
+use evenkeel_testbed::scenario::{FlowBuilder, LinkBuilder, Scenario};
 
 /// The target: 0.99 of a link of 50.4 Mb/s (40 Mb/s of the paper's packets).
 const RATE_BPS: u64 = 50_400_000;
@@ -142,6 +143,27 @@ fn a_link_of_ten_megabits_and_a_round_trip_of_a_second_change_nothing_of_that() 
         );
         // While users join at a round trip of 1 s more arrives than a bandwidth-delay product holds.
         assert_eq!(result.links[0].dropped, 0, "{name}: at equilibrium");
+    }
+}
+
+#[test]
+fn a_window_of_two_packets_does_not_stall_the_handshake_over_a_second_as_one_of_one_does() {
+    for (controller, is_stalled) in [("acp:iw=2", false), ("acp", true)] {
+        let controller = format!("flows.0.controller={controller}");
+        let run = Run::paper(
+            "single.toml",
+            &[
+                "links.0.delay_ms=166.6667",
+                "access.delay_ms=166.6667",
+                "flows.0.count=1",
+                "duration_s=5",
+                "warmup_s=0",
+                &controller,
+            ],
+        );
+        // The first data leaves after two round trips.
+        let data = run.share("user", 3.0, 5.0);
+        assert_eq!(data == 0.0, is_stalled, "{controller}: {data}");
     }
 }
 
@@ -347,13 +369,18 @@ fn a_link_knows_how_many_users_it_has_and_notices_when_they_leave_and_come() {
 fn a_narrower_link_that_says_nothing_is_shared_as_vegas_or_loss_would_and_nothing_collapses() {
     // The first link grants 0.99 of 50.4 Mb/s; the second, without a stamp, carries a third of that.
     for queue_packets in [100, 1000] {
-        let text = format!(
-            "name = 'partial'\nduration_s = 60\nwarmup_s = 20\ntopology = 'chain'\n\
-             [[links]]\nname = 'wide'\nrate_bps = {RATE_BPS}\ndelay_ms = 10\nstamps = ['aqt', 'acp']\n\
-             [[links]]\nname = 'narrow'\nrate_bps = 16800000\ndelay_ms = 10\nqueue_packets = {queue_packets}\n\
-             [[flows]]\nname = 'user'\napp = 'bulk'\ncontroller = 'acp'\ncount = 4\nstagger_s = 0.1\n"
-        );
-        let scenario = Scenario::parse(&text, "partial.toml", &[]);
+        let link = |name: &str, rate_bps: u64| {
+            let link = LinkBuilder::new(name).rate_bps(rate_bps);
+            link.delay(Duration::from_millis(10))
+        };
+        let users = FlowBuilder::bulk("user", "acp").count(4);
+        let scenario = Scenario::builder("partial", Duration::from_secs(60))
+            .warmup(Duration::from_secs(20))
+            .set("topology", "chain")
+            .link(link("wide", RATE_BPS).stamps(&["aqt", "acp"]))
+            .link(link("narrow", 16_800_000).queue_packets(queue_packets))
+            .flow(users.set("stagger_s", 0.1))
+            .build();
         let run = Run::new(scenario.unwrap_or_else(|error| panic!("{error}")));
         let result = run.result();
         let narrow = result.links.iter().find(|link| link.name == "narrow");
