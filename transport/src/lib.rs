@@ -33,7 +33,9 @@ mod path;
 mod socket;
 
 pub use endpoint::{Context, Endpoint, close};
-pub use evenkeel_congestion::{Ack, Cause, Congestion, Controller, Feedback, Grant, Round};
+pub use evenkeel_congestion::{
+    Ack, Cause, Congestion, Controller, Delivery, Feedback, Grant, Round,
+};
 pub use evenkeel_congestion::{
     AckReport, CloneController, ControllerBuild, ControllerRow, Controllers, FeedHolder, FeedState,
     Kind, Observer, Parameter, PathFactory, PathFeed, PathSample, SharedFactory, SpecError, Values,

@@ -22,6 +22,7 @@
 //!   has the controller's own window.
 //! - A path that changed more than its port gets a controller built anew; otherwise a clone.
 
+mod deliveries;
 mod feed;
 mod observer;
 mod rounds;
@@ -35,6 +36,7 @@ use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{self, BbrConfig, ControllerFactory, ControllerMetrics, CubicConfig};
 
 use crate::controller::{Ack, Cause, Congestion, Controller, DEFAULT_OVERHEAD};
+use deliveries::Deliveries;
 use rounds::Rounds;
 
 pub use feed::{FeedHolder, FeedState, PathFeed};
@@ -173,6 +175,7 @@ struct Adapter {
     /// Packets of the ACK frame being processed.
     batch: Option<Batch>,
     rounds: Rounds,
+    deliveries: Deliveries,
 }
 
 impl Adapter {
@@ -187,6 +190,7 @@ impl Adapter {
             newest_acked: None,
             batch: None,
             rounds: Rounds::new(now),
+            deliveries: Deliveries::new(now),
         }
     }
 
@@ -227,6 +231,10 @@ impl Adapter {
 }
 
 impl congestion::Controller for Adapter {
+    fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
+        self.deliveries.on_sent(now, bytes);
+    }
+
     fn on_ack(
         &mut self,
         now: Instant,
@@ -252,6 +260,9 @@ impl congestion::Controller for Adapter {
         if in_order {
             self.newest_acked = Some(batch.sent);
         }
+        let delivery = self
+            .deliveries
+            .on_ack(now, batch.sent, batch.bytes, in_flight, app_limited);
         let has_sample = in_order && !self.feed.is_repeated(largest_acked);
         let ack = Ack {
             now,
@@ -263,6 +274,7 @@ impl congestion::Controller for Adapter {
             bytes_after_recovery: batch.bytes_after_recovery,
             in_flight: in_flight.saturating_add(batch.bytes),
             app_limited,
+            delivery: delivery.filter(|_| in_order),
         };
         let (overhead, samples) = self.feed.take();
         if overhead != self.overhead {
@@ -289,7 +301,10 @@ impl congestion::Controller for Adapter {
     ) {
         // Whatever is still gathered was left by a Retry: losses are told after `on_end_acks`.
         self.batch = None;
-        self.rounds.on_lost(lost_bytes);
+        if lost_bytes > 0 {
+            self.rounds.on_lost(lost_bytes);
+            self.controller.on_lost(now, lost_bytes);
+        }
         if !self.in_recovery(sent) {
             self.begin_recovery(now);
             self.controller.on_congestion(&Congestion {
@@ -337,6 +352,7 @@ impl congestion::Controller for Adapter {
             feed: self.feed.clone(),
             batch: self.batch.clone(),
             rounds: self.rounds.clone(),
+            deliveries: self.deliveries.clone(),
             ..*self
         })
     }

@@ -9,7 +9,7 @@ use evenkeel_wire::{IPV4_HEADER_LEN, PATH_HEADER_LEN, UDP_HEADER_LEN};
 ///
 /// The calls for one ACK frame, in order: [`on_path`](Self::on_path) for each path header since
 /// the ACK before, [`on_ack`](Self::on_ack), [`on_round`](Self::on_round) if the ACK ends a round,
-/// then [`on_congestion`](Self::on_congestion) and
+/// then [`on_lost`](Self::on_lost), [`on_congestion`](Self::on_congestion) and
 /// [`on_persistent_congestion`](Self::on_persistent_congestion) if packets were lost or marked.
 pub trait Controller: CloneController + Debug + Send + Sync {
     /// A path header measured one round trip. Called only on an evenkeel endpoint whose peer echoes
@@ -26,6 +26,13 @@ pub trait Controller: CloneController + Debug + Send + Sync {
     /// A round trip of data is over. Follows [`on_ack`](Self::on_ack) of the ACK that ended it.
     fn on_round(&mut self, round: &Round) {
         let _ = round;
+    }
+
+    /// `bytes` bytes were declared lost at `now`: every detection, however many belong to one recovery
+    /// period. Comes before [`on_congestion`](Self::on_congestion). quinn 0.11 does not tell if a
+    /// packet that it declared lost arrives after all.
+    fn on_lost(&mut self, now: Instant, bytes: u64) {
+        let _ = (now, bytes);
     }
 
     /// Packets were lost or marked: at most once per recovery period (RFC 9002, section 7.3.2).
@@ -113,6 +120,27 @@ pub struct Ack {
     pub in_flight: u64,
     /// The application, not the window or the pacer, kept the connection from sending more
     /// (RFC 9002, section 7.8).
+    pub app_limited: bool,
+    /// How fast the path delivered what was under way with the newest packet. `None` if a packet
+    /// sent later was acknowledged before.
+    pub delivery: Option<Delivery>,
+}
+
+/// What a path delivered while a packet was under way
+/// (draft-cheng-iccrg-delivery-rate-estimation-02).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delivery {
+    /// Bytes of UDP payload acknowledged on this path so far.
+    pub total: u64,
+    /// The same when the packet was sent. A round trip of data is over when this reaches the `total`
+    /// with which the round began; losses do not stretch such a round.
+    pub before: u64,
+    /// Time in which those bytes were sent.
+    pub send_interval: Duration,
+    /// Time in which their acknowledgements came. The path delivered `total - before` bytes in the
+    /// longer of both times.
+    pub ack_interval: Duration,
+    /// The application had too little to send when the packet left: the path may carry more.
     pub app_limited: bool,
 }
 

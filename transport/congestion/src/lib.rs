@@ -21,6 +21,7 @@ pub mod diff;
 mod freshness;
 pub mod gaimd;
 pub mod guided;
+
 mod loss_bound;
 pub mod rcp;
 pub mod ro_vegas;
@@ -37,8 +38,8 @@ pub use adapter::{
     foreign, observed,
 };
 pub use controller::{
-    Ack, Cause, CloneController, Congestion, Controller, DEFAULT_OVERHEAD, Feedback, Grant,
-    PathSample, Round,
+    Ack, Cause, CloneController, Congestion, Controller, DEFAULT_OVERHEAD, Delivery, Feedback,
+    Grant, PathSample, Round,
 };
 pub use evenkeel_spec::{Kind, Parameter, SpecError, Values};
 pub use row::{ControllerBuild, ControllerRow};
@@ -83,6 +84,7 @@ pub(crate) mod testing {
             bytes_after_recovery: bytes,
             in_flight: bytes,
             app_limited: false,
+            delivery: None,
         }
     }
 

@@ -169,6 +169,7 @@ fn the_packets_of_one_ack_frame_become_one_event() {
         bytes_after_recovery: 2200,
         in_flight: 7200,
         app_limited: false,
+        delivery: None,
     };
     let heard = heard(&told);
     assert_eq!(heard[0], Told::Ack(ack));

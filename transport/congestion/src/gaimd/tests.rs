@@ -17,6 +17,7 @@ fn ack(bytes: u64) -> Ack {
         bytes_after_recovery: bytes,
         in_flight: bytes,
         app_limited: false,
+        delivery: None,
     }
 }
 

@@ -17,6 +17,7 @@ fn ack(t0: Instant, now: u64, sent: u64, packets: u64) -> Ack {
         bytes_after_recovery: packets * PACKET,
         in_flight: 10 * PACKET,
         app_limited: false,
+        delivery: None,
     }
 }
 
