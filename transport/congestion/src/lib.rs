@@ -21,6 +21,7 @@ pub mod diff;
 mod freshness;
 pub mod gaimd;
 pub mod guided;
+pub mod keel;
 
 mod loss_bound;
 pub mod rcp;

@@ -4,7 +4,7 @@ use evenkeel_spec::{SpecError, find};
 
 use crate::adapter::{SharedFactory, quinn_bbr, quinn_cubic};
 use crate::row::{ControllerBuild, ControllerRow};
-use crate::{a_aimd, abgd, acp, ada_vegas, gaimd, rcp, ro_vegas, tfrc, vegas, xcp};
+use crate::{a_aimd, abgd, acp, ada_vegas, gaimd, keel, rcp, ro_vegas, tfrc, vegas, xcp};
 
 /// A table of controllers that an application can extend.
 ///
@@ -152,6 +152,7 @@ pub fn controllers() -> &'static [ControllerRow] {
 }
 
 static SHIPPED: &[ControllerRow] = &[
+    keel::ROW,
     gaimd::RENO,
     gaimd::GAIMD,
     gaimd::SMOOTH_AIMD,

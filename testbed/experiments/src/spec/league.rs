@@ -28,7 +28,11 @@ const FILES: &[(&str, &str)] = &[
     ("media", include_str!("../../league/media.toml")),
     ("routers", include_str!("../../league/routers.toml")),
     ("parking-lot", include_str!("../../league/parking-lot.toml")),
+    (TUNING, include_str!("../../league/tuning.toml")),
 ];
+
+/// The group with which keel was tuned. It belongs to the league only if somebody asks for it.
+const TUNING: &str = "tuning";
 
 /// What a flow names as its controller if it is measured.
 const MEASURED: &str = "measured";
@@ -184,11 +188,14 @@ impl Figure {
 }
 
 /// The groups with those of their cases whose id contains one of `patterns`; all without patterns.
+/// Only a pattern that begins with [`TUNING`] finds that group.
 ///
 /// # Errors
 /// If a file makes no sense, or nothing matches a pattern.
 pub fn league(patterns: &[String]) -> Result<Vec<LeagueGroup>, LeagueError> {
-    let found = |id: &str, pattern: &str| id.contains(pattern);
+    let found = |id: &str, pattern: &str| {
+        id.contains(pattern) && (pattern.starts_with(TUNING) || !id.starts_with(TUNING))
+    };
     if patterns.is_empty() {
         return matching(&[String::new()], found);
     }
@@ -440,6 +447,21 @@ good = "g"
 scenario.links = [{ rate_bps = 2_000_000 }]
 scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
 "#;
+
+    #[test]
+    fn the_networks_that_keel_was_tuned_with_count_only_if_somebody_asks_for_them() {
+        let groups = |patterns: &[&str]| {
+            let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
+            let groups = league(&patterns).expect("the files are right");
+            groups
+                .into_iter()
+                .map(|group| group.name)
+                .collect::<Vec<_>>()
+        };
+        assert!(!groups(&[]).contains(&TUNING.to_owned()));
+        assert!(!groups(&["cubic"]).contains(&TUNING.to_owned()));
+        assert_eq!(groups(&["tuning/cubic"]), [TUNING]);
+    }
 
     #[test]
     fn a_case_lies_over_its_group_and_measured_flows_take_the_controller() {

@@ -229,11 +229,11 @@ fn a_wrong_spec_gets_one_line_that_says_what_would_be_right() {
     let table = [
         (
             "vega",
-            "unknown controller \"vega\": did you mean vegas? use one of reno, gaimd, smooth-aimd, vegas, vegas8, ada-vegas, ro-vegas, acp, xcp, rcp, abgd, a-aimd, tfrc, cubic, bbr",
+            "unknown controller \"vega\": did you mean vegas? use one of keel, reno, gaimd, smooth-aimd, vegas, vegas8, ada-vegas, ro-vegas, acp, xcp, rcp, abgd, a-aimd, tfrc, cubic, bbr",
         ),
         (
             "",
-            "unknown controller \"\": use one of reno, gaimd, smooth-aimd, vegas, vegas8, ada-vegas, ro-vegas, acp, xcp, rcp, abgd, a-aimd, tfrc, cubic, bbr",
+            "unknown controller \"\": use one of keel, reno, gaimd, smooth-aimd, vegas, vegas8, ada-vegas, ro-vegas, acp, xcp, rcp, abgd, a-aimd, tfrc, cubic, bbr",
         ),
         (
             "cubic:beta=0.5",

@@ -1,0 +1,553 @@
+//! keel: short queues where the path allows it, a fair share where others fill them.
+//!
+//! keel watches how round trips answer to its window. It starts fast until a queue shows (START),
+//! drains what it overshot (DRAIN), and then keeps a queue of a few packets, which shows that the
+//! link is full (TRACK). Now and then it makes room, so that the empty path shows (YIELD). If a
+//! queue stays although keel gives way, it finds out why ([`crowd`]). Beside flows that take
+//! whatever they are left it keeps its share by CUBIC's rule (HOLD), until they are gone. Random
+//! loss ([`losses`]) and jitter ([`delay`]) change none of it within bounds.
+//! `docs/algorithms/keel.md` explains the whole, its sources and its bounds.
+
+mod crowd;
+mod cubic;
+mod delay;
+mod hold;
+mod losses;
+mod rate;
+
+use std::time::{Duration, Instant};
+
+use crate::adapter::adapt;
+use crate::controller::{Ack, Cause, Congestion, Controller};
+use crate::row::{ControllerBuild, ControllerRow};
+use crate::window::{INITIAL_WINDOW, InitialWindow, minimum_window};
+use crowd::{Answer, Crowd, Seen};
+use cubic::Curve;
+use delay::Delay;
+use hold::{Hold, Next};
+use losses::{Losses, Verdict};
+use rate::{Rates, Turn};
+
+/// keel gives way down to so many packets: fewer cannot show what the path delivers.
+const LEAST_PACKETS: f64 = 4.0;
+
+/// START triples the window each round trip up to so many packets, then doubles it.
+const TRIPLED_PACKETS: f64 = 100.0;
+
+/// START never has more in flight than so many times what the path delivered in an empty round
+/// trip: it overshoots by less than that.
+const START_REACH: f64 = 1.8;
+
+/// START ends when the last eight round trips exceed the empty one by a twentieth of it, within
+/// these bounds (after RFC 9406, section 4.3, which takes an eighth).
+const START_QUEUE_PART: u32 = 20;
+const START_QUEUE_LEAST: Duration = Duration::from_millis(4);
+const START_QUEUE_MOST: Duration = Duration::from_millis(16);
+
+/// START ends when the delivery rate has not grown by so much for so many turns
+/// (draft-ietf-ccwg-bbr, section 5.3.1.2).
+const START_GROWTH: f64 = 1.25;
+const START_FLAT_TURNS: u32 = 3;
+
+/// DRAIN sends so much of what is acknowledged: a pause would leave the link empty afterwards.
+const DRAIN_GAIN: f64 = 0.5;
+
+/// Windows leave in the round trip at these gains.
+const START_PACE: f64 = 2.0;
+const PACE: f64 = 1.1;
+
+/// The target is so many packets at [`TARGET_RATE`], more in proportion to the root of the rate,
+/// and never fewer than the second number. Their time falls as the rate grows: flows that see the
+/// same queue come to the same rate.
+const TARGET_PACKETS: f64 = 4.0;
+const LEAST_TARGET_PACKETS: f64 = 2.5;
+
+/// 5 Mb/s in bytes per second.
+const TARGET_RATE: f64 = 625_000.0;
+
+/// The target before a rate is known.
+const FIRST_TARGET: Duration = Duration::from_millis(20);
+
+/// Jitter raises the target by so much of it, by at most an empty round trip or this.
+const JITTER_GAIN: f64 = 1.5;
+const MOST_JITTER: Duration = Duration::from_millis(30);
+
+/// A loss while half of the target queues shows a queue that is not larger: its share of the target
+/// falls by this factor, to no less than the second, and recovers by the third each turn.
+const ROOM_FALL: f64 = 0.85;
+const LEAST_ROOM: f64 = 0.4;
+const ROOM_RISE: f64 = 1.005;
+
+/// More losses than the path has anyway lower the window to these parts, but not below this part of
+/// what was delivered.
+const LOSS_FACTOR: f64 = 0.85;
+const MANY_LOSSES_FACTOR: f64 = 0.7;
+const DELIVERED_FACTOR: f64 = 0.9;
+
+/// CUBIC's curve limits growth after such losses until it allows so many times the window at them.
+const CURVE_END: f64 = 4.0;
+
+/// A mark lowers the window to this part (RFC 8511, section 3.1).
+const MARK_FACTOR: f64 = 0.85;
+
+/// Below this part of the target the window grows.
+const GROWTH_QUEUE: f64 = 0.75;
+
+/// Queues that come and go teach keel to wait for so many turns before it answers one, and so long
+/// without them to forget it.
+const MOST_PATIENCE: u32 = 3;
+const CALM: Duration = Duration::from_secs(5);
+
+/// keel makes room so long after START ended, and when it has not seen the empty path for so long,
+/// or for so many empty round trips if that is longer. It leaves at least this part of its window.
+const FIRST_ROOM: Duration = Duration::from_secs(2);
+const OLD_BASE: Duration = Duration::from_secs(10);
+const OLD_BASE_RTTS: u32 = 40;
+const LEAST_YIELD: f64 = 0.5;
+const YIELD_TURNS: u32 = 2;
+
+/// The shortest round trip assumed.
+const LEAST_RTT: Duration = Duration::from_micros(1);
+
+/// A congestion controller for one path.
+#[derive(Debug, Clone)]
+pub struct Keel {
+    /// Bytes of UDP payload in a full-size packet.
+    mtu: u16,
+    /// Bytes.
+    window: f64,
+    mode: Mode,
+    delay: Delay,
+    rates: Rates,
+    losses: Losses,
+    /// Turns of growth in a row.
+    growth: u32,
+    /// The part of the usual target that losses leave.
+    room: f64,
+    /// Limits growth after losses that no queue announced.
+    curve: Option<Curve>,
+    /// A queue above the target.
+    crowd: Option<Crowd>,
+    /// Turns for which a queue must stay to be answered.
+    patience: u32,
+    /// When patience last changed.
+    calm_since: Instant,
+    /// When the flow last made room, and when it will for the first time.
+    room_at: Instant,
+    first_room_at: Option<Instant>,
+}
+
+#[derive(Debug, Clone)]
+enum Mode {
+    /// Grows each round trip until a queue, losses or the rate show that the link is full.
+    Start {
+        /// The greatest rate so far, in bytes per second, and the turns since it grew.
+        best: f64,
+        flat: u32,
+    },
+    /// Sends less than arrives until the window is down to so many bytes.
+    Drain { to: f64 },
+    /// Keeps the queue at the target.
+    Track,
+    /// Makes room for so many more turns, then returns to a window in bytes.
+    Yield { back: f64, turns: u32 },
+    /// Keeps its share beside others.
+    Hold(Hold),
+}
+
+impl Mode {
+    const START: Self = Self::Start { best: 0.0, flat: 0 };
+}
+
+impl Keel {
+    /// Creates a controller of an unused path at `now`, for full-size packets of `mtu` bytes.
+    pub fn new(now: Instant, initial: InitialWindow, mtu: u16) -> Self {
+        Self {
+            mtu,
+            window: initial.bytes(mtu) as f64,
+            mode: Mode::START,
+            delay: Delay::default(),
+            rates: Rates::new(now),
+            losses: Losses::default(),
+            growth: 0,
+            room: 1.0,
+            curve: None,
+            crowd: None,
+            patience: 0,
+            calm_since: now,
+            room_at: now,
+            first_room_at: None,
+        }
+    }
+
+    fn packet(&self) -> f64 {
+        f64::from(self.mtu)
+    }
+
+    /// Sets the window to `bytes`, at least the least.
+    fn set_window(&mut self, bytes: f64) {
+        self.window = bytes.max(LEAST_PACKETS * self.packet());
+    }
+
+    fn seen(&self, now: Instant) -> Seen {
+        Seen {
+            now,
+            window: self.window,
+            base: self.delay.base(),
+            stand: self.delay.stand(),
+            target: self.target(),
+        }
+    }
+
+    /// The queueing time that keel aims at.
+    fn target(&self) -> Duration {
+        let bandwidth = self.rates.bandwidth();
+        if bandwidth <= 0.0 {
+            return FIRST_TARGET;
+        }
+        let base = self.delay.base().as_secs_f64();
+        let packet = self.packet() / bandwidth;
+        let packets = TARGET_PACKETS * (bandwidth / TARGET_RATE).sqrt();
+        let own = packets.max(LEAST_TARGET_PACKETS) * packet;
+        let own = own.min((base / 2.0).max(TARGET_PACKETS * packet)) * self.room;
+        let target = Duration::from_secs_f64(own.min(1.0)) + self.noise();
+        self.crowd
+            .as_ref()
+            .map_or(target, |crowd| target.min(crowd.target()))
+    }
+
+    /// The part of the target that is for jitter.
+    fn noise(&self) -> Duration {
+        let noise = self.delay.jitter().mul_f64(JITTER_GAIN);
+        noise.min(self.delay.base().max(MOST_JITTER))
+    }
+
+    /// START, for each ACK.
+    fn start(&mut self, ack: &Ack) {
+        let base = self.delay.base();
+        let queue = (base / START_QUEUE_PART).clamp(START_QUEUE_LEAST.min(base), START_QUEUE_MOST);
+        if self.delay.recent().is_some_and(|rtt| rtt > base + queue) {
+            return self.leave_start();
+        }
+        let in_use = 2.0 * ack.in_flight as f64 >= self.window;
+        if ack.app_limited || !in_use {
+            return;
+        }
+        let tripled = TRIPLED_PACKETS * self.packet();
+        let gain = if self.window < tripled { 2.0 } else { 1.0 };
+        self.window += gain * ack.bytes_after_recovery as f64;
+        let reach = START_REACH * self.rates.bandwidth() * base.as_secs_f64();
+        if reach > tripled {
+            self.window = self.window.min(reach);
+        }
+    }
+
+    /// START, for each turn.
+    fn start_turn(&mut self, turn: &Turn) {
+        let bandwidth = self.rates.bandwidth();
+        let is_lossy = self.losses.judge(self.mtu).is_some();
+        let Mode::Start { best, flat } = &mut self.mode else {
+            return;
+        };
+        if bandwidth > START_GROWTH * *best {
+            (*best, *flat) = (bandwidth, 0);
+        } else if turn.is_used {
+            *flat += 1;
+        }
+        if *flat >= START_FLAT_TURNS || is_lossy {
+            self.leave_start();
+        }
+    }
+
+    fn leave_start(&mut self) {
+        let fits = self.rates.bandwidth() * self.delay.base().as_secs_f64();
+        let to = fits.max(LEAST_PACKETS * self.packet());
+        self.mode = Mode::Drain { to };
+    }
+
+    /// DRAIN, for each ACK.
+    fn drain(&mut self, ack: &Ack, to: f64) {
+        let in_flight = self.window.min(ack.in_flight as f64);
+        self.window = (in_flight - DRAIN_GAIN * ack.bytes as f64).max(to);
+        if self.window <= to {
+            self.losses.forget();
+            self.first_room_at = Some(ack.now + FIRST_ROOM);
+            self.track();
+        }
+    }
+
+    fn track(&mut self) {
+        self.mode = Mode::Track;
+        self.growth = 0;
+        self.crowd = None;
+        self.curve = None;
+    }
+
+    /// TRACK, for each turn.
+    fn track_turn(&mut self, now: Instant, turn: &Turn) {
+        let seen = self.seen(now);
+        if let Some(verdict) = self.losses.judge(self.mtu) {
+            return self.give_way_to_loss(&seen, turn, verdict);
+        }
+        if turn.is_lossy {
+            if seen.queue() * 2 > seen.target {
+                self.room = (self.room * ROOM_FALL).max(LEAST_ROOM);
+            }
+        } else {
+            self.room = (self.room * ROOM_RISE).min(1.0);
+        }
+        // A window that is not in use says nothing about the path.
+        if !turn.is_used {
+            self.growth = 0;
+        } else if seen.queue() > seen.target {
+            self.crowded(&seen);
+        } else {
+            self.calm(&seen);
+        }
+    }
+
+    fn give_way_to_loss(&mut self, seen: &Seen, turn: &Turn, verdict: Verdict) {
+        let delivered = self.window.min(turn.rate * seen.stand.as_secs_f64());
+        let factor = match verdict {
+            Verdict::Some => LOSS_FACTOR,
+            Verdict::Many => MANY_LOSSES_FACTOR,
+        };
+        let least = DELIVERED_FACTOR * delivered;
+        self.set_window((factor * self.window).max(least));
+        let packet = self.packet();
+        self.curve = Some(Curve::new(
+            seen.now,
+            self.window / packet,
+            delivered / packet,
+        ));
+        self.growth = 0;
+    }
+
+    /// A turn ended above the target.
+    fn crowded(&mut self, seen: &Seen) {
+        let crowd = self.crowd.get_or_insert_with(|| Crowd::new(seen));
+        match crowd.turn(seen, self.patience) {
+            Answer::Wait => return,
+            Answer::GiveWay(window) => self.set_window(window),
+            Answer::Longer(window) => {
+                self.delay.rebase();
+                self.crowd = None;
+                self.window = window;
+            }
+            Answer::Others(window) => {
+                self.crowd = None;
+                self.window = self.window.max(window);
+                let smoothed = self.delay.smoothed();
+                self.mode = Mode::Hold(Hold::new(&self.seen(seen.now), smoothed, self.packet()));
+            }
+        }
+        self.growth = 0;
+    }
+
+    /// A turn ended within the target.
+    fn calm(&mut self, seen: &Seen) {
+        if let Some(crowd) = self.crowd.take() {
+            if let Some(window) = crowd.was_noise(seen) {
+                self.window = self.window.max(window);
+                self.patience = (self.patience + 1).min(MOST_PATIENCE);
+                self.calm_since = seen.now;
+            } else {
+                self.crowd = crowd.ease();
+            }
+        }
+        if self.patience > 0 && seen.now.saturating_duration_since(self.calm_since) > CALM {
+            self.patience -= 1;
+            self.calm_since = seen.now;
+        }
+        if self.is_base_old(seen.now) {
+            self.make_room(seen.now);
+        } else if seen.queue() < seen.target.mul_f64(GROWTH_QUEUE) {
+            self.grow(seen);
+        } else {
+            self.growth = 0;
+        }
+    }
+
+    /// Grows by 1, 2, 4, 8 packets (AdaVegas's rows), then in proportion while the queue is far
+    /// below the target, by at most a quarter.
+    fn grow(&mut self, seen: &Seen) {
+        self.growth += 1;
+        let packet = self.packet();
+        let is_far = seen.queue() * 2 < seen.target;
+        let step = match self.growth {
+            1..=4 => packet * f64::from(1 << (self.growth - 1)),
+            5..=6 if is_far => (self.window / 8.0).max(8.0 * packet),
+            _ if is_far => (self.window / 4.0).max(8.0 * packet),
+            _ => 8.0 * packet,
+        };
+        let mut next = self.window + step.min(self.window / 4.0).max(packet);
+        if let Some(curve) = self.curve {
+            let limit = curve.window(seen.now, seen.stand);
+            if limit > CURVE_END * curve.most() {
+                self.curve = None;
+            }
+            next = next.min(self.window.max(limit * packet));
+        }
+        self.window = next;
+    }
+
+    /// Whether the empty path was not seen for long. Flows that share a queue see it at the same
+    /// time, and so make room at the same time.
+    fn is_base_old(&mut self, now: Instant) -> bool {
+        if self.first_room_at.is_some_and(|at| at <= now) {
+            self.first_room_at = None;
+            return true;
+        }
+        let age = OLD_BASE.max(self.delay.base() * OLD_BASE_RTTS);
+        now.saturating_duration_since(self.delay.seen()) > age
+            && now.saturating_duration_since(self.room_at) > age / 2
+    }
+
+    /// YIELD begins.
+    fn make_room(&mut self, now: Instant) {
+        let empty = self.delay.base().as_secs_f64() / self.delay.stand().as_secs_f64();
+        self.room_at = now;
+        self.mode = Mode::Yield {
+            back: self.window,
+            turns: YIELD_TURNS,
+        };
+        self.set_window(self.window * (0.9 * empty).max(LEAST_YIELD));
+    }
+
+    /// HOLD, for each turn.
+    fn hold_turn(&mut self, now: Instant, turn: &Turn) {
+        let seen = self.seen(now);
+        let (smoothed, noise) = (self.delay.smoothed(), self.noise());
+        let is_base_old = self.is_base_old(now);
+        let mtu = self.packet();
+        self.losses.judge(self.mtu);
+        let Mode::Hold(hold) = &mut self.mode else {
+            return;
+        };
+        let unused = (!turn.is_used).then_some(turn.length);
+        match hold.turn(&seen, smoothed, noise, is_base_old, unused, mtu) {
+            Next::Window(window) => self.set_window(window),
+            Next::Leave { window, rebase } => {
+                self.window = window;
+                if rebase {
+                    self.delay.rebase();
+                }
+                self.track();
+            }
+        }
+    }
+}
+
+impl Controller for Keel {
+    fn on_ack(&mut self, ack: &Ack) {
+        self.losses.on_acked(ack.bytes);
+        let before = self.delay.base();
+        if let Some(rtt) = ack.rtt {
+            self.delay.on_rtt(ack.now, rtt.max(LEAST_RTT));
+        }
+        let room = self.window - ack.in_flight as f64;
+        let is_full = !ack.app_limited && room <= 0.1 * self.window + 2.0 * self.packet();
+        match self.mode {
+            Mode::Start { .. } => self.start(ack),
+            Mode::Drain { to } => self.drain(ack, to),
+            // Somebody else's making room has shown a shorter path: join in.
+            Mode::Track if is_full && before > self.delay.base() + self.target() / 4 => {
+                self.make_room(ack.now);
+            }
+            _ => {}
+        }
+        let Some(turn) = self.rates.on_ack(ack, is_full, self.delay.span()) else {
+            return;
+        };
+        match &mut self.mode {
+            Mode::Start { .. } => self.start_turn(&turn),
+            Mode::Drain { .. } => {}
+            Mode::Track => self.track_turn(ack.now, &turn),
+            Mode::Yield { back, turns } => {
+                *turns -= 1;
+                if *turns == 0 {
+                    self.window = *back;
+                    self.mode = Mode::Track;
+                    self.crowd = None;
+                }
+            }
+            Mode::Hold(_) => self.hold_turn(ack.now, &turn),
+        }
+    }
+
+    fn on_lost(&mut self, _now: Instant, bytes: u64) {
+        self.losses.on_lost(bytes);
+        self.rates.on_lost();
+    }
+
+    fn on_congestion(&mut self, event: &Congestion) {
+        let (window, packet) = (self.window, self.packet());
+        match &mut self.mode {
+            Mode::Hold(hold) => {
+                if let Some(window) = hold.on_congestion(event.now, window, packet) {
+                    self.set_window(window);
+                }
+            }
+            // Losses are judged by their share, each turn.
+            _ if event.cause == Cause::Loss => {}
+            Mode::Start { .. } => self.leave_start(),
+            Mode::Track => {
+                self.set_window(MARK_FACTOR * window);
+                self.growth = 0;
+            }
+            Mode::Drain { .. } | Mode::Yield { .. } => {}
+        }
+    }
+
+    fn on_persistent_congestion(&mut self) {
+        self.track();
+        self.window = minimum_window(self.mtu) as f64;
+        self.mode = Mode::START;
+    }
+
+    fn on_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
+        self.window = self.window.max(minimum_window(mtu) as f64);
+    }
+
+    fn window(&self) -> u64 {
+        self.window as u64
+    }
+
+    /// The window in a round trip, and a little more. The smoothed round trip is late when a queue
+    /// has drained.
+    fn pacing_rate(&self) -> Option<u64> {
+        let smoothed = self.delay.smoothed();
+        let rtt = self
+            .delay
+            .recent()
+            .map_or(smoothed, |rtt| rtt.min(smoothed));
+        let gain = match self.mode {
+            Mode::Start { .. } => START_PACE,
+            _ => PACE,
+        };
+        (!rtt.is_zero()).then(|| (gain * self.window / rtt.as_secs_f64()) as u64)
+    }
+
+    fn slow_start_threshold(&self) -> Option<u64> {
+        (!matches!(self.mode, Mode::Start { .. })).then(|| self.window())
+    }
+}
+
+pub(crate) const ROW: ControllerRow = ControllerRow {
+    name: "keel",
+    summary: "keel: short queues, and a fair share where others fill them",
+    parameters: &[INITIAL_WINDOW],
+    build: ControllerBuild {
+        uses_path: |_| false,
+        factory: |values| {
+            let initial = InitialWindow::read(values, "iw");
+            Ok(adapt(move |now, mtu| {
+                Box::new(Keel::new(now, initial, mtu))
+            }))
+        },
+    },
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+//! Finds out who fills a queue that stays although keel gives way.
+//!
+//! By Little's law a flow's rate is its window over the round trip. If the queue is its own, round
+//! trips shrink as its window does, and the rate stays. If others fill the queue, round trips stay
+//! and the rate shrinks: the part by which they do not follow the window is what others have in the
+//! path. If they do not move at all, nobody queues: the route has become longer.
+
+use std::time::{Duration, Instant};
+
+/// A turn lowers the window at most to this part, so that the next shows what it did.
+const MOST_STEP: f64 = 0.7;
+
+/// keel aims below its target: a window that meets it exactly would be above it by a rounding.
+const AIM: f64 = 0.9;
+
+/// Round trips are compared once the window is down to this part. Smaller steps drown in noise.
+const COMPARED: f64 = 0.75;
+
+/// Round trips that follow the window by more than this part show that the queue is keel's own.
+const OWN: f64 = 0.65;
+
+/// Beside others the window falls to this part of what it was and no further.
+const FLOOR: f64 = 0.5;
+
+/// The first turns show the change that made the queue, not its cause.
+const SKIPPED: u32 = 3;
+
+/// A queue that moves by less than a part in so many, for so many turns, at a window of at most
+/// this part, is a longer route.
+const STILL_PART: u32 = 50;
+const STILL_TURNS: u32 = 4;
+const STILL_WINDOW: f64 = 0.6;
+
+/// A longer route is believed up to this ratio at once; growth finds the rest.
+const MOST_LONGER: f64 = 2.0;
+
+/// So many turns, and so long, is a queue of others given to go away.
+const SUSPICION_TURNS: u32 = 8;
+const SUSPICION: Duration = Duration::from_secs(1);
+
+/// A queue that stays although the window shrinks.
+#[derive(Debug, Clone)]
+pub(super) struct Crowd {
+    since: Instant,
+    /// The window at the beginning, in bytes.
+    top: f64,
+    /// The target at the beginning: as its rate falls, a flow must not come to like the queue that
+    /// keeps it down.
+    target: Duration,
+    turns: u32,
+    /// Turns that add to the suspicion.
+    suspicious: u32,
+    /// Window and round trip with which the next are compared.
+    reference: Option<(f64, Duration)>,
+    /// The last comparison showed that others are in the path.
+    has_others: bool,
+    /// Turns in a row in which the queue did not move.
+    still: u32,
+    last: Duration,
+    most: Duration,
+}
+
+/// What keel knows of the path at the end of a turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) now: Instant,
+    /// Bytes.
+    pub(super) window: f64,
+    /// The empty round trip, and the one that stands.
+    pub(super) base: Duration,
+    pub(super) stand: Duration,
+    pub(super) target: Duration,
+}
+
+impl Seen {
+    pub(super) fn queue(&self) -> Duration {
+        self.stand.saturating_sub(self.base)
+    }
+}
+
+/// How to answer a turn above the target.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Answer {
+    /// It may be noise.
+    Wait,
+    /// Continue with this window, in bytes.
+    GiveWay(f64),
+    /// The route is longer; this window fills it as the one before filled the shorter route.
+    Longer(f64),
+    /// Others fill the queue; this was the window before keel gave way.
+    Others(f64),
+}
+
+impl Crowd {
+    /// A turn ends above the target for the first time.
+    pub(super) fn new(seen: &Seen) -> Self {
+        Self {
+            since: seen.now,
+            top: seen.window,
+            target: seen.target,
+            turns: 0,
+            suspicious: 0,
+            reference: None,
+            has_others: false,
+            still: 0,
+            last: seen.queue(),
+            most: seen.queue(),
+        }
+    }
+
+    pub(super) fn target(&self) -> Duration {
+        self.target
+    }
+
+    /// A turn ends above the target. The first `patience` of them may be noise.
+    pub(super) fn turn(&mut self, seen: &Seen, patience: u32) -> Answer {
+        let (queue, window) = (seen.queue(), seen.window);
+        let gave_way = self.has_others && window <= COMPARED * self.top;
+        // A queue near the target is one that keel makes itself.
+        if queue > seen.target * 2 || gave_way {
+            self.suspicious += 1;
+        }
+        self.turns += 1;
+        self.most = self.most.max(queue);
+        if self.turns <= patience {
+            return Answer::Wait;
+        }
+        self.still = if queue.abs_diff(self.last) * STILL_PART < queue {
+            self.still + 1
+        } else {
+            0
+        };
+        self.last = queue;
+        self.compare(seen, patience);
+        if self.has_others {
+            if self.still >= STILL_TURNS && window <= STILL_WINDOW * self.top {
+                let longer = seen.stand.as_secs_f64() / seen.base.as_secs_f64();
+                return Answer::Longer(self.top * longer.min(MOST_LONGER));
+            }
+            let stays = queue * 2 > self.most;
+            let long = seen.now.saturating_duration_since(self.since) >= SUSPICION;
+            if stays && long && self.suspicious >= SUSPICION_TURNS {
+                return Answer::Others(self.top);
+            }
+        }
+        let floor = if self.has_others {
+            FLOOR * self.top
+        } else {
+            0.0
+        };
+        let fits = (seen.base + seen.target.mul_f64(AIM)).as_secs_f64() / seen.stand.as_secs_f64();
+        Answer::GiveWay((window * fits.max(MOST_STEP)).max(floor.min(window)))
+    }
+
+    fn compare(&mut self, seen: &Seen, patience: u32) {
+        let Some((window, rtt)) = self.reference else {
+            if self.turns >= patience + SKIPPED {
+                self.reference = Some((seen.window, seen.stand));
+            }
+            return;
+        };
+        if seen.window > COMPARED * window {
+            return;
+        }
+        let followed = (rtt.as_secs_f64() / seen.stand.as_secs_f64()).ln();
+        self.has_others = followed <= OWN * (window / seen.window).ln();
+        if !self.has_others {
+            self.reference = Some((seen.window, seen.stand));
+        }
+    }
+
+    /// A turn ends below the target. Returns the suspicion that remains.
+    pub(super) fn ease(mut self) -> Option<Self> {
+        self.suspicious = self.suspicious.checked_sub(2).filter(|left| *left > 0)?;
+        Some(self)
+    }
+
+    /// Returns the window before keel gave way if round trips fell by more than giving way explains,
+    /// so that the queue was noise. A queue of its own leaves them in proportion to the window.
+    pub(super) fn was_noise(&self, seen: &Seen) -> Option<f64> {
+        let longest = (seen.base + self.most).as_secs_f64();
+        let explained = longest * (seen.window / self.top).min(1.0);
+        let stand = (seen.stand + self.target).as_secs_f64();
+        (stand < explained).then_some(self.top)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{epoch, ms};
+
+    /// Runs turns of 100 ms with round trips that `rtt` computes from the window, until an answer
+    /// other than giving way; returns it, and the number of turns.
+    fn crowded(mut rtt: impl FnMut(f64, u64) -> Duration) -> (Answer, u64) {
+        let seen = |turn, window, stand| Seen {
+            now: epoch() + ms(100 * turn),
+            window,
+            base: ms(50),
+            stand,
+            target: ms(5),
+        };
+        let mut window = 100_000.0;
+        let mut crowd = Crowd::new(&seen(0, window, rtt(window, 0)));
+        for turn in 1..100 {
+            let seen = seen(turn, window, rtt(window, turn));
+            if seen.queue() <= seen.target {
+                return (Answer::Wait, turn);
+            }
+            match crowd.turn(&seen, 0) {
+                Answer::GiveWay(next) => window = next,
+                answer => return (answer, turn),
+            }
+        }
+        (Answer::GiveWay(window), 100)
+    }
+
+    #[test]
+    fn a_queue_of_its_own_goes_when_it_gives_way() {
+        // 1 MB/s: the window over the rate, but never less than the empty round trip.
+        let (answer, turns) =
+            crowded(|window, _| Duration::from_secs_f64(window / 1e6).max(ms(50)));
+        assert_eq!(answer, Answer::Wait, "the queue is gone");
+        assert!(turns <= 4, "{turns} turns");
+    }
+
+    #[test]
+    fn a_queue_that_does_not_move_is_a_longer_route() {
+        let (answer, turns) = crowded(|_, _| ms(80));
+        assert_eq!(answer, Answer::Longer(160_000.0), "80 ms instead of 50");
+        assert!(turns <= 8, "{turns} turns");
+    }
+
+    #[test]
+    fn a_route_is_believed_to_be_at_most_twice_as_long() {
+        let (answer, _) = crowded(|_, _| ms(500));
+        assert_eq!(answer, Answer::Longer(200_000.0));
+    }
+
+    #[test]
+    fn a_queue_that_others_fill_is_found_within_about_a_second() {
+        // Others take what is left free, and their queue grows and falls.
+        let (answer, turns) = crowded(|_, turn| ms(90 + turn % 3 * 4));
+        assert_eq!(answer, Answer::Others(100_000.0));
+        assert!((10..=14).contains(&turns), "{turns} turns");
+    }
+
+    #[test]
+    fn noise_is_waited_for() {
+        let seen = Seen {
+            now: epoch(),
+            window: 100_000.0,
+            base: ms(50),
+            stand: ms(90),
+            target: ms(5),
+        };
+        let mut crowd = Crowd::new(&seen);
+        assert_eq!(crowd.turn(&seen, 2), Answer::Wait);
+        assert_eq!(crowd.turn(&seen, 2), Answer::Wait);
+        assert_eq!(crowd.turn(&seen, 2), Answer::GiveWay(70_000.0));
+        // Giving way to 0.7 explains 63 ms instead of 90, but not 51.
+        let now = |stand| Seen {
+            window: 70_000.0,
+            stand: ms(stand),
+            ..seen
+        };
+        assert_eq!(crowd.was_noise(&now(51)), Some(100_000.0));
+        assert_eq!(crowd.was_noise(&now(60)), None);
+    }
+}

@@ -1,0 +1,234 @@
+//! Keeps keel's share beside flows that fill the queue, and looks out for their end.
+
+use std::time::{Duration, Instant};
+
+use super::crowd::Seen;
+use super::cubic::{BETA, Curve};
+
+/// keel looks for the end this often, or after so many round trips, whichever is longer; and a
+/// third of that after it began.
+const INTERVAL: Duration = Duration::from_secs(6);
+const INTERVAL_RTTS: u32 = 30;
+
+/// So much of the window remains for [`PULSE_TURNS`] turns: time to drain, and for the others to
+/// answer.
+const PULSE: f64 = 0.5;
+const PULSE_TURNS: u32 = 3;
+
+/// Round trips that follow the window by more than this part show that the queue is keel's own; one
+/// pulse by more than that part shows it alone.
+const OWN: f64 = 0.75;
+const CLEARLY_OWN: f64 = 0.85;
+
+/// The others are gone if the queue is short for so many turns although the window is back at this
+/// part of where they stopped it.
+const QUIET_TURNS: u32 = 2;
+const REGROWN: f64 = 0.95;
+
+/// A queue is short below a tenth of the empty round trip, or this.
+const SHORT: Duration = Duration::from_millis(4);
+
+/// A window that grows by CUBIC's rule.
+#[derive(Debug, Clone)]
+pub(super) struct Hold {
+    curve: Curve,
+    next_pulse: Instant,
+    pulse: Option<Pulse>,
+    quiet: u32,
+    /// Pulses in a row that showed keel's own queue.
+    own: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pulse {
+    /// The window to return to, in bytes.
+    window: f64,
+    stand: Duration,
+    turns: u32,
+}
+
+/// What to do after a turn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Next {
+    /// Continue with this window, in bytes.
+    Window(f64),
+    /// The others are gone. With `rebase`, what stands is the empty path.
+    Leave {
+        /// Bytes.
+        window: f64,
+        rebase: bool,
+    },
+}
+
+impl Hold {
+    /// Holds `seen.window`, on a path with this smoothed round trip.
+    pub(super) fn new(seen: &Seen, smoothed: Duration, mtu: f64) -> Self {
+        let packets = seen.window / mtu;
+        Self {
+            curve: Curve::new(seen.now, packets, packets),
+            next_pulse: seen.now + interval(smoothed) / 3,
+            pulse: None,
+            quiet: 0,
+            own: 0,
+        }
+    }
+
+    /// A turn ends. `noise` is the part of the queue that jitter explains; `is_base_old` lets flows
+    /// that share a queue pulse together; `used` is the time for which the window was in use, if
+    /// it was.
+    pub(super) fn turn(
+        &mut self,
+        seen: &Seen,
+        smoothed: Duration,
+        noise: Duration,
+        is_base_old: bool,
+        unused: Option<Duration>,
+        mtu: f64,
+    ) -> Next {
+        let short = (seen.base / 10).max(SHORT) + noise.min(seen.base / 2);
+        let is_short = seen.queue() < short;
+        if let Some(pulse) = &mut self.pulse {
+            pulse.turns += 1;
+            if pulse.turns < PULSE_TURNS {
+                return Next::Window(seen.window);
+            }
+            let followed = (pulse.stand.as_secs_f64() / seen.stand.as_secs_f64()).ln();
+            let own = followed / (1.0 / PULSE).ln();
+            self.own = if own > OWN { self.own + 1 } else { 0 };
+            let window = pulse.window.max(seen.window);
+            self.pulse = None;
+            if own > CLEARLY_OWN || self.own >= 2 {
+                let rebase = !is_short;
+                return Next::Leave { window, rebase };
+            }
+            return Next::Window(window);
+        }
+        let regrown = seen.window >= REGROWN * self.curve.most() * mtu;
+        self.quiet = if is_short && regrown {
+            self.quiet + 1
+        } else {
+            0
+        };
+        if self.quiet >= QUIET_TURNS {
+            let window = seen.window;
+            return Next::Leave {
+                window,
+                rebase: false,
+            };
+        }
+        if let Some(time) = unused {
+            self.curve.pause(time);
+            return Next::Window(seen.window);
+        }
+        if is_base_old && seen.now >= self.next_pulse {
+            self.next_pulse = seen.now + interval(smoothed);
+            self.pulse = Some(Pulse {
+                window: seen.window,
+                stand: seen.stand,
+                turns: 0,
+            });
+            return Next::Window(seen.window * PULSE);
+        }
+        let grown = self.curve.window(seen.now, smoothed) * mtu;
+        Next::Window(grown.clamp(seen.window, 1.5 * seen.window))
+    }
+
+    /// Packets of a window of `window` bytes were lost or marked. Returns the next window; `None`
+    /// in a pulse, whose window is lower already.
+    pub(super) fn on_congestion(&mut self, now: Instant, window: f64, mtu: f64) -> Option<f64> {
+        if self.pulse.is_some() {
+            return None;
+        }
+        let packets = window / mtu;
+        // Fast convergence (RFC 9438, section 4.7).
+        let most = if packets < self.curve.most() {
+            packets * (1.0 + BETA) / 2.0
+        } else {
+            packets
+        };
+        self.curve = Curve::new(now, BETA * packets, most);
+        Some(BETA * window)
+    }
+}
+
+fn interval(smoothed: Duration) -> Duration {
+    INTERVAL.max(smoothed * INTERVAL_RTTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{epoch, ms};
+
+    const MTU: f64 = 1000.0;
+
+    /// Runs turns of 100 ms with round trips that `rtt` computes from the window; returns the turn
+    /// at which keel leaves, and the windows.
+    fn hold(turns: u64, rtt: impl Fn(f64) -> Duration) -> (Option<u64>, Vec<f64>) {
+        let seen = |turn, window| Seen {
+            now: epoch() + ms(100 * turn),
+            window,
+            base: ms(50),
+            stand: rtt(window),
+            target: ms(5),
+        };
+        let mut windows = vec![100_000.0];
+        let mut hold = Hold::new(&seen(0, 100_000.0), ms(100), MTU);
+        for turn in 1..turns {
+            let seen = seen(turn, windows[windows.len() - 1]);
+            match hold.turn(&seen, ms(100), Duration::ZERO, true, None, MTU) {
+                Next::Window(window) => windows.push(window),
+                Next::Leave { .. } => return (Some(turn), windows),
+            }
+        }
+        (None, windows)
+    }
+
+    #[test]
+    fn it_holds_on_while_others_take_what_it_leaves() {
+        let (left, windows) = hold(200, |_| ms(100));
+        assert_eq!(left, None);
+        let pulses = windows.windows(2).filter(|w| w[1] < w[0]).count();
+        assert_eq!(pulses, 3, "after 2, 8 and 14 s: {windows:?}");
+        assert!(
+            windows[windows.len() - 1] > 100_000.0,
+            "it grows between them"
+        );
+    }
+
+    #[test]
+    fn it_leaves_when_the_queue_is_its_own() {
+        let (left, _) = hold(200, |window| {
+            Duration::from_secs_f64(window / 1e6).max(ms(50))
+        });
+        assert_eq!(left, Some(23), "after the first pulse, at 2 s");
+    }
+
+    #[test]
+    fn it_leaves_when_the_queue_is_short() {
+        assert_eq!(hold(200, |_| ms(52)).0, Some(2));
+    }
+
+    #[test]
+    fn losses_lower_the_window_as_those_of_cubic_do() {
+        let seen = Seen {
+            now: epoch(),
+            window: 100_000.0,
+            base: ms(50),
+            stand: ms(100),
+            target: ms(5),
+        };
+        let mut hold = Hold::new(&seen, ms(100), MTU);
+        assert_eq!(hold.on_congestion(epoch(), 100_000.0, MTU), Some(70_000.0));
+        // Two seconds later, K = cbrt(30 / 0.4) = 4.2 s, CUBIC has made up for half of it.
+        let at = Seen {
+            now: epoch() + ms(2000),
+            window: 70_000.0,
+            ..seen
+        };
+        let Next::Window(window) = hold.turn(&at, ms(100), Duration::ZERO, false, None, MTU) else {
+            panic!("the queue is long");
+        };
+        assert!((94_000.0..97_000.0).contains(&window), "{window}");
+    }
+}

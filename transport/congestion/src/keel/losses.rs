@@ -1,0 +1,136 @@
+//! Tells losses that a sender causes from those that a path has anyway.
+
+use std::collections::VecDeque;
+
+/// A share of losses is judged over so many packets' bytes.
+const PACKETS: f64 = 250.0;
+
+/// So many shares show what the path loses anyway.
+const MEMORY: usize = 8;
+
+/// Losses up to twice what the path loses anyway and this share are not answered: BBRv3 tolerates
+/// as much (draft-ietf-ccwg-bbr, section 2.7).
+const TOLERATED: f64 = 0.02;
+
+/// Beyond that by so much more, the flow is far above what fits.
+const MANY: f64 = 0.05;
+
+/// No path is believed to lose more than this by itself.
+const MOST_BASE: f64 = 0.05;
+
+/// How a share of losses is to be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// More than the path loses by itself.
+    Some,
+    /// Far more.
+    Many,
+}
+
+/// Losses of one path.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Losses {
+    /// Bytes since the share before.
+    acked: f64,
+    lost: f64,
+    shares: VecDeque<f64>,
+}
+
+impl Losses {
+    pub(super) fn on_acked(&mut self, bytes: u64) {
+        self.acked += bytes as f64;
+    }
+
+    pub(super) fn on_lost(&mut self, bytes: u64) {
+        self.lost += bytes as f64;
+    }
+
+    /// What was lost so far was lost to an overshoot that has been answered.
+    pub(super) fn forget(&mut self) {
+        (self.acked, self.lost) = (0.0, 0.0);
+    }
+
+    /// The share of what was sent that the path loses anyway: the mean of the lower half of the last
+    /// shares. The least of them would be far too low by chance.
+    pub(super) fn base(&self) -> f64 {
+        let mut sorted: Vec<f64> = self.shares.iter().copied().collect();
+        sorted.sort_by(f64::total_cmp);
+        let half = sorted.len().div_ceil(2);
+        let sum: f64 = sorted.iter().take(half).sum();
+        (sum / half.max(1) as f64).min(MOST_BASE)
+    }
+
+    /// Judges what was lost since the share before, at the end of a turn, with full-size packets of
+    /// `mtu` bytes. What was judged counts no more.
+    pub(super) fn judge(&mut self, mtu: u16) -> Option<Verdict> {
+        let packet = f64::from(mtu);
+        let seen = self.acked + self.lost;
+        let share = self.lost / seen.max(1.0);
+        // Few packets are lost together by chance: two standard deviations more must be.
+        let tolerated = (2.0 * self.base() + TOLERATED) * seen / packet;
+        let lost = self.lost / packet;
+        let verdict = if lost <= tolerated + 2.0 * tolerated.sqrt() + 2.0 {
+            None
+        } else if share > 2.0 * self.base() + TOLERATED + MANY {
+            Some(Verdict::Many)
+        } else {
+            Some(Verdict::Some)
+        };
+        if seen >= PACKETS * packet || verdict.is_some() {
+            if self.shares.len() == MEMORY {
+                self.shares.pop_front();
+            }
+            self.shares.push_back(share);
+            (self.acked, self.lost) = (0.0, 0.0);
+        }
+        verdict
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MTU: u16 = 1000;
+
+    /// Judges turns of 50 packets, each with so many lost.
+    fn turns(losses: &mut Losses, count: u64, lost: u64) -> Vec<Option<Verdict>> {
+        let turn = |_| {
+            losses.on_acked((50 - lost) * u64::from(MTU));
+            losses.on_lost(lost * u64::from(MTU));
+            losses.judge(MTU)
+        };
+        (0..count).map(turn).collect()
+    }
+
+    #[test]
+    fn the_tolerated_share_is_not_answered() {
+        let verdicts = turns(&mut Losses::default(), 100, 1);
+        assert!(verdicts.iter().all(Option::is_none), "{verdicts:?}");
+    }
+
+    #[test]
+    fn what_the_path_loses_anyway_is_learnt() {
+        let mut losses = Losses::default();
+        let verdicts = turns(&mut losses, 100, 3);
+        let answered = verdicts.iter().flatten().count();
+        assert!(answered <= 8, "{answered}");
+        assert!(verdicts[60..].iter().all(Option::is_none), "{verdicts:?}");
+        assert!((losses.base() - 0.05).abs() < 0.001, "{}", losses.base());
+    }
+
+    #[test]
+    fn a_path_is_not_believed_to_lose_a_fifth() {
+        let verdicts = turns(&mut Losses::default(), 100, 12);
+        let answered = verdicts[50..].iter().flatten().count();
+        assert!(answered >= 20, "{answered}");
+    }
+
+    #[test]
+    fn losses_after_a_long_time_without_are_answered_in_a_turn_or_two() {
+        let mut losses = Losses::default();
+        turns(&mut losses, 10_000, 0);
+        let verdicts = turns(&mut losses, 2, 15);
+        assert_eq!(verdicts.iter().flatten().next(), Some(&Verdict::Many));
+    }
+}
