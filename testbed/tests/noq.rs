@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use evenkeel_queue::{Carrier, Limit, Link, LinkConfig, Packet, PacketMeta, Rate, Service};
 use evenkeel_testbed::backend::sim;
-use evenkeel_testbed::scenario::Scenario;
+use evenkeel_testbed::scenario::{FlowBuilder, LinkBuilder, Scenario};
 use evenkeel_tests::time::epoch;
 use evenkeel_wire::Ecn;
 use noq_proto::congestion::Bbr3Config;
@@ -27,10 +27,10 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 const RATE_BPS: u64 = 10_000_000;
 const ONE_WAY: Duration = Duration::from_millis(20);
 /// Bandwidth times round trip in packets of 1228 bytes.
-const QUEUE_PACKETS: u64 = 41;
+const QUEUE_PACKETS: u32 = 41;
 const WARMUP: Duration = Duration::from_secs(10);
 const LENGTH: Duration = Duration::from_secs(40);
-const SEEDS: [u64; 3] = [1, 2, 3];
+const SEEDS: [i64; 3] = [1, 2, 3];
 
 /// What the bottleneck saw after the warm-up.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ struct Figures {
 
 impl Figures {
     /// Means over the seeds.
-    fn mean(of: impl Fn(u64) -> Self) -> Self {
+    fn mean(of: impl Fn(i64) -> Self) -> Self {
         let runs = SEEDS.map(of);
         let mean =
             |figure: fn(&Self) -> f64| runs.iter().map(figure).sum::<f64>() / runs.len() as f64;
@@ -58,29 +58,21 @@ impl Figures {
 }
 
 /// `noq-bbr3` in a scenario of the testbed.
-fn bridged(loss: f64, seed: u64) -> Figures {
-    let (rate, delay) = (RATE_BPS, ONE_WAY.as_millis());
-    let (length, warmup) = (LENGTH.as_secs(), WARMUP.as_secs());
-    let text = format!(
-        r#"name = "noq"
-duration_s = {length}
-warmup_s = {warmup}
-seed = {seed}
-topology = "dumbbell"
-[[links]]
-name = "bottleneck"
-rate_bps = {rate}
-delay_ms = {delay}
-queue_packets = {QUEUE_PACKETS}
-loss = {loss}
-reverse = {{ loss = 0 }}
-[[flows]]
-name = "a"
-app = "bulk"
-controller = "noq-bbr3"
-"#
-    );
-    let scenario = Scenario::parse(&text, "noq.toml", &[]).expect("a right scenario");
+fn bridged(loss: f64, seed: i64) -> Figures {
+    let link = LinkBuilder::new("bottleneck")
+        .rate_bps(RATE_BPS)
+        .delay(ONE_WAY)
+        .queue_packets(QUEUE_PACKETS)
+        .loss(loss)
+        .set_reverse("loss", 0);
+    let scenario = Scenario::builder("noq", LENGTH)
+        .warmup(WARMUP)
+        .seed(seed)
+        .set("topology", "dumbbell")
+        .link(link)
+        .flow(FlowBuilder::bulk("a", "noq-bbr3"))
+        .build()
+        .expect("a right scenario");
     let seen = sim::run(&scenario, &sim::Options::default(), |_| {}).expect("it runs");
     let link = &seen.links[0];
     figures(
@@ -185,7 +177,7 @@ impl End {
 }
 
 /// noq itself.
-fn real(loss: f64, seed: u64) -> Figures {
+fn real(loss: f64, seed: i64) -> Figures {
     let epoch = epoch();
     let (client_config, server_config) = configs();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 4433));
@@ -193,13 +185,13 @@ fn real(loss: f64, seed: u64) -> Figures {
     let end = |server, link: LinkConfig, stream| End {
         endpoint: Endpoint::new(Arc::new(EndpointConfig::default()), server, false),
         connection: None,
-        to: Link::new(epoch, link, Box::new(Pcg64::new(seed.into(), stream)))
+        to: Link::new(epoch, link, Box::new(Pcg64::new(seed as u128, stream)))
             .expect("a right link"),
         writes: None,
     };
     let port = || LinkConfig {
         service: Service::Rate(Rate::new(RATE_BPS).expect("a rate")),
-        limit: Limit::packets(QUEUE_PACKETS),
+        limit: Limit::packets(QUEUE_PACKETS.into()),
         delay: ONE_WAY,
         ..LinkConfig::default()
     };

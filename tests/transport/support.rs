@@ -1,5 +1,6 @@
 //! Two evenkeel endpoints on a simulated path, and a record of what leaves them.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -10,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use evenkeel::{Congestion, Controller, SharedFactory};
-use evenkeel_testbed::scenario::{NodeIndex, Scenario};
+use evenkeel_testbed::scenario::{FlowBuilder, LinkBuilder, NodeIndex, Scenario};
 use evenkeel_testbed::sim::{SimRuntime, Simulation};
 use evenkeel_wire::PATH_HEADER_MAGIC;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -37,31 +38,22 @@ impl Net {
 
     /// And IP packets of at most `mtu` bytes.
     pub(crate) fn with_mtu(rate_bps: u64, quarter_rtt_ms: f64, mtu: u16) -> Self {
-        let access = rate_bps * 100;
-        let text = format!(
-            r#"
-            name = "two-hosts"
-            duration_s = 1000
-            seed = 1
-            mtu = {mtu}
-            topology = "dumbbell"
-            [[links]]
-            name = "bottleneck"
-            rate_bps = {rate_bps}
-            delay_ms = {quarter_rtt_ms}
-            queue_packets = 50
-            [access]
-            rate_bps = {access}
-            delay_ms = {half}
-            [[flows]]
-            name = "flow"
-            app = "bulk"
-            controller = "reno"
-            "#,
-            half = quarter_rtt_ms / 2.0,
-        );
-        let scenario =
-            Scenario::parse(&text, "two-hosts.toml", &[]).unwrap_or_else(|error| panic!("{error}"));
+        let access = [
+            ("rate_bps", rate_bps as f64 * 100.0),
+            ("delay_ms", quarter_rtt_ms / 2.0),
+        ];
+        let bottleneck = LinkBuilder::new("bottleneck")
+            .rate_bps(rate_bps)
+            .delay(Duration::from_secs_f64(quarter_rtt_ms / 1e3))
+            .queue_packets(50);
+        let scenario = Scenario::builder("two-hosts", Duration::from_secs(1000))
+            .set("mtu", i64::from(mtu))
+            .set("topology", "dumbbell")
+            .set("access", BTreeMap::from(access))
+            .link(bottleneck)
+            .flow(FlowBuilder::bulk("flow", "reno"))
+            .build()
+            .unwrap_or_else(|error| panic!("{error}"));
         let simulation = Simulation::new(&scenario).unwrap_or_else(|error| panic!("{error}"));
         Self {
             simulation,

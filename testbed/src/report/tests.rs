@@ -4,36 +4,27 @@ use std::time::Duration;
 
 use evenkeel::{HeaderCounters, HeaderState, Pacing};
 use evenkeel_apps::path::{HeaderReport, SampleRecord};
+use toml::toml;
 
 use super::*;
 use crate::metrics::{
     ControllerSample, FlowObservation, LinkObservation, PacketSample, PathObservation,
     QueueObservation, QueueSample, RttSample, SojournObservation, StampObservation, Transfer,
 };
+use crate::scenario::{FlowBuilder, LinkBuilder, ScenarioBuilder};
 
-const SCENARIO: &str = r#"name = "small"
-duration_s = 3
-warmup_s = 1
-topology = "dumbbell"
-[sampling]
-interval_ms = 500
-[[links]]
-name = "bottleneck"
-rate_bps = 8000
-[[flows]]
-name = "a"
-app = "bulk"
-controller = "vegas:alpha=<1&\"2\">"
-[[flows]]
-name = "b"
-app = "bulk"
-controller = "reno"
-start_s = 2
-"#;
+fn builder() -> ScenarioBuilder {
+    Scenario::builder("small", Duration::from_secs(3))
+        .warmup(Duration::from_secs(1))
+        .set("topology", "dumbbell")
+        .set("sampling", toml! { interval_ms = 500 })
+        .link(LinkBuilder::new("bottleneck").rate_bps(8000))
+        .flow(FlowBuilder::bulk("a", "vegas:alpha=<1&\"2\">"))
+        .flow(FlowBuilder::bulk("b", "reno").start(Duration::from_secs(2)))
+}
 
-fn scenario(overrides: &[&str]) -> Scenario {
-    let overrides: Vec<_> = overrides.iter().map(ToString::to_string).collect();
-    Scenario::parse(SCENARIO, "small.toml", &overrides).unwrap()
+fn scenario() -> Scenario {
+    builder().build().unwrap()
 }
 
 /// Two flows and a link whose figures are worked out by hand below.
@@ -152,7 +143,7 @@ fn observations() -> Observations {
 
 #[test]
 fn a_result_holds_the_figures_worked_out_by_hand() {
-    let document = ResultDocument::new(&scenario(&[]), "sim", &observations());
+    let document = ResultDocument::new(&scenario(), "sim", &observations());
     let mut value: serde_json::Value = serde_json::from_str(&json(&document)).unwrap();
     // The configuration is tested where it is made.
     assert_eq!(
@@ -256,7 +247,7 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
 
 #[test]
 fn series_hold_every_interval() {
-    let series = Series::new(&scenario(&[]), &observations());
+    let series = Series::new(&scenario(), &observations());
     let expected = concat!(
         r#"{"interval_s":0.5,"flows":[{"name":"a","rate_bps":[144,144,4800,1600,1600,1600],"#,
         r#""goodput_bps":[64,64,2400,800,800,800],"sent_packets":[2,1],"lost_packets":[0,1],"#,
@@ -278,7 +269,7 @@ fn series_hold_every_interval() {
 
 #[test]
 fn the_table_shows_flows_links_fairness_and_failures() {
-    let document = ResultDocument::new(&scenario(&[]), "sim", &observations());
+    let document = ResultDocument::new(&scenario(), "sim", &observations());
     let expected = "\
 small, seed 1, on sim: 3 s, averages without the first 1 s
 
@@ -305,7 +296,7 @@ b failed: no server
 #[test]
 fn the_averages_of_a_dead_flow_end_at_its_death_and_the_table_marks_it() {
     let mut observations = observations();
-    let scenario = scenario(&[]);
+    let scenario = scenario();
     let dies = |flow: &mut FlowObservation, at_ms: u64| {
         flow.error = None;
         let at = Duration::from_millis(at_ms);
@@ -343,7 +334,7 @@ fn the_averages_of_a_dead_flow_end_at_its_death_and_the_table_marks_it() {
 fn a_rate_that_nobody_heeds_makes_one_warning_for_a_group() {
     let mut observations = observations();
     let warnings = |observations: &Observations| {
-        ResultDocument::new(&scenario(&[]), "sim", observations).warnings
+        ResultDocument::new(&scenario(), "sim", observations).warnings
     };
     for flow in &mut observations.flows {
         (flow.asked_for_rate, flow.group) = (true, "all".into());
@@ -393,7 +384,9 @@ fn what_path_headers_told_is_in_result_series_table_and_plots() {
             sample(2.6, 3.0, Some(500_000)),
         ],
     });
-    let scenario = scenario(&["sampling.path_samples=true"]);
+    let sampling = toml! { interval_ms = 500
+    path_samples = true };
+    let scenario = builder().set("sampling", sampling).build().unwrap();
     let document = ResultDocument::new(&scenario, "sim", &observations);
     let path = serde_json::to_value(&document.flows[0].path).unwrap();
     assert_eq!(
@@ -447,7 +440,7 @@ fn a_large_group_is_summarised_by_smallest_median_and_greatest() {
             ..template.clone()
         })
         .collect();
-    let document = ResultDocument::new(&scenario(&[]), "sim", &observations);
+    let document = ResultDocument::new(&scenario(), "sim", &observations);
     let text = table(&document);
     let throughput = |row: &str| {
         let line = text.lines().find(|line| line.starts_with(row)).unwrap();
@@ -465,7 +458,7 @@ fn tables_and_documents_say_which_controllers_no_seed_repeats() {
     let written = |controller: &str| {
         let mut observations = observations();
         observations.flows[0].controller = controller.into();
-        let scenario = scenario(&[]);
+        let scenario = scenario();
         let document = ResultDocument::new(&scenario, "sim", &observations);
         let directory = tempfile::tempdir().unwrap();
         let runs = [(controller.to_owned(), 1, document.clone(), observations)];
@@ -488,7 +481,7 @@ fn tables_and_documents_say_which_controllers_no_seed_repeats() {
 
 #[test]
 fn nothing_observed_makes_a_result_of_nulls() {
-    let document = ResultDocument::new(&scenario(&[]), "sim", &Observations::default());
+    let document = ResultDocument::new(&scenario(), "sim", &Observations::default());
     let text = json(&document);
     assert!(text.contains("\"jain\": null"), "{text}");
     assert!(!table(&document).is_empty());
@@ -497,7 +490,7 @@ fn nothing_observed_makes_a_result_of_nulls() {
 #[test]
 fn writing_twice_gives_the_same_bytes_and_well_formed_plots() {
     let [first, second] = [(), ()].map(|()| tempfile::tempdir().unwrap());
-    let scenario = scenario(&[]);
+    let scenario = scenario();
     for directory in [&first, &second] {
         write(directory.path(), &scenario, "sim", &observations()).unwrap();
     }
@@ -538,7 +531,7 @@ fn plots_are_well_formed_and_name_what_they_show() {
     let template = crowd.flows[0].clone();
     crowd.flows = vec![template; 25];
     for observations in [observations(), crowd, Observations::default()] {
-        for (name, picture) in plot::all(&scenario(&[]), &observations) {
+        for (name, picture) in plot::all(&scenario(), &observations) {
             let svg = picture.file();
             let document =
                 roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
