@@ -50,11 +50,13 @@ impl Meter {
         let stats = transit.stats(now);
         let ring_dropped_in_window = ring_dropped.saturating_sub(self.ring_dropped_at_restart);
         let total = counters(&stats.total(), &total, ring_dropped);
+        let description = &self.spec.description;
         LinkStatus {
             name: self.spec.name.clone(),
             tun: self.spec.tun.clone(),
             table: self.spec.table,
-            rate_bps: self.spec.description.rate_bps_after(elapsed),
+            rate_bps: description.rate_bps_after(elapsed),
+            rate_varies: description.trace.is_some() || description.cellular.is_some(),
             queued: stats.queued(),
             inside: total.arrived + total.duplicated - total.dropped - total.lost - total.delivered,
             total,

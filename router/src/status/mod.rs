@@ -73,8 +73,10 @@ pub struct LinkStatus {
     pub tun: String,
     /// Its routing table.
     pub table: u32,
-    /// Its present rate in bits per second of IP packets; `null` if it has none or follows a trace.
+    /// Its present rate in bits per second of IP packets; `null` if it has none, or one that varies.
     pub rate_bps: Option<u64>,
+    /// Whether the rate follows a trace or a cellular walk instead.
+    pub rate_varies: bool,
     /// Packets that wait in the queue now, without the one in transmission.
     pub queued: Amount,
     /// Packets anywhere in the link now: waiting, in transmission, or on the way to its far end.

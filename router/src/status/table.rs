@@ -20,9 +20,11 @@ pub fn table(status: &Status) -> String {
 
 fn write_link(text: &mut String, link: &LinkStatus) {
     let window = &link.window;
-    let rate = link.rate_bps.map_or("no rate".to_owned(), |bps| {
-        format!("{:.3} Mb/s", bps as f64 / 1e6)
-    });
+    let rate = match link.rate_bps {
+        Some(bps) => format!("{:.3} Mb/s", bps as f64 / 1e6),
+        None if link.rate_varies => "varies".to_owned(),
+        None => "no rate".to_owned(),
+    };
     let share = |share: Option<f64>| {
         share.map_or("-".to_owned(), |share| format!("{:.2} %", share * 100.0))
     };
@@ -65,6 +67,10 @@ fn write_link(text: &mut String, link: &LinkStatus) {
             ),
         ),
         ("marked", window.marked.packets.to_string()),
+        (
+            "duplicated",
+            format!("{} behind the queue", window.duplicated.packets),
+        ),
         ("lost", format!("{} behind the queue", window.lost.packets)),
         (
             "ring",

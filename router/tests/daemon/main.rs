@@ -1,6 +1,7 @@
 //! The daemon at work, in network namespaces. Needs root, TUN and `ip`.
 
 mod forwarding;
+mod impairments;
 mod junk;
 mod lifecycle;
 mod raw;
