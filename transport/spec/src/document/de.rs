@@ -1,7 +1,6 @@
 //! Deserializes values of a document, with errors that name key and origin.
 
 use std::fmt::{self, Display};
-use std::marker::PhantomData;
 use std::slice;
 
 use serde::de::value::StrDeserializer;
@@ -12,13 +11,10 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 
 use super::joined::JOINED;
-use super::tree::{Entry, Fault, Located, Node, Origin, Value};
+use super::tree::{Entry, Fault, LOCATED, Node, Origin, Value};
 
 /// The most elements of an array.
 const MAX_ELEMENTS: usize = 1000;
-
-/// The name by which [`Located`] asks for its origin.
-const LOCATED: &str = "$evenkeel_located";
 
 /// Reads a table that may have only the keys of `T`. Messages call the table by serde's name of its
 /// type if that is no identifier (`#[serde(rename = "[[links]]")]`), else by its key.
@@ -166,17 +162,10 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        name: &'static str,
+        _name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        match name {
-            LOCATED => visitor.visit_seq(WithOrigin {
-                node: self,
-                is_origin_next: true,
-            }),
-            JOINED => visitor.visit_seq(Halves::of(self)),
-            _ => visitor.visit_newtype_struct(self),
-        }
+        visitor.visit_newtype_struct(self)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -185,7 +174,18 @@ impl<'de> Deserializer<'de> for &'de Node {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.visit_table(name, fields, fields, visitor)
+        match name {
+            LOCATED => visitor.visit_seq(WithOrigin {
+                node: self,
+                is_origin_next: true,
+            }),
+            JOINED => visitor.visit_seq(Halves {
+                node: self,
+                keys: Vec::new(),
+                asked: 0,
+            }),
+            _ => self.visit_table(name, fields, fields, visitor),
+        }
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -289,7 +289,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     }
 }
 
-/// The parts of a [`Located`]: the origin, then the value.
+/// The fields of a [`Located`](super::Located): the origin, then the value.
 struct WithOrigin<'de> {
     node: &'de Node,
     is_origin_next: bool,
@@ -313,22 +313,12 @@ impl<'de> SeqAccess<'de> for WithOrigin<'de> {
     }
 }
 
-/// The halves of a table, each read twice: first they name their keys and fail, so that the second
-/// time neither refuses the other's keys.
+/// The halves of a table, each asked for twice: first they name their keys and fail, so that the
+/// second time neither refuses the other's keys.
 struct Halves<'de> {
     node: &'de Node,
     keys: Vec<&'static str>,
     asked: u8,
-}
-
-impl<'de> Halves<'de> {
-    fn of(node: &'de Node) -> Self {
-        Self {
-            node,
-            keys: Vec::new(),
-            asked: 0,
-        }
-    }
 }
 
 impl<'de> SeqAccess<'de> for Halves<'de> {
@@ -370,29 +360,5 @@ impl<'de> Deserializer<'de> for Half<'_, 'de> {
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
         unit_struct seq tuple tuple_struct map identifier ignored_any option newtype_struct enum
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Located<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pair<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Pair<T> {
-            type Value = Located<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value of a document")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<Self::Value, A::Error> {
-                let missing = || de::Error::custom("is not of a document");
-                Ok(Located {
-                    origin: pair.next_element()?.ok_or_else(missing)?,
-                    value: pair.next_element()?.ok_or_else(missing)?,
-                })
-            }
-        }
-
-        deserializer.deserialize_newtype_struct(LOCATED, Pair(PhantomData))
     }
 }

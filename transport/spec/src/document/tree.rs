@@ -100,13 +100,17 @@ pub(super) struct Entry {
     pub(super) node: Node,
 }
 
+/// The name by which [`Located`] asks for its origin.
+pub(super) const LOCATED: &str = "$evenkeel_located";
+
 /// A value with its origin, for checks that involve several values.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename = "$evenkeel_located")]
 pub struct Located<T> {
-    /// The value.
-    pub value: T,
     /// Its origin.
     pub origin: Origin,
+    /// The value.
+    pub value: T,
 }
 
 impl<T> Located<T> {
