@@ -48,11 +48,12 @@ impl Carrier for Datagram {
     }
 
     fn flow(&self) -> Option<FlowKey> {
+        let ends = [self.source, self.destination];
+        let ports = ends.map(|end| end.port());
         Some(FlowKey::new(
-            self.source.ip(),
-            self.destination.ip(),
+            ends.map(|end| end.ip()),
             PROTOCOL_UDP,
-            Some((self.source.port(), self.destination.port())),
+            Some(ports),
         ))
     }
 }

@@ -19,27 +19,21 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// The flow of these addresses. `ports` are those of source and destination.
-    pub fn new(
-        source: IpAddr,
-        destination: IpAddr,
-        protocol: u8,
-        ports: Option<(u16, u16)>,
-    ) -> Self {
+    /// The flow between these addresses; of both pairs the source's comes first.
+    pub fn new(addresses: [IpAddr; 2], protocol: u8, ports: Option<[u16; 2]>) -> Self {
         let mut key = Self {
             bytes: [0; LONGEST],
             len: 0,
         };
-        for address in [source, destination] {
+        for address in addresses {
             match address {
                 IpAddr::V4(address) => key.push(&address.octets()),
                 IpAddr::V6(address) => key.push(&address.octets()),
             }
         }
         key.push(&[protocol]);
-        if let Some((source, destination)) = ports {
-            key.push(&source.to_be_bytes());
-            key.push(&destination.to_be_bytes());
+        for port in ports.into_iter().flatten() {
+            key.push(&port.to_be_bytes());
         }
         key
     }
@@ -49,25 +43,15 @@ impl FlowKey {
         match packet.first()? >> 4 {
             4 => {
                 let view = Ipv4View::parse(packet).ok()?;
+                let addresses = [view.source().into(), view.destination().into()];
                 let ports = ports(view.protocol(), view.is_fragment(), view.payload());
-                let (source, destination) = (view.source(), view.destination());
-                Some(Self::new(
-                    source.into(),
-                    destination.into(),
-                    view.protocol(),
-                    ports,
-                ))
+                Some(Self::new(addresses, view.protocol(), ports))
             }
             6 => {
                 let view = Ipv6View::parse(packet).ok()?;
+                let addresses = [view.source().into(), view.destination().into()];
                 let ports = ports(view.protocol(), view.is_fragment(), view.payload());
-                let (source, destination) = (view.source(), view.destination());
-                Some(Self::new(
-                    source.into(),
-                    destination.into(),
-                    view.protocol(),
-                    ports,
-                ))
+                Some(Self::new(addresses, view.protocol(), ports))
             }
             _ => None,
         }
@@ -86,10 +70,10 @@ impl FlowKey {
 }
 
 /// Later fragments have no ports, so the first one's are not looked at either.
-fn ports(protocol: u8, is_fragment: bool, payload: &[u8]) -> Option<(u16, u16)> {
+fn ports(protocol: u8, is_fragment: bool, payload: &[u8]) -> Option<[u16; 2]> {
     if is_fragment || !WITH_PORTS.contains(&protocol) {
         return None;
     }
     let [a, b, c, d] = *payload.first_chunk()?;
-    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+    Some([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])])
 }

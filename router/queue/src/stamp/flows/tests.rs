@@ -169,11 +169,8 @@ fn a_flow_is_its_addresses_protocol_and_ports_and_fragments_are_one_flow() {
     assert_eq!(key(&of((1, 2))), key(&of((1, 2))));
     assert_ne!(key(&of((1, 2))), key(&of((2, 1))));
     assert_ne!(key(&of((1, 2))), key(&IpPacket::v6((1, 2), b"payload")));
-    let address = |last| std::net::IpAddr::from([10, 0, last, 1]);
-    assert_eq!(
-        key(&of((1, 2))),
-        FlowKey::new(address(0), address(2), 17, Some((1, 2)))
-    );
+    let addresses = [0, 2].map(|third| std::net::IpAddr::from([10, 0, third, 1]));
+    assert_eq!(key(&of((1, 2))), FlowKey::new(addresses, 17, Some([1, 2])));
     let fragment = |ports, offset| {
         let mut packet = of(ports);
         packet.0[6] = 0x20;
@@ -182,13 +179,10 @@ fn a_flow_is_its_addresses_protocol_and_ports_and_fragments_are_one_flow() {
     };
     // The second fragment begins with other bytes.
     assert_eq!(fragment((1, 2), 0), fragment((77, 88), 1));
-    assert_eq!(
-        fragment((1, 2), 0),
-        FlowKey::new(address(0), address(2), 17, None)
-    );
+    assert_eq!(fragment((1, 2), 0), FlowKey::new(addresses, 17, None));
     let mut icmp = of((1, 2));
     icmp.0[9] = 1;
-    assert_eq!(key(&icmp), FlowKey::new(address(0), address(2), 1, None));
+    assert_eq!(key(&icmp), FlowKey::new(addresses, 1, None));
     for junk in [&[][..], &[0x45; 7], &[0x60; 39], &[0; 60]] {
         assert_eq!(FlowKey::of_ip_packet(junk), None);
     }
