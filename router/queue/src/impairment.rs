@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use crate::{Amount, ConservationError, Packet};
+use crate::{Amount, NodeCounters, Packet};
 
 pub use aggregation::Aggregation;
 pub use blackout::Blackout;
@@ -158,47 +158,5 @@ impl<P, I: ?Sized> Node<P, I> {
             dropped: self.dropped,
             held: held.map(|(_, packet)| Amount::one(packet.meta.bytes)).sum(),
         }
-    }
-}
-
-/// What a node has done since its creation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct NodeCounters {
-    /// What was pushed.
-    pub arrived: Amount,
-    /// Copies that were made of it.
-    pub duplicated: Amount,
-    /// What was popped.
-    pub forwarded: Amount,
-    /// What never comes out.
-    pub dropped: Amount,
-    /// What is inside.
-    pub held: Amount,
-}
-
-impl NodeCounters {
-    /// Checks arrived + duplicated = forwarded + dropped + held, in packets and bytes.
-    ///
-    /// # Errors
-    /// [`ConservationError`] with the figures and `place`.
-    pub fn check(&self, place: &'static str) -> Result<(), ConservationError> {
-        let Self {
-            arrived,
-            duplicated,
-            forwarded,
-            dropped,
-            held,
-        } = *self;
-        if arrived + duplicated == forwarded + dropped + held {
-            return Ok(());
-        }
-        Err(ConservationError {
-            place,
-            arrived,
-            duplicated,
-            forwarded,
-            dropped,
-            held,
-        })
     }
 }

@@ -54,7 +54,7 @@ mod stamp;
 mod stats;
 mod trace;
 
-pub use conservation::ConservationError;
+pub use conservation::{ConservationError, NodeCounters};
 pub use discipline::{
     Discipline, DisciplineConfig, DisciplineRow, DropReason, DropTail, PortView, Verdict,
     discipline, disciplines,

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 
-use crate::impairment::{Aggregation, NodeCounters, NotAProbability, Policer};
+use crate::impairment::{Aggregation, NotAProbability, Policer};
 use crate::{
-    Amount, Carrier, ConservationError, DisciplineConfig, DropTail, FixedService, Limit, Packet,
-    Port, PortConfig, PortStats, QueueInterval, Rate, Service, StampConfig, StampFigures, Verdict,
+    Amount, Carrier, ConservationError, DisciplineConfig, DropTail, FixedService, Limit,
+    NodeCounters, Packet, Port, PortConfig, PortStats, QueueInterval, Rate, Service, StampConfig,
+    StampFigures, Verdict,
 };
 use wire::Wire;
 

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::impairment::NodeCounters;
 use crate::server::Server;
 use crate::stamp::Stamper;
 use crate::{
-    Amount, Carrier, ConservationError, Discipline, DropReason, Limit, Packet, PacketMeta,
-    PortStats, PortView, QueueInterval, Rate, Service, StampConfig, StampFigures, Verdict,
+    Amount, Carrier, ConservationError, Discipline, DropReason, Limit, NodeCounters, Packet,
+    PacketMeta, PortStats, PortView, QueueInterval, Rate, Service, StampConfig, StampFigures,
+    Verdict,
 };
 
 /// What a port is made of.

@@ -417,7 +417,7 @@ fn a_packet_that_vanishes_between_two_nodes_is_noticed() {
         .expect("fetched behind the link's back");
     let error = link.check_conservation().unwrap_err();
     assert_eq!(error.place, "between two nodes of a link");
-    assert_eq!(error.arrived, Amount::one(1000));
+    assert_eq!(error.counters.arrived, Amount::one(1000));
 }
 
 mod impairments;
