@@ -40,105 +40,130 @@ const MIN_OUTAGE_S: f64 = 0.02;
 
 const MAX_VOLATILITY: f64 = 10.0;
 
-/// The keys of one direction of a link, as a file gives them.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct LinkKeys {
-    #[serde(deserialize_with = "rate_bps")]
-    rate_bps: Option<u64>,
-    trace: Option<Located<String>>,
-    cellular: Option<Located<CellularKeys>>,
-    #[serde(deserialize_with = "delay_ms")]
-    delay_ms: Option<f64>,
-    #[serde(deserialize_with = "queue_packets")]
-    queue_packets: Option<u32>,
-    #[serde(deserialize_with = "queue_bytes")]
-    queue_bytes: Option<u64>,
-    discipline: Option<Located<String>>,
-    #[serde(deserialize_with = "strings")]
-    stamps: Option<Vec<Located<String>>>,
-    #[serde(deserialize_with = "rate_or_none_bps")]
-    police_bps: Option<Located<u64>>,
-    #[serde(deserialize_with = "queue_bytes")]
-    police_burst_bytes: Option<Located<u64>>,
-    #[serde(deserialize_with = "share")]
-    loss: Option<f64>,
-    #[serde(deserialize_with = "share")]
-    duplicate: Option<f64>,
-    #[serde(deserialize_with = "delay_ms")]
-    jitter_ms: Option<f64>,
-    #[serde(deserialize_with = "wifi_jitter_ms")]
-    wifi_jitter_ms: Option<f64>,
-    #[serde(deserialize_with = "share")]
-    reorder: Option<Located<f64>>,
-    #[serde(deserialize_with = "delay_ms")]
-    aggregate_ms: Option<f64>,
-    #[serde(deserialize_with = "queue_packets")]
-    aggregate_packets: Option<Located<u32>>,
-    blackouts: Option<Vec<Located<BlackoutKeys>>>,
-    changes: Option<Vec<Located<ChangeKeys>>>,
-    #[serde(deserialize_with = "time_s")]
-    changes_period_s: Option<Located<f64>>,
+/// A key in a complete description: always there, or an `Option`.
+trait Key: Sized {
+    /// What a file gives.
+    type Given;
+
+    fn of(given: Self::Given) -> Self;
+
+    fn is_absent(&self) -> bool;
 }
 
-/// One direction of a link: all keys, given or by default, and checked. It serializes as the keys
-/// of a file.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LinkDescription {
-    /// Bits per second; `None` if the link follows a trace or is unlimited.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate_bps: Option<u64>,
-    /// File with a packet-delivery trace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace: Option<Located<String>>,
-    /// A rate that walks at random.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cellular: Option<CellularKeys>,
-    /// Propagation delay.
-    pub delay_ms: f64,
-    /// Packets that may wait.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue_packets: Option<u32>,
-    /// Bytes that may wait.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue_bytes: Option<u64>,
-    /// The discipline with its parameters.
-    pub discipline: Located<String>,
-    /// Stamps with their parameters.
-    pub stamps: Vec<Located<String>>,
-    /// Rate that a policer lets through, in bits per second; 0: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub police_bps: Option<u64>,
-    /// The policer's bucket.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub police_burst_bytes: Option<u64>,
-    /// Probability of a packet's loss.
-    pub loss: f64,
-    /// Probability with which a packet comes twice.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duplicate: Option<f64>,
-    /// Extra delay is drawn uniformly from zero to this.
-    pub jitter_ms: f64,
-    /// Target of the jitter of a busy Wi-Fi.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wifi_jitter_ms: Option<f64>,
-    /// Probability with which a packet jumps the propagation delay.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reorder: Option<f64>,
-    /// How long packets are held to be released together; 0: not at all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub aggregate_ms: Option<f64>,
-    /// Packets of which none is held any longer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub aggregate_packets: Option<u32>,
-    /// Interruptions, in order.
-    pub blackouts: Vec<Located<BlackoutKeys>>,
-    /// What changes when, in order.
-    pub changes: Vec<Located<ChangeKeys>>,
-    /// When the changes begin again; 0: never.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub changes_period_s: Option<f64>,
+/// Describes each key of a link once: its meaning, its type in a complete description, its value
+/// where no file gives it, and, unless its type says enough, what reads it.
+macro_rules! link_keys {
+    ($(#[doc = $about:literal] $key:ident: $kind:ty = $default:expr $(, $read:literal)?;)+) => {
+        /// The keys of one direction of a link, as a file gives them.
+        #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+        #[serde(default)]
+        pub struct LinkKeys {$(
+            $(#[serde(deserialize_with = $read)])?
+            $key: Option<Located<<$kind as Key>::Given>>,
+        )+}
+
+        /// One direction of a link: all keys, given or by default, and checked. It serializes as
+        /// the keys of a file.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        pub struct LinkDescription {$(
+            #[doc = $about]
+            #[serde(skip_serializing_if = "Key::is_absent")]
+            pub $key: $kind,
+        )+}
+
+        impl Default for LinkDescription {
+            fn default() -> Self {
+                Self { $($key: $default,)+ }
+            }
+        }
+
+        impl LinkKeys {
+            /// What is given, and the rest from `base`.
+            fn filled_in(self, base: LinkDescription) -> LinkDescription {
+                LinkDescription { $($key: self.$key.map_or(base.$key, |key| Key::of(key.value)),)+ }
+            }
+        }
+    };
 }
+
+link_keys! {
+    /// Bits per second; `None` if the link follows a trace or is unlimited.
+    rate_bps: Option<u64> = None, "rate_bps";
+    /// File with a packet-delivery trace.
+    trace: Option<Located<String>> = None;
+    /// A rate that walks at random.
+    cellular: Option<CellularKeys> = None;
+    /// Propagation delay.
+    delay_ms: f64 = 0.0, "delay_ms";
+    /// Packets that may wait.
+    queue_packets: Option<u32> = None, "queue_packets";
+    /// Bytes that may wait.
+    queue_bytes: Option<u64> = None, "queue_bytes";
+    /// The discipline with its parameters.
+    discipline: Located<String> = "drop-tail".to_owned().into();
+    /// Stamps with their parameters.
+    stamps: Strings = Vec::new(), "strings";
+    /// Rate that a policer lets through, in bits per second; 0: none.
+    police_bps: Option<u64> = None, "rate_or_none_bps";
+    /// The policer's bucket.
+    police_burst_bytes: Option<u64> = None, "queue_bytes";
+    /// Probability of a packet's loss.
+    loss: f64 = 0.0, "share";
+    /// Probability with which a packet comes twice.
+    duplicate: Option<f64> = None, "share";
+    /// Extra delay is drawn uniformly from zero to this.
+    jitter_ms: f64 = 0.0, "delay_ms";
+    /// Target of the jitter of a busy Wi-Fi.
+    wifi_jitter_ms: Option<f64> = None, "wifi_jitter_ms";
+    /// Probability with which a packet jumps the propagation delay.
+    reorder: Option<f64> = None, "share";
+    /// How long packets are held to be released together; 0: not at all.
+    aggregate_ms: Option<f64> = None, "delay_ms";
+    /// Packets of which none is held any longer.
+    aggregate_packets: Option<u32> = None, "queue_packets";
+    /// Interruptions, in order.
+    blackouts: Vec<Located<BlackoutKeys>> = Vec::new();
+    /// What changes when, in order.
+    changes: Vec<Located<ChangeKeys>> = Vec::new();
+    /// When the changes begin again; 0: never.
+    changes_period_s: Option<f64> = None, "time_s";
+}
+
+impl<T> Key for Option<T> {
+    type Given = T;
+
+    fn of(given: T) -> Self {
+        Some(given)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+macro_rules! always_there {
+    ($($kind:ty),+) => {$(
+        impl Key for $kind {
+            type Given = Self;
+
+            fn of(given: Self) -> Self {
+                given
+            }
+
+            fn is_absent(&self) -> bool {
+                false
+            }
+        }
+    )+};
+}
+
+always_there!(
+    f64,
+    Located<String>,
+    Strings,
+    Vec<Located<BlackoutKeys>>,
+    Vec<Located<ChangeKeys>>
+);
 
 /// A rate that walks at random between two bounds, with outages; see
 /// [`Cellular`](crate::Cellular).
@@ -202,13 +227,15 @@ pub struct ChangeKeys {
     pub queue_packets: Option<u32>,
 }
 
-/// An array of strings; what is none is told so.
+type Strings = Vec<Located<String>>;
+
+/// Reads an array of strings; the error for anything else says so.
 fn strings<'de, D: Deserializer<'de>>(
     deserializer: D,
-) -> Result<Option<Vec<Located<String>>>, D::Error> {
-    struct Strings;
-    impl<'de> Visitor<'de> for Strings {
-        type Value = Vec<Located<String>>;
+) -> Result<Option<Located<Strings>>, D::Error> {
+    struct Array;
+    impl<'de> Visitor<'de> for Array {
+        type Value = Strings;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an array of strings")
@@ -218,34 +245,8 @@ fn strings<'de, D: Deserializer<'de>>(
             Vec::deserialize(SeqAccessDeserializer::new(array))
         }
     }
-    deserializer.deserialize_seq(Strings).map(Some)
-}
-
-impl Default for LinkDescription {
-    fn default() -> Self {
-        Self {
-            rate_bps: None,
-            trace: None,
-            cellular: None,
-            delay_ms: 0.0,
-            queue_packets: None,
-            queue_bytes: None,
-            discipline: "drop-tail".to_owned().into(),
-            stamps: Vec::new(),
-            police_bps: None,
-            police_burst_bytes: None,
-            loss: 0.0,
-            duplicate: None,
-            jitter_ms: 0.0,
-            wifi_jitter_ms: None,
-            reorder: None,
-            aggregate_ms: None,
-            aggregate_packets: None,
-            blackouts: Vec::new(),
-            changes: Vec::new(),
-            changes_period_s: None,
-        }
-    }
+    let strings = deserializer.deserialize_seq(Array)?;
+    Ok(Some(strings.into()))
 }
 
 impl LinkKeys {
@@ -255,40 +256,14 @@ impl LinkKeys {
     /// The first contradiction, with the key's origin.
     pub fn over(self, base: &LinkDescription) -> Result<LinkDescription, Fault> {
         self.check_service()?;
-        let base = base.clone();
-        let cellular = self.cellular.map(|cellular| cellular.value);
-        let (rate_bps, trace, cellular) = match (self.rate_bps, self.trace, cellular) {
-            (None, None, None) => (base.rate_bps, base.trace, base.cellular),
-            given => given,
-        };
-        let queue_bytes = self.queue_bytes.or(base.queue_bytes);
-        let default_packets = queue_bytes.is_none().then_some(DEFAULT_QUEUE_PACKETS);
-        let gives_changes = self.changes.is_some();
-        let mut link = LinkDescription {
-            rate_bps,
-            trace,
-            cellular,
-            delay_ms: self.delay_ms.unwrap_or(base.delay_ms),
-            queue_packets: self
-                .queue_packets
-                .or(base.queue_packets)
-                .or(default_packets),
-            queue_bytes,
-            discipline: self.discipline.unwrap_or(base.discipline),
-            stamps: self.stamps.unwrap_or(base.stamps),
-            police_bps: value(&self.police_bps).or(base.police_bps),
-            police_burst_bytes: value(&self.police_burst_bytes).or(base.police_burst_bytes),
-            loss: self.loss.unwrap_or(base.loss),
-            duplicate: self.duplicate.or(base.duplicate),
-            jitter_ms: self.jitter_ms.unwrap_or(base.jitter_ms),
-            wifi_jitter_ms: self.wifi_jitter_ms.or(base.wifi_jitter_ms),
-            reorder: value(&self.reorder).or(base.reorder),
-            aggregate_ms: self.aggregate_ms.or(base.aggregate_ms),
-            aggregate_packets: value(&self.aggregate_packets).or(base.aggregate_packets),
-            blackouts: self.blackouts.unwrap_or(base.blackouts),
-            changes: self.changes.unwrap_or(base.changes),
-            changes_period_s: value(&self.changes_period_s).or(base.changes_period_s),
-        };
+        let mut base = base.clone();
+        if self.rate_bps.is_some() || self.trace.is_some() || self.cellular.is_some() {
+            (base.rate_bps, base.trace, base.cellular) = (None, None, None);
+        }
+        let mut link = self.clone().filled_in(base);
+        if link.queue_bytes.is_none() {
+            link.queue_packets.get_or_insert(DEFAULT_QUEUE_PACKETS);
+        }
         link.check_changes()?;
         if let Some(reorder) = self.reorder.filter(|key| key.value > 0.0)
             && !link.has_delay()
@@ -317,7 +292,7 @@ impl LinkKeys {
         }
         if let Some(period) = self.changes_period_s.as_ref().filter(|key| key.value > 0.0)
             && link.changes.is_empty()
-            && !gives_changes
+            && self.changes.is_none()
         {
             return Err(period.fault("changes_period_s repeats changes; give the link some"));
         }
@@ -372,11 +347,6 @@ fn check_length<T>(at: &Located<T>, key: &str, seconds: f64, least: f64) -> Resu
 /// Whether a key is not given, or switches itself off.
 fn off<T: Default + PartialEq>(key: Option<T>) -> bool {
     key.unwrap_or_default() == T::default()
-}
-
-/// What a key says, if it is given.
-fn value<T: Copy>(key: &Option<Located<T>>) -> Option<T> {
-    key.as_ref().map(|key| key.value)
 }
 
 impl LinkDescription {
