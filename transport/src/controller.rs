@@ -1,5 +1,5 @@
-//! A quinn controller around another: it sets the rate of the connection's bucket, and lets the
-//! bucket hold packets back.
+//! Wraps a quinn controller: sets the rate of the connection's token bucket, and lets the bucket
+//! hold packets back.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -61,31 +61,30 @@ struct Batch {
     now: Instant,
     /// Sending time of the newest packet.
     sent: Instant,
-    /// What quinn's estimator said before this ACK; before the first, a guess.
+    /// The estimate of quinn before this ACK; before the first ACK, a guess.
     smoothed_rtt: Duration,
 }
 
-/// Window per round trip is the rate that fills the window exactly; a little more lets a window
-/// that has been held up catch up, and keeps rounding from making the rate the tighter limit.
-/// RFC 9002, section 7.7, suggests 1.25, which leaves a fifth of every round trip without packets.
+/// A window per round trip is the rate that fills the window exactly. A little more lets a delayed
+/// sender catch up, and keeps rounding from making the rate the tighter limit. RFC 9002, section
+/// 7.7, suggests 1.25, which leaves a fifth of every round trip without packets.
 const GAIN_PERCENT: u64 = 110;
 
-/// In slow start the window of a round trip later is to be filled: it doubles.
+/// In slow start the rate has to fill the window of the next round trip, which is twice as large.
 const SLOW_START_GAIN_PERCENT: u64 = 200;
 
-/// Derived pacing stands aside on shorter round trips: there, a window leaves within the time by
-/// which wake-ups are late.
+/// There is no derived rate for shorter round trips: a window leaves within the time by which
+/// wake-ups are late.
 const SHORTEST_RTT: Duration = Duration::from_millis(2);
 
-/// Probes are not nearer to each other than so many smoothed round trips: what is missing by then
-/// may still be on its way.
+/// Probes are at least so many smoothed round trips apart: an earlier ACK may still be on its way.
 const ROUND_TRIPS_PER_PROBE: u32 = 2;
 
 /// A batch of so many bytes holds more than ACKs.
 const LEAST_DATA: u64 = 600;
 
 impl Paced {
-    /// One packet of an ACK frame.
+    /// Takes in one packet of an ACK frame.
     fn acked(&mut self, now: Instant, sent: Instant, smoothed_rtt: Duration) {
         let newest = match self.batch {
             Some(batch) if batch.now == now => batch.sent.max(sent),
@@ -106,7 +105,7 @@ impl Paced {
         Some(Probe { at, silence })
     }
 
-    /// Writes down what the controller, which has `metrics`, wants now.
+    /// Stores in `state` what the controller, with these `metrics`, wants now.
     fn publish(&self, state: &mut State, now: Instant, metrics: &ControllerMetrics) {
         let own_rate = metrics
             .pacing_rate
@@ -157,7 +156,7 @@ impl Controller for Paced {
         {
             let mut state = self.connection.state();
             hooks::sent(&self.connection, &mut state, bytes);
-            // An ACK that answers a peer says nothing about what is in flight, and delays no probe.
+            // A packet with nothing but ACKs is not in flight, and delays no probe.
             let is_news = match state.probe {
                 None => self.probe_interval.is_some() && hooks::is_data(&self.connection),
                 Some(probe) => probe.at <= now || bytes >= LEAST_DATA,
@@ -190,7 +189,7 @@ impl Controller for Paced {
     ) {
         self.controller
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
-        // What a Retry left is older than now.
+        // A Retry leaves an older batch.
         let Some(batch) = self.batch.take().filter(|batch| batch.now == now) else {
             return;
         };
@@ -254,14 +253,14 @@ impl Controller for Paced {
 
     fn window(&self) -> u64 {
         match hooks::allowance(&self.connection) {
-            // More than any that quinn paces.
+            // More than any window that quinn paces.
             Allowance::Window
                 if self.pacing == Pacing::Unpaced && hooks::is_for_pacer(&self.connection) =>
             {
                 u64::MAX
             }
             Allowance::Window => self.controller.window(),
-            // Less than any packet: quinn builds nothing that counts against a window.
+            // Less than any packet: quinn builds no packet that counts against a window.
             Allowance::Nothing => 1,
             // More than anything in flight. A batch that holds a probe has one packet; with the
             // window full, quinn-proto 0.11.19 would hold CONNECTION_CLOSE back.

@@ -1,25 +1,25 @@
-//! Makes a quinn controller of a [`Controller`]: the only place that imports quinn-proto.
+//! Makes a quinn controller of a [`Controller`]. Nothing else in this crate imports quinn-proto.
 //!
-//! What quinn-proto 0.11.19 does (`connection/mod.rs`), and what is done here about it:
+//! What quinn-proto 0.11.19 does (`connection/mod.rs`), and how the adapter handles it:
 //!
-//! - `on_ack_received` calls `on_ack` per packet, then `on_end_acks` with the bytes in flight
-//!   *after* the packets were removed, then `on_congestion_event` if it finds losses or marks.
-//!   Packets are gathered into one [`Ack`]; in flight before = after + acknowledged.
-//! - A Retry makes `on_ack` come without `on_end_acks`. Packets gathered at an earlier instant
-//!   than the present one are therefore forgotten. ACKs of ACK-only packets, and those that
-//!   arrive while a new path is validated, make `on_end_acks` come without `on_ack`: no event.
-//! - The RTT estimator given to `on_ack` is updated only after `on_end_acks`, and does not
-//!   tell its last sample. A sample is now - sending time of the newest packet; there is none if
-//!   the ACK is late ([`FeedState::set_repeated`]). quinn's own estimate takes that one in, as RFC
-//!   9002, section 5.3, has it: delays beyond `max_ack_delay` count as the path's. A controller
-//!   that looks for queues would see seconds of queueing where an ACK was lost.
-//! - `on_congestion_event` comes for every detection, however many belong to one period of
-//!   recovery. Here one reaches the controller per period; a period begins with the event and
-//!   covers packets sent up to then (RFC 9002, section 7.3.2). 0 lost bytes mean ECN.
-//! - A packet leaves while in flight + a full packet < window, *strictly*, so that a window
-//!   of n packets would let n - 1 fly, and one of a packet none for ever. quinn is told the
-//!   window + 1 byte, and never less than one packet + 1. `ControllerMetrics`, and so qlog,
-//!   has the controller's own window.
+//! - `on_ack_received` calls `on_ack` for each packet, then `on_end_acks` with the bytes in flight
+//!   *after* it removed the packets, then `on_congestion_event` if it finds losses or marks. The
+//!   adapter gathers the packets into one [`Ack`]. In flight before = after + acknowledged.
+//! - At a Retry, `on_ack` comes without `on_end_acks`. The adapter forgets packets that it gathered
+//!   at an earlier instant. ACKs of ACK-only packets, and ACKs that arrive while quinn validates a
+//!   new path, bring `on_end_acks` without `on_ack`. They make no event.
+//! - quinn updates the RTT estimator of `on_ack` only after `on_end_acks`, and the estimator does
+//!   not reveal its last sample. The adapter's sample is now - sending time of the newest packet.
+//!   A late ACK gives none ([`FeedState::set_repeated`]). quinn's own estimate includes late ACKs,
+//!   as RFC 9002, section 5.3, says: delays beyond `max_ack_delay` count as the path's. A
+//!   controller that looks for queues would see seconds of queueing where an ACK was lost.
+//! - quinn calls `on_congestion_event` for every detection, even if several belong to one recovery
+//!   period. The adapter reports one event per period. A period begins with the event and covers
+//!   packets sent up to then (RFC 9002, section 7.3.2). 0 lost bytes mean ECN.
+//! - A packet leaves while in flight + a full packet < window, *strictly*. A window of n packets
+//!   would let n - 1 fly, and a window of one packet none. The adapter gives quinn the window + 1
+//!   byte, and never less than one packet + 1. `ControllerMetrics`, and so qlog, has the
+//!   controller's own window.
 //! - A path that changed more than its port gets a controller built anew; otherwise a clone.
 
 mod deliveries;
@@ -76,7 +76,7 @@ where
     Arc::new(Factory { build })
 }
 
-/// A factory that is written for quinn: its controllers do not hear of their paths.
+/// Wraps a factory that is written for quinn. Its controllers learn nothing from path headers.
 pub fn foreign(factory: Arc<dyn ControllerFactory + Send + Sync>) -> SharedFactory {
     Arc::new(Foreign {
         factory,
@@ -164,7 +164,7 @@ struct Adapter {
     feed: PathFeed,
     /// Bytes of UDP payload in a full-size packet.
     mtu: u16,
-    /// Bytes that the controller knows each full-size packet to add to its UDP payload.
+    /// Bytes that each full-size packet adds to its UDP payload, as the controller knows them.
     overhead: u16,
     /// Bytes.
     initial_window: u64,
@@ -194,7 +194,7 @@ impl Adapter {
         }
     }
 
-    /// One packet of an ACK frame. Without the RTT estimator, so that tests can call it.
+    /// Takes in one packet of an ACK frame. Tests call it: they cannot make an RTT estimator.
     fn acked(&mut self, now: Instant, sent: Instant, bytes: u64) {
         let after_recovery = if self.in_recovery(sent) { 0 } else { bytes };
         match &mut self.batch {
@@ -299,7 +299,7 @@ impl congestion::Controller for Adapter {
         is_persistent_congestion: bool,
         lost_bytes: u64,
     ) {
-        // Whatever is still gathered was left by a Retry: losses are told after `on_end_acks`.
+        // A Retry left what is still gathered: quinn reports losses after `on_end_acks`.
         self.batch = None;
         if lost_bytes > 0 {
             self.rounds.on_lost(lost_bytes);
@@ -317,7 +317,7 @@ impl congestion::Controller for Adapter {
                 lost: lost_bytes,
             });
         }
-        // RFC 9002, appendix B.8: it collapses the window even within a recovery period.
+        // RFC 9002, appendix B.8: this collapses the window even within a recovery period.
         if is_persistent_congestion {
             self.controller.on_persistent_congestion();
         }

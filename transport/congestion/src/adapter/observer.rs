@@ -1,4 +1,4 @@
-//! What an application may observe of a controller.
+//! Reports to an application what its controllers see and decide.
 
 use std::time::{Duration, Instant};
 
@@ -6,33 +6,33 @@ use crate::controller::PathSample;
 
 /// Receives what every controller of one factory sees and decides.
 ///
-/// It is called inside the connection's work, for every ACK frame and every batch of packets
-/// sent: it must be quick and must not block.
+/// The connection calls it while it works, for every ACK frame and for every batch of packets that
+/// it sends. An observer must be quick and must not block.
 pub trait Observer: Send + Sync {
-    /// A controller was built at `now`: a connection begins, or its path has changed.
+    /// A factory built a controller at `now`: a connection begins, or its path has changed.
     fn on_start(&self, now: Instant) {
         let _ = now;
     }
 
-    /// A transmit batch of `bytes` bytes of UDP payload left, packets that hold nothing but
-    /// ACKs included; probes for a larger packet size are not reported.
+    /// A transmit batch of `bytes` bytes of UDP payload left. Packets with nothing but ACKs count.
+    /// Probes for a larger packet size do not.
     fn on_sent(&self, now: Instant, bytes: u64) {
         let _ = (now, bytes);
     }
 
-    /// An ACK frame was processed by the controller.
+    /// The controller has processed an ACK frame.
     fn on_acks(&self, report: &AckReport) {
         let _ = report;
     }
 
-    /// A path header told of a round trip; called when its echo arrives, before the ACK of which
-    /// the controller hears of it, and possibly by another thread.
+    /// A path header measured a round trip. The call comes when the header's echo arrives, possibly
+    /// on another thread. The controller gets the sample later, with the next ACK.
     fn on_path(&self, sample: &PathSample) {
         let _ = sample;
     }
 
-    /// Losses were found, or a mark if `lost` is 0 bytes: every detection, also those that
-    /// share a recovery period.
+    /// quinn found losses, or a mark if `lost` is 0 bytes. Every detection is reported, even if
+    /// several share a recovery period.
     fn on_congestion(&self, now: Instant, lost: u64) {
         let _ = (now, lost);
     }
@@ -41,15 +41,14 @@ pub trait Observer: Send + Sync {
 /// One ACK frame and what the controller made of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AckReport {
-    /// When it was processed.
+    /// When the controller processed it.
     pub now: Instant,
-    /// Time since the newest of its packets was sent, the peer's acknowledgement delay included;
-    /// `None` if the peer held the ACK back for longer than it may, because it repeats one that was
-    /// lost.
+    /// Time since the sender sent the newest of its packets, including the peer's acknowledgement
+    /// delay. `None` if the ACK repeats a lost one: the peer then held it back longer than it may.
     pub rtt: Option<Duration>,
     /// Bytes newly acknowledged.
     pub acked: u64,
-    /// Window in bytes after the ACK: the controller's own, not the one that quinn is told.
+    /// Window in bytes after the ACK: the controller's own, without the byte that the adapter adds.
     pub window: u64,
     /// Bytes in flight after the ACK.
     pub in_flight: u64,

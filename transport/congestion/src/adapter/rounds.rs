@@ -1,8 +1,8 @@
 //! Cuts a connection's acknowledgements into round trips.
 //!
-//! Rounds are told apart by sending times, not packet numbers: quinn names the largest packet
-//! number acknowledged without the number space it belongs to. In virtual time an ACK and the
-//! packets it releases share one instant, hence "at or after".
+//! Sending times separate the rounds. Packet numbers cannot: quinn reports the largest number
+//! acknowledged without its number space. In virtual time an ACK and the packets that it releases
+//! share one instant, hence "at or after".
 
 use std::time::Instant;
 
@@ -45,8 +45,8 @@ impl Rounds {
         }
     }
 
-    /// Takes in an ACK that found a window of `window` bytes, with full-size packets of `mtu`
-    /// bytes; returns the round it ends.
+    /// Takes in an ACK. `window` is the window in bytes before it, `mtu` the bytes of a full-size
+    /// packet. Returns the round that the ACK ends.
     pub(super) fn on_ack(&mut self, ack: &Ack, window: u64, mtu: u16) -> Option<Round> {
         let sums = &mut self.sums;
         sums.acks += 1;
@@ -55,8 +55,8 @@ impl Rounds {
         sums.in_flight = sums.in_flight.max(ack.in_flight);
         sums.unused = sums.unused.min(window.saturating_sub(ack.in_flight));
         sums.app_limited &= ack.app_limited;
-        // Without a sample the packet is older than one acknowledged before it, so that it
-        // cannot be the first of a round; or the ACK is late, and the round ends with the next.
+        // There is no sample if an earlier ACK had a newer packet: this one cannot begin a round.
+        // Nor is there one if the ACK is late: the round ends with the next.
         let sample = SizedRtt::of_ack(ack, mtu)?;
         let rtt = sample.rtt();
         let least = sample.least(sums.rtt_min);
@@ -86,7 +86,7 @@ impl Rounds {
         Some(round)
     }
 
-    /// Counts bytes that were found lost.
+    /// Counts lost bytes.
     pub(super) fn on_lost(&mut self, bytes: u64) {
         self.sums.lost = self.sums.lost.saturating_add(bytes);
     }

@@ -11,7 +11,7 @@ use super::feed::PathFeed;
 use super::observer::{AckReport, Observer};
 use super::{PathFactory, SharedFactory};
 
-/// A factory like `factory`, whose controllers report to `observer`.
+/// Returns a factory like `factory` whose controllers report to `observer`.
 pub fn observed(factory: SharedFactory, observer: Arc<dyn Observer>) -> SharedFactory {
     Arc::new(TapFactory { factory, observer })
 }
@@ -56,7 +56,7 @@ struct Tap {
     batch: Option<Batch>,
 }
 
-/// What the packets of one ACK frame sum up to.
+/// Totals of the packets of one ACK frame.
 #[derive(Clone, Copy)]
 struct Batch {
     now: Instant,
@@ -67,7 +67,7 @@ struct Batch {
 }
 
 impl Tap {
-    /// One packet of an ACK frame. Without the RTT estimator, so that tests can call it.
+    /// Takes in one packet of an ACK frame. Tests call it: they cannot make an RTT estimator.
     fn acked(&mut self, now: Instant, sent: Instant, bytes: u64) {
         self.batch = Some(match self.batch {
             Some(batch) if batch.now == now => Batch {
@@ -75,7 +75,7 @@ impl Tap {
                 sent: batch.sent.max(sent),
                 acked: batch.acked + bytes,
             },
-            // What was left over belongs to a Retry, which ends without `on_end_acks`.
+            // An older batch belongs to a Retry, which brings no `on_end_acks`.
             _ => Batch {
                 now,
                 sent,

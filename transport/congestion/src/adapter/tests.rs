@@ -1,5 +1,5 @@
-//! The adapter as quinn drives it: unit steps here, losses in `recovery`, random histories in `histories`; a path in
-//! virtual time in `path`.
+//! Drives the adapter as quinn does. This file has single steps, `recovery` losses, `histories`
+//! random histories, and `path` a path in virtual time.
 
 use std::sync::{Arc, Mutex};
 
@@ -32,7 +32,7 @@ fn built(spec: &str, now: Instant) -> Adapter {
         .expect("rows of ours build adapters")
 }
 
-/// What a [`Recorder`] was told.
+/// A call that a [`Recorder`] received.
 #[derive(Debug, Clone, PartialEq)]
 enum Told {
     Path(PathSample),
@@ -43,7 +43,7 @@ enum Told {
     Overhead(u16),
 }
 
-/// A controller that writes down what it is told, and grows as in slow start.
+/// A controller that records its calls, and grows as in slow start.
 #[derive(Debug, Clone)]
 struct Recorder {
     told: Arc<Mutex<Vec<Told>>>,
@@ -143,7 +143,7 @@ fn an_ack_that_repeats_a_lost_one_gives_no_sample_and_ends_no_round() {
         ),
         "{repeat:?}"
     );
-    // The round that the next ACK ends does not know of the 8 s either.
+    // The round that the next ACK ends ignores the 8 s too.
     let next = ack(8140, 8100, 8);
     assert!(
         matches!(&next[..], [Told::Ack(_), Told::Round(round)] if round.rtt_min == ms(40)),

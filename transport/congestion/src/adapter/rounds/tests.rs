@@ -5,7 +5,7 @@ use crate::testing::{epoch, ms};
 
 const PACKET: u64 = 1200;
 
-/// An ACK at `now` of `packets` packets, the newest sent at `sent`; in milliseconds from `t0`.
+/// An ACK at `now` for `packets` packets, the newest sent at `sent`: milliseconds from `t0`.
 fn ack(t0: Instant, now: u64, sent: u64, packets: u64) -> Ack {
     Ack {
         now: t0 + ms(now),
@@ -71,7 +71,7 @@ fn an_ack_of_fewer_packets_than_usual_is_not_taken_for_queueing() {
         .on_ack(&ack(t0, 40, 0, 2), 12_000, 1200)
         .expect("the first round");
     assert_eq!(rounds.on_ack(&ack(t0, 41, 1, 2), 12_000, 1200), None);
-    // The peer's timer held a lone packet back by 25 ms.
+    // The peer's timer held back the ACK of a single packet for 25 ms.
     let round = rounds
         .on_ack(&ack(t0, 105, 40, 1), 12_000, 1200)
         .expect("sent at 40");

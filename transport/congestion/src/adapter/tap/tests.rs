@@ -6,7 +6,7 @@ use crate::controller::PathSample;
 use crate::table::controller;
 use crate::testing::{epoch, ms, path_sample};
 
-/// Writes down what it hears, in milliseconds since its beginning.
+/// Records its calls, with milliseconds since its beginning.
 struct Recorder {
     t0: Instant,
     heard: Mutex<Vec<String>>,
@@ -66,7 +66,7 @@ impl Observer for Recorder {
     }
 }
 
-/// Reno, of which `recorder` hears.
+/// Reno, observed by `recorder`.
 fn tapped(recorder: &Arc<Recorder>) -> Tap {
     Tap {
         controller: controller("reno")

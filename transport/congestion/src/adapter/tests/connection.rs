@@ -27,11 +27,11 @@ pub(super) enum Op {
     Mtu(u16),
     /// A Retry acknowledges a packet without ending the ACK.
     Retry,
-    /// A path header tells something, however absurd.
+    /// A path header reports something, however absurd.
     Tell(PathSample),
 }
 
-/// A connection as quinn keeps it, just enough to call the adapter in quinn's order.
+/// As much of quinn's connection as it takes to call the adapter in quinn's order.
 pub(super) struct Connection {
     pub(super) adapter: Adapter,
     pub(super) now: Instant,

@@ -1,4 +1,4 @@
-//! Random histories of connections, and what holds in all of them.
+//! Checks properties that hold in every history of a connection.
 
 use proptest::prelude::*;
 use quinn_proto::congestion::Controller as _;
@@ -29,7 +29,7 @@ const OURS: [&str; 18] = [
     "tfrc:damping=false,discounting=false",
 ];
 
-/// A packet or two: the least window that `spec` begins with.
+/// The smallest window of `spec`, in packets: one or two.
 fn least_packets(spec: &str) -> u64 {
     if ["acp", "xcp", "rcp"].contains(&spec) {
         1

@@ -1,4 +1,4 @@
-//! A controller of rate at a bottleneck whose queue overflows.
+//! Runs a rate-based controller at a bottleneck whose queue overflows.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const QUEUE: u32 = 80;
 /// Later packets whose ACKs declare one lost (RFC 9002, section 6.1.1).
 const REORDERING: u32 = 3;
 
-/// A paced sender with data at all times, a bottleneck that drops at the tail, and a receiver that
+/// A paced sender that always has data, a bottleneck that drops at the tail, and a receiver that
 /// acknowledges every packet.
 struct Bottleneck {
     connection: Connection,
@@ -30,7 +30,7 @@ struct Bottleneck {
     sent: Instant,
     /// When the ACK of each packet in flight arrives, the oldest first; `None` for those dropped.
     acks: VecDeque<Option<Instant>>,
-    /// ACKs since the oldest packet in flight is one that was dropped.
+    /// ACKs that arrived since the oldest packet in flight is a dropped one.
     passed: u32,
     tally: Tally,
 }
@@ -39,7 +39,7 @@ struct Bottleneck {
 struct Tally {
     sent: u32,
     dropped: u32,
-    /// Packets that had to wait for the window when the rate let them go.
+    /// Packets that waited for the window when the rate allowed them.
     held: u32,
 }
 
@@ -56,7 +56,7 @@ impl Bottleneck {
         }
     }
 
-    /// When the rate lets the next packet go.
+    /// When the rate allows the next packet.
     fn due(&self) -> Instant {
         match self.connection.adapter.controller.pacing_rate() {
             Some(rate) => self.sent + Duration::from_secs_f64(PACKET as f64 / rate as f64),
@@ -102,8 +102,8 @@ impl Bottleneck {
         }
     }
 
-    /// The oldest packet that arrived is acknowledged; those dropped before it are lost when
-    /// enough others have passed them.
+    /// Acknowledges the oldest packet that arrived. Packets dropped before it count as lost when
+    /// enough others have overtaken them.
     fn process(&mut self) {
         let skip = self.acks.iter().take_while(|ack| ack.is_none()).count();
         self.acks.remove(skip);

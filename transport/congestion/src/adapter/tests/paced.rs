@@ -1,4 +1,4 @@
-//! Controllers with a rate of their own, on a path that grants one: what leaves.
+//! Measures what rate-based controllers send on a path that grants a rate.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,17 +12,17 @@ use crate::testing::{epoch, ms, path_sample};
 /// A round trip of the path in milliseconds.
 const RTT: u64 = 80;
 
-/// A sender that is paced, a path that neither queues nor loses, and a receiver that acknowledges
-/// every second packet or after 25 ms.
+/// A paced sender, a path without queues or losses, and a receiver that acknowledges every second
+/// packet, or a single one after 25 ms.
 struct Paced {
     connection: Connection,
-    /// What the path tells in each echo.
+    /// What each echo reports.
     told: PathSample,
     /// When the last packet left.
     sent: Instant,
-    /// When packets that have no ACK yet reach the receiver: at most the last one waits for another.
+    /// When packets without an ACK reach the receiver. At most the last one waits for another.
     arrivals: VecDeque<Instant>,
-    /// When ACKs reach the sender, and for how many packets; the time that the newest was held.
+    /// When ACKs reach the sender, for how many packets, and how long the newest waited.
     acks: VecDeque<(Instant, usize, Duration)>,
     /// Packets that have left.
     packets: u64,
@@ -45,8 +45,7 @@ impl Paced {
         self.told.grant = Some(Grant::Rate(rate));
     }
 
-    /// The rate in bytes of payload per second; where the controller has none, two windows in a
-    /// round trip.
+    /// The rate in bytes of payload per second: the controller's, or two windows per round trip.
     fn rate(&self) -> u64 {
         let controller = &self.connection.adapter.controller;
         let derived = 2 * controller.window() * 1000 / RTT;
@@ -92,7 +91,7 @@ impl Paced {
         bytes as f64 / time.as_secs_f64()
     }
 
-    /// Lets the receiver answer what has arrived by now.
+    /// Lets the receiver acknowledge what has arrived by now.
     fn receive(&mut self) {
         let now = self.connection.now;
         while let Some(first) = self.arrivals.front().copied() {
@@ -148,7 +147,7 @@ fn an_rcp_sender_sends_what_it_is_granted_from_the_next_round_trip_on() {
         path.run(5 * ms(RTT));
         for rate in [rate, rate / 3, rate / 2] {
             path.grant(rate);
-            // A packet may take up to the time between two to learn of it.
+            // The sender may notice it up to one packet interval later.
             path.run(3 * ms(RTT) + Duration::from_secs_f64(2.0 * 1260.0 * 3.0 / rate as f64));
             let measured = path.run(Duration::from_secs(30));
             let share = measured / rate as f64;

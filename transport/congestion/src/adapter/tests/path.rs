@@ -1,4 +1,4 @@
-//! Controllers over a bottleneck in virtual time: where they settle.
+//! Finds where controllers settle at a bottleneck in virtual time.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -20,15 +20,15 @@ struct Path {
     /// Packets that the bottleneck holds at most, the one being transmitted included.
     limit: u32,
     stamps: Stamps,
-    /// What they grant besides: a rate in bytes of IP packets per second, and whether the link claims
-    /// to be congested.
+    /// What they grant: a rate in bytes of IP packets per second, and whether the link claims to be
+    /// congested.
     granted: Option<(u64, bool)>,
-    /// The receiver acknowledges each packet at once. So packets leave one by one, as they do when
-    /// they are paced; of a pair the second finds the first in the queue.
+    /// The receiver acknowledges each packet at once. Packets then leave one by one, as with
+    /// pacing; of a pair the second finds the first in the queue.
     one_by_one: bool,
     /// When the bottleneck will have sent all it has.
     idle_at: Instant,
-    /// Packets in flight, the oldest first: whether the bottleneck has dropped them.
+    /// For each packet in flight, the oldest first: whether the bottleneck dropped it.
     dropped: VecDeque<bool>,
     /// Packets that will reach the receiver.
     arrivals: VecDeque<Packet>,
@@ -42,18 +42,18 @@ struct Path {
     lost: u32,
 }
 
-/// What path headers tell of the way there; of the way back they tell all.
+/// What path headers report about the way there. They report every queue on the way back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stamps {
     /// There are none.
     None,
     /// Every queue.
     All,
-    /// Empty queues: where packets really wait, nobody stamps.
+    /// Empty queues: nobody stamps where packets really wait.
     Nothing,
-    /// A lie: the whole round trip was queueing on the way there.
+    /// A lie: packets queued for the whole round trip on the way there.
     AllThere,
-    /// A lie: the whole round trip was queueing on the way back.
+    /// A lie: packets queued for the whole round trip on the way back.
     AllBack,
 }
 
@@ -65,7 +65,7 @@ struct Packet {
     queued: Duration,
 }
 
-/// An ACK for `packets` packets, the newest of which had been kept waiting for `held`.
+/// An ACK for `packets` packets. The receiver held the newest for `held`.
 #[derive(Debug, Clone, Copy)]
 struct Answer {
     arrives: Instant,
@@ -123,7 +123,7 @@ impl Path {
         f64::from(sum) / f64::from(count)
     }
 
-    /// The sender gets an ACK, and a path header's echo with it.
+    /// Gives the sender an ACK and the echo of a path header.
     fn process(&mut self, ack: &Answer) {
         let rtt = ack.arrives - ack.newest.sent - ack.held;
         let told = match self.stamps {
@@ -308,9 +308,9 @@ fn abgd_cycles_between_the_knee_and_half_of_the_queue_that_overflowed() {
 
 #[test]
 fn small_packets_of_the_handshake_leave_no_link_idle() {
-    // 200 packets a second, 100 ms for full-size packets, of which four links as slow as this one
-    // take 20: a small packet is back after 81. With that as BaseRTT 16 packets would seem to queue 3,
-    // where the path holds 21.
+    // 200 packets a second, 100 ms for full-size packets: four links of this rate take 20 ms of it.
+    // A small packet is back after 81 ms. With 81 ms as BaseRTT, 3 of 16 packets would seem to
+    // queue on a path that holds 21.
     for (spec, most) in [
         ("vegas", 3.0),
         ("vegas8", 8.0),
@@ -334,7 +334,7 @@ fn small_packets_of_the_handshake_leave_no_link_idle() {
 
 #[test]
 fn vegas_leaves_slow_start_with_the_first_doubling_that_fills_the_queue() {
-    // 100 packets fill the path: 10, 20, 40, 80, 160, and an eighth back.
+    // 100 packets fill the path: the window is 10, 20, 40, 80, 160, then an eighth less.
     let mut path = Path::new("vegas", 1000, ms(100));
     path.run(Duration::from_secs(2));
     let threshold = path.connection.adapter.controller.slow_start_threshold();
@@ -350,7 +350,7 @@ fn ro_vegas_keeps_the_way_there_busy_whatever_queues_on_the_way_back() {
         for (spec, busy) in [("ro-vegas", true), ("vegas", backward == 0)] {
             let mut path = Path::new(spec, rate, ms(propagation));
             (path.stamps, path.one_by_one) = (Stamps::All, true);
-            // The way back fills up once both know how long the path is without it.
+            // The way back fills up after both have measured the empty path.
             path.run(Duration::from_secs(5));
             path.backward = ms(backward);
             let (_, queue) = settle(path);
@@ -378,8 +378,8 @@ fn ro_vegas_follows_a_longer_route_where_vegas_gives_way() {
 
 #[test]
 fn a_queue_that_nobody_stamps_does_not_make_ro_vegas_a_reno() {
-    // 20 packets fill the path, 30 the queue. Were coverage a proof, the queue would enter BaseRTT
-    // and overflow over and over.
+    // 20 packets fill the path, 30 the queue. If coverage were proof, the queue would enter BaseRTT
+    // and overflow again and again.
     let mut path = Path::new("ro-vegas", 200, ms(100));
     (path.stamps, path.one_by_one) = (Stamps::Nothing, true);
     path.limit = 30;
@@ -429,7 +429,7 @@ fn whatever_routers_claim_the_window_stays_below_renos_and_comes_back_when_they_
 
 #[test]
 fn whatever_a_router_grants_the_window_stays_below_renos_and_comes_back_when_the_lie_stops() {
-    // 20 packets fill the path, 30 the queue. The rate of the path, which an honest router grants:
+    // 20 packets fill the path, 30 the queue. An honest router grants the rate of the path:
     let honest = 200 * (PACKET + u64::from(DEFAULT_OVERHEAD));
     let path = |spec, stamps, granted| {
         let mut path = Path::new(spec, 200, ms(100));

@@ -1,4 +1,4 @@
-//! Losses and marks: what reaches controllers, and how often.
+//! Checks which losses and marks reach controllers, and how often.
 
 use super::*;
 
