@@ -3,9 +3,9 @@
 //! keel watches how round trips answer to its window. It starts fast until a queue shows (START),
 //! drains what it overshot (DRAIN), and then keeps a queue of a few packets, which shows that the
 //! link is full (TRACK). Now and then it makes room, so that the empty path shows (YIELD). If a
-//! queue stays although keel gives way, it finds out why ([`crowd`]). Beside flows that take
+//! queue stays although keel gives way, it finds out why (`crowd`). Beside flows that take
 //! whatever they are left it keeps its share by CUBIC's rule (HOLD), until they are gone. Random
-//! loss ([`losses`]) and jitter ([`delay`]) change none of it within bounds.
+//! loss (`losses`) and jitter (`delay`) change none of it within bounds.
 //! `docs/algorithms/keel.md` explains the whole, its sources and its bounds.
 
 mod crowd;

@@ -188,7 +188,7 @@ impl Figure {
 }
 
 /// The groups with those of their cases whose id contains one of `patterns`; all without patterns.
-/// Only a pattern that begins with [`TUNING`] finds that group.
+/// Only a pattern that begins with `tuning` finds that group.
 ///
 /// # Errors
 /// If a file makes no sense, or nothing matches a pattern.
