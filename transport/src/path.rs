@@ -38,14 +38,15 @@ impl PathState {
     }
 
     /// Returns the bytes of UDP payload per second that the controller lets the path carry at
-    /// present: the rate it asks for, else its window per round trip. `None` before the first round
-    /// trip sample.
+    /// present: its window per round trip, or the rate it asks for if that is lower. `None` before
+    /// the first round trip sample.
     ///
     /// Set an encoder a tenth lower, to leave room for packet headers, retransmissions and audio.
     /// While the application sends less than this rate, the controller has not tried it.
     pub fn rate_estimate(&self) -> Option<u64> {
         let rtt = self.smoothed_rtt?;
-        Some(self.own_rate.unwrap_or_else(|| rate(self.window, rtt)))
+        let most = rate(self.window, rtt);
+        Some(self.own_rate.map_or(most, |own| own.min(most)))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Sets the bitrate at which an encoder aims: it follows the connection's capacity, down at once
-//! and up slowly.
+//! Sets the bitrate at which an encoder aims: it follows the connection's capacity, up fast until
+//! the connection first limits it, then down at once and up slowly.
 //!
 //! While an application sends less than its controller allows, the controller does not try more,
 //! and its estimate covers only what it knows to be possible. An encoder that stayed below the
@@ -15,6 +15,10 @@ use tracing::{debug, trace};
 /// How long something must wait without a break to count as a standing backlog, 1 s: twice the time
 /// that a key frame five times as large as others takes to pass if a tenth of the rate is spare.
 const STANDING: Duration = Duration::from_secs(1);
+
+/// Until the connection first limits it, the bitrate doubles in this time, or in a round trip if
+/// that is longer: from 1 to 8 Mb/s in three quarters of a second.
+const RAMP: Duration = Duration::from_millis(250);
 
 /// How an encoder follows the connection; also options of `evenkeel stream server`.
 #[derive(Clone, Copy, Debug, PartialEq, Args)]
@@ -34,7 +38,8 @@ pub struct AdaptConfig {
     /// Ignore changes smaller than this share of the bitrate, 0 to 0.5
     #[arg(long, value_name = "SHARE", default_value_t = AdaptConfig::default().deadband)]
     pub deadband: f64,
-    /// Raise the bitrate by at most this share of it per second, above 0 to 10
+    /// Once the connection has limited the bitrate, raise it by at most this share of it per
+    /// second, above 0 to 10; before, it doubles four times a second
     #[arg(long = "rise", value_name = "SHARE", default_value_t = AdaptConfig::default().rise_per_s)]
     pub rise_per_s: f64,
     /// Always use --bitrate, whatever the connection can carry
@@ -48,6 +53,8 @@ pub(super) struct Adaptation {
     config: AdaptConfig,
     /// The target in bits per second.
     pub(super) target_bps: u64,
+    /// The connection has not limited the target yet.
+    ramps: bool,
     /// When the target last changed.
     changed: Instant,
     /// How often the target has changed.
@@ -133,6 +140,7 @@ impl Adaptation {
                 start
             },
             config,
+            ramps: true,
             changed: now,
             switches: 0,
             standing: None,
@@ -153,6 +161,7 @@ impl Adaptation {
         if let Some(standing) = self.standing_backlog(now, path.waiting) {
             // The rate that drains it within the time that it was watched, besides the frames.
             let drain = standing as f64 * 8.0 / STANDING.as_secs_f64();
+            self.ramps = false;
             self.set(now, (target.min(limit) - drain).max(target / 2.0));
             return;
         }
@@ -160,13 +169,19 @@ impl Adaptation {
         if target > bound {
             // A change takes effect a round trip later.
             if limit < target * (1.0 - self.config.deadband) && since >= path.rtt {
+                self.ramps = false;
                 self.set(now, limit);
             }
             return;
         }
-        // A long time without room to rise does not allow one large step.
-        let most = self.config.deadband.max(self.config.rise_per_s / 4.0);
-        let rise = (self.config.rise_per_s * since.as_secs_f64()).min(most);
+        let rise = if self.ramps {
+            let doublings = since.as_secs_f64() / RAMP.max(path.rtt).as_secs_f64();
+            doublings.min(1.0).exp2() - 1.0
+        } else {
+            // A long time without room to rise does not allow one large step.
+            let most = self.config.deadband.max(self.config.rise_per_s / 4.0);
+            (self.config.rise_per_s * since.as_secs_f64()).min(most)
+        };
         let next = (target * (1.0 + rise))
             .min(bound)
             .min(self.config.ceiling_bps as f64);

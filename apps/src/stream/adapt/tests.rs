@@ -44,9 +44,28 @@ fn it_falls_at_once_to_the_estimate_less_the_headroom() {
 }
 
 #[test]
-fn it_rises_by_eight_percent_a_second_to_the_estimate_while_nothing_waits() {
+fn it_doubles_four_times_a_second_until_the_connection_limits_it() {
     let start = epoch();
     let mut adaptation = Adaptation::new(config(1_000_000), start);
+    let now = run(&mut adaptation, start, 0.6, path(50_000_000, false));
+    let soon = adaptation.target_bps;
+    assert!((4_500_000..=5_300_000).contains(&soon), "{soon}");
+    run(&mut adaptation, now, 0.7, path(50_000_000, false));
+    assert_eq!(adaptation.target_bps, 10_000_000);
+}
+
+/// One that the connection has limited to 1 Mb/s.
+fn limited(start: Instant) -> Adaptation {
+    let mut adaptation = Adaptation::new(config(2_000_000), start - RTT);
+    adaptation.decide(start, path(1_111_112, true));
+    assert_eq!(adaptation.target_bps, 1_000_000);
+    adaptation
+}
+
+#[test]
+fn later_it_rises_by_eight_percent_a_second_to_the_estimate_while_nothing_waits() {
+    let start = epoch() + RTT;
+    let mut adaptation = limited(start);
     let now = run(&mut adaptation, start, 10.0, path(50_000_000, false));
     // 1.08^10 = 2.16; a little less because it rises in steps of the deadband.
     let after_ten = adaptation.target_bps as f64 / 1e6;
