@@ -14,11 +14,12 @@ mod delay;
 mod hold;
 mod losses;
 mod rate;
+mod routers;
 
 use std::time::{Duration, Instant};
 
 use crate::adapter::adapt;
-use crate::controller::{Ack, Cause, Congestion, Controller};
+use crate::controller::{Ack, Cause, Congestion, Controller, PathSample};
 use crate::row::{ControllerBuild, ControllerRow};
 use crate::window::{INITIAL_WINDOW, InitialWindow, minimum_window};
 use crowd::{Answer, Crowd, Seen};
@@ -27,8 +28,10 @@ use delay::Delay;
 use hold::{Hold, Next};
 use losses::{Losses, Verdict};
 use rate::{Rates, Turn};
+use routers::Routers;
 
-/// keel gives way down to so many packets: fewer cannot show what the path delivers.
+/// keel gives way down to so many packets: fewer cannot show what the path delivers. Beside others
+/// losses may leave it two.
 const LEAST_PACKETS: f64 = 4.0;
 
 /// START triples the window each round trip up to so many packets, then doubles it.
@@ -51,6 +54,15 @@ const START_FLAT_TURNS: u32 = 3;
 
 /// DRAIN sends so much of what is acknowledged: a pause would leave the link empty afterwards.
 const DRAIN_GAIN: f64 = 0.5;
+
+/// A window of which so much is in use is validated and may grow while others take what is left
+/// (RFC 7661, section 4.2).
+const USED: f64 = 0.5;
+
+/// Others that come back so soon after HOLD ended were not gone. Each time twice as long a calm must
+/// show that they are, up to so many times.
+const RELAPSE: Duration = Duration::from_secs(10);
+const MOST_RELAPSES: u32 = 4;
 
 /// Windows leave in the round trip at these gains.
 const START_PACE: f64 = 2.0;
@@ -95,7 +107,7 @@ const GROWTH_QUEUE: f64 = 0.75;
 
 /// Queues that come and go teach keel to wait for so many turns before it answers one, and so long
 /// without them to forget it.
-const MOST_PATIENCE: u32 = 3;
+const MOST_PATIENCE: u32 = 7;
 const CALM: Duration = Duration::from_secs(5);
 
 /// keel makes room so long after START ended, and when it has not seen the empty path for so long,
@@ -106,9 +118,6 @@ const OLD_BASE_RTTS: u32 = 40;
 const LEAST_YIELD: f64 = 0.5;
 const YIELD_TURNS: u32 = 2;
 
-/// The shortest round trip assumed.
-const LEAST_RTT: Duration = Duration::from_micros(1);
-
 /// A congestion controller for one path.
 #[derive(Debug, Clone)]
 pub struct Keel {
@@ -118,8 +127,12 @@ pub struct Keel {
     window: f64,
     mode: Mode,
     delay: Delay,
+    routers: Routers,
     rates: Rates,
     losses: Losses,
+    /// When HOLD ended last, and how often it began again soon after.
+    held: Option<Instant>,
+    relapses: u32,
     /// Turns of growth in a row.
     growth: u32,
     /// The part of the usual target that losses leave.
@@ -167,6 +180,9 @@ impl Keel {
             window: initial.bytes(mtu) as f64,
             mode: Mode::START,
             delay: Delay::default(),
+            routers: Routers::default(),
+            held: None,
+            relapses: 0,
             rates: Rates::new(now),
             losses: Losses::default(),
             growth: 0,
@@ -193,6 +209,7 @@ impl Keel {
         Seen {
             now,
             window: self.window,
+            least: LEAST_PACKETS * self.packet(),
             base: self.delay.base(),
             stand: self.delay.stand(),
             target: self.target(),
@@ -307,6 +324,10 @@ impl Keel {
     }
 
     fn give_way_to_loss(&mut self, seen: &Seen, turn: &Turn, verdict: Verdict) {
+        if self.routers.are_heard() && seen.queue() * 2 < seen.target {
+            // The queue that overflowed is one that they hide.
+            self.routers.distrust(seen.now, &mut self.delay);
+        }
         let delivered = self.window.min(turn.rate * seen.stand.as_secs_f64());
         let factor = match verdict {
             Verdict::Some => LOSS_FACTOR,
@@ -326,19 +347,31 @@ impl Keel {
     /// A turn ended above the target.
     fn crowded(&mut self, seen: &Seen) {
         let crowd = self.crowd.get_or_insert_with(|| Crowd::new(seen));
-        match crowd.turn(seen, self.patience) {
-            Answer::Wait => return,
+        match crowd.turn(seen) {
             Answer::GiveWay(window) => self.set_window(window),
             Answer::Longer(window) => {
-                self.delay.rebase();
+                if self.delay.is_told() {
+                    self.routers.distrust(seen.now, &mut self.delay);
+                } else {
+                    self.delay.rebase();
+                }
                 self.crowd = None;
                 self.window = window;
             }
-            Answer::Others(window) => {
+            Answer::Others { window, same_rate } => {
                 self.crowd = None;
                 self.window = self.window.max(window);
                 let smoothed = self.delay.smoothed();
-                self.mode = Mode::Hold(Hold::new(&self.seen(seen.now), smoothed, self.packet()));
+                let (seen, packet) = (self.seen(seen.now), self.packet());
+                let relapsed = self
+                    .held
+                    .is_some_and(|at| seen.now.saturating_duration_since(at) <= RELAPSE);
+                self.relapses = match relapsed {
+                    true => (self.relapses + 1).min(MOST_RELAPSES),
+                    false => 0,
+                };
+                let hold = Hold::new(&seen, same_rate, smoothed, self.relapses, packet);
+                self.mode = Mode::Hold(hold);
             }
         }
         self.growth = 0;
@@ -346,7 +379,9 @@ impl Keel {
 
     /// A turn ended within the target.
     fn calm(&mut self, seen: &Seen) {
-        if let Some(crowd) = self.crowd.take() {
+        // What made the queue is still there as long as it leaves no room to grow.
+        let is_short = seen.queue() < seen.target.mul_f64(GROWTH_QUEUE);
+        if let Some(crowd) = self.crowd.take_if(|_| is_short) {
             if let Some(window) = crowd.was_noise(seen) {
                 self.window = self.window.max(window);
                 self.patience = (self.patience + 1).min(MOST_PATIENCE);
@@ -359,9 +394,10 @@ impl Keel {
             self.patience -= 1;
             self.calm_since = seen.now;
         }
+        self.delay.set_patience(self.patience);
         if self.is_base_old(seen.now) {
             self.make_room(seen.now);
-        } else if seen.queue() < seen.target.mul_f64(GROWTH_QUEUE) {
+        } else if is_short {
             self.grow(seen);
         } else {
             self.growth = 0;
@@ -424,14 +460,16 @@ impl Keel {
         let Mode::Hold(hold) = &mut self.mode else {
             return;
         };
-        let unused = (!turn.is_used).then_some(turn.length);
+        let is_used = turn.in_flight as f64 >= USED * seen.window;
+        let unused = (!is_used).then_some(turn.length);
         match hold.turn(&seen, smoothed, noise, is_base_old, unused, mtu) {
-            Next::Window(window) => self.set_window(window),
+            Next::Window(window) => self.window = window.max(minimum_window(self.mtu) as f64),
             Next::Leave { window, rebase } => {
                 self.window = window;
                 if rebase {
                     self.delay.rebase();
                 }
+                self.held = Some(now);
                 self.track();
             }
         }
@@ -439,11 +477,19 @@ impl Keel {
 }
 
 impl Controller for Keel {
+    fn on_path(&mut self, sample: &PathSample) {
+        self.routers.on_path(sample);
+    }
+
+    fn header_interval(&self) -> u32 {
+        self.routers.header_interval()
+    }
+
     fn on_ack(&mut self, ack: &Ack) {
         self.losses.on_acked(ack.bytes);
         let before = self.delay.base();
-        if let Some(rtt) = ack.rtt {
-            self.delay.on_rtt(ack.now, rtt.max(LEAST_RTT));
+        if let Some((rtt, queueing)) = self.routers.sample(ack, self.delay.smoothed()) {
+            self.delay.on_rtt(ack.now, rtt, queueing);
         }
         let room = self.window - ack.in_flight as f64;
         let is_full = !ack.app_limited && room <= 0.1 * self.window + 2.0 * self.packet();
@@ -485,7 +531,7 @@ impl Controller for Keel {
         match &mut self.mode {
             Mode::Hold(hold) => {
                 if let Some(window) = hold.on_congestion(event.now, window, packet) {
-                    self.set_window(window);
+                    self.window = window.max(minimum_window(self.mtu) as f64);
                 }
             }
             // Losses are judged by their share, each turn.
@@ -539,7 +585,7 @@ pub(crate) const ROW: ControllerRow = ControllerRow {
     summary: "keel: short queues, and a fair share where others fill them",
     parameters: &[INITIAL_WINDOW],
     build: ControllerBuild {
-        uses_path: |_| false,
+        uses_path: |_| true,
         factory: |values| {
             let initial = InitialWindow::read(values, "iw");
             Ok(adapt(move |now, mtu| {

@@ -31,6 +31,9 @@ const STILL_PART: u32 = 50;
 const STILL_TURNS: u32 = 4;
 const STILL_WINDOW: f64 = 0.6;
 
+/// A queue below the empty round trip over this is short.
+const SHORT_PART: u32 = 5;
+
 /// A longer route is believed up to this ratio at once; growth finds the rest.
 const MOST_LONGER: f64 = 2.0;
 
@@ -42,8 +45,9 @@ const SUSPICION: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(super) struct Crowd {
     since: Instant,
-    /// The window at the beginning, in bytes.
+    /// The window at the beginning, in bytes, and the round trip that stood.
     top: f64,
+    top_stand: Duration,
     /// The target at the beginning: as its rate falls, a flow must not come to like the queue that
     /// keeps it down.
     target: Duration,
@@ -54,6 +58,8 @@ pub(super) struct Crowd {
     reference: Option<(f64, Duration)>,
     /// The last comparison showed that others are in the path.
     has_others: bool,
+    /// Turns at the least window.
+    at_least: u32,
     /// Turns in a row in which the queue did not move.
     still: u32,
     last: Duration,
@@ -66,6 +72,8 @@ pub(super) struct Seen {
     pub(super) now: Instant,
     /// Bytes.
     pub(super) window: f64,
+    /// The least window, in bytes.
+    pub(super) least: f64,
     /// The empty round trip, and the one that stands.
     pub(super) base: Duration,
     pub(super) stand: Duration,
@@ -81,14 +89,17 @@ impl Seen {
 /// How to answer a turn above the target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Answer {
-    /// It may be noise.
-    Wait,
     /// Continue with this window, in bytes.
     GiveWay(f64),
     /// The route is longer; this window fills it as the one before filled the shorter route.
     Longer(f64),
-    /// Others fill the queue; this was the window before keel gave way.
-    Others(f64),
+    /// Others fill the queue.
+    Others {
+        /// The window before keel gave way, in bytes.
+        window: f64,
+        /// The window that would deliver as much at the round trip of now.
+        same_rate: f64,
+    },
 }
 
 impl Crowd {
@@ -97,11 +108,13 @@ impl Crowd {
         Self {
             since: seen.now,
             top: seen.window,
+            top_stand: seen.stand,
             target: seen.target,
             turns: 0,
             suspicious: 0,
             reference: None,
             has_others: false,
+            at_least: 0,
             still: 0,
             last: seen.queue(),
             most: seen.queue(),
@@ -112,8 +125,8 @@ impl Crowd {
         self.target
     }
 
-    /// A turn ends above the target. The first `patience` of them may be noise.
-    pub(super) fn turn(&mut self, seen: &Seen, patience: u32) -> Answer {
+    /// A turn ends above the target.
+    pub(super) fn turn(&mut self, seen: &Seen) -> Answer {
         let (queue, window) = (seen.queue(), seen.window);
         let gave_way = self.has_others && window <= COMPARED * self.top;
         // A queue near the target is one that keel makes itself.
@@ -122,16 +135,24 @@ impl Crowd {
         }
         self.turns += 1;
         self.most = self.most.max(queue);
-        if self.turns <= patience {
-            return Answer::Wait;
-        }
-        self.still = if queue.abs_diff(self.last) * STILL_PART < queue {
+        // It matters little whether a short queue is taken for a longer route: noise may hide less.
+        let whole = if queue * SHORT_PART < seen.base {
+            seen.stand
+        } else {
+            queue
+        };
+        self.still = if queue.abs_diff(self.last) * STILL_PART < whole {
             self.still + 1
         } else {
             0
         };
         self.last = queue;
-        self.compare(seen, patience);
+        self.compare(seen);
+        if window <= seen.least {
+            self.at_least += 1;
+            // keel has given way as far as it can.
+            self.has_others |= self.at_least >= STILL_TURNS;
+        }
         if self.has_others {
             if self.still >= STILL_TURNS && window <= STILL_WINDOW * self.top {
                 let longer = seen.stand.as_secs_f64() / seen.base.as_secs_f64();
@@ -140,7 +161,11 @@ impl Crowd {
             let stays = queue * 2 > self.most;
             let long = seen.now.saturating_duration_since(self.since) >= SUSPICION;
             if stays && long && self.suspicious >= SUSPICION_TURNS {
-                return Answer::Others(self.top);
+                let longer = seen.stand.as_secs_f64() / self.top_stand.as_secs_f64();
+                return Answer::Others {
+                    window: self.top,
+                    same_rate: self.top * longer.max(1.0),
+                };
             }
         }
         let floor = if self.has_others {
@@ -152,9 +177,9 @@ impl Crowd {
         Answer::GiveWay((window * fits.max(MOST_STEP)).max(floor.min(window)))
     }
 
-    fn compare(&mut self, seen: &Seen, patience: u32) {
+    fn compare(&mut self, seen: &Seen) {
         let Some((window, rtt)) = self.reference else {
-            if self.turns >= patience + SKIPPED {
+            if self.turns >= SKIPPED {
                 self.reference = Some((seen.window, seen.stand));
             }
             return;
@@ -190,12 +215,13 @@ mod tests {
     use super::*;
     use crate::testing::{epoch, ms};
 
-    /// Runs turns of 100 ms with round trips that `rtt` computes from the window, until an answer
-    /// other than giving way; returns it, and the number of turns.
-    fn crowded(mut rtt: impl FnMut(f64, u64) -> Duration) -> (Answer, u64) {
+    /// Runs turns of 100 ms with round trips that `rtt` computes from the window, until the queue is
+    /// gone or an answer is not to give way; returns that, and the number of turns.
+    fn crowded(mut rtt: impl FnMut(f64, u64) -> Duration) -> (Option<Answer>, u64) {
         let seen = |turn, window, stand| Seen {
             now: epoch() + ms(100 * turn),
             window,
+            least: 4_000.0,
             base: ms(50),
             stand,
             target: ms(5),
@@ -205,14 +231,14 @@ mod tests {
         for turn in 1..100 {
             let seen = seen(turn, window, rtt(window, turn));
             if seen.queue() <= seen.target {
-                return (Answer::Wait, turn);
+                return (None, turn);
             }
-            match crowd.turn(&seen, 0) {
+            match crowd.turn(&seen) {
                 Answer::GiveWay(next) => window = next,
-                answer => return (answer, turn),
+                answer => return (Some(answer), turn),
             }
         }
-        (Answer::GiveWay(window), 100)
+        (Some(Answer::GiveWay(window)), 100)
     }
 
     #[test]
@@ -220,44 +246,52 @@ mod tests {
         // 1 MB/s: the window over the rate, but never less than the empty round trip.
         let (answer, turns) =
             crowded(|window, _| Duration::from_secs_f64(window / 1e6).max(ms(50)));
-        assert_eq!(answer, Answer::Wait, "the queue is gone");
+        assert_eq!(answer, None, "the queue is gone");
         assert!(turns <= 4, "{turns} turns");
     }
 
     #[test]
     fn a_queue_that_does_not_move_is_a_longer_route() {
         let (answer, turns) = crowded(|_, _| ms(80));
-        assert_eq!(answer, Answer::Longer(160_000.0), "80 ms instead of 50");
+        assert_eq!(
+            answer,
+            Some(Answer::Longer(160_000.0)),
+            "80 ms instead of 50"
+        );
         assert!(turns <= 8, "{turns} turns");
     }
 
     #[test]
     fn a_route_is_believed_to_be_at_most_twice_as_long() {
         let (answer, _) = crowded(|_, _| ms(500));
-        assert_eq!(answer, Answer::Longer(200_000.0));
+        assert_eq!(answer, Some(Answer::Longer(200_000.0)));
     }
 
     #[test]
     fn a_queue_that_others_fill_is_found_within_about_a_second() {
         // Others take what is left free, and their queue grows and falls.
         let (answer, turns) = crowded(|_, turn| ms(90 + turn % 3 * 4));
-        assert_eq!(answer, Answer::Others(100_000.0));
+        let Some(Answer::Others { window, same_rate }) = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(window, 100_000.0);
+        // 90 ms at the beginning, 94 ms at the end.
+        assert_eq!(same_rate.round(), 104_444.0);
         assert!((10..=14).contains(&turns), "{turns} turns");
     }
 
     #[test]
-    fn noise_is_waited_for() {
+    fn a_queue_that_falls_by_more_than_giving_way_explains_was_noise() {
         let seen = Seen {
             now: epoch(),
             window: 100_000.0,
+            least: 4_000.0,
             base: ms(50),
             stand: ms(90),
             target: ms(5),
         };
         let mut crowd = Crowd::new(&seen);
-        assert_eq!(crowd.turn(&seen, 2), Answer::Wait);
-        assert_eq!(crowd.turn(&seen, 2), Answer::Wait);
-        assert_eq!(crowd.turn(&seen, 2), Answer::GiveWay(70_000.0));
+        assert_eq!(crowd.turn(&seen), Answer::GiveWay(70_000.0));
         // Giving way to 0.7 explains 63 ms instead of 90, but not 51.
         let now = |stand| Seen {
             window: 70_000.0,
@@ -266,5 +300,18 @@ mod tests {
         };
         assert_eq!(crowd.was_noise(&now(51)), Some(100_000.0));
         assert_eq!(crowd.was_noise(&now(60)), None);
+    }
+
+    #[test]
+    fn a_queue_that_stays_at_the_least_window_ends() {
+        // An empty round trip that was never true: nothing that keel does meets its target.
+        let (answer, turns) = crowded(|window, turn| {
+            let noise = ms(turn % 4 * 3);
+            Duration::from_secs_f64(window / 1e6).max(ms(75) + noise)
+        });
+        assert!(
+            matches!(answer, Some(Answer::Others { .. } | Answer::Longer(_))),
+            "{answer:?} after {turns} turns"
+        );
     }
 }

@@ -20,6 +20,9 @@ const RECENT: usize = 8;
 const NOISES: usize = 16;
 const LEAST_SAMPLES: f64 = 4.0;
 
+/// The shortest round trip assumed.
+const LEAST_RTT: Duration = Duration::from_micros(1);
+
 /// Standard deviations of round trips that count as noise: a uniform jitter spans 2 sqrt(3).
 const SPREAD: f64 = 3.5;
 
@@ -37,17 +40,33 @@ pub(super) struct Delay {
     /// When a round trip was last as short as the least.
     seen: Option<Instant>,
     noise: Noise,
+    /// So many times longer must a queue stand to count: noise has lasted longer than a span.
+    patience: u32,
+    /// What queues on the way back, as far as routers tell, weighted as [`Self::smoothed`]. Samples
+    /// are kept without it, and what is asked for has it: a part of the path's length.
+    back: Duration,
+    /// The least came from routers' word.
+    is_told: bool,
+}
+
+/// Queueing times that routers added up in one round trip.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Queueing {
+    pub(super) there: Duration,
+    pub(super) back: Duration,
 }
 
 impl Delay {
-    /// A packet's round trip took `rtt`.
-    pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration) {
+    /// A packet's round trip took `rtt`, of which `queueing` as far as routers tell.
+    pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration, queueing: Queueing) {
         self.smoothed = Some(self.smoothed.map_or(rtt, |old| old * 7 / 8 + rtt / 8));
+        self.back = self.back * 7 / 8 + queueing.back / 8;
+        let rtt = rtt.saturating_sub(queueing.back).max(LEAST_RTT);
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
         self.recent.push_back(rtt);
-        let span = self.span();
+        let span = self.span() * (1 + self.patience);
         while self.standing.back().is_some_and(|(_, least)| *least >= rtt) {
             self.standing.pop_back();
         }
@@ -60,9 +79,15 @@ impl Delay {
             self.standing.pop_front();
         }
         self.noise.on_rtt(now, rtt);
-        if self.pieces.is_empty() || rtt <= self.base() + self.base() / 64 {
+        let empty = rtt.saturating_sub(queueing.there).max(LEAST_RTT);
+        let least = self.least();
+        if self.pieces.is_empty() || rtt <= least + least / 64 {
             self.seen = Some(now);
         }
+        if self.pieces.is_empty() || empty < least {
+            self.is_told = empty < rtt;
+        }
+        let rtt = empty;
         let since = *self.piece_since.get_or_insert(now);
         if self.pieces.is_empty() || now.saturating_duration_since(since) >= PIECE {
             self.pieces.push_back(rtt);
@@ -78,12 +103,31 @@ impl Delay {
     /// Forgets all but what stands: the path has become another one.
     pub(super) fn rebase(&mut self) {
         self.pieces.clear();
-        self.pieces.push_back(self.stand());
+        self.pieces.push_back(self.stand() - self.back);
+    }
+
+    /// Whether the empty round trip comes from routers' word.
+    pub(super) fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    /// Forgets what routers said: until there are new samples, the round trip is the smoothed one.
+    pub(super) fn distrust(&mut self, now: Instant) {
+        let rtt = self.smoothed();
+        (self.back, self.is_told) = (Duration::ZERO, false);
+        self.recent.clear();
+        self.pieces = VecDeque::from([rtt]);
+        self.standing = VecDeque::from([(now, rtt)]);
     }
 
     /// The time over which a queue must stand to count.
     pub(super) fn span(&self) -> Duration {
         (self.smoothed() / 2).max(STANDING.min(self.smoothed() * 8))
+    }
+
+    /// Queues count that stand for `patience` more spans.
+    pub(super) fn set_patience(&mut self, patience: u32) {
+        self.patience = patience;
     }
 
     /// When the empty path was last seen.
@@ -97,18 +141,23 @@ impl Delay {
 
     /// The least of the last eight round trips, once there are so many.
     pub(super) fn recent(&self) -> Option<Duration> {
-        (self.recent.len() == RECENT).then(|| self.recent.iter().min().copied())?
+        let least = self.recent.iter().min()?;
+        (self.recent.len() == RECENT).then_some(*least + self.back)
     }
 
     /// The least round trip of the last [`Self::span`]: without noise that comes and goes.
     pub(super) fn stand(&self) -> Duration {
         self.standing
             .front()
-            .map_or(Duration::ZERO, |(_, least)| *least)
+            .map_or(Duration::ZERO, |(_, least)| *least + self.back)
     }
 
     /// The empty path's round trip, as far as it was seen.
     pub(super) fn base(&self) -> Duration {
+        self.least() + self.back
+    }
+
+    fn least(&self) -> Duration {
         self.pieces.iter().min().copied().unwrap_or_default()
     }
 

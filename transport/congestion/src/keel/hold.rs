@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::crowd::Seen;
 use super::cubic::{BETA, Curve};
 
-/// keel looks for the end this often, or after so many round trips, whichever is longer; and a
-/// third of that after it began.
+/// keel looks for the end this often at first, or after so many round trips, whichever is longer;
+/// and a third of that after it began.
 const INTERVAL: Duration = Duration::from_secs(6);
 const INTERVAL_RTTS: u32 = 30;
 
@@ -16,9 +16,15 @@ const PULSE: f64 = 0.5;
 const PULSE_TURNS: u32 = 3;
 
 /// Round trips that follow the window by more than this part show that the queue is keel's own; one
-/// pulse by more than that part shows it alone.
+/// pulse by more than the second part shows it alone; by less than the third shows others at once.
 const OWN: f64 = 0.75;
 const CLEARLY_OWN: f64 = 0.85;
+const CLEARLY_OTHERS: f64 = 0.5;
+
+/// Each pulse that shows others makes the time to the next longer by this factor, up to so many
+/// times what it was: a pulse costs share.
+const BACKOFF: f64 = 1.5;
+const MOST_BACKOFF: u32 = 4;
 
 /// The others are gone if the queue is short for so many turns although the window is back at this
 /// part of where they stopped it.
@@ -32,9 +38,12 @@ const SHORT: Duration = Duration::from_millis(4);
 #[derive(Debug, Clone)]
 pub(super) struct Hold {
     curve: Curve,
+    interval: Duration,
     next_pulse: Instant,
     pulse: Option<Pulse>,
     quiet: u32,
+    /// Quiet turns that show that the others are gone.
+    quiet_needed: u32,
     /// Pulses in a row that showed keel's own queue.
     own: u32,
 }
@@ -61,21 +70,23 @@ pub(super) enum Next {
 }
 
 impl Hold {
-    /// Holds `seen.window`, on a path with this smoothed round trip.
-    pub(super) fn new(seen: &Seen, smoothed: Duration, mtu: f64) -> Self {
-        let packets = seen.window / mtu;
+    /// Holds `seen.window` and more until it is `most` bytes, on a path with this smoothed round
+    /// trip.
+    pub(super) fn new(seen: &Seen, most: f64, smoothed: Duration, relapses: u32, mtu: f64) -> Self {
         Self {
-            curve: Curve::new(seen.now, packets, packets),
+            curve: Curve::new(seen.now, seen.window / mtu, most / mtu),
+            interval: interval(smoothed),
             next_pulse: seen.now + interval(smoothed) / 3,
             pulse: None,
             quiet: 0,
+            quiet_needed: QUIET_TURNS << relapses,
             own: 0,
         }
     }
 
     /// A turn ends. `noise` is the part of the queue that jitter explains; `is_base_old` lets flows
-    /// that share a queue pulse together; `used` is the time for which the window was in use, if
-    /// it was.
+    /// that share a queue pulse together; `unused` is the turn's length if the window was not in
+    /// use.
     pub(super) fn turn(
         &mut self,
         seen: &Seen,
@@ -89,12 +100,22 @@ impl Hold {
         let is_short = seen.queue() < short;
         if let Some(pulse) = &mut self.pulse {
             pulse.turns += 1;
-            if pulse.turns < PULSE_TURNS {
-                return Next::Window(seen.window);
-            }
             let followed = (pulse.stand.as_secs_f64() / seen.stand.as_secs_f64()).ln();
             let own = followed / (1.0 / PULSE).ln();
-            self.own = if own > OWN { self.own + 1 } else { 0 };
+            let is_early = pulse.turns < PULSE_TURNS;
+            if pulse.turns == 1 || is_early && own > CLEARLY_OTHERS {
+                return Next::Window(seen.window);
+            }
+            if own > OWN {
+                self.own += 1;
+            } else {
+                self.own = 0;
+                self.interval = self
+                    .interval
+                    .mul_f64(BACKOFF)
+                    .min(interval(smoothed) * MOST_BACKOFF);
+                self.next_pulse = seen.now + self.interval;
+            }
             let window = pulse.window.max(seen.window);
             self.pulse = None;
             if own > CLEARLY_OWN || self.own >= 2 {
@@ -109,7 +130,7 @@ impl Hold {
         } else {
             0
         };
-        if self.quiet >= QUIET_TURNS {
+        if self.quiet >= self.quiet_needed {
             let window = seen.window;
             return Next::Leave {
                 window,
@@ -120,8 +141,13 @@ impl Hold {
             self.curve.pause(time);
             return Next::Window(seen.window);
         }
-        if is_base_old && seen.now >= self.next_pulse {
-            self.next_pulse = seen.now + interval(smoothed);
+        let wait = if is_base_old {
+            Duration::ZERO
+        } else {
+            interval(smoothed)
+        };
+        if seen.now >= self.next_pulse + wait {
+            self.next_pulse = seen.now + self.interval;
             self.pulse = Some(Pulse {
                 window: seen.window,
                 stand: seen.stand,
@@ -168,12 +194,13 @@ mod tests {
         let seen = |turn, window| Seen {
             now: epoch() + ms(100 * turn),
             window,
+            least: 4_000.0,
             base: ms(50),
             stand: rtt(window),
             target: ms(5),
         };
         let mut windows = vec![100_000.0];
-        let mut hold = Hold::new(&seen(0, 100_000.0), ms(100), MTU);
+        let mut hold = Hold::new(&seen(0, 100_000.0), 100_000.0, ms(100), 0, MTU);
         for turn in 1..turns {
             let seen = seen(turn, windows[windows.len() - 1]);
             match hold.turn(&seen, ms(100), Duration::ZERO, true, None, MTU) {
@@ -189,7 +216,7 @@ mod tests {
         let (left, windows) = hold(200, |_| ms(100));
         assert_eq!(left, None);
         let pulses = windows.windows(2).filter(|w| w[1] < w[0]).count();
-        assert_eq!(pulses, 3, "after 2, 8 and 14 s: {windows:?}");
+        assert_eq!(pulses, 2, "after 2 and 11 s, and the next after 25 s");
         assert!(
             windows[windows.len() - 1] > 100_000.0,
             "it grows between them"
@@ -214,11 +241,12 @@ mod tests {
         let seen = Seen {
             now: epoch(),
             window: 100_000.0,
+            least: 4_000.0,
             base: ms(50),
             stand: ms(100),
             target: ms(5),
         };
-        let mut hold = Hold::new(&seen, ms(100), MTU);
+        let mut hold = Hold::new(&seen, 100_000.0, ms(100), 0, MTU);
         assert_eq!(hold.on_congestion(epoch(), 100_000.0, MTU), Some(70_000.0));
         // Two seconds later, K = cbrt(30 / 0.4) = 4.2 s, CUBIC has made up for half of it.
         let at = Seen {

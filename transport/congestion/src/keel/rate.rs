@@ -16,6 +16,8 @@ pub(super) struct Turn {
     pub(super) rate: f64,
     /// The flow filled its window.
     pub(super) is_used: bool,
+    /// The most bytes in flight.
+    pub(super) in_flight: u64,
     /// Packets were declared lost.
     pub(super) is_lossy: bool,
 }
@@ -28,6 +30,7 @@ pub(super) struct Rates {
     ends: u64,
     acked: u64,
     used: bool,
+    in_flight: u64,
     lossy: bool,
     /// The greatest sample of this turn, bytes per second.
     greatest: f64,
@@ -41,6 +44,7 @@ impl Rates {
             ends: 0,
             acked: 0,
             used: false,
+            in_flight: 0,
             lossy: false,
             greatest: 0.0,
             past: VecDeque::new(),
@@ -62,6 +66,7 @@ impl Rates {
     pub(super) fn on_ack(&mut self, ack: &Ack, full: bool, least: Duration) -> Option<Turn> {
         self.acked += ack.bytes;
         self.used |= full;
+        self.in_flight = self.in_flight.max(ack.in_flight);
         let delivery = ack.delivery?;
         let interval = delivery
             .send_interval
@@ -81,6 +86,7 @@ impl Rates {
             length,
             rate: self.acked as f64 / length.as_secs_f64().max(1e-9),
             is_used: self.used,
+            in_flight: self.in_flight,
             is_lossy: self.lossy,
         };
         if self.greatest > 0.0 {

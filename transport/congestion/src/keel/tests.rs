@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::controller::Delivery;
-use crate::testing::{ack, epoch, loss, ms};
+use crate::testing::{ack, epoch, loss, ms, path_sample};
 
 const MTU: u16 = 1200;
 
@@ -15,11 +15,15 @@ struct Packet {
     /// When its acknowledgement arrives.
     acked: Instant,
     is_lost: bool,
+    /// Time in queues, there and back.
+    queueing: (Duration, Duration),
     /// Bytes delivered when it left, and when that was.
     before: u64,
     before_at: Instant,
     first_sent: Instant,
 }
+
+type Tell = fn(Duration, Duration, Duration) -> (Duration, Duration);
 
 /// A sender that always has data, and a link with a queue on its way.
 struct Link {
@@ -31,6 +35,10 @@ struct Link {
     rtt: Duration,
     /// Packets that may queue.
     room: f64,
+    /// How long an acknowledgement that leaves at a time queues.
+    back: fn(Duration) -> Duration,
+    /// What routers make of queueing times there and back, and of the round trip.
+    tell: Option<Tell>,
     /// Every so many packets one is lost at random.
     loses_every: Option<u64>,
     /// When the link has sent all that waits.
@@ -54,6 +62,8 @@ impl Link {
             rate,
             rtt,
             room,
+            back: |_| Duration::ZERO,
+            tell: None,
             loses_every: None,
             free: now,
             next: now,
@@ -103,11 +113,13 @@ impl Link {
             (self.first_sent, self.delivered_at) = (at, at);
         }
         let before = self.packets.back().map(|packet| packet.acked);
-        let arrives = self.free.max(at) + self.rtt;
+        let back = (self.back)(at - epoch());
+        let arrives = self.free.max(at) + self.rtt + back;
         self.packets.push_back(Packet {
             sent: at,
             acked: before.map_or(arrives, |before| before.max(arrives)),
             is_lost: overflows || at_random,
+            queueing: (queue, back),
             before: self.delivered,
             before_at: self.delivered_at,
             first_sent: self.first_sent,
@@ -130,6 +142,17 @@ impl Link {
         self.delivered += u64::from(MTU);
         self.delivered_at = at;
         self.first_sent = packet.sent;
+        if let Some(tell) = self.tell {
+            let rtt = at - packet.sent;
+            let (there, back) = tell(packet.queueing.0, packet.queueing.1, rtt);
+            self.keel.on_path(&PathSample {
+                now: at,
+                rtt,
+                forward_queueing: Some(there.min(rtt)),
+                backward_queueing: Some(back.min(rtt.saturating_sub(there))),
+                ..path_sample()
+            });
+        }
         self.keel.on_ack(&Ack {
             now: at,
             sent: packet.sent,
@@ -231,6 +254,60 @@ fn a_small_queue_hardly_overflows() {
     assert!(share > 0.95, "{share}");
     let lost = (link.overflows - overflows) as f64 / (RATE * 20.0 / f64::from(MTU));
     assert!(lost < 0.001, "{lost}");
+}
+
+/// Somebody else's upload: a queue on the way back that grows for a second and drains for one.
+fn upload(time: Duration) -> Duration {
+    let phase = time.as_millis() as u64 % 2000;
+    ms(phase.min(2000 - phase) * 3 / 50)
+}
+
+#[test]
+fn queueing_on_the_way_back_is_left_out_if_routers_tell_it() {
+    let mut link = Link::new(RATE, ms(40), ROOM);
+    link.back = upload;
+    link.run(ms(5000));
+    let unaided = link.run(ms(20_000));
+    let mut link = Link::new(RATE, ms(40), ROOM);
+    link.back = upload;
+    link.tell = Some(|there, back, _| (there, back));
+    link.run(ms(5000));
+    let aided = link.run(ms(20_000));
+    assert!(unaided < aided && aided > 0.95, "{unaided}, {aided}");
+    // Of 50,000 packets.
+    assert!(link.overflows < 50, "{}", link.overflows);
+}
+
+#[test]
+fn lying_routers_slow_it_down_at_most() {
+    let lies: [Tell; 10] = [
+        |_, _, _| (Duration::ZERO, Duration::ZERO),
+        |_, _, rtt| (rtt, Duration::ZERO),
+        |_, _, rtt| (Duration::ZERO, rtt),
+        |_, _, rtt| (rtt / 2, rtt / 2),
+        |there, back, _| (back, there),
+        |there, _, _| (there * 2, Duration::ZERO),
+        |there, _, rtt| (rtt - there, Duration::ZERO),
+        |there, _, rtt| (Duration::ZERO, rtt - there),
+        |_, _, rtt| (Duration::ZERO, rtt * (rtt.subsec_nanos() % 11) / 11),
+        |_, _, rtt| (rtt * (rtt.subsec_nanos() % 7) / 7, Duration::ZERO),
+    ];
+    for (which, lie) in lies.into_iter().enumerate() {
+        let mut link = Link::new(RATE, ms(40), ROOM);
+        link.run(ms(5000));
+        link.tell = Some(lie);
+        // What fits, and as much until losses show.
+        let fits = RATE * 0.04 + ROOM * f64::from(MTU);
+        for _ in 0..100 {
+            link.run(ms(100));
+            let window = link.keel.window() as f64;
+            assert!(window < 2.0 * fits, "lie {which}: {window} of {fits}");
+        }
+        link.tell = None;
+        link.run(ms(35_000));
+        let share = link.run(ms(5000));
+        assert!(share > 0.9, "after lie {which}: {share}");
+    }
 }
 
 #[test]
