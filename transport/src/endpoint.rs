@@ -25,7 +25,7 @@ use crate::socket::{HeaderSettings, Socket};
 /// ```
 /// # async fn example(tls: quinn::rustls::ServerConfig) -> Result<(), Box<dyn std::error::Error>> {
 /// let evenkeel = evenkeel::Endpoint::new().path_headers(1);
-/// let controller = evenkeel::controller("vegas")?;
+/// let controller = evenkeel::controller("keel")?;
 /// let transport = evenkeel.transport(quinn::TransportConfig::default(), controller);
 /// let server = evenkeel.server_config(tls, transport)?;
 /// let endpoint: quinn::Endpoint = evenkeel.bind("[::]:4433".parse()?, Some(server))?;

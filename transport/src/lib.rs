@@ -4,7 +4,7 @@
 //!
 //! ```
 //! let mut transport = quinn::TransportConfig::default();
-//! transport.congestion_controller_factory(evenkeel::controller("vegas")?);
+//! transport.congestion_controller_factory(evenkeel::controller("keel")?);
 //! # Ok::<(), evenkeel::SpecError>(())
 //! ```
 //!
@@ -37,9 +37,10 @@ pub use evenkeel_congestion::{
     Ack, Cause, Congestion, Controller, Delivery, Feedback, Grant, Round,
 };
 pub use evenkeel_congestion::{
-    AckReport, CloneController, ControllerBuild, ControllerRow, Controllers, FeedHolder, FeedState,
-    Kind, Observer, Parameter, PathFactory, PathFeed, PathSample, SharedFactory, SpecError, Values,
-    adapt, controller, controllers, foreign, observed, uses_path_headers,
+    AckReport, CloneController, ControllerBuild, ControllerRow, Controllers, DEFAULT_CONTROLLER,
+    FeedHolder, FeedState, Kind, Observer, Parameter, PathFactory, PathFeed, PathSample,
+    SharedFactory, SpecError, Values, adapt, controller, controllers, foreign, observed,
+    uses_path_headers,
 };
 pub use header::{HeaderCounters, HeaderState};
 pub use pacing::{Pacing, UnknownPacing};

@@ -59,7 +59,7 @@ pub(crate) struct ReachArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct TransportArgs {
-    #[arg(long, value_name = "NAME", default_value = "vegas", help = controller_help())]
+    #[arg(long, value_name = "NAME", default_value = evenkeel::DEFAULT_CONTROLLER, help = controller_help())]
     pub(crate) controller: String,
     /// Ask the other side to acknowledge every N-th packet, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = AckFrequency::default().every,

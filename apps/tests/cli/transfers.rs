@@ -180,6 +180,8 @@ fn acknowledgements_are_held_back_as_the_sender_asks() {
         "--max-ack-delay",
         "20",
         "--no-mtu-discovery",
+        "--controller",
+        "vegas",
     ];
     for (ours, theirs, reverse) in [(&option[..], &[][..], false), (&[], &option, true)] {
         let server = Server::bulk(theirs);

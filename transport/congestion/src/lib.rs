@@ -44,7 +44,7 @@ pub use controller::{
 };
 pub use evenkeel_spec::{Kind, Parameter, SpecError, Values};
 pub use row::{ControllerBuild, ControllerRow};
-pub use table::{Controllers, controller, controllers, uses_path_headers};
+pub use table::{Controllers, DEFAULT_CONTROLLER, controller, controllers, uses_path_headers};
 pub use window::InitialWindow;
 
 #[cfg(test)]

@@ -119,6 +119,10 @@ impl Controllers {
     }
 }
 
+/// The controller to take without a reason for another: that of `evenkeel bulk` and `evenkeel
+/// stream`.
+pub const DEFAULT_CONTROLLER: &str = "keel";
+
 /// Returns a factory for the controller that `spec` names: `vegas`, or with parameters
 /// `gaimd:alpha=0.31,beta=0.875`. [`controllers`] lists names and parameters.
 ///

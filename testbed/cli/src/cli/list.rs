@@ -14,7 +14,14 @@ const PAPERS: &str = "testbed/experiments/papers";
 pub(super) fn list(controllers: &Controllers) -> String {
     let mut text = String::from("Controllers (parameters as NAME:KEY=VALUE,KEY=VALUE):\n");
     for row in controllers.rows() {
-        describe(&mut text, row.name, row.summary, row.parameters);
+        let is_default = row.name == evenkeel::DEFAULT_CONTROLLER;
+        let note = if is_default {
+            " (the default of bulk and stream)"
+        } else {
+            ""
+        };
+        let summary = format!("{}{note}", row.summary);
+        describe(&mut text, row.name, &summary, row.parameters);
     }
     text += "Queue disciplines (parameters likewise):\n";
     for row in evenkeel_queue::disciplines() {

@@ -55,7 +55,7 @@ fn every_row_but_quinns_bbr_repeats_with_its_seed() {
 
 #[test]
 fn a_spec_tells_whether_path_headers_are_of_use() {
-    let guided = ["ro-vegas", "acp", "xcp", "rcp", "a-aimd"];
+    let guided = ["keel", "ro-vegas", "acp", "xcp", "rcp", "a-aimd"];
     assert_eq!(uses_path_headers("a-aimd:schedule=A"), Ok(false));
     for row in controllers() {
         assert_eq!(
