@@ -466,7 +466,7 @@ fn compare_takes_the_usual_controllers_without_being_told() {
         out.expect("a path in UTF-8"),
     ]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    for name in ["cubic", "bbr", "vegas", "abgd"] {
+    for name in ["cubic", "bbr", "vegas", "keel"] {
         assert!(text(&output.stdout).contains(name), "{name}");
     }
 }

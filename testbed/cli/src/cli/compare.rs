@@ -20,7 +20,7 @@ pub(super) struct CompareArguments {
     scenario: ScenarioArguments,
     /// The controllers, separated by commas, with parameters as NAME:KEY=VALUE,KEY=VALUE; may be
     /// repeated
-    #[arg(long, value_name = "NAME,...", default_value = "cubic,bbr,vegas,abgd")]
+    #[arg(long, value_name = "NAME,...", default_value = "keel,cubic,bbr,vegas")]
     controllers: Vec<String>,
     /// The flows that get the controller: names of `[[flows]]`, separated by commas [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]

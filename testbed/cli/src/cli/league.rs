@@ -21,7 +21,7 @@ pub(super) struct LeagueArguments {
     #[arg(
         long,
         value_name = "NAME,...",
-        default_value = "cubic,reno,bbr,noq-bbr3,vegas,ada-vegas,ro-vegas,abgd,acp"
+        default_value = "keel,cubic,reno,bbr,noq-bbr3,vegas,ada-vegas,ro-vegas,abgd,acp"
     )]
     controllers: Vec<String>,
     /// Only cases whose name (GROUP/CASE) contains one of these, separated by commas [default: all]
