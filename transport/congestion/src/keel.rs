@@ -15,6 +15,7 @@ mod hold;
 mod losses;
 mod rate;
 mod routers;
+mod target;
 
 use std::time::{Duration, Instant};
 
@@ -67,22 +68,6 @@ const MOST_RELAPSES: u32 = 4;
 /// Windows leave in the round trip at these gains.
 const START_PACE: f64 = 2.0;
 const PACE: f64 = 1.1;
-
-/// The target is so many packets at [`TARGET_RATE`], more in proportion to the root of the rate,
-/// and never fewer than the second number. Their time falls as the rate grows: flows that see the
-/// same queue come to the same rate.
-const TARGET_PACKETS: f64 = 4.0;
-const LEAST_TARGET_PACKETS: f64 = 2.5;
-
-/// 5 Mb/s in bytes per second.
-const TARGET_RATE: f64 = 625_000.0;
-
-/// The target before a rate is known.
-const FIRST_TARGET: Duration = Duration::from_millis(20);
-
-/// Jitter raises the target by so much of it, by at most an empty round trip or this.
-const JITTER_GAIN: f64 = 1.5;
-const MOST_JITTER: Duration = Duration::from_millis(30);
 
 /// A loss while half of the target queues shows a queue that is not larger: its share of the target
 /// falls by this factor, to no less than the second, and recovers by the third each turn.
@@ -218,16 +203,9 @@ impl Keel {
 
     /// The queueing time that keel aims at.
     fn target(&self) -> Duration {
-        let bandwidth = self.rates.bandwidth();
-        if bandwidth <= 0.0 {
-            return FIRST_TARGET;
-        }
-        let base = self.delay.base().as_secs_f64();
-        let packet = self.packet() / bandwidth;
-        let packets = TARGET_PACKETS * (bandwidth / TARGET_RATE).sqrt();
-        let own = packets.max(LEAST_TARGET_PACKETS) * packet;
-        let own = own.min((base / 2.0).max(TARGET_PACKETS * packet)) * self.room;
-        let target = Duration::from_secs_f64(own.min(1.0)) + self.noise();
+        let base = self.delay.base();
+        let own = target::own(self.rates.bandwidth(), base, self.packet(), self.room);
+        let target = own.map_or(target::FIRST, |own| own + self.noise());
         self.crowd
             .as_ref()
             .map_or(target, |crowd| target.min(crowd.target()))
@@ -235,8 +213,7 @@ impl Keel {
 
     /// The part of the target that is for jitter.
     fn noise(&self) -> Duration {
-        let noise = self.delay.jitter().mul_f64(JITTER_GAIN);
-        noise.min(self.delay.base().max(MOST_JITTER))
+        target::noise(self.delay.jitter(), self.delay.base())
     }
 
     /// START, for each ACK.
