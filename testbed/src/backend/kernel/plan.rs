@@ -193,8 +193,13 @@ impl Plan {
         let host = &self.hosts[node];
         let mut commands = String::from("link set lo up\n");
         for version in &self.versions {
+            // Nobody else has it: it is good at once, and routes may name it as their source.
+            let flag = match version {
+                IpVersion::V4 => "",
+                IpVersion::V6 => " nodad",
+            };
             let own = host.node.address(*version);
-            let _ = writeln!(commands, "address add {own} dev lo");
+            let _ = writeln!(commands, "address add {own} dev lo{flag}");
         }
         for (pair, Pair { device, ends }) in self.pairs.iter().enumerate() {
             let Some(end) = ends.iter().position(|end| end.0 == node) else {
@@ -215,7 +220,6 @@ impl Plan {
                 // source of its routes from there.
                 let flag = match version {
                     IpVersion::V4 => "scope link",
-                    // Nobody else has it: it is good at once.
                     IpVersion::V6 => "nodad",
                 };
                 let (own, end) = (host.node.address(*version), device_address(near, *version));

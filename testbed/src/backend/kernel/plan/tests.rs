@@ -80,7 +80,7 @@ fn hosts_and_devices_have_addresses_of_ipv6_too_if_anything_uses_it() {
     );
     let commands = plan.ip_commands(1);
     for command in [
-        "address add fd00::a00:2 dev lo",
+        "address add fd00::a00:2 dev lo nodad",
         "address add fd00::a80:2 dev link1 noprefixroute nodad",
         "neighbour add fd00::a80:3 lladdr 02:00:0a:80:00:03 dev link1 nud permanent",
     ] {
