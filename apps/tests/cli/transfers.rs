@@ -181,18 +181,18 @@ fn acknowledgements_are_held_back_as_the_sender_asks() {
         "20",
         "--no-mtu-discovery",
         "--controller",
-        "vegas",
+        "cubic",
     ];
     for (ours, theirs, reverse) in [(&option[..], &[][..], false), (&[], &option, true)] {
         let server = Server::bulk(theirs);
-        let mut arguments = vec!["--bytes", "100kB", "--json"];
+        let mut arguments = vec!["--bytes", "1MB", "--json"];
         arguments.extend(ours);
         arguments.extend(reverse.then_some("--reverse"));
         let result = json(&success(client(&server, &arguments)));
-        // Windows of 10, 20 and 40 packets of 1200 bytes (RFC 9002, section 7.2) do not hold
-        // 100 kB, and each waits for its acknowledgement.
+        // Windows of 10, 20, ... 320 packets of 1200 bytes (RFC 9002, section 7.2) do not hold 1 MB.
+        // How many of them wait for their acknowledgement depends on the machine, but not none.
         let duration = result["sender"]["duration_s"].as_f64().unwrap();
-        assert!(duration > 0.04, "{duration} s");
+        assert!(duration > 0.02, "{duration} s");
     }
 }
 
