@@ -24,7 +24,7 @@ use crate::controller::{Ack, Cause, Congestion, Controller, PathSample};
 use crate::row::{ControllerBuild, ControllerRow};
 use crate::window::{INITIAL_WINDOW, InitialWindow, minimum_window};
 use crowd::{Answer, Crowd, Seen};
-use cubic::Curve;
+use cubic::{BETA, Curve};
 use delay::Delay;
 use hold::{Hold, Next};
 use losses::{Losses, Verdict};
@@ -80,6 +80,10 @@ const ROOM_RISE: f64 = 1.005;
 const LOSS_FACTOR: f64 = 0.85;
 const MANY_LOSSES_FACTOR: f64 = 0.7;
 const DELIVERED_FACTOR: f64 = 0.9;
+
+/// Fewer packets are too few for a share: each loss lowers a window below as it lowers CUBIC's. At
+/// such windows even Reno lives with a loss of 1.5 % (RFC 5348, section 3.1).
+const COUNTED_PACKETS: f64 = 10.0;
 
 /// CUBIC's curve limits growth after such losses until it allows so many times the window at them.
 const CURVE_END: f64 = 4.0;
@@ -239,7 +243,7 @@ impl Keel {
     /// START, for each turn.
     fn start_turn(&mut self, turn: &Turn) {
         let bandwidth = self.rates.bandwidth();
-        let is_lossy = self.losses.judge(self.mtu).is_some();
+        let is_lossy = self.losses.judge(self.mtu, false).is_some();
         let Mode::Start { best, flat } = &mut self.mode else {
             return;
         };
@@ -280,7 +284,7 @@ impl Keel {
     /// TRACK, for each turn.
     fn track_turn(&mut self, now: Instant, turn: &Turn) {
         let seen = self.seen(now);
-        if let Some(verdict) = self.losses.judge(self.mtu) {
+        if let Some(verdict) = self.losses.judge(self.mtu, seen.stands()) {
             return self.give_way_to_loss(&seen, turn, verdict);
         }
         if turn.is_lossy {
@@ -293,7 +297,7 @@ impl Keel {
         // A window that is not in use says nothing about the path.
         if !turn.is_used {
             self.growth = 0;
-        } else if seen.queue() > seen.target {
+        } else if seen.stands() {
             self.crowded(&seen);
         } else {
             self.calm(&seen);
@@ -310,14 +314,16 @@ impl Keel {
             Verdict::Some => LOSS_FACTOR,
             Verdict::Many => MANY_LOSSES_FACTOR,
         };
-        let least = DELIVERED_FACTOR * delivered;
-        self.set_window((factor * self.window).max(least));
+        let window = (factor * self.window).max(DELIVERED_FACTOR * delivered);
+        self.lower(seen.now, window, delivered);
+    }
+
+    /// Lowers the window to `bytes`; CUBIC's curve limits growth up to `most` bytes and a while
+    /// beyond.
+    fn lower(&mut self, now: Instant, bytes: f64, most: f64) {
         let packet = self.packet();
-        self.curve = Some(Curve::new(
-            seen.now,
-            self.window / packet,
-            delivered / packet,
-        ));
+        self.window = bytes.max(minimum_window(self.mtu) as f64);
+        self.curve = Some(Curve::new(now, self.window / packet, most / packet));
         self.growth = 0;
     }
 
@@ -395,7 +401,12 @@ impl Keel {
         };
         let mut next = self.window + step.min(self.window / 4.0).max(packet);
         if let Some(curve) = self.curve {
-            let limit = curve.window(seen.now, seen.stand);
+            // Each loss of a small window counts: without Reno's growth it would never be regained.
+            let limit = if self.window < COUNTED_PACKETS * packet {
+                curve.window(seen.now, seen.stand)
+            } else {
+                curve.alone(seen.now, seen.stand)
+            };
             if limit > CURVE_END * curve.most() {
                 self.curve = None;
             }
@@ -433,7 +444,7 @@ impl Keel {
         let (smoothed, noise) = (self.delay.smoothed(), self.noise());
         let is_base_old = self.is_base_old(now);
         let mtu = self.packet();
-        self.losses.judge(self.mtu);
+        self.losses.judge(self.mtu, true);
         let Mode::Hold(hold) = &mut self.mode else {
             return;
         };
@@ -505,13 +516,18 @@ impl Controller for Keel {
 
     fn on_congestion(&mut self, event: &Congestion) {
         let (window, packet) = (self.window, self.packet());
+        let stands = self.seen(event.now).stands();
+        let counts = window < COUNTED_PACKETS * packet && self.losses.exceed(stands);
         match &mut self.mode {
             Mode::Hold(hold) => {
                 if let Some(window) = hold.on_congestion(event.now, window, packet) {
                     self.window = window.max(minimum_window(self.mtu) as f64);
                 }
             }
-            // Losses are judged by their share, each turn.
+            Mode::Track if event.cause == Cause::Loss && counts => {
+                self.lower(event.now, BETA * window, window);
+            }
+            // Losses of larger windows are judged by their share, each turn.
             _ if event.cause == Cause::Loss => {}
             Mode::Start { .. } => self.leave_start(),
             Mode::Track => {

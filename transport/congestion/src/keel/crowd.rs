@@ -84,6 +84,11 @@ impl Seen {
     pub(super) fn queue(&self) -> Duration {
         self.stand.saturating_sub(self.base)
     }
+
+    /// Whether the queue stands above the target.
+    pub(super) fn stands(&self) -> bool {
+        self.queue() > self.target
+    }
 }
 
 /// How to answer a turn above the target.

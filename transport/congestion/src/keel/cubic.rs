@@ -35,19 +35,64 @@ impl Curve {
         self.most
     }
 
-    /// The window at `now`, on a path of `rtt` (RFC 9438, sections 4.2 to 4.5).
+    /// The window at `now`, on a path of `rtt` (RFC 9438, sections 4.2 to 4.5; Reno's window grows as
+    /// slowly beyond the last reduction as below it, as in RFC 8312, section 4.2).
     pub(super) fn window(&self, now: Instant, rtt: Duration) -> f64 {
-        let time = now.saturating_duration_since(self.since).as_secs_f64();
+        self.cubic(now, rtt).max(self.reno(now, rtt))
+    }
+
+    /// The same without Reno's growth beyond the window of the last reduction: nobody competes.
+    pub(super) fn alone(&self, now: Instant, rtt: Duration) -> f64 {
+        self.cubic(now, rtt).max(self.reno(now, rtt).min(self.most))
+    }
+
+    fn reno(&self, now: Instant, rtt: Duration) -> f64 {
+        self.from + FRIENDLY * self.time(now) / rtt.as_secs_f64().max(1e-6)
+    }
+
+    fn cubic(&self, now: Instant, rtt: Duration) -> f64 {
         let plateau = ((self.most - self.from) / C).cbrt();
-        let cubic = C * (time + rtt.as_secs_f64() - plateau).powi(3) + self.most;
-        let reno = self.from + FRIENDLY * time / rtt.as_secs_f64().max(1e-6);
-        cubic
-            .max(if reno < self.most { reno } else { 0.0 })
-            .max(self.from)
+        let time = self.time(now) + rtt.as_secs_f64() - plateau;
+        C * time.powi(3) + self.most
+    }
+
+    fn time(&self, now: Instant) -> f64 {
+        now.saturating_duration_since(self.since).as_secs_f64()
     }
 
     /// Stands still for `time`: the application had nothing to send.
     pub(super) fn pause(&mut self, time: Duration) {
         self.since += time;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{epoch, ms};
+
+    #[test]
+    fn on_short_paths_it_grows_like_reno_also_beyond_its_last_window() {
+        let curve = Curve::new(epoch(), 7.0, 10.0);
+        let after = |turns: u32| curve.window(epoch() + ms(10) * turns, ms(10));
+        // 0.53 packets a round trip.
+        assert!((after(4) - 9.1).abs() < 0.1, "{}", after(4));
+        assert!((after(16) - 15.5).abs() < 0.1, "{}", after(16));
+        // Without competitors it stays there until the cube of time exceeds it.
+        let alone = curve.alone(epoch() + ms(160), ms(10));
+        assert!((alone - 10.0).abs() < 0.1, "{alone}");
+    }
+
+    #[test]
+    fn on_long_paths_it_follows_the_cube_of_time() {
+        let curve = Curve::new(epoch(), 70.0, 100.0);
+        // K = cbrt(30 / 0.4) = 4.22 s; the window is looked up a round trip ahead.
+        let near = |at: u64, expected: f64| {
+            let window = curve.window(epoch() + ms(at), ms(200));
+            assert!((window - expected).abs() < 0.1, "{window} at {at} ms");
+        };
+        near(0, 74.1);
+        near(4017, 100.0);
+        near(8000, 125.3);
     }
 }

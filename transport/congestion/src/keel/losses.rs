@@ -8,15 +8,17 @@ const PACKETS: f64 = 250.0;
 /// So many shares show what the path loses anyway.
 const MEMORY: usize = 8;
 
-/// Losses up to twice what the path loses anyway and this share are not answered: BBRv3 tolerates
-/// as much (draft-ietf-ccwg-bbr, section 2.7).
+/// Losses up to so many times what the path loses anyway, and this share more, are not answered.
+/// BBRv3 tolerates 2 % (draft-ietf-ccwg-bbr, section 2.7).
+const BASE_GAIN: f64 = 1.5;
 const TOLERATED: f64 = 0.02;
 
 /// Beyond that by so much more, the flow is far above what fits.
 const MANY: f64 = 0.05;
 
-/// No path is believed to lose more than this by itself.
-const MOST_BASE: f64 = 0.05;
+/// No path is believed to lose more than this by itself: where many flows share a small queue,
+/// losses that they cause look the same.
+const MOST_BASE: f64 = 0.03;
 
 /// How a share of losses is to be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub(super) struct Losses {
     acked: f64,
     lost: f64,
     shares: VecDeque<f64>,
+    /// Bytes of the share before: lost, and in all.
+    last: (f64, f64),
 }
 
 impl Losses {
@@ -60,18 +64,33 @@ impl Losses {
         (sum / half.max(1) as f64).min(MOST_BASE)
     }
 
+    /// Whether more was lost lately than is tolerated: for windows so small that no share can be told
+    /// from chance in time.
+    pub(super) fn exceed(&self, stands: bool) -> bool {
+        let (lost, seen) = self.last;
+        self.lost + lost > self.tolerated(stands) * (self.acked + self.lost + seen)
+    }
+
+    /// The share of losses that is not answered. While a queue `stands`, it explains losses better
+    /// than the path does.
+    fn tolerated(&self, stands: bool) -> f64 {
+        let anyway = if stands { 0.0 } else { self.base() };
+        BASE_GAIN * anyway + TOLERATED
+    }
+
     /// Judges what was lost since the share before, at the end of a turn, with full-size packets of
-    /// `mtu` bytes. What was judged counts no more.
-    pub(super) fn judge(&mut self, mtu: u16) -> Option<Verdict> {
+    /// `mtu` bytes, while a queue `stands` or not. What was judged counts no more.
+    pub(super) fn judge(&mut self, mtu: u16, stands: bool) -> Option<Verdict> {
         let packet = f64::from(mtu);
         let seen = self.acked + self.lost;
         let share = self.lost / seen.max(1.0);
+        let tolerated_share = self.tolerated(stands);
         // Few packets are lost together by chance: two standard deviations more must be.
-        let tolerated = (2.0 * self.base() + TOLERATED) * seen / packet;
+        let tolerated = tolerated_share * seen / packet;
         let lost = self.lost / packet;
         let verdict = if lost <= tolerated + 2.0 * tolerated.sqrt() + 2.0 {
             None
-        } else if share > 2.0 * self.base() + TOLERATED + MANY {
+        } else if share > tolerated_share + MANY {
             Some(Verdict::Many)
         } else {
             Some(Verdict::Some)
@@ -81,6 +100,7 @@ impl Losses {
                 self.shares.pop_front();
             }
             self.shares.push_back(share);
+            self.last = (self.lost, seen);
             (self.acked, self.lost) = (0.0, 0.0);
         }
         verdict
@@ -98,7 +118,7 @@ mod tests {
         let turn = |_| {
             losses.on_acked((50 - lost) * u64::from(MTU));
             losses.on_lost(lost * u64::from(MTU));
-            losses.judge(MTU)
+            losses.judge(MTU, false)
         };
         (0..count).map(turn).collect()
     }
@@ -112,11 +132,24 @@ mod tests {
     #[test]
     fn what_the_path_loses_anyway_is_learnt() {
         let mut losses = Losses::default();
-        let verdicts = turns(&mut losses, 100, 3);
+        let verdicts = turns(&mut losses, 100, 2);
         let answered = verdicts.iter().flatten().count();
         assert!(answered <= 8, "{answered}");
         assert!(verdicts[60..].iter().all(Option::is_none), "{verdicts:?}");
-        assert!((losses.base() - 0.05).abs() < 0.001, "{}", losses.base());
+        assert!((losses.base() - MOST_BASE).abs() < 0.001, "4 % are lost");
+    }
+
+    #[test]
+    fn what_the_path_loses_anyway_does_not_excuse_losses_while_a_queue_stands() {
+        let mut losses = Losses::default();
+        turns(&mut losses, 100, 2);
+        for _ in 0..4 {
+            losses.on_acked(92 * u64::from(MTU));
+            losses.on_lost(8 * u64::from(MTU));
+        }
+        let mut standing = losses.clone();
+        assert_eq!(losses.judge(MTU, false), None, "8 % of 400 packets");
+        assert_eq!(standing.judge(MTU, true), Some(Verdict::Many));
     }
 
     #[test]

@@ -256,6 +256,18 @@ fn a_small_queue_hardly_overflows() {
     assert!(lost < 0.001, "{lost}");
 }
 
+#[test]
+fn a_window_of_few_packets_answers_each_loss() {
+    // 0.5 Mb/s and 40 ms hold two packets, and one may queue.
+    let mut link = Link::new(60_000.0, ms(40), 1.0);
+    link.run(ms(5000));
+    let (overflows, sent) = (link.overflows, link.sent);
+    let share = link.run(ms(60_000));
+    assert!(share > 0.85, "{share}");
+    let lost = (link.overflows - overflows) as f64 / (link.sent - sent) as f64;
+    assert!(lost < 0.1, "{lost}");
+}
+
 /// Somebody else's upload: a queue on the way back that grows for a second and drains for one.
 fn upload(time: Duration) -> Duration {
     let phase = time.as_millis() as u64 % 2000;
