@@ -79,6 +79,35 @@ fn a_league_leaves_a_table_a_page_its_figures_and_scenarios_that_run() {
 }
 
 #[test]
+fn networks_drawn_at_random_leave_percentiles_and_the_worst_of_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    // 1.1 Mb/s: a test is short.
+    let random = ["--random", "125-125", "--controllers", "cubic,vegas"];
+    let output = league(place, &[&random[..], &["--quick", "--out", "out"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json = read(place.join("out/league.json"));
+    let document: Value = serde_json::from_str(&json).unwrap();
+    let distributions = document["distributions"].as_array().unwrap();
+    // Share, queueing and loss of two controllers.
+    assert_eq!(distributions.len(), 6);
+    for row in distributions {
+        assert_eq!(row["worst"][0], "random/125", "{row}");
+        assert_eq!(row["percentiles"].as_array().unwrap().len(), 13);
+    }
+    let page = read(place.join("out/league.html"));
+    let page = page.strip_prefix("<!doctype html>\n").expect("a doctype");
+    assert!(page.contains("queueing p95, ms"), "a table of queueing");
+    roxmltree::Document::parse(page).expect("well-formed");
+    let output = league(place, &["--random", "0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("write how many"),
+        "{output:?}"
+    );
+}
+
+#[test]
 fn the_shards_of_slurm_and_kubernetes_merge_into_the_bytes_of_one_run() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();

@@ -1,11 +1,13 @@
 //! `league`: each controller on each network.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::Args;
 use evenkeel::Controllers;
-use evenkeel_experiments::{Case, League, Plan, Store, league as cases};
+use evenkeel_experiments::{Case, League, Plan, Store, league as cases, random};
 
 use super::compare::named_controllers;
 use super::runs::{Shard, build, exit_code, make, pending};
@@ -13,6 +15,9 @@ use super::{CliError, note, print_out};
 
 /// Seeds of a league that is not quick.
 const SEEDS: u64 = 5;
+
+/// The greatest number of a network drawn at random.
+const MOST_NUMBER: u64 = 100_000;
 
 #[derive(Debug, Args)]
 pub(super) struct LeagueArguments {
@@ -27,6 +32,10 @@ pub(super) struct LeagueArguments {
     /// Only cases whose name (GROUP/CASE) contains one of these, separated by commas [default: all]
     #[arg(long, value_name = "PATTERN,...", value_delimiter = ',')]
     cases: Vec<String>,
+    /// Instead of the cases, networks drawn at random: the numbers 1 to N, or M to N; docs/league.md
+    /// has the distributions
+    #[arg(long, value_name = "N|M-N", conflicts_with = "cases")]
+    random: Option<Numbers>,
     /// One seed only
     #[arg(long, conflicts_with = "seeds")]
     quick: bool,
@@ -44,12 +53,32 @@ pub(super) struct LeagueArguments {
         long,
         value_name = "DIR",
         num_args = 1..,
-        conflicts_with_all = ["cases", "quick", "seeds", "jobs", "shard"]
+        conflicts_with_all = ["cases", "random", "quick", "seeds", "jobs", "shard"]
     )]
     merge: Vec<PathBuf>,
     /// Where results, league.html and league.json go; what is there already is not run again
     #[arg(long, value_name = "DIR", default_value = "results/league")]
     out: PathBuf,
+}
+
+/// Numbers of networks drawn at random.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Numbers(RangeInclusive<u64>);
+
+impl FromStr for Numbers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (first, last) = text.split_once('-').unwrap_or(("1", text));
+        match (first.parse(), last.parse()) {
+            (Ok(first), Ok(last)) if (1..=last).contains(&first) && last <= MOST_NUMBER => {
+                Ok(Self(first..=last))
+            }
+            _ => Err(format!(
+                "write how many, or the first and the last as in 301-600; at most {MOST_NUMBER}"
+            )),
+        }
+    }
 }
 
 pub(super) fn league(
@@ -60,7 +89,10 @@ pub(super) fn league(
         write(&arguments.merge, arguments, controllers)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let groups = cases(&arguments.cases)?;
+    let groups = match &arguments.random {
+        Some(Numbers(numbers)) => vec![random(numbers.clone())?],
+        None => cases(&arguments.cases)?,
+    };
     let all = || groups.iter().flat_map(|group| &group.cases);
     let names = named_controllers(&arguments.controllers)?;
     let seeds = if arguments.quick { 1 } else { arguments.seeds };
@@ -104,4 +136,18 @@ fn write(
     let page = arguments.out.join("league.html");
     note(&format!("the page is {}", page.display()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_drawn_at_random_are_a_number_or_a_range() {
+        assert_eq!("300".parse(), Ok(Numbers(1..=300)));
+        assert_eq!("301-600".parse(), Ok(Numbers(301..=600)));
+        for wrong in ["", "0", "0-3", "6-3", "-3", "a", "100001"] {
+            assert!(wrong.parse::<Numbers>().is_err(), "{wrong}");
+        }
+    }
 }

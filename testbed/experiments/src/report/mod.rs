@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 pub use command::Commands;
 pub use document::{ClaimRow, Document, KernelRow, NotRun, RunsRow};
 pub use league::{
-    CaseRow, CellRow, ControllerRow, GroupRow, League, LeagueDocument, OverSeeds, ResultRow,
+    CaseRow, CellRow, ControllerRow, DistributionRow, GroupRow, League, LeagueDocument, OverSeeds,
+    ResultRow,
 };
 pub use section::ReportError;
 

@@ -1,7 +1,8 @@
 //! The league's cases: networks that people have, what is measured there and what is good.
 //! docs/league.md describes the files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use evenkeel_testbed::backend::sim;
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use super::axes::listed;
+use super::random::{self, RANDOM};
 use super::runs::{Point, Run};
 
 /// The groups of cases, in the order of the table, and their files.
@@ -188,18 +190,29 @@ impl Figure {
 }
 
 /// The groups with those of their cases whose id contains one of `patterns`; all without patterns.
-/// Only a pattern that begins with `tuning` finds that group.
+/// Only a pattern that begins with `tuning` finds that group, and only `random/N` a network drawn
+/// at random.
 ///
 /// # Errors
 /// If a file makes no sense, or nothing matches a pattern.
 pub fn league(patterns: &[String]) -> Result<Vec<LeagueGroup>, LeagueError> {
-    let found = |id: &str, pattern: &str| {
-        id.contains(pattern) && (pattern.starts_with(TUNING) || !id.starts_with(TUNING))
+    let found = |id: &str, pattern: &str| match id.split_once('/') {
+        Some((RANDOM, _)) => id == pattern,
+        Some((TUNING, _)) => pattern.starts_with(TUNING) && id.contains(pattern),
+        _ => id.contains(pattern),
     };
     if patterns.is_empty() {
         return matching(&[String::new()], found);
     }
     matching(patterns, found)
+}
+
+/// The networks drawn at random with these numbers, from 1; docs/league.md has the distributions.
+///
+/// # Errors
+/// If one makes no sense, which a test rules out for the first thousand.
+pub fn random(numbers: RangeInclusive<u64>) -> Result<LeagueGroup, LeagueError> {
+    group(RANDOM, &random::file(numbers))
 }
 
 /// The groups with exactly the cases that have these ids.
@@ -214,6 +227,14 @@ fn matching(
 ) -> Result<Vec<LeagueGroup>, LeagueError> {
     let groups = FILES.iter().map(|(name, text)| group(name, text));
     let mut groups = groups.collect::<Result<Vec<_>, _>>()?;
+    let drawn = patterns.iter().filter_map(|pattern| {
+        let number = pattern.strip_prefix(RANDOM)?.strip_prefix('/')?;
+        number.parse().ok().filter(|number| *number > 0)
+    });
+    let drawn: BTreeSet<u64> = drawn.collect();
+    if !drawn.is_empty() {
+        groups.push(group(RANDOM, &random::file(drawn))?);
+    }
     for pattern in patterns {
         let mut cases = groups.iter().flat_map(|group| &group.cases);
         if !cases.any(|case| found(&case.id, pattern)) {
@@ -512,6 +533,21 @@ scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
             error.to_string().contains("no case has \"moon\""),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_thousand_random_networks_run_and_each_is_the_same_again() {
+        let controllers = evenkeel_testbed::controllers();
+        let group = random(1..=1000).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(group.cases.len(), 1000);
+        for case in &group.cases {
+            let runs = case.runs(&["keel".into()], 1, &controllers);
+            runs.unwrap_or_else(|error| panic!("{error}"));
+        }
+        let alone = league(&["random/17".into()]).unwrap();
+        assert_eq!(alone[0].cases, [group.cases[16].clone()]);
+        let ids = ["random/3".to_owned(), "random/1000".to_owned()];
+        assert_eq!(exactly(&ids).unwrap()[0].cases[1], group.cases[999]);
     }
 
     #[test]

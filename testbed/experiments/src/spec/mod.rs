@@ -8,5 +8,6 @@ pub(crate) mod figure;
 pub(crate) mod league;
 pub(crate) mod matrix;
 pub(crate) mod metric;
+pub(crate) mod random;
 pub(crate) mod runs;
 pub(crate) mod scope;

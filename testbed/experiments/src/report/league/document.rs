@@ -6,6 +6,7 @@ use evenkeel_testbed::scenario::Controllers;
 use serde::{Serialize, Serializer};
 
 use super::Standings;
+use super::distributions::{DistributionRow, FIGURES, is_random};
 use crate::evaluate::dataset::Spread;
 use crate::report::document::{line, lines};
 use crate::run::store::Plan;
@@ -33,6 +34,8 @@ pub struct LeagueDocument {
     pub table: Vec<CellRow>,
     /// Scores and raw figures of controllers in cases.
     pub results: Vec<ResultRow>,
+    /// Figures over networks drawn at random; empty without any.
+    pub distributions: Vec<DistributionRow>,
 }
 
 /// A controller that plays.
@@ -169,15 +172,16 @@ impl LeagueDocument {
             title: group.title.clone(),
             about: group.about.clone(),
         };
+        let players = plan.controllers.iter();
+        let players: Vec<_> = players
+            .map(|name| ControllerRow::new(name, controllers))
+            .collect();
         Self {
             version: plan.build.version.clone(),
             quick: plan.quick,
             seeds,
-            controllers: plan
-                .controllers
-                .iter()
-                .map(|name| ControllerRow::new(name, controllers))
-                .collect(),
+            distributions: distributions(&players, &results),
+            controllers: players,
             groups: groups.iter().map(row).collect(),
             cases: cases()
                 .map(|case| CaseRow::new(case, controllers))
@@ -189,7 +193,7 @@ impl LeagueDocument {
 
     /// As `league.json` holds it: an element of a list on each line.
     pub(super) fn json(&self) -> String {
-        let fields = [
+        let mut fields = vec![
             ("version", line(&self.version)),
             ("quick", line(&self.quick)),
             ("seeds", line(&self.seeds)),
@@ -199,7 +203,13 @@ impl LeagueDocument {
             ("table", lines(&self.table)),
             ("results", lines(&self.results)),
         ];
-        let fields = fields.map(|(name, text)| format!("{name:?}: {text}"));
+        if !self.distributions.is_empty() {
+            fields.push(("distributions", lines(&self.distributions)));
+        }
+        let fields = fields.iter();
+        let fields: Vec<_> = fields
+            .map(|(name, text)| format!("{name:?}: {text}"))
+            .collect();
         format!("{{\n{}\n}}\n", fields.join(",\n"))
     }
 
@@ -301,6 +311,23 @@ impl ResultRow {
                 .collect(),
         }
     }
+}
+
+/// Of all controllers and figures that networks drawn at random have.
+fn distributions(controllers: &[ControllerRow], results: &[ResultRow]) -> Vec<DistributionRow> {
+    let mut rows = Vec::new();
+    for one in controllers {
+        let results = results.iter();
+        let results = results.filter(|row| row.controller == one.name && is_random(&row.case));
+        let results: Vec<_> = results.collect();
+        for figure in FIGURES {
+            let value = |row: &&ResultRow| row.figures.get(&figure).map(|value| value.median);
+            let values = results.iter();
+            let values = values.filter_map(|row| Some((value(row)?, row.case.as_str())));
+            rows.extend(DistributionRow::new(&one.name, figure, values.collect()));
+        }
+    }
+    rows
 }
 
 /// The mean; `None` if a value is missing, or there is none.

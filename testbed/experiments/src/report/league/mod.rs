@@ -1,5 +1,6 @@
 //! The league's result: each controller on each network, in `league.json` and on one page.
 
+mod distributions;
 mod document;
 mod page;
 
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_testbed::report::picture::{Axis, Line, Picture, Point, Style};
 use evenkeel_testbed::scenario::Controllers;
 
+pub use distributions::DistributionRow;
 pub use document::{
     CaseRow, CellRow, ControllerRow, GroupRow, LeagueDocument, OverSeeds, ResultRow,
 };

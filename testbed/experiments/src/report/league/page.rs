@@ -7,6 +7,7 @@ use evenkeel_testbed::report::picture::{Picture, digits};
 use minijinja::context;
 use minijinja::value::Value;
 
+use super::distributions::{DistributionRow, FIGURES, is_random, picture};
 use super::document::{CaseRow, LeagueDocument, OverSeeds, ResultRow, TOTAL};
 use crate::spec::league::Figure;
 
@@ -29,6 +30,9 @@ const COLUMNS: [(Figure, &str, &str, f64); 15] = [
     (Figure::Cov5S, "5 s", "", 1.0),
 ];
 
+/// Percentiles of figures that tables of random networks show.
+const SHOWN: [u32; 5] = [1, 5, 50, 95, 99];
+
 /// The page.
 pub(super) fn page(document: &LeagueDocument, pictures: &BTreeMap<String, Picture>) -> String {
     let column = |name: &str| {
@@ -40,16 +44,28 @@ pub(super) fn page(document: &LeagueDocument, pictures: &BTreeMap<String, Pictur
         let within = format!("{}/", group.name);
         let cases = document.cases.iter();
         let cases = cases.filter(|case| case.case.starts_with(&within));
+        // Of networks drawn at random, the worst are enough for people.
+        let worst = |case: &str| {
+            document
+                .distributions
+                .iter()
+                .any(|row| row.worst.iter().any(|one| one == case))
+        };
+        let cases = cases.filter(|case| !is_random(&case.case) || worst(&case.case));
         context! {
             group,
             scores => column(&group.name),
             cases => cases.map(|one| case(document, one, pictures)).collect::<Vec<_>>(),
         }
     });
+    let figures = FIGURES.into_iter();
+    let random = figures.filter_map(|figure| distribution(document, figure));
     let page = context! {
         title => "The league: each controller on each network",
         document,
         groups => groups.collect::<Vec<_>>(),
+        random => random.collect::<Vec<_>>(),
+        shown => SHOWN,
         total => column(TOTAL),
         runs => document.cases.len() as u64 * document.controllers.len() as u64 * document.seeds,
     };
@@ -74,6 +90,46 @@ fn cell(score: Option<OverSeeds>) -> Value {
     context! { median, least, greatest, differ }
 }
 
+/// The column of a figure, with a name that says all alone.
+fn column_of(figure: Figure) -> (String, &'static str, f64) {
+    let mut columns = COLUMNS.iter();
+    let column = columns.find(|(other, ..)| *other == figure);
+    let (_, name, unit, by) = column.expect("every figure has a column");
+    let name = match figure {
+        Figure::QueueingP95Ms | Figure::QueueingP99Ms => format!("queueing {name}"),
+        _ => (*name).to_owned(),
+    };
+    (name, unit, *by)
+}
+
+/// A figure over the networks drawn at random; `None` if no network has it.
+fn distribution(document: &LeagueDocument, figure: Figure) -> Option<Value> {
+    let rows = document.distributions.iter();
+    let rows: Vec<&DistributionRow> = rows.filter(|row| row.figure == figure).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let (name, unit, by) = column_of(figure);
+    let label = match unit {
+        "" => name,
+        unit => format!("{name}, {unit}"),
+    };
+    let short = |case: &String| case.split('/').nth(1).map(str::to_owned);
+    let tabled = rows.iter().map(|row| {
+        let values = SHOWN.iter().map(|percent| digits(row.at(*percent) * by));
+        context! {
+            row => row,
+            values => values.collect::<Vec<_>>(),
+            worst => row.worst.iter().map(|case| (case, short(case))).collect::<Vec<_>>(),
+        }
+    });
+    Some(context! {
+        rows => tabled.collect::<Vec<_>>(),
+        picture => picture(&rows, label.clone(), by).inline(),
+        name => label,
+    })
+}
+
 /// A case with its raw figures and its picture.
 fn case(document: &LeagueDocument, case: &CaseRow, pictures: &BTreeMap<String, Picture>) -> Value {
     let results = document.results.iter();
@@ -93,13 +149,7 @@ fn case(document: &LeagueDocument, case: &CaseRow, pictures: &BTreeMap<String, P
         }
     });
     let aims = case.aims.iter().map(|(figure, target)| {
-        let mut columns = COLUMNS.iter();
-        let column = columns.find(|(other, ..)| other == figure);
-        let (_, name, unit, by) = column.expect("every figure has a column");
-        let name = match figure {
-            Figure::QueueingP95Ms | Figure::QueueingP99Ms => format!("queueing {name}"),
-            _ => (*name).to_owned(),
-        };
+        let (name, unit, by) = column_of(*figure);
         let relation = if figure.more_is_better() {
             "at least"
         } else {

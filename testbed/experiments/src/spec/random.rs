@@ -1,0 +1,306 @@
+//! Networks drawn at random: what a controller meets that nobody chose. docs/league.md has the
+//! distributions.
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// The name of their group.
+pub(crate) const RANDOM: &str = "random";
+
+/// Bytes of a packet, for queues in packets.
+const PACKET: f64 = 1228.0;
+
+/// Share of the rate that short transfers ask for, and their mean size in bytes.
+const SHORT_LOAD: f64 = 0.2;
+const SHORT_BYTES: f64 = 50_000.0;
+
+/// What all of them have.
+const COMMON: &str = r#"
+title = "Networks drawn at random"
+about = "Nobody chose them; docs/league.md has the distributions. Their own downloads have the controller, other traffic its own."
+[scenario]
+duration_s = 60
+warmup_s = 10
+topology = "dumbbell"
+[[scenario.links]]
+name = "bottleneck"
+[[scenario.flows]]
+name = "download"
+app = "bulk"
+controller = "measured"
+streams = 16
+"#;
+
+/// What becomes of the rate; shares are of the rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Varies {
+    Constant,
+    /// A random walk that goes down to this share.
+    Walk(f64),
+    /// This share every other so many seconds.
+    Step(f64, f64),
+    /// A policer that lets this share through, with a burst in bytes.
+    Policed(f64, f64),
+}
+
+/// Other traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Neighbour {
+    None,
+    /// Downloads with this controller.
+    Downloads(&'static str, u64),
+    /// An upload with CUBIC.
+    Upload,
+    /// Short CUBIC transfers.
+    Short,
+}
+
+/// A network and its traffic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Network {
+    rate_bps: f64,
+    rtt_ms: f64,
+    /// Room of the queue, in bandwidth x delay.
+    queue: f64,
+    loss: f64,
+    jitter_ms: f64,
+    varies: Varies,
+    /// Aggregation of acknowledgements.
+    held_ms: Option<f64>,
+    own: u64,
+    neighbour: Neighbour,
+}
+
+/// The file of a group with these networks, in the words of docs/league.md. A number is the same
+/// network each time.
+pub(crate) fn file(numbers: impl IntoIterator<Item = u64>) -> String {
+    let numbers = numbers.into_iter();
+    let cases = numbers.map(|number| {
+        let network = Network::draw(&mut Pcg64Mcg::seed_from_u64(number));
+        network.case(number)
+    });
+    COMMON.to_owned() + &cases.collect::<String>()
+}
+
+impl Network {
+    fn draw(rng: &mut impl Rng) -> Self {
+        let rate_bps = digits(between(rng, 1e6, 1e8));
+        let rtt_ms = digits(between(rng, 5.0, 300.0));
+        let queue = digits(between(rng, 0.2, 10.0));
+        let loss = digits(between(rng, 1e-4, 0.03));
+        let loss = if rng.random_bool(0.4) { loss } else { 0.0 };
+        let jitter_ms = digits(between(rng, 0.5, 20.0).min(rtt_ms / 2.0));
+        let jitter_ms = if rng.random_bool(0.3) { jitter_ms } else { 0.0 };
+        let share = digits(between(rng, 0.2, 0.8));
+        let burst = digits(between(rng, 15e3, 150e3));
+        let lasts_s = digits(between(rng, 2.0, 15.0));
+        let varies = match rng.random_range(0..10) {
+            0 => Varies::Walk(share),
+            1 => Varies::Step(share, lasts_s),
+            2 => Varies::Policed(share, burst),
+            _ => Varies::Constant,
+        };
+        let held_ms = digits(between(rng, 1.0, 20.0));
+        let held_ms = rng.random_bool(0.1).then_some(held_ms);
+        let own = rng.random_range(2..=8);
+        let own = if rng.random_bool(0.2) { own } else { 1 };
+        let neighbour = match rng.random_range(0..20) {
+            0..4 => Neighbour::Downloads("cubic", rng.random_range(1..=3)),
+            4..6 => Neighbour::Downloads("reno", 1),
+            6..8 => Neighbour::Upload,
+            8..10 => Neighbour::Short,
+            _ => Neighbour::None,
+        };
+        Self {
+            rate_bps,
+            rtt_ms,
+            queue,
+            loss,
+            jitter_ms,
+            varies,
+            held_ms,
+            own,
+            neighbour,
+        }
+    }
+
+    /// Parts of the capacity that are fair for the measured flows and, if they count, the others.
+    fn fair(&self) -> (f64, Option<f64>) {
+        match self.neighbour {
+            Neighbour::None => (1.0, None),
+            Neighbour::Downloads(_, others) => {
+                let own = self.own as f64 / (self.own + others) as f64;
+                (own, Some(1.0 - own))
+            }
+            // The upload has the other direction for itself.
+            Neighbour::Upload => (1.0, None),
+            Neighbour::Short => (1.0 - SHORT_LOAD, Some(SHORT_LOAD)),
+        }
+    }
+
+    fn words(&self) -> String {
+        let mut words = format!(
+            "{} Mb/s, {} ms, a queue of {} x bandwidth x delay",
+            self.rate_bps / 1e6,
+            self.rtt_ms,
+            self.queue
+        );
+        if self.loss > 0.0 {
+            words += &format!(", {:.2} % loss", self.loss * 100.0);
+        }
+        if self.jitter_ms > 0.0 {
+            words += &format!(", jitter up to {} ms", self.jitter_ms);
+        }
+        words += &match self.varies {
+            Varies::Constant => String::new(),
+            Varies::Walk(share) => format!(", a rate that walks down to {share} of that"),
+            Varies::Step(share, lasts_s) => {
+                format!(", {share} of that rate every other {lasts_s} s")
+            }
+            Varies::Policed(share, burst) => {
+                format!(", policed at {share} of that with {burst} bytes")
+            }
+        };
+        if let Some(held_ms) = self.held_ms {
+            words += &format!(", acknowledgements held for {held_ms} ms");
+        }
+        if self.own > 1 {
+            words += &format!(", {} downloads", self.own);
+        }
+        words += &match self.neighbour {
+            Neighbour::None => String::new(),
+            Neighbour::Downloads(controller, others) => format!(", beside {others} {controller}"),
+            Neighbour::Upload => ", a cubic upload".into(),
+            Neighbour::Short => ", beside short transfers".into(),
+        };
+        words
+    }
+
+    /// Its `[[cases]]`.
+    fn case(&self, number: u64) -> String {
+        let Self { rate_bps, .. } = self;
+        let delay_ms = self.rtt_ms / 2.0;
+        let product = rate_bps / 8.0 * self.rtt_ms / 1e3 / PACKET;
+        let queue_packets = (self.queue * product).ceil().max(10.0);
+        let mut link = format!(
+            "delay_ms = {delay_ms}, queue_packets = {queue_packets}, loss = {}, jitter_ms = {}",
+            self.loss, self.jitter_ms
+        );
+        // Random loss and jitter are those of the way there.
+        let mut back = "loss = 0, jitter_ms = 0".to_owned();
+        let part = |share: f64| (share * rate_bps).round();
+        let (mut rate, mut capacity) = (format!("rate_bps = {rate_bps}"), String::new());
+        match self.varies {
+            Varies::Constant => {}
+            Varies::Walk(share) => {
+                back += &format!(", {rate}");
+                rate = format!(
+                    "cellular = {{ min_bps = {}, max_bps = {rate_bps} }}",
+                    part(share)
+                );
+            }
+            Varies::Step(share, lasts_s) => {
+                back += ", changes = []";
+                rate += &format!(
+                    ", changes_period_s = {}, changes = [{{ at_s = 0, rate_bps = {rate_bps} }}, \
+                     {{ at_s = {lasts_s}, rate_bps = {} }}]",
+                    2.0 * lasts_s,
+                    part(share)
+                );
+            }
+            Varies::Policed(share, burst) => {
+                back += ", police_bps = 0";
+                capacity = format!("capacity_bps = {}", part(share));
+                rate += &format!(
+                    ", police_bps = {}, police_burst_bytes = {burst}",
+                    part(share)
+                );
+            }
+        }
+        link += &format!(", {rate}");
+        if let Some(held_ms) = self.held_ms {
+            back += &format!(", aggregate_ms = {held_ms}");
+        }
+        let (fair, others_fair) = self.fair();
+        let own = match self.own {
+            1 => "{}".to_owned(),
+            own => format!("{{ count = {own}, start_spread_s = 5 }}"),
+        };
+        let other = match self.neighbour {
+            Neighbour::None => String::new(),
+            Neighbour::Downloads(controller, others) => format!(
+                ", {{ name = \"other\", app = \"bulk\", controller = \"{controller}\", \
+                 streams = 16, count = {others}, start_spread_s = 5 }}"
+            ),
+            Neighbour::Upload => ", { name = \"other\", app = \"bulk\", controller = \"cubic\", \
+                                  streams = 16, from = \"right\", to = \"left\" }"
+                .into(),
+            Neighbour::Short => format!(
+                ", {{ name = \"other\", app = \"short\", controller = \"cubic\", \
+                 short = {{ arrivals_per_s = {}, mean_bytes = {SHORT_BYTES} }} }}",
+                SHORT_LOAD * rate_bps / 8.0 / SHORT_BYTES
+            ),
+        };
+        // Others who fill the queue are not the measured flows' fault.
+        let queued = matches!(self.neighbour, Neighbour::Downloads(..));
+        let packets_ms = 10.0 * PACKET * 8.0 / rate_bps * 1e3;
+        let queueing = match queued {
+            true => String::new(),
+            false => format!(
+                ", queueing_p95_ms = {:.1}",
+                (self.rtt_ms / 2.0).max(packets_ms)
+            ),
+        };
+        let others = others_fair.map_or(String::new(), |_| ", others = 0.9".into());
+        let others_fair = others_fair.map_or(String::new(), |fair| format!("others_fair = {fair}"));
+        format!(
+            "[[cases]]\nname = \"{number}\"\nmodels = \"{}.\"\nsource = \"drawn with seed \
+             {number}\"\ngood = \"As the aims say.\"\naims = {{ share = 0.9, loss = {}\
+             {queueing}{others} }}\nfair = {fair}\n{others_fair}\n{capacity}\n\
+             scenario.links = [{{ {link}, reverse = {{ {back} }} }}]\n\
+             scenario.flows = [{own}{other}]\n",
+            self.words(),
+            self.loss + 0.01,
+        )
+    }
+}
+
+/// From a log-uniform distribution.
+fn between(rng: &mut impl Rng, least: f64, greatest: f64) -> f64 {
+    least * (greatest / least).powf(rng.random::<f64>())
+}
+
+/// Two digits, as people say such figures.
+fn digits(value: f64) -> f64 {
+    format!("{value:.1e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_follow_the_documented_distributions() {
+        let drawn: Vec<_> = (1..=10_000)
+            .map(|number| Network::draw(&mut Pcg64Mcg::seed_from_u64(number)))
+            .collect();
+        let share = |of: &dyn Fn(&Network) -> bool| {
+            drawn.iter().filter(|network| of(network)).count() as f64 / 10_000.0
+        };
+        // Five standard deviations of 10,000 draws are at most 0.025.
+        let near = |share: f64, expected: f64| {
+            assert!((share - expected).abs() < 0.025, "{share} for {expected}");
+        };
+        near(share(&|one| one.rate_bps < 1e7), 0.5);
+        near(share(&|one| one.rtt_ms < 38.7), 0.5);
+        near(share(&|one| one.queue < 1.414), 0.5);
+        near(share(&|one| one.loss > 0.0), 0.4);
+        near(share(&|one| one.jitter_ms > 0.0), 0.3);
+        near(share(&|one| matches!(one.varies, Varies::Walk(..))), 0.1);
+        near(share(&|one| matches!(one.varies, Varies::Step(..))), 0.1);
+        near(share(&|one| matches!(one.varies, Varies::Policed(..))), 0.1);
+        near(share(&|one| one.held_ms.is_some()), 0.1);
+        near(share(&|one| one.own > 1), 0.2);
+        near(share(&|one| one.neighbour == Neighbour::None), 0.5);
+    }
+}
