@@ -120,7 +120,7 @@ fn the_shards_of_slurm_and_kubernetes_merge_into_the_bytes_of_one_run() {
     let path = path.unwrap();
     let players = ["--quick", "--controllers", "cubic,vegas", "--cases", CASES];
     let shell = |environment: &[(&str, &str)], arguments: &[&str]| {
-        let mut command = Command::new("sh");
+        let mut command = Command::new("/bin/sh");
         command
             .current_dir(place)
             .env("PATH", &path)
