@@ -46,6 +46,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "evenkeel-testbed",
         &[
             "evenkeel",
+            "evenkeel-apps",
             "evenkeel-log",
             "evenkeel-queue",
             "evenkeel-spec",

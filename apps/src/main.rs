@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    evenkeel_apps::cli::run(std::env::args_os())
+    evenkeel_apps::cli::run(std::env::args_os(), &evenkeel::Controllers::shipped())
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::Pacing;
+use evenkeel::{Controllers, Pacing, SpecError};
 
 use super::address::{self, DEFAULT_PORT, HostPort};
 use super::units::within;
@@ -142,10 +142,14 @@ impl TransportArgs {
 
     /// Returns how to use path headers: `unasked` if neither the command line nor the controller
     /// asks for them.
-    pub(crate) fn headers(&self, unasked: HeaderUse) -> Result<HeaderUse, evenkeel::SpecError> {
+    pub(crate) fn headers(
+        &self,
+        unasked: HeaderUse,
+        controllers: &Controllers,
+    ) -> Result<HeaderUse, SpecError> {
         Ok(match self.path_headers {
             Some(headers) => headers,
-            None if evenkeel::uses_path_headers(&self.controller)? => HeaderUse::of_every(1),
+            None if controllers.uses_path_headers(&self.controller)? => HeaderUse::of_every(1),
             None => unasked,
         })
     }

@@ -20,6 +20,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use bulk::BulkSide;
+use evenkeel::Controllers;
 use evenkeel_log::LogArgs;
 use failure::{Failure, complain};
 use stream::StreamSide;
@@ -48,9 +49,10 @@ enum Command {
     },
 }
 
-/// Runs the command line; reports a failure as one line on standard error.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match try_run(arguments) {
+/// Runs the command line, whose `--controller` names one of `controllers`; reports a failure as one
+/// line on standard error.
+pub fn run(arguments: impl IntoIterator<Item = OsString>, controllers: &Controllers) -> ExitCode {
+    match try_run(arguments, controllers) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             complain(&failure);
@@ -59,7 +61,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn try_run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
+fn try_run(
+    arguments: impl IntoIterator<Item = OsString>,
+    controllers: &Controllers,
+) -> Result<(), Failure> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
@@ -92,8 +97,8 @@ fn try_run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
     let live = !cli.log.quiet;
     let result = runtime.block_on(async {
         match cli.command {
-            Command::Bulk { side } => bulk::run(side, live).await,
-            Command::Stream { side } => stream::run(side, live).await,
+            Command::Bulk { side } => bulk::run(side, live, controllers).await,
+            Command::Stream { side } => stream::run(side, live, controllers).await,
         }
     });
     // Do not wait for a thread that reads standard input.

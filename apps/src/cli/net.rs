@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::{Observer, Pacing, SharedFactory};
+use evenkeel::{Controllers, Observer, Pacing, SharedFactory};
 use quinn::udp::{UdpSockRef, UdpSocketState};
 use quinn::{
     ClientConfig, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TokioRuntime,
@@ -69,8 +69,9 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// Takes the settings of the command line, and writes traces to the directory `qlog`. `unasked`
-    /// says how to use path headers if neither the command line nor the controller asks for them.
+    /// Takes the settings of the command line, whose controller is one of `controllers`, and writes
+    /// traces to the directory `qlog`. `unasked` says how to use path headers if neither the command
+    /// line nor the controller asks for them.
     ///
     /// # Errors
     /// If there is no such controller, or the directory cannot be created.
@@ -79,10 +80,11 @@ impl Transport {
         args: &TransportArgs,
         unasked: HeaderUse,
         qlog: Option<&Path>,
+        controllers: &Controllers,
     ) -> Result<Self, Failure> {
         let wrong = |error| Failure::usage(error, "write --controller NAME or NAME:KEY=VALUE,...");
-        let controller = evenkeel::controller(&args.controller).map_err(wrong)?;
-        let headers = args.headers(unasked).map_err(wrong)?;
+        let controller = controllers.factory(&args.controller).map_err(wrong)?;
+        let headers = args.headers(unasked, controllers).map_err(wrong)?;
         if let Some(directory) = qlog {
             let failure = |error| Failure::unwritable(directory, &error, QLOG);
             std::fs::create_dir_all(directory).map_err(failure)?;

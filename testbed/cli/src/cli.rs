@@ -10,6 +10,7 @@ mod runs;
 mod side_by_side;
 mod signals;
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -59,7 +60,8 @@ Examples:
   evenkeel-testbed reproduce --quick
   evenkeel-testbed reproduce smoothness --seeds 5
   evenkeel-testbed league --quick
-  evenkeel-testbed league --controllers cubic,vegas --cases media,beside";
+  evenkeel-testbed league --controllers cubic,vegas --cases media,beside
+  evenkeel-testbed league --quick --on netns --controllers keel,cubic --cases jitter";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -88,6 +90,12 @@ enum Command {
     /// Receive UDP datagrams and forget them (the netns and docker backends' own)
     #[command(hide = true)]
     UdpSink { at: SocketAddr },
+    /// Be `evenkeel` with the testbed's controllers too (the kernel backends' own)
+    #[command(hide = true, disable_help_flag = true)]
+    Apps {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Hold a user-mode Linux until standard input ends (the uml backend's own)
     #[command(hide = true)]
     UmlGuard { work: PathBuf },
@@ -192,6 +200,8 @@ pub(crate) enum CliError {
         "none of these experiments has runs for the kernel; leave out the pattern, or use --on sim"
     )]
     NotOnKernel,
+    #[error("{0}: {1}")]
+    Run(String, #[source] Box<CliError>),
     #[error("no [[flows]] table has the name {name:?}; the scenario has {known}")]
     NoFlow { name: String, known: String },
     #[error(transparent)]
@@ -228,6 +238,7 @@ impl CliError {
             Self::Sim(error) if error.is_usage() => 2,
             Self::Netns(error) if error.is_usage() => 2,
             Self::Uml(error) if error.is_usage() => 2,
+            Self::Run(_, error) => error.exit_code(),
             Self::SimOnly
             | Self::Twice(_)
             | Self::NoQuick
@@ -244,7 +255,10 @@ impl CliError {
 
 /// Carries out what was asked for. Scenarios may name `controllers`.
 pub(crate) fn run(arguments: &Arguments, controllers: &Controllers) -> Result<ExitCode, CliError> {
-    arguments.log.start()?;
+    // The applications start a log of their own.
+    if !matches!(arguments.command, Command::Apps { .. }) {
+        arguments.log.start()?;
+    }
     LOG.get_or_init(|| arguments.log.clone());
     match &arguments.command {
         Command::Run(run) => return run_scenario(run, controllers),
@@ -264,6 +278,11 @@ pub(crate) fn run(arguments: &Arguments, controllers: &Controllers) -> Result<Ex
             kernel::udp_source(*from, *to, *payload, acp_rtt).map_err(CliError::Udp)?;
         }
         Command::UdpSink { at } => kernel::udp_sink(*at).map_err(CliError::Udp)?,
+        Command::Apps { arguments } => {
+            let program = std::iter::once("evenkeel".into());
+            let arguments = program.chain(arguments.iter().cloned());
+            return Ok(evenkeel_apps::cli::run(arguments, controllers));
+        }
         Command::UmlGuard { work } => uml::guard(work),
         Command::UmlInit { work } => uml::init(work),
     }

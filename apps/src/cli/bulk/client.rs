@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use evenkeel::Controllers;
 use futures_util::future::join_all;
 use quinn::{Connection, Runtime, TokioRuntime};
 
@@ -26,9 +27,19 @@ const REDRAW: Duration = Duration::from_millis(200);
 const TRIES: u32 = 1000;
 
 /// Runs the requested transfers.
-pub(crate) async fn run(args: ClientArgs, live: bool) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: ClientArgs,
+    live: bool,
+    controllers: &Controllers,
+) -> Result<(), Failure> {
     let qlog = args.output_form.qlog.as_deref();
-    let transport = Transport::new(BULK, &args.transport, args.unasked_headers(), qlog)?;
+    let transport = Transport::new(
+        BULK,
+        &args.transport,
+        args.unasked_headers(),
+        qlog,
+        controllers,
+    )?;
     let source = match args.upload() {
         None => Source::Generated,
         Some(path) => {

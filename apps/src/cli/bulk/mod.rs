@@ -7,13 +7,19 @@ mod output;
 mod series;
 mod server;
 
+use evenkeel::Controllers;
+
 use super::failure::Failure;
 pub(crate) use args::BulkSide;
 
-/// Runs one side; if `live`, a client may draw on a terminal.
-pub(crate) async fn run(side: BulkSide, live: bool) -> Result<(), Failure> {
+/// Runs one side with one of `controllers`; if `live`, a client may draw on a terminal.
+pub(crate) async fn run(
+    side: BulkSide,
+    live: bool,
+    controllers: &Controllers,
+) -> Result<(), Failure> {
     match side {
-        BulkSide::Server(args) => server::run(*args).await,
-        BulkSide::Client(args) => client::run(*args, live).await,
+        BulkSide::Server(args) => server::run(*args, controllers).await,
+        BulkSide::Client(args) => client::run(*args, live, controllers).await,
     }
 }

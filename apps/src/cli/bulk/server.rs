@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use evenkeel::Controllers;
 use futures_util::future::BoxFuture;
 use quinn::{Connection, Incoming, ServerConfig, TokioRuntime};
 use tokio::sync::mpsc;
@@ -19,9 +20,9 @@ use crate::path::{HeaderReport, HeaderUse};
 use crate::{AppError, bulk};
 
 /// Serves until interrupted, or once.
-pub(crate) async fn run(args: ServerArgs) -> Result<(), Failure> {
+pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(), Failure> {
     let qlog = args.output.qlog.as_deref();
-    let transport = Transport::new(BULK, &args.transport, HeaderUse::Echo, qlog)?;
+    let transport = Transport::new(BULK, &args.transport, HeaderUse::Echo, qlog, controllers)?;
     let root = match &args.root {
         Some(directory) => Some(Root::new(directory).await.map_err(|error| {
             Failure::failed(

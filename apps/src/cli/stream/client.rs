@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use evenkeel::Controllers;
 use quinn::{Connection, Runtime, TokioRuntime};
 use tokio::io::AsyncWrite;
 
@@ -25,10 +26,14 @@ use crate::stream::{self, Clock, Snapshot, ViewOptions, Viewing};
 const REDRAW: Duration = Duration::from_millis(500);
 
 /// Watches a stream.
-pub(crate) async fn run(args: StreamClientArgs, live: bool) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: StreamClientArgs,
+    live: bool,
+    controllers: &Controllers,
+) -> Result<(), Failure> {
     let clock = wall_clock(args.clock == ClockName::Shared);
     let qlog = args.output_form.qlog.as_deref();
-    let transport = Transport::new(STREAM, &args.transport, HeaderUse::Echo, qlog)?;
+    let transport = Transport::new(STREAM, &args.transport, HeaderUse::Echo, qlog, controllers)?;
     let client = Client::open(&args.reach, transport).await?;
     let trace = format!("client-{}", std::process::id());
     let result = match client.connect(&client.transport, &trace).await {

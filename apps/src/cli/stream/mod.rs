@@ -7,13 +7,19 @@ mod output;
 mod server;
 mod system;
 
+use evenkeel::Controllers;
+
 use super::failure::Failure;
 pub(crate) use args::StreamSide;
 
-/// Runs one side; if `live`, a viewer may draw on a terminal.
-pub(crate) async fn run(side: StreamSide, live: bool) -> Result<(), Failure> {
+/// Runs one side with one of `controllers`; if `live`, a viewer may draw on a terminal.
+pub(crate) async fn run(
+    side: StreamSide,
+    live: bool,
+    controllers: &Controllers,
+) -> Result<(), Failure> {
     match side {
-        StreamSide::Server(args) => server::run(*args).await,
-        StreamSide::Client(args) => client::run(*args, live).await,
+        StreamSide::Server(args) => server::run(*args, controllers).await,
+        StreamSide::Client(args) => client::run(*args, live, controllers).await,
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use evenkeel::Controllers;
 use quinn::{Connection, Incoming, Runtime, ServerConfig, TokioRuntime};
 use tokio::sync::mpsc;
 
@@ -28,11 +29,11 @@ use crate::{AppError, stream};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Serves until interrupted, or once.
-pub(crate) async fn run(args: StreamServerArgs) -> Result<(), Failure> {
+pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Result<(), Failure> {
     let wrong = |cause: String| Failure::usage(cause, "see `evenkeel stream server --help`");
     let (encoder, send) = (args.encoder().map_err(wrong)?, args.send().map_err(wrong)?);
     let qlog = args.output.qlog.as_deref();
-    let transport = Transport::new(STREAM, &args.transport, HeaderUse::Echo, qlog)?;
+    let transport = Transport::new(STREAM, &args.transport, HeaderUse::Echo, qlog, controllers)?;
     let (report, events) = mpsc::unbounded_channel();
     let media = input::open(&args, encoder, &report).await?;
     let controller = &args.transport.controller;

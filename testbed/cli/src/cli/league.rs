@@ -10,8 +10,8 @@ use evenkeel::Controllers;
 use evenkeel_experiments::{Case, League, Plan, Store, league as cases, random};
 
 use super::compare::named_controllers;
-use super::runs::{Shard, build, exit_code, make, pending};
-use super::{CliError, note, print_out};
+use super::runs::{Shard, build, check, exit_code, make, pending};
+use super::{Backend, CliError, note, print_out, run_inside};
 
 /// Seeds of a league that is not quick.
 const SEEDS: u64 = 5;
@@ -45,6 +45,9 @@ pub(super) struct LeagueArguments {
     /// Runs at a time [default: the machine's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
+    /// What the runs run on
+    #[arg(long, value_enum, default_value_t = Backend::Sim)]
+    on: Backend,
     /// Only part I of N; join the parts with --merge
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
@@ -53,7 +56,7 @@ pub(super) struct LeagueArguments {
         long,
         value_name = "DIR",
         num_args = 1..,
-        conflicts_with_all = ["cases", "random", "quick", "seeds", "jobs", "shard"]
+        conflicts_with_all = ["cases", "random", "quick", "seeds", "jobs", "on", "shard"]
     )]
     merge: Vec<PathBuf>,
     /// Where results, league.html and league.json go; what is there already is not run again
@@ -89,6 +92,9 @@ pub(super) fn league(
         write(&arguments.merge, arguments, controllers)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments.on.starts_uml() {
+        return run_inside(&[&arguments.out], None);
+    }
     let groups = match &arguments.random {
         Some(Numbers(numbers)) => vec![random(numbers.clone())?],
         None => cases(&arguments.cases)?,
@@ -99,7 +105,7 @@ pub(super) fn league(
     let plan = Plan {
         build: build()?,
         quick: arguments.quick,
-        backend: "sim".into(),
+        backend: arguments.on.name().into(),
         seeds: Some(seeds),
         experiments: all().map(|case: &Case| case.id.clone()).collect(),
         controllers: names,
@@ -110,6 +116,7 @@ pub(super) fn league(
         runs.extend(case.runs(&plan.controllers, seeds, controllers)?);
     }
     let (runs, _) = pending(runs, arguments.shard, &plan, &store)?;
+    check(&runs, arguments.on)?;
     store.begin(&plan, &arguments.out, &[])?;
     let outcome = make(runs, &plan, &store, arguments.jobs)?;
     if arguments.shard.is_some() {

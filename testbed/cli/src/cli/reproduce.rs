@@ -6,9 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use evenkeel::Controllers;
 use evenkeel_experiments::{Experiment, Plan, Report, Store, find};
-use evenkeel_testbed::backend::sim;
 
-use super::runs::{Shard, build, exit_code, make, pending};
+use super::runs::{Shard, build, check, exit_code, make, pending};
 use super::{Backend, CliError, DeadFlows, note, print_out, run_inside};
 
 #[derive(Debug, Args)]
@@ -78,14 +77,7 @@ pub(super) fn reproduce(
         runs.extend(experiment.runs_with(plan.extent(), plan.seeds, controllers)?);
     }
     let (runs, mut failures) = pending(runs, arguments.shard, &plan, &store)?;
-    // The simulator checks a run as it begins it.
-    if arguments.on != Backend::Sim {
-        for run in &runs {
-            arguments
-                .on
-                .check(&run.scenario, &sim::Options::default())?;
-        }
-    }
+    check(&runs, arguments.on)?;
     let files: Vec<_> = experiments.iter().flat_map(Experiment::files).collect();
     store.begin(&plan, &arguments.papers, &files)?;
     let mut outcome = make(runs, &plan, &store, arguments.jobs)?;

@@ -6,9 +6,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use evenkeel_experiments::{Build, Event, Outcome, Plan, Run, Store, heaviest_first, run, shard};
+use evenkeel_testbed::backend::sim;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{CliError, interrupts, is_quiet, note, say, signals, wall_clock};
+use super::{Backend, CliError, interrupts, is_quiet, note, say, signals, wall_clock};
 
 /// Part `index` of `count`, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,16 @@ pub(super) fn pending(
         ));
     }
     Ok((pending, failures))
+}
+
+/// Whether a kernel can make the runs. The simulator checks a run as it begins it.
+pub(super) fn check(runs: &[Run], on: Backend) -> Result<(), CliError> {
+    let on_kernel = runs.iter().filter(|_| on != Backend::Sim);
+    for run in on_kernel {
+        let checked = on.check(&run.scenario, &sim::Options::default());
+        checked.map_err(|error| CliError::Run(run.label(), Box::new(error)))?;
+    }
+    Ok(())
 }
 
 /// Makes the runs, `jobs` at a time or as many as the machine has cores, and keeps them.

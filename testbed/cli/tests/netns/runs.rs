@@ -5,7 +5,7 @@ use std::io::Read;
 
 use evenkeel_tests::one_of_three_tries;
 
-use crate::support::{self, alone, has_namespaces, number, on_sim, result_of, scenario};
+use crate::support::{self, alone, has_namespaces, number, on_sim, result_of, scenario, text};
 use crate::{ROUTERS, assert_nothing_left, start};
 
 #[test]
@@ -70,6 +70,50 @@ fn both_versions_of_ip_pass_a_router_that_stamps_them() {
     fs::write(&path, support::BOTH_VERSIONS).expect("it can be written");
     let (child, _out) = start(path.to_str().expect("a path in UTF-8"), &[]);
     support::assert_both_versions(&result_of(child));
+}
+
+#[test]
+fn controllers_of_the_testbed_alone_run_on_the_kernel_beside_those_that_ship() {
+    if !has_namespaces() {
+        return;
+    }
+    let _alone = alone();
+    let name = scenario("dumbbell.toml");
+    let settings = [
+        "duration_s=3",
+        "warmup_s=1",
+        "flows.0.count=1",
+        "flows.0.controller=noq-bbr3",
+    ];
+    let (child, _out) = start(&name, &settings);
+    let flow = &result_of(child)["flows"][0];
+    assert_eq!(flow["controller"], "noq-bbr3");
+    assert_eq!(flow["error"], serde_json::Value::Null);
+    assert!(number(&flow["transfers"]["bytes"]) > 10_000.0, "{flow}");
+}
+
+#[test]
+#[ignore = "takes 40 s of real time; .ci/full runs it"]
+fn the_league_plays_on_the_kernel_and_says_so() {
+    if !has_namespaces() {
+        return;
+    }
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("a path in UTF-8");
+    let one = ["--controllers", "noq-bbr3", "--cases", "start/100-kB"];
+    let output = support::testbed(&["league", "--quick", "--on", "netns", "--out", out])
+        .args(one)
+        .output()
+        .expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json = fs::read_to_string(directory.path().join("league.json")).expect("it is there");
+    let document: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(document["backend"], "netns");
+    let command = document["cases"][0]["command"].as_str();
+    assert!(command.is_some_and(|line| line.contains(" --on netns ")));
+    let completion = &document["results"][0]["figures"]["completion_s"][0];
+    assert!(number(completion) > 0.08, "two round trips: {completion}");
 }
 
 #[test]

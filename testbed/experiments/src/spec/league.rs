@@ -355,13 +355,17 @@ impl Case {
         )
     }
 
-    /// Makes one of its runs alone, with a controller and a seed to choose.
-    pub(crate) fn command(&self) -> String {
+    /// Makes one of its runs on `backend` alone, with a controller and a seed to choose.
+    pub(crate) fn command(&self, backend: &str) -> String {
         let places = self.places.iter();
         let sets = places.map(|place| format!(" --set flows.{place}.{CONTROLLER}=CONTROLLER"));
         let file = self.file_name();
+        let on = match backend {
+            "sim" => String::new(),
+            other => format!(" --on {other}"),
+        };
         format!(
-            "evenkeel-testbed run {}{} --seed SEED",
+            "evenkeel-testbed run {}{on}{} --seed SEED",
             file.display(),
             sets.collect::<String>()
         )
@@ -499,6 +503,11 @@ scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
             run.command("sim"),
             "evenkeel-testbed run cases/clean-slow.toml \
              --set flows.0.controller=vegas:alpha=2,beta=4 --seed 2"
+        );
+        assert_eq!(
+            slow.command("netns"),
+            "evenkeel-testbed run cases/clean-slow.toml --on netns \
+             --set flows.0.controller=CONTROLLER --seed SEED"
         );
         let run = &beside.runs(&names, 1, &controllers).unwrap()[0];
         assert_eq!(beside.measured, ["own"]);

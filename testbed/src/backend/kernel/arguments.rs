@@ -1,4 +1,4 @@
-//! A flow as command lines of `evenkeel`.
+//! A flow as command lines of `evenkeel`, or of `evenkeel-testbed` with a controller of its own.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,12 +17,22 @@ pub(super) enum Amount {
     File(PathBuf),
 }
 
+/// The command of `evenkeel-testbed` that is `evenkeel` with the testbed's controllers.
+const APPS: &str = "apps";
+
+/// Whether the flow's controller ships, so that `evenkeel` has it.
+pub(super) fn ships(spec: &FlowSpec) -> bool {
+    evenkeel::controller(&spec.controller).is_ok()
+}
+
 /// The arguments of a command, in the order in which they were added.
 struct Arguments(Vec<String>);
 
 impl Arguments {
-    fn new(words: [&str; 2]) -> Self {
-        Self(words.map(String::from).into())
+    /// Begins with the `words` that choose an application and a side of it.
+    fn new(spec: &FlowSpec, words: [&str; 2]) -> Self {
+        let first = (!ships(spec)).then_some(APPS);
+        Self(first.into_iter().chain(words).map(String::from).collect())
     }
 
     fn add(&mut self, name: &str, value: impl ToString) {
@@ -67,7 +77,7 @@ impl Arguments {
 
 /// A server that receives bulk data at `address`.
 pub(super) fn bulk_server(scenario: &Scenario, spec: &FlowSpec, address: &str) -> Vec<String> {
-    let mut arguments = Arguments::new(["bulk", "server"]);
+    let mut arguments = Arguments::new(spec, ["bulk", "server"]);
     arguments.add("--listen", address);
     arguments.add_receiver(spec, scenario.sampling_interval);
     arguments.0
@@ -81,7 +91,7 @@ pub(super) fn bulk_client(
     pin: &str,
     amount: &Amount,
 ) -> Vec<String> {
-    let mut arguments = Arguments::new(["bulk", "client"]);
+    let mut arguments = Arguments::new(spec, ["bulk", "client"]);
     arguments.0.push(address.to_owned());
     arguments.add("--pin", pin);
     arguments.add("--bind", spec.from.address(spec.ip_version));
@@ -105,7 +115,7 @@ pub(super) fn stream_server(
     address: &str,
 ) -> Vec<String> {
     let (encoder, send, adapt) = (&stream.encoder, &stream.send, &stream.send.adapt);
-    let mut arguments = Arguments::new(["stream", "server"]);
+    let mut arguments = Arguments::new(spec, ["stream", "server"]);
     arguments.add("--listen", address);
     let delivery = match send.delivery {
         Delivery::Frames => "frames",
@@ -140,7 +150,7 @@ pub(super) fn stream_client(
     address: &str,
     pin: &str,
 ) -> Vec<String> {
-    let mut arguments = Arguments::new(["stream", "client"]);
+    let mut arguments = Arguments::new(spec, ["stream", "client"]);
     arguments.0.push(address.to_owned());
     arguments.add("--pin", pin);
     arguments.add("--bind", spec.to.address(spec.ip_version));

@@ -28,7 +28,8 @@ pub(super) struct Client {
     pub(super) network: Arc<Network>,
     /// Position of the flow in the scenario.
     pub(super) index: usize,
-    pub(super) evenkeel: PathBuf,
+    /// `evenkeel`, or what stands for it.
+    pub(super) program: PathBuf,
     pub(super) server_address: String,
     pub(super) pin: String,
     /// The run has ended: everything stops where it is.
@@ -130,7 +131,7 @@ impl Client {
         let (spec, scenario) = (self.spec(), &self.network.scenario);
         let arguments = bulk_client(scenario, spec, &self.server_address, &self.pin, amount);
         let what = format!("the client of {}", spec.name);
-        let started = Process::start(&self.network, what, spec.from, &self.evenkeel, &arguments);
+        let started = Process::start(&self.network, what, spec.from, &self.program, &arguments);
         let completed = self.follow(epoch, started, reporter, until);
         let mut state = self.lock();
         state.clients -= 1;
@@ -148,7 +149,7 @@ impl Client {
         let (spec, scenario) = (self.spec(), &self.network.scenario);
         let arguments = stream_client(scenario, spec, stream, &self.server_address, &self.pin);
         let what = format!("the viewer of {}", spec.name);
-        let started = Process::start(&self.network, what, spec.to, &self.evenkeel, &arguments);
+        let started = Process::start(&self.network, what, spec.to, &self.program, &arguments);
         self.follow(epoch, started, Reporter::default(), stop);
     }
 

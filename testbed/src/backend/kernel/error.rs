@@ -67,9 +67,9 @@ pub enum KernelError {
     /// This flow names a controller that does not exist.
     #[error("flow {0}: {1}")]
     Controller(String, #[source] evenkeel::SpecError),
-    /// This flow names this controller, which only virtual time has.
-    #[error("flow {0}: {1} runs in virtual time only; use --on sim, or a controller that ships")]
-    VirtualOnly(String, String),
+    /// This flow names this controller, which this program adds to evenkeel's.
+    #[error("flow {0}: hosts run evenkeel's programs, which lack {1}; use --on sim")]
+    OwnController(String, String),
     /// No such host in the scenario, which has those listed.
     #[error("no host {0:?}; the scenario has {1}")]
     UnknownHost(String, String),
@@ -111,7 +111,7 @@ impl KernelError {
                 | Self::BeyondNetem(..)
                 | Self::NetemInContainers(_)
                 | Self::Controller(..)
-                | Self::VirtualOnly(..)
+                | Self::OwnController(..)
                 | Self::UnknownHost(..)
         )
     }

@@ -1,4 +1,4 @@
-//! A flow of a run: an `evenkeel` server on one host, its clients on another.
+//! A flow of a run: a server of an application on one host, its clients on another.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -31,12 +31,12 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Starts the server of the flow `index` of the scenario and waits until it listens. It
-    /// receives bulk data, or sends a stream.
+    /// Starts the server of the flow `index` of the scenario by `program`, and waits until it
+    /// listens. It receives bulk data, or sends a stream.
     pub(super) fn start(
         network: &Arc<Network>,
         index: usize,
-        evenkeel: &Path,
+        program: &Path,
     ) -> Result<Self, KernelError> {
         let scenario = &network.scenario;
         let spec = &scenario.flows[index];
@@ -51,7 +51,7 @@ impl Flow {
             _ => bulk_server(scenario, spec, &server_address),
         };
         let what = format!("the server of {}", spec.name);
-        let mut server = Process::start(network, what, node, evenkeel, &arguments)?;
+        let mut server = Process::start(network, what, node, program, &arguments)?;
         let pin = pin(&mut server)?;
         Ok(Self {
             server,
@@ -59,7 +59,7 @@ impl Flow {
             client: Arc::new(Client {
                 network: network.clone(),
                 index,
-                evenkeel: evenkeel.to_owned(),
+                program: program.to_owned(),
                 server_address,
                 pin,
                 over: AtomicBool::new(false),

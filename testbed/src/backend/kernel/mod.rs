@@ -34,6 +34,7 @@ pub use error::KernelError;
 use crate::metrics::Observations;
 use crate::scenario::{App, Scenario};
 use crate::sim::Simulation;
+use arguments::ships;
 use cross::CrossTraffic;
 use flow::Flow;
 use links::Links;
@@ -64,11 +65,11 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
     }
     for spec in &scenario.flows {
         let flow = spec.name.clone();
-        // The hosts run the program `evenkeel`, with the controllers that ship.
-        if let Err(error) = evenkeel::controller(&spec.controller) {
+        // The hosts run our programs, without a controller that a user added.
+        if let Err(error) = crate::controllers().factory(&spec.controller) {
             let is_known = scenario.controllers.factory(&spec.controller).is_ok();
             return Err(match is_known {
-                true => KernelError::VirtualOnly(flow, spec.controller.clone()),
+                true => KernelError::OwnController(flow, spec.controller.clone()),
                 false => KernelError::Controller(flow, error),
             });
         }
@@ -92,7 +93,13 @@ pub(super) fn run(
     let router = platform.program("evenkeel-router", "evenkeel-router")?;
     let network = Network::create(platform, scenario, interrupted)?;
     let mut flows = (0..scenario.flows.len())
-        .map(|index| Flow::start(&network, index, &evenkeel))
+        .map(|index| {
+            let program = match ships(&scenario.flows[index]) {
+                true => &evenkeel,
+                false => &testbed,
+            };
+            Flow::start(&network, index, program)
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let mut cross = (0..scenario.cross.len())
         .map(|index| CrossTraffic::start(&network, index, &testbed))

@@ -22,6 +22,8 @@ pub struct LeagueDocument {
     pub version: String,
     /// Whether it was played with one seed for a quick look.
     pub quick: bool,
+    /// What the runs ran on: `sim`, `netns`, `uml` or `docker`.
+    pub backend: String,
     /// Every run was made with the seeds from 1 to this.
     pub seeds: u64,
     /// Who played.
@@ -179,12 +181,13 @@ impl LeagueDocument {
         Self {
             version: plan.build.version.clone(),
             quick: plan.quick,
+            backend: plan.backend.clone(),
             seeds,
             distributions: distributions(&players, &results),
             controllers: players,
             groups: groups.iter().map(row).collect(),
             cases: cases()
-                .map(|case| CaseRow::new(case, controllers))
+                .map(|case| CaseRow::new(case, &plan.backend, controllers))
                 .collect(),
             table,
             results,
@@ -196,6 +199,7 @@ impl LeagueDocument {
         let mut fields = vec![
             ("version", line(&self.version)),
             ("quick", line(&self.quick)),
+            ("backend", line(&self.backend)),
             ("seeds", line(&self.seeds)),
             ("controllers", lines(&self.controllers)),
             ("groups", lines(&self.groups)),
@@ -269,7 +273,7 @@ impl ControllerRow {
 }
 
 impl CaseRow {
-    fn new(case: &Case, controllers: &Controllers) -> Self {
+    fn new(case: &Case, backend: &str, controllers: &Controllers) -> Self {
         let repeats = |name: &String| controllers.repeats(name).unwrap_or(false);
         Self {
             repeats: case.opponents.iter().all(repeats),
@@ -278,7 +282,7 @@ impl CaseRow {
             source: case.source.clone(),
             good: case.good.clone(),
             aims: case.aims.clone(),
-            command: case.command(),
+            command: case.command(backend),
         }
     }
 }

@@ -67,6 +67,12 @@ pub(super) fn page(document: &LeagueDocument, pictures: &BTreeMap<String, Pictur
         random => random.collect::<Vec<_>>(),
         shown => SHOWN,
         total => column(TOTAL),
+        place => match document.backend.as_str() {
+            "sim" => "virtual time",
+            "netns" => "real time, in network namespaces",
+            "uml" => "real time, in user-mode Linux",
+            _ => "real time, in containers",
+        },
         runs => document.cases.len() as u64 * document.controllers.len() as u64 * document.seeds,
     };
     let templates = [("league.html", include_str!("templates/league.html"))];
