@@ -202,6 +202,7 @@ impl Keel {
             base: self.delay.base(),
             stand: self.delay.stand(),
             target: self.target(),
+            noise: self.noise(),
         }
     }
 
@@ -365,7 +366,7 @@ impl Keel {
         // What made the queue is still there as long as it leaves no room to grow.
         let is_short = seen.queue() < seen.target.mul_f64(GROWTH_QUEUE);
         if let Some(crowd) = self.crowd.take_if(|_| is_short) {
-            if let Some(window) = crowd.was_noise(seen) {
+            if let Some(window) = crowd.was_noise(seen, self.losses.any()) {
                 self.window = self.window.max(window);
                 self.patience = (self.patience + 1).min(MOST_PATIENCE);
                 self.calm_since = seen.now;
@@ -441,7 +442,7 @@ impl Keel {
     /// HOLD, for each turn.
     fn hold_turn(&mut self, now: Instant, turn: &Turn) {
         let seen = self.seen(now);
-        let (smoothed, noise) = (self.delay.smoothed(), self.noise());
+        let smoothed = self.delay.smoothed();
         let is_base_old = self.is_base_old(now);
         let mtu = self.packet();
         self.losses.judge(self.mtu, true);
@@ -450,13 +451,10 @@ impl Keel {
         };
         let is_used = turn.in_flight as f64 >= USED * seen.window;
         let unused = (!is_used).then_some(turn.length);
-        match hold.turn(&seen, smoothed, noise, is_base_old, unused, mtu) {
+        match hold.turn(&seen, smoothed, is_base_old, unused, mtu) {
             Next::Window(window) => self.window = window.max(minimum_window(self.mtu) as f64),
-            Next::Leave { window, rebase } => {
+            Next::Leave(window) => {
                 self.window = window;
-                if rebase {
-                    self.delay.rebase();
-                }
                 self.held = Some(now);
                 self.track();
             }

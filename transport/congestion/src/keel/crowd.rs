@@ -25,6 +25,11 @@ const FLOOR: f64 = 0.5;
 /// The first turns show the change that made the queue, not its cause.
 const SKIPPED: u32 = 3;
 
+/// A queue that was noise falls by so many targets without their part for jitter, and this part of
+/// that, more than giving way explains, or by the whole target if that is less.
+const DISTINCT_TARGETS: u32 = 2;
+const DISTINCT_NOISE: f64 = 0.25;
+
 /// A queue that moves by less than a part in so many, for so many turns, at a window of at most
 /// this part, is a longer route.
 const STILL_PART: u32 = 50;
@@ -52,6 +57,8 @@ pub(super) struct Crowd {
     /// keeps it down.
     target: Duration,
     turns: u32,
+    /// The window of the turn before, in bytes: round trips of now are of packets that it sent.
+    sent: f64,
     /// Turns that add to the suspicion.
     suspicious: u32,
     /// Window and round trip with which the next are compared.
@@ -78,6 +85,8 @@ pub(super) struct Seen {
     pub(super) base: Duration,
     pub(super) stand: Duration,
     pub(super) target: Duration,
+    /// The part of the target that is for jitter.
+    pub(super) noise: Duration,
 }
 
 impl Seen {
@@ -116,6 +125,7 @@ impl Crowd {
             top_stand: seen.stand,
             target: seen.target,
             turns: 0,
+            sent: seen.window,
             suspicious: 0,
             reference: None,
             has_others: false,
@@ -152,7 +162,8 @@ impl Crowd {
             0
         };
         self.last = queue;
-        self.compare(seen);
+        self.compare(seen.stand);
+        self.sent = window;
         if window <= seen.least {
             self.at_least += 1;
             // keel has given way as far as it can.
@@ -182,35 +193,50 @@ impl Crowd {
         Answer::GiveWay((window * fits.max(MOST_STEP)).max(floor.min(window)))
     }
 
-    fn compare(&mut self, seen: &Seen) {
+    fn compare(&mut self, stand: Duration) {
         let Some((window, rtt)) = self.reference else {
             if self.turns >= SKIPPED {
-                self.reference = Some((seen.window, seen.stand));
+                self.reference = Some((self.sent, stand));
             }
             return;
         };
-        if seen.window > COMPARED * window {
+        if self.sent > COMPARED * window {
+            // The queue still grows.
+            self.reference = Some((window, rtt.max(stand)));
             return;
         }
-        let followed = (rtt.as_secs_f64() / seen.stand.as_secs_f64()).ln();
-        self.has_others = followed <= OWN * (window / seen.window).ln();
+        let followed = (rtt.as_secs_f64() / stand.as_secs_f64()).ln();
+        self.has_others = followed <= OWN * (window / self.sent).ln();
         if !self.has_others {
-            self.reference = Some((seen.window, seen.stand));
+            self.reference = Some((self.sent, stand));
         }
     }
 
     /// A turn ends below the target. Returns the suspicion that remains.
     pub(super) fn ease(mut self) -> Option<Self> {
         self.suspicious = self.suspicious.checked_sub(2).filter(|left| *left > 0)?;
+        if !self.has_others {
+            // What comes next is another queue.
+            (self.turns, self.reference) = (0, None);
+        }
         Some(self)
     }
 
     /// Returns the window before keel gave way if round trips fell by more than giving way explains,
-    /// so that the queue was noise. A queue of its own leaves them in proportion to the window.
-    pub(super) fn was_noise(&self, seen: &Seen) -> Option<f64> {
+    /// so that the queue was noise. A queue of its own leaves them in proportion to the window. While
+    /// packets are `lost`, which a full queue may explain, it must be further down to be noise.
+    pub(super) fn was_noise(&self, seen: &Seen, lost: bool) -> Option<f64> {
         let longest = (seen.base + self.most).as_secs_f64();
         let explained = longest * (seen.window / self.top).min(1.0);
-        let stand = (seen.stand + self.target).as_secs_f64();
+        let slack = match lost {
+            true => self.target,
+            false => {
+                let own = self.target.saturating_sub(seen.noise);
+                let distinct = own * DISTINCT_TARGETS + seen.noise.mul_f64(DISTINCT_NOISE);
+                self.target.min(distinct)
+            }
+        };
+        let stand = (seen.stand + slack).as_secs_f64();
         (stand < explained).then_some(self.top)
     }
 }
@@ -230,6 +256,7 @@ mod tests {
             base: ms(50),
             stand,
             target: ms(5),
+            noise: Duration::ZERO,
         };
         let mut window = 100_000.0;
         let mut crowd = Crowd::new(&seen(0, window, rtt(window, 0)));
@@ -253,6 +280,22 @@ mod tests {
             crowded(|window, _| Duration::from_secs_f64(window / 1e6).max(ms(50)));
         assert_eq!(answer, None, "the queue is gone");
         assert!(turns <= 4, "{turns} turns");
+    }
+
+    #[test]
+    fn a_queue_of_its_own_goes_also_if_it_grew_for_long_and_round_trips_are_late() {
+        // The link becomes four times slower in the third turn above the target.
+        let mut sent = 100_000.0;
+        let (answer, turns) = crowded(|window, turn| {
+            let last = std::mem::replace(&mut sent, window);
+            match turn {
+                0..=2 => ms(56),
+                3 => ms(250),
+                _ => Duration::from_secs_f64(last / 0.25e6).max(ms(50)),
+            }
+        });
+        assert_eq!(answer, None, "the queue is gone");
+        assert!(turns <= 12, "{turns} turns");
     }
 
     #[test]
@@ -294,6 +337,7 @@ mod tests {
             base: ms(50),
             stand: ms(90),
             target: ms(5),
+            noise: Duration::ZERO,
         };
         let mut crowd = Crowd::new(&seen);
         assert_eq!(crowd.turn(&seen), Answer::GiveWay(70_000.0));
@@ -303,8 +347,15 @@ mod tests {
             stand: ms(stand),
             ..seen
         };
-        assert_eq!(crowd.was_noise(&now(51)), Some(100_000.0));
-        assert_eq!(crowd.was_noise(&now(60)), None);
+        assert_eq!(crowd.was_noise(&now(51), false), Some(100_000.0));
+        assert_eq!(crowd.was_noise(&now(59), false), None);
+        // 5 ms of target, 4 ms of them for jitter: 3 ms are distinct, unless packets are lost.
+        let jittery = Seen {
+            noise: ms(4),
+            ..now(59)
+        };
+        assert_eq!(crowd.was_noise(&jittery, false), Some(100_000.0));
+        assert_eq!(crowd.was_noise(&jittery, true), None);
     }
 
     #[test]

@@ -61,12 +61,8 @@ struct Pulse {
 pub(super) enum Next {
     /// Continue with this window, in bytes.
     Window(f64),
-    /// The others are gone. With `rebase`, what stands is the empty path.
-    Leave {
-        /// Bytes.
-        window: f64,
-        rebase: bool,
-    },
+    /// The others are gone; continue with this window, in bytes.
+    Leave(f64),
 }
 
 impl Hold {
@@ -84,19 +80,17 @@ impl Hold {
         }
     }
 
-    /// A turn ends. `noise` is the part of the queue that jitter explains; `is_base_old` lets flows
-    /// that share a queue pulse together; `unused` is the turn's length if the window was not in
-    /// use.
+    /// A turn ends. `is_base_old` lets flows that share a queue pulse together; `unused` is the
+    /// turn's length if the window was not in use.
     pub(super) fn turn(
         &mut self,
         seen: &Seen,
         smoothed: Duration,
-        noise: Duration,
         is_base_old: bool,
         unused: Option<Duration>,
         mtu: f64,
     ) -> Next {
-        let short = (seen.base / 10).max(SHORT) + noise.min(seen.base / 2);
+        let short = (seen.base / 10).max(SHORT) + seen.noise.min(seen.base / 2);
         let is_short = seen.queue() < short;
         if let Some(pulse) = &mut self.pulse {
             pulse.turns += 1;
@@ -119,8 +113,7 @@ impl Hold {
             let window = pulse.window.max(seen.window);
             self.pulse = None;
             if own > CLEARLY_OWN || self.own >= 2 {
-                let rebase = !is_short;
-                return Next::Leave { window, rebase };
+                return Next::Leave(window);
             }
             return Next::Window(window);
         }
@@ -131,11 +124,7 @@ impl Hold {
             0
         };
         if self.quiet >= self.quiet_needed {
-            let window = seen.window;
-            return Next::Leave {
-                window,
-                rebase: false,
-            };
+            return Next::Leave(seen.window);
         }
         if let Some(time) = unused {
             self.curve.pause(time);
@@ -198,14 +187,15 @@ mod tests {
             base: ms(50),
             stand: rtt(window),
             target: ms(5),
+            noise: Duration::ZERO,
         };
         let mut windows = vec![100_000.0];
         let mut hold = Hold::new(&seen(0, 100_000.0), 100_000.0, ms(100), 0, MTU);
         for turn in 1..turns {
             let seen = seen(turn, windows[windows.len() - 1]);
-            match hold.turn(&seen, ms(100), Duration::ZERO, true, None, MTU) {
+            match hold.turn(&seen, ms(100), true, None, MTU) {
                 Next::Window(window) => windows.push(window),
-                Next::Leave { .. } => return (Some(turn), windows),
+                Next::Leave(_) => return (Some(turn), windows),
             }
         }
         (None, windows)
@@ -245,6 +235,7 @@ mod tests {
             base: ms(50),
             stand: ms(100),
             target: ms(5),
+            noise: Duration::ZERO,
         };
         let mut hold = Hold::new(&seen, 100_000.0, ms(100), 0, MTU);
         assert_eq!(hold.on_congestion(epoch(), 100_000.0, MTU), Some(70_000.0));
@@ -254,7 +245,7 @@ mod tests {
             window: 70_000.0,
             ..seen
         };
-        let Next::Window(window) = hold.turn(&at, ms(100), Duration::ZERO, false, None, MTU) else {
+        let Next::Window(window) = hold.turn(&at, ms(100), false, None, MTU) else {
             panic!("the queue is long");
         };
         assert!((94_000.0..97_000.0).contains(&window), "{window}");

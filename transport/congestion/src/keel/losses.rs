@@ -71,6 +71,11 @@ impl Losses {
         self.lost + lost > self.tolerated(stands) * (self.acked + self.lost + seen)
     }
 
+    /// Whether anything was lost lately.
+    pub(super) fn any(&self) -> bool {
+        self.lost + self.last.0 > 0.0
+    }
+
     /// The share of losses that is not answered. While a queue `stands`, it explains losses better
     /// than the path does.
     fn tolerated(&self, stands: bool) -> f64 {
