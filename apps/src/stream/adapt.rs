@@ -4,7 +4,9 @@
 //! While an application sends less than its controller allows, the controller does not try more,
 //! and its estimate covers only what it knows to be possible. An encoder that stayed below the
 //! estimate for good would never see it grow. Hence two bounds: the estimate less a headroom while
-//! the connection has a backlog, the estimate itself while it has none.
+//! the connection has a backlog, the estimate itself while it has none. A controller lets a window
+//! grow only if about half of it is in use (RFC 7661, section 4.2). So the bitrate does not stay
+//! below half of the estimate while nothing waits.
 
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,10 @@ const STANDING: Duration = Duration::from_secs(1);
 /// Until the connection first limits it, the bitrate doubles in this time, or in a round trip if
 /// that is longer: from 1 to 8 Mb/s in three quarters of a second.
 const RAMP: Duration = Duration::from_millis(250);
+
+/// Below this share of the estimate the bitrate rises as fast as it does at first, unless something
+/// waits.
+const USED: f64 = 0.5;
 
 /// How an encoder follows the connection; also options of `evenkeel stream server`.
 #[derive(Clone, Copy, Debug, PartialEq, Args)]
@@ -174,13 +180,17 @@ impl Adaptation {
             }
             return;
         }
+        let doublings = since.as_secs_f64() / RAMP.max(path.rtt).as_secs_f64();
+        let ramp = doublings.min(1.0).exp2() - 1.0;
+        // A long time without room to rise does not allow one large step.
+        let most = self.config.deadband.max(self.config.rise_per_s / 4.0);
+        let slow = (self.config.rise_per_s * since.as_secs_f64()).min(most);
         let rise = if self.ramps {
-            let doublings = since.as_secs_f64() / RAMP.max(path.rtt).as_secs_f64();
-            doublings.min(1.0).exp2() - 1.0
+            ramp
+        } else if path.backlog {
+            slow
         } else {
-            // A long time without room to rise does not allow one large step.
-            let most = self.config.deadband.max(self.config.rise_per_s / 4.0);
-            (self.config.rise_per_s * since.as_secs_f64()).min(most)
+            slow.max(ramp.min(USED * estimate / target - 1.0))
         };
         let next = (target * (1.0 + rise))
             .min(bound)

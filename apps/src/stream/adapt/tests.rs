@@ -66,13 +66,26 @@ fn limited(start: Instant) -> Adaptation {
 fn later_it_rises_by_eight_percent_a_second_to_the_estimate_while_nothing_waits() {
     let start = epoch() + RTT;
     let mut adaptation = limited(start);
-    let now = run(&mut adaptation, start, 10.0, path(50_000_000, false));
-    // 1.08^10 = 2.16; a little less because it rises in steps of the deadband.
-    let after_ten = adaptation.target_bps as f64 / 1e6;
-    assert!((1.9..=2.16).contains(&after_ten), "{after_ten}");
+    let now = run(&mut adaptation, start, 8.0, path(2_000_000, false));
+    // 1.08^8 = 1.85; a little less because it rises in steps of the deadband.
+    let after_eight = adaptation.target_bps as f64 / 1e6;
+    assert!((1.68..=1.85).contains(&after_eight), "{after_eight}");
     run(&mut adaptation, now, 30.0, path(3_000_000, false));
     let end = adaptation.target_bps;
     assert!((2_850_000..=3_000_000).contains(&end), "{end}");
+}
+
+#[test]
+fn far_below_the_estimate_it_rises_as_fast_as_at_first_up_to_half_of_it() {
+    let start = epoch() + RTT;
+    let mut adaptation = limited(start);
+    let now = run(&mut adaptation, start, 1.0, path(6_000_000, false));
+    let soon = adaptation.target_bps;
+    assert!((2_850_000..=3_200_000).contains(&soon), "{soon}");
+    // From there it takes its time: 3 Mb/s x 1.08^4 = 4.1 Mb/s.
+    run(&mut adaptation, now, 4.0, path(6_000_000, false));
+    let later = adaptation.target_bps;
+    assert!((3_700_000..=4_300_000).contains(&later), "{later}");
 }
 
 #[test]
