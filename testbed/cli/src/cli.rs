@@ -201,7 +201,7 @@ pub(crate) enum CliError {
     )]
     NotOnKernel,
     #[error("{0}: {1}")]
-    Run(String, #[source] Box<CliError>),
+    Run(String, #[source] Box<Self>),
     #[error("no [[flows]] table has the name {name:?}; the scenario has {known}")]
     NoFlow { name: String, known: String },
     #[error(transparent)]
