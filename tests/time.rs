@@ -1,15 +1,17 @@
 //! Times of unit tests.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The instant at which a test begins. An `Instant` can only come from the clock; nothing depends
-/// on which one it is.
+/// The instant at which tests begin, the same at each call. An `Instant` can only come from the clock;
+/// nothing depends on which one it is.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one source of a first Instant for tests"
 )]
 pub fn epoch() -> Instant {
-    Instant::now()
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    *EPOCH.get_or_init(Instant::now)
 }
 
 /// A duration in milliseconds.
