@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 use super::axes::listed;
 use super::random::{self, RANDOM};
-use super::runs::{Point, Run};
+use super::runs::{Point, Run, run_command};
 
 /// The groups of cases, in the order of the table, and their files.
 const FILES: &[(&str, &str)] = &[
@@ -359,16 +359,8 @@ impl Case {
     pub(crate) fn command(&self, backend: &str) -> String {
         let places = self.places.iter();
         let sets = places.map(|place| format!(" --set flows.{place}.{CONTROLLER}=CONTROLLER"));
-        let file = self.file_name();
-        let on = match backend {
-            "sim" => String::new(),
-            other => format!(" --on {other}"),
-        };
-        format!(
-            "evenkeel-testbed run {}{on}{} --seed SEED",
-            file.display(),
-            sets.collect::<String>()
-        )
+        let command = run_command(&self.file_name(), backend);
+        format!("{command}{} --seed SEED", sets.collect::<String>())
     }
 
     /// Its runs with each of `names` and the seeds 1 to `seeds`; the names are from `controllers`.

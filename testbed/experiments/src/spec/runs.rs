@@ -1,7 +1,7 @@
 //! A run: its place in the experiment, its scenario, and the work it takes.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use evenkeel_testbed::scenario::Scenario;
 
@@ -102,6 +102,15 @@ impl Point {
     }
 }
 
+/// The command that runs the scenario in `file` on `backend`.
+pub(super) fn run_command(file: &Path, backend: &str) -> String {
+    let command = format!("evenkeel-testbed run {}", file.display());
+    match backend {
+        "sim" => command,
+        other => format!("{command} --on {other}"),
+    }
+}
+
 impl Run {
     /// Experiment, point and seed in one line.
     pub fn label(&self) -> String {
@@ -115,10 +124,7 @@ impl Run {
 
     /// The command that makes this run alone.
     pub fn command(&self, backend: &str) -> String {
-        let mut command = format!("evenkeel-testbed run {}", self.scenario_path.display());
-        if backend != "sim" {
-            command += &format!(" --on {backend}");
-        }
+        let mut command = run_command(&self.scenario_path, backend);
         for set in &self.overrides {
             command += &format!(" --set {}", quoted(set));
         }
