@@ -1,4 +1,4 @@
-//! What stamps cost per packet, and that it does not depend on how many flows there are.
+//! What stamps and FQ-CoDel cost per packet, and that it does not depend on how many flows there are.
 //!
 //! `cargo bench -p evenkeel-queue --bench stamp`
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use evenkeel_queue::{
     CarriedHeader, Carrier, FlowKey, Limit, Link, LinkConfig, Packet, PacketMeta, Rate, Service,
-    stamp_set,
+    discipline, stamp_set,
 };
 use evenkeel_wire::{
     CompactRate, CompactTime, Ecn, HeaderTimestamp, Ipv4Repr, PROTOCOL_UDP, PathHeaderKind,
@@ -85,11 +85,13 @@ fn packet(flow: u32) -> Vec<u8> {
     [&ip.emit()[..], &udp.emit(&pseudo, &payload), &payload].concat()
 }
 
-/// A link of 1 Gb/s with these stamps.
-fn link(epoch: Instant, specs: &[&str]) -> Link<IpPacket> {
+/// A link of 1 Gb/s with this discipline and these stamps.
+fn link(epoch: Instant, queue: &str, specs: &[&str]) -> Link<IpPacket> {
+    let limit = Limit::packets(1000);
     let config = LinkConfig {
         service: Service::Rate(Rate::new(1_000_000_000).expect("not zero")),
-        limit: Limit::packets(1000),
+        limit,
+        discipline: discipline(queue, limit).expect("a right name"),
         stamps: stamp_set(specs).expect("right names"),
         ..LinkConfig::default()
     };
@@ -106,19 +108,20 @@ fn clock() -> Instant {
 fn per_packet(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("packet");
     group.throughput(Throughput::Elements(1));
-    let sets: [(&str, &[&str]); 3] = [
-        ("none", &[]),
-        ("aqt", &["aqt"]),
-        ("aqt, acp, flows", &["aqt", "acp", "flows"]),
+    let sets: [(&str, &str, &[&str]); 4] = [
+        ("none", "drop-tail", &[]),
+        ("aqt", "drop-tail", &["aqt"]),
+        ("aqt, acp, flows", "drop-tail", &["aqt", "acp", "flows"]),
+        ("fq-codel", "fq-codel", &[]),
     ];
-    for (name, specs) in sets {
+    for (name, queue, specs) in sets {
         for flows in [1, 100, 10_000u32] {
             let id = BenchmarkId::new(name, flows);
             group.bench_function(id, |bencher| {
                 let mut packets: VecDeque<_> =
                     (0..ROUND).map(|number| packet(number % flows)).collect();
                 let mut now = clock();
-                let mut link = link(now, specs);
+                let mut link = link(now, queue, specs);
                 bencher.iter(|| {
                     // A packet takes 9.8 us: the link is nearly full.
                     now += Duration::from_micros(10);

@@ -1,6 +1,8 @@
-//! Queue disciplines: what to admit, mark or drop.
+//! Queue disciplines: what to admit, mark or drop, and whose turn it is.
 
+mod codel;
 mod drop_tail;
+mod fq_codel;
 mod red;
 mod table;
 
@@ -34,11 +36,22 @@ impl<D: Discipline + Clone + Sync + 'static> DisciplineConfig for D {
 
 /// Decides what happens to packets; never holds one.
 ///
-/// The [`Port`](crate::Port) owns the FIFO, the limit and the counters, and calls in the order
+/// The [`Port`](crate::Port) owns the queues, the limit and the counters, and calls in the order
 /// of time: each call's `now` is the exact instant of the event, however late the host is.
 ///
 /// Only `ecn` may be changed in a packet's `meta`.
 pub trait Discipline: Debug + Send {
+    /// How many queues the port keeps for it, at least one; always the same.
+    fn queues(&self) -> usize {
+        1
+    }
+
+    /// The queue that an arriving packet is for, below [`Discipline::queues`]. `flow` is a keyed hash
+    /// of its flow; `None` if there is one queue alone, or the flow cannot be told.
+    fn classify(&mut self, _meta: &PacketMeta, _flow: Option<u64>) -> usize {
+        0
+    }
+
     /// A packet arrives. Called for every packet, also for those that the limit will refuse:
     /// the limit has the last word. `port` does not count this packet.
     fn on_arrival(&mut self, now: Instant, meta: &mut PacketMeta, port: &PortView) -> Verdict;
@@ -47,6 +60,19 @@ pub trait Discipline: Debug + Send {
     /// not count it any more. After [`Verdict::Drop`] the next one follows at the same instant.
     fn on_departure(&mut self, _now: Instant, _meta: &mut PacketMeta, _port: &PortView) -> Verdict {
         Verdict::Admit
+    }
+
+    /// The queue whose first packet leaves next: one of those that hold something. Asked for each
+    /// packet if there are several queues; `queues` is what they hold, by number.
+    fn select(&mut self, _queues: &[Amount]) -> usize {
+        0
+    }
+
+    /// A packet arrives for which the limit has no room; `queues` is what they hold, by number.
+    /// Returns the queue of which the first packets are dropped instead, and how many of them;
+    /// `None` to drop the one that arrives.
+    fn make_room(&mut self, _queues: &[Amount]) -> Option<(usize, u64)> {
+        None
     }
 
     /// The instant that [`Discipline::next_timer`] named has come. Of a transmission that ends or
@@ -83,8 +109,12 @@ pub enum DropReason {
 /// What a discipline sees of its port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortView {
-    /// What waits, without the packet in transmission.
+    /// What waits in all queues, without the packet in transmission.
     pub queued: Amount,
+    /// The number of the queue of the packet in question; 0 if there is none.
+    pub queue: usize,
+    /// What waits in that queue.
+    pub own: Amount,
     /// Whether a packet is being transmitted.
     pub transmitting: bool,
     /// How much may wait.

@@ -1,7 +1,9 @@
-//! A router's output port: the only FIFO.
+//! A router's output port: the only place where packets wait.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use siphasher::sip::SipHasher13;
 
 use crate::server::Server;
 use crate::stamp::Stamper;
@@ -22,15 +24,15 @@ pub struct PortConfig {
     pub discipline: Box<dyn Discipline>,
     /// What it writes into path headers, in this order; nothing, for most ports.
     pub stamps: Vec<Box<dyn StampConfig>>,
-    /// With what stamps hash flows. Who knows it can make flows that look like one.
+    /// With what disciplines and stamps hash flows. Who knows it can make flows that look like one.
     pub flow_hash_key: [u8; 16],
 }
 
 /// A queue and the transmitter behind it: store and forward.
 ///
-/// A packet that finds the transmitter idle starts at once; else it waits, in order of arrival. It
-/// leaves when its last bit is sent. The *queue* is what waits: limits and lengths do not count
-/// the packet in transmission (ns-2 counts so too).
+/// A packet that finds the transmitter idle starts at once; else it waits, behind those that came
+/// before it to the same queue. It leaves when its last bit is sent. The *queue* is what waits: limits
+/// and lengths do not count the packet in transmission (ns-2 counts so too).
 ///
 /// All instants are exact and none depends on how often or how late the host calls. Of events at
 /// the same instant, transmissions end and start first, then timers fire, then packets arrive.
@@ -42,7 +44,15 @@ pub struct Port<P> {
     limit: Limit,
     discipline: Box<dyn Discipline>,
     stamper: Stamper,
-    waiting: VecDeque<Waiting<P>>,
+    /// As many as the discipline wants, and what each holds.
+    queues: Vec<VecDeque<Waiting<P>>>,
+    held: Vec<Amount>,
+    /// Packets in all of them.
+    waiting: usize,
+    /// Since when something has been waiting without a break.
+    waiting_since: Option<Instant>,
+    /// Hashes flows, if discipline or stamps tell them apart.
+    hasher: Option<SipHasher13>,
     transmission: Option<Transmission<P>>,
     /// Transmitted, and not fetched by the host yet; with the end of the transmission.
     departed: VecDeque<(Instant, Packet<P>)>,
@@ -56,6 +66,15 @@ struct Waiting<P> {
     /// Whether a header is to be stamped.
     has_header: bool,
     packet: Packet<P>,
+}
+
+/// The packet whose turn it is.
+#[derive(Debug)]
+struct Next<P> {
+    queue: usize,
+    /// Since when something had been waiting without a break.
+    since: Instant,
+    waiting: Waiting<P>,
 }
 
 #[derive(Debug)]
@@ -75,13 +94,21 @@ pub struct FixedService;
 impl<P: Carrier> Port<P> {
     /// An empty port; `now` is where its measurement, and its trace, begin.
     pub fn new(now: Instant, config: PortConfig) -> Self {
+        let queues = config.discipline.queues();
+        let stamper = Stamper::new(now, &config.stamps);
+        let tells_flows_apart = queues > 1 || stamper.tells_flows_apart();
+        let hasher = || SipHasher13::new_with_key(&config.flow_hash_key);
         Self {
             now,
             server: Server::new(now, config.service),
             limit: config.limit,
             discipline: config.discipline,
-            stamper: Stamper::new(now, &config.stamps, &config.flow_hash_key),
-            waiting: VecDeque::new(),
+            stamper,
+            queues: (0..queues).map(|_| VecDeque::new()).collect(),
+            held: vec![Amount::ZERO; queues],
+            waiting: 0,
+            waiting_since: None,
+            hasher: tells_flows_apart.then(hasher),
             transmission: None,
             departed: VecDeque::new(),
             fetched: Amount::ZERO,
@@ -104,33 +131,44 @@ impl<P: Carrier> Port<P> {
             .server
             .next_start(now)
             .is_some_and(|start| start <= now);
-        debug_assert!(!starts || (self.transmission.is_none() && self.waiting.is_empty()));
+        debug_assert!(!starts || (self.transmission.is_none() && self.waiting_since.is_none()));
+        let flow = self.hasher.as_ref().and_then(|hasher| {
+            let flow = packet.payload.flow()?;
+            Some(hasher.hash(flow.as_bytes()))
+        });
         let has_header = self.stamper.has_stamps() && {
-            let port = self.view();
+            let port = self.view(0);
             self.stamper
-                .on_arrival(now, bytes, &mut packet.payload, &port)
+                .on_arrival(now, bytes, flow, &mut packet.payload, &port)
         };
-        let mut verdict = self.decide(&mut packet.meta, |discipline, meta, port| {
+        let queue = self.discipline.classify(&packet.meta, flow);
+        let mut verdict = self.decide(queue, &mut packet.meta, |discipline, meta, port| {
             discipline.on_arrival(now, meta, port)
         });
-        if !starts && !self.limit.admits(self.stats.queued(), bytes) {
+        let fits = starts || self.limit.admits(self.stats.queued(), bytes);
+        if !fits && (matches!(verdict, Verdict::Drop(_)) || !self.make_room(bytes)) {
             verdict = Verdict::Drop(DropReason::Full);
         }
         self.count(verdict, bytes);
         if !matches!(verdict, Verdict::Drop(_)) {
-            let waiting = Waiting {
+            self.queues[queue].push_back(Waiting {
                 arrived: now,
                 has_header,
                 packet,
-            };
+            });
+            self.held[queue] += Amount::one(bytes);
+            self.waiting += 1;
+            self.waiting_since.get_or_insert(now);
             if starts {
-                if let changed @ (Verdict::Mark | Verdict::Drop(_)) = self.start(now, waiting) {
+                let next = self.pop_next();
+                if let Some(changed @ (Verdict::Mark | Verdict::Drop(_))) =
+                    next.map(|next| self.start(now, next))
+                {
                     verdict = changed;
                 }
                 // Unlimited service ends at the instant at which it starts.
                 self.advance(now);
             } else {
-                self.waiting.push_back(waiting);
                 self.stats.joined_queue(bytes);
             }
         }
@@ -247,7 +285,8 @@ impl<P: Carrier> Port<P> {
     /// What came, what the host has fetched, what was dropped, and what is really here: counted
     /// anew, in time proportional to the queue.
     pub(crate) fn counters(&self) -> NodeCounters {
-        let waiting = self.waiting.iter().map(|waiting| &waiting.packet);
+        let waiting = self.queues.iter().flatten();
+        let waiting = waiting.map(|waiting| &waiting.packet);
         let transmission = self
             .transmission
             .iter()
@@ -291,8 +330,7 @@ impl<P: Carrier> Port<P> {
     }
 
     fn next_start(&self) -> Option<Instant> {
-        let next = self.waiting.front()?;
-        self.server.next_start(next.arrived)
+        self.server.next_start(self.waiting_since?)
     }
 
     /// The earliest timer of discipline and stamps.
@@ -313,7 +351,7 @@ impl<P: Carrier> Port<P> {
                 break;
             }
             self.step_to(at);
-            let port = self.view();
+            let port = self.view(0);
             if self.discipline.next_timer() == Some(timer) {
                 self.discipline.on_timer(at, &port);
                 let next = self.discipline.next_timer();
@@ -333,33 +371,82 @@ impl<P: Carrier> Port<P> {
     }
 
     fn start_next(&mut self, at: Instant) {
-        if let Some(next) = self.waiting.pop_front() {
-            self.stats.left_queue(next.packet.meta.bytes);
+        if let Some(next) = self.pop_next() {
+            self.stats.left_queue(next.waiting.packet.meta.bytes);
             self.start(at, next);
         }
     }
 
+    /// Takes the packet whose turn it is.
+    fn pop_next(&mut self) -> Option<Next<P>> {
+        let since = self.waiting_since?;
+        let queue = match self.queues.len() {
+            1 => 0,
+            _ => self.discipline.select(&self.held),
+        };
+        let waiting = self.pop(queue);
+        Some(Next {
+            queue,
+            since,
+            waiting: waiting.expect("a discipline selects a queue that holds something"),
+        })
+    }
+
+    /// Takes the first packet of a queue.
+    fn pop(&mut self, queue: usize) -> Option<Waiting<P>> {
+        let waiting = self.queues[queue].pop_front()?;
+        self.held[queue] -= Amount::one(waiting.packet.meta.bytes);
+        self.waiting -= 1;
+        if self.waiting == 0 {
+            self.waiting_since = None;
+        }
+        Some(waiting)
+    }
+
+    /// Drops what the discipline would rather lose than a packet of `bytes`, until that fits; says
+    /// whether it does.
+    fn make_room(&mut self, bytes: u32) -> bool {
+        while !self.limit.admits(self.stats.queued(), bytes) {
+            let Some((queue, packets)) = self.discipline.make_room(&self.held) else {
+                return false;
+            };
+            assert!(
+                packets > 0 && self.held[queue].packets > 0,
+                "a discipline makes room in a queue that holds something"
+            );
+            for _ in 0..packets {
+                let Some(dropped) = self.pop(queue) else {
+                    break;
+                };
+                let bytes = dropped.packet.meta.bytes;
+                self.stats.left_queue(bytes);
+                self.count(Verdict::Drop(DropReason::Full), bytes);
+            }
+        }
+        true
+    }
+
     /// Starts a transmission, unless the discipline drops the packet.
-    fn start(&mut self, at: Instant, next: Waiting<P>) -> Verdict {
+    fn start(&mut self, at: Instant, next: Next<P>) -> Verdict {
         let Waiting {
             arrived,
             has_header,
             mut packet,
-        } = next;
+        } = next.waiting;
         let bytes = packet.meta.bytes;
         let sojourn = at - arrived;
         packet.meta.queued = sojourn;
-        let verdict = self.decide(&mut packet.meta, |discipline, meta, port| {
+        let verdict = self.decide(next.queue, &mut packet.meta, |discipline, meta, port| {
             discipline.on_departure(at, meta, port)
         });
         self.count(verdict, bytes);
         if !matches!(verdict, Verdict::Drop(_)) {
             if has_header {
-                let port = self.view();
+                let port = self.view(next.queue);
                 self.stamper
                     .on_departure(at, bytes, sojourn, &mut packet.payload, &port);
             }
-            let ends = self.server.transmit(arrived, bytes);
+            let ends = self.server.transmit(next.since, bytes);
             self.stats.started(bytes, sojourn);
             self.transmission = Some(Transmission {
                 ends: Some(ends),
@@ -372,11 +459,12 @@ impl<P: Carrier> Port<P> {
     /// Asks the discipline, and marks the packet if it says so and the packet can be marked.
     fn decide(
         &mut self,
+        queue: usize,
         meta: &mut PacketMeta,
         ask: impl FnOnce(&mut dyn Discipline, &mut PacketMeta, &PortView) -> Verdict,
     ) -> Verdict {
         let before = *meta;
-        let port = self.view();
+        let port = self.view(queue);
         let verdict = ask(&mut *self.discipline, meta, &port);
         assert_eq!(
             (meta.bytes, meta.queued),
@@ -404,9 +492,12 @@ impl<P: Carrier> Port<P> {
         }
     }
 
-    fn view(&self) -> PortView {
+    /// What there is to see for a packet of `queue`.
+    fn view(&self, queue: usize) -> PortView {
         PortView {
             queued: self.stats.queued(),
+            queue,
+            own: self.held[queue],
             transmitting: self.transmission.is_some(),
             limit: self.limit,
             rate: self.server.rate(),

@@ -2,10 +2,10 @@
 
 use evenkeel_spec::{SpecError, find};
 
-use super::{DisciplineConfig, DisciplineRow, drop_tail, red};
+use super::{DisciplineConfig, DisciplineRow, codel, drop_tail, fq_codel, red};
 use crate::Limit;
 
-static TABLE: &[DisciplineRow] = &[drop_tail::ROW, red::ROW];
+static TABLE: &[DisciplineRow] = &[drop_tail::ROW, red::ROW, codel::ROW, fq_codel::ROW];
 
 /// All disciplines, in the order in which to show them.
 pub fn disciplines() -> &'static [DisciplineRow] {

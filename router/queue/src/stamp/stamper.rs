@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use siphasher::sip::SipHasher13;
-
 use super::{
     Arrival, CarriedHeader, Carrier, Departure, HeaderCounts, Stamp, StampConfig, StampFigures,
 };
@@ -13,28 +11,20 @@ use crate::PortView;
 #[derive(Debug, Default)]
 pub(crate) struct Stamper {
     stamps: Vec<(&'static str, Box<dyn Stamp>)>,
-    /// Hashes flows, if a stamp tells them apart.
-    hasher: Option<SipHasher13>,
     /// The earliest of the stamps' timers.
     timer: Option<Instant>,
     counts: HeaderCounts,
 }
 
 impl Stamper {
-    /// Of a port that begins at `now`. Flows are hashed with `flow_hash_key`.
-    pub(crate) fn new(
-        now: Instant,
-        configs: &[Box<dyn StampConfig>],
-        flow_hash_key: &[u8; 16],
-    ) -> Self {
+    /// Of a port that begins at `now`.
+    pub(crate) fn new(now: Instant, configs: &[Box<dyn StampConfig>]) -> Self {
         let stamps: Vec<_> = configs
             .iter()
             .map(|config| (config.name(), config.build(now)))
             .collect();
-        let tells_flows_apart = stamps.iter().any(|(_, stamp)| stamp.tells_flows_apart());
         let mut stamper = Self {
             stamps,
-            hasher: tells_flows_apart.then(|| SipHasher13::new_with_key(flow_hash_key)),
             timer: None,
             counts: HeaderCounts::default(),
         };
@@ -47,18 +37,21 @@ impl Stamper {
         !self.stamps.is_empty()
     }
 
-    /// A packet arrives; whether it has a header to be stamped when it leaves.
+    /// Whether any stamp makes use of flows.
+    pub(crate) fn tells_flows_apart(&self) -> bool {
+        let mut stamps = self.stamps.iter();
+        stamps.any(|(_, stamp)| stamp.tells_flows_apart())
+    }
+
+    /// A packet of `flow` arrives; whether it has a header to be stamped when it leaves.
     pub(crate) fn on_arrival(
         &mut self,
         now: Instant,
         bytes: u32,
+        flow: Option<u64>,
         carrier: &mut impl Carrier,
         port: &PortView,
     ) -> bool {
-        let flow = match &self.hasher {
-            Some(hasher) => carrier.flow().map(|flow| hasher.hash(flow.as_bytes())),
-            None => None,
-        };
         let carried = match carrier.path_header() {
             Ok(carried) => {
                 self.counts.recognised += 1;

@@ -46,11 +46,14 @@ fn kilobyte_per_ms() -> Rate {
 
 /// A port at which so many packets wait behind the one in transmission.
 fn busy(packets: u64) -> PortView {
+    let queued = Amount {
+        packets,
+        bytes: packets * 1000,
+    };
     PortView {
-        queued: Amount {
-            packets,
-            bytes: packets * 1000,
-        },
+        queued,
+        queue: 0,
+        own: queued,
         transmitting: true,
         limit: Limit::packets(60),
         rate: Some(kilobyte_per_ms()),

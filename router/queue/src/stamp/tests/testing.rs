@@ -158,6 +158,8 @@ pub(crate) fn port(now: Instant, spec: &str) -> Port<IpPacket> {
 pub(crate) fn idle_view() -> PortView {
     PortView {
         queued: Amount::ZERO,
+        queue: 0,
+        own: Amount::ZERO,
         transmitting: false,
         limit: Limit::NONE,
         rate: Some(megabyte_per_second()),
