@@ -13,7 +13,7 @@ use crate::timer::Timer;
 use crate::transit::Transit;
 
 /// Packets that share a reading of the clock. Reading eight takes some five microseconds, so
-/// arrival times are that exact.
+/// arrival times are that exact on a processor that nobody takes away meanwhile.
 const BURST: usize = 8;
 
 /// Bursts before other links have their turn: some tens of microseconds of work.
@@ -32,10 +32,11 @@ pub(crate) struct Forwarder {
     tun: Tun,
     timer: Timer,
     transit: Transit,
-    buffer: Vec<u8>,
+    burst: Burst,
     /// When packets were last sent.
     sent: Instant,
 }
+
 impl Forwarder {
     /// Must be called within a tokio runtime.
     pub(crate) fn new(tun: Tun, transit: Transit) -> io::Result<Self> {
@@ -43,7 +44,7 @@ impl Forwarder {
             tun,
             timer: Timer::new()?,
             transit,
-            buffer: vec![0; LARGEST_PACKET],
+            burst: Burst::new(),
             sent: clock::now(),
         })
     }
@@ -56,11 +57,13 @@ impl Forwarder {
     /// Does all work that is due. Becomes ready only with an error: the device is gone.
     pub(crate) fn turn(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         for _ in 0..BURSTS {
-            let now = clock::now();
-            let is_drained = match self.receive(cx, now) {
-                Ok(is_drained) => is_drained,
+            let (now, is_drained) = match self.burst.read(cx, &mut self.tun) {
+                Ok(read) => read,
                 Err(error) => return Poll::Ready(error),
             };
+            for packet in self.burst.packets() {
+                self.transit.arrive(now, packet);
+            }
             self.send(now);
             if is_drained {
                 match self.wait(cx) {
@@ -72,19 +75,6 @@ impl Forwarder {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
-    }
-
-    /// Reads packets; returns `true` if none is left, and this task will be woken for the next.
-    fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
-        for _ in 0..BURST {
-            let mut buffer = ReadBuf::new(&mut self.buffer);
-            match Pin::new(&mut self.tun).poll_read(cx, &mut buffer) {
-                Poll::Pending => return Ok(true),
-                Poll::Ready(Err(error)) => return Err(error),
-                Poll::Ready(Ok(())) => self.transit.arrive(now, buffer.filled()),
-            }
-        }
-        Ok(false)
     }
 
     /// Sends the packets that are due.
@@ -110,5 +100,117 @@ impl Forwarder {
             Poll::Pending => Ok(Poll::Pending),
             Poll::Ready(fired) => fired.map(Poll::Ready),
         }
+    }
+}
+
+/// Packets that were read one after another.
+struct Burst {
+    buffer: Vec<u8>,
+    /// Where each packet in the buffer ends.
+    ends: Vec<usize>,
+}
+
+impl Burst {
+    fn new() -> Self {
+        Self {
+            buffer: vec![0; 2 * LARGEST_PACKET],
+            ends: Vec::with_capacity(BURST),
+        }
+    }
+
+    /// Reads the packets that are there. Returns when they had all arrived, and `true` if none is left
+    /// and this task will be woken for the next. The clock is read last: a packet dated before it came,
+    /// while somebody else had the processor, would have queued for longer than its round trip shows.
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        device: &mut (impl AsyncRead + Unpin),
+    ) -> io::Result<(Instant, bool)> {
+        self.ends.clear();
+        let mut end = 0;
+        while self.ends.len() < BURST && self.buffer.len() - end >= LARGEST_PACKET {
+            let mut packet = ReadBuf::new(&mut self.buffer[end..]);
+            match Pin::new(&mut *device).poll_read(cx, &mut packet) {
+                Poll::Pending => return Ok((clock::now(), true)),
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Ready(Ok(())) => end += packet.filled().len(),
+            }
+            self.ends.push(end);
+        }
+        Ok((clock::now(), false))
+    }
+
+    fn packets(&self) -> impl Iterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends.iter().map(move |end| {
+            let packet = &self.buffer[start..*end];
+            start = *end;
+            packet
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Has packets of these lengths; the next one comes while nobody looks.
+    struct Device {
+        lengths: Vec<usize>,
+        last_read: Instant,
+    }
+
+    impl AsyncRead for Device {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _cx: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let Some(length) = self.lengths.pop() else {
+                return Poll::Pending;
+            };
+            std::thread::sleep(Duration::from_millis(2));
+            self.last_read = clock::now();
+            buffer.put_slice(&vec![length as u8; length]);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn read(lengths: Vec<usize>) -> (Vec<usize>, Instant, bool, Device) {
+        let mut device = Device {
+            lengths,
+            last_read: clock::now(),
+        };
+        let mut burst = Burst::new();
+        let mut cx = Context::from_waker(Waker::noop());
+        let (now, is_drained) = burst.read(&mut cx, &mut device).expect("it reads");
+        let lengths = burst.packets().map(|packet| {
+            assert!(packet.iter().all(|byte| *byte == packet.len() as u8));
+            packet.len()
+        });
+        (lengths.collect(), now, is_drained, device)
+    }
+
+    #[test]
+    fn no_packet_is_dated_before_it_came() {
+        let (lengths, now, is_drained, device) = read(vec![3, 2, 1]);
+        assert_eq!((lengths, is_drained), (vec![1, 2, 3], true));
+        assert!(now >= device.last_read);
+    }
+
+    #[test]
+    fn a_burst_ends_after_eight_packets_or_when_the_largest_would_not_fit() {
+        let (lengths, _, is_drained, device) = read((1..=20).rev().collect());
+        assert_eq!((lengths.len(), is_drained), (BURST, false));
+        assert_eq!(device.lengths.len(), 20 - BURST);
+        let (lengths, _, is_drained, _) = read(vec![1, LARGEST_PACKET, 9]);
+        assert_eq!(
+            (lengths, is_drained),
+            (vec![9, LARGEST_PACKET], false),
+            "the third waits for the next burst"
+        );
+        assert!(read(Vec::new()).2);
     }
 }
