@@ -100,7 +100,7 @@ fn a_queue_of_one_packet_loses_nothing_however_slow_the_link() {
 fn a_queue_that_comes_back_soon_is_dropped_from_as_often_as_before() {
     let control = &mut Control::default();
     let long = |time| {
-        if time < 450 || time >= 500 {
+        if !(450..500).contains(&time) {
             ms(20)
         } else {
             ms(0)
@@ -111,7 +111,7 @@ fn a_queue_that_comes_back_soon_is_dropped_from_as_often_as_before() {
     assert_eq!(dropped[6..], [600, 645, 686]);
     let control = &mut Control::default();
     let late = |time| {
-        if time < 450 || time >= 3000 {
+        if !(450..3000).contains(&time) {
             ms(20)
         } else {
             ms(0)
