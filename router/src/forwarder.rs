@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// Has packets of these lengths; the next one comes while nobody looks.
+    /// Has packets of these lengths, and knows when it gave the last one.
     struct Device {
         lengths: Vec<usize>,
         last_read: Instant,
@@ -171,7 +171,6 @@ mod tests {
             let Some(length) = self.lengths.pop() else {
                 return Poll::Pending;
             };
-            std::thread::sleep(Duration::from_millis(2));
             self.last_read = clock::now();
             buffer.put_slice(&vec![length as u8; length]);
             Poll::Ready(Ok(()))
