@@ -112,7 +112,7 @@ const YIELD_TURNS: u32 = 2;
 pub struct Keel {
     /// Bytes of UDP payload in a full-size packet.
     mtu: u16,
-    /// Bytes.
+    /// Bytes, without what queues on the way back.
     window: f64,
     mode: Mode,
     delay: Delay,
@@ -194,6 +194,15 @@ impl Keel {
         self.window = bytes.max(LEAST_PACKETS * self.packet());
     }
 
+    /// Bytes whose acknowledgements queue on the way back, as far as routers tell: they hold nobody
+    /// up. HOLD counts them, since CUBIC does.
+    fn back(&self) -> f64 {
+        match self.mode {
+            Mode::Hold(_) => 0.0,
+            _ => (self.rates.bandwidth() * self.delay.back().as_secs_f64()).min(self.window),
+        }
+    }
+
     fn seen(&self, now: Instant) -> Seen {
         Seen {
             now,
@@ -202,7 +211,8 @@ impl Keel {
             base: self.delay.base(),
             stand: self.delay.stand(),
             target: self.target(),
-            noise: self.noise(),
+            noise: self.delay.noise(),
+            is_alone: self.routers.see_nobody_else(),
         }
     }
 
@@ -210,15 +220,10 @@ impl Keel {
     fn target(&self) -> Duration {
         let base = self.delay.base();
         let own = target::own(self.rates.bandwidth(), base, self.packet(), self.room);
-        let target = own.map_or(target::FIRST, |own| own + self.noise());
+        let target = own.map_or(target::FIRST, |own| own + self.delay.noise());
         self.crowd
             .as_ref()
             .map_or(target, |crowd| target.min(crowd.target()))
-    }
-
-    /// The part of the target that is for jitter.
-    fn noise(&self) -> Duration {
-        target::noise(self.delay.jitter(), self.delay.base())
     }
 
     /// START, for each ACK.
@@ -266,7 +271,7 @@ impl Keel {
 
     /// DRAIN, for each ACK.
     fn drain(&mut self, ack: &Ack, to: f64) {
-        let in_flight = self.window.min(ack.in_flight as f64);
+        let in_flight = self.window.min(ack.in_flight as f64 - self.back());
         self.window = (in_flight - DRAIN_GAIN * ack.bytes as f64).max(to);
         if self.window <= to {
             self.losses.forget();
@@ -334,7 +339,7 @@ impl Keel {
         match crowd.turn(seen) {
             Answer::GiveWay(window) => self.set_window(window),
             Answer::Longer(window) => {
-                if self.delay.is_told() {
+                if self.delay.told() * 2 > seen.queue() {
                     self.routers.distrust(seen.now, &mut self.delay);
                 } else {
                     self.delay.rebase();
@@ -344,7 +349,8 @@ impl Keel {
             }
             Answer::Others { window, same_rate } => {
                 self.crowd = None;
-                self.window = self.window.max(window);
+                let back = self.back();
+                self.window = self.window.max(window) + back;
                 let smoothed = self.delay.smoothed();
                 let (seen, packet) = (self.seen(seen.now), self.packet());
                 let relapsed = self
@@ -354,7 +360,7 @@ impl Keel {
                     true => (self.relapses + 1).min(MOST_RELAPSES),
                     false => 0,
                 };
-                let hold = Hold::new(&seen, same_rate, smoothed, self.relapses, packet);
+                let hold = Hold::new(&seen, same_rate + back, smoothed, self.relapses, packet);
                 self.mode = Mode::Hold(hold);
             }
         }
@@ -454,9 +460,9 @@ impl Keel {
         match hold.turn(&seen, smoothed, is_base_old, unused, mtu) {
             Next::Window(window) => self.window = window.max(minimum_window(self.mtu) as f64),
             Next::Leave(window) => {
-                self.window = window;
                 self.held = Some(now);
                 self.track();
+                self.window = (window - self.back()).max(minimum_window(self.mtu) as f64);
             }
         }
     }
@@ -477,13 +483,17 @@ impl Controller for Keel {
         if let Some((rtt, queueing)) = self.routers.sample(ack, self.delay.smoothed()) {
             self.delay.on_rtt(ack.now, rtt, queueing);
         }
-        let room = self.window - ack.in_flight as f64;
+        let room = self.window + self.back() - ack.in_flight as f64;
         let is_full = !ack.app_limited && room <= 0.1 * self.window + 2.0 * self.packet();
         match self.mode {
             Mode::Start { .. } => self.start(ack),
             Mode::Drain { to } => self.drain(ack, to),
             // Somebody else's making room has shown a shorter path: join in.
-            Mode::Track if is_full && before > self.delay.base() + self.target() / 4 => {
+            Mode::Track
+                if is_full
+                    && !self.delay.is_told()
+                    && before > self.delay.base() + self.target() / 4 =>
+            {
                 self.make_room(ack.now);
             }
             _ => {}
@@ -548,7 +558,7 @@ impl Controller for Keel {
     }
 
     fn window(&self) -> u64 {
-        self.window as u64
+        (self.window + self.back()) as u64
     }
 
     /// The window in a round trip, and a little more. The smoothed round trip is late when a queue
@@ -558,12 +568,12 @@ impl Controller for Keel {
         let rtt = self
             .delay
             .recent()
-            .map_or(smoothed, |rtt| rtt.min(smoothed));
+            .map_or(smoothed, |rtt| (rtt + self.delay.back()).min(smoothed));
         let gain = match self.mode {
             Mode::Start { .. } => START_PACE,
             _ => PACE,
         };
-        (!rtt.is_zero()).then(|| (gain * self.window / rtt.as_secs_f64()) as u64)
+        (!rtt.is_zero()).then(|| (gain * (self.window + self.back()) / rtt.as_secs_f64()) as u64)
     }
 
     fn slow_start_threshold(&self) -> Option<u64> {

@@ -87,6 +87,8 @@ pub(super) struct Seen {
     pub(super) target: Duration,
     /// The part of the target that is for jitter.
     pub(super) noise: Duration,
+    /// Routers count no other flow.
+    pub(super) is_alone: bool,
 }
 
 impl Seen {
@@ -163,6 +165,7 @@ impl Crowd {
         };
         self.last = queue;
         self.compare(seen.stand);
+        self.has_others &= !seen.is_alone;
         self.sent = window;
         if window <= seen.least {
             self.at_least += 1;
@@ -248,7 +251,15 @@ mod tests {
 
     /// Runs turns of 100 ms with round trips that `rtt` computes from the window, until the queue is
     /// gone or an answer is not to give way; returns that, and the number of turns.
-    fn crowded(mut rtt: impl FnMut(f64, u64) -> Duration) -> (Option<Answer>, u64) {
+    fn crowded(rtt: impl FnMut(f64, u64) -> Duration) -> (Option<Answer>, u64) {
+        crowded_or_alone(false, rtt)
+    }
+
+    /// The same with routers that count no other flow, if `is_alone`.
+    fn crowded_or_alone(
+        is_alone: bool,
+        mut rtt: impl FnMut(f64, u64) -> Duration,
+    ) -> (Option<Answer>, u64) {
         let seen = |turn, window, stand| Seen {
             now: epoch() + ms(100 * turn),
             window,
@@ -257,6 +268,7 @@ mod tests {
             stand,
             target: ms(5),
             noise: Duration::ZERO,
+            is_alone,
         };
         let mut window = 100_000.0;
         let mut crowd = Crowd::new(&seen(0, window, rtt(window, 0)));
@@ -329,6 +341,17 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_that_routers_count_alone_suspects_nobody_before_it_has_given_all_way() {
+        let mut given_way = f64::MAX;
+        let (answer, turns) = crowded_or_alone(true, |window, turn| {
+            given_way = given_way.min(window);
+            ms(90 + turn % 3 * 4)
+        });
+        assert!(matches!(answer, Some(Answer::Others { .. })), "{answer:?}");
+        assert!(given_way <= 4_000.0, "{given_way} after {turns} turns");
+    }
+
+    #[test]
     fn a_queue_that_falls_by_more_than_giving_way_explains_was_noise() {
         let seen = Seen {
             now: epoch(),
@@ -338,6 +361,7 @@ mod tests {
             stand: ms(90),
             target: ms(5),
             noise: Duration::ZERO,
+            is_alone: false,
         };
         let mut crowd = Crowd::new(&seen);
         assert_eq!(crowd.turn(&seen), Answer::GiveWay(70_000.0));

@@ -1,7 +1,10 @@
-//! What round trips tell of a path: how long it is, how much of it is queue, how much is noise.
+//! What round trips tell of a path: how long it is, how much of it is queue, how much is noise. What
+//! queues on the way back is no part of them, as far as routers tell it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use super::target;
 
 /// Delays below a standing queue last shorter than this: jitter, frames that are held together,
 /// late acknowledgements.
@@ -32,8 +35,9 @@ pub(super) struct Delay {
     /// Weighted as in RFC 9002, section 5.3.
     smoothed: Option<Duration>,
     recent: VecDeque<Duration>,
-    /// Samples of the last [`Self::span`] that no later one undercuts, oldest first.
-    standing: VecDeque<(Instant, Duration)>,
+    /// Round trips without what routers tell, and what they tell of the way there.
+    unexplained: Standing,
+    told: Standing,
     /// The least of each piece, newest last.
     pieces: VecDeque<Duration>,
     piece_since: Option<Instant>,
@@ -42,23 +46,60 @@ pub(super) struct Delay {
     noise: Noise,
     /// So many times longer must a queue stand to count: noise has lasted longer than a span.
     patience: u32,
-    /// What queues on the way back, as far as routers tell, weighted as [`Self::smoothed`]. Samples
-    /// are kept without it, and what is asked for has it: a part of the path's length.
+    /// What queues on the way back, as far as routers tell, weighted as [`Self::smoothed`], which
+    /// alone has it.
     back: Duration,
-    /// The least came from routers' word.
+    /// Routers told the last queueing times.
     is_told: bool,
+    /// All routers on the way seem to have done so.
+    is_complete: bool,
+}
+
+/// The least of what was seen lately: delays that come and go drop out.
+#[derive(Debug, Clone, Default)]
+struct Standing {
+    /// Samples that no later one undercuts, oldest first.
+    samples: VecDeque<(Instant, Duration)>,
+}
+
+impl Standing {
+    /// Takes in a sample and forgets those that are older than `span`.
+    fn push(&mut self, now: Instant, sample: Duration, span: Duration) {
+        while self
+            .samples
+            .back()
+            .is_some_and(|(_, least)| *least >= sample)
+        {
+            self.samples.pop_back();
+        }
+        self.samples.push_back((now, sample));
+        let is_old = |at: Instant| now.saturating_duration_since(at) > span;
+        while self.samples.front().is_some_and(|(at, _)| is_old(*at)) {
+            self.samples.pop_front();
+        }
+    }
+
+    fn least(&self) -> Duration {
+        let front = self.samples.front();
+        front.map_or(Duration::ZERO, |(_, least)| *least)
+    }
 }
 
 /// Queueing times that routers added up in one round trip.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Queueing {
     pub(super) there: Duration,
     pub(super) back: Duration,
+    /// All routers seem to have told theirs.
+    pub(super) is_complete: bool,
 }
 
 impl Delay {
-    /// A packet's round trip took `rtt`, of which `queueing` as far as routers tell.
-    pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration, queueing: Queueing) {
+    /// A packet's round trip took `rtt`, of which `queueing` if routers tell.
+    pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration, queueing: Option<Queueing>) {
+        self.is_told = queueing.is_some();
+        let queueing = queueing.unwrap_or_default();
+        self.is_complete = queueing.is_complete;
         self.smoothed = Some(self.smoothed.map_or(rtt, |old| old * 7 / 8 + rtt / 8));
         self.back = self.back * 7 / 8 + queueing.back / 8;
         let rtt = rtt.saturating_sub(queueing.back).max(LEAST_RTT);
@@ -67,27 +108,14 @@ impl Delay {
         }
         self.recent.push_back(rtt);
         let span = self.span() * (1 + self.patience);
-        while self.standing.back().is_some_and(|(_, least)| *least >= rtt) {
-            self.standing.pop_back();
-        }
-        self.standing.push_back((now, rtt));
-        while self
-            .standing
-            .front()
-            .is_some_and(|(at, _)| now.saturating_duration_since(*at) > span)
-        {
-            self.standing.pop_front();
-        }
+        let rtt = rtt.saturating_sub(queueing.there).max(LEAST_RTT);
+        self.unexplained.push(now, rtt, span);
+        self.told.push(now, queueing.there, span);
         self.noise.on_rtt(now, rtt);
-        let empty = rtt.saturating_sub(queueing.there).max(LEAST_RTT);
-        let least = self.least();
+        let least = self.base();
         if self.pieces.is_empty() || rtt <= least + least / 64 {
             self.seen = Some(now);
         }
-        if self.pieces.is_empty() || empty < least {
-            self.is_told = empty < rtt;
-        }
-        let rtt = empty;
         let since = *self.piece_since.get_or_insert(now);
         if self.pieces.is_empty() || now.saturating_duration_since(since) >= PIECE {
             self.pieces.push_back(rtt);
@@ -103,12 +131,17 @@ impl Delay {
     /// Forgets all but what stands: the path has become another one.
     pub(super) fn rebase(&mut self) {
         self.pieces.clear();
-        self.pieces.push_back(self.stand() - self.back);
+        self.pieces.push_back(self.unexplained.least());
     }
 
-    /// Whether the empty round trip comes from routers' word.
+    /// Whether routers tell queueing times.
     pub(super) fn is_told(&self) -> bool {
         self.is_told
+    }
+
+    /// The queue that stands on the way there, as far as routers tell.
+    pub(super) fn told(&self) -> Duration {
+        self.told.least()
     }
 
     /// Forgets what routers said: until there are new samples, the round trip is the smoothed one.
@@ -117,7 +150,8 @@ impl Delay {
         (self.back, self.is_told) = (Duration::ZERO, false);
         self.recent.clear();
         self.pieces = VecDeque::from([rtt]);
-        self.standing = VecDeque::from([(now, rtt)]);
+        (self.unexplained, self.told) = Default::default();
+        self.unexplained.push(now, rtt, Duration::ZERO);
     }
 
     /// The time over which a queue must stand to count.
@@ -139,30 +173,48 @@ impl Delay {
         self.smoothed.unwrap_or_default()
     }
 
+    /// What queues on the way back, as far as routers tell.
+    pub(super) fn back(&self) -> Duration {
+        self.back
+    }
+
     /// The least of the last eight round trips, once there are so many.
     pub(super) fn recent(&self) -> Option<Duration> {
         let least = self.recent.iter().min()?;
-        (self.recent.len() == RECENT).then_some(*least + self.back)
+        (self.recent.len() == RECENT).then_some(*least)
     }
 
-    /// The least round trip of the last [`Self::span`]: without noise that comes and goes.
+    /// The least round trip of the last [`Self::span`]: without noise that comes and goes. What
+    /// routers tell is no noise. What they leave out may be, and counts beyond it, or not at all if all
+    /// routers tell.
     pub(super) fn stand(&self) -> Duration {
-        self.standing
-            .front()
-            .map_or(Duration::ZERO, |(_, least)| *least + self.back)
+        let unexplained = self.unexplained.least();
+        if !self.is_told {
+            return unexplained;
+        }
+        let noise = target::noise(self.jitter(), self.base());
+        let beyond = match self.is_complete {
+            true => Duration::ZERO,
+            false => unexplained.saturating_sub(self.base() + noise),
+        };
+        self.base() + self.told() + beyond
+    }
+
+    /// The part of the queue that may be jitter.
+    pub(super) fn noise(&self) -> Duration {
+        match self.is_told {
+            true => Duration::ZERO,
+            false => target::noise(self.jitter(), self.base()),
+        }
     }
 
     /// The empty path's round trip, as far as it was seen.
     pub(super) fn base(&self) -> Duration {
-        self.least() + self.back
-    }
-
-    fn least(&self) -> Duration {
         self.pieces.iter().min().copied().unwrap_or_default()
     }
 
     /// By how much round trips exceed what stands without a queue behind it.
-    pub(super) fn jitter(&self) -> Duration {
+    fn jitter(&self) -> Duration {
         self.noise.jitter()
     }
 }

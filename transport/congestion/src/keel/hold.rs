@@ -46,6 +46,8 @@ pub(super) struct Hold {
     quiet_needed: u32,
     /// Pulses in a row that showed keel's own queue.
     own: u32,
+    /// As it began, routers did not count those that fill the queue: they do not see them.
+    began_alone: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +79,7 @@ impl Hold {
             quiet: 0,
             quiet_needed: QUIET_TURNS << relapses,
             own: 0,
+            began_alone: seen.is_alone,
         }
     }
 
@@ -116,6 +119,9 @@ impl Hold {
                 return Next::Leave(window);
             }
             return Next::Window(window);
+        }
+        if seen.is_alone && !self.began_alone {
+            return Next::Leave(seen.window);
         }
         let regrown = seen.window >= REGROWN * self.curve.most() * mtu;
         self.quiet = if is_short && regrown {
@@ -188,6 +194,7 @@ mod tests {
             stand: rtt(window),
             target: ms(5),
             noise: Duration::ZERO,
+            is_alone: false,
         };
         let mut windows = vec![100_000.0];
         let mut hold = Hold::new(&seen(0, 100_000.0), 100_000.0, ms(100), 0, MTU);
@@ -227,6 +234,28 @@ mod tests {
     }
 
     #[test]
+    fn it_leaves_when_routers_count_nobody_else_any_more() {
+        let seen = |is_alone| Seen {
+            now: epoch() + ms(100),
+            window: 100_000.0,
+            least: 4_000.0,
+            base: ms(50),
+            stand: ms(100),
+            target: ms(5),
+            noise: Duration::ZERO,
+            is_alone,
+        };
+        let turn = |began: bool, now: bool| {
+            let mut hold = Hold::new(&seen(began), 100_000.0, ms(100), 0, MTU);
+            hold.turn(&seen(now), ms(100), false, None, MTU)
+        };
+        assert_eq!(turn(false, true), Next::Leave(100_000.0));
+        assert!(matches!(turn(false, false), Next::Window(_)));
+        // Who fills the queue is not among those that they count.
+        assert!(matches!(turn(true, true), Next::Window(_)));
+    }
+
+    #[test]
     fn losses_lower_the_window_as_those_of_cubic_do() {
         let seen = Seen {
             now: epoch(),
@@ -236,6 +265,7 @@ mod tests {
             stand: ms(100),
             target: ms(5),
             noise: Duration::ZERO,
+            is_alone: false,
         };
         let mut hold = Hold::new(&seen, 100_000.0, ms(100), 0, MTU);
         assert_eq!(hold.on_congestion(epoch(), 100_000.0, MTU), Some(70_000.0));

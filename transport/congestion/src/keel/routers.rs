@@ -23,6 +23,8 @@ pub(super) struct Routers {
     heard: Option<Instant>,
     /// The last round trip that they described; `None` once it was taken in.
     sample: Option<(Duration, Queueing)>,
+    /// Flows at the most crowded link, as they last counted them.
+    flows: Option<u32>,
     /// Until then they are not believed.
     distrusted: Option<Instant>,
 }
@@ -34,9 +36,11 @@ impl Routers {
         let is_stamped = there.is_some() || back.is_some();
         if is_stamped && self.distrusted.is_none_or(|until| until <= sample.now) {
             self.heard = Some(sample.now);
+            self.flows = sample.flows;
             let queueing = Queueing {
                 there: there.unwrap_or_default(),
                 back: back.unwrap_or_default(),
+                is_complete: sample.complete,
             };
             self.sample = Some((sample.rtt, queueing));
         }
@@ -44,20 +48,30 @@ impl Routers {
 
     /// The round trip that an ACK measured. While routers tell queueing times, only those of headers
     /// count: both values must belong to the same packets.
-    pub(super) fn sample(&mut self, ack: &Ack, smoothed: Duration) -> Option<(Duration, Queueing)> {
+    pub(super) fn sample(
+        &mut self,
+        ack: &Ack,
+        smoothed: Duration,
+    ) -> Option<(Duration, Option<Queueing>)> {
         let holds = LEAST_HOLD.max(smoothed * HOLD_RTTS);
         let is_fresh = |at: &Instant| ack.now.saturating_duration_since(*at) <= holds;
         self.heard = self.heard.filter(is_fresh);
         if self.are_heard() {
-            self.sample.take()
+            let (rtt, queueing) = self.sample.take()?;
+            Some((rtt, Some(queueing)))
         } else {
-            ack.rtt.map(|rtt| (rtt, Queueing::default()))
+            ack.rtt.map(|rtt| (rtt, None))
         }
     }
 
     /// Whether they told queueing times lately.
     pub(super) fn are_heard(&self) -> bool {
         self.heard.is_some()
+    }
+
+    /// Whether they count no other flow.
+    pub(super) fn see_nobody_else(&self) -> bool {
+        self.are_heard() && self.flows == Some(1)
     }
 
     /// Their word has proved wrong.

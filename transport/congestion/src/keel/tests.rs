@@ -290,6 +290,40 @@ fn queueing_on_the_way_back_is_left_out_if_routers_tell_it() {
     assert!(link.overflows < 50, "{}", link.overflows);
 }
 
+/// The same, with an upload that backs off: its queue is gone in a tenth of a second.
+fn upload_that_backs_off(time: Duration) -> Duration {
+    let phase = time.as_millis() as u64 % 2000;
+    ms(phase.min((2000 - phase) * 19) * 30 / 1900)
+}
+
+#[test]
+fn a_queue_on_the_way_back_that_empties_does_not_move_to_the_way_there() {
+    let mut link = Link::new(RATE, ms(40), ROOM);
+    link.back = upload_that_backs_off;
+    link.tell = Some(|there, back, _| (there, back));
+    link.run(ms(5000));
+    let share = link.run(ms(20_000));
+    assert!(share > 0.96, "{share}");
+    assert!(link.longest_queue < ms(15), "{:?}", link.longest_queue);
+}
+
+/// 0 to 20 ms, another at each time.
+fn jitter(time: Duration) -> Duration {
+    let scattered = (time.as_micros() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    Duration::from_micros((scattered >> 32) % 20_000)
+}
+
+#[test]
+fn jitter_costs_nothing_while_routers_tell_the_queue() {
+    let mut link = Link::new(RATE, ms(40), ROOM);
+    link.back = jitter;
+    link.tell = Some(|there, _, _| (there, Duration::ZERO));
+    link.run(ms(5000));
+    let share = link.run(ms(20_000));
+    assert!(share > 0.95, "{share}");
+    assert!(link.longest_queue < ms(20), "{:?}", link.longest_queue);
+}
+
 #[test]
 fn lying_routers_slow_it_down_at_most() {
     let lies: [Tell; 10] = [
