@@ -311,10 +311,7 @@ impl Keel {
     }
 
     fn give_way_to_loss(&mut self, seen: &Seen, turn: &Turn, verdict: Verdict) {
-        if self.routers.are_heard() && seen.queue() * 2 < seen.target {
-            // The queue that overflowed is one that they hide.
-            self.routers.distrust(seen.now, &mut self.delay);
-        }
+        self.routers.on_excess_losses(seen, &mut self.delay);
         let delivered = self.window.min(turn.rate * seen.stand.as_secs_f64());
         let factor = match verdict {
             Verdict::Some => LOSS_FACTOR,

@@ -38,6 +38,8 @@ pub(super) struct Delay {
     /// Round trips without what routers tell, and what they tell of the way there.
     unexplained: Standing,
     told: Standing,
+    /// The longest queue that they told since somebody asked.
+    longest_told: Duration,
     /// The least of each piece, newest last.
     pieces: VecDeque<Duration>,
     piece_since: Option<Instant>,
@@ -111,6 +113,7 @@ impl Delay {
         let rtt = rtt.saturating_sub(queueing.there).max(LEAST_RTT);
         self.unexplained.push(now, rtt, span);
         self.told.push(now, queueing.there, span);
+        self.longest_told = self.longest_told.max(queueing.there);
         self.noise.on_rtt(now, rtt);
         let least = self.base();
         if self.pieces.is_empty() || rtt <= least + least / 64 {
@@ -142,6 +145,11 @@ impl Delay {
     /// The queue that stands on the way there, as far as routers tell.
     pub(super) fn told(&self) -> Duration {
         self.told.least()
+    }
+
+    /// The longest queue that routers told on the way there since the last call.
+    pub(super) fn take_longest_told(&mut self) -> Duration {
+        std::mem::take(&mut self.longest_told)
     }
 
     /// Forgets what routers said: until there are new samples, the round trip is the smoothed one.

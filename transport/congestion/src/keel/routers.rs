@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::crowd::Seen;
 use super::delay::{Delay, Queueing};
 use crate::controller::{Ack, PathSample};
 
@@ -72,6 +73,16 @@ impl Routers {
     /// Whether they count no other flow.
     pub(super) fn see_nobody_else(&self) -> bool {
         self.are_heard() && self.flows == Some(1)
+    }
+
+    /// More was lost than is tolerated: if round trips are long, and routers tell of no queue, they
+    /// hide the one that overflowed.
+    pub(super) fn on_excess_losses(&mut self, seen: &Seen, delay: &mut Delay) {
+        let told = delay.take_longest_told();
+        let is_delayed = delay.smoothed() > seen.base + seen.target * 2;
+        if self.are_heard() && told * 2 < seen.target && is_delayed {
+            self.distrust(seen.now, delay);
+        }
     }
 
     /// Their word has proved wrong.

@@ -307,6 +307,23 @@ fn a_queue_on_the_way_back_that_empties_does_not_move_to_the_way_there() {
     assert!(link.longest_queue < ms(15), "{:?}", link.longest_queue);
 }
 
+#[test]
+fn honest_routers_are_believed_although_packets_are_lost() {
+    let mut link = Link::new(RATE, ms(40), ROOM);
+    link.tell = Some(|there, back, _| (there, back));
+    link.loses_every = Some(12);
+    link.run(ms(10_000));
+    assert!(link.keel.routers.are_heard(), "without a queue");
+    let mut link = Link::new(RATE, ms(40), 4.0);
+    link.tell = Some(|there, back, _| (there, back));
+    link.run(ms(10_000));
+    assert!(link.keel.routers.are_heard(), "with a short one");
+    link.tell = Some(|_, _, rtt| (Duration::ZERO, rtt - ms(10)));
+    link.room = ROOM;
+    link.run(ms(10_000));
+    assert!(!link.keel.routers.are_heard(), "with one that they hide");
+}
+
 /// 0 to 20 ms, another at each time.
 fn jitter(time: Duration) -> Duration {
     let scattered = (time.as_micros() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
