@@ -13,7 +13,7 @@ use crate::timer::Timer;
 use crate::transit::Transit;
 
 /// Packets that share a reading of the clock. Reading eight takes some five microseconds, so
-/// arrival times are that exact on a processor that nobody takes away meanwhile.
+/// arrival times are that exact, unless another program gets the processor meanwhile.
 const BURST: usize = 8;
 
 /// Bursts before other links have their turn: some tens of microseconds of work.
@@ -118,9 +118,11 @@ impl Burst {
         }
     }
 
-    /// Reads the packets that are there. Returns when they had all arrived, and `true` if none is left
-    /// and this task will be woken for the next. The clock is read last: a packet dated before it came,
-    /// while somebody else had the processor, would have queued for longer than its round trip shows.
+    /// Reads the packets that are there. Returns the time after the last of them, and `true` if none
+    /// is left and this task will be woken for the next.
+    ///
+    /// The clock comes last, because another program may get the processor in between. Read first, it
+    /// would date packets before they came, and stamp them with more queueing than there was.
     fn read(
         &mut self,
         cx: &mut Context<'_>,

@@ -136,12 +136,12 @@ impl<P: Carrier> Port<P> {
             let flow = packet.payload.flow()?;
             Some(hasher.hash(flow.as_bytes()))
         });
+        let queue = self.discipline.classify(&packet.meta, flow);
         let has_header = self.stamper.has_stamps() && {
-            let port = self.view(0);
+            let port = self.view(queue);
             self.stamper
                 .on_arrival(now, bytes, flow, &mut packet.payload, &port)
         };
-        let queue = self.discipline.classify(&packet.meta, flow);
         let mut verdict = self.decide(queue, &mut packet.meta, |discipline, meta, port| {
             discipline.on_arrival(now, meta, port)
         });
@@ -406,6 +406,9 @@ impl<P: Carrier> Port<P> {
     /// Drops what the discipline would rather lose than a packet of `bytes`, until that fits; says
     /// whether it does.
     fn make_room(&mut self, bytes: u32) -> bool {
+        if !self.limit.admits(Amount::ZERO, bytes) {
+            return false;
+        }
         while !self.limit.admits(self.stats.queued(), bytes) {
             let Some((queue, packets)) = self.discipline.make_room(&self.held) else {
                 return false;

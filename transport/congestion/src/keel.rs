@@ -546,6 +546,7 @@ impl Controller for Keel {
     fn on_persistent_congestion(&mut self) {
         self.track();
         self.window = minimum_window(self.mtu) as f64;
+        self.delay.forget_back();
         self.mode = Mode::START;
     }
 

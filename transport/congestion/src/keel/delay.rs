@@ -186,6 +186,11 @@ impl Delay {
         self.back
     }
 
+    /// Nothing has come back for long: what queued there then is no more.
+    pub(super) fn forget_back(&mut self) {
+        self.back = Duration::ZERO;
+    }
+
     /// The least of the last eight round trips, once there are so many.
     pub(super) fn recent(&self) -> Option<Duration> {
         let least = self.recent.iter().min()?;

@@ -183,18 +183,27 @@ mod tests {
 
     const MTU: f64 = 1000.0;
 
+    /// What a flow sees at a window of 100 kB.
+    fn seen(stand: Duration) -> Seen {
+        Seen {
+            now: epoch(),
+            window: 100_000.0,
+            least: 4_000.0,
+            base: ms(50),
+            stand,
+            target: ms(5),
+            noise: Duration::ZERO,
+            is_alone: false,
+        }
+    }
+
     /// Runs turns of 100 ms with round trips that `rtt` computes from the window; returns the turn
     /// at which keel leaves, and the windows.
     fn hold(turns: u64, rtt: impl Fn(f64) -> Duration) -> (Option<u64>, Vec<f64>) {
         let seen = |turn, window| Seen {
             now: epoch() + ms(100 * turn),
             window,
-            least: 4_000.0,
-            base: ms(50),
-            stand: rtt(window),
-            target: ms(5),
-            noise: Duration::ZERO,
-            is_alone: false,
+            ..seen(rtt(window))
         };
         let mut windows = vec![100_000.0];
         let mut hold = Hold::new(&seen(0, 100_000.0), 100_000.0, ms(100), 0, MTU);
@@ -236,14 +245,8 @@ mod tests {
     #[test]
     fn it_leaves_when_routers_count_nobody_else_any_more() {
         let seen = |is_alone| Seen {
-            now: epoch() + ms(100),
-            window: 100_000.0,
-            least: 4_000.0,
-            base: ms(50),
-            stand: ms(100),
-            target: ms(5),
-            noise: Duration::ZERO,
             is_alone,
+            ..seen(ms(100))
         };
         let turn = |began: bool, now: bool| {
             let mut hold = Hold::new(&seen(began), 100_000.0, ms(100), 0, MTU);
@@ -257,16 +260,7 @@ mod tests {
 
     #[test]
     fn losses_lower_the_window_as_those_of_cubic_do() {
-        let seen = Seen {
-            now: epoch(),
-            window: 100_000.0,
-            least: 4_000.0,
-            base: ms(50),
-            stand: ms(100),
-            target: ms(5),
-            noise: Duration::ZERO,
-            is_alone: false,
-        };
+        let seen = seen(ms(100));
         let mut hold = Hold::new(&seen, 100_000.0, ms(100), 0, MTU);
         assert_eq!(hold.on_congestion(epoch(), 100_000.0, MTU), Some(70_000.0));
         // Two seconds later, K = cbrt(30 / 0.4) = 4.2 s, CUBIC has made up for half of it.

@@ -398,6 +398,16 @@ fn persistent_congestion_begins_anew_with_two_packets() {
 }
 
 #[test]
+fn persistent_congestion_leaves_nothing_for_the_way_back() {
+    let mut link = Link::new(RATE, ms(40), ROOM);
+    link.back = |_| ms(30);
+    link.tell = Some(|there, back, _| (there, back));
+    link.run(ms(5000));
+    link.keel.on_persistent_congestion();
+    assert_eq!(link.keel.window(), 2400);
+}
+
+#[test]
 fn an_application_with_little_to_send_keeps_its_window() {
     let mut link = Link::new(RATE, ms(40), ROOM);
     link.run(ms(5000));

@@ -98,26 +98,14 @@ fn a_queue_of_one_packet_loses_nothing_however_slow_the_link() {
 
 #[test]
 fn a_queue_that_comes_back_soon_is_dropped_from_as_often_as_before() {
-    let control = &mut Control::default();
-    let long = |time| {
-        if !(450..500).contains(&time) {
-            ms(20)
-        } else {
-            ms(0)
-        }
+    let signals_without_queue = |pause: std::ops::Range<u64>, end| {
+        let waited = |time| if pause.contains(&time) { ms(0) } else { ms(20) };
+        signals(&mut Control::default(), &PARAMS, 0..end, 50_000, waited)
     };
-    let dropped = signals(control, &PARAMS, 0..700, 50_000, long);
+    let dropped = signals_without_queue(450..500, 700);
     // Six were dropped, five since it began: the next interval is 100 / sqrt(5) = 44.7 ms.
     assert_eq!(dropped[6..], [600, 645, 686]);
-    let control = &mut Control::default();
-    let late = |time| {
-        if !(450..3000).contains(&time) {
-            ms(20)
-        } else {
-            ms(0)
-        }
-    };
-    let dropped = signals(control, &PARAMS, 0..3250, 50_000, late);
+    let dropped = signals_without_queue(450..3000, 3250);
     assert_eq!(dropped[6..], [3100, 3200], "2.6 s later it begins anew");
 }
 

@@ -123,6 +123,17 @@ fn a_limit_of_nothing_drops_what_arrives_while_the_link_is_busy() {
     assert_eq!(second, Verdict::Drop(crate::DropReason::Full));
 }
 
+#[test]
+fn a_packet_larger_than_the_whole_limit_makes_nobody_lose_anything() {
+    let mut port = port("fq-codel", Limit::bytes(1000));
+    for number in 0..11 {
+        port.enqueue(epoch(), packet(1, number, 100));
+    }
+    let large = port.enqueue(epoch(), packet(2, 0, 1001));
+    assert_eq!(large, Verdict::Drop(crate::DropReason::Full));
+    assert_eq!(port.stats(epoch()).queued().packets, 10);
+}
+
 proptest! {
     #[test]
     fn whatever_arrives_nothing_is_lost_or_invented_and_flows_keep_their_order(

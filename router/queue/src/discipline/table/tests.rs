@@ -48,7 +48,7 @@ proptest! {
     fn any_text_names_a_discipline_or_gets_one_line(
         spec in prop_oneof![
             any::<String>(),
-            "(red|drop-tail|rde):?[a-z]{0,6}=?[-0-9.e]{0,8},?(min|max|max_p|w|ecn)=[-0-9.einfNatrue]{0,6}",
+            "(red|drop-tail|codel|fq-codel|rde):?[a-z]{0,6}=?[-0-9.e]{0,8},?(min|max_p|ecn|target_ms|flows|quantum)=[-0-9.einfNatrue]{0,6}",
         ],
         packets in proptest::option::of(0u64..1000),
     ) {
