@@ -7,7 +7,7 @@ mod red;
 mod table;
 
 use std::fmt::Debug;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use evenkeel_spec::{Row, SpecError, Values};
 use rand::rngs::Xoshiro256PlusPlus;
@@ -46,9 +46,13 @@ pub trait Discipline: Debug + Send {
         1
     }
 
-    /// The queue that an arriving packet is for, below [`Discipline::queues`]. `flow` is a keyed hash
-    /// of its flow; `None` if there is one queue alone, or the flow cannot be told.
-    fn classify(&mut self, _meta: &PacketMeta, _flow: Option<u64>) -> usize {
+    /// Whether [`Sender::has_header`] is made use of, if the port has no stamps.
+    fn reads_headers(&self) -> bool {
+        false
+    }
+
+    /// The queue that an arriving packet is for, below [`Discipline::queues`].
+    fn classify(&mut self, _meta: &PacketMeta, _sender: Sender) -> usize {
         0
     }
 
@@ -63,8 +67,9 @@ pub trait Discipline: Debug + Send {
     }
 
     /// The queue whose first packet leaves next: one of those that hold something. Asked for each
-    /// packet if there are several queues; `queues` is what they hold, by number.
-    fn select(&mut self, _queues: &[Amount]) -> usize {
+    /// packet if there are several queues; `queues` is what they hold, by number, and `packets` how
+    /// many that are.
+    fn select(&mut self, _queues: &[Amount], _packets: u64) -> usize {
         0
     }
 
@@ -75,14 +80,30 @@ pub trait Discipline: Debug + Send {
         None
     }
 
+    /// What stamps see of the port when a packet of `port.queue` comes or goes; `None` if they leave
+    /// it alone. `queues` is what queues hold, by number. At stamps' timers `port.queue` is 0.
+    fn seen_by_stamps(&self, port: PortView, _queues: &[Amount]) -> Option<PortView> {
+        Some(port)
+    }
+
     /// The instant that [`Discipline::next_timer`] named has come. Of a transmission that ends or
-    /// starts at the same instant the discipline has heard before.
-    fn on_timer(&mut self, _now: Instant, _port: &PortView) {}
+    /// starts at the same instant the discipline has heard before. `waited` tells how long the first
+    /// packet of a queue has waited, zero if there is none.
+    fn on_timer(&mut self, _now: Instant, _port: &PortView, _waited: &dyn Fn(usize) -> Duration) {}
 
     /// When [`Discipline::on_timer`] is due. After a call of it this must be a later instant.
     fn next_timer(&self) -> Option<Instant> {
         None
     }
+}
+
+/// What a packet tells of who has sent it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sender {
+    /// A keyed hash of its flow; `None` if the port has one queue alone, or the flow cannot be told.
+    pub flow: Option<u64>,
+    /// It has a path header that may be stamped; `false` if nobody on this port reads them.
+    pub has_header: bool,
 }
 
 /// What becomes of a packet.

@@ -56,7 +56,7 @@ mod trace;
 
 pub use conservation::{ConservationError, NodeCounters};
 pub use discipline::{
-    Discipline, DisciplineConfig, DisciplineRow, DropReason, DropTail, PortView, Verdict,
+    Discipline, DisciplineConfig, DisciplineRow, DropReason, DropTail, PortView, Sender, Verdict,
     discipline, disciplines,
 };
 pub use evenkeel_spec::{Parameter, SpecError};

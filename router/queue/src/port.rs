@@ -9,8 +9,8 @@ use crate::server::Server;
 use crate::stamp::Stamper;
 use crate::{
     Amount, Carrier, ConservationError, Discipline, DropReason, Limit, NodeCounters, Packet,
-    PacketMeta, PortStats, PortView, QueueInterval, Rate, Service, StampConfig, StampFigures,
-    Verdict,
+    PacketMeta, PortStats, PortView, QueueInterval, Rate, Sender, Service, StampConfig,
+    StampFigures, Verdict,
 };
 
 /// What a port is made of.
@@ -53,6 +53,8 @@ pub struct Port<P> {
     waiting_since: Option<Instant>,
     /// Hashes flows, if discipline or stamps tell them apart.
     hasher: Option<SipHasher13>,
+    /// Discipline or stamps look at path headers.
+    reads_headers: bool,
     transmission: Option<Transmission<P>>,
     /// Transmitted, and not fetched by the host yet; with the end of the transmission.
     departed: VecDeque<(Instant, Packet<P>)>,
@@ -97,6 +99,7 @@ impl<P: Carrier> Port<P> {
         let queues = config.discipline.queues();
         let stamper = Stamper::new(now, &config.stamps);
         let tells_flows_apart = queues > 1 || stamper.tells_flows_apart();
+        let reads_headers = stamper.has_stamps() || config.discipline.reads_headers();
         let hasher = || SipHasher13::new_with_key(&config.flow_hash_key);
         Self {
             now,
@@ -109,6 +112,7 @@ impl<P: Carrier> Port<P> {
             waiting: 0,
             waiting_since: None,
             hasher: tells_flows_apart.then(hasher),
+            reads_headers,
             transmission: None,
             departed: VecDeque::new(),
             fetched: Amount::ZERO,
@@ -136,12 +140,17 @@ impl<P: Carrier> Port<P> {
             let flow = packet.payload.flow()?;
             Some(hasher.hash(flow.as_bytes()))
         });
-        let queue = self.discipline.classify(&packet.meta, flow);
-        let has_header = self.stamper.has_stamps() && {
-            let port = self.view(queue);
-            self.stamper
-                .on_arrival(now, bytes, flow, &mut packet.payload, &port)
+        let carried = self.reads_headers.then(|| packet.payload.path_header());
+        let sender = Sender {
+            flow,
+            has_header: matches!(carried, Some(Ok(_))),
         };
+        let queue = self.discipline.classify(&packet.meta, sender);
+        let seen = self.seen_by_stamps(queue);
+        let has_header = carried.is_some_and(|carried| {
+            self.stamper
+                .on_arrival(now, bytes, flow, carried, seen.as_ref())
+        });
         let mut verdict = self.decide(queue, &mut packet.meta, |discipline, meta, port| {
             discipline.on_arrival(now, meta, port)
         });
@@ -353,14 +362,19 @@ impl<P: Carrier> Port<P> {
             self.step_to(at);
             let port = self.view(0);
             if self.discipline.next_timer() == Some(timer) {
-                self.discipline.on_timer(at, &port);
+                let queues = &self.queues;
+                self.discipline.on_timer(at, &port, &|queue| {
+                    let first = queues[queue].front();
+                    first.map_or(Duration::ZERO, |first| at - first.arrived)
+                });
                 let next = self.discipline.next_timer();
                 assert!(
                     next.is_none_or(|next| next > timer),
                     "a discipline's timer moves on when it fires"
                 );
             } else {
-                self.stamper.on_timer(at, &port);
+                let seen = self.discipline.seen_by_stamps(port, &self.held);
+                self.stamper.on_timer(at, &seen.unwrap_or(port));
             }
         }
     }
@@ -382,7 +396,7 @@ impl<P: Carrier> Port<P> {
         let since = self.waiting_since?;
         let queue = match self.queues.len() {
             1 => 0,
-            _ => self.discipline.select(&self.held),
+            _ => self.discipline.select(&self.held, self.waiting as u64),
         };
         let waiting = self.pop(queue);
         Some(Next {
@@ -444,8 +458,8 @@ impl<P: Carrier> Port<P> {
         });
         self.count(verdict, bytes);
         if !matches!(verdict, Verdict::Drop(_)) {
-            if has_header {
-                let port = self.view(next.queue);
+            let seen = has_header.then(|| self.seen_by_stamps(next.queue));
+            if let Some(port) = seen.flatten() {
                 self.stamper
                     .on_departure(at, bytes, sojourn, &mut packet.payload, &port);
             }
@@ -505,6 +519,11 @@ impl<P: Carrier> Port<P> {
             limit: self.limit,
             rate: self.server.rate(),
         }
+    }
+
+    /// What stamps see when a packet of `queue` comes or goes.
+    fn seen_by_stamps(&self, queue: usize) -> Option<PortView> {
+        self.discipline.seen_by_stamps(self.view(queue), &self.held)
     }
 
     fn check_counters(&self) -> Result<(), ConservationError> {

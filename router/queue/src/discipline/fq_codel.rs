@@ -12,7 +12,7 @@ use std::time::Instant;
 use evenkeel_spec::{Parameter, Row};
 
 use super::codel::{Control, INTERVAL, Params, TARGET, ecn};
-use super::{Discipline, DisciplineRow, PortView, Verdict};
+use super::{Discipline, DisciplineRow, PortView, Sender, Verdict};
 use crate::{Amount, PacketMeta};
 
 /// Queues (RFC 8290, section 5.2).
@@ -84,8 +84,8 @@ impl Discipline for FqCoDel {
         self.queues.len()
     }
 
-    fn classify(&mut self, _meta: &PacketMeta, flow: Option<u64>) -> usize {
-        (flow.unwrap_or_default() % self.queues.len() as u64) as usize
+    fn classify(&mut self, _meta: &PacketMeta, sender: Sender) -> usize {
+        (sender.flow.unwrap_or_default() % self.queues.len() as u64) as usize
     }
 
     fn on_arrival(&mut self, _now: Instant, _meta: &mut PacketMeta, port: &PortView) -> Verdict {
@@ -98,7 +98,7 @@ impl Discipline for FqCoDel {
         Verdict::Admit
     }
 
-    fn select(&mut self, held: &[Amount]) -> usize {
+    fn select(&mut self, held: &[Amount], _packets: u64) -> usize {
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };

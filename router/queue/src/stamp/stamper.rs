@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use evenkeel_wire::Skipped;
+
 use super::{
     Arrival, CarriedHeader, Carrier, Departure, HeaderCounts, Stamp, StampConfig, StampFigures,
 };
@@ -43,35 +45,34 @@ impl Stamper {
         stamps.any(|(_, stamp)| stamp.tells_flows_apart())
     }
 
-    /// A packet of `flow` arrives; whether it has a header to be stamped when it leaves.
+    /// A packet of `flow` arrives, with the header that it carries or why there is none; stamps see
+    /// `port`, or leave the packet alone. Whether its header is to be stamped when it leaves.
     pub(crate) fn on_arrival(
         &mut self,
         now: Instant,
         bytes: u32,
         flow: Option<u64>,
-        carrier: &mut impl Carrier,
-        port: &PortView,
+        carried: Result<CarriedHeader<'_>, Skipped>,
+        port: Option<&PortView>,
     ) -> bool {
-        let carried = match carrier.path_header() {
-            Ok(carried) => {
-                self.counts.recognised += 1;
-                Some(carried)
-            }
-            Err(reason) => {
-                self.counts.skipped(reason);
-                None
-            }
+        match &carried {
+            Ok(_) => self.counts.recognised += 1,
+            Err(reason) => self.counts.skipped(*reason),
+        }
+        let Some(port) = port else {
+            return false;
         };
+        let header = carried.as_ref().ok();
         let arrival = Arrival {
             bytes,
-            header: carried.as_ref().map(|carried| carried.header.view()),
+            header: header.map(|carried| carried.header.view()),
             flow,
         };
         for (_, stamp) in &mut self.stamps {
             stamp.on_arrival(now, &arrival, port);
         }
         self.set_timer();
-        carried.is_some()
+        carried.is_ok()
     }
 
     /// A packet of `bytes` that had a header is about to be transmitted, after waiting `queued`.

@@ -51,7 +51,7 @@ impl Discipline for Scripted {
         }
     }
 
-    fn on_timer(&mut self, now: Instant, port: &PortView) {
+    fn on_timer(&mut self, now: Instant, port: &PortView, _waited: &dyn Fn(usize) -> Duration) {
         self.note("timer", now, port);
         if let Some((next, period)) = &mut self.timer {
             *next += *period;
