@@ -2,6 +2,7 @@
 
 mod codel;
 mod drop_tail;
+mod dualpi2;
 mod fq_codel;
 mod red;
 mod table;

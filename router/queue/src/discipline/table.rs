@@ -2,10 +2,16 @@
 
 use evenkeel_spec::{SpecError, find};
 
-use super::{DisciplineConfig, DisciplineRow, codel, drop_tail, fq_codel, red};
+use super::{DisciplineConfig, DisciplineRow, codel, drop_tail, dualpi2, fq_codel, red};
 use crate::Limit;
 
-static TABLE: &[DisciplineRow] = &[drop_tail::ROW, red::ROW, codel::ROW, fq_codel::ROW];
+static TABLE: &[DisciplineRow] = &[
+    drop_tail::ROW,
+    red::ROW,
+    codel::ROW,
+    fq_codel::ROW,
+    dualpi2::ROW,
+];
 
 /// All disciplines, in the order in which to show them.
 pub fn disciplines() -> &'static [DisciplineRow] {
