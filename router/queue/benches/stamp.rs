@@ -108,11 +108,12 @@ fn clock() -> Instant {
 fn per_packet(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("packet");
     group.throughput(Throughput::Elements(1));
-    let sets: [(&str, &str, &[&str]); 4] = [
+    let sets: [(&str, &str, &[&str]); 5] = [
         ("none", "drop-tail", &[]),
         ("aqt", "drop-tail", &["aqt"]),
         ("aqt, acp, flows", "drop-tail", &["aqt", "acp", "flows"]),
         ("fq-codel", "fq-codel", &[]),
+        ("guided", "guided", &["aqt", "acp", "flows"]),
     ];
     for (name, queue, specs) in sets {
         for flows in [1, 100, 10_000u32] {

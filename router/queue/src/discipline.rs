@@ -4,6 +4,7 @@ mod codel;
 mod drop_tail;
 mod dualpi2;
 mod fq_codel;
+mod guided;
 mod red;
 mod table;
 

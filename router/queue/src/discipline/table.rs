@@ -2,7 +2,7 @@
 
 use evenkeel_spec::{SpecError, find};
 
-use super::{DisciplineConfig, DisciplineRow, codel, drop_tail, dualpi2, fq_codel, red};
+use super::{DisciplineConfig, DisciplineRow, codel, drop_tail, dualpi2, fq_codel, guided, red};
 use crate::Limit;
 
 static TABLE: &[DisciplineRow] = &[
@@ -11,6 +11,7 @@ static TABLE: &[DisciplineRow] = &[
     codel::ROW,
     fq_codel::ROW,
     dualpi2::ROW,
+    guided::ROW,
 ];
 
 /// All disciplines, in the order in which to show them.
