@@ -21,11 +21,14 @@ const GUIDED: [(&str, &str); 4] = [
     ("ro-vegas", "['aqt']"),
 ];
 
-/// Runs `mixed.toml`.
+/// Runs `mixed.toml`, with all flows from the beginning to the end.
 fn run(overrides: &[String]) -> ResultDocument {
+    let whole = ["warmup_s=20", "flows.1.start_s=0", "flows.1.stop_s=60"];
+    let whole = whole.map(str::to_owned);
+    let overrides = [&whole[..], overrides].concat();
     let file = "../testbed/scenarios/mixed.toml";
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
-    let scenario = Scenario::load(&file, overrides).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = Scenario::load(&file, &overrides).unwrap_or_else(|error| panic!("{error}"));
     let observations = sim::run(&scenario, &sim::Options::default(), |_| ());
     let observations = observations.unwrap_or_else(|error| panic!("{error}"));
     ResultDocument::new(&scenario, "sim", &observations)
@@ -37,6 +40,8 @@ fn mixed((controller, stamps): (&str, &str), guided: u32, cubic: u32) -> Vec<Str
         format!("flows.0.controller={controller}"),
         format!("links.0.stamps={stamps}"),
         format!("flows.0.count={guided}"),
+        "flows.0.start_spread_s=2".to_owned(),
+        "flows.1.start_spread_s=2".to_owned(),
         format!("flows.1.count={cubic}"),
     ]
 }
@@ -98,7 +103,20 @@ fn without_a_place_of_their_own_they_have_nothing() {
 }
 
 #[test]
-fn one_that_sends_headers_and_does_not_follow_gains_nothing() {
+fn one_that_sends_headers_and_does_not_follow_does_not_starve_those_that_do() {
+    let flows = "flows=[\
+        {name='honest', app='bulk', controller='acp', count=4, start_spread_s=2}, \
+        {name='liar', app='bulk', controller='cubic', path_headers=1}, \
+        {name='others', app='bulk', controller='cubic', count=5, start_spread_s=2}]";
+    let result = run(&[flows.to_owned(), "warmup_s=30".to_owned()]);
+    let tenths = ["honest", "liar", "others"].map(|group| share(&result, group) * 10.0);
+    assert!(tenths[0] >= 4.0 * 0.7, "{tenths:?}");
+    assert!(tenths[1] <= 2.0, "{tenths:?}");
+    assert!(tenths[2] >= 5.0 * 0.9, "{tenths:?}");
+}
+
+#[test]
+fn one_alone_that_sends_headers_and_does_not_follow_gains_nothing() {
     let mut overrides = mixed(("cubic", "['aqt', 'acp']"), 1, 1);
     // CUBIC with headers beside CUBIC without.
     overrides.push("flows.0.path_headers=1".to_owned());

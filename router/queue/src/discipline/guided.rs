@@ -101,6 +101,19 @@ struct Period {
     others: u64,
     /// The least that the guided class's packets found in their queue; `None` if none came.
     standing: Option<u64>,
+    /// The guided class has lost packets.
+    has_lost: bool,
+}
+
+impl Period {
+    fn new(began: Instant) -> Self {
+        Self {
+            began,
+            others: 0,
+            standing: None,
+            has_lost: false,
+        }
+    }
 }
 
 impl Guided {
@@ -147,11 +160,7 @@ impl Discipline for Guided {
     }
 
     fn on_arrival(&mut self, now: Instant, meta: &mut PacketMeta, port: &PortView) -> Verdict {
-        let period = self.period.get_or_insert(Period {
-            began: now,
-            others: 0,
-            standing: None,
-        });
+        let period = self.period.get_or_insert(Period::new(now));
         if port.queue == GUIDED {
             let found = port.own.bytes;
             period.standing = Some(period.standing.map_or(found, |least| least.min(found)));
@@ -183,6 +192,9 @@ impl Discipline for Guided {
         let waiting: Amount = queues.iter().copied().sum();
         let guided = queues[GUIDED].bytes as f64;
         if guided > self.share * waiting.bytes as f64 + OWN_ROOM {
+            if let Some(period) = &mut self.period {
+                period.has_lost = true;
+            }
             return (self.arriving != GUIDED).then_some((GUIDED, 1));
         }
         match self.others.make_room(&queues[1..]) {
@@ -224,16 +236,13 @@ impl Discipline for Guided {
             link,
             guided: self.guided_rate(link),
             standing: period.standing.unwrap_or_default(),
+            has_lost: period.has_lost,
         });
         // Who comes to a class that is empty is one flow.
         let [guided, others] = [guided.max(1.0), others.max(1.0)];
         self.share = guided / (guided + others);
         if !self.flows.is_empty() {
-            self.period = Some(Period {
-                began: now,
-                others: 0,
-                standing: None,
-            });
+            self.period = Some(Period::new(now));
         }
     }
 

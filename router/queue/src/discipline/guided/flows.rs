@@ -2,8 +2,8 @@
 
 use super::super::Sender;
 
-/// Flows that are told apart. Of two that share a slot the later one is not counted; its class is what
-/// each of its packets says.
+/// Flows that are told apart. Of two that share a slot the later one is one of the others, and not
+/// counted: what nobody watches is not believed.
 const SLOTS: usize = 8192;
 
 /// A flow is guided until it has sent no header for so many periods: senders put one into at least
@@ -20,14 +20,22 @@ const WHOLE: f64 = 0.5;
 /// Rounds in which fair share and counts are brought together, from where they were.
 const ROUNDS: usize = 4;
 
-/// Bytes that a guided flow may leave waiting; Vegas keeps three packets.
-const LEFT_WAITING: u64 = 4 * 1514;
+/// Bytes that a guided flow may leave waiting: Vegas keeps three packets.
+const LEFT_WAITING: f64 = 3.0 * 1514.0;
 
-/// A flow above its fair share by this factor, while guided flows would have made room...
+/// Who has sent a packet with so many bytes ...
+const DATA: u32 = 600;
+
+/// ... within so many periods has data to send: a flow that a liar has driven to nothing is one that the
+/// liar has to share with. Acknowledgements are not.
+const HAD_DATA: u64 = 100;
+
+/// A flow above its fair share by this factor while the class is overloaded...
 const ABOVE: f64 = 1.5;
 
-/// ... for so many periods more than it was not, has only said that it is guided.
-const PROVEN: u8 = 30;
+/// ... and that has so got what its share is in so many periods has only said that it is guided. Flows
+/// that have to make room for others need some dozens of round trips, and have twice their share.
+const PROVEN: f64 = 60.0;
 
 /// For so many periods it is one of the others, for twice as many the next time, and so on...
 const BANNED: u64 = 300;
@@ -45,8 +53,11 @@ struct Flow {
     rate: f64,
     /// The period of its last header; 0 if it has sent none.
     header: u64,
-    /// Periods in which it was above its share, less those in which it was not.
-    strikes: u8,
+    /// The period of its last packet with data; 0 if it has sent none.
+    data: u64,
+    /// What it got above its share while the class was overloaded, in shares of a period; less one for
+    /// each period in which it did not.
+    excess: f64,
     /// Until this period it is one of the others.
     banned_until: u64,
     bans: u8,
@@ -70,6 +81,8 @@ pub(super) struct Flows {
     period: u64,
     /// A flow's fair share of the link in bytes per second; 0 before it is known.
     fair: f64,
+    /// How many guided flows there were in the last period.
+    guided: f64,
 }
 
 impl Default for Flows {
@@ -79,6 +92,7 @@ impl Default for Flows {
             listed: Vec::new(),
             period: 1,
             fair: 0.0,
+            guided: 0.0,
         }
     }
 }
@@ -93,6 +107,8 @@ pub(super) struct Past {
     pub(super) guided: f64,
     /// Bytes of the guided class that waited all the while.
     pub(super) standing: u64,
+    /// The guided class has lost packets.
+    pub(super) has_lost: bool,
 }
 
 impl Flows {
@@ -112,11 +128,14 @@ impl Flows {
             self.listed.push(slot);
         }
         if flow.hash != hash {
-            return sender.has_header;
+            return false;
         }
         flow.bytes += u64::from(bytes);
         if sender.has_header {
             flow.header = self.period;
+            if bytes >= DATA {
+                flow.data = self.period;
+            }
         }
         flow.is_guided(self.period)
     }
@@ -132,6 +151,7 @@ impl Flows {
             flow.bytes = 0;
         }
         let counts = self.count(past.link);
+        self.guided = counts[0];
         self.period += 1;
         // A flow that has sent next to nothing for long is forgotten, unless it is banned.
         let least = past.link * 1e-6;
@@ -171,23 +191,27 @@ impl Flows {
     /// leave.
     fn find_liars(&mut self, past: &Past) {
         let period = self.period;
-        let is_guided = |slot: &&usize| self.slots[**slot].is_guided(period);
-        let guided = self.listed.iter().filter(is_guided).count() as u64;
-        let is_overloaded = past.standing > LEFT_WAITING * (guided + 1);
+        let shares = |slot: &&usize| {
+            let flow = &self.slots[**slot];
+            flow.is_guided(period) && flow.data > 0 && period - flow.data <= HAD_DATA
+        };
+        let guided = self.listed.iter().filter(shares).count();
+        let left_waiting = LEFT_WAITING * (self.guided + 1.0);
+        let is_overloaded = past.has_lost || past.standing as f64 > left_waiting;
         let share = past.guided / guided.max(1) as f64;
         for slot in &self.listed {
             let flow = &mut self.slots[*slot];
             if !flow.is_guided(period) {
                 continue;
             }
-            let is_above = flow.bytes as f64 / past.seconds > ABOVE * share;
-            if is_overloaded && is_above {
-                flow.strikes += 1;
+            let shares = flow.bytes as f64 / past.seconds / share;
+            if is_overloaded && shares > ABOVE {
+                flow.excess += shares - 1.0;
             } else {
-                flow.strikes = flow.strikes.saturating_sub(1);
+                flow.excess = (flow.excess - 1.0).max(0.0);
             }
-            if flow.strikes >= PROVEN {
-                flow.strikes = 0;
+            if flow.excess >= PROVEN {
+                flow.excess = 0.0;
                 flow.banned_until = period + (BANNED << flow.bans);
                 flow.bans = (flow.bans + 1).min(MOST_DOUBLED);
             }

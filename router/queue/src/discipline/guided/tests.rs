@@ -239,7 +239,7 @@ fn stamps_see_the_queue_and_the_rate_of_the_guided_class() {
 
 #[test]
 fn packets_of_others_are_neither_counted_nor_stamped_by_stamps() {
-    let stamps = stamp_set(&["flows"]).expect("stamps");
+    let stamps = stamp_set(["flows"]).expect("stamps");
     let mut port = port_with("guided", Limit::packets(200), stamps);
     let senders = [
         sends(1, 4.0, 0..3000),
