@@ -18,7 +18,9 @@ use evenkeel_spec::{Parameter, Row};
 use rand::rngs::Xoshiro256PlusPlus;
 
 use self::flows::{Flows, Past};
-use super::{Discipline, DisciplineConfig, DisciplineRow, PortView, Sender, Verdict};
+use super::{
+    Discipline, DisciplineConfig, DisciplineRow, PortView, Sender, Verdict, drop_tail, fq_codel,
+};
 use crate::{Amount, PacketMeta, Rate};
 
 /// How often flows are counted: about the longest round trip of those that matter.
@@ -41,17 +43,21 @@ const OWN_ROOM: f64 = 8.0 * LARGE;
 /// The number of the guided class's queue; those of the others follow.
 const GUIDED: usize = 0;
 
+/// What the others can have.
+static OTHERS: &[DisciplineRow] = &[fq_codel::ROW, drop_tail::ROW];
+
 pub(super) const ROW: DisciplineRow = Row {
     name: "guided",
     summary: "flows with path headers, and all others, in turn by their numbers",
     parameters: &[Parameter::choice(
         "others",
         "discipline of the flows without path headers",
-        &["fq-codel", "drop-tail"],
-        Some("fq-codel"),
+        &[fq_codel::ROW.name, drop_tail::ROW.name],
+        Some(fq_codel::ROW.name),
     )],
     build: |values, limit| {
-        let others = super::discipline(values.word("others"), limit)?;
+        let (row, values) = evenkeel_spec::find("discipline", OTHERS, values.word("others"))?;
+        let others = (row.build)(&values, limit)?;
         Ok(Box::new(Config { others }))
     },
 };
