@@ -20,6 +20,11 @@ impl Rate {
     pub const fn bits_per_second(self) -> u64 {
         self.0.get()
     }
+
+    /// Bytes of IP packets per second.
+    pub(crate) fn bytes_per_second(self) -> f64 {
+        self.0.get() as f64 / 8.0
+    }
 }
 
 impl fmt::Display for Rate {

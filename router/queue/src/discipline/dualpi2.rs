@@ -14,23 +14,23 @@ use evenkeel_wire::Ecn;
 use super::{Discipline, DisciplineRow, DropReason, PortView, Sender, Verdict};
 use crate::{Amount, PacketMeta};
 
-/// target, Tupdate and RTT_max (RFC 9332, figure 2).
+/// target, Tupdate and RTT_max.
 const TARGET_MS: f64 = 15.0;
 const UPDATE: Duration = Duration::from_millis(15);
 const RTT_MAX_MS: f64 = 100.0;
 
-/// k: the coupling factor. p_Cmax is 1 / k^2 (figure 2).
+/// k: the coupling factor. p_Cmax is 1 / k^2.
 const COUPLING: f64 = 2.0;
 
-/// minTh and range of L's ramp (figure 2).
+/// minTh and range of L's ramp.
 const MIN_THRESHOLD_US: f64 = 800.0;
 const RANGE: Duration = Duration::from_micros(400);
 
 /// Th_len: L is not marked on its own account with so many bytes or fewer behind the packet.
 const MIN_BYTES: u64 = 1514;
 
-/// C's share of the link while both queues hold something: weighted round robin (section 4.2.2
-/// leaves it open; Linux has 10 %).
+/// C's share of the link while both queues hold something: weighted round robin, with the
+/// share of Linux (classic_protection of tc-dualpi2).
 const CLASSIC_SHARE: f64 = 0.1;
 
 /// The queues' numbers.
@@ -96,7 +96,7 @@ struct DualPi2 {
     /// prevq: seconds.
     last_delay: f64,
     /// What is left over of the probabilities of each queue's packets: signals come at even
-    /// distances (recur, figure 5).
+    /// distances (recur).
     due: [f64; 2],
     /// Bytes that C may send before it is L's turn.
     owed: f64,

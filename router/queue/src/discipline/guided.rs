@@ -135,7 +135,7 @@ impl Guided {
             }
         }
         // Who sends alone owes the other class a packet, and not the time in which that was silent.
-        let burst = BURST.as_secs_f64() * port.rate.map_or(0.0, bytes_per_second);
+        let burst = BURST.as_secs_f64() * port.rate.map_or(0.0, Rate::bytes_per_second);
         self.owed = self.owed.clamp(-LARGE, 2.0 * LARGE + burst);
     }
 
@@ -157,7 +157,7 @@ impl Discipline for Guided {
     }
 
     fn classify(&mut self, meta: &PacketMeta, sender: Sender) -> usize {
-        self.arriving = if self.flows.is_guided(meta.bytes, sender) {
+        self.arriving = if self.flows.on_arrival(meta.bytes, sender) {
             GUIDED
         } else {
             1 + self.others.classify(meta, sender)
@@ -211,8 +211,8 @@ impl Discipline for Guided {
     }
 
     fn seen_by_stamps(&self, port: PortView, queues: &[Amount]) -> Option<PortView> {
-        let rate = |link| {
-            let rate = self.guided_rate(bytes_per_second(link)) * 8.0;
+        let rate = |link: Rate| {
+            let rate = self.guided_rate(link.bytes_per_second()) * 8.0;
             // A share of a rate above 0 may round to 0.
             Rate::new((rate as u64).max(1)).expect("not zero")
         };
@@ -236,7 +236,7 @@ impl Discipline for Guided {
         if self.others_rates.len() > LENT_AFTER {
             self.others_rates.pop_front();
         }
-        let link = port.rate.map_or(f64::MAX, bytes_per_second);
+        let link = port.rate.map_or(f64::MAX, Rate::bytes_per_second);
         let [guided, others] = self.flows.end_period(&Past {
             seconds,
             link,
@@ -263,10 +263,6 @@ fn others_view(port: &PortView) -> PortView {
         queue: port.queue - 1,
         ..*port
     }
-}
-
-fn bytes_per_second(rate: Rate) -> f64 {
-    rate.bits_per_second() as f64 / 8.0
 }
 
 #[cfg(test)]

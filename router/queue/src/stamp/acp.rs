@@ -17,11 +17,10 @@ use evenkeel_spec::{Parameter, Row, SpecError, Values};
 use evenkeel_wire::{CompactRate, PathHeaderKind};
 
 use super::control::{
-    self, INITIAL_RTT, MeanRtt, PersistentQueue, RTT_MAX_MS, RttBounds, bytes_per_second,
-    queue_delay,
+    self, INITIAL_RTT, MeanRtt, PersistentQueue, RTT_MAX_MS, RttBounds, queue_delay,
 };
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
-use crate::PortView;
+use crate::{PortView, Rate};
 
 /// k_i: gain of the excess capacity (below equation 7).
 const CAPACITY_GAIN: f64 = 0.1587;
@@ -201,7 +200,7 @@ impl Acp {
 
 impl Stamp for Acp {
     fn on_arrival(&mut self, now: Instant, arrival: &Arrival<'_>, port: &PortView) {
-        let Some(capacity) = port.rate.map(bytes_per_second) else {
+        let Some(capacity) = port.rate.map(Rate::bytes_per_second) else {
             return;
         };
         let rtts = self.params.rtts;
@@ -217,7 +216,7 @@ impl Stamp for Acp {
     }
 
     fn on_departure(&mut self, _now: Instant, departure: &mut Departure<'_>, port: &PortView) {
-        let Some(capacity) = port.rate.map(bytes_per_second) else {
+        let Some(capacity) = port.rate.map(Rate::bytes_per_second) else {
             return;
         };
         if departure.header.view().kind() == PathHeaderKind::Acp {
@@ -238,7 +237,7 @@ impl Stamp for Acp {
         let Some(rate) = port.rate else {
             return;
         };
-        let capacity = bytes_per_second(rate);
+        let capacity = rate.bytes_per_second();
         let vars = Vars {
             input: window.bytes as f64 / (now - window.began).as_secs_f64(),
             queue: window.queue.bytes(port),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use evenkeel_spec::{Parameter, SpecError, Values};
 use evenkeel_wire::{ECHO_LIFETIME, PathHeaderView};
 
-use crate::{PortView, Rate};
+use crate::PortView;
 
 /// The mean round trip before any was heard of: d(0) of ACP, section II-D. XCP's paper is silent;
 /// RCP's authors' router has 200 ms.
@@ -132,9 +132,4 @@ impl PersistentQueue {
 pub(super) fn queue_delay(port: &PortView, capacity: f64) -> Duration {
     let delay = Duration::try_from_secs_f64(port.queued.bytes as f64 / capacity);
     delay.unwrap_or(Duration::MAX)
-}
-
-/// C: bytes of IP packets per second.
-pub(super) fn bytes_per_second(rate: Rate) -> f64 {
-    rate.bits_per_second() as f64 / 8.0
 }

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use evenkeel_spec::{Parameter, Row, SpecError, Values};
 use evenkeel_wire::{CompactRate, PathHeaderKind};
 
-use super::control::{self, INITIAL_RTT, MeanRtt, RttBounds, bytes_per_second};
+use super::control::{self, INITIAL_RTT, MeanRtt, RttBounds};
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
-use crate::PortView;
+use crate::{PortView, Rate};
 
 const PARAMETERS: &[Parameter] = &[
     Parameter::number(
@@ -152,7 +152,7 @@ impl Rcp {
 
 impl Stamp for Rcp {
     fn on_arrival(&mut self, now: Instant, arrival: &Arrival<'_>, port: &PortView) {
-        let Some(capacity) = port.rate.map(bytes_per_second) else {
+        let Some(capacity) = port.rate.map(Rate::bytes_per_second) else {
             return;
         };
         if self.period.is_none() {
@@ -172,7 +172,8 @@ impl Stamp for Rcp {
     }
 
     fn on_departure(&mut self, _now: Instant, departure: &mut Departure<'_>, port: &PortView) {
-        let (Some(capacity), Some(rate)) = (port.rate.map(bytes_per_second), self.rate) else {
+        let (Some(capacity), Some(rate)) = (port.rate.map(Rate::bytes_per_second), self.rate)
+        else {
             return;
         };
         if departure.header.view().kind() == PathHeaderKind::Rcp {
@@ -186,7 +187,8 @@ impl Stamp for Rcp {
         let Some(period) = self.period.take() else {
             return;
         };
-        let (Some(capacity), Some(rate)) = (port.rate.map(bytes_per_second), self.rate) else {
+        let (Some(capacity), Some(rate)) = (port.rate.map(Rate::bytes_per_second), self.rate)
+        else {
             return;
         };
         let passed = now - period.began;

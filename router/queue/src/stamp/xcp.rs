@@ -15,9 +15,7 @@ use std::time::{Duration, Instant};
 use evenkeel_spec::{Parameter, Row, SpecError, Values};
 use evenkeel_wire::{PathHeaderKind, PathHeaderView, WindowChange};
 
-use super::control::{
-    self, INITIAL_RTT, PersistentQueue, RttBounds, bytes_per_second, queue_delay,
-};
+use super::control::{self, INITIAL_RTT, PersistentQueue, RttBounds, queue_delay};
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
 use crate::PortView;
 
@@ -260,7 +258,7 @@ impl Stamp for Xcp {
         };
         let length = self.vars.rtt;
         let interval = self.interval.get_or_insert_with(|| {
-            Interval::new(now, length, queue_delay(port, bytes_per_second(rate)))
+            Interval::new(now, length, queue_delay(port, rate.bytes_per_second()))
         });
         interval.bytes = interval.bytes.saturating_add(arrival.bytes.into());
         interval.queue.see(now, port);
@@ -296,7 +294,7 @@ impl Stamp for Xcp {
             self.shares = Shares::default();
             return;
         };
-        let capacity = bytes_per_second(rate);
+        let capacity = rate.bytes_per_second();
         let passed = (now - interval.began).as_secs_f64();
         let followers = interval.followers_bytes / passed;
         let rtt = interval.mean_rtt(&self.params).unwrap_or(self.vars.rtt);

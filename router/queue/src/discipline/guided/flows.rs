@@ -1,6 +1,7 @@
 //! Which flows are guided, how many flows each class has, and who only says that it is guided.
 
 use super::super::Sender;
+use super::LARGE;
 
 /// Flows that are told apart. Of two that share a slot the later one is one of the others, and not
 /// counted: what nobody watches is not believed.
@@ -21,7 +22,7 @@ const WHOLE: f64 = 0.5;
 const ROUNDS: usize = 4;
 
 /// Bytes that a guided flow may leave waiting: Vegas keeps three packets.
-const LEFT_WAITING: f64 = 3.0 * 1514.0;
+const LEFT_WAITING: f64 = 3.0 * LARGE;
 
 /// Who has sent a packet with so many bytes ...
 const DATA: u32 = 600;
@@ -113,7 +114,7 @@ pub(super) struct Past {
 
 impl Flows {
     /// A packet of `bytes` comes: whether it is of the guided class.
-    pub(super) fn is_guided(&mut self, bytes: u32, sender: Sender) -> bool {
+    pub(super) fn on_arrival(&mut self, bytes: u32, sender: Sender) -> bool {
         let Some(hash) = sender.flow else {
             return false;
         };
@@ -163,7 +164,7 @@ impl Flows {
         counts
     }
 
-    /// Whether nothing would be forgotten.
+    /// Whether no flow is remembered.
     pub(super) fn is_empty(&self) -> bool {
         self.listed.is_empty()
     }

@@ -365,7 +365,7 @@ proptest! {
                 now = timer;
                 acp.on_timer(now, &view);
                 prop_assert!(acp.next_timer().is_none_or(|next| next > timer));
-                let capacity = view.rate.map(bytes_per_second).unwrap();
+                let capacity = view.rate.map(Rate::bytes_per_second).unwrap();
                 let vars = acp.vars;
                 prop_assert!((0.0..=capacity).contains(&vars.desired), "{vars:?}");
                 prop_assert!((1.0..=MOST_USERS).contains(&vars.users), "{vars:?}");

@@ -213,7 +213,7 @@ proptest! {
                 now = timer;
                 rcp.on_timer(now, &view);
                 prop_assert!(rcp.next_timer().is_none_or(|next| next > timer));
-                if let Some(capacity) = view.rate.map(bytes_per_second) {
+                if let Some(capacity) = view.rate.map(Rate::bytes_per_second) {
                     let rate = rcp.rate.unwrap();
                     prop_assert!(rate > 0.0 && rate <= capacity, "{rcp:?}");
                 }
