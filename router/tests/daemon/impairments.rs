@@ -69,7 +69,10 @@ impl Bench {
 
     /// The numbers of the next packets that come to host B.
     fn numbers(&self, packets: usize) -> Vec<u8> {
-        let next = || self.sniffer.find(|packet| packet[9] == 253)[5];
+        let next = || {
+            self.sniffer
+                .find(|packet| packet[0] == 0x45 && packet[9] == 253)[5]
+        };
         (0..packets).map(|_| next()).collect()
     }
 }

@@ -25,7 +25,7 @@ pub(crate) const V6: (Ipv6Addr, Ipv6Addr) = (
 /// IPPROTO_RAW (ip(7), raw(7)): the sender writes the header.
 const RAW: u32 = 255;
 
-/// ETH_P_ALL (linux/if_ether.h) in network byte order: packets of all protocols.
+/// ETH_P_ALL (linux/if_ether.h) in network byte order: packets of all protocols, ARP's as well.
 const ALL_PACKETS: u32 = 0x0003_u16.to_be() as u32;
 
 /// Sends whole IP packets.
@@ -83,13 +83,14 @@ impl Sniffer {
         Self(socket)
     }
 
-    /// The next packet that `wanted` accepts; fails the test if none comes.
+    /// The next IP packet that `wanted` accepts; fails the test if none comes.
     #[expect(clippy::disallowed_methods, reason = "waits for a daemon in real time")]
     pub(crate) fn find(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let began = Instant::now();
         let mut buffer = vec![0; 65_536];
         while began.elapsed() < Duration::from_secs(3) {
             if let Ok((_, length)) = recv(&self.0, &mut buffer[..], RecvFlags::empty())
+                && matches!(buffer[0] >> 4, 4 | 6)
                 && wanted(&buffer[..length])
             {
                 return buffer[..length].to_vec();

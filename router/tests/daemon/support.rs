@@ -103,8 +103,12 @@ impl Lab {
                 Host::R,
                 &format!("link add {device} type veth peer name eth0 netns {peer}"),
             );
-            lab.ip(Host::R, &format!("link set {device} up"));
-            lab.ip(host, "link set eth0 up");
+            // In an ARP message its second octet is where IPv4 has the protocol that tests look for.
+            lab.ip(
+                Host::R,
+                &format!("link set {device} address 02:fd:00:00:00:01 up"),
+            );
+            lab.ip(host, "link set eth0 address 02:fd:00:00:00:02 up");
         }
         if versions == Versions::Both {
             lab.ip(Host::A, "addr add 10.0.1.1/24 dev eth0");
