@@ -58,6 +58,16 @@ impl<'a> PathHeaderMut<'a> {
         })
     }
 
+    /// Leaves the datagram's checksum alone from here on: whoever puts the packet on a wire computes
+    /// it (checksum offload).
+    #[must_use]
+    pub fn without_checksum(self) -> Self {
+        Self {
+            checksum: None,
+            ..self
+        }
+    }
+
     /// Returns the header as it is now.
     pub fn view(&self) -> PathHeaderView<'_> {
         PathHeaderView {
