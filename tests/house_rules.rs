@@ -78,7 +78,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "evenkeel-spec",
             "evenkeel-queue",
             "tokio",
-            "tokio-tun",
+            "tun-rs",
         ],
     ),
     ("evenkeel-tests", &[]),
@@ -95,7 +95,7 @@ const GUARDED: &[&str] = &[
     "smol",
     "socket2",
     "tokio",
-    "tokio-tun",
+    "tun-rs",
 ];
 
 /// Groups of sibling modules, `crate: parent`, with rings that are still to be removed.

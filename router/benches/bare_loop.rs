@@ -1,13 +1,15 @@
 //! What the router costs beyond moving packets: forwarded packets per second of CPU time, against
 //! a loop that reads one TUN device and writes it back. Same routes, one thread each, runs interleaved.
 //!
-//! `cargo bench -p evenkeel-router --bench bare_loop -- [RUNS] [SECONDS]`, as root.
+//! `cargo bench -p evenkeel-router --bench bare_loop -- [RUNS] [SECONDS] [LOAD]`, as root; only loads
+//! whose title has this text.
 
 #[path = "../tests/daemon/support.rs"]
 #[expect(dead_code, reason = "tests use the rest")]
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,56 +17,112 @@ use evenkeel_wire::{
     CompactRate, CompactTime, HeaderTimestamp, PATH_HEADER_LEN, PathHeaderKind, PathHeaderRepr,
     Signals,
 };
+use quinn_udp::{Transmit, UdpSocketState};
 use serde_json::Value;
 use support::{Host, Lab, Versions, link};
-use tokio_tun::Tun;
+use tun_rs::DeviceBuilder;
 
 /// What is offered, and what the link is.
 struct Load {
     title: &'static str,
-    /// Bytes of UDP payload.
-    payload: usize,
-    /// Whether the payload begins with a path header.
-    header: bool,
-    /// Packets per second; as many as the sender can if `None`.
-    rate: Option<u32>,
+    sender: Sender,
     link: &'static str,
 }
+
+/// Who sends.
+enum Sender {
+    /// UDP datagrams of this payload, one by one.
+    Singles {
+        payload: usize,
+        /// Whether the payload begins with a path header.
+        header: bool,
+        /// Packets per second; as many as the sender can if `None`.
+        rate: Option<u32>,
+    },
+    /// UDP datagrams of 1200 bytes, so many in each call (UDP_SEGMENT, udp(7)).
+    Segmented { packets: usize, header: bool },
+    /// One TCP connection.
+    Tcp,
+}
+
+const fn singles(payload: usize) -> Sender {
+    Sender::Singles {
+        payload,
+        header: false,
+        rate: None,
+    }
+}
+
+const FAST: &str = "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000";
+const STAMPED: &str =
+    "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000\nstamps = [\"aqt\", \"acp\", \"flows\"]";
 
 const LOADS: &[Load] = &[
     Load {
         title: "flood of 1228-byte packets, no rate",
-        payload: 1200,
-        header: false,
-        rate: None,
+        sender: singles(1200),
         link: "queue_packets = 1000",
     },
     Load {
         title: "flood of 1228-byte packets, 10 Gb/s, 1 ms",
-        payload: 1200,
-        header: false,
-        rate: None,
-        link: "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000",
+        sender: singles(1200),
+        link: FAST,
     },
     Load {
         title: "the same with path headers, stamped",
-        payload: 1200,
-        header: true,
-        rate: None,
-        link: "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000\nstamps = [\"aqt\", \"acp\", \"flows\"]",
+        sender: Sender::Singles {
+            payload: 1200,
+            header: true,
+            rate: None,
+        },
+        link: STAMPED,
     },
     Load {
         title: "flood of 128-byte packets, 10 Gb/s, 1 ms",
-        payload: 100,
-        header: false,
-        rate: None,
-        link: "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000",
+        sender: singles(100),
+        link: FAST,
+    },
+    Load {
+        title: "the same without offloads",
+        sender: singles(100),
+        link: "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000\noffload = false",
+    },
+    Load {
+        title: "flood of 1228-byte packets sent in tens, 10 Gb/s, 1 ms",
+        sender: Sender::Segmented {
+            packets: 10,
+            header: false,
+        },
+        link: FAST,
+    },
+    Load {
+        title: "flood of 1228-byte packets sent in forties, 10 Gb/s, 1 ms",
+        sender: Sender::Segmented {
+            packets: 40,
+            header: false,
+        },
+        link: FAST,
+    },
+    Load {
+        title: "the same with path headers, stamped",
+        sender: Sender::Segmented {
+            packets: 40,
+            header: true,
+        },
+        link: STAMPED,
+    },
+    Load {
+        title: "one TCP connection, 10 Gb/s, 1 ms",
+        sender: Sender::Tcp,
+        link: FAST,
     },
     Load {
         title: "180 Mb/s of 1228-byte packets, 200 Mb/s, 5 ms",
-        payload: 1200,
-        header: false,
-        rate: Some(18_324),
+        sender: Sender::Singles {
+            payload: 1200,
+            header: false,
+            rate: Some(18_324),
+        },
         link: "rate_bps = 200e6\ndelay_ms = 5\nqueue_packets = 1000",
     },
 ];
@@ -85,7 +143,9 @@ fn main() {
         .filter_map(|argument| argument.parse().ok());
     let runs = numbers.next().unwrap_or(10);
     let seconds = numbers.next().unwrap_or(3);
-    for load in LOADS {
+    let mut wanted = arguments.iter().filter(|argument| *argument != "--bench");
+    let wanted = wanted.nth(2).cloned().unwrap_or_default();
+    for load in LOADS.iter().filter(|load| load.title.contains(&wanted)) {
         compare(load, runs, Duration::from_secs(seconds));
     }
 }
@@ -97,7 +157,7 @@ fn bare_loop(tun: &str) {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let tun = Tun::builder().name(tun).up().build().unwrap().remove(0);
+        let tun = DeviceBuilder::new().name(tun).build_async().unwrap();
         println!("ready");
         let mut buffer = vec![0; 65_535];
         loop {
@@ -186,31 +246,32 @@ fn measure_bare(lab: &Lab, load: &Load, time: Duration) -> Figures {
     figures
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a benchmark of a daemon in real time"
-)]
+/// Offers the load and counts what arrives: bytes, because the receiver's device counts a superpacket
+/// as one packet.
 fn measure(lab: &Lab, pid: u32, load: &Load, time: Duration) -> Figures {
-    let receiver = lab.udp(Host::B, "10.0.2.1:9");
-    let sender = lab.udp(Host::A, "10.0.1.1:0");
-    sender.connect(receiver.local_addr().unwrap()).unwrap();
-    let mut payload = vec![0; load.payload];
-    if load.header {
-        payload[..PATH_HEADER_LEN].copy_from_slice(&header());
-    }
-    let blast = |time: Duration| {
-        let began = Instant::now();
-        let mut sent = 0;
-        while began.elapsed() < time {
-            // Whatever is not sent now is none of the router's business.
-            let _ = sender.send(&payload);
-            sent += 1;
-            if let Some(rate) = load.rate {
-                let next = began + Duration::from_secs(1) * sent / rate;
-                if let Some(pause) = next.checked_duration_since(Instant::now()) {
-                    std::thread::sleep(pause);
-                }
-            }
+    let mut blast: Box<dyn FnMut(Duration)> = match load.sender {
+        Sender::Singles {
+            payload,
+            header,
+            rate,
+        } => {
+            let (sender, _) = sockets(lab);
+            let payload = payload_of(payload, header);
+            Box::new(move |time| singly(&sender, &payload, rate, time))
+        }
+        Sender::Segmented { packets, header } => {
+            let (sender, to) = sockets(lab);
+            let payload = payload_of(1200, header).repeat(packets);
+            let state = UdpSocketState::new((&sender).into()).unwrap();
+            Box::new(move |time| segmented(&sender, &state, to, &payload, time))
+        }
+        Sender::Tcp => {
+            let listener = lab.within(Host::B, || TcpListener::bind("10.0.2.1:9").unwrap());
+            let mut sender = lab.within(Host::A, || TcpStream::connect("10.0.2.1:9").unwrap());
+            let mut receiver = listener.accept().unwrap().0;
+            // It ends with the connection.
+            std::thread::spawn(move || std::io::copy(&mut receiver, &mut std::io::sink()));
+            Box::new(move |time| repeat(time, || drop(sender.write(&[0; 65_536]))))
         }
     };
     blast(Duration::from_millis(300));
@@ -218,13 +279,91 @@ fn measure(lab: &Lab, pid: u32, load: &Load, time: Duration) -> Figures {
     blast(time);
     let after = (received(lab), cpu_seconds(pid));
     Figures {
-        packets: after.0 - before.0,
+        packets: (after.0 - before.0) / load.sender.frame_len(),
         cpu_seconds: after.1 - before.1,
     }
 }
 
+impl Sender {
+    /// Bytes of a packet on the receiver's Ethernet.
+    fn frame_len(&self) -> f64 {
+        match self {
+            Self::Singles { payload, .. } => (14 + 28 + payload) as f64,
+            Self::Segmented { .. } => 1242.0,
+            Self::Tcp => 1514.0,
+        }
+    }
+}
+
+/// A socket that sends from host A to another at host B, whose buffer may fill.
+fn sockets(lab: &Lab) -> (UdpSocket, SocketAddr) {
+    let receiver = lab.udp(Host::B, "10.0.2.1:9");
+    let sender = lab.udp(Host::A, "10.0.1.1:0");
+    let to = receiver.local_addr().unwrap();
+    sender.connect(to).unwrap();
+    // Open until the process ends: nobody says that the port is closed.
+    std::mem::forget(receiver);
+    (sender, to)
+}
+
+fn payload_of(length: usize, header: bool) -> Vec<u8> {
+    let mut payload = vec![0; length];
+    if header {
+        payload[..PATH_HEADER_LEN].copy_from_slice(&path_header());
+    }
+    payload
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark of a daemon in real time"
+)]
+fn singly(sender: &UdpSocket, payload: &[u8], rate: Option<u32>, time: Duration) {
+    let began = Instant::now();
+    let mut sent = 0;
+    repeat(time, || {
+        // Whatever is not sent now is none of the router's business.
+        let _ = sender.send(payload);
+        sent += 1;
+        if let Some(rate) = rate {
+            let next = began + Duration::from_secs(1) * sent / rate;
+            if let Some(pause) = next.checked_duration_since(Instant::now()) {
+                std::thread::sleep(pause);
+            }
+        }
+    });
+}
+
+fn segmented(
+    sender: &UdpSocket,
+    state: &UdpSocketState,
+    destination: SocketAddr,
+    payload: &[u8],
+    time: Duration,
+) {
+    let transmit = Transmit {
+        destination,
+        ecn: None,
+        contents: payload,
+        segment_size: Some(1200),
+        src_ip: None,
+    };
+    repeat(time, || drop(state.try_send(sender.into(), &transmit)));
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark of a daemon in real time"
+)]
+fn repeat(time: Duration, mut work: impl FnMut()) {
+    let began = Instant::now();
+    while began.elapsed() < time {
+        work();
+    }
+}
+
 /// As a sender that follows ACP writes it.
-fn header() -> [u8; PATH_HEADER_LEN] {
+fn path_header() -> [u8; PATH_HEADER_LEN] {
     let repr = PathHeaderRepr {
         kind: PathHeaderKind::Acp,
         rtt: CompactTime::from_duration(Duration::from_millis(2)),
@@ -237,11 +376,11 @@ fn header() -> [u8; PATH_HEADER_LEN] {
     repr.emit()
 }
 
-/// Packets that have come to host B.
+/// Bytes that have come to host B.
 fn received(lab: &Lab) -> f64 {
     let statistics = lab.ip(Host::B, "-j -s link show eth0");
     let statistics: Value = serde_json::from_str(&statistics).unwrap();
-    support::number(&statistics, "0.stats64.rx.packets")
+    support::number(&statistics, "0.stats64.rx.bytes")
 }
 
 /// User and system time of a process (proc(5), /proc/PID/stat, fields 14 and 15).

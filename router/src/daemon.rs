@@ -124,7 +124,7 @@ async fn route(config: &Config) -> Result<(), RunError> {
 
     let mut lines = Vec::new();
     for ((link, transit), tun) in config.links.iter().zip(transits).zip(tuns) {
-        let forwarder = Forwarder::new(tun, transit).map_err(system("a timer"))?;
+        let forwarder = Forwarder::new(tun, transit, link.timing).map_err(system("a timer"))?;
         lines.push(Rc::new(Line {
             meter: RefCell::new(Meter::new(link.clone())),
             forwarder: RefCell::new(forwarder),

@@ -8,22 +8,36 @@ use evenkeel_wire::{Ecn, IPV4_HEADER_LEN, IPV6_HEADER_LEN, update_checksum};
 use crate::family::Family;
 
 /// Offsets in a header of IPv4 (RFC 791, section 3.1).
-mod ipv4 {
+pub(crate) mod ipv4 {
     use std::ops::Range;
 
-    pub(super) const TOS: usize = 1;
-    pub(super) const TTL: usize = 8;
-    pub(super) const CHECKSUM: Range<usize> = 10..12;
-    pub(super) const DESTINATION: Range<usize> = 16..20;
+    pub(crate) const VERSION_LENGTH: usize = 0;
+    pub(crate) const TOS: usize = 1;
+    pub(crate) const TOTAL_LENGTH: Range<usize> = 2..4;
+    pub(crate) const IDENTIFICATION: Range<usize> = 4..6;
+    pub(crate) const FLAGS_OFFSET: Range<usize> = 6..8;
+    pub(crate) const TTL: usize = 8;
+    pub(crate) const PROTOCOL: usize = 9;
+    pub(crate) const CHECKSUM: Range<usize> = 10..12;
+    pub(crate) const ADDRESSES: Range<usize> = 12..20;
+    pub(crate) const DESTINATION: Range<usize> = 16..20;
+
+    /// Of the flags.
+    pub(crate) const DONT_FRAGMENT: u16 = 0x4000;
 }
 
 /// Offsets in a header of IPv6 (RFC 8200, section 3).
-mod ipv6 {
+pub(crate) mod ipv6 {
+    use std::ops::Range;
+
     /// The low half of the traffic class, then the flow label.
-    pub(super) const CLASS_FLOW: usize = 1;
-    pub(super) const HOP_LIMIT: usize = 7;
-    pub(super) const SOURCE: usize = 8;
-    pub(super) const DESTINATION: usize = 24;
+    pub(crate) const CLASS_FLOW: usize = 1;
+    pub(crate) const PAYLOAD_LENGTH: Range<usize> = 4..6;
+    pub(crate) const NEXT_HEADER: usize = 6;
+    pub(crate) const HOP_LIMIT: usize = 7;
+    pub(crate) const ADDRESSES: Range<usize> = 8..40;
+    pub(crate) const SOURCE: usize = 8;
+    pub(crate) const DESTINATION: usize = 24;
 }
 
 /// How a router treats a packet.

@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 
-use tokio_tun::Tun;
 use tracing::debug;
 
 use crate::complaint::complain;
 use crate::config::{Config, LinkSpec};
+use crate::device::Device;
 use crate::family::Family;
 use crate::netlink::{MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Way};
 use crate::prefix::Prefix;
@@ -86,7 +86,7 @@ impl Plumbing {
         config: &Config,
         exits: &Exits,
         netlink: Netlink,
-    ) -> Result<(Self, Vec<Tun>), SetupError> {
+    ) -> Result<(Self, Vec<Device>), SetupError> {
         let links = &config.links;
         let mut plumbing = Self {
             netlink,
@@ -111,7 +111,7 @@ impl Plumbing {
         }
     }
 
-    fn install_link(&mut self, link: &LinkSpec, exits: &[Exit]) -> Result<Tun, SetupError> {
+    fn install_link(&mut self, link: &LinkSpec, exits: &[Exit]) -> Result<Device, SetupError> {
         let tun = self.make_tun(link)?;
         for family in link.families() {
             self.install_table(link, family)?;
@@ -136,14 +136,9 @@ impl Plumbing {
         Ok(tun)
     }
 
-    fn make_tun(&mut self, link: &LinkSpec) -> Result<Tun, SetupError> {
+    fn make_tun(&mut self, link: &LinkSpec) -> Result<Device, SetupError> {
         let what = format!("creating the TUN device {}", link.tun);
-        let devices = Tun::builder().name(&link.tun).build();
-        let devices = devices.map_err(|error| failed(&what)(system_error(error)))?;
-        let tun = devices
-            .into_iter()
-            .next()
-            .expect("one queue makes one device");
+        let tun = Device::create(&link.tun, link.offload).map_err(failed(&what))?;
         let settings = settings(link);
         for (sysctl, value) in settings {
             debug!(name = %sysctl.name(), value, "setting");
@@ -267,14 +262,6 @@ fn failed(what: &str) -> impl FnOnce(io::Error) -> SetupError {
     move |source| match source.kind() {
         io::ErrorKind::PermissionDenied => SetupError::NotPermitted { what },
         _ => SetupError::Failed { what, source },
-    }
-}
-
-/// Returns the system's error, which the library has wrapped.
-fn system_error(error: tokio_tun::Error) -> io::Error {
-    match error {
-        tokio_tun::Error::IoError(error) => error,
-        tokio_tun::Error::NixError(error) => io::Error::from(error),
     }
 }
 

@@ -12,6 +12,7 @@ use tracing::trace;
 
 use crate::config::LinkSpec;
 use crate::family::Family;
+use crate::offload::{Checksum, Malformed, OffloadHeader, Outgoing, Segments};
 use crate::packet::{self, Kind};
 
 /// Buffers kept for later packets: more than most links hold packets.
@@ -32,13 +33,17 @@ pub(crate) struct Transit {
 #[derive(Debug, Clone)]
 pub(crate) struct Datagram {
     family: Family,
+    checksum: Checksum,
     bytes: Vec<u8>,
 }
 
 impl Carrier for Datagram {
     fn path_header(&mut self) -> Result<CarriedHeader<'_>, Skipped> {
         let leaving_ttl = packet::leaving_hops(self.family, &self.bytes);
-        let header = PathHeaderMut::find(&mut self.bytes)?;
+        let mut header = PathHeaderMut::find(&mut self.bytes)?;
+        if self.checksum != Checksum::Complete {
+            header = header.without_checksum();
+        }
         Ok(CarriedHeader {
             header,
             leaving_ttl,
@@ -94,36 +99,60 @@ impl Transit {
         })
     }
 
-    /// Takes in a packet.
-    pub(crate) fn arrive(&mut self, now: Instant, bytes: &[u8]) {
+    /// Takes in what the device has given: a packet, or several in one piece.
+    pub(crate) fn arrive(&mut self, now: Instant, header: OffloadHeader, packet: &[u8]) {
+        let mut segments = match Segments::new(header, packet) {
+            Ok(segments) => segments,
+            Err(Malformed) => return self.drop_foreign(packet.len()),
+        };
+        loop {
+            let mut bytes = self.spare.pop().unwrap_or_default();
+            match segments.next_into(&mut bytes) {
+                Some(checksum) => self.take_in(now, checksum, bytes),
+                None => return self.recycle(bytes),
+            }
+        }
+    }
+
+    fn take_in(&mut self, now: Instant, checksum: Checksum, bytes: Vec<u8>) {
         let length = u32::try_from(bytes.len()).expect("a packet has at most 64 KiB");
-        match packet::classify(bytes) {
+        match packet::classify(&bytes) {
             Kind::Forward(family) => {
-                let meta = PacketMeta::new(length, packet::ecn(family, bytes));
-                let mut copy = self.spare.pop().unwrap_or_default();
-                copy.extend_from_slice(bytes);
+                let meta = PacketMeta::new(length, packet::ecn(family, &bytes));
                 let datagram = Datagram {
                     family,
-                    bytes: copy,
+                    checksum,
+                    bytes,
                 };
                 self.link.push(now, Packet::new(meta, datagram));
             }
             Kind::LinkScope => {
                 trace!(bytes = length, reason = "link scope", "packet dropped");
                 self.tally.link_scope += Amount::one(length);
+                self.recycle(bytes);
             }
             Kind::NotIp => {
-                trace!(bytes = length, reason = "not IP", "packet dropped");
-                self.tally.not_ip += Amount::one(length);
+                self.drop_foreign(bytes.len());
+                self.recycle(bytes);
             }
         }
     }
 
+    fn drop_foreign(&mut self, bytes: usize) {
+        let length = u32::try_from(bytes).expect("a packet has at most 64 KiB");
+        trace!(bytes = length, reason = "not IP", "packet dropped");
+        self.tally.not_ip += Amount::one(length);
+    }
+
     /// Returns the next packet that has come out by `now`, ready to send: marked if the discipline
     /// asked for it, with one hop added, because the kernel takes one off twice.
-    pub(crate) fn depart(&mut self, now: Instant) -> Option<Vec<u8>> {
+    pub(crate) fn depart(&mut self, now: Instant) -> Option<Outgoing> {
         let Packet { meta, payload } = self.link.pop(now)?;
-        let Datagram { family, mut bytes } = payload;
+        let Datagram {
+            family,
+            checksum,
+            mut bytes,
+        } = payload;
         if packet::ecn(family, &bytes) != meta.ecn {
             packet::set_ecn(family, &mut bytes, meta.ecn);
         }
@@ -131,7 +160,7 @@ impl Transit {
             self.tally.full_ttl += 1;
         }
         self.tally.delivered += Amount::one(meta.bytes);
-        Some(bytes)
+        Some(Outgoing { bytes, checksum })
     }
 
     /// Takes back the buffer of a packet that has been sent.

@@ -12,7 +12,7 @@ use evenkeel_spec::keys;
 use evenkeel_spec::quantity::Unit;
 use serde::{Deserialize, Deserializer, de};
 
-use super::{Config, LinkSpec, Place, RouteSpec, SOCKET_DIRECTORY, read_bounded};
+use super::{Config, LinkSpec, Place, RouteSpec, SOCKET_DIRECTORY, Timing, read_bounded};
 use crate::family::Family;
 use crate::prefix::Prefix;
 
@@ -58,6 +58,9 @@ struct LinkTable {
     tun: Located<String>,
     #[serde(default, deserialize_with = "mtu")]
     mtu: Option<Located<u32>>,
+    offload: Option<bool>,
+    #[serde(default)]
+    timing: Timing,
     routes: Located<Vec<Located<RouteTable>>>,
     #[serde(default, deserialize_with = "table")]
     table: Option<Located<u32>>,
@@ -154,6 +157,8 @@ impl File<'_> {
             description,
             trace,
             mtu: table.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.value),
+            offload: table.offload.unwrap_or(true),
+            timing: table.timing,
             routes,
             table: table
                 .table

@@ -11,6 +11,7 @@ use std::{fs, io};
 
 use evenkeel_queue::DeliveryTrace;
 use evenkeel_queue::description::LinkDescription;
+use serde::Deserialize;
 
 use crate::family::Family;
 use crate::prefix::Prefix;
@@ -46,12 +47,27 @@ pub struct LinkSpec {
     pub trace: Option<DeliveryTrace>,
     /// Largest packet, in bytes.
     pub mtu: u32,
+    /// Whether its device takes and gives superpackets, where the kernel can.
+    pub offload: bool,
+    /// When packets are moved.
+    pub timing: Timing,
     /// What is routed over the link; at least one.
     pub routes: Vec<RouteSpec>,
     /// The routing table that leads onwards from the link.
     pub table: u32,
     /// Its line in the file.
     pub place: Place,
+}
+
+/// When the packets of a link are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Timing {
+    /// At each arrival and departure while there are few, else every 250 us.
+    #[default]
+    Efficient,
+    /// At each arrival and departure, whatever it costs.
+    Exact,
 }
 
 /// Destinations routed over a link.

@@ -45,6 +45,8 @@ fn the_configuration_of_the_manual_is_read_as_it_says() {
         blackouts = [{ start_s = 10, length_s = 0.5 }]
         changes = [{ at_s = 20, rate_bps = 1e6, delay_ms = 9 }, { at_s = 30, queue_packets = 20 }]
         mtu = 1400
+        offload = false
+        timing = "exact"
         routes = [
             { to = "10.0.2.0/24", via = "10.0.9.2", dev = "veth1" },
             { to = "fd00:2::/64", via = "fe80::1", dev = "veth1" },
@@ -71,6 +73,7 @@ fn the_configuration_of_the_manual_is_read_as_it_says() {
         }
     );
     assert_eq!((link.mtu, link.table, config.loss), (1400, 70_000, 0.01));
+    assert_eq!((link.offload, link.timing), (false, Timing::Exact));
     let seconds = Duration::from_secs;
     assert_eq!(
         config.blackouts,
@@ -87,7 +90,7 @@ fn the_configuration_of_the_manual_is_read_as_it_says() {
     assert_eq!(link.routes[1].via, Some("fe80::1".parse().unwrap()));
     let stamps: Vec<_> = description.stamps.iter().map(|s| &s.value).collect();
     assert_eq!(stamps, ["aqt", "acp:gamma=0.2", "flows"]);
-    assert_eq!(link.routes[1].place.line, 22);
+    assert_eq!(link.routes[1].place.line, 24);
     assert_eq!(link.place.to_string(), "r.toml:5");
 }
 
@@ -116,6 +119,7 @@ fn what_is_left_out_has_the_documented_default() {
     assert_eq!(config.socket, Path::new("/run/evenkeel/r.sock"));
     let link = &config.links[0];
     assert_eq!((link.mtu, link.table), (1500, 1001));
+    assert_eq!((link.offload, link.timing), (true, Timing::Efficient));
     let default = LinkDescription {
         queue_packets: Some(100),
         ..LinkDescription::default()
@@ -222,6 +226,12 @@ fn every_mistake_is_told_with_its_line_and_a_remedy() {
         ),
         ("trace = \"\"", 5, "name a file"),
         ("mtu = 67", 5, "mtu = 67 is out of range; use 68 to 65535"),
+        ("offload = 1", 5, "it must be true or false"),
+        (
+            "timing = \"fast\"",
+            5,
+            "use one of \"efficient\", \"exact\"",
+        ),
         ("table = 254", 5, "one of the kernel's own"),
         ("table = 0", 5, "table = 0 is out of range"),
         (

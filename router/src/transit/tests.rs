@@ -3,7 +3,7 @@ use std::path::Path;
 use evenkeel_queue::{Discipline, DisciplineConfig, DropTail};
 use evenkeel_wire::{
     CompactRate, CompactTime, Ecn, HeaderTimestamp, Ipv4Repr, Ipv4View, Ipv6Repr, PathHeaderKind,
-    PathHeaderRepr, PathHeaderView, PseudoHeader, Signals, UdpRepr,
+    PathHeaderRepr, PathHeaderView, PseudoHeader, Signals, Sum, UdpRepr,
 };
 use proptest::prelude::*;
 
@@ -23,6 +23,20 @@ fn spec(values: &str) -> LinkSpec {
 
 fn transit(epoch: Instant, values: &str) -> Transit {
     Transit::new(epoch, &spec(values), 1, 0, [7; 16]).unwrap()
+}
+
+impl Transit {
+    /// Takes a packet from a device without offloads.
+    fn take(&mut self, now: Instant, packet: &[u8]) {
+        self.arrive(now, OffloadHeader::PLAIN, packet);
+    }
+
+    /// Gives the next packet to one.
+    fn give(&mut self, now: Instant) -> Option<Vec<u8>> {
+        let Outgoing { bytes, checksum } = self.depart(now)?;
+        assert_eq!(checksum, Checksum::Complete);
+        Some(bytes)
+    }
 }
 
 fn v4(ttl: u8, payload_len: u16) -> Vec<u8> {
@@ -60,12 +74,12 @@ fn v6(hop_limit: u8) -> Vec<u8> {
 fn a_packet_comes_out_at_its_instant_with_its_hop_back() {
     let epoch = clock::now();
     let mut transit = transit(epoch, "rate_bps = 8e6\ndelay_ms = 10");
-    transit.arrive(epoch, &v4(63, 980));
+    transit.take(epoch, &v4(63, 980));
     // 1000 bytes at a byte per microsecond, and 10 ms on the way.
     let due = epoch + Duration::from_millis(11);
     assert_eq!(transit.next_timeout(), Some(due));
-    assert_eq!(transit.depart(due - Duration::from_nanos(1)), None);
-    assert_eq!(transit.depart(due), Some(v4(64, 980)));
+    assert_eq!(transit.give(due - Duration::from_nanos(1)), None);
+    assert_eq!(transit.give(due), Some(v4(64, 980)));
     assert_eq!(transit.next_timeout(), None);
     assert_eq!(transit.total().delivered, Amount::one(1000));
 }
@@ -76,10 +90,10 @@ fn what_is_no_traffic_is_counted_apart() {
     let mut transit = transit(epoch, "");
     let mut multicast = v4(1, 0);
     multicast[16..20].copy_from_slice(&[224, 0, 0, 22]);
-    transit.arrive(epoch, &multicast);
-    transit.arrive(epoch, &[0; 60]);
-    transit.arrive(epoch, &[]);
-    assert_eq!(transit.depart(epoch), None);
+    transit.take(epoch, &multicast);
+    transit.take(epoch, &[0; 60]);
+    transit.take(epoch, &[]);
+    assert_eq!(transit.give(epoch), None);
     let total = transit.total();
     assert_eq!(total.link_scope, Amount::one(20));
     assert_eq!(
@@ -96,12 +110,12 @@ fn what_is_no_traffic_is_counted_apart() {
 fn a_full_ttl_is_counted_and_a_restart_begins_a_new_window() {
     let epoch = clock::now();
     let mut transit = transit(epoch, "");
-    transit.arrive(epoch, &v6(255));
-    assert_eq!(transit.depart(epoch), Some(v6(255)));
+    transit.take(epoch, &v6(255));
+    assert_eq!(transit.give(epoch), Some(v6(255)));
     assert_eq!(transit.window().full_ttl, 1);
     transit.restart_measurement(epoch);
-    transit.arrive(epoch, &v6(254));
-    assert_eq!(transit.depart(epoch), Some(v6(255)));
+    transit.take(epoch, &v6(254));
+    assert_eq!(transit.give(epoch), Some(v6(255)));
     transit.refused(40);
     let (total, window) = (transit.total(), transit.window());
     assert_eq!((total.full_ttl, window.full_ttl), (1, 0));
@@ -151,9 +165,9 @@ fn cross(packets: Vec<Vec<u8>>, stamps: &str) -> Vec<Vec<u8>> {
     let mut transit = transit(epoch, &format!("rate_bps = 8e6\nstamps = {stamps}"));
     for mut packet in packets {
         forward(&mut packet);
-        transit.arrive(epoch, &packet);
+        transit.take(epoch, &packet);
     }
-    std::iter::from_fn(|| transit.depart(epoch + Duration::from_secs(1)))
+    std::iter::from_fn(|| transit.give(epoch + Duration::from_secs(1)))
         .map(|mut packet| {
             forward(&mut packet);
             packet
@@ -199,12 +213,51 @@ fn the_stamps_of_a_packet_of_the_host_itself_say_the_ttl_that_it_leaves_with() {
         let mut transit = transit(epoch, r#"stamps = ["aqt"]"#);
         let mut packet = headered();
         packet[8] = ttl;
-        transit.arrive(epoch, &packet);
-        let mut departed = transit.depart(epoch).unwrap();
+        transit.take(epoch, &packet);
+        let mut departed = transit.give(epoch).unwrap();
         forward(&mut departed);
         let signals = PathHeaderView::find(&departed).unwrap().signals();
         assert_eq!((departed[8], signals.hop_limit), (leaving, leaving & 0x3f));
     }
+}
+
+#[test]
+fn stamps_leave_a_pending_checksum_to_the_device_that_completes_it() {
+    let epoch = clock::now();
+    let mut transit = transit(epoch, r#"stamps = ["aqt", "flows"]"#);
+    let mut packet = headered();
+    // As a sender leaves it to its network card: the sum of the pseudo header.
+    let length = (packet.len() - 20) as u16;
+    let pseudo_header = Sum::default().bytes(&packet[12..20]).word(17).word(length);
+    let pending = (!pseudo_header.checksum()).to_be_bytes();
+    packet[26..28].copy_from_slice(&pending);
+    let (start, offset) = (20u16, 6u16);
+    let mut header = [0; OffloadHeader::LEN];
+    header[0] = 1;
+    header[6..8].copy_from_slice(&start.to_ne_bytes());
+    header[8..].copy_from_slice(&offset.to_ne_bytes());
+    transit.arrive(epoch, OffloadHeader::parse(&header), &packet);
+    let Outgoing {
+        mut bytes,
+        checksum,
+    } = transit.depart(epoch).unwrap();
+    assert_eq!(checksum, Checksum::Pending { start, offset });
+    assert!(
+        PathHeaderView::find(&bytes)
+            .unwrap()
+            .signals()
+            .flags
+            .stamped
+    );
+    assert_eq!(bytes[26..28], pending);
+    let completed = Sum::default().bytes(&bytes[20..]).checksum();
+    bytes[26..28].copy_from_slice(&completed.to_be_bytes());
+    let view = Ipv4View::parse(&bytes).unwrap();
+    let pseudo = PseudoHeader::V4 {
+        source: view.source(),
+        destination: view.destination(),
+    };
+    assert!(view.udp().unwrap().unwrap().checksum_holds(&pseudo));
 }
 
 /// Marks everything.
@@ -235,8 +288,8 @@ fn a_mark_of_the_discipline_reaches_the_packet() {
             ..LinkConfig::default()
         };
         transit.link = Link::new(epoch, config, Box::new(Pcg64::new(1, 0))).unwrap();
-        transit.arrive(epoch, &v4(63, 10));
-        let packet = transit.depart(epoch).unwrap();
+        transit.take(epoch, &v4(63, 10));
+        let packet = transit.give(epoch).unwrap();
         let view = Ipv4View::parse(&packet).unwrap();
         assert_eq!((view.ecn(), view.ttl()), (ecn, 64));
         assert!(view.checksum_holds());
@@ -269,15 +322,15 @@ proptest! {
         for (packet, pause) in packets {
             now += Duration::from_micros(pause);
             read += Amount::one(packet.len() as u32);
-            transit.arrive(now, &packet);
-            while let Some(packet) = transit.depart(now) {
+            transit.take(now, &packet);
+            while let Some(packet) = transit.give(now) {
                 out += Amount::one(packet.len() as u32);
             }
             account(&mut transit, now, read, out)?;
         }
         while let Some(due) = transit.next_timeout() {
             now = due;
-            while let Some(packet) = transit.depart(now) {
+            while let Some(packet) = transit.give(now) {
                 out += Amount::one(packet.len() as u32);
             }
         }

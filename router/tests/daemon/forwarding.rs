@@ -1,12 +1,16 @@
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use evenkeel_tests::one_of_three_tries;
+use evenkeel_wire::{PATH_HEADER_LEN, PathHeaderView};
+use quinn_udp::{Transmit, UdpSocketState};
 use rustix::net::sockopt;
 
 use crate::raw::{self, Injector, Sniffer};
-use crate::support::{Host, Lab, Versions, link, number};
+use crate::stamps::header;
+use crate::support::{Host, Lab, Router, Versions, link, number};
 
 /// Answers to whoever sends, until nobody has for two seconds.
 fn echo(socket: &UdpSocket) {
@@ -88,6 +92,114 @@ fn datagrams_of_all_sizes_arrive_unharmed_in_fragments_too() {
         });
     }
     assert!(number(&router.link(), "total.arrived.packets") > 20.0);
+}
+
+/// Two routers in a row, from A to C: R's with these values, then B's, whose device has no offloads, so
+/// that the kernel between them makes packets of superpackets, and completes their checksums.
+fn two_routers(lab: &Lab, values: &str) -> (Router, Router) {
+    lab.extend();
+    let link_to = |via: &str, dev: &str, values: &str| {
+        format!(
+            "[[links]]\nname = \"l\"\ntun = \"ek-{dev}\"\nrate_bps = 1e9\nqueue_packets = 5000\n{values}\n\
+             routes = [{{ to = \"10.0.3.1/32\", via = \"{via}\", dev = \"{dev}\" }}]\n"
+        )
+    };
+    let second = lab.start_in(Host::B, &link_to("10.0.8.2", "vc", "offload = false"));
+    let first = lab.start(&link_to("10.0.9.2", "vb", values));
+    (first, second)
+}
+
+/// What a device in R has given its router, superpackets counted as one.
+fn pieces(lab: &Lab, tun: &str) -> f64 {
+    let statistics = lab.ip(Host::R, &format!("-j -s link show {tun}"));
+    let statistics = serde_json::from_str(&statistics).unwrap();
+    number(&statistics, "0.stats64.tx.packets")
+}
+
+#[test]
+fn datagrams_that_are_sent_in_one_call_are_queued_stamped_and_received_one_by_one() {
+    for values in ["stamps = [\"aqt\"]", "stamps = [\"aqt\"]\noffload = false"] {
+        let Some(lab) = Lab::new(Versions::Both) else {
+            return;
+        };
+        let (first, second) = two_routers(&lab, values);
+        // The kernel gives a socket nothing with a wrong checksum.
+        let receiver = lab.udp(Host::C, "10.0.3.1:9");
+        let sender = lab.udp(Host::A, "10.0.1.1:0");
+        let payload = |number: u8| {
+            let mut payload = header().to_vec();
+            payload.resize(if number == 39 { 500 } else { 1200 }, number);
+            payload
+        };
+        let contents: Vec<u8> = (0..40).flat_map(payload).collect();
+        let transmit = Transmit {
+            destination: receiver.local_addr().unwrap(),
+            ecn: None,
+            contents: &contents,
+            segment_size: Some(1200),
+            src_ip: None,
+        };
+        let state = UdpSocketState::new((&sender).into()).unwrap();
+        state.try_send((&sender).into(), &transmit).unwrap();
+        let mut buffer = [0; 2000];
+        let mut waited = Vec::new();
+        for number in 0..40 {
+            let length = receiver.recv(&mut buffer).unwrap();
+            let sent = payload(number);
+            assert_eq!(buffer[PATH_HEADER_LEN..length], sent[PATH_HEADER_LEN..]);
+            let view = PathHeaderView::parse(&buffer[..length]).unwrap();
+            assert!(view.signals().flags.stamped);
+            waited.push(view.signals().queueing_time.duration().as_micros());
+        }
+        if pieces(&lab, "ek-vb") == 1.0 {
+            // They came at once: each waited for those before it, 1228 bytes at 1 Gb/s each.
+            let expected: Vec<_> = (0..40).map(|before| (before * 9824 + 500) / 1000).collect();
+            assert_eq!(waited, expected);
+        }
+        for router in [first, second] {
+            let figures = router.link();
+            for field in ["arrived", "forwarded", "delivered"] {
+                let packets = number(&figures, &format!("total.{field}.packets"));
+                assert_eq!(packets, 40.0, "{field}: {figures}");
+            }
+            assert_eq!(number(&figures, "total.refused.packets"), 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_stream_of_tcp_arrives_whole_and_the_queue_counts_its_segments() {
+    for (values, has_superpackets) in [("", true), ("offload = false", false)] {
+        let Some(lab) = Lab::new(Versions::Both) else {
+            return;
+        };
+        let (first, _second) = two_routers(&lab, values);
+        let listener = lab.within(Host::C, || TcpListener::bind("10.0.3.1:9").unwrap());
+        let mut sender = lab.within(Host::A, || TcpStream::connect("10.0.3.1:9").unwrap());
+        let mut receiver = listener.accept().unwrap().0;
+        let sent: Vec<u8> = (0..4_000_000u32).map(|at| (at % 251) as u8).collect();
+        let mut received = Vec::new();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                sender.write_all(&sent).unwrap();
+            });
+            receiver.read_to_end(&mut received).unwrap();
+        });
+        assert_eq!(received.len(), 4_000_000);
+        assert!(
+            (0..)
+                .zip(&received)
+                .all(|(at, byte)| (at % 251) as u8 == *byte)
+        );
+        let segments = number(&first.link(), "total.arrived.packets");
+        assert!(segments >= 4_000_000.0 / 1448.0, "{segments} segments");
+        let pieces = pieces(&lab, "ek-vb");
+        assert_eq!(
+            pieces < segments,
+            has_superpackets,
+            "{pieces} of {segments}"
+        );
+    }
 }
 
 #[test]
