@@ -281,6 +281,51 @@ fn netem_delays_loses_and_queues_single_packets_as_the_scenario_says() {
 
 #[test]
 #[ignore = "compares real time; .ci/full runs it"]
+fn our_codel_and_fq_codel_share_and_delay_as_linuxs_do() {
+    if !can_run() {
+        return;
+    }
+    let _alone = alone();
+    for discipline in ["codel", "fq-codel"] {
+        one_of_three_tries(|| {
+            let inside = Inside::new();
+            // Ten times as slow as the Internet's: the kernel's own delays are a few milliseconds.
+            let slow = format!("links.0.discipline={discipline}:target_ms=50,interval_ms=1000");
+            let settings = [
+                "links.0.rate_bps=4000000",
+                "links.0.delay_ms=100",
+                slow.as_str(),
+            ];
+            let [ours, linux] = ["sim", "uml"].map(|on| run(&inside, "aqm.toml", on, &settings));
+            assert_eq!(ours["links"][0]["emulator"], "evenkeel");
+            assert_eq!(linux["links"][0]["emulator"], "netem");
+            let round_trip = |result: &serde_json::Value| {
+                let of = |flow: usize| number(&result["flows"][flow]["rtt_ms"]["p50"]);
+                (0..4).map(of).sum::<f64>() / 4.0
+            };
+            let median = round_trip(&linux) / round_trip(&ours);
+            assert!(
+                (median - 1.0).abs() <= 0.1,
+                "{discipline}: {median} of our round trip"
+            );
+            let rates = |result: &serde_json::Value| {
+                [0, 1, 2, 3].map(|flow| number(&result["flows"][flow]["throughput_bps"]))
+            };
+            let [ours, linux] = [rates(&ours), rates(&linux)];
+            let all = linux.iter().sum::<f64>() / ours.iter().sum::<f64>();
+            assert!((all - 1.0).abs() <= 0.1, "{discipline}: {all} of our rate");
+            if discipline == "fq-codel" {
+                for (ours, linux) in ours.iter().zip(linux) {
+                    let share = linux / ours;
+                    assert!((share - 1.0).abs() <= 0.1, "{share} of our share");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+#[ignore = "compares real time; .ci/full runs it"]
 fn netem_lets_the_share_that_was_asked_for_overtake_and_a_transfer_arrives_intact() {
     if !can_run() {
         return;

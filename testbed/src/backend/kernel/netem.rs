@@ -1,4 +1,5 @@
 //! Links by the kernel's own netem: what it can do, the commands that build it, its counters.
+//! Linux's own disciplines replace netem's queue on links that ask for them.
 //!
 //! A direction of a link is two netems on an ifb device at its far end, through which everything
 //! goes that comes in there. The outer one loses and delays, the inner one has the rate and the
@@ -7,10 +8,12 @@
 //! and drop all of it as one. The delay comes first because one netem's limit would also count
 //! what is on its way. The order of the two does not change when a packet comes out.
 
+use evenkeel_queue::disciplines;
+use evenkeel_spec::find;
 use serde::Deserialize;
 
 use crate::metrics::QueueObservation;
-use crate::scenario::LinkSpec;
+use crate::scenario::{Emulator, LinkSpec};
 
 /// Most packets that may be on their way at once: more than any link here holds.
 const UNLIMITED: u32 = 10_000_000;
@@ -21,21 +24,32 @@ const ETHERNET: u64 = 14;
 /// The discipline that netem's queue has too.
 const DROP_TAIL: &str = "drop-tail";
 
-/// The handles of the outer and the inner netem.
+/// The handles of the outer and the inner netem, or what has rate and queue instead of the latter.
 const OUTER: &str = "1:";
 const INNER: &str = "2:";
 
+/// How long the token bucket of a discipline may make up for being woken too late.
+const LATENESS_S: f64 = 0.005;
+
+/// The least that such a bucket holds: a packet of Ethernet.
+const LEAST_BURST: f64 = 1600.0;
+
 /// The first key of a link that netem cannot do as this project does it.
-pub(super) fn unsupported_key(link: &LinkSpec) -> Option<&'static str> {
-    let link = &link.description;
+pub(super) fn unsupported_key(spec: &LinkSpec) -> Option<&'static str> {
+    let link = &spec.description;
     let has_rate = link.rate_bps.is_some();
+    // Linux's own is taken only if it is asked for.
+    let is_linux = has_rate && spec.emulator == Emulator::Netem && discipline(spec).is_some();
     let is_on = |key: Option<f64>| key.is_some_and(|value| value > 0.0);
     let keys = [
         ("trace", link.trace.is_some()),
         ("cellular", link.cellular.is_some()),
         // What jumps netem's delay also jumps the netem with rate and queue behind it.
         ("reorder beside rate_bps", has_rate && is_on(link.reorder)),
-        ("discipline", link.discipline.value != DROP_TAIL),
+        (
+            "discipline",
+            link.discipline.value != DROP_TAIL && !is_linux,
+        ),
         ("stamps", !link.stamps.is_empty()),
         ("queue_bytes", link.queue_bytes.is_some()),
         ("police_bps", link.police_bps.is_some_and(|rate| rate > 0)),
@@ -47,6 +61,31 @@ pub(super) fn unsupported_key(link: &LinkSpec) -> Option<&'static str> {
     ];
     let mut set = keys.into_iter().filter(|(_, is_set)| *is_set);
     set.next().map(|(key, _)| key)
+}
+
+/// The arguments of Linux's own discipline of the same name; `None` if it has none, or not with these
+/// parameters.
+fn discipline(link: &LinkSpec) -> Option<String> {
+    let link = &link.description;
+    let (row, values) = find("discipline", disciplines(), &link.discipline.value).ok()?;
+    // The packet in transmission is one more.
+    let limit = link.queue_packets.unwrap_or(UNLIMITED).saturating_add(1);
+    let codel = || {
+        let [target, interval] = ["target_ms", "interval_ms"].map(|name| values.number(name) * 1e3);
+        let ecn = if values.flag("ecn") { "ecn" } else { "noecn" };
+        format!("target {target:.0}us interval {interval:.0}us {ecn}")
+    };
+    match row.name {
+        "codel" => Some(format!("codel limit {limit} {}", codel())),
+        "fq-codel" => {
+            let [quantum, flows] = ["quantum", "flows"].map(|name| values.count::<u32>(name));
+            let codel = codel();
+            Some(format!(
+                "fq_codel limit {limit} flows {flows} quantum {quantum} {codel}"
+            ))
+        }
+        _ => None,
+    }
 }
 
 /// The commands for `tc` that need all of netem that a link may need, on the devices `lo` and
@@ -73,20 +112,36 @@ pub(super) fn redirection(from: &str, to: &str) -> String {
 }
 
 /// The arguments of `tc qdisc add dev DEV`, outermost first.
-pub(super) fn qdiscs(link: &LinkSpec) -> Vec<String> {
-    let link = &link.description;
+pub(super) fn qdiscs(spec: &LinkSpec) -> Vec<String> {
+    let link = &spec.description;
+    let discipline = discipline(spec).map(|own| format!("parent {INNER}1 {own}"));
+    let (delay, jitter) = (link.delay_ms * 1e3, link.jitter_ms * 1e3);
+    let alone = (delay, jitter, link.loss) == (0.0, 0.0, 0.0);
+    // A token bucket cannot leave out Ethernet's header itself; only a root can, for all below it.
+    let stab = |is_root: bool| match discipline {
+        Some(_) if is_root => format!(" stab overhead -{ETHERNET} linklayer ethernet"),
+        _ => String::new(),
+    };
     let inner = link.rate_bps.map(|rate| {
+        if discipline.is_some() {
+            let stab = stab(alone);
+            let burst = (rate as f64 / 8.0 * LATENESS_S).max(LEAST_BURST);
+            return format!(
+                "handle {INNER}{stab} tbf rate {rate}bit burst {burst:.0} limit {burst:.0}"
+            );
+        }
         // The packet in transmission is one more.
         let limit = link.queue_packets.unwrap_or(UNLIMITED).saturating_add(1);
         format!("handle {INNER} netem rate {rate}bit -{ETHERNET} limit {limit}")
     });
-    let (delay, jitter) = (link.delay_ms * 1e3, link.jitter_ms * 1e3);
     if let Some(inner) = &inner
-        && (delay, jitter, link.loss) == (0.0, 0.0, 0.0)
+        && alone
     {
-        return vec![format!("root {inner}")];
+        return std::iter::once(format!("root {inner}"))
+            .chain(discipline)
+            .collect();
     }
-    let mut outer = format!("root handle {OUTER} netem limit {UNLIMITED}");
+    let mut outer = format!("root handle {OUTER}{} netem limit {UNLIMITED}", stab(true));
     if jitter > 0.0 {
         // Around the mean, evenly. A rate keeps the order, and this one costs no time.
         let mean = delay + jitter / 2.0;
@@ -101,7 +156,10 @@ pub(super) fn qdiscs(link: &LinkSpec) -> Vec<String> {
         outer += &format!(" loss random {}%", link.loss * 100.0);
     }
     let inner = inner.map(|inner| format!("parent {OUTER}1 {inner}"));
-    std::iter::once(outer).chain(inner).collect()
+    std::iter::once(outer)
+        .chain(inner)
+        .chain(discipline)
+        .collect()
 }
 
 /// What `tc -s -j qdisc show` reports of one, as far as it is needed.
@@ -133,7 +191,7 @@ impl Counters {
         let find = |handle: &str| {
             qdiscs
                 .iter()
-                .find(|qdisc| qdisc.dev == ifb && qdisc.kind == "netem" && qdisc.handle == handle)
+                .find(|qdisc| qdisc.dev == ifb && qdisc.handle == handle)
         };
         let (outer, inner) = (find(OUTER), find(INNER));
         // The outer one counts what the inner one refused as its own too.
@@ -143,9 +201,11 @@ impl Counters {
         let Some(last) = last else {
             return Self::default();
         };
+        // A token bucket here does not count Ethernet's header.
+        let header = if last.kind == "tbf" { 0 } else { ETHERNET };
         Self {
             forwarded: last.packets,
-            forwarded_bytes: last.bytes.saturating_sub(ETHERNET * last.packets),
+            forwarded_bytes: last.bytes.saturating_sub(header * last.packets),
             dropped: refused,
             lost,
             inside: inner.map_or(0, |inner| inner.qlen),

@@ -50,6 +50,43 @@ fn a_mere_rate_is_a_single_netem() {
 }
 
 #[test]
+fn a_discipline_that_linux_has_too_replaces_netems_queue_where_netem_is_asked_for() {
+    let keys = "rate_bps = 20_000_000\ndelay_ms = 5\nqueue_packets = 100\nemulator = 'netem'\n";
+    let link = first_link(&format!(
+        "{keys}discipline = 'fq-codel:target_ms=2.5,ecn=false'"
+    ));
+    assert_eq!(unsupported_key(&link), None);
+    assert_eq!(
+        qdiscs(&link),
+        [
+            "root handle 1: stab overhead -14 linklayer ethernet netem limit 10000000 delay 5000us",
+            "parent 1:1 handle 2: tbf rate 20000000bit burst 12500 limit 12500",
+            "parent 2:1 fq_codel limit 101 flows 1024 quantum 1514 \
+             target 2500us interval 100000us noecn",
+        ]
+    );
+    let link = first_link("rate_bps = 1e6\ndiscipline = 'codel'\nemulator = 'netem'");
+    assert_eq!(
+        qdiscs(&link),
+        [
+            "root handle 2: stab overhead -14 linklayer ethernet \
+             tbf rate 1000000bit burst 1600 limit 1600",
+            "parent 2:1 codel limit 101 target 5000us interval 100000us noecn",
+        ]
+    );
+    for (keys, named) in [
+        ("discipline = 'codel'\nrate_bps = 1e6", "discipline"),
+        ("discipline = 'codel'\nemulator = 'netem'", "discipline"),
+        (
+            "discipline = 'guided'\nrate_bps = 1e6\nemulator = 'netem'",
+            "discipline",
+        ),
+    ] {
+        assert_eq!(unsupported_key(&first_link(keys)), Some(named), "{keys}");
+    }
+}
+
+#[test]
 fn each_key_that_netem_does_not_have_is_named() {
     for (keys, named) in [
         (
