@@ -65,6 +65,11 @@ impl PacketPath {
         self.transit.next_timeout()
     }
 
+    /// Returns how many packets the queue has dropped so far.
+    pub fn dropped(&mut self, now: Instant) -> u64 {
+        self.transit.stats(now).total().dropped.total().packets
+    }
+
     fn write(&mut self) {
         let departed = &mut self.departed;
         let written = self.train.write(|slices| {
