@@ -10,6 +10,10 @@
 //! application adds its own. [`adapt`] makes a factory from your own controller, [`foreign`] from
 //! one written for quinn, and [`observed`] reports what a factory's controllers do.
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod a_aimd;
 pub mod abgd;
 pub mod acp;

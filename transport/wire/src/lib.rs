@@ -7,6 +7,10 @@
 //!
 //! All bytes may be hostile. Nothing here allocates, does I/O or keeps state.
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod checksum;
 mod ecn;
 mod error;
