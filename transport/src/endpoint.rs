@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_congestion::{PathSample, SharedFactory};
+use evenkeel_congestion::{PathSample, SharedFactory, SpecError};
 use evenkeel_wire::PATH_HEADER_LEN;
 use quinn::{AsyncUdpSocket, ClientConfig, EndpointConfig, ServerConfig, TransportConfig, rustls};
 
@@ -18,6 +18,82 @@ use crate::header::{ANSWERS, HeaderCounters, HeaderState};
 use crate::pacing::Pacing;
 use crate::path::PathState;
 use crate::socket::{HeaderSettings, Socket};
+
+/// Makes an endpoint that accepts connections: `controller` governs what it sends, paced, and with
+/// path headers for peers that understand them. The rest is quinn's.
+///
+/// `controller` is a name with parameters, as for [`controller`](crate::controller); `"keel"` suits
+/// unknown paths. [`Endpoint`] has all other choices.
+///
+/// ```
+/// # async fn example(tls: quinn::rustls::ServerConfig) -> Result<(), Box<dyn std::error::Error>> {
+/// let endpoint: quinn::Endpoint = evenkeel::server("[::]:4433".parse()?, tls, "keel")?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`SetupError`]. The caller must be in a tokio runtime.
+pub fn server(
+    address: SocketAddr,
+    tls: impl Into<Arc<rustls::ServerConfig>>,
+    controller: &str,
+) -> Result<quinn::Endpoint, SetupError> {
+    let (evenkeel, transport) = with_defaults(controller)?;
+    let config = evenkeel.server_config(tls, transport)?;
+    Ok(evenkeel.bind(address, Some(config))?)
+}
+
+/// Makes an endpoint that opens connections, from a local address such as `[::]:0`; otherwise like
+/// [`server`].
+///
+/// ```
+/// # async fn example(tls: quinn::rustls::ClientConfig) -> Result<(), Box<dyn std::error::Error>> {
+/// let endpoint: quinn::Endpoint = evenkeel::client("[::]:0".parse()?, tls, "keel")?;
+/// let connection = endpoint.connect("[::1]:4433".parse()?, "localhost")?.await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`SetupError`]. The caller must be in a tokio runtime.
+pub fn client(
+    address: SocketAddr,
+    tls: impl Into<Arc<rustls::ClientConfig>>,
+    controller: &str,
+) -> Result<quinn::Endpoint, SetupError> {
+    let (evenkeel, transport) = with_defaults(controller)?;
+    let config = evenkeel.client_config(tls, transport)?;
+    let mut endpoint = evenkeel.bind(address, None)?;
+    endpoint.set_default_client_config(config);
+    Ok(endpoint)
+}
+
+fn with_defaults(controller: &str) -> Result<(Endpoint, Arc<TransportConfig>), SetupError> {
+    let evenkeel = if evenkeel_congestion::uses_path_headers(controller)? {
+        Endpoint::new().path_headers(1)
+    } else {
+        Endpoint::new().answer_path_headers()
+    };
+    let factory = evenkeel_congestion::controller(controller)?;
+    let transport = evenkeel.transport(TransportConfig::default(), factory);
+    Ok((evenkeel, transport))
+}
+
+/// Why [`server`] or [`client`] made no endpoint. Displays as one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// There is no such controller, or not with these parameters.
+    #[error(transparent)]
+    Controller(#[from] SpecError),
+    /// The TLS configuration does not suit QUIC; see [`Endpoint::server_config`].
+    #[error("the TLS configuration does not suit QUIC: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The address cannot be bound, or there is no tokio runtime.
+    #[error("cannot open the socket: {0}")]
+    Socket(#[from] io::Error),
+}
 
 /// Makes [`quinn::Endpoint`]s that pace each connection at its controller's rate, and use path
 /// headers with peers that understand them.

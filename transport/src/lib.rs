@@ -13,8 +13,9 @@
 //! `ServerConfig`. [`observed`] reports round trip times, windows and losses while connections run.
 //! `examples/plain_quinn.rs` is a complete program.
 //!
-//! [`Endpoint`] makes quinn endpoints that also pace each connection at its controller's rate
-//! instead of in bursts of ten packets. [`Context`] shows an application the path of a connection
+//! [`server`] and [`client`] make quinn endpoints that also pace each connection at its controller's
+//! rate instead of in bursts of ten packets, and read what routers report; `examples/echo.rs` is a
+//! complete program. [`Endpoint`] makes them with settings of your own. [`Context`] shows an application the path of a connection
 //! and lets it change the controller.
 
 mod connection;
@@ -32,7 +33,7 @@ mod pacing;
 mod path;
 mod socket;
 
-pub use endpoint::{Context, Endpoint, close};
+pub use endpoint::{Context, Endpoint, SetupError, client, close, server};
 pub use evenkeel_congestion::{
     Ack, Cause, Congestion, Controller, Delivery, Feedback, Grant, Round,
 };

@@ -50,6 +50,43 @@ fn two_headed_endpoints_exchange_headers() {
 }
 
 #[test]
+fn endpoints_made_in_one_line_use_headers_and_serve_stock_quinn() {
+    fn short_client(identity: &Identity) -> quinn::Endpoint {
+        evenkeel::client(LOOPBACK, identity.client(), "keel").expect("a right configuration")
+    }
+    fn short_server(identity: &Identity) -> quinn::Endpoint {
+        // It sends without following routers, and answers the headers of those who do.
+        evenkeel::server(LOOPBACK, identity.server(), "vegas").expect("a right configuration")
+    }
+    exchange(short_client, short_server, |client, server| {
+        for connection in [client, server] {
+            let context = Context::of(connection).expect("an evenkeel configuration");
+            let (state, _) = context.path_headers().expect("both take headers");
+            assert_eq!(state, HeaderState::Confirmed);
+        }
+    });
+    exchange(short_client, stock_server, |_, _| ());
+    exchange(stock_client, short_server, |_, _| ());
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_made_says_why_in_a_line() {
+    run(async {
+        let identity = Identity::new();
+        let with = |address, controller| {
+            let made = evenkeel::server(address, identity.server(), controller);
+            made.map_err(|error| error.to_string())
+        };
+        let error = with(LOOPBACK, "kel").expect_err("there is none of this name");
+        assert!(error.contains("keel") && !error.contains('\n'), "{error}");
+        let first = with(LOOPBACK, "keel").expect("a right configuration");
+        let taken = first.local_addr().expect("it is bound");
+        let error = with(taken, "keel").expect_err("the port is taken");
+        assert!(error.starts_with("cannot open the socket: "), "{error}");
+    });
+}
+
+#[test]
 fn stock_quinn_serves_a_headed_client() {
     exchange(headed_client, stock_server, |client, _| {
         is_paced_without_headers(client);
