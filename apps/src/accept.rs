@@ -1,15 +1,29 @@
 //! Accepts a bounded number of connections, and serves each in its own task.
 
+mod admission;
+
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
 use tracing::{debug, trace};
 
-/// Accepts connections until the endpoint is closed, at most `limit` at the same time; refuses
-/// more. `configure` may give a connection its own settings. The future from `serve` runs as a
-/// task, and makes room for another connection when it drops the slot.
+use crate::error::AppError;
+use crate::lock::lock;
+use crate::time::sleep_until;
+use admission::{Admission, Verdict};
+
+/// How long a handshake may take, 10 s: enough for four lost packets in a row, which RFC 9002,
+/// section 6.2, sends again after 1, 2 and 4 s.
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Accepts connections until the endpoint is closed, at most `limit` at the same time; closes more.
+/// `configure` may give a connection its own settings. The future from `serve` runs as a task, and
+/// makes room for another connection when it drops the slot.
+///
+/// Only finished handshakes count as connections. `docs/security.md` has all limits.
 pub(crate) async fn accept<F>(
     endpoint: Endpoint,
     runtime: Arc<dyn Runtime>,
@@ -19,46 +33,93 @@ pub(crate) async fn accept<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let active = Arc::new(AtomicUsize::new(0));
+    let door = Arc::new(Mutex::new(Admission::new(limit)));
     while let Some(incoming) = endpoint.accept().await {
         let peer = incoming.remote_address();
-        let Some(slot) = Slot::take(&active, limit) else {
-            debug!(%peer, limit, "connection refused: the server is full");
-            incoming.refuse();
-            continue;
+        let proved = incoming.remote_address_validated();
+        let verdict = lock(&door).attempt(peer.ip(), proved);
+        trace!(%peer, proved, ?verdict, "connection attempt");
+        match verdict {
+            Verdict::Accept => {}
+            Verdict::Retry => {
+                let sent = incoming.retry();
+                sent.expect("an address that is not proved may be asked to prove itself");
+                continue;
+            }
+            Verdict::Ignore => {
+                incoming.ignore();
+                continue;
+            }
+            Verdict::Refuse => {
+                incoming.refuse();
+                continue;
+            }
+        }
+        let attempt = Attempt {
+            door: door.clone(),
+            address: peer.ip(),
+            proved,
         };
-        trace!(%peer, "connection attempt");
         let connecting = match configure(&incoming) {
             Some(config) => incoming.accept_with(config),
             None => incoming.accept(),
         };
-        let serve = serve.clone();
+        let (serve, clock) = (serve.clone(), runtime.clone());
         runtime.spawn(Box::pin(async move {
             // If the handshake fails, the client reports it.
             let handshake = async { connecting?.await };
-            match handshake.await {
-                Ok(connection) => {
-                    debug!(%peer, rtt = ?connection.rtt(), "connection accepted");
-                    serve(connection, slot).await;
+            let connection = tokio::select! {
+                biased;
+                connected = handshake => match connected {
+                    Ok(connection) => connection,
+                    Err(error) => return debug!(%peer, %error, "handshake failed"),
+                },
+                () = sleep_until(&*clock, clock.now() + HANDSHAKE_TIMEOUT) => {
+                    return debug!(%peer, "handshake failed: it took too long");
                 }
-                Err(error) => debug!(%peer, %error, "handshake failed"),
-            }
+            };
+            let Some(slot) = attempt.succeed() else {
+                debug!(%peer, limit, "connection closed: the server is full");
+                return crate::error::close::<()>(&connection, &Err(AppError::Full));
+            };
+            debug!(%peer, rtt = ?connection.rtt(), "connection accepted");
+            serve(connection, slot).await;
         }));
     }
 }
 
 /// One of a bounded number of connections; dropping it frees the place.
-pub(crate) struct Slot(Arc<AtomicUsize>);
+pub(crate) struct Slot {
+    door: Arc<Mutex<Admission>>,
+    address: IpAddr,
+}
 
-impl Slot {
-    fn take(active: &Arc<AtomicUsize>, limit: usize) -> Option<Self> {
-        let taken = Self(active.clone());
-        (active.fetch_add(1, Ordering::Relaxed) < limit).then_some(taken)
+/// One of a bounded number of handshakes; dropping it frees the place.
+struct Attempt {
+    door: Arc<Mutex<Admission>>,
+    address: IpAddr,
+    proved: bool,
+}
+
+impl Attempt {
+    /// Turns it into a connection, if there is room.
+    fn succeed(self) -> Option<Slot> {
+        let has_room = lock(&self.door).connected(self.address);
+        has_room.then(|| Slot {
+            door: self.door.clone(),
+            address: self.address,
+        })
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        lock(&self.door).handshake_over(self.address, self.proved);
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        lock(&self.door).disconnected(self.address);
     }
 }

@@ -26,6 +26,17 @@ pub enum AppError {
     /// The peer is there, but has sent and accepted nothing for this long.
     #[error("it stalled: nothing moved for {} s", .0.as_secs_f64())]
     Stalled(Duration),
+    /// The peer sends or takes so little that it only holds a place.
+    #[error("it was too slow: less than {least} bytes moved in {} s", .span.as_secs_f64())]
+    TooSlow {
+        /// The least number of bytes.
+        least: u64,
+        /// In this time.
+        span: Duration,
+    },
+    /// The server has as many connections as it takes, in all or from the peer's network.
+    #[error("the server is full")]
+    Full,
     /// It took longer than this side allows.
     #[error("it was cut off: it took longer than {} s", .0.as_secs_f64())]
     TooLong(Duration),
@@ -58,9 +69,9 @@ impl AppError {
     /// (RFC 9000, section 20.2); 0 means success.
     fn code(&self) -> VarInt {
         VarInt::from_u32(match self {
-            Self::Job(_) | Self::Refused(_) => 1,
+            Self::Job(_) | Self::Refused(_) | Self::Full => 1,
             Self::Protocol(_) => 2,
-            Self::Stalled(_) | Self::TooLong(_) => 3,
+            Self::Stalled(_) | Self::TooSlow { .. } | Self::TooLong(_) => 3,
             Self::Mismatch => 4,
             Self::Storage { .. } => 5,
             Self::PeerGaveUp(_) | Self::Connection(_) => 6,

@@ -8,6 +8,7 @@ mod accept;
 pub mod bulk;
 pub mod cli;
 mod error;
+mod least;
 mod lock;
 mod message;
 pub mod path;

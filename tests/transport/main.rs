@@ -6,4 +6,5 @@ mod lifetime;
 mod pacing;
 mod pair;
 mod path_header;
+mod servers;
 mod support;

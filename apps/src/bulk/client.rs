@@ -35,6 +35,7 @@ pub async fn client(
         runtime: &*runtime,
         progress: &progress,
         patience: local.patience,
+        demanding: false,
     };
     let peer = connection.remote_address();
     debug!(%peer, ?job, "transfer begins");

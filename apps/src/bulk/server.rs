@@ -29,7 +29,7 @@ pub struct ServeOptions {
 /// Bounds on what clients may use of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at the same time; more are refused. Default 256, which with the 32 MiB window of
+    /// Connections at the same time, half of them from one host; more are closed. Default 256, which with the 32 MiB window of
     /// each bounds the memory that peers can make a server hold to 8 GiB.
     pub connections: usize,
     /// The longest transfer. The default is a day.
@@ -103,6 +103,7 @@ pub async fn serve_connection(
         runtime: &*runtime,
         progress: &progress,
         patience: options.limits.patience,
+        demanding: true,
     };
     let limit = options.limits.duration;
     let result = tokio::select! {

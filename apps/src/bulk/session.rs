@@ -10,7 +10,7 @@ use tracing::debug;
 
 use super::job::Direction;
 use super::report::{Meter, Outcome};
-use crate::{error::AppError, message, time::sleep_until};
+use crate::{error::AppError, least::too_slow, message, time::sleep_until};
 
 /// Live counters of application bytes, for code that shows progress or samples a series while a
 /// transfer runs.
@@ -26,6 +26,8 @@ pub(super) struct Session<'a> {
     pub(super) runtime: &'a dyn Runtime,
     pub(super) progress: &'a Progress,
     pub(super) patience: Duration,
+    /// Whether to give up a peer that is too slow: servers do.
+    pub(super) demanding: bool,
 }
 
 /// The control stream, both halves.
@@ -77,7 +79,8 @@ impl Session<'_> {
     ///
     /// # Errors
     /// [`AppError::Stalled`] after `patience` without either, noticed between one and two times
-    /// that long after the last byte.
+    /// that long after the last byte; [`AppError::TooSlow`] from a server whose client keeps it
+    /// waiting.
     pub(super) async fn moving<T>(
         &self,
         meter: &Meter,
@@ -98,10 +101,16 @@ impl Session<'_> {
                 before = after;
             }
         };
+        let mut counted = meter.bytes();
+        let slow = too_slow(self.runtime, self.patience, || {
+            let before = std::mem::replace(&mut counted, meter.bytes());
+            Some(counted - before)
+        });
         tokio::select! {
             biased;
             result = future => result,
             () = stalled => Err(AppError::Stalled(self.patience)),
+            error = slow, if self.demanding => Err(error),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, Endpoint, TransportErrorCode, VarInt};
 
@@ -10,12 +9,9 @@ use super::args::ReachArgs;
 use super::failure::Failure;
 use super::net::{self, Transport, read_file};
 use super::signals::Signals;
+use crate::accept::HANDSHAKE_TIMEOUT;
 use crate::error::AppError;
 use crate::tls::{Seen, Trust};
-
-/// How long a server may take to answer, 10 s: enough for four lost packets in a row, which
-/// RFC 9002, section 6.2, sends again after 1, 2 and 4 s.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A client and the server it is about to connect to.
 pub(crate) struct Client<'a> {

@@ -13,6 +13,7 @@ use super::protocol::{Accepted, Answer, End, Request};
 use super::send::{SendOptions, Sender, Sending};
 use crate::accept::accept;
 use crate::error::{AppError, close};
+use crate::least::too_slow;
 use crate::message;
 use crate::time::sleep_until;
 
@@ -23,7 +24,7 @@ pub struct ServeOptions {
     pub media: Media,
     /// How to send to each viewer.
     pub send: SendOptions,
-    /// Viewers at the same time; more are refused.
+    /// Viewers at the same time, half of them from one host; more are turned away.
     pub viewers: usize,
     /// How long a viewer may take to ask for the stream, and to close its connection at the end.
     pub patience: Duration,
@@ -114,7 +115,18 @@ async fn serve_viewer(
         sending,
     };
     let feed = options.media.feed(viewer, runtime.now());
-    let frames = match sender.run(feed).await {
+    let mut before = sending.counts();
+    let slow = too_slow(&*runtime, options.patience, || {
+        let before = std::mem::replace(&mut before, sending.counts());
+        let waited = before.frames_cancelled < sending.counts().frames_cancelled;
+        waited.then(|| sending.counts().bytes - before.bytes)
+    });
+    let sent = tokio::select! {
+        biased;
+        sent = sender.run(feed) => sent,
+        error = slow => Err(error),
+    };
+    let frames = match sent {
         Ok(frames) => frames,
         Err(error) => return unless_done(connection, error),
     };

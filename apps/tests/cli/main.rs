@@ -2,8 +2,11 @@
 //! over loopback.
 
 mod errors;
+mod flood;
 mod full_disk;
 mod headers;
+#[path = "../library/initials.rs"]
+mod initials;
 mod patterns;
 mod program;
 mod reports;

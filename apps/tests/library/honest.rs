@@ -197,7 +197,11 @@ async fn more_connections_than_the_limit_are_refused() {
     let first = pair.connect().await;
     let address = pair.server.local_addr().unwrap();
     let second = pair.client.connect(address, "localhost").unwrap().await;
-    assert!(second.is_err());
+    // Its handshake may be finished before the server has counted the first.
+    if let Ok(second) = second {
+        let closed = second.closed().await.to_string();
+        assert!(closed.contains("the server is full"), "{closed}");
+    }
     drop(first);
 }
 

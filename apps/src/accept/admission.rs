@@ -1,0 +1,178 @@
+//! Decides which connection attempts a server takes up. A decision costs no cryptography.
+//!
+//! Whoever sends a first packet may give any source address. So what an address has not proved to
+//! be its own counts for nobody: above a small number of such handshakes every client has to return
+//! a token first (Retry; RFC 9000, section 8.1.2), which costs honest ones a round trip and the
+//! server no memory. What is proved counts for its address and its network.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Handshakes at the same time with addresses that are not proved.
+const UNPROVED: usize = 64;
+
+/// Handshakes at the same time with proved addresses: a client may open 256 connections at once.
+const PROVED: Bounds = Bounds {
+    all: 1024,
+    host: 256,
+    network: 512,
+};
+
+/// A host may always have this many connections, however few a server takes.
+const FEW: usize = 16;
+
+/// What to do with a connection attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Do the handshake.
+    Accept,
+    /// Let the client prove its address first.
+    Retry,
+    /// Do nothing: the client asks again.
+    Ignore,
+    /// Tell the client to go away: there is no room for its connection.
+    Refuse,
+}
+
+/// Counts handshakes and connections, and limits them.
+#[derive(Debug)]
+pub(super) struct Admission {
+    connections: Bounds,
+    connected: Tally,
+    /// Handshakes with proved addresses.
+    proved: Tally,
+    /// Handshakes with addresses that are not proved.
+    unproved: usize,
+}
+
+/// The most of something at the same time.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    all: usize,
+    host: usize,
+    network: usize,
+}
+
+/// Counts something by who it is for.
+#[derive(Debug, Default)]
+struct Tally {
+    all: usize,
+    /// By host and by network.
+    groups: BTreeMap<Group, usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    /// An address of IPv4, or the /64 that one host of IPv6 has for itself.
+    Host(IpAddr),
+    /// A /24 of IPv4, a /48 of IPv6.
+    Network(IpAddr),
+}
+
+impl Admission {
+    /// Allows `connections` at the same time: half of them to one host, three quarters to one
+    /// network.
+    pub(super) fn new(connections: usize) -> Self {
+        Self {
+            connections: Bounds {
+                all: connections,
+                host: (connections / 2).max(FEW),
+                network: (connections / 4 * 3).max(FEW),
+            },
+            connected: Tally::default(),
+            proved: Tally::default(),
+            unproved: 0,
+        }
+    }
+
+    /// Decides about an attempt from `address`, `proved` or not. One that is accepted counts until
+    /// [`Self::handshake_over`].
+    pub(super) fn attempt(&mut self, address: IpAddr, proved: bool) -> Verdict {
+        if !self.connected.has_room(address, self.connections) {
+            return Verdict::Refuse;
+        }
+        if !proved {
+            if self.unproved >= UNPROVED {
+                return Verdict::Retry;
+            }
+            self.unproved += 1;
+        } else if self.proved.has_room(address, PROVED) {
+            self.proved.add(address);
+        } else {
+            return Verdict::Ignore;
+        }
+        Verdict::Accept
+    }
+
+    /// Counts a handshake no longer.
+    pub(super) fn handshake_over(&mut self, address: IpAddr, proved: bool) {
+        match proved {
+            true => self.proved.remove(address),
+            false => self.unproved -= 1,
+        }
+    }
+
+    /// Takes one of the connections, if there is room; until [`Self::disconnected`].
+    pub(super) fn connected(&mut self, address: IpAddr) -> bool {
+        let has_room = self.connected.has_room(address, self.connections);
+        if has_room {
+            self.connected.add(address);
+        }
+        has_room
+    }
+
+    /// Gives the connection back.
+    pub(super) fn disconnected(&mut self, address: IpAddr) {
+        self.connected.remove(address);
+    }
+}
+
+impl Tally {
+    fn has_room(&self, address: IpAddr, bounds: Bounds) -> bool {
+        self.all < bounds.all
+            && groups(address).into_iter().all(|group| {
+                let most = match group {
+                    Group::Host(_) => bounds.host,
+                    Group::Network(_) => bounds.network,
+                };
+                self.groups.get(&group).is_none_or(|count| *count < most)
+            })
+    }
+
+    fn add(&mut self, address: IpAddr) {
+        self.all += 1;
+        for group in groups(address) {
+            *self.groups.entry(group).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, address: IpAddr) {
+        self.all -= 1;
+        for group in groups(address) {
+            let count = self.groups.get_mut(&group).expect("it was added");
+            *count -= 1;
+            if *count == 0 {
+                self.groups.remove(&group);
+            }
+        }
+    }
+}
+
+fn groups(address: IpAddr) -> [Group; 2] {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => [
+            Group::Host(v4.into()),
+            Group::Network(Ipv4Addr::from_bits(v4.to_bits() & (!0 << 8)).into()),
+        ],
+        IpAddr::V6(v6) => {
+            let first = |bits: u32| Ipv6Addr::from_bits(v6.to_bits() & (!0 << (128 - bits)));
+            [
+                Group::Host(first(64).into()),
+                Group::Network(first(48).into()),
+            ]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
