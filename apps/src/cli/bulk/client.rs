@@ -52,9 +52,8 @@ pub(crate) async fn run(
         .job(source.length())
         .map_err(|cause| Failure::usage(cause, "see `evenkeel bulk client --help`"))?;
     let client = Client::open(&args.reach, transport).await?;
-    // Create the file last: from here on a failure has to remove it.
     let sink = match &args.output {
-        Some(path) => Some(Arc::new(FileSink::create(path).await?)),
+        Some(path) => Some(Arc::new(FileSink::new(path)?)),
         None => None,
     };
     let local = Local {

@@ -1,40 +1,54 @@
 //! Files as sources and sinks of transfers.
 
+use std::fs::{File, Permissions};
 use std::io::{self, SeekFrom};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
 
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use futures_util::future::BoxFuture;
-use tokio::fs::{self, File, OpenOptions};
-use tokio::io::AsyncSeekExt;
+use rustix::fs::OFlags;
+use tempfile::{NamedTempFile, PersistError};
+use tokio::io::{AsyncRead, AsyncSeekExt, ReadBuf};
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::bulk::{Readable, Reader, Source, Writable, Writer};
 use crate::cli::failure::Failure;
+use crate::lock::lock;
 
-/// A file to read.
+/// A file to read. It is opened once: what a transfer reads is what was checked.
 #[derive(Debug)]
 pub(crate) struct FileSource {
-    path: PathBuf,
+    file: Arc<File>,
     length: u64,
 }
 
-/// A file to write. It is called `NAME.part` until it is complete.
+/// A file to write. Until it is complete it has a name of its own, `NAME.RANDOM.part`.
 #[derive(Debug)]
 pub(crate) struct FileSink {
     path: PathBuf,
-    part: PathBuf,
+    /// Created for the first writer: when the server has accepted the transfer.
+    part: Arc<Mutex<Option<NamedTempFile>>>,
 }
 
 /// A directory whose files clients may read, and nothing outside it.
 #[derive(Debug)]
-pub(crate) struct Root(PathBuf);
+pub(crate) struct Root(Arc<Dir>);
 
 impl FileSource {
     /// # Errors
     /// If there is no readable regular file.
     pub(crate) async fn open(path: &Path) -> io::Result<Self> {
-        // Opens it: a missing permission should show before a transfer begins.
-        let metadata = File::open(path).await?.metadata().await?;
+        let path = path.to_owned();
+        blocking(move || Self::of(File::open(path)?)).await
+    }
+
+    fn of(file: File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -42,7 +56,7 @@ impl FileSource {
             ));
         }
         Ok(Self {
-            path: path.to_owned(),
+            file: Arc::new(file),
             length: metadata.len(),
         })
     }
@@ -54,51 +68,92 @@ impl Readable for FileSource {
     }
 
     fn reader(&self, offset: u64) -> BoxFuture<'_, io::Result<Reader>> {
-        Box::pin(async move {
-            let mut file = File::open(&self.path).await?;
-            file.seek(SeekFrom::Start(offset)).await?;
-            Ok(Box::new(file) as _)
-        })
+        let part = Part {
+            file: self.file.clone(),
+            offset,
+            reading: None,
+        };
+        Box::pin(async { Ok(Box::new(part) as _) })
+    }
+}
+
+/// Reads a file at an offset of its own, which several readers of an open file do not have.
+struct Part {
+    file: Arc<File>,
+    offset: u64,
+    reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
+}
+
+impl AsyncRead for Part {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let (file, offset, room) = (self.file.clone(), self.offset, buffer.remaining());
+        let reading = self.reading.get_or_insert_with(|| {
+            spawn_blocking(move || {
+                let mut bytes = vec![0; room];
+                let length = file.read_at(&mut bytes, offset)?;
+                bytes.truncate(length);
+                Ok(bytes)
+            })
+        });
+        let read = ready!(Pin::new(reading).poll(context));
+        self.reading = None;
+        let mut bytes = read.map_err(io::Error::other)??;
+        // What a smaller buffer than before cannot take is read again.
+        bytes.truncate(room);
+        buffer.put_slice(&bytes);
+        self.offset += bytes.len() as u64;
+        Poll::Ready(Ok(()))
     }
 }
 
 impl FileSink {
-    pub(crate) async fn create(path: &Path) -> Result<Self, Failure> {
-        let mut part = path.as_os_str().to_owned();
-        part.push(".part");
-        let part = PathBuf::from(part);
+    /// Makes a sink for `path`, and no file yet.
+    ///
+    /// # Errors
+    /// If there can be no file of this name.
+    pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
         let failure = |error| Failure::unwritable(path, &error, "--output");
-        if fs::metadata(path).await.is_ok_and(|m| !m.is_file()) {
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
             return Err(failure(io::Error::other("it is not a regular file")));
         }
-        File::create(&part).await.map_err(failure)?;
+        directory(path).metadata().map_err(failure)?;
         Ok(Self {
             path: path.to_owned(),
-            part,
+            part: Arc::default(),
         })
     }
 
     /// Gives the complete file its name.
     pub(crate) async fn keep(&self) -> Result<(), Failure> {
-        fs::rename(&self.part, &self.path).await.map_err(|error| {
-            Failure::failed(
-                format!("cannot rename {}: {error}", self.part.display()),
-                "rename it by hand: it is complete",
-            )
-        })
+        let Some(part) = lock(&self.part).take() else {
+            return Ok(());
+        };
+        part.persist(&self.path).map(|_| ()).map_err(unkept)
     }
 
     /// Removes the incomplete file.
     pub(crate) async fn discard(&self) {
-        // It may be gone already; either way there is nothing to do.
-        let _ = fs::remove_file(&self.part).await;
+        lock(&self.part).take();
     }
 }
 
 impl Writable for FileSink {
     fn writer(&self, offset: u64) -> BoxFuture<'_, io::Result<Writer>> {
+        let (path, part) = (self.path.clone(), self.part.clone());
         Box::pin(async move {
-            let mut file = OpenOptions::new().write(true).open(&self.part).await?;
+            let open = move || {
+                let mut part = lock(&part);
+                let part = match &mut *part {
+                    Some(part) => part,
+                    none => none.insert(create(&path)?),
+                };
+                part.reopen()
+            };
+            let mut file = tokio::fs::File::from_std(blocking(open).await?);
             file.seek(SeekFrom::Start(offset)).await?;
             Ok(Box::new(file) as _)
         })
@@ -107,16 +162,14 @@ impl Writable for FileSink {
 
 impl Root {
     pub(crate) async fn new(directory: &Path) -> io::Result<Self> {
-        let root = fs::canonicalize(directory).await?;
-        if !fs::metadata(&root).await?.is_dir() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
-        Ok(Self(root))
+        let directory = directory.to_owned();
+        let dir = blocking(move || Dir::open_ambient_dir(directory, ambient_authority())).await?;
+        Ok(Self(Arc::new(dir)))
     }
 
     /// Opens the file of this name below the directory. Refuses a name that is absolute, steps up,
-    /// or leads outside through a symbolic link. Trusts those who may write to the directory
-    /// itself.
+    /// or leads outside through a symbolic link, whatever others change meanwhile. Trusts those who
+    /// may write to the directory itself.
     ///
     /// # Errors
     /// Words for the client, without local paths.
@@ -127,20 +180,64 @@ impl Root {
         if !steps_down || name.contains('\0') {
             return Err("the file name must be relative and without `..`".into());
         }
-        let missing = |_| "there is no such file".to_owned();
-        let path = fs::canonicalize(self.0.join(name)).await.map_err(missing)?;
-        if !path.starts_with(&self.0) {
-            return Err("there is no such file".into());
+        let (root, name) = (self.0.clone(), name.to_owned());
+        let opened = blocking(move || {
+            let mut options = OpenOptions::new();
+            // A FIFO would otherwise wait for its writer.
+            let without_waiting = OFlags::NONBLOCK.bits() as i32;
+            options.read(true).custom_flags(without_waiting);
+            FileSource::of(root.open_with(&name, &options)?.into_std())
+        });
+        match opened.await {
+            Ok(source) => Ok(Source::Stored(Arc::new(source))),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                Err("it is not a regular file".into())
+            }
+            Err(_) => Err("there is no such file that can be read".into()),
         }
-        // Check before opening: opening a FIFO would wait for its writer.
-        if !fs::metadata(&path).await.map_err(missing)?.is_file() {
-            return Err("it is not a regular file".into());
-        }
-        let source = FileSource::open(&path)
-            .await
-            .map_err(|_| "the file cannot be read".to_owned())?;
-        Ok(Source::Stored(Arc::new(source)))
     }
+}
+
+/// Creates a file beside `path`. Its name is random and was not taken: no link is followed, and
+/// nothing overwritten.
+fn create(path: &Path) -> io::Result<NamedTempFile> {
+    let mut prefix = path.file_name().unwrap_or_default().to_owned();
+    prefix.push(".");
+    tempfile::Builder::new()
+        .prefix(&prefix)
+        .suffix(".part")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory(path))
+}
+
+/// Returns the directory of `path`.
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if directory != Path::new("") => directory,
+        _ => Path::new("."),
+    }
+}
+
+/// Keeps a complete file that cannot be renamed.
+fn unkept(failed: PersistError) -> Failure {
+    let PersistError { error, file } = failed;
+    match file.keep() {
+        Ok((_, part)) => Failure::failed(
+            format!("cannot rename {}: {error}", part.display()),
+            "rename it by hand: it is complete",
+        ),
+        Err(kept) => Failure::failed(
+            format!("cannot keep the received file: {kept}"),
+            "choose another --output",
+        ),
+    }
+}
+
+/// Does what may wait for a disk on a thread for that.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 #[cfg(test)]

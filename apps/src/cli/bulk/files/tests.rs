@@ -53,6 +53,67 @@ fn names_that_leave_the_root_are_refused() {
     }
 }
 
+#[test]
+fn a_file_that_is_replaced_by_a_link_after_it_was_opened_is_read_as_it_was() {
+    use tokio::io::AsyncReadExt;
+
+    let outer = tempfile::tempdir().unwrap();
+    let root = outer.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    std::fs::write(outer.path().join("secret"), "secret").unwrap();
+    std::fs::write(root.join("open"), "public").unwrap();
+    let read = block_on(async {
+        let source = Root::new(&root).await.unwrap().open("open").await.unwrap();
+        std::fs::remove_file(root.join("open")).unwrap();
+        symlink("../secret", root.join("open")).unwrap();
+        let Source::Stored(file) = source else {
+            panic!("it is stored");
+        };
+        let mut text = String::new();
+        let mut reader = file.reader(1).await.unwrap();
+        reader.read_to_string(&mut text).await.unwrap();
+        text
+    });
+    assert_eq!(read, "ublic");
+}
+
+#[test]
+fn a_fifo_below_the_root_is_refused_without_waiting_for_its_writer() {
+    let root = tempfile::tempdir().unwrap();
+    let fifo = root.path().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.unwrap().success());
+    let opened = block_on(async { Root::new(root.path()).await.unwrap().open("fifo").await });
+    assert!(opened.unwrap_err().contains("regular"));
+}
+
+#[test]
+fn a_download_writes_through_no_link_and_over_nothing() {
+    use tokio::io::AsyncWriteExt;
+
+    let directory = tempfile::tempdir().unwrap();
+    let victim = directory.path().join("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    let path = directory.path().join("copy");
+    symlink(&victim, directory.path().join("copy.part")).unwrap();
+    let names = || std::fs::read_dir(directory.path()).unwrap().count();
+    let sink = FileSink::new(&path).unwrap();
+    // Nothing is created before the first writer.
+    assert_eq!(names(), 2);
+    block_on(async {
+        for (offset, text) in [(3, "def"), (0, "abc")] {
+            let mut writer = sink.writer(offset).await.unwrap();
+            writer.write_all(text.as_bytes()).await.unwrap();
+            writer.shutdown().await.unwrap();
+        }
+        assert_eq!(names(), 3);
+        sink.keep().await.unwrap();
+    });
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "abcdef");
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+    assert_eq!(names(), 3);
+}
+
 proptest! {
     #[test]
     fn no_name_at_all_reaches_a_file_outside(name in "[./a-z\\\\ ]{0,20}") {
