@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
+use quinn::{Connection, Endpoint, Runtime, ServerConfig};
 use tracing::{debug, trace};
 
 use crate::error::AppError;
@@ -19,8 +19,20 @@ use admission::{Admission, Verdict};
 /// section 6.2, sends again after 1, 2 and 4 s.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The settings of one connection.
+#[derive(Default)]
+pub struct Setup {
+    /// Instead of those of the endpoint.
+    pub config: Option<Arc<ServerConfig>>,
+    /// Called after its handshake; dropped if that fails.
+    pub accepted: Option<Accepted>,
+}
+
+/// What to do with an accepted connection.
+pub type Accepted = Box<dyn FnOnce(&Connection) + Send>;
+
 /// Accepts connections until the endpoint is closed, at most `limit` at the same time; closes more.
-/// `configure` may give a connection its own settings. The future from `serve` runs as a task, and
+/// `configure` may give each attempt its own settings. The future from `serve` runs as a task, and
 /// makes room for another connection when it drops the slot.
 ///
 /// Only finished handshakes count as connections. `docs/security.md` has all limits.
@@ -28,7 +40,7 @@ pub(crate) async fn accept<F>(
     endpoint: Endpoint,
     runtime: Arc<dyn Runtime>,
     limit: usize,
-    configure: impl Fn(&Incoming) -> Option<Arc<ServerConfig>>,
+    configure: impl Fn() -> Setup,
     serve: impl Fn(Connection, Slot) -> F + Clone + Send + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
@@ -60,7 +72,8 @@ pub(crate) async fn accept<F>(
             address: peer.ip(),
             proved,
         };
-        let connecting = match configure(&incoming) {
+        let Setup { config, accepted } = configure();
+        let connecting = match config {
             Some(config) => incoming.accept_with(config),
             None => incoming.accept(),
         };
@@ -83,6 +96,9 @@ pub(crate) async fn accept<F>(
                 return crate::error::close::<()>(&connection, &Err(AppError::Full));
             };
             debug!(%peer, rtt = ?connection.rtt(), "connection accepted");
+            if let Some(accepted) = accepted {
+                accepted(&connection);
+            }
             serve(connection, slot).await;
         }));
     }

@@ -19,4 +19,5 @@ mod time;
 pub mod tls;
 pub mod trace;
 
+pub use accept::{Accepted, Setup};
 pub use error::AppError;

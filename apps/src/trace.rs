@@ -1,12 +1,17 @@
 //! Writes qlog files and reports write errors. quinn only logs a warning: on a full disk the
 //! program would leave half a trace and say nothing.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::lock::lock;
+
+/// The most of a trace that waits for its file, 64 KiB: a handshake takes a few. The trace of a peer
+/// that makes it longer has no file.
+const MAX_WAITING: usize = 64 * 1024;
 
 /// The traces in a directory, one for each connection.
 #[derive(Debug, Clone)]
@@ -19,8 +24,17 @@ pub struct Traces {
 struct State {
     /// Traces that are being written.
     open: Vec<Weak<Mutex<TraceFile>>>,
+    /// How many files of each name have been tried.
+    tried: BTreeMap<String, u64>,
     /// The first write error.
     error: Option<TraceError>,
+}
+
+/// A trace that has no file yet, and never gets one if this is dropped.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    traces: Traces,
+    file: Arc<Mutex<TraceFile>>,
 }
 
 /// A trace that could not be written.
@@ -48,22 +62,29 @@ impl Traces {
     /// If the file cannot be created.
     pub fn create(&self, name: &str) -> Result<Box<dyn Write + Send + Sync>, TraceError> {
         let path = self.directory.join(name);
-        let file = File::create(&path).map_err(|source| TraceError {
-            path: path.clone(),
-            source,
-        })?;
-        let file = Arc::new(Mutex::new(TraceFile {
-            path,
-            file: Some(BufWriter::new(file)),
-            is_finished: false,
-        }));
-        let mut state = lock(&self.state);
-        state.open.retain(|file| file.strong_count() > 0);
-        state.open.push(Arc::downgrade(&file));
-        Ok(Box::new(TraceWriter {
-            file,
-            state: self.state.clone(),
-        }))
+        match File::create(&path) {
+            Ok(file) => Ok(self.writer(path, Output::File(BufWriter::new(file))).0),
+            Err(source) => Err(TraceError { path, source }),
+        }
+    }
+
+    /// Creates a trace in a file that did not exist: `NAME.sqlog`, or `NAME-2.sqlog` and so on.
+    ///
+    /// # Errors
+    /// If no file can be created.
+    pub(crate) fn create_new(
+        &self,
+        name: &str,
+    ) -> Result<Box<dyn Write + Send + Sync>, TraceError> {
+        let (path, file) = self.new_file(name)?;
+        Ok(self.writer(path, Output::File(BufWriter::new(file))).0)
+    }
+
+    /// Creates a trace that gets its file later, if at all.
+    pub(crate) fn create_later(&self) -> (Box<dyn Write + Send + Sync>, Waiting) {
+        let (writer, file) = self.writer(PathBuf::new(), Output::Memory(Vec::new()));
+        let traces = self.clone();
+        (writer, Waiting { traces, file })
     }
 
     /// Writes what remains in memory of all traces. Call it when the connections have ended.
@@ -81,28 +102,108 @@ impl Traces {
         }
         lock(&self.state).error.take().map_or(Ok(()), Err)
     }
+
+    fn writer(
+        &self,
+        path: PathBuf,
+        output: Output,
+    ) -> (Box<dyn Write + Send + Sync>, Arc<Mutex<TraceFile>>) {
+        let file = Arc::new(Mutex::new(TraceFile {
+            path,
+            output,
+            is_finished: false,
+        }));
+        let mut state = lock(&self.state);
+        state.open.retain(|file| file.strong_count() > 0);
+        state.open.push(Arc::downgrade(&file));
+        let writer = TraceWriter {
+            file: file.clone(),
+            state: self.state.clone(),
+        };
+        (Box::new(writer), file)
+    }
+
+    /// Creates a file that did not exist, without following links.
+    fn new_file(&self, name: &str) -> Result<(PathBuf, File), TraceError> {
+        loop {
+            let number = {
+                let mut state = lock(&self.state);
+                let tried = state.tried.entry(name.to_owned()).or_default();
+                *tried += 1;
+                *tried
+            };
+            let path = self.directory.join(match number {
+                1 => format!("{name}.sqlog"),
+                _ => format!("{name}-{number}.sqlog"),
+            });
+            match File::create_new(&path) {
+                Ok(file) => return Ok((path, file)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(source) => return Err(TraceError { path, source }),
+            }
+        }
+    }
+}
+
+impl Waiting {
+    /// Gives the trace its file, as [`Traces::create_new`].
+    ///
+    /// # Errors
+    /// If no file can be created.
+    pub(crate) fn begin(self, name: &str) -> Result<(), TraceError> {
+        let mut trace = lock(&self.file);
+        let Output::Memory(before) = std::mem::replace(&mut trace.output, Output::None) else {
+            return Ok(());
+        };
+        let (path, file) = self.traces.new_file(name)?;
+        trace.path = path;
+        trace.output = Output::File(BufWriter::new(file));
+        trace.attempt(|file| file.write_all(&before))
+    }
 }
 
 #[derive(Debug)]
 struct TraceFile {
     path: PathBuf,
-    /// `None` after a write error.
-    file: Option<BufWriter<File>>,
+    output: Output,
     /// No bytes stay in memory any more.
     is_finished: bool,
 }
 
+#[derive(Debug)]
+enum Output {
+    File(BufWriter<File>),
+    /// What waits for its file.
+    Memory(Vec<u8>),
+    /// After a write error, or without a file at all.
+    None,
+}
+
 impl TraceFile {
+    fn add(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
+        match &mut self.output {
+            Output::Memory(waiting) if waiting.len() + bytes.len() > MAX_WAITING => {
+                self.output = Output::None;
+                Ok(())
+            }
+            Output::Memory(waiting) => {
+                waiting.extend_from_slice(bytes);
+                Ok(())
+            }
+            Output::File(_) | Output::None => self.attempt(|file| file.write_all(bytes)),
+        }
+    }
+
     fn attempt(
         &mut self,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Result<(), TraceError> {
-        let Some(file) = &mut self.file else {
+        let Output::File(file) = &mut self.output else {
             return Ok(());
         };
         write(file).map_err(|source| {
             // Do not try again to write what is in memory.
-            if let Some(file) = self.file.take() {
+            if let Output::File(file) = std::mem::replace(&mut self.output, Output::None) {
                 let _ = file.into_parts();
             }
             TraceError {
@@ -122,7 +223,7 @@ struct TraceWriter {
 impl Write for TraceWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut file = lock(&self.file);
-        let mut written = file.attempt(|file| file.write_all(bytes));
+        let mut written = file.add(bytes);
         if file.is_finished && written.is_ok() {
             written = file.attempt(BufWriter::flush);
         }
@@ -167,6 +268,53 @@ mod tests {
         assert!(traces.finish().is_ok());
         trace.write_all(b"late").unwrap();
         let text = fs::read_to_string(directory.path().join("one")).unwrap();
+        assert_eq!(text, "early late");
+    }
+
+    #[test]
+    fn a_new_trace_overwrites_nothing_and_follows_no_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("victim"), "precious").unwrap();
+        symlink("victim", path("server.sqlog")).unwrap();
+        symlink("absent", path("server-2.sqlog")).unwrap();
+        let traces = Traces::new(directory.path());
+        for _ in 0..2 {
+            traces
+                .create_new("server")
+                .unwrap()
+                .write_all(b"x")
+                .unwrap();
+        }
+        assert_eq!(fs::read_to_string(path("victim")).unwrap(), "precious");
+        assert!(!path("absent").exists());
+        for name in ["server-3.sqlog", "server-4.sqlog"] {
+            assert_eq!(fs::read_to_string(path(name)).unwrap(), "x");
+        }
+    }
+
+    #[test]
+    fn a_trace_has_no_file_before_it_begins_and_then_all_of_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = || fs::read_dir(directory.path()).unwrap().count();
+        let traces = Traces::new(directory.path());
+        let (mut begun, waiting) = traces.create_later();
+        let (mut never, dropped) = traces.create_later();
+        let (mut too_long, bloated) = traces.create_later();
+        for writer in [&mut begun, &mut never, &mut too_long] {
+            writer.write_all(b"early ").unwrap();
+        }
+        for _ in 0..100 {
+            too_long.write_all(&[b'x'; 1000]).unwrap();
+        }
+        drop((never, dropped));
+        assert_eq!(files(), 0);
+        waiting.begin("server").unwrap();
+        bloated.begin("server").unwrap();
+        begun.write_all(b"late").unwrap();
+        traces.finish().unwrap();
+        assert_eq!(files(), 1);
+        let text = fs::read_to_string(directory.path().join("server.sqlog")).unwrap();
         assert_eq!(text, "early late");
     }
 

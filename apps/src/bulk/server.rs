@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
+use quinn::{Connection, Endpoint, Runtime};
 use tracing::debug;
 
 use super::data::{PATIENCE, Sink, Source};
@@ -13,7 +13,7 @@ use super::receive::receive;
 use super::report::Outcome;
 use super::send::send;
 use super::session::{Control, Progress, Session, log_end};
-use crate::accept::accept;
+use crate::accept::{Setup, accept};
 use crate::error::{AppError, close, printable};
 use crate::time::sleep_until;
 
@@ -44,9 +44,9 @@ pub trait Host: Send + Sync {
     /// hostile. The error goes to the client and should name no local path.
     fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Source, String>>;
 
-    /// Returns the settings of one connection; `None` for those of the endpoint.
-    fn configure(&self, _incoming: &Incoming) -> Option<Arc<ServerConfig>> {
-        None
+    /// Returns the settings of the next connection, whose handshake may yet fail.
+    fn configure(&self) -> Setup {
+        Setup::default()
     }
 
     /// Called after a connection's handshake; [`Host::ended`] follows.
@@ -84,8 +84,7 @@ pub async fn serve(
             host.ended(&connection, &result);
         }
     };
-    let configure = |incoming: &Incoming| host.configure(incoming);
-    accept(endpoint, tasks, limit, configure, serve).await;
+    accept(endpoint, tasks, limit, || host.configure(), serve).await;
 }
 
 /// Does the one job that the client of `connection` asks for.

@@ -1,5 +1,6 @@
 //! Opens sockets, resolves names, and configures connections.
 
+use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use super::args::TransportArgs;
 use super::failure::{Failure, plain};
 use crate::bulk::TransportSettings;
 use crate::path::HeaderUse;
-use crate::trace::Traces;
+use crate::trace::{TraceError, Traces, Waiting};
 use crate::{bulk, stream};
 
 /// Socket buffers to request from the kernel, 4 MiB: 30 ms at 1 Gb/s, as long as a busy machine may
@@ -117,7 +118,7 @@ impl Transport {
     /// If a trace could not be written, now or earlier.
     pub(crate) fn end_traces(&self) -> Result<(), Failure> {
         let ended = self.traces.as_ref().map_or(Ok(()), Traces::finish);
-        ended.map_err(|error| Failure::unwritable(&error.path, &error.source, QLOG))
+        ended.map_err(|error| untraced(&error))
     }
 
     /// Configures a client's connection, whose trace is called `trace`.
@@ -126,32 +127,46 @@ impl Transport {
         tls: Arc<rustls::ClientConfig>,
         trace: &str,
     ) -> Result<ClientConfig, Failure> {
-        let config = self.evenkeel.client_config(tls, self.connection(trace)?);
+        let config = match &self.traces {
+            Some(traces) => {
+                let writer = traces.create_new(trace);
+                self.traced(writer.map_err(|error| untraced(&error))?, trace)
+            }
+            None => self.untraced(),
+        };
+        let config = self.evenkeel.client_config(tls, config);
         Ok(config.expect("ring has the cipher suite of RFC 9001, section 5.2"))
     }
 
     /// Configures accepted connections that have no settings of their own.
     pub(crate) fn server(&self, tls: Arc<rustls::ServerConfig>) -> ServerConfig {
-        let config = (self.application.transport)(self.settings);
-        let transport = self.evenkeel.transport(config, self.controller.clone());
-        let config = self.evenkeel.server_config(tls, transport);
+        let config = self.evenkeel.server_config(tls, self.untraced());
         config.expect("ring has the cipher suite of RFC 9001, section 5.2")
     }
 
-    /// Configures one connection, whose trace is called `trace`.
-    pub(crate) fn connection(&self, trace: &str) -> Result<Arc<TransportConfig>, Failure> {
-        let mut config = (self.application.transport)(self.settings);
-        if let Some(traces) = &self.traces {
-            let writer = traces
-                .create(&format!("{trace}.sqlog"))
-                .map_err(|error| Failure::unwritable(&error.path, &error.source, QLOG))?;
-            let mut qlog = QlogConfig::default();
-            qlog.writer(writer)
-                .title(Some(format!("evenkeel {} {trace}", self.application.name)))
-                .start_time(TokioRuntime.now());
-            config.qlog_stream(qlog.into_stream());
+    /// Configures one connection that a server may accept. Its trace, if any, has no file before
+    /// the handshake is finished.
+    pub(crate) fn attempt(&self) -> (Arc<TransportConfig>, Option<Waiting>) {
+        match self.traces.as_ref().map(Traces::create_later) {
+            Some((writer, waiting)) => (self.traced(writer, "server"), Some(waiting)),
+            None => (self.untraced(), None),
         }
-        Ok(self.evenkeel.transport(config, self.controller.clone()))
+    }
+
+    fn untraced(&self) -> Arc<TransportConfig> {
+        let config = (self.application.transport)(self.settings);
+        self.evenkeel.transport(config, self.controller.clone())
+    }
+
+    /// Configures one connection with the trace `name`.
+    fn traced(&self, writer: Box<dyn Write + Send + Sync>, name: &str) -> Arc<TransportConfig> {
+        let mut config = (self.application.transport)(self.settings);
+        let mut qlog = QlogConfig::default();
+        qlog.writer(writer)
+            .title(Some(format!("evenkeel {} {name}", self.application.name)))
+            .start_time(TokioRuntime.now());
+        config.qlog_stream(qlog.into_stream());
+        self.evenkeel.transport(config, self.controller.clone())
     }
 
     /// Binds a UDP endpoint on `address`; with `server` it accepts connections.
@@ -178,6 +193,11 @@ impl Transport {
             Failure::failed(format!("{what} {address}: {}", plain(&error)), remedy)
         })
     }
+}
+
+/// Reports a trace that cannot be written.
+pub(crate) fn untraced(error: &TraceError) -> Failure {
+    Failure::unwritable(&error.path, &error.source, QLOG)
 }
 
 /// Waits until the last packets have left.

@@ -2,16 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig, TokioRuntime, VarInt};
+use quinn::{Connection, Endpoint, Runtime, ServerConfig, TokioRuntime, VarInt};
 use serde::Serialize;
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use super::args::{ListenArgs, OutputArgs};
 use super::failure::{Failure, complain, plain};
-use super::net::{Transport, farewell, read_file};
+use super::net::{Transport, farewell, read_file, untraced};
 use super::output::{Form, Listening, Record, Stopped, announce};
 use super::series::{Periods, Span};
 use super::signals::Signals;
+use crate::accept::Setup;
 use crate::tls::{Fingerprint, Identity};
 
 /// What clients are told when the server stops.
@@ -173,22 +174,26 @@ impl Server {
 }
 
 impl Settings {
-    /// Returns the settings of one connection with its own trace and controller.
-    pub(crate) fn of(
+    /// Returns the settings of the next connection with its own trace and controller, and what to
+    /// do after its handshake.
+    pub(crate) fn next(
         &self,
         transport: &Transport,
-        incoming: &Incoming,
-    ) -> Option<Arc<ServerConfig>> {
-        match transport.connection(&format!("server-{}", incoming.orig_dst_cid())) {
-            Ok(transport) => {
-                let mut config = self.config.clone();
-                config.transport_config(transport);
-                Some(Arc::new(config))
+        accepted: impl FnOnce(&Connection) + Send + 'static,
+    ) -> Setup {
+        let (transport, trace) = transport.attempt();
+        let mut config = self.config.clone();
+        config.transport_config(transport);
+        let begin = move |connection: &Connection| {
+            let name = format!("server-{}", std::process::id());
+            if let Some(Err(error)) = trace.map(|trace| trace.begin(&name)) {
+                complain(&untraced(&error));
             }
-            Err(failure) => {
-                complain(&failure);
-                None
-            }
+            accepted(connection);
+        };
+        Setup {
+            config: Some(Arc::new(config)),
+            accepted: Some(Box::new(begin)),
         }
     }
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quinn::{Connection, Endpoint, Incoming, Runtime, ServerConfig};
+use quinn::{Connection, Endpoint, Runtime};
 use tracing::debug;
 
 use super::clock::Clock;
 use super::media::Media;
 use super::protocol::{Accepted, Answer, End, Request};
 use super::send::{SendOptions, Sender, Sending};
-use crate::accept::accept;
+use crate::accept::{Setup, accept};
 use crate::error::{AppError, close};
 use crate::least::too_slow;
 use crate::message;
@@ -36,9 +36,9 @@ pub struct ServeOptions {
 
 /// Decides for the owner of a server, and informs the owner.
 pub trait Host: Send + Sync {
-    /// Returns the settings of one connection; `None` for those of the endpoint.
-    fn configure(&self, _incoming: &Incoming) -> Option<Arc<ServerConfig>> {
-        None
+    /// Returns the settings of the next connection, whose handshake may yet fail.
+    fn configure(&self) -> Setup {
+        Setup::default()
     }
 
     /// Returns the counters for the next viewer.
@@ -77,8 +77,7 @@ pub async fn serve(endpoint: Endpoint, runtime: Arc<dyn Runtime>, options: Serve
             options.host.ended(&connection, &sending, &result);
         }
     };
-    let configure = |incoming: &Incoming| host.configure(incoming);
-    accept(endpoint, tasks, limit, configure, serve).await;
+    accept(endpoint, tasks, limit, || host.configure(), serve).await;
 }
 
 async fn serve_viewer(

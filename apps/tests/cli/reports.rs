@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use serde_json::Value;
 
+use crate::initials::initials;
 use crate::program::{Process, Server, client, evenkeel, json, records, success};
 
 /// Every field of a side's report, as `docs/bulk.md` lists them.
@@ -282,6 +283,25 @@ fn each_connection_has_a_qlog_trace_on_both_sides() {
     }
     sides.sort();
     assert_eq!(sides, ["client", "client", "server", "server"]);
+}
+
+#[test]
+fn a_connection_attempt_that_does_not_go_on_leaves_no_qlog_trace() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let server = Server::bulk(&["--qlog", path]);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let packets = runtime.block_on(initials(evenkeel_apps::bulk::ALPN, 3));
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    for packet in packets {
+        socket.send_to(&packet, &server.address).unwrap();
+        socket.recv(&mut [0; 2048]).unwrap();
+    }
+    success(client(&server, &["--bytes", "1kB"]));
+    server.signal("INT");
+    assert_eq!(server.end().0, Some(0));
+    let names: Vec<_> = fs::read_dir(path).unwrap().collect();
+    assert_eq!(names.len(), 1, "{names:?}");
 }
 
 #[test]

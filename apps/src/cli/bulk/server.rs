@@ -4,13 +4,14 @@ use std::{net::SocketAddr, sync::Arc};
 
 use evenkeel::Controllers;
 use futures_util::future::BoxFuture;
-use quinn::{Connection, Incoming, ServerConfig, TokioRuntime};
+use quinn::{Connection, TokioRuntime};
 use tokio::sync::mpsc;
 
 use super::args::ServerArgs;
 use super::files::Root;
 use super::output::{StoppedCounts, Transfer};
 use super::series::{Reception, ServerSeries};
+use crate::accept::Setup;
 use crate::bulk::{Host, Limits, Outcome, Progress, ServeOptions, Source};
 use crate::cli::address::unmapped;
 use crate::cli::failure::{Failure, plain};
@@ -98,9 +99,11 @@ impl Host for ServerHost {
         })
     }
 
-    fn configure(&self, incoming: &Incoming) -> Option<Arc<ServerConfig>> {
-        let settings = self.settings.as_ref()?;
-        settings.of(&settings.transport, incoming)
+    fn configure(&self) -> Setup {
+        let settings = self.settings.as_ref();
+        settings.map_or_else(Setup::default, |settings| {
+            settings.next(&settings.transport, |_| {})
+        })
     }
 
     fn accepted(&self, connection: &Connection) {

@@ -1,18 +1,18 @@
 //! `evenkeel stream server`.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evenkeel::Controllers;
-use quinn::{Connection, Incoming, Runtime, ServerConfig, TokioRuntime};
+use quinn::{Connection, Runtime, TokioRuntime};
 use tokio::sync::mpsc;
 
 use super::args::StreamServerArgs;
 use super::input;
 use super::output::{StoppedCounts, Viewer, ViewerInterval};
 use super::system::wall_clock;
+use crate::accept::Setup;
 use crate::bulk::packets_sent;
 use crate::cli::address::unmapped;
 use crate::cli::args::SampleArgs;
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
     let server = Server::start(&args.at, &args.output, controller, transport).await?;
     let viewers = Arc::new(Viewers {
         live: Mutex::default(),
-        connecting: Mutex::default(),
+        accepted: Arc::default(),
         samples: args.samples,
         settings: server.settings.clone(),
         report,
@@ -74,8 +74,8 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
 struct Viewers {
     /// Viewers by the stable identifiers of their connections.
     live: Mutex<BTreeMap<usize, LiveViewer>>,
-    /// Recorders of connections in the handshake, by address.
-    connecting: Mutex<BTreeMap<SocketAddr, Arc<SampleRecorder>>>,
+    /// Recorders of connections that were just accepted, by their stable identifiers.
+    accepted: Arc<Mutex<BTreeMap<usize, Arc<SampleRecorder>>>>,
     samples: SampleArgs,
     settings: Settings,
     report: mpsc::UnboundedSender<Event<Viewer>>,
@@ -90,12 +90,13 @@ struct LiveViewer {
 }
 
 impl Host for Viewers {
-    fn configure(&self, incoming: &Incoming) -> Option<Arc<ServerConfig>> {
+    fn configure(&self) -> Setup {
         let recorder = Arc::new(SampleRecorder::new(self.samples));
         let transport = self.settings.transport.observed(recorder.clone());
-        let settings = self.settings.of(&transport, incoming)?;
-        lock(&self.connecting).insert(incoming.remote_address(), recorder);
-        Some(settings)
+        let accepted = self.accepted.clone();
+        self.settings.next(&transport, move |connection| {
+            lock(&accepted).insert(connection.stable_id(), recorder);
+        })
     }
 
     fn accepted(&self, connection: &Connection, sending: &Arc<Sending>) {
@@ -103,7 +104,7 @@ impl Host for Viewers {
             connection: connection.clone(),
             sending: sending.clone(),
             since: TokioRuntime.now(),
-            recorder: lock(&self.connecting).remove(&connection.remote_address()),
+            recorder: lock(&self.accepted).remove(&connection.stable_id()),
             packets: PacketCounts::default(),
         };
         lock(&self.live).insert(connection.stable_id(), viewer);
