@@ -129,9 +129,10 @@ impl Headers {
         self.counters
     }
 
-    /// Starts over on a new path.
+    /// Starts over on a new path: nothing that is sent there repeats what was seen on the old one.
     pub(crate) fn new_path(&mut self) {
         self.sender.new_path();
+        self.receiver.forget_echo();
     }
 
     /// Returns whether the next datagram should carry a header: on a confirmed path every
@@ -285,8 +286,8 @@ struct Receiver {
 
 /// The newest header accepted.
 struct Newest {
-    /// Its echo, without the time held.
-    echo: Echo,
+    /// Its echo, without the time held; `None` if it came by an earlier path.
+    echo: Option<Echo>,
     /// When it was sent, in microseconds of its sender's clock.
     time: u64,
     arrival: Instant,
@@ -330,7 +331,7 @@ impl Receiver {
         }
         (self.generation, self.keys) = (generation, keys);
         self.newest = Some(Newest {
-            echo: Echo::of(view),
+            echo: Some(Echo::of(view)),
             time,
             arrival: now,
         });
@@ -345,9 +346,17 @@ impl Receiver {
     /// Returns the echo of the newest header.
     fn echo(&self, now: Instant) -> Option<Echo> {
         let newest = self.newest.as_ref()?;
-        newest
-            .echo
-            .held_for(now.saturating_duration_since(newest.arrival))
+        let echo = newest.echo.as_ref()?;
+        echo.held_for(now.saturating_duration_since(newest.arrival))
+    }
+
+    /// Echoes nothing until another header arrives. Its time stays: headers no newer are replays on
+    /// every path.
+    fn forget_echo(&mut self) {
+        if let Some(newest) = &mut self.newest {
+            newest.echo = None;
+        }
+        self.has_news = false;
     }
 
     /// Returns when the newest header was sent, in microseconds of its sender's clock.

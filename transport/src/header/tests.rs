@@ -391,6 +391,35 @@ fn a_new_path_has_new_keys_and_echoes_of_the_old_one_do_not_count() {
     pair.round_trip(FACTS, ms(0)).expect("a sample");
 }
 
+#[test]
+fn the_first_header_of_a_new_path_repeats_nothing_of_the_old_one() {
+    for has_echoed in [false, true] {
+        let mut pair = Pair::new();
+        pair.round_trip(FACTS, ms(0)).expect("a sample");
+        let old = send(&mut pair.far, pair.now, FACTS);
+        pair.now += ms(20);
+        pair.near.receive(pair.now, &old).expect("it is ours");
+        if has_echoed {
+            let echoes = send(&mut pair.near, pair.now, FACTS);
+            assert_eq!(old[16..19], echoes[19..22]);
+        }
+        pair.near.new_path();
+        let new = send(&mut pair.near, pair.now + ms(1), FACTS);
+        assert_ne!(old[16..19], new[19..22]);
+        let view = PathHeaderView::parse(&new).expect("it is a header");
+        assert_eq!(view.echo(), None);
+        // What was accepted on the old path is a replay on the new one.
+        let accepted = pair.near.counters().accepted;
+        assert_eq!(pair.near.receive(pair.now + ms(2), &old), Ok(None));
+        assert_eq!(pair.near.counters().accepted, accepted);
+        pair.now += ms(10);
+        pair.round_trip(FACTS, ms(0)).expect("a sample");
+        let first = send(&mut pair.near, pair.now, FACTS);
+        let view = PathHeaderView::parse(&first).expect("it is a header");
+        assert!(view.echo().is_some());
+    }
+}
+
 proptest! {
     #[test]
     fn what_others_invent_is_not_accepted(mut header: Header, like_ours: bool, after in 0_u64..100_000) {
