@@ -12,6 +12,7 @@ use super::receive::receive;
 use super::report::{Meter, Outcome};
 use super::send::send;
 use super::session::{Control, Progress, Session, log_end};
+use super::transport::CONNECTION_WINDOW;
 use crate::error::{AppError, close, printable};
 
 /// Does one job over `connection` and closes it. [`Direction::Up`] sends `local.source`,
@@ -35,6 +36,7 @@ pub async fn client(
         runtime: &*runtime,
         progress: &progress,
         patience: local.patience,
+        send_window: CONNECTION_WINDOW.into(),
         demanding: false,
     };
     let peer = connection.remote_address();

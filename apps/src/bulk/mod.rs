@@ -22,6 +22,7 @@ mod checksum;
 mod client;
 mod data;
 mod job;
+mod memory;
 mod protocol;
 mod receive;
 mod report;
@@ -39,7 +40,7 @@ pub(crate) use report::packets_sent;
 pub use report::{Outcome, Report};
 pub use server::{Host, Limits, NoFiles, ServeOptions, serve, serve_connection};
 pub use session::Progress;
-pub use transport::{AckFrequency, TransportSettings, transport_config};
+pub use transport::{AckFrequency, TransportSettings, server_transport_config, transport_config};
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).
 pub const ALPN: &[u8] = b"evenkeel-bulk/2";

@@ -22,11 +22,6 @@ use crate::{error::AppError, message, time::sleep_until};
 /// of RFC 9002, section 7.2, so that the first round trips find enough to send.
 const SEND_SLACK: u64 = 32 * 1024;
 
-/// The most bytes that quinn may buffer, 32 MiB: the receive window of
-/// [`transport_config`](super::transport_config), which would limit this side anyway if the peer
-/// has the same. It also bounds the memory if the peer has more.
-const MAX_SEND_WINDOW: u64 = 32 * 1024 * 1024;
-
 /// Sends what `plan` says, and exchanges the reports.
 pub(super) async fn send(
     session: &Session<'_>,
@@ -165,7 +160,7 @@ impl StreamWriter<'_> {
     /// Writes as much as quinn accepts, and counts and hashes that.
     async fn write_some(&mut self, chunks: &mut [Bytes; 1]) -> Result<(), AppError> {
         let connection = self.session.connection;
-        let send_window = send_window(connection.stats().path.cwnd);
+        let send_window = send_window(connection.stats().path.cwnd, self.session.send_window);
         // Setting it wakes the connection, so set it only when it changes.
         if self.send_window.swap(send_window, Ordering::Relaxed) != send_window {
             connection.set_send_window(send_window);
@@ -186,12 +181,13 @@ impl StreamWriter<'_> {
 /// Returns how many bytes quinn may buffer for this congestion window, in bytes.
 ///
 /// By default quinn buffers megabytes, however slow the path: a transfer whose time is up would
-/// then last until they drain. Two windows keep the path busy: one in flight, one to follow.
-fn send_window(congestion_window: u64) -> u64 {
+/// then last until they drain. Two windows keep the path busy: one in flight, one to follow. `most`
+/// bounds the memory, whatever the peer acknowledges.
+fn send_window(congestion_window: u64, most: u64) -> u64 {
     congestion_window
         .saturating_mul(2)
         .saturating_add(SEND_SLACK)
-        .min(MAX_SEND_WINDOW)
+        .min(most)
 }
 
 fn source_error(error: std::io::Error) -> AppError {
@@ -207,8 +203,8 @@ mod tests {
 
     #[test]
     fn the_buffer_is_two_windows_and_some_within_bounds() {
-        assert_eq!(send_window(0), 32_768);
-        assert_eq!(send_window(12_000), 24_000 + 32_768);
-        assert_eq!(send_window(u64::MAX), 33_554_432);
+        assert_eq!(send_window(0, 1 << 20), 32_768);
+        assert_eq!(send_window(12_000, 1 << 20), 24_000 + 32_768);
+        assert_eq!(send_window(u64::MAX, 1 << 20), 1 << 20);
     }
 }

@@ -8,11 +8,13 @@ use tracing::debug;
 
 use super::data::{PATIENCE, Sink, Source};
 use super::job::{Amount, Direction, Job, MAX_DURATION};
+use super::memory::Memory;
 use super::protocol::{Answer, Plan};
 use super::receive::receive;
 use super::report::Outcome;
 use super::send::send;
 use super::session::{Control, Progress, Session, log_end};
+use super::transport::CONNECTION_WINDOW;
 use crate::accept::{Setup, accept};
 use crate::error::{AppError, close, printable};
 use crate::time::sleep_until;
@@ -29,13 +31,16 @@ pub struct ServeOptions {
 /// Bounds on what clients may use of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at the same time, half of them from one host; more are closed. Default 256, which with the 32 MiB window of
-    /// each bounds the memory that peers can make a server hold to 8 GiB.
+    /// Connections at the same time, half of them from one host; more are closed. Default 256.
     pub connections: usize,
     /// The longest transfer. The default is a day.
     pub duration: Duration,
     /// A transfer fails after this long without any byte moving. The default is 30 s.
     pub patience: Duration,
+    /// Bytes that all peers together can make the server hold, and 2 MiB for each connection.
+    /// Needs the settings of [`server_transport_config`](super::server_transport_config). Default
+    /// 1 GiB.
+    pub memory: u64,
 }
 
 /// Decides for the owner of a server, and informs the owner.
@@ -74,13 +79,17 @@ pub async fn serve(
         options.limits.connections,
         runtime.clone(),
     );
+    let memory = Arc::new(Memory::new(options.limits.memory));
     let serve = move |connection: Connection, slot| {
         let (runtime, options, progress) = (runtime.clone(), options.clone(), progress.clone());
+        let share = memory.share();
         async move {
             let host = options.host.clone();
             host.accepted(&connection);
-            let result = serve_connection(connection.clone(), runtime, options, progress).await;
-            drop(slot);
+            share.grant(&connection);
+            let window = share.window;
+            let result = serve_one(&connection, &*runtime, &options, &progress, window).await;
+            drop((slot, share));
             host.ended(&connection, &result);
         }
     };
@@ -97,25 +106,14 @@ pub async fn serve_connection(
     options: ServeOptions,
     progress: Arc<Progress>,
 ) -> Result<Outcome, AppError> {
-    let session = Session {
-        connection: &connection,
-        runtime: &*runtime,
-        progress: &progress,
-        patience: options.limits.patience,
-        demanding: true,
-    };
-    let limit = options.limits.duration;
-    let result = tokio::select! {
-        biased;
-        result = transfer(&session, &options) => result,
-        () = sleep_until(&*runtime, session.now() + limit) => Err(AppError::TooLong(limit)),
-    };
-    log_end(&connection, &result);
-    // The client closes the connection after a successful transfer.
-    if result.is_err() {
-        close(&connection, &result);
-    }
-    result
+    serve_one(
+        &connection,
+        &*runtime,
+        &options,
+        &progress,
+        CONNECTION_WINDOW,
+    )
+    .await
 }
 
 impl Default for ServeOptions {
@@ -133,6 +131,7 @@ impl Default for Limits {
             connections: 256,
             duration: MAX_DURATION,
             patience: PATIENCE,
+            memory: 1 << 30,
         }
     }
 }
@@ -141,6 +140,36 @@ impl Host for NoFiles {
     fn open<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
         Box::pin(async { Err("this server offers no files".into()) })
     }
+}
+
+/// As [`serve_connection`], with at most `window` bytes in quinn's buffers for sending.
+async fn serve_one(
+    connection: &Connection,
+    runtime: &dyn Runtime,
+    options: &ServeOptions,
+    progress: &Progress,
+    window: u32,
+) -> Result<Outcome, AppError> {
+    let session = Session {
+        connection,
+        runtime,
+        progress,
+        patience: options.limits.patience,
+        send_window: window.into(),
+        demanding: true,
+    };
+    let limit = options.limits.duration;
+    let result = tokio::select! {
+        biased;
+        result = transfer(&session, options) => result,
+        () = sleep_until(runtime, session.now() + limit) => Err(AppError::TooLong(limit)),
+    };
+    log_end(connection, &result);
+    // The client closes the connection after a successful transfer.
+    if result.is_err() {
+        close(connection, &result);
+    }
+    result
 }
 
 async fn transfer(session: &Session<'_>, options: &ServeOptions) -> Result<Outcome, AppError> {

@@ -26,6 +26,8 @@ pub(super) struct Session<'a> {
     pub(super) runtime: &'a dyn Runtime,
     pub(super) progress: &'a Progress,
     pub(super) patience: Duration,
+    /// The most that quinn may buffer for sending, in bytes.
+    pub(super) send_window: u64,
     /// Whether to give up a peer that is too slow: servers do.
     pub(super) demanding: bool,
 }

@@ -11,7 +11,11 @@ use super::job::MAX_STREAMS;
 const STREAM_WINDOW: u32 = 16 * 1024 * 1024;
 
 /// Receive window of a connection, 32 MiB: the most memory a peer can make us hold.
-const CONNECTION_WINDOW: u32 = 2 * STREAM_WINDOW;
+pub(super) const CONNECTION_WINDOW: u32 = 2 * STREAM_WINDOW;
+
+/// Receive window of a server's connection before it has its share of memory, and the least share,
+/// 1 MiB.
+pub(super) const LEAST_WINDOW: u32 = 1024 * 1024;
 
 /// Default silence after which a connection is given up: the least that RFC 9308, section 3.2,
 /// recommends.
@@ -66,6 +70,14 @@ pub fn transport_config(settings: TransportSettings) -> TransportConfig {
     if !settings.mtu_discovery {
         config.mtu_discovery_config(None);
     }
+    config
+}
+
+/// Returns the same for a server with [`Limits::memory`](super::Limits::memory): its connections
+/// begin with a small window.
+pub fn server_transport_config(settings: TransportSettings) -> TransportConfig {
+    let mut config = transport_config(settings);
+    config.receive_window(VarInt::from_u32(LEAST_WINDOW));
     config
 }
 

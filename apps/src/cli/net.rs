@@ -38,21 +38,24 @@ pub(crate) struct Application {
     pub(crate) name: &'static str,
     /// Its protocol in the TLS handshake.
     pub(crate) alpn: &'static [u8],
-    transport: fn(TransportSettings) -> TransportConfig,
+    client: fn(TransportSettings) -> TransportConfig,
+    server: fn(TransportSettings) -> TransportConfig,
 }
 
 /// `evenkeel bulk`.
 pub(crate) const BULK: Application = Application {
     name: "bulk",
     alpn: bulk::ALPN,
-    transport: bulk::transport_config,
+    client: bulk::transport_config,
+    server: bulk::server_transport_config,
 };
 
 /// `evenkeel stream`.
 pub(crate) const STREAM: Application = Application {
     name: "stream",
     alpn: stream::ALPN,
-    transport: stream::transport_config,
+    client: stream::transport_config,
+    server: stream::server_transport_config,
 };
 
 /// Makes endpoints, and configures each new connection.
@@ -127,45 +130,44 @@ impl Transport {
         tls: Arc<rustls::ClientConfig>,
         trace: &str,
     ) -> Result<ClientConfig, Failure> {
-        let config = match &self.traces {
-            Some(traces) => {
-                let writer = traces.create_new(trace);
-                self.traced(writer.map_err(|error| untraced(&error))?, trace)
-            }
-            None => self.untraced(),
-        };
-        let config = self.evenkeel.client_config(tls, config);
+        let writer = self.traces.as_ref().map(|traces| traces.create_new(trace));
+        let writer = writer.transpose().map_err(|error| untraced(&error))?;
+        let transport = self.connection(self.application.client, writer, trace);
+        let config = self.evenkeel.client_config(tls, transport);
         Ok(config.expect("ring has the cipher suite of RFC 9001, section 5.2"))
     }
 
     /// Configures accepted connections that have no settings of their own.
     pub(crate) fn server(&self, tls: Arc<rustls::ServerConfig>) -> ServerConfig {
-        let config = self.evenkeel.server_config(tls, self.untraced());
+        let transport = self.connection(self.application.server, None, "");
+        let config = self.evenkeel.server_config(tls, transport);
         config.expect("ring has the cipher suite of RFC 9001, section 5.2")
     }
 
     /// Configures one connection that a server may accept. Its trace, if any, has no file before
     /// the handshake is finished.
     pub(crate) fn attempt(&self) -> (Arc<TransportConfig>, Option<Waiting>) {
-        match self.traces.as_ref().map(Traces::create_later) {
-            Some((writer, waiting)) => (self.traced(writer, "server"), Some(waiting)),
-            None => (self.untraced(), None),
+        let trace = self.traces.as_ref().map(Traces::create_later);
+        let (writer, waiting) = trace.unzip();
+        let transport = self.connection(self.application.server, writer, "server");
+        (transport, waiting)
+    }
+
+    /// Configures one connection, which `writer` traces under `name`.
+    fn connection(
+        &self,
+        config: fn(TransportSettings) -> TransportConfig,
+        writer: Option<Box<dyn Write + Send + Sync>>,
+        name: &str,
+    ) -> Arc<TransportConfig> {
+        let mut config = config(self.settings);
+        if let Some(writer) = writer {
+            let mut qlog = QlogConfig::default();
+            qlog.writer(writer)
+                .title(Some(format!("evenkeel {} {name}", self.application.name)))
+                .start_time(TokioRuntime.now());
+            config.qlog_stream(qlog.into_stream());
         }
-    }
-
-    fn untraced(&self) -> Arc<TransportConfig> {
-        let config = (self.application.transport)(self.settings);
-        self.evenkeel.transport(config, self.controller.clone())
-    }
-
-    /// Configures one connection with the trace `name`.
-    fn traced(&self, writer: Box<dyn Write + Send + Sync>, name: &str) -> Arc<TransportConfig> {
-        let mut config = (self.application.transport)(self.settings);
-        let mut qlog = QlogConfig::default();
-        qlog.writer(writer)
-            .title(Some(format!("evenkeel {} {name}", self.application.name)))
-            .start_time(TokioRuntime.now());
-        config.qlog_stream(qlog.into_stream());
         self.evenkeel.transport(config, self.controller.clone())
     }
 

@@ -21,6 +21,10 @@ const MAX_PARTIAL_FRAMES: usize = 256;
 /// Bytes of fragments that are kept: 4 of the longest frames.
 const MAX_PARTIAL_BYTES: usize = 4 * MAX_FRAME;
 
+/// Fragments that are kept: those of as many bytes in datagrams of 1 KiB. Each may hold the memory
+/// of a whole datagram, however little of it is content.
+const MAX_FRAGMENTS: usize = MAX_PARTIAL_BYTES / 1024;
+
 /// The flag of a key frame, the only flag.
 const KEY: u8 = 1;
 
@@ -44,6 +48,7 @@ pub struct Header {
 pub struct Assembly {
     partial: BTreeMap<u32, Partial>,
     bytes: usize,
+    fragments: usize,
 }
 
 #[derive(Debug)]
@@ -134,6 +139,7 @@ impl Assembly {
         self.bytes += datagram.len();
         partial.received += datagram.len();
         partial.fragments.insert(offset, datagram);
+        self.fragments += 1;
         if partial.received < header.length as usize {
             self.forget();
             return Ok(None);
@@ -147,9 +153,12 @@ impl Assembly {
         Ok(Some((header, content.freeze())))
     }
 
-    /// Forgets the oldest frames while too many frames or bytes are kept.
+    /// Forgets the oldest frames while too many frames, fragments or bytes are kept.
     fn forget(&mut self) {
-        while self.partial.len() > MAX_PARTIAL_FRAMES || self.bytes > MAX_PARTIAL_BYTES {
+        while self.partial.len() > MAX_PARTIAL_FRAMES
+            || self.fragments > MAX_FRAGMENTS
+            || self.bytes > MAX_PARTIAL_BYTES
+        {
             let oldest = *self.partial.keys().next().expect("bytes are of frames");
             self.remove(oldest);
         }
@@ -161,6 +170,7 @@ impl Assembly {
             .remove(&sequence)
             .expect("asked for what is there");
         self.bytes -= partial.received;
+        self.fragments -= partial.fragments.len();
         partial
     }
 }

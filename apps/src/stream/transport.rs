@@ -11,6 +11,9 @@ const MAX_OPEN_STREAMS: u32 = 256;
 /// sender can make a viewer hold.
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 
+/// Receive window of a server's connection, 64 KiB: viewers send one message.
+const SERVER_WINDOW: u32 = 64 * 1024;
+
 /// Bytes of datagrams that wait to be read, 4 MiB: a key frame at several hundred Mb/s.
 const DATAGRAMS_TO_READ: usize = 4 * 1024 * 1024;
 
@@ -28,5 +31,14 @@ pub fn transport_config(settings: TransportSettings) -> TransportConfig {
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
         .datagram_receive_buffer_size(Some(DATAGRAMS_TO_READ))
         .datagram_send_buffer_size(DATAGRAMS_TO_SEND);
+    config
+}
+
+/// Returns the same for a server that strangers reach: it takes little from viewers.
+pub fn server_transport_config(settings: TransportSettings) -> TransportConfig {
+    let mut config = transport_config(settings);
+    config
+        .receive_window(VarInt::from_u32(SERVER_WINDOW))
+        .datagram_receive_buffer_size(Some(SERVER_WINDOW as usize));
     config
 }

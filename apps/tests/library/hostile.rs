@@ -1,12 +1,12 @@
 //! The bulk library against peers that break the protocol: a clear error each time,
 //! never a panic, never a wait without end.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::pair::{Pair, impatient};
 use evenkeel_apps::AppError;
 use evenkeel_apps::bulk::{
-    self, Amount, Checksum, Direction, Job, Local, NoFiles, Outcome, Progress,
+    self, Amount, Checksum, Direction, Job, Local, NoFiles, Outcome, Progress, ServeOptions,
 };
 use quinn::{Connection, RecvStream, SendStream, VarInt};
 use serde_json::{Value, json};
@@ -308,6 +308,30 @@ async fn an_answer_that_names_a_file_nobody_asked_for_is_a_protocol_error() {
     .await
     .unwrap_err();
     assert!(matches!(error, AppError::Protocol(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_holds_no_more_of_a_client_than_its_share_of_the_memory() {
+    const LEAST: usize = 1 << 20;
+    for (memory, holds_more) in [(0, false), (1 << 30, true)] {
+        let pair = Pair::sharing();
+        let mut options = ServeOptions::default();
+        options.limits.memory = memory;
+        pair.serve(options);
+        let connection = pair.connect().await;
+        // It has not asked for a transfer, so nobody reads this.
+        let mut unread = connection.open_uni().await.unwrap();
+        let mut held = 0;
+        let block = [0; 64 * 1024];
+        let fill = async {
+            while held <= LEAST {
+                held += unread.write(&block).await.unwrap();
+            }
+        };
+        let wait = if holds_more { 20 } else { 1 };
+        let _ = tokio::time::timeout(Duration::from_secs(wait), fill).await;
+        assert_eq!(held > LEAST, holds_more, "{held} bytes");
+    }
 }
 
 /// What our server makes of a hostile client.

@@ -31,6 +31,16 @@ impl Pair {
         )
     }
 
+    /// The server with the settings of one that shares its memory.
+    pub(crate) fn sharing() -> Self {
+        let settings = TransportSettings::default();
+        Self::of(
+            bulk::ALPN,
+            bulk::server_transport_config(settings),
+            bulk::transport_config(settings),
+        )
+    }
+
     /// Both with the stream ALPN and default transport settings.
     pub(crate) fn streaming() -> Self {
         let transport = || stream::transport_config(TransportSettings::default());

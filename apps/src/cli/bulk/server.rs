@@ -54,6 +54,7 @@ pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(
                 connections: args.connections.into(),
                 duration: args.max_time,
                 patience: args.transport.idle_timeout,
+                ..Limits::default()
             },
         },
         progress.clone(),

@@ -49,6 +49,7 @@ pub(super) fn spawn(
             connections: usize::MAX,
             duration: scenario.duration,
             patience: scenario.duration,
+            memory: u64::MAX,
         },
         ..ServeOptions::default()
     };
