@@ -30,6 +30,15 @@ struct State {
     error: Option<TraceError>,
 }
 
+/// Whose view of a connection a trace is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vantage {
+    /// The client's.
+    Client,
+    /// The server's.
+    Server,
+}
+
 /// A trace that has no file yet, and never gets one if this is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -60,15 +69,21 @@ impl Traces {
     ///
     /// # Errors
     /// If the file cannot be created.
-    pub fn create(&self, name: &str) -> Result<Box<dyn Write + Send + Sync>, TraceError> {
+    pub fn create(
+        &self,
+        name: &str,
+        vantage: Vantage,
+    ) -> Result<Box<dyn Write + Send + Sync>, TraceError> {
         let path = self.directory.join(name);
         match File::create(&path) {
-            Ok(file) => Ok(self.writer(path, Output::File(BufWriter::new(file))).0),
+            Ok(file) => Ok(self
+                .writer(path, Output::File(BufWriter::new(file)), vantage)
+                .0),
             Err(source) => Err(TraceError { path, source }),
         }
     }
 
-    /// Creates a trace in a file that did not exist: `NAME.sqlog`, or `NAME-2.sqlog` and so on.
+    /// Creates a client's trace in a file that did not exist: `NAME.sqlog`, or `NAME-2.sqlog` and so on.
     ///
     /// # Errors
     /// If no file can be created.
@@ -77,12 +92,14 @@ impl Traces {
         name: &str,
     ) -> Result<Box<dyn Write + Send + Sync>, TraceError> {
         let (path, file) = self.new_file(name)?;
-        Ok(self.writer(path, Output::File(BufWriter::new(file))).0)
+        let output = Output::File(BufWriter::new(file));
+        Ok(self.writer(path, output, Vantage::Client).0)
     }
 
-    /// Creates a trace that gets its file later, if at all.
+    /// Creates a server's trace that gets its file later, if at all.
     pub(crate) fn create_later(&self) -> (Box<dyn Write + Send + Sync>, Waiting) {
-        let (writer, file) = self.writer(PathBuf::new(), Output::Memory(Vec::new()));
+        let (writer, file) =
+            self.writer(PathBuf::new(), Output::Memory(Vec::new()), Vantage::Server);
         let traces = self.clone();
         (writer, Waiting { traces, file })
     }
@@ -107,6 +124,7 @@ impl Traces {
         &self,
         path: PathBuf,
         output: Output,
+        vantage: Vantage,
     ) -> (Box<dyn Write + Send + Sync>, Arc<Mutex<TraceFile>>) {
         let file = Arc::new(Mutex::new(TraceFile {
             path,
@@ -119,6 +137,7 @@ impl Traces {
         let writer = TraceWriter {
             file: file.clone(),
             state: self.state.clone(),
+            head: Some((Vec::new(), vantage)),
         };
         (Box::new(writer), file)
     }
@@ -218,10 +237,25 @@ impl TraceFile {
 struct TraceWriter {
     file: Arc<Mutex<TraceFile>>,
     state: Arc<Mutex<State>>,
+    /// What has been written of the first record, which tells the vantage.
+    head: Option<(Vec<u8>, Vantage)>,
 }
 
 impl Write for TraceWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = bytes.len();
+        let head = self.head.take().map(|(mut head, vantage)| {
+            head.extend_from_slice(bytes);
+            (head, vantage)
+        });
+        let bytes = match head {
+            Some((head, vantage)) if !head.contains(&b'\n') => {
+                self.head = Some((head, vantage));
+                return Ok(length);
+            }
+            Some((head, vantage)) => &with_vantage(head, vantage),
+            None => bytes,
+        };
         let mut file = lock(&self.file);
         let mut written = file.add(bytes);
         if file.is_finished && written.is_ok() {
@@ -229,7 +263,7 @@ impl Write for TraceWriter {
         }
         drop(file);
         note(&self.state, written);
-        Ok(bytes.len())
+        Ok(length)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -244,6 +278,23 @@ impl Drop for TraceWriter {
         // A flush never fails.
         let _ = self.flush();
     }
+}
+
+/// Puts the vantage into the first record of a trace: quinn calls each unknown.
+fn with_vantage(head: Vec<u8>, vantage: Vantage) -> Vec<u8> {
+    let text = head.strip_prefix(b"\x1e").unwrap_or(&head);
+    let record = serde_json::from_slice::<serde_json::Value>(text);
+    let Ok(mut record) = record else {
+        return head;
+    };
+    let Some(point) = record.pointer_mut("/trace/vantage_point/type") else {
+        return head;
+    };
+    *point = match vantage {
+        Vantage::Client => "client".into(),
+        Vantage::Server => "server".into(),
+    };
+    format!("\x1e{record}\n").into_bytes()
 }
 
 fn note(state: &Mutex<State>, result: Result<(), TraceError>) {
@@ -263,12 +314,12 @@ mod tests {
     fn what_was_written_is_in_the_file_after_the_finish_even_of_a_trace_that_goes_on() {
         let directory = tempfile::tempdir().unwrap();
         let traces = Traces::new(directory.path());
-        let mut trace = traces.create("one").unwrap();
-        trace.write_all(b"early ").unwrap();
+        let mut trace = traces.create("one", Vantage::Client).unwrap();
+        trace.write_all(b"early\n").unwrap();
         assert!(traces.finish().is_ok());
-        trace.write_all(b"late").unwrap();
+        trace.write_all(b"late\n").unwrap();
         let text = fs::read_to_string(directory.path().join("one")).unwrap();
-        assert_eq!(text, "early late");
+        assert_eq!(text, "early\nlate\n");
     }
 
     #[test]
@@ -283,13 +334,13 @@ mod tests {
             traces
                 .create_new("server")
                 .unwrap()
-                .write_all(b"x")
+                .write_all(b"x\n")
                 .unwrap();
         }
         assert_eq!(fs::read_to_string(path("victim")).unwrap(), "precious");
         assert!(!path("absent").exists());
         for name in ["server-3.sqlog", "server-4.sqlog"] {
-            assert_eq!(fs::read_to_string(path(name)).unwrap(), "x");
+            assert_eq!(fs::read_to_string(path(name)).unwrap(), "x\n");
         }
     }
 
@@ -302,7 +353,7 @@ mod tests {
         let (mut never, dropped) = traces.create_later();
         let (mut too_long, bloated) = traces.create_later();
         for writer in [&mut begun, &mut never, &mut too_long] {
-            writer.write_all(b"early ").unwrap();
+            writer.write_all(b"early\n").unwrap();
         }
         for _ in 0..100 {
             too_long.write_all(&[b'x'; 1000]).unwrap();
@@ -311,11 +362,11 @@ mod tests {
         assert_eq!(files(), 0);
         waiting.begin("server").unwrap();
         bloated.begin("server").unwrap();
-        begun.write_all(b"late").unwrap();
+        begun.write_all(b"late\n").unwrap();
         traces.finish().unwrap();
         assert_eq!(files(), 1);
         let text = fs::read_to_string(directory.path().join("server.sqlog")).unwrap();
-        assert_eq!(text, "early late");
+        assert_eq!(text, "early\nlate\n");
     }
 
     #[test]
@@ -323,19 +374,19 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let traces = Traces::new(directory.path());
         symlink("/dev/full", directory.path().join("full")).unwrap();
-        let mut full = traces.create("full").unwrap();
-        let mut other = traces.create("other").unwrap();
+        let mut full = traces.create("full", Vantage::Client).unwrap();
+        let mut other = traces.create("other", Vantage::Client).unwrap();
         for _ in 0..10 {
-            full.write_all(&[b'x'; 10_000]).unwrap();
+            full.write_all(&[b'\n'; 10_000]).unwrap();
         }
-        other.write_all(b"whole").unwrap();
+        other.write_all(b"whole\n").unwrap();
         drop(full);
         let error = traces.finish().unwrap_err().to_string();
         assert!(error.contains("/full: No space left on device"), "{error}");
         assert!(traces.finish().is_ok());
         drop(other);
         let text = fs::read_to_string(directory.path().join("other")).unwrap();
-        assert_eq!(text, "whole");
+        assert_eq!(text, "whole\n");
     }
 
     #[test]
@@ -343,11 +394,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let traces = Traces::new(directory.path());
         symlink("/dev/full", directory.path().join("full")).unwrap();
-        let mut trace = traces.create("full").unwrap();
-        trace.write_all(b"little").unwrap();
+        let mut trace = traces.create("full", Vantage::Client).unwrap();
+        trace.write_all(b"little\n").unwrap();
         assert!(traces.finish().is_err());
-        let mut dropped = traces.create("full").unwrap();
-        dropped.write_all(b"little").unwrap();
+        let mut dropped = traces.create("full", Vantage::Client).unwrap();
+        dropped.write_all(b"little\n").unwrap();
         drop(dropped);
         assert!(traces.finish().is_err());
     }

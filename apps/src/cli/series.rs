@@ -88,6 +88,11 @@ impl Periods {
 }
 
 impl Span {
+    /// Returns whether its start and end look the same to people.
+    pub(crate) fn looks_empty(&self) -> bool {
+        format!("{:.2}", self.start_s) == format!("{:.2}", self.end_s)
+    }
+
     /// Returns bits per second, if `bytes` moved in the interval.
     pub(crate) fn rate(&self, bytes: u64) -> f64 {
         bytes as f64 * 8.0 / (self.end_s - self.start_s).max(1e-9)

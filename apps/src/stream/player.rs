@@ -37,6 +37,9 @@ pub struct Player {
     waiting: BTreeMap<u32, Waiting>,
     shown: Option<Shown>,
     counts: PlayerCounts,
+    /// Frames that arrive earlier are not measured.
+    measured_from_us: i64,
+    measured: PlayerCounts,
     freezes: Freezes,
 }
 
@@ -91,8 +94,15 @@ impl Player {
             waiting: BTreeMap::new(),
             shown: None,
             counts: PlayerCounts::default(),
+            measured_from_us: i64::MIN,
+            measured: PlayerCounts::default(),
             freezes: Freezes::default(),
         }
+    }
+
+    /// Leaves frames that arrive before `at_us` out of [`Self::measured`].
+    pub fn measure_from(&mut self, at_us: i64) {
+        self.measured_from_us = at_us;
     }
 
     /// Takes a frame that is complete at `arrived_us` and was captured at `captured_us`. Returns
@@ -113,7 +123,7 @@ impl Player {
                 sequence = header.sequence,
                 "frame skipped: a later one was shown"
             );
-            self.counts.skipped += 1;
+            self.count(arrived_us, |counts| counts.skipped += 1);
             return shown;
         }
         let buffer_us = self.buffer_us;
@@ -168,6 +178,11 @@ impl Player {
         self.counts
     }
 
+    /// Returns the counts of the frames that are measured.
+    pub fn measured(&self) -> PlayerCounts {
+        self.measured
+    }
+
     /// Returns the freezes until `now_us`, including one that lasts; for a running stream.
     pub fn freezes(&self, now_us: i64) -> Freezes {
         let mut freezes = self.freezes;
@@ -204,6 +219,14 @@ impl Player {
         })
     }
 
+    /// Counts something about a frame that arrived at `arrived_us`.
+    fn count(&mut self, arrived_us: i64, count: impl Fn(&mut PlayerCounts)) {
+        count(&mut self.counts);
+        if arrived_us >= self.measured_from_us {
+            count(&mut self.measured);
+        }
+    }
+
     fn due(&self, captured_us: i64) -> i64 {
         captured_us.saturating_add(self.playout_delay_us.unwrap_or(0))
     }
@@ -220,11 +243,11 @@ impl Player {
         let at_us = due_us.max(frame.arrived_us);
         if lateness_us > 0 {
             debug!(sequence, lateness_us, "frame late");
-            self.counts.late += 1;
+            self.count(frame.arrived_us, |counts| counts.late += 1);
             let delay_us = self.playout_delay_us.unwrap_or(0);
             self.playout_delay_us = Some(delay_us.saturating_add(lateness_us));
         } else {
-            self.counts.on_time += 1;
+            self.count(frame.arrived_us, |counts| counts.on_time += 1);
             let spare_us = (-lateness_us - self.buffer_us).max(0);
             let faster_us = spare_us.min(self.frame_us / CATCH_UP);
             self.playout_delay_us = self.playout_delay_us.map(|delay| delay - faster_us);
@@ -233,7 +256,8 @@ impl Player {
             && self
                 .shown
                 .is_none_or(|shown| shown.damaged || sequence != shown.sequence + 1);
-        self.counts.damaged += u64::from(damaged);
+        let damage = u64::from(damaged);
+        self.count(frame.arrived_us, |counts| counts.damaged += damage);
         if let Some(shown) = self.shown {
             self.freezes
                 .add(at_us.saturating_sub(shown.at_us), self.frame_us);

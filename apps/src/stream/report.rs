@@ -28,7 +28,8 @@ pub struct ViewReport {
     pub playout_delay_ms: Option<f64>,
     /// How much the received rate varies, over intervals of several lengths.
     pub variation: Vec<VariationReport>,
-    /// The encoder's target, according to the frames that arrived; `None` without frames.
+    /// The encoder's target, according to the frames that arrived; `None` without frames, and of real
+    /// media, which nobody encodes.
     pub bitrate: Option<BitrateReport>,
     /// The clock on which the delays rest.
     pub clock: ClockReport,
@@ -113,7 +114,7 @@ pub struct Snapshot {
     pub late: u64,
     /// Mean delay of `frames`, in milliseconds; `None` if there were none.
     pub delay_ms: Option<f64>,
-    /// The encoder's target for the last frame, in bits per second.
+    /// The encoder's target for the last frame, in bits per second; `None` of real media.
     pub bitrate_bps: Option<u64>,
     /// How much there is to show, in milliseconds.
     pub buffer_ms: f64,

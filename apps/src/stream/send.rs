@@ -53,7 +53,7 @@ pub struct SentCounts {
     pub streams_reset: u64,
     /// Bytes of content handed to the connection.
     pub bytes: u64,
-    /// The encoder's present target, in bits per second.
+    /// The encoder's present target, in bits per second; 0 of real media, which nobody encodes.
     pub bitrate_bps: u64,
     /// How often the target has changed.
     pub bitrate_switches: u64,
@@ -87,6 +87,8 @@ pub(super) struct Sender<'a> {
     pub(super) options: SendOptions,
     pub(super) clock: Clock,
     pub(super) sending: &'a Sending,
+    /// Whether an encoder follows the connection.
+    pub(super) encodes: bool,
 }
 
 impl Sender<'_> {
@@ -136,8 +138,10 @@ impl Sender<'_> {
             let mut counts = lock(&self.sending.0);
             counts.frames_captured += 1;
             counts.frames_cancelled += u64::from(!kept);
-            counts.bitrate_bps = adaptation.target_bps;
-            counts.bitrate_switches = adaptation.switches;
+            if self.encodes {
+                counts.bitrate_bps = adaptation.target_bps;
+                counts.bitrate_switches = adaptation.switches;
+            }
         };
         queue.end();
         lost

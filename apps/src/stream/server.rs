@@ -112,6 +112,7 @@ async fn serve_viewer(
         options: options.send,
         clock: options.clock,
         sending,
+        encodes: !options.media.is_real(),
     };
     let feed = options.media.feed(viewer, runtime.now());
     let mut before = sending.counts();

@@ -106,8 +106,14 @@ impl Viewer<'_> {
         let began_us = i64::try_from(options.clock.read(options.began)).unwrap_or(i64::MAX);
         let frame = Duration::from_secs_f64(1.0 / accepted.frame_rate);
         let player = Player::new(options.buffer, frame);
-        self.viewing
-            .begin(options.began, began_us, options.omit, clock, player);
+        self.viewing.begin(
+            options.began,
+            began_us,
+            options.omit,
+            clock,
+            !accepted.real,
+            player,
+        );
         let mut output = options.output.take();
         let (shown, mut to_write) = mpsc::unbounded_channel();
         let ended = {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::clock::ClockReport;
 use super::frame::Header;
-use super::player::{Freezes, Player, PlayerCounts};
+use super::player::{Freezes, Player};
 use super::report::{
     BitrateReport, DelayReport, FrameCounts, JitterReport, Snapshot, StallReport, VariationReport,
     ViewReport,
@@ -37,6 +37,8 @@ struct State {
     /// Our clock's reading at `began`, microseconds.
     began_us: i64,
     clock: ClockReport,
+    /// Whether an encoder follows the connection, and frames tell its bitrate.
+    is_encoded: bool,
     player: Player,
     first_shown_us: Option<i64>,
     /// All bytes, warm-up included.
@@ -62,8 +64,8 @@ struct Figures {
     jitter_rfc3550_us: f64,
     /// The lowest and the highest frame number.
     sequences: Option<(u32, u32)>,
-    /// Counters of the player, and its freezes, when the warm-up ended.
-    counted_from: Option<(PlayerCounts, Freezes)>,
+    /// The player's freezes when the warm-up ended.
+    stood: Option<Freezes>,
     bitrate: Option<Bitrates>,
 }
 
@@ -76,20 +78,24 @@ struct Bitrates {
 
 impl Viewing {
     /// Begins a stream: the viewer has waited since `began`, when its clock showed `began_us`
-    /// microseconds.
+    /// microseconds. `is_encoded` says whether frames tell the bitrate of an encoder.
     pub(super) fn begin(
         &self,
         began: Instant,
         began_us: i64,
         omit: Duration,
         clock: ClockReport,
-        player: Player,
+        is_encoded: bool,
+        mut player: Player,
     ) {
+        let omitted_us = i64::try_from(omit.as_micros()).unwrap_or(i64::MAX);
+        player.measure_from(began_us.saturating_add(omitted_us));
         *lock(&self.0) = Some(State {
             began,
             omit_until: began + omit,
             began_us,
             clock,
+            is_encoded,
             player,
             first_shown_us: None,
             bytes: 0,
@@ -201,18 +207,13 @@ impl State {
         self.first_shown_us = self.first_shown_us.or(self.player.first_due_us());
         self.since.late += self.player.counts().late - late_before;
         self.since.frames += 1;
-        self.since.bitrate_bps = Some(header.bitrate_bps.into());
+        self.since.bitrate_bps = self.is_encoded.then_some(header.bitrate_bps.into());
         self.delay_sum_ms += delay_us as f64 / 1e3;
         if now < self.omit_until {
             return shown;
         }
-        let counts = match self.omit_until > self.began {
-            true => self.player.counts(),
-            false => PlayerCounts::default(),
-        };
-        let freezes = self.player.past_freezes();
-        self.figures.counted_from.get_or_insert((counts, freezes));
         let figures = &mut self.figures;
+        figures.stood.get_or_insert(self.player.past_freezes());
         // A day is more than 2^31 us.
         let clamped = delay_us.clamp(i32::MIN.into(), i32::MAX.into());
         figures.delays_us.push(clamped as i32);
@@ -266,8 +267,8 @@ impl State {
         let duration = end.saturating_duration_since(origin);
         let bytes: u64 = figures.bins.iter().sum();
         let seconds = duration.as_secs_f64();
-        let player = self.player.counts();
-        let (before, stood) = figures.counted_from.unwrap_or_default();
+        let player = self.player.measured();
+        let stood = figures.stood.unwrap_or_default();
         let received = figures.delays_us.len() as u64;
         let expected = (figures.sequences).map_or(0, |(first, last)| u64::from(last - first) + 1);
         let freezes = self.player.past_freezes();
@@ -280,11 +281,11 @@ impl State {
                 .map(|at_us| at_us.saturating_sub(self.began_us) as f64 / 1e6),
             frames: FrameCounts {
                 received,
-                on_time: player.on_time.saturating_sub(before.on_time),
-                late: player.late.saturating_sub(before.late),
-                skipped: player.skipped.saturating_sub(before.skipped),
+                on_time: player.on_time,
+                late: player.late,
+                skipped: player.skipped,
                 lost: expected.saturating_sub(received),
-                damaged: player.damaged.saturating_sub(before.damaged),
+                damaged: player.damaged,
             },
             delay_ms: self.delays(),
             jitter_ms: (figures.jitter_count > 0).then(|| JitterReport {
@@ -298,10 +299,13 @@ impl State {
             },
             playout_delay_ms: (self.player.playout_delay()).map(|delay| delay.as_secs_f64() * 1e3),
             variation: SCALES.map(|scale| self.variation(scale, duration)).into(),
-            bitrate: figures.bitrate.map(|bitrate| BitrateReport {
-                mean_bps: bitrate.sum / received as f64,
-                ..bitrate.report
-            }),
+            bitrate: figures
+                .bitrate
+                .filter(|_| self.is_encoded)
+                .map(|bitrate| BitrateReport {
+                    mean_bps: bitrate.sum / received as f64,
+                    ..bitrate.report
+                }),
             clock: self.clock,
         }
     }

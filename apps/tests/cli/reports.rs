@@ -279,6 +279,8 @@ fn each_connection_has_a_qlog_trace_on_both_sides() {
         let records = text.split('\u{1e}').filter(|record| !record.is_empty());
         let records: Vec<Value> = records.map(json).collect();
         assert!(records[0]["qlog_version"].is_string(), "{}", records[0]);
+        let vantage = &records[0]["trace"]["vantage_point"]["type"];
+        assert!(name.starts_with(vantage.as_str().unwrap()), "{vantage}");
         assert!(records.len() > 10, "{name} has {} records", records.len());
     }
     sides.sort();

@@ -381,6 +381,10 @@ fn real_video_crosses_a_lossy_path() {
         let frames = &report["frames"];
         let count = |name: &str| frames[name].as_u64().unwrap();
         let (whole, lost) = (count("received"), count("lost"));
+        let shown_or_not = count("on_time") + count("late") + count("skipped");
+        assert_eq!(whole, shown_or_not, "{report}");
+        // Nobody encodes it.
+        assert!(report["bitrate"].is_null(), "{report}");
         let received = std::fs::read(&received).unwrap();
         if delivery == "datagrams" {
             // What was dropped is missing, and the report says so.

@@ -124,7 +124,7 @@ struct RunArguments {
     /// Capture what leaves a link (NAME or NAME.reverse) as DIR/LINK.pcap; may be repeated
     #[arg(long = "pcap", value_name = "LINK")]
     captures: Vec<String>,
-    /// Write a qlog of every flow's sender as DIR/FLOW.qlog
+    /// Write a qlog of every flow's sender as DIR/FLOW.sqlog
     #[arg(long)]
     qlog: bool,
     #[command(flatten)]

@@ -289,7 +289,7 @@ fn results_that_find_the_disk_full_end_a_run_with_one_line_and_leave_no_half_res
 #[test]
 fn a_qlog_that_finds_the_disk_full_ends_a_run_with_one_line() {
     let directory = tempfile::tempdir().expect("a directory");
-    let qlog = directory.path().join("one.qlog");
+    let qlog = directory.path().join("one.sqlog");
     std::os::unix::fs::symlink("/dev/full", &qlog).expect("a link");
     let settings = ["duration_s=5", "warmup_s=1", "flows.0.name=one"];
     let name = scenario("dumbbell.toml");
@@ -299,7 +299,7 @@ fn a_qlog_that_finds_the_disk_full_ends_a_run_with_one_line() {
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");
     assert!(
-        error.contains("one.qlog: No space left on device"),
+        error.contains("one.sqlog: No space left on device"),
         "{error}"
     );
     assert!(!directory.path().join("result.json").exists());

@@ -90,6 +90,9 @@ impl Record for Interval {
 
     fn text(&self) -> String {
         let name = self.name.as_ref();
+        if self.span.looks_empty() {
+            return String::new();
+        }
         format!(
             "{}{}  {:>9}  {:>10}  {}",
             name.map_or(String::new(), |name| format!("{name:<10}")),
@@ -106,6 +109,9 @@ impl Record for ServerInterval {
 
     fn text(&self) -> String {
         let rate = |bytes| show_rate(self.span.rate(bytes));
+        if self.span.looks_empty() {
+            return String::new();
+        }
         format!(
             "{}  received {} ({})  sent {} ({})",
             show_span(&self.span),
@@ -191,7 +197,11 @@ fn table(outcome: &Outcome, omit_s: f64, path: Option<&PathRecord>) -> String {
         let (sender, receiver) = (figure(&outcome.sender), figure(&outcome.receiver));
         format!("{name:<18}{sender:>18}{receiver:>18}\n")
     };
-    let ms = |ms: f64| format!("{ms:.2} ms");
+    // quinn reads the clock once for all the datagrams that it takes at a time: it can measure 0.
+    let ms = |ms: f64| match ms < 0.005 {
+        true => "< 0.01 ms".to_owned(),
+        false => format!("{ms:.2} ms"),
+    };
     let mut table = format!("{:<18}{:>18}{:>18}\n", "", "sender", "receiver");
     table += &row("goodput", &|r| show_some_rate(r.goodput_bps));
     table += &row("data", &|r| show_bytes(r.bytes));
@@ -253,6 +263,27 @@ mod tests {
     use crate::path::LastAndMean;
 
     #[test]
+    fn an_interval_that_looks_empty_is_not_shown() {
+        let text = |end_s: f64| {
+            let span = Span {
+                origin: crate::tests::epoch(),
+                start_s: 1.001,
+                end_s,
+            };
+            let interval = ServerInterval {
+                span,
+                bytes_sent: 1,
+                bytes_received: 0,
+                udp_datagrams_received: 0,
+                udp_bytes_received: 0,
+            };
+            interval.text()
+        };
+        assert_eq!(text(1.004), "");
+        assert!(text(1.006).contains("1.00 to     1.01 s"));
+    }
+
+    #[test]
     fn a_peers_absurd_figures_still_make_a_table() {
         let report = Report {
             bytes: u64::MAX,
@@ -293,5 +324,6 @@ mod tests {
         };
         let table = table(&outcome, 1.0, Some(&path));
         assert_eq!(table.lines().count(), 15);
+        assert!(table.contains("< 0.01 ms") && !table.contains(" 0.00 ms"));
     }
 }

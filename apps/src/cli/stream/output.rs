@@ -71,6 +71,9 @@ impl Record for ViewInterval {
 
     fn text(&self) -> String {
         let seen = &self.seen;
+        if self.span.looks_empty() {
+            return String::new();
+        }
         format!(
             "{}  {:>10}  {:>3} frames, {} late  delay {}  buffer {:.0} ms  stalls {} ({:.1} s)",
             show_span(&self.span),
@@ -99,11 +102,14 @@ impl Record for ViewerInterval {
     const KIND: &'static str = "viewer_interval";
 
     fn text(&self) -> String {
+        let target = match self.sent.bitrate_bps {
+            0 => String::new(),
+            target => format!("aims at {}, ", show_rate(target as f64)),
+        };
         format!(
-            "{}  {}  aims at {}, {} frames sent, {} cancelled  {}",
+            "{}  {}  {target}{} frames sent, {} cancelled  {}",
             show_span(&self.span),
             self.viewer,
-            show_rate(self.sent.bitrate_bps as f64),
             self.sent.frames_sent,
             self.sent.frames_cancelled,
             self.sender.text(),
@@ -115,15 +121,18 @@ impl Record for Viewer {
     const KIND: &'static str = "viewer";
 
     fn text(&self) -> String {
+        let switches = match self.sent.bitrate_bps {
+            0 => String::new(),
+            _ => format!(", {} bitrate switches", self.sent.bitrate_switches),
+        };
         format!(
-            "{}: {} of {} frames in {:.1} s, {}, {} cancelled, {} bitrate switches",
+            "{}: {} of {} frames in {:.1} s, {}, {} cancelled{switches}",
             self.viewer,
             self.sent.frames_sent,
             self.sent.frames_captured,
             self.duration_s,
             show_bytes(self.sent.bytes),
             self.sent.frames_cancelled,
-            self.sent.bitrate_switches,
         )
     }
 }

@@ -4,7 +4,7 @@ use crate::tests::{epoch, ms};
 fn begin(began: Instant, omit: Duration, clock: ClockReport) -> Viewing {
     let viewing = Viewing::default();
     let player = Player::new(ms(100), ms(50));
-    viewing.begin(began, 5_000_000, omit, clock, player);
+    viewing.begin(began, 5_000_000, omit, clock, true, player);
     viewing
 }
 
@@ -82,6 +82,24 @@ fn lost_frames_are_those_between_the_first_and_the_last_that_came() {
     }
     let report = viewing.report(began + ms(1000)).unwrap();
     assert_eq!((report.frames.received, report.frames.lost), (4, 3));
+}
+
+#[test]
+fn frames_received_in_the_warm_up_and_shown_after_it_are_not_counted() {
+    let began = epoch();
+    let viewing = begin(began, ms(1000), ClockReport::Shared);
+    // The buffer holds two of the frames that came within the warm-up.
+    for sequence in 0..40 {
+        let late = if sequence % 10 == 5 { 300 } else { 0 };
+        receive(&viewing, began, sequence, 20 + late);
+    }
+    viewing.cut(began + ms(2500));
+    let frames = viewing.report(began + ms(2500)).unwrap().frames;
+    assert_eq!(
+        frames.received,
+        frames.on_time + frames.late + frames.skipped,
+        "{frames:?}"
+    );
 }
 
 #[test]

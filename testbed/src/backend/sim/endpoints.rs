@@ -6,7 +6,7 @@ use evenkeel::SharedFactory;
 use evenkeel_apps::bulk::{self, AckFrequency, TransportSettings};
 use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream;
-use evenkeel_apps::trace::Traces;
+use evenkeel_apps::trace::{Traces, Vantage};
 use quinn::{Endpoint, EndpointConfig, QlogConfig, ServerConfig, TransportConfig};
 use rand::Rng;
 use rand_pcg::Pcg64;
@@ -75,7 +75,11 @@ impl Endpoints {
             ..receiving
         });
         if let Some(traces) = traces {
-            qlog(&mut sending, traces, &spec.name, &runtime)?;
+            let vantage = match is_stream {
+                true => Vantage::Server,
+                false => Vantage::Client,
+            };
+            qlog(&mut sending, traces, &spec.name, vantage, &runtime)?;
         }
         let sends = endpoint(headers).probe_interval(spec.probe_interval);
         let observed = evenkeel::observed(controller.clone(), record.clone());
@@ -177,10 +181,11 @@ fn qlog(
     config: &mut TransportConfig,
     traces: &Traces,
     flow: &str,
+    vantage: Vantage,
     runtime: &SimRuntime,
 ) -> Result<(), SimError> {
     let mut qlog = QlogConfig::default();
-    qlog.writer(traces.create(&format!("{flow}.qlog"))?)
+    qlog.writer(traces.create(&format!("{flow}.sqlog"), vantage)?)
         .title(Some(flow.into()))
         .start_time(runtime.epoch());
     config.qlog_stream(qlog.into_stream());
