@@ -22,7 +22,7 @@ const SOURCES: u8 = 250;
 /// Floods two servers. Run it alone:
 ///
 /// ```text
-/// cargo test --release -p evenkeel-apps --test cli -- --ignored --nocapture flood
+/// cargo test -p evenkeel-apps --test cli -- --ignored --nocapture flood
 /// ```
 #[test]
 #[ignore = "compares real time; .ci/full runs it"]
