@@ -1,4 +1,4 @@
-//! Reads the machine's clock; nothing else in this program does.
+//! Reads the machine's clock, and waits; nothing else in this program does.
 
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,15 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 )]
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+/// Waits, within a tokio runtime.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a daemon in real time, for what no packet depends on"
+)]
+pub(crate) async fn pause(time: Duration) {
+    tokio::time::sleep(time).await;
 }
 
 /// Converts instants to CLOCK_MONOTONIC, from which Linux reads them.

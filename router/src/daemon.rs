@@ -141,7 +141,13 @@ async fn route(config: &Config) -> Result<(), RunError> {
         tasks.spawn_local(forward(Rc::clone(line)));
     }
     tasks.spawn_local(watch(Rc::clone(&router)));
-    tasks.spawn_local(serve(server, Rc::clone(&router)));
+    let answering = Rc::clone(&router);
+    tasks.spawn_local(async move {
+        server
+            .serve(Rc::new(move |request| answering.answer(request)))
+            .await;
+        unreachable!("it serves for ever")
+    });
     announce(config);
     let ended = tokio::select! {
         () = signals.wait() => Ok(()),
@@ -248,16 +254,6 @@ async fn watch(router: Rc<Router>) -> RunError {
                 return line.lost_device(source);
             }
         }
-    }
-}
-
-async fn serve(server: Server, router: Rc<Router>) -> RunError {
-    let source = server
-        .serve(Rc::new(move |request| router.answer(request)))
-        .await;
-    RunError::System {
-        what: "the next conversation on the status socket",
-        source,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Serves the status socket: reads requests and writes answers, one per line.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fs;
 use std::fs::Permissions;
 use std::io::{self, ErrorKind};
@@ -7,26 +9,35 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
-use tokio::task::spawn_local;
+use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::timeout;
 use tracing::{debug, trace};
 
 use super::{Answer, Request, RequestLine};
+use crate::clock;
+use crate::complaint::complain;
 
 /// The longest request in bytes; the longest sensible one has thirty.
 const MAX_REQUEST: u64 = 1024;
 
-/// How many clients are served at a time; more wait.
+/// How many clients are served at a time; for one more, the one that has been silent longest goes.
 const MAX_CLIENTS: usize = 16;
+
+/// How long a client may be silent when others want its place: it may just have connected.
+const COURTESY: Duration = Duration::from_secs(1);
+
+/// How long a client may be silent.
+const IDLE: Duration = Duration::from_secs(30);
 
 /// How long a client may take to read its answer before another client gets its place.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long to wait when the system gives no further connection.
+const BACK_OFF: Duration = Duration::from_millis(500);
 
 /// Why there is no status socket.
 #[derive(Debug, thiserror::Error)]
@@ -83,24 +94,111 @@ impl Server {
     }
 
     /// Answers requests, for ever. Call it within a `LocalSet`.
-    pub(crate) async fn serve(&self, answer: Rc<dyn Fn(Request) -> Answer>) -> io::Error {
-        let clients = Arc::new(Semaphore::new(MAX_CLIENTS));
-        loop {
-            let place = Arc::clone(&clients).acquire_owned().await;
-            let place = place.expect("the semaphore is never closed");
-            let client = match self.listener.accept().await {
-                Ok((client, _)) => client,
-                Err(error) => return error,
-            };
+    pub(crate) async fn serve(&self, answer: Rc<dyn Fn(Request) -> Answer>) {
+        let clients = Rc::new(Clients::default());
+        for number in 0_u64.. {
+            let client = self.accept().await;
+            clients.make_room().await;
             let answer = Rc::clone(&answer);
-            spawn_local(async move {
+            let seat = Seat {
+                number,
+                clients: Rc::clone(&clients),
+            };
+            let task = spawn_local(async move {
+                let answer = |request| {
+                    seat.heard();
+                    answer(request)
+                };
                 // A client that goes away has what it wanted.
-                if let Err(error) = converse(client, &*answer).await {
+                if let Err(error) = converse(client, &answer, IDLE).await {
                     debug!(%error, "status client lost");
                 }
-                drop(place);
             });
+            clients.add(number, task.abort_handle());
         }
+    }
+
+    /// Waits for a client. What the system refuses (too many open files, for example) is said once,
+    /// and tried again: it concerns status alone.
+    async fn accept(&self) -> UnixStream {
+        let mut has_failed = false;
+        loop {
+            let error = match self.listener.accept().await {
+                Ok((client, _)) => return client,
+                Err(error) => error,
+            };
+            if !has_failed {
+                has_failed = true;
+                complain(&format!(
+                    "cannot answer on {} for now: {error}; forwarding goes on, and the router tries \
+                     again; are there too many open files?",
+                    self.path.display()
+                ));
+            }
+            clock::pause(BACK_OFF).await;
+        }
+    }
+}
+
+/// The clients that are being served, the one that has been silent longest first.
+#[derive(Debug, Default)]
+struct Clients(RefCell<VecDeque<Client>>);
+
+#[derive(Debug)]
+struct Client {
+    number: u64,
+    heard: Instant,
+    task: AbortHandle,
+}
+
+impl Clients {
+    fn add(&self, number: u64, task: AbortHandle) {
+        let heard = clock::now();
+        self.0.borrow_mut().push_back(Client {
+            number,
+            heard,
+            task,
+        });
+    }
+
+    fn remove(&self, number: u64) -> Option<Client> {
+        let mut clients = self.0.borrow_mut();
+        let index = clients.iter().position(|client| client.number == number)?;
+        clients.remove(index)
+    }
+
+    /// Waits until one more may come, or the client that has been silent longest can be put out.
+    async fn make_room(&self) {
+        while self.0.borrow().len() >= MAX_CLIENTS {
+            let silent = clock::now().saturating_duration_since(self.0.borrow()[0].heard);
+            if silent < COURTESY {
+                clock::pause(COURTESY - silent).await;
+                continue;
+            }
+            let client = self.0.borrow_mut().pop_front();
+            client.expect("there are many").task.abort();
+            debug!("status client put out: another needs its place");
+        }
+    }
+}
+
+/// A client's place, given up when its conversation ends.
+struct Seat {
+    number: u64,
+    clients: Rc<Clients>,
+}
+
+impl Seat {
+    fn heard(&self) {
+        if let Some(client) = self.clients.remove(self.number) {
+            self.clients.add(self.number, client.task);
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.clients.remove(self.number);
     }
 }
 
@@ -130,15 +228,18 @@ pub(crate) fn is_served(path: &Path) -> Result<bool, SocketError> {
     }
 }
 
-async fn converse(client: UnixStream, answer: &dyn Fn(Request) -> Answer) -> io::Result<()> {
+/// Answers a client until it leaves, or is silent for so long.
+async fn converse(
+    client: UnixStream,
+    answer: &dyn Fn(Request) -> Answer,
+    idle: Duration,
+) -> io::Result<()> {
     let (reader, mut writer) = client.into_split();
     let mut reader = BufReader::new(reader);
     loop {
         let mut line = Vec::new();
-        let length = (&mut reader)
-            .take(MAX_REQUEST)
-            .read_until(b'\n', &mut line)
-            .await?;
+        let mut request = (&mut reader).take(MAX_REQUEST);
+        let length = timeout(idle, request.read_until(b'\n', &mut line)).await??;
         if length == 0 {
             return Ok(());
         }
@@ -206,6 +307,26 @@ mod tests {
                 "{wrong}"
             );
         }
+    }
+
+    #[test]
+    fn a_client_that_is_silent_too_long_is_put_out() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            for said in [&b""[..], b"{\"request\":"] {
+                let (mut client, ours) = UnixStream::pair().unwrap();
+                client.write_all(said).await.unwrap();
+                let answer = |_| error("nobody asked".to_owned());
+                let ended = converse(ours, &answer, Duration::from_millis(20)).await;
+                assert_eq!(ended.unwrap_err().kind(), ErrorKind::TimedOut);
+                let mut heard = Vec::new();
+                client.read_to_end(&mut heard).await.unwrap();
+                assert_eq!(heard, b"");
+            }
+        });
     }
 
     proptest! {

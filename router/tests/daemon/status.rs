@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use evenkeel_router::status::{Status, table};
 use evenkeel_tests::one_of_three_tries;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use serde_json::Value;
 
-use crate::raw::{self, Injector};
+use crate::raw::{self, Injector, Sniffer};
 use crate::support::{Host, Lab, Versions, link, number};
 
 /// Waits until so many packets have been delivered.
@@ -124,14 +125,80 @@ fn hostile_bytes_are_answered_with_an_error_and_disturb_nobody() {
     assert_eq!(converse(&deep).len(), 1);
     let both = converse(b"nonsense\n{\"request\":\"status\"}\n");
     assert!(both[0]["error"].is_string() && both[1]["router"] == "r1");
-    // Clients that say nothing hold no place that another needs, up to sixteen.
-    let _silent: Vec<_> = (0..15)
+    drop(router);
+}
+
+/// Connects and asks; returns the line that comes back.
+fn ask(lab: &Lab) -> std::io::Result<String> {
+    let stream = UnixStream::connect(lab.socket())?;
+    (&stream).write_all(b"{\"request\":\"status\"}\n")?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    Ok(line)
+}
+
+#[test]
+fn clients_that_say_nothing_give_way_to_others() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let router = lab.start(&link("rate_bps = 1e6"));
+    let mut silent: Vec<_> = (0..16)
         .map(|_| UnixStream::connect(lab.socket()).unwrap())
         .collect();
-    let stream = UnixStream::connect(lab.socket()).unwrap();
-    (&stream).write_all(b"{\"request\":\"status\"}\n").unwrap();
+    for _ in 0..3 {
+        assert!(ask(&lab).unwrap().contains("\"router\":\"r1\""));
+    }
+    // The first has been silent longest; the last may stay.
+    let mut rest = Vec::new();
+    assert_eq!(silent[0].read_to_end(&mut rest).unwrap(), 0);
+    let last = silent.pop().unwrap();
+    (&last).write_all(b"{\"request\":\"status\"}\n").unwrap();
     let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).unwrap();
-    assert!(line.contains("\"router\":\"r1\""));
-    drop(router);
+    BufReader::new(last).read_line(&mut line).unwrap();
+    assert!(line.contains("\"router\":\"r1\""), "{line}");
+    router.stop(Signal::TERM);
+}
+
+#[test]
+fn a_router_without_a_file_descriptor_left_forwards_and_answers_later() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let router = lab.start(&link("rate_bps = 10e6"));
+    let pid = Pid::from_raw(router.pid() as i32);
+    let open = std::fs::read_dir(format!("/proc/{}/fd", router.pid())).unwrap();
+    let open = open.count() as u64;
+    let limit = |current| {
+        let limit = Rlimit {
+            current: Some(current),
+            maximum: Some(4096),
+        };
+        prlimit(pid, Resource::Nofile, limit).unwrap();
+    };
+    limit(open);
+    // They connect, but the router cannot accept them.
+    let waiting: Vec<_> = (0..3)
+        .map(|_| UnixStream::connect(lab.socket()).unwrap())
+        .collect();
+    let sniffer = Sniffer::new(&lab, Host::B);
+    let injector = Injector::new(&lab, Host::A);
+    for number in 0..10 {
+        thread::park_timeout(Duration::from_millis(150));
+        let text = format!("packet {number}");
+        injector
+            .send(&raw::v4(64, 253, number, &[], text.as_bytes()))
+            .unwrap();
+        sniffer.find(|packet| packet.ends_with(text.as_bytes()));
+    }
+    limit(1024);
+    assert!(ask(&lab).unwrap().contains("\"router\":\"r1\""));
+    drop(waiting);
+    let (status, stderr) = router.stop(Signal::TERM);
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(
+        stderr.contains("cannot answer on ") && stderr.contains("forwarding goes on"),
+        "{stderr}"
+    );
 }
