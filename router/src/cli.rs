@@ -12,8 +12,9 @@ use tracing::debug;
 use crate::complaint::complain;
 use crate::config::{Config, ConfigError};
 use crate::daemon::{self, RunError};
+use crate::host::HostError;
 use crate::netlink::Netlink;
-use crate::preflight::{self, HostError};
+use crate::preflight;
 use crate::status::{self, Request, SocketError, StatusError};
 
 /// Give this host's routes the rate, queue, delay and loss of a link.

@@ -11,15 +11,17 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinSet, LocalSet};
-use tokio::time::interval;
+use tokio::time::timeout;
 use tracing::debug;
 
 use crate::clock;
+use crate::complaint::complain;
 use crate::config::Config;
 use crate::forwarder::Forwarder;
-use crate::netlink::Netlink;
-use crate::plumbing::{Plumbing, SetupError};
-use crate::preflight::{self, HostError};
+use crate::host::HostError;
+use crate::netlink::{Events, Netlink};
+use crate::plumbing::{Lack, Plumbing, SetupError};
+use crate::preflight;
 use crate::status::{Answer, LinkStatus, Meter, Request, Server, SocketError, Status};
 use crate::transit::Transit;
 
@@ -83,8 +85,9 @@ struct Router {
 /// one link would keep the others waiting for milliseconds.
 const EVENT_INTERVAL: u32 = 4;
 
-/// How often to check that the devices still exist.
-const DEVICE_CHECK: Duration = Duration::from_secs(1);
+/// How often to look whether links have what they need, and how often at most to put back what
+/// another program keeps taking away.
+const CHECK: Duration = Duration::from_secs(1);
 
 /// Runs a router until a signal stops it (SIGINT, SIGTERM, SIGHUP), and removes what it installed.
 ///
@@ -104,7 +107,8 @@ async fn route(config: &Config) -> Result<(), RunError> {
     let mut signals = Signals::listen().map_err(system("listening to signals"))?;
     let server = Server::bind(&config.socket)?;
     let mut netlink = Netlink::open().map_err(system("netlink"))?;
-    let exits = preflight::examine(config, &mut netlink)?;
+    let events = Events::listen().map_err(system("listening to netlink"))?;
+    preflight::examine(config, &mut netlink)?;
     let flow_hash_key = secret().map_err(system("the random number generator"))?;
     let began = clock::now();
     let transits: Vec<_> = config
@@ -120,7 +124,7 @@ async fn route(config: &Config) -> Result<(), RunError> {
             })
         })
         .collect::<Result<_, _>>()?;
-    let (plumbing, tuns) = Plumbing::install(config, &exits, netlink)?;
+    let (plumbing, tuns) = Plumbing::install(config, netlink)?;
 
     let mut lines = Vec::new();
     for ((link, transit), tun) in config.links.iter().zip(transits).zip(tuns) {
@@ -140,7 +144,7 @@ async fn route(config: &Config) -> Result<(), RunError> {
     for line in &router.lines {
         tasks.spawn_local(forward(Rc::clone(line)));
     }
-    tasks.spawn_local(watch(Rc::clone(&router)));
+    tasks.spawn_local(watch(Rc::clone(&router), events));
     let answering = Rc::clone(&router);
     tasks.spawn_local(async move {
         server
@@ -196,6 +200,30 @@ impl Router {
         Ok(meter.status(transit, ring_dropped, now))
     }
 
+    /// Puts back what links have lost. Returns an error if one has no device any more.
+    fn mend(&self, thoroughly: bool) -> Result<(), RunError> {
+        let lacks = self.plumbing.borrow_mut().mend(thoroughly);
+        for (line, lack) in self.lines.iter().zip(lacks) {
+            let reason = match lack {
+                Ok(()) => None,
+                Err(Lack::Device(source)) => return Err(line.lost_device(source)),
+                Err(Lack::Parts(parts)) => {
+                    let mut reasons: Vec<_> = parts.iter().map(ToString::to_string).collect();
+                    reasons.dedup();
+                    Some(reasons.join("; "))
+                }
+            };
+            line.note_lack(reason);
+        }
+        Ok(())
+    }
+
+    fn is_degraded(&self) -> bool {
+        self.lines
+            .iter()
+            .any(|line| line.meter.borrow().is_degraded())
+    }
+
     fn ring_dropped(&self, line: &Line) -> io::Result<u64> {
         let mut plumbing = self.plumbing.borrow_mut();
         plumbing.ring_dropped(&line.meter.borrow().spec().tun)
@@ -203,6 +231,17 @@ impl Router {
 }
 
 impl Line {
+    fn note_lack(&self, reason: Option<String>) {
+        let mut meter = self.meter.borrow_mut();
+        let message = match &reason {
+            Some(reason) => format!("link {} is degraded: {reason}", meter.spec().name),
+            None => format!("link {} has everything again", meter.spec().name),
+        };
+        if meter.note_lack(reason, clock::now()) {
+            complain(&message);
+        }
+    }
+
     fn lost_device(&self, source: io::Error) -> RunError {
         let meter = self.meter.borrow();
         RunError::Device {
@@ -244,15 +283,17 @@ async fn forward(line: Rc<Line>) -> RunError {
     line.lost_device(source)
 }
 
-/// Notices when a device has been removed: its descriptor reports that only on writes.
-async fn watch(router: Rc<Router>) -> RunError {
-    let mut ticks = interval(DEVICE_CHECK);
+/// Looks after what is installed in the kernel, at once when something changes there. What only the
+/// files of /proc/sys/net tell is looked at every second.
+async fn watch(router: Rc<Router>, events: Events) -> RunError {
     loop {
-        ticks.tick().await;
-        for line in &router.lines {
-            if let Err(source) = router.ring_dropped(line) {
-                return line.lost_device(source);
-            }
+        let concerns = |route: &_| router.plumbing.borrow().concerns(route);
+        let has_changed = timeout(CHECK, events.changed(concerns)).await.is_ok();
+        if let Err(error) = router.mend(has_changed || router.is_degraded()) {
+            return error;
+        }
+        if has_changed {
+            clock::pause(CHECK).await;
         }
     }
 }

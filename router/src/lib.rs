@@ -18,6 +18,7 @@ mod daemon;
 mod device;
 mod family;
 mod forwarder;
+mod host;
 mod netlink;
 mod offload;
 mod pace;

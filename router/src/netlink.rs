@@ -2,12 +2,14 @@
 //!
 //! It blocks on purpose: the kernel answers at once, and a destructor must be able to undo changes.
 
+mod events;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
@@ -20,6 +22,8 @@ use netlink_sys::{Socket, SocketAddr};
 
 use crate::family::Family;
 use crate::prefix::Prefix;
+
+pub(crate) use events::Events;
 
 /// The routing table that rules consult by default (RT_TABLE_MAIN, linux/rtnetlink.h).
 pub(crate) const MAIN_TABLE: u32 = 254;
@@ -42,10 +46,13 @@ pub(crate) struct Netlink {
 }
 
 /// An interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Interface {
+    pub(crate) name: String,
     pub(crate) index: u32,
     pub(crate) is_up: bool,
+    /// In bytes.
+    pub(crate) mtu: u32,
     /// Packets that found the ring to user space full, since the device was created.
     pub(crate) tx_dropped: u64,
 }
@@ -60,6 +67,17 @@ pub(crate) struct RouteEntry {
     /// Source address of the router's own packets.
     pub(crate) source: Option<IpAddr>,
     pub(crate) is_ours: bool,
+}
+
+/// Which routes to ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Selection {
+    /// All, in all tables.
+    All,
+    /// Those that are ours.
+    Ours,
+    /// Those of the main table by the interface with this index.
+    MainBy(u32),
 }
 
 /// Where a route leads.
@@ -89,6 +107,8 @@ impl Netlink {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
+        // The kernel then returns the selected routes only; before Linux 4.20 it returns all.
+        let _ = socket.set_netlink_get_strict_chk(true);
         Ok(Self {
             socket,
             sequence: 0,
@@ -101,26 +121,25 @@ impl Netlink {
         message
             .attributes
             .push(LinkAttribute::IfName(name.to_owned()));
-        let answers = match self.request(RouteNetlinkMessage::GetLink(message), 0) {
-            Err(error) if is_gone(&error) => return Ok(None),
-            answers => answers?,
-        };
-        let interface = answers.into_iter().find_map(|answer| match answer {
-            RouteNetlinkMessage::NewLink(link) => Some(Interface {
-                index: link.header.index,
-                is_up: link.header.flags.contains(LinkFlags::Up),
-                tx_dropped: link
-                    .attributes
-                    .iter()
-                    .find_map(|attribute| match attribute {
-                        LinkAttribute::Stats64(stats) => Some(stats.tx_dropped),
-                        _ => None,
-                    })
-                    .unwrap_or(0),
-            }),
-            _ => None,
-        });
-        Ok(interface)
+        self.find_interface(message)
+    }
+
+    /// Returns the interface with this index, whatever its name is now.
+    pub(crate) fn interface_at(&mut self, index: u32) -> io::Result<Option<Interface>> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        self.find_interface(message)
+    }
+
+    /// Names an interface.
+    pub(crate) fn rename(&mut self, index: u32, name: &str) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message
+            .attributes
+            .push(LinkAttribute::IfName(name.to_owned()));
+        self.request(RouteNetlinkMessage::SetLink(message), NLM_F_ACK)?;
+        Ok(())
     }
 
     /// Sets MTU (bytes) and ring length (packets) of an interface, and switches it on without
@@ -142,21 +161,40 @@ impl Netlink {
         Ok(())
     }
 
-    /// Returns all unicast and unreachable routes of a family, in all tables.
-    pub(crate) fn routes(&mut self, family: Family) -> io::Result<Vec<RouteEntry>> {
+    /// Returns the unicast and unreachable routes of a family that are selected.
+    pub(crate) fn routes(
+        &mut self,
+        family: Family,
+        selection: Selection,
+    ) -> io::Result<Vec<RouteEntry>> {
         let mut message = RouteMessage::default();
         message.header.address_family = address_family(family);
+        match selection {
+            Selection::All => {}
+            Selection::Ours => message.header.protocol = RouteProtocol::Other(OUR_PROTOCOL),
+            Selection::MainBy(device) => {
+                let table = RouteAttribute::Table(MAIN_TABLE);
+                message.attributes = vec![table, RouteAttribute::Oif(device)];
+            }
+        }
         let answers = self.request(RouteNetlinkMessage::GetRoute(message), NLM_F_DUMP)?;
         let routes = answers.iter().filter_map(|answer| match answer {
             RouteNetlinkMessage::NewRoute(route) => RouteEntry::read(family, route),
             _ => None,
         });
-        Ok(routes.collect())
+        Ok(routes.filter(|route| selection.holds(route)).collect())
     }
 
     /// Adds a route and marks it as ours; fails if there is one like it.
     pub(crate) fn add_route(&mut self, route: &RouteEntry) -> io::Result<()> {
         let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+        self.request(RouteNetlinkMessage::NewRoute(route.message()), flags)?;
+        Ok(())
+    }
+
+    /// Puts a route in the place of the one with its destination and metric.
+    pub(crate) fn replace_route(&mut self, route: &RouteEntry) -> io::Result<()> {
+        let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
         self.request(RouteNetlinkMessage::NewRoute(route.message()), flags)?;
         Ok(())
     }
@@ -190,6 +228,18 @@ impl Netlink {
     pub(crate) fn delete_rule(&mut self, rule: &RuleEntry) -> io::Result<()> {
         let message = RouteNetlinkMessage::DelRule(rule.message());
         unless_gone(self.request(message, NLM_F_ACK))
+    }
+
+    fn find_interface(&mut self, message: LinkMessage) -> io::Result<Option<Interface>> {
+        let answers = match self.request(RouteNetlinkMessage::GetLink(message), 0) {
+            Err(error) if is_gone(&error) => return Ok(None),
+            answers => answers?,
+        };
+        let interface = answers.into_iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewLink(link) => Some(Interface::read(&link)),
+            _ => None,
+        });
+        Ok(interface)
     }
 
     /// Sends a request and collects the answers, up to the acknowledgement or the end.
@@ -236,6 +286,40 @@ impl Netlink {
                     }
                     _ => {}
                 }
+            }
+        }
+    }
+}
+
+impl Interface {
+    fn read(message: &LinkMessage) -> Self {
+        let mut interface = Self {
+            name: String::new(),
+            index: message.header.index,
+            is_up: message.header.flags.contains(LinkFlags::Up),
+            mtu: 0,
+            tx_dropped: 0,
+        };
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => interface.name.clone_from(name),
+                LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
+                LinkAttribute::Stats64(stats) => interface.tx_dropped = stats.tx_dropped,
+                _ => {}
+            }
+        }
+        interface
+    }
+}
+
+impl Selection {
+    fn holds(self, route: &RouteEntry) -> bool {
+        match self {
+            Self::All => true,
+            Self::Ours => route.is_ours,
+            Self::MainBy(exit) => {
+                let by_exit = matches!(route.way, Way::Out { device, .. } if device == exit);
+                route.table == MAIN_TABLE && by_exit
             }
         }
     }
@@ -403,61 +487,4 @@ fn ip_address(address: &RouteAddress) -> Option<IpAddr> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn a_route_reads_back_from_its_message() {
-        let entry = RouteEntry {
-            metric: 7,
-            source: Some("10.0.9.1".parse().unwrap()),
-            ..RouteEntry::ours(
-                1001,
-                "10.0.2.0/24".parse().unwrap(),
-                Way::Out {
-                    device: 3,
-                    via: Some("10.0.9.2".parse().unwrap()),
-                },
-            )
-        };
-        assert_eq!(RouteEntry::read(Family::V4, &entry.message()), Some(entry));
-        let nowhere = RouteEntry::ours(70_000, "::/0".parse().unwrap(), Way::Unreachable);
-        assert_eq!(
-            RouteEntry::read(Family::V6, &nowhere.message()),
-            Some(nowhere)
-        );
-    }
-
-    #[test]
-    fn a_rule_reads_back_from_its_message() {
-        let rule = RuleEntry {
-            family: Family::V6,
-            from: Some("ek-bn".to_owned()),
-            table: 1001,
-            priority: 1000,
-            is_ours: true,
-        };
-        assert_eq!(RuleEntry::read(Family::V6, &rule.message()), rule);
-    }
-
-    #[test]
-    fn the_loopback_interface_is_found_and_a_missing_one_is_none() {
-        let mut netlink = Netlink::open().unwrap();
-        assert!(netlink.interface("lo").unwrap().unwrap().index > 0);
-        assert_eq!(netlink.interface("ek-none").unwrap(), None);
-        assert!(!netlink.rules(Family::V4).unwrap().is_empty());
-    }
-
-    proptest! {
-        #[test]
-        fn no_datagram_makes_the_splitter_panic_or_hang(bytes: Vec<u8>) {
-            let mut rest = &bytes[..];
-            while let Some((_, following)) = split_message(rest) {
-                prop_assert!(following.len() < rest.len());
-                rest = following;
-            }
-        }
-    }
-}
+mod tests;

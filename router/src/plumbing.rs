@@ -3,19 +3,20 @@
 //! Each link gets a TUN device with its own settings, routes of the main table into it, its own
 //! table with the routes onwards, and a rule that looks up packets from the device in that table.
 //! Removing the device removes its settings and the routes into it. The rules and the table stay
-//! until [`Plumbing`]'s destructor or the next start removes them.
+//! until [`Plumbing`]'s destructor or the next start removes them. What others take away,
+//! [`Plumbing::mend`] puts back.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 
 use tracing::debug;
 
 use crate::complaint::complain;
-use crate::config::{Config, LinkSpec};
+use crate::config::{Config, LinkSpec, RouteSpec};
 use crate::device::Device;
 use crate::family::Family;
-use crate::netlink::{MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Way};
+use crate::host::{self, HostError};
+use crate::netlink::{Interface, MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
 use crate::prefix::Prefix;
 use crate::sysctl::Sysctl;
 
@@ -30,17 +31,8 @@ const RING_PACKETS: u32 = 4096;
 /// Metric of the route that ends a table: all others come first.
 const LAST_METRIC: u32 = u32::MAX;
 
-/// Where a configured route leaves the host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Exit {
-    /// Index of the device.
-    pub(crate) device: u32,
-    /// Source address of the router's own packets.
-    pub(crate) source: Option<IpAddr>,
-}
-
-/// The exits of all routes: one list per link, in the order of the configuration.
-pub(crate) type Exits = Vec<Vec<Exit>>;
+/// No file descriptor was left (errno(3)): nothing is known then, and nothing lost.
+const NO_FILES: [i32; 2] = [23, 24];
 
 /// Why something could not be installed.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +51,28 @@ pub(crate) enum SetupError {
         /// The kernel's error.
         source: io::Error,
     },
+    /// Somebody else's route has the place of ours.
+    #[error(
+        "another route to {to} is in the place of the link's; remove it: ip route del {to} table {table}"
+    )]
+    Occupied {
+        /// The destinations.
+        to: Prefix,
+        /// The routing table.
+        table: u32,
+    },
+    /// The host does not allow it.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+/// What a link has not got.
+#[derive(Debug)]
+pub(crate) enum Lack {
+    /// Its device: there is no link any more.
+    Device(io::Error),
+    /// Something that is tried again; at least one.
+    Parts(Vec<SetupError>),
 }
 
 /// Everything installed in the kernel. Dropping it removes rules and tables; closing the devices
@@ -66,8 +80,24 @@ pub(crate) enum SetupError {
 #[derive(Debug)]
 pub(crate) struct Plumbing {
     netlink: Netlink,
-    tuns: BTreeSet<String>,
-    tables: BTreeSet<u32>,
+    links: Vec<Laid>,
+}
+
+/// A link in the kernel.
+#[derive(Debug)]
+struct Laid {
+    spec: LinkSpec,
+    /// Of its device, whatever somebody calls it.
+    index: u32,
+    /// What comes out of the device goes on by the link's table. Otherwise it would go round in
+    /// circles, so that nothing may be routed into the device.
+    leads_on: bool,
+}
+
+/// Our rules and routes that the kernel has.
+struct Present {
+    rules: Vec<RuleEntry>,
+    routes: Vec<RouteEntry>,
 }
 
 /// Returns the metric of our routes in the main table: the lowest of the family, so that they come
@@ -79,90 +109,209 @@ pub(crate) fn main_metric(family: Family) -> u32 {
     }
 }
 
+/// Returns the metric of routes in links' tables. (In IPv6, 0 means 1024: IP6_RT_PRIO_USER,
+/// linux/ipv6_route.h.)
+fn onward_metric(family: Family) -> u32 {
+    match family {
+        Family::V4 => 0,
+        Family::V6 => 1024,
+    }
+}
+
 impl Plumbing {
     /// Installs everything, after removing what a killed router with the same configuration left.
     /// Returns the devices in the order of the links. Call it within a tokio runtime.
     pub(crate) fn install(
         config: &Config,
-        exits: &Exits,
         netlink: Netlink,
     ) -> Result<(Self, Vec<Device>), SetupError> {
-        let links = &config.links;
         let mut plumbing = Self {
             netlink,
-            tuns: links.iter().map(|link| link.tun.clone()).collect(),
-            tables: links.iter().map(|link| link.table).collect(),
+            links: Vec::new(),
         };
-        plumbing
-            .sweep()
-            .map_err(failed("removing an earlier router's rules"))?;
-        let mut tuns = Vec::new();
-        for (link, exits) in links.iter().zip(exits) {
-            tuns.push(plumbing.install_link(link, exits)?);
+        for link in &config.links {
+            plumbing
+                .sweep(link)
+                .map_err(failed("removing an earlier router's rules"))?;
         }
+        let tuns = config.links.iter().map(|link| plumbing.add(link));
+        let tuns = tuns.collect::<Result<_, _>>()?;
         Ok((plumbing, tuns))
     }
 
     /// Returns how many packets found the ring of a device full, since its creation.
     pub(crate) fn ring_dropped(&mut self, tun: &str) -> io::Result<u64> {
-        match self.netlink.interface(tun)? {
-            Some(interface) => Ok(interface.tx_dropped),
-            None => Err(io::Error::other(format!("device {tun} is gone"))),
+        let link = self.links.iter().find(|link| link.spec.tun == tun);
+        let index = link.map_or(0, |link| link.index);
+        Ok(interface(&mut self.netlink, index)?.tx_dropped)
+    }
+
+    /// Returns true if a route is ours or may have taken the place of one of ours.
+    pub(crate) fn concerns(&self, route: &RouteEntry) -> bool {
+        route.is_ours
+            || self.links.iter().any(|link| {
+                let mut routes = link.spec.routes.iter();
+                route.table == link.spec.table || routes.any(|ours| ours.to == route.to)
+            })
+    }
+
+    /// Puts back what links have lost and can have again. Looks at devices and settings, and only
+    /// if `thoroughly` at rules and routes. Returns what each link has not got.
+    pub(crate) fn mend(&mut self, thoroughly: bool) -> Vec<Result<(), Lack>> {
+        let present = thoroughly.then(|| Present::read(&mut self.netlink));
+        let present = match present.transpose() {
+            Ok(present) => present,
+            Err(error) => {
+                let lack = |_| {
+                    let what = failed("reading rules and routes");
+                    let source = error.raw_os_error().unwrap_or_default();
+                    Err(Lack::Parts(vec![what(io::Error::from_raw_os_error(
+                        source,
+                    ))]))
+                };
+                return self.links.iter().map(lack).collect();
+            }
+        };
+        let netlink = &mut self.netlink;
+        let links = self.links.iter_mut();
+        let lacks = links.map(|link| link.lay(netlink, present.as_ref()));
+        let lacks = lacks.collect();
+        if let Some(present) = present {
+            self.clear(&present);
+        }
+        lacks
+    }
+
+    /// Makes the device of a link, and everything that leads into and out of it.
+    fn add(&mut self, spec: &LinkSpec) -> Result<Device, SetupError> {
+        let what = format!("creating the TUN device {}", spec.tun);
+        let tun = Device::create(&spec.tun, spec.offload).map_err(failed(&what))?;
+        let interface = self.netlink.interface(&spec.tun).map_err(failed(&what))?;
+        let gone = || failed(&what)(io::ErrorKind::NotFound.into());
+        let index = interface.ok_or_else(gone)?.index;
+        let mut link = Laid {
+            spec: spec.clone(),
+            index,
+            leads_on: false,
+        };
+        let present =
+            Present::read(&mut self.netlink).map_err(failed("reading rules and routes"))?;
+        let laid = link.lay(&mut self.netlink, Some(&present));
+        self.links.push(link);
+        match laid {
+            Ok(()) => Ok(tun),
+            Err(Lack::Device(error)) => Err(failed(&what)(error)),
+            Err(Lack::Parts(parts)) => Err(parts.into_iter().next().expect("at least one")),
         }
     }
 
-    fn install_link(&mut self, link: &LinkSpec, exits: &[Exit]) -> Result<Device, SetupError> {
-        let tun = self.make_tun(link)?;
-        for family in link.families() {
-            self.install_table(link, family)?;
-        }
-        for (route, exit) in link.routes.iter().zip(exits) {
-            let way = Way::Out {
-                device: exit.device,
-                via: route.via,
-            };
-            self.add_route(&RouteEntry::ours(link.table, route.to, way), &route.dev)?;
-        }
-        // Last, so that no packet arrives before its way onwards is ready.
-        let device = self.index_of(link)?;
-        for (route, exit) in link.routes.iter().zip(exits) {
-            let entry = RouteEntry {
-                metric: main_metric(route.to.family()),
-                source: exit.source,
-                ..RouteEntry::ours(MAIN_TABLE, route.to, Way::Out { device, via: None })
-            };
-            self.add_route(&entry, &link.tun)?;
-        }
-        Ok(tun)
-    }
-
-    fn make_tun(&mut self, link: &LinkSpec) -> Result<Device, SetupError> {
-        let what = format!("creating the TUN device {}", link.tun);
-        let tun = Device::create(&link.tun, link.offload).map_err(failed(&what))?;
-        let settings = settings(link);
-        for (sysctl, value) in settings {
-            debug!(name = %sysctl.name(), value, "setting");
-            sysctl
-                .set(value)
-                .map_err(failed(&format!("setting {}", sysctl.name())))?;
-        }
-        let index = self.index_of(link)?;
-        debug!(tun = link.tun, index, mtu = link.mtu, "bringing device up");
-        let up = self.netlink.bring_up(index, link.mtu, RING_PACKETS);
-        up.map_err(failed(&format!("switching {} on", link.tun)))?;
-        Ok(tun)
-    }
-
-    fn index_of(&mut self, link: &LinkSpec) -> Result<u32, SetupError> {
-        let what = format!("finding the TUN device {}", link.tun);
-        match self.netlink.interface(&link.tun) {
-            Ok(Some(interface)) => Ok(interface.index),
-            Ok(None) => Err(failed(&what)(io::ErrorKind::NotFound.into())),
-            Err(error) => Err(failed(&what)(error)),
+    /// Removes rules and routes of ours that links do not want. A failure shows when they are in
+    /// the way.
+    fn clear(&mut self, present: &Present) {
+        for link in &self.links {
+            for route in present.routes.iter().filter(|route| link.has_over(route)) {
+                debug!(?route, "removing route");
+                let _ = self.netlink.delete_route(route);
+            }
         }
     }
 
-    fn install_table(&mut self, link: &LinkSpec, family: Family) -> Result<(), SetupError> {
+    /// Removes our rules and routes of a link.
+    fn sweep(&mut self, link: &LinkSpec) -> io::Result<()> {
+        let present = Present::read(&mut self.netlink)?;
+        for rule in present.rules {
+            if rule.table == link.table || rule.from.as_ref() == Some(&link.tun) {
+                debug!(?rule, "removing rule");
+                self.netlink.delete_rule(&rule)?;
+            }
+        }
+        for route in present.routes {
+            if route.table == link.table {
+                debug!(?route, "removing route");
+                self.netlink.delete_route(&route)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Laid {
+    /// Makes everything so that packets take this link; leaves what is so already.
+    fn lay(&mut self, netlink: &mut Netlink, present: Option<&Present>) -> Result<(), Lack> {
+        let mut parts = Vec::new();
+        let is_named = self.lay_device(netlink, &mut parts)?;
+        for family in self.spec.families() {
+            note(host::check_forwarding(family), &mut parts);
+        }
+        for route in &self.spec.routes {
+            if route.to.family() == Family::V4 {
+                note(host::check_reverse_path(&route.dev), &mut parts);
+            }
+        }
+        if let Some(present) = present {
+            let before = parts.len();
+            for family in self.spec.families() {
+                parts.extend(self.lay_table(netlink, present, family).err());
+            }
+            self.leads_on = is_named && parts.len() == before;
+            for route in &self.spec.routes {
+                self.lay_route(netlink, present, route, &mut parts);
+            }
+        }
+        if parts.is_empty() {
+            return Ok(());
+        }
+        // Something is missing because the device has gone meanwhile.
+        interface(netlink, self.index).map_err(Lack::Device)?;
+        Err(Lack::Parts(parts))
+    }
+
+    /// Returns whether the device has its name.
+    fn lay_device(&self, netlink: &mut Netlink, parts: &mut Vec<SetupError>) -> Result<bool, Lack> {
+        let link = &self.spec;
+        let Interface {
+            name, is_up, mtu, ..
+        } = interface(netlink, self.index).map_err(Lack::Device)?;
+        if name != link.tun {
+            debug!(name, tun = link.tun, "renaming device");
+            let what = format!("renaming {name} to {} again", link.tun);
+            if let Err(error) = netlink.rename(self.index, &link.tun) {
+                parts.push(failed(&what)(error));
+                return Ok(false);
+            }
+        }
+        for (sysctl, value) in settings(link) {
+            match sysctl.set(value) {
+                Err(error) if error.raw_os_error().is_some_and(|n| NO_FILES.contains(&n)) => {}
+                set => parts.extend(
+                    set.map_err(failed(&format!("setting {}", sysctl.name())))
+                        .err(),
+                ),
+            }
+        }
+        if !is_up || mtu != link.mtu {
+            debug!(
+                tun = link.tun,
+                index = self.index,
+                mtu = link.mtu,
+                "bringing device up"
+            );
+            let up = netlink.bring_up(self.index, link.mtu, RING_PACKETS);
+            parts.extend(
+                up.map_err(failed(&format!("switching {} on", link.tun)))
+                    .err(),
+            );
+        }
+        Ok(true)
+    }
+
+    fn lay_table(
+        &self,
+        netlink: &mut Netlink,
+        present: &Present,
+        family: Family,
+    ) -> Result<(), SetupError> {
+        let link = &self.spec;
         let everything = match family {
             Family::V4 => Prefix::of(IpAddr::from([0; 4]), 0),
             Family::V6 => Prefix::of(IpAddr::from([0; 16]), 0),
@@ -173,7 +322,7 @@ impl Plumbing {
             metric: LAST_METRIC,
             ..RouteEntry::ours(link.table, everything, Way::Unreachable)
         };
-        self.add_route(&end, "nowhere")?;
+        present.lay(netlink, &end, "nowhere")?;
         let rule = RuleEntry {
             family,
             from: Some(link.tun.clone()),
@@ -181,53 +330,128 @@ impl Plumbing {
             priority: RULE_PRIORITY,
             is_ours: true,
         };
+        if present.rules.contains(&rule) {
+            return Ok(());
+        }
         let what = format!("adding the {family} rule for {}", link.tun);
         debug!(?rule, "adding rule");
-        self.netlink.add_rule(&rule).map_err(failed(&what))
+        netlink.add_rule(&rule).map_err(failed(&what))
     }
 
-    fn add_route(&mut self, route: &RouteEntry, to: &str) -> Result<(), SetupError> {
-        let what = format!(
-            "adding the route to {} by {to} in table {}",
-            route.to, route.table
-        );
-        debug!(?route, "adding route");
-        self.netlink.add_route(route).map_err(failed(&what))
-    }
-
-    /// Removes our rules and routes of these links.
-    fn sweep(&mut self) -> io::Result<()> {
-        for family in Family::ALL {
-            for rule in self.netlink.rules(family)? {
-                let is_of_links = self.tables.contains(&rule.table)
-                    || rule
-                        .from
-                        .as_ref()
-                        .is_some_and(|from| self.tuns.contains(from));
-                if rule.is_ours && is_of_links {
-                    debug!(?rule, "removing rule");
-                    self.netlink.delete_rule(&rule)?;
-                }
+    /// First the way onwards, so that no packet arrives before it is ready. Without it packets are
+    /// unreachable by this link, but do not pass beside it.
+    fn lay_route(
+        &self,
+        netlink: &mut Netlink,
+        present: &Present,
+        route: &RouteSpec,
+        parts: &mut Vec<SetupError>,
+    ) {
+        let family = route.to.family();
+        let exit = match host::find_exit(netlink, route) {
+            Ok(exit) => Some(exit),
+            Err(error) => {
+                parts.push(error.into());
+                None
             }
-            for route in self.netlink.routes(family)? {
-                if route.is_ours && self.tables.contains(&route.table) {
-                    debug!(?route, "removing route");
-                    self.netlink.delete_route(&route)?;
-                }
-            }
+        };
+        if let Some(exit) = exit {
+            let way = Way::Out {
+                device: exit.device,
+                via: route.via,
+            };
+            let entry = RouteEntry {
+                metric: onward_metric(family),
+                ..RouteEntry::ours(self.spec.table, route.to, way)
+            };
+            parts.extend(present.lay(netlink, &entry, &route.dev).err());
         }
-        Ok(())
+        if self.leads_on {
+            let way = Way::Out {
+                device: self.index,
+                via: None,
+            };
+            let entry = RouteEntry {
+                metric: main_metric(family),
+                source: exit.and_then(|exit| exit.source),
+                ..RouteEntry::ours(MAIN_TABLE, route.to, way)
+            };
+            parts.extend(present.lay(netlink, &entry, &self.spec.tun).err());
+        }
+    }
+
+    /// Whether a route of ours is this link's, and the link does not want it.
+    fn has_over(&self, route: &RouteEntry) -> bool {
+        let mut routes = self.spec.routes.iter();
+        let is_routed = routes.any(|ours| ours.to == route.to);
+        if route.table == self.spec.table {
+            return route.metric != LAST_METRIC && !is_routed;
+        }
+        let into = matches!(route.way, Way::Out { device, .. } if device == self.index);
+        route.table == MAIN_TABLE && into && !(is_routed && self.leads_on)
+    }
+}
+
+impl Present {
+    fn read(netlink: &mut Netlink) -> io::Result<Self> {
+        let (mut rules, mut routes) = (Vec::new(), Vec::new());
+        for family in Family::ALL {
+            rules.extend(netlink.rules(family)?);
+            routes.extend(netlink.routes(family, Selection::Ours)?);
+        }
+        rules.retain(|rule| rule.is_ours);
+        Ok(Self { rules, routes })
+    }
+
+    /// Adds a route unless it is present; it may take the place of one of ours.
+    fn lay(&self, netlink: &mut Netlink, route: &RouteEntry, by: &str) -> Result<(), SetupError> {
+        let is_in_place = |entry: &&RouteEntry| {
+            (entry.table, entry.to, entry.metric) == (route.table, route.to, route.metric)
+        };
+        let added = match self.routes.iter().find(is_in_place) {
+            Some(entry) if entry == route => return Ok(()),
+            Some(_) => {
+                debug!(?route, "replacing route");
+                netlink.replace_route(route)
+            }
+            None => {
+                debug!(?route, "adding route");
+                netlink.add_route(route)
+            }
+        };
+        let RouteEntry { table, to, .. } = *route;
+        added.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => SetupError::Occupied { to, table },
+            _ => failed(&format!(
+                "adding the route to {to} by {by} in table {table}"
+            ))(error),
+        })
     }
 }
 
 impl Drop for Plumbing {
     fn drop(&mut self) {
-        if let Err(error) = self.sweep() {
-            complain(&format!(
-                "cannot remove rules and routes: {error}; the next start will try again"
-            ));
+        for link in std::mem::take(&mut self.links) {
+            if let Err(error) = self.sweep(&link.spec) {
+                complain(&format!(
+                    "cannot remove rules and routes: {error}; the next start will try again"
+                ));
+            }
         }
     }
+}
+
+/// Notes a setting of the host's that swallows packets; one that cannot be read tells nothing.
+fn note(checked: Result<(), HostError>, parts: &mut Vec<SetupError>) {
+    match checked {
+        Ok(()) | Err(HostError::Kernel { .. }) => {}
+        Err(error) => parts.push(error.into()),
+    }
+}
+
+fn interface(netlink: &mut Netlink, index: u32) -> io::Result<Interface> {
+    let interface = netlink.interface_at(index)?;
+    interface.ok_or_else(|| io::Error::other("there is no such device any more"))
 }
 
 /// Returns the settings that let packets come back out of a TUN device.

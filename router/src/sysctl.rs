@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use tracing::debug;
+
 /// A setting, by its path below /proc/sys/net.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sysctl(PathBuf);
@@ -20,7 +22,7 @@ impl Sysctl {
 
     /// Returns its name as sysctl(8) writes it, with slashes: interface names may contain dots.
     pub(crate) fn name(&self) -> String {
-        let below = self.0.strip_prefix("/proc/sys").expect("made so");
+        let below = self.0.strip_prefix("/proc/sys").unwrap_or(&self.0);
         below.display().to_string()
     }
 
@@ -34,6 +36,7 @@ impl Sysctl {
         if self.read().is_ok_and(|now| now == value) {
             return Ok(());
         }
+        debug!(name = %self.name(), value, "setting");
         fs::write(&self.0, value.to_string())
     }
 }

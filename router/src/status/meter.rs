@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_queue::{DurationHistogram, PortStats, QueueLength, StampFigures};
 
-use super::{Counters, Interval, LinkStatus, QueueFigures, SojournFigures};
+use super::{Counters, Degraded, Interval, LinkStatus, QueueFigures, SojournFigures};
 use crate::config::LinkSpec;
 use crate::transit::{Tally, Transit};
 
@@ -17,6 +17,8 @@ pub(crate) struct Meter {
     ring_dropped_at_restart: u64,
     /// The counters at the last sample.
     sampled: Counters,
+    /// What the link lacks, and since when.
+    degraded: Option<(String, Instant)>,
 }
 
 impl Meter {
@@ -25,12 +27,28 @@ impl Meter {
             spec,
             ring_dropped_at_restart: 0,
             sampled: Counters::default(),
+            degraded: None,
         }
     }
 
     /// The link.
     pub(crate) fn spec(&self) -> &LinkSpec {
         &self.spec
+    }
+
+    /// Notes what the link lacks now; returns true if that is something else than before.
+    pub(crate) fn note_lack(&mut self, reason: Option<String>, now: Instant) -> bool {
+        let since = self.degraded.as_ref().map_or(now, |(_, since)| *since);
+        let before = self.degraded.take();
+        self.degraded = reason.map(|reason| (reason, since));
+        let [before, after] =
+            [&before, &self.degraded].map(|lack| lack.as_ref().map(|(reason, _)| reason));
+        before != after
+    }
+
+    /// Returns true if the link lacks something.
+    pub(crate) fn is_degraded(&self) -> bool {
+        self.degraded.is_some()
     }
 
     /// Returns all figures. `ring_dropped` counts since the TUN device was created.
@@ -55,6 +73,10 @@ impl Meter {
             name: self.spec.name.clone(),
             tun: self.spec.tun.clone(),
             table: self.spec.table,
+            degraded: self.degraded.as_ref().map(|(reason, since)| Degraded {
+                reason: reason.clone(),
+                since_s: now.saturating_duration_since(*since).as_secs_f64(),
+            }),
             rate_bps: description.rate_bps_after(elapsed),
             rate_varies: description.trace.is_some() || description.cellular.is_some(),
             queued: stats.queued(),

@@ -73,6 +73,9 @@ pub struct LinkStatus {
     pub tun: String,
     /// Its routing table.
     pub table: u32,
+    /// What keeps packets from taking the link as configured; `null` if nothing does.
+    #[serde(default)]
+    pub degraded: Option<Degraded>,
     /// Its present rate in bits per second of IP packets; `null` if it has none, or one that varies.
     pub rate_bps: Option<u64>,
     /// Whether the rate follows a trace or a cellular walk instead.
@@ -101,6 +104,15 @@ pub struct LinkStatus {
     /// Only in the answer to `sample`: figures since the last sample, or the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
+}
+
+/// A link that has lost something which the router cannot put back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Degraded {
+    /// The cause and the remedy, in one line.
+    pub reason: String,
+    /// For how many seconds something has been missing.
+    pub since_s: f64,
 }
 
 /// Counts at a link. In total, and at any moment:

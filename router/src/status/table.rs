@@ -91,7 +91,11 @@ fn write_link(text: &mut String, link: &LinkStatus) {
         link.name, link.tun, link.table
     );
     write.expect("writing to a string cannot fail");
-    for (label, value) in rows {
+    let degraded = link.degraded.iter().map(|degraded| {
+        let text = format!("for {:.1} s: {}", degraded.since_s, degraded.reason);
+        ("DEGRADED", text)
+    });
+    for (label, value) in degraded.chain(rows) {
         writeln!(text, "  {label:<10} {value}").expect("writing to a string cannot fail");
     }
     if !link.stamps.is_empty() {

@@ -4,17 +4,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::raw::{self, Injector, Sniffer};
+use crate::raw::forwards;
 use crate::support::{Host, Lab, Versions, link};
-
-/// Checks that packets go from A to B.
-fn forwards(lab: &Lab) {
-    let sniffer = Sniffer::new(lab, Host::B);
-    Injector::new(lab, Host::A)
-        .send(&raw::v4(64, 253, 4711, &[], b"still there?"))
-        .unwrap();
-    sniffer.find(|packet| packet.ends_with(b"still there?"));
-}
 
 #[test]
 fn a_router_that_is_told_to_stop_leaves_nothing_behind() {

@@ -1,5 +1,6 @@
 //! The daemon at work, in network namespaces. Needs root, TUN and `ip`.
 
+mod degraded;
 mod forwarding;
 mod impairments;
 mod junk;

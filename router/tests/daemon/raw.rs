@@ -156,3 +156,12 @@ fn open(family: AddressFamily, kind: SocketType, protocol: u32) -> OwnedFd {
     )
     .unwrap()
 }
+
+/// Checks that packets go from A to B.
+pub(crate) fn forwards(lab: &Lab) {
+    let sniffer = Sniffer::new(lab, Host::B);
+    Injector::new(lab, Host::A)
+        .send(&v4(64, 253, 4711, &[], b"still there?"))
+        .unwrap();
+    sniffer.find(|packet| packet.ends_with(b"still there?"));
+}

@@ -98,17 +98,7 @@ impl Lab {
             lab.set(host, "ipv6/conf/default/accept_dad", "0");
         }
         for (device, host) in [("va", Host::A), ("vb", Host::B)] {
-            let peer = lab.namespace(host);
-            lab.ip(
-                Host::R,
-                &format!("link add {device} type veth peer name eth0 netns {peer}"),
-            );
-            // In an ARP message its second octet is where IPv4 has the protocol that tests look for.
-            lab.ip(
-                Host::R,
-                &format!("link set {device} address 02:fd:00:00:00:01 up"),
-            );
-            lab.ip(host, "link set eth0 address 02:fd:00:00:00:02 up");
+            lab.join(device, host);
         }
         if versions == Versions::Both {
             lab.ip(Host::A, "addr add 10.0.1.1/24 dev eth0");
@@ -133,6 +123,30 @@ impl Lab {
             lab.set(Host::R, &format!("ipv4/conf/{device}/rp_filter"), "0");
         }
         Some(lab)
+    }
+
+    /// Joins a host to R's device of this name.
+    fn join(&self, device: &str, host: Host) {
+        let peer = self.namespace(host);
+        self.ip(
+            Host::R,
+            &format!("link add {device} type veth peer name eth0 netns {peer}"),
+        );
+        // In an ARP message its second octet is where IPv4 has the protocol that tests look for.
+        self.ip(
+            Host::R,
+            &format!("link set {device} address 02:fd:00:00:00:01 up"),
+        );
+        self.ip(host, "link set eth0 address 02:fd:00:00:00:02 up");
+    }
+
+    /// Joins B to R again, by IPv4, after the device `vb` was removed.
+    pub(crate) fn join_b(&self) {
+        self.join("vb", Host::B);
+        self.set(Host::R, "ipv4/conf/vb/rp_filter", "0");
+        self.ip(Host::R, "addr add 10.0.9.1/24 dev vb");
+        self.ip(Host::B, "addr add 10.0.9.2/24 dev eth0");
+        self.ip(Host::B, "route add default via 10.0.9.1");
     }
 
     /// Adds host C behind B, which routes to it by its device `vc`.
