@@ -153,6 +153,12 @@ pub struct Link<P> {
     popped: Amount,
 }
 
+/// What is on its way behind the port of a link that has ended.
+#[derive(Debug)]
+pub struct Remains<P> {
+    wire: Wire<P>,
+}
+
 /// What draws for each part of a link. All are drawn for every link, in this order, so that none
 /// depends on which parts a link has; new ones come last.
 #[derive(Debug)]
@@ -290,6 +296,21 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
             .sum()
     }
 
+    /// Ends the link: what waits at its port or is being transmitted, in the order of arrival, for
+    /// another link, and what is on its way behind the port.
+    pub fn split(mut self, now: Instant) -> (Vec<Packet<P>>, Remains<P>) {
+        self.advance(now);
+        (self.port.into_waiting(), Remains { wire: self.wire })
+    }
+
+    /// Packets that waited in a link that has been [split](Link::split) arrive at once. The limit
+    /// counts for those that come later.
+    pub fn refill(&mut self, now: Instant, packets: Vec<Packet<P>>) {
+        self.advance(now);
+        self.pushed += packets.iter().map(|p| Amount::one(p.meta.bytes)).sum();
+        self.port.refill(now, packets);
+    }
+
     /// Checks that no packet and no byte has appeared or disappeared: in the port, in every node,
     /// between them, and from end to end. For the end of a run: it visits every packet inside.
     ///
@@ -362,6 +383,18 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
             Change::WifiJitter(target) => self.wire.set_wifi_jitter(at, target),
             Change::Loss(probability) => self.wire.set_loss(at, probability),
         }
+    }
+}
+
+impl<P: Clone + Debug + Send> Remains<P> {
+    /// The next packet that has come out by `now`; see [`Link::pop`].
+    pub fn pop(&mut self, now: Instant) -> Option<Packet<P>> {
+        self.wire.pop(now).map(|(_, packet)| packet)
+    }
+
+    /// When [`Remains::pop`] should be called next; `None` once nothing is left.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.wire.next_out(None)
     }
 }
 

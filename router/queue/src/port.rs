@@ -281,6 +281,24 @@ impl<P: Carrier> Port<P> {
         self.limit = limit;
     }
 
+    /// Packets that waited elsewhere arrive: none finds the queue full.
+    pub(crate) fn refill(&mut self, now: Instant, packets: Vec<Packet<P>>) {
+        let limit = std::mem::replace(&mut self.limit, Limit::NONE);
+        for packet in packets {
+            self.enqueue(now, packet);
+        }
+        self.limit = limit;
+    }
+
+    /// Takes out what waits or is being transmitted, in the order of arrival.
+    pub(crate) fn into_waiting(self) -> Vec<Packet<P>> {
+        let mut waiting: Vec<_> = self.queues.into_iter().flatten().collect();
+        waiting.sort_by_key(|waiting| waiting.arrived);
+        let transmitted = self.transmission.map(|transmission| transmission.packet);
+        let waiting = waiting.into_iter().map(|waiting| waiting.packet);
+        transmitted.into_iter().chain(waiting).collect()
+    }
+
     /// Checks arrived = forwarded + dropped + queued + in transmission, in packets and bytes, and
     /// the counters against what is really held.
     ///

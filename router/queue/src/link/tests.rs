@@ -422,3 +422,39 @@ fn a_packet_that_vanishes_between_two_nodes_is_noticed() {
 
 mod impairments;
 mod properties;
+
+#[test]
+fn a_link_that_is_split_loses_nothing_to_its_successor() {
+    let start = epoch();
+    let config = LinkConfig {
+        delay: ms(18),
+        ..kilobyte_per_ms()
+    };
+    let mut before = link(start, config);
+    for number in 0..6 {
+        before.push(start, packet(1000, number));
+    }
+    // Two are on their way, one is being transmitted, three wait.
+    let now = start + ms(2) + ms(1) / 2;
+    let (waiting, mut remains) = before.split(now);
+    let mut after = link(
+        start,
+        LinkConfig {
+            limit: Limit::packets(1),
+            ..kilobyte_per_ms()
+        },
+    );
+    after.refill(now, waiting);
+    assert_eq!(
+        after.push(now, packet(1000, 6)),
+        Verdict::Drop(DropReason::Full)
+    );
+    let mut out = Vec::new();
+    while let Some(at) = remains.next_timeout() {
+        out.extend(remains.pop(at).map(|packet| (at - start, packet.payload)));
+    }
+    assert_eq!(out, [(ms(19), 0), (ms(20), 1)]);
+    let out = drain(&mut after, now);
+    let milliseconds = [1, 2, 3, 4].map(ms);
+    assert_eq!(out, milliseconds.into_iter().zip(2..6).collect::<Vec<_>>());
+}
