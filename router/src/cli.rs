@@ -1,11 +1,12 @@
 //! The command line of `evenkeel-router`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use evenkeel_log::{LogArgs, LogError};
 use tracing::debug;
 
@@ -15,7 +16,7 @@ use crate::daemon::{self, RunError};
 use crate::host::HostError;
 use crate::netlink::Netlink;
 use crate::preflight;
-use crate::status::{self, Request, SocketError, StatusError};
+use crate::status::{self, Request, SocketError, Status, StatusError};
 
 /// Give this host's routes the rate, queue, delay and loss of a link.
 #[derive(Debug, Parser)]
@@ -33,6 +34,7 @@ Examples:
   evenkeel-router run --config r1.toml
   evenkeel-router status
   evenkeel-router status --json --name r1
+  evenkeel-router reload --name r1
 
 A configuration (docs/router.md has all keys):
   name = \"r1\"
@@ -46,7 +48,7 @@ A configuration (docs/router.md has all keys):
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Forward packets until SIGINT or SIGTERM; needs CAP_NET_ADMIN
+    /// Forward packets until SIGINT or SIGTERM; SIGHUP reads the configuration again; needs CAP_NET_ADMIN
     Run {
         /// The configuration (TOML)
         #[arg(long, value_name = "FILE")]
@@ -63,13 +65,32 @@ enum Command {
         /// Print them as one JSON document
         #[arg(long)]
         json: bool,
-        /// The router's name; not needed if there is one only
-        #[arg(long, conflicts_with = "socket")]
-        name: Option<String>,
-        /// The router's status socket
-        #[arg(long, value_name = "PATH")]
-        socket: Option<PathBuf>,
+        #[command(flatten)]
+        router: RunningRouter,
     },
+    /// Make a running router read its configuration again, as SIGHUP does, and wait for it
+    Reload {
+        #[command(flatten)]
+        router: RunningRouter,
+    },
+}
+
+#[derive(Debug, Args)]
+struct RunningRouter {
+    /// The router's name; not needed if there is one only
+    #[arg(long, conflicts_with = "socket")]
+    name: Option<String>,
+    /// The router's status socket
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+impl RunningRouter {
+    fn ask(self, request: Request) -> Result<Status, StatusError> {
+        let name = self.name.as_deref();
+        let socket = self.socket.map_or_else(|| status::find_socket(name), Ok)?;
+        status::ask(&socket, request)
+    }
 }
 
 /// Why a command failed. Displays as one line.
@@ -127,11 +148,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn carry_out(command: Command) -> Result<(), CliError> {
     match command {
-        Command::Run { config } => Ok(daemon::run(&load(&config)?)?),
+        Command::Run { config } => Ok(daemon::run(load(&config)?, config)?),
         Command::Check { config } => print(&check(&load(&config)?)?),
-        Command::Status { json, name, socket } => {
-            let socket = socket.map_or_else(|| status::find_socket(name.as_deref()), Ok)?;
-            let status = status::ask(&socket, Request::Status)?;
+        Command::Reload { router } => {
+            let status = router.ask(Request::Reload)?;
+            let links: Vec<_> = status.links.iter().map(|link| &link.name[..]).collect();
+            print(&format!(
+                "reloaded name={} links={}\n",
+                status.router,
+                links.join(",")
+            ))
+        }
+        Command::Status { json, router } => {
+            let status = router.ask(Request::Status)?;
             if json {
                 let text = serde_json::to_string_pretty(&status);
                 print(&(text.expect("figures are JSON") + "\n"))
@@ -150,11 +179,16 @@ fn load(path: &Path) -> Result<Config, ConfigError> {
 
 /// Runs the checks that `run` does first, without changing the host; returns what it would do.
 fn check(config: &Config) -> Result<String, CliError> {
+    let mut running = BTreeSet::new();
     if status::is_served(&config.socket)? {
-        return Err(SocketError::Taken(config.socket.clone()).into());
+        let status = status::ask(&config.socket, Request::Status)?;
+        if status.router != config.name {
+            return Err(SocketError::Taken(config.socket.clone()).into());
+        }
+        running.extend(status.links.into_iter().map(|link| link.tun));
     }
     let mut netlink = Netlink::open().map_err(CliError::Netlink)?;
-    preflight::examine(config, &mut netlink)?;
+    preflight::examine(config, &running, &mut netlink)?;
     let mut text = format!("router {}: nothing wrong\n", config.name);
     for link in &config.links {
         for route in &link.routes {

@@ -1,8 +1,12 @@
 //! Runs the router: from a configuration to forwarded packets, and back to a clean host.
 
+mod reload;
+
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -10,13 +14,14 @@ use evenkeel_queue::LinkError;
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::{AbortHandle, JoinSet, LocalSet};
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::clock;
 use crate::complaint::complain;
-use crate::config::Config;
+use crate::config::{Config, LinkSpec};
+use crate::device::Device;
 use crate::forwarder::Forwarder;
 use crate::host::HostError;
 use crate::netlink::{Events, Netlink};
@@ -69,16 +74,22 @@ pub(crate) enum RunError {
 
 /// A link of a running router.
 struct Line {
+    task: RefCell<Option<AbortHandle>>,
     meter: RefCell<Meter>,
     forwarder: RefCell<Forwarder>,
 }
 
 /// A running router, as its status socket sees it.
 struct Router {
-    name: String,
     began: Instant,
     plumbing: RefCell<Plumbing>,
-    lines: Vec<Rc<Line>>,
+    /// In the order of the configuration.
+    lines: RefCell<Vec<Rc<Line>>>,
+    config: RefCell<Config>,
+    /// Where the configuration is read again.
+    path: PathBuf,
+    flow_hash_key: [u8; 16],
+    tasks: RefCell<JoinSet<RunError>>,
 }
 
 /// How many tasks tokio polls between two looks at sockets and timers: with its own 61, a flood on
@@ -89,93 +100,132 @@ const EVENT_INTERVAL: u32 = 4;
 /// another program keeps taking away.
 const CHECK: Duration = Duration::from_secs(1);
 
-/// Runs a router until a signal stops it (SIGINT, SIGTERM, SIGHUP), and removes what it installed.
+/// Runs a router until a signal stops it (SIGINT, SIGTERM), and removes what it installed. SIGHUP
+/// and requests on its socket make it read its configuration at `path` again.
 ///
 /// # Errors
 /// [`RunError`] if it cannot start, or loses a device.
-pub(crate) fn run(config: &Config) -> Result<(), RunError> {
+pub(crate) fn run(config: Config, path: PathBuf) -> Result<(), RunError> {
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .event_interval(EVENT_INTERVAL)
         .build()
         .map_err(system("the event loop"))?;
-    LocalSet::new().block_on(&runtime, route(config))
+    LocalSet::new().block_on(&runtime, route(config, path))
 }
 
-async fn route(config: &Config) -> Result<(), RunError> {
+async fn route(config: Config, path: PathBuf) -> Result<(), RunError> {
     // First: from here on a signal no longer ends the process at once.
     let mut signals = Signals::listen().map_err(system("listening to signals"))?;
     let server = Server::bind(&config.socket)?;
     let mut netlink = Netlink::open().map_err(system("netlink"))?;
     let events = Events::listen().map_err(system("listening to netlink"))?;
-    preflight::examine(config, &mut netlink)?;
+    preflight::examine(&config, &BTreeSet::new(), &mut netlink)?;
     let flow_hash_key = secret().map_err(system("the random number generator"))?;
     let began = clock::now();
-    let transits: Vec<_> = config
-        .links
-        .iter()
-        .enumerate()
-        .map(|(index, link)| {
-            Transit::new(began, link, config.seed, index, flow_hash_key).map_err(|source| {
-                RunError::Link {
-                    name: link.name.clone(),
-                    source,
-                }
-            })
-        })
-        .collect::<Result<_, _>>()?;
-    let (plumbing, tuns) = Plumbing::install(config, netlink)?;
-
-    let mut lines = Vec::new();
-    for ((link, transit), tun) in config.links.iter().zip(transits).zip(tuns) {
-        let forwarder = Forwarder::new(tun, transit, link.timing).map_err(system("a timer"))?;
-        lines.push(Rc::new(Line {
-            meter: RefCell::new(Meter::new(link.clone())),
-            forwarder: RefCell::new(forwarder),
-        }));
-    }
+    let transits = (0..config.links.len())
+        .map(|index| build(&config, index, flow_hash_key, began))
+        .collect::<Result<Vec<_>, _>>()?;
+    let (plumbing, tuns) = Plumbing::install(&config, netlink)?;
+    let links = config.links.iter().zip(transits).zip(tuns);
+    let lines = links.map(|((link, transit), tun)| Line::new(link, transit, tun));
+    let lines = lines.collect::<Result<_, _>>()?;
     let router = Rc::new(Router {
-        name: config.name.clone(),
         began,
         plumbing: RefCell::new(plumbing),
-        lines,
+        lines: RefCell::new(lines),
+        config: RefCell::new(config),
+        path,
+        flow_hash_key,
+        tasks: RefCell::default(),
     });
-    let mut tasks = JoinSet::new();
-    for line in &router.lines {
-        tasks.spawn_local(forward(Rc::clone(line)));
+    for line in router.lines.borrow().iter() {
+        router.start(line);
     }
-    tasks.spawn_local(watch(Rc::clone(&router), events));
     let answering = Rc::clone(&router);
-    tasks.spawn_local(async move {
-        server
-            .serve(Rc::new(move |request| answering.answer(request)))
-            .await;
+    let answer = Rc::new(move |request| answering.answer(request));
+    router.spawn(watch(Rc::clone(&router), events));
+    router.spawn(async move {
+        server.serve(answer).await;
         unreachable!("it serves for ever")
     });
-    announce(config);
-    let ended = tokio::select! {
-        () = signals.wait() => Ok(()),
-        Some(ended) = tasks.join_next() => match ended {
-            Ok(error) => Err(error),
-            // Our bug: the panic continues, and unwinding removes what is installed.
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-        },
+    announce(&router.config.borrow());
+    let ended = loop {
+        tokio::select! {
+            signal = signals.next() => {
+                if signal != SignalKind::hangup() {
+                    break Ok(());
+                }
+                if let Err(error) = router.reload() {
+                    complain(&format!("nothing has been reloaded: {error}"));
+                }
+            }
+            ended = router.failure() => break Err(ended),
+        }
     };
     // The tasks share the router: once they end, it is dropped and the host is clean.
+    let mut tasks = router.tasks.take();
     tasks.shutdown().await;
     ended
 }
 
+/// Makes the link at this position.
+fn build(
+    config: &Config,
+    index: usize,
+    flow_hash_key: [u8; 16],
+    now: Instant,
+) -> Result<Transit, RunError> {
+    let link = &config.links[index];
+    let transit = Transit::new(now, link, config.seed, index, flow_hash_key);
+    transit.map_err(|source| RunError::Link {
+        name: link.name.clone(),
+        source,
+    })
+}
+
 impl Router {
+    /// Starts to forward on a line, or goes on with what has changed there.
+    fn start(&self, line: &Rc<Line>) {
+        let task = self
+            .tasks
+            .borrow_mut()
+            .spawn_local(forward(Rc::clone(line)));
+        line.stop();
+        *line.task.borrow_mut() = Some(task);
+    }
+
+    fn spawn(&self, task: impl Future<Output = RunError> + 'static) -> AbortHandle {
+        self.tasks.borrow_mut().spawn_local(task)
+    }
+
+    /// Waits until a task cannot go on.
+    async fn failure(&self) -> RunError {
+        loop {
+            match poll_fn(|cx| self.tasks.borrow_mut().poll_join_next(cx)).await {
+                Some(Ok(error)) => return error,
+                Some(Err(stopped)) if stopped.is_cancelled() => {}
+                // Our bug: the panic continues, and unwinding removes what is installed.
+                Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
+                None => unreachable!("the status socket is served for ever"),
+            }
+        }
+    }
+
     fn answer(&self, request: Request) -> Answer {
+        if request == Request::Reload
+            && let Err(error) = self.reload()
+        {
+            return Answer::Error {
+                error: format!("nothing has been reloaded: {error}"),
+            };
+        }
         let now = clock::now();
-        let links = self
-            .lines
-            .iter()
-            .map(|line| self.answer_for(line, request, now));
+        let lines = self.lines.borrow();
+        let links = lines.iter().map(|line| self.answer_for(line, request, now));
         match links.collect::<io::Result<Vec<_>>>() {
             Ok(links) => Answer::Status(Status {
-                router: self.name.clone(),
+                router: self.config.borrow().name.clone(),
                 pid: std::process::id(),
                 uptime_s: now.saturating_duration_since(self.began).as_secs_f64(),
                 links,
@@ -203,7 +253,7 @@ impl Router {
     /// Puts back what links have lost. Returns an error if one has no device any more.
     fn mend(&self, thoroughly: bool) -> Result<(), RunError> {
         let lacks = self.plumbing.borrow_mut().mend(thoroughly);
-        for (line, lack) in self.lines.iter().zip(lacks) {
+        for (line, lack) in self.lines.borrow().iter().zip(lacks) {
             let reason = match lack {
                 Ok(()) => None,
                 Err(Lack::Device(source)) => return Err(line.lost_device(source)),
@@ -219,9 +269,8 @@ impl Router {
     }
 
     fn is_degraded(&self) -> bool {
-        self.lines
-            .iter()
-            .any(|line| line.meter.borrow().is_degraded())
+        let lines = self.lines.borrow();
+        lines.iter().any(|line| line.meter.borrow().is_degraded())
     }
 
     fn ring_dropped(&self, line: &Line) -> io::Result<u64> {
@@ -231,6 +280,21 @@ impl Router {
 }
 
 impl Line {
+    fn new(link: &LinkSpec, transit: Transit, tun: Device) -> Result<Rc<Self>, RunError> {
+        let forwarder = Forwarder::new(tun, transit, link.timing).map_err(system("a timer"))?;
+        Ok(Rc::new(Self {
+            task: RefCell::default(),
+            meter: RefCell::new(Meter::new(link.clone())),
+            forwarder: RefCell::new(forwarder),
+        }))
+    }
+
+    fn stop(&self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+
     fn note_lack(&self, reason: Option<String>) {
         let mut meter = self.meter.borrow_mut();
         let message = match &reason {
@@ -252,7 +316,7 @@ impl Line {
     }
 }
 
-/// The signals that stop a router.
+/// The signals that stop a router or make it read its configuration.
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
@@ -268,13 +332,14 @@ impl Signals {
         })
     }
 
-    async fn wait(&mut self) {
+    async fn next(&mut self) -> SignalKind {
         let signal = tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.hangup.recv() => "SIGHUP",
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.hangup.recv() => SignalKind::hangup(),
         };
-        debug!(signal, "shutting down");
+        debug!(?signal, "signal");
+        signal
     }
 }
 

@@ -50,6 +50,14 @@ impl Forwarder {
         })
     }
 
+    /// Goes on with another link; no packet is lost. Whoever [turns](Forwarder::turn) it must do so
+    /// again at once.
+    pub(crate) fn replace(&mut self, now: Instant, link: Transit, timing: Timing) {
+        let earlier = std::mem::replace(&mut self.transit, link);
+        self.transit.succeed(now, earlier);
+        self.pace = Pace::new(now, timing == Timing::Exact);
+    }
+
     /// The link.
     pub(crate) fn transit(&mut self) -> &mut Transit {
         &mut self.transit

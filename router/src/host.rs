@@ -36,6 +36,12 @@ pub(crate) enum HostError {
         /// The cause and the remedy.
         message: String,
     },
+    /// A running router cannot change it.
+    #[error("{0} cannot change while the router runs; restart it, or take the change back")]
+    Fixed(String),
+    /// Several things are wrong.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<Self>),
     /// The kernel does not answer.
     #[error(
         "cannot ask the kernel for its {what}: {source}; the router needs netlink and /proc/sys/net"
@@ -49,9 +55,23 @@ pub(crate) enum HostError {
 }
 
 impl HostError {
+    /// Returns an error if there are problems, of all of them.
+    pub(crate) fn of(mut problems: Vec<Self>) -> Result<(), Self> {
+        problems.dedup_by_key(|problem| problem.to_string());
+        match problems.len() {
+            0 => Ok(()),
+            1 => Err(problems.remove(0)),
+            _ => Err(Self::Several(problems)),
+        }
+    }
+
     /// Returns true if another configuration solves the problem.
     pub(crate) fn is_config(&self) -> bool {
-        matches!(self, Self::Config { .. })
+        match self {
+            Self::Config { .. } => true,
+            Self::Several(problems) => problems.iter().any(Self::is_config),
+            _ => false,
+        }
     }
 }
 

@@ -182,8 +182,48 @@ impl Plumbing {
         lacks
     }
 
+    /// Takes over what links want now; they keep their devices and tables. [`Plumbing::mend`] then
+    /// makes it so, and removes the routes of links that are not among them.
+    pub(crate) fn adopt(&mut self, specs: &[LinkSpec]) {
+        for link in &mut self.links {
+            link.spec.routes.clear();
+            if let Some(spec) = specs.iter().find(|spec| spec.tun == link.spec.tun) {
+                link.spec = spec.clone();
+            }
+        }
+        let position = |link: &Laid| specs.iter().position(|spec| spec.tun == link.spec.tun);
+        self.links
+            .sort_by_key(|link| position(link).unwrap_or(usize::MAX));
+    }
+
+    /// Removes rules and tables of links that have no routes any more.
+    pub(crate) fn forget(&mut self) {
+        let links = std::mem::take(&mut self.links);
+        for link in links {
+            if link.spec.routes.is_empty() {
+                self.sweep_or_complain(&link.spec);
+            } else {
+                self.links.push(link);
+            }
+        }
+    }
+
+    /// Removes a link that [`Plumbing::add`] has made; its device goes when it is closed.
+    pub(crate) fn undo(&mut self, spec: &LinkSpec) {
+        self.links.retain(|link| link.spec.tun != spec.tun);
+        self.sweep_or_complain(spec);
+    }
+
+    fn sweep_or_complain(&mut self, link: &LinkSpec) {
+        if let Err(error) = self.sweep(link) {
+            complain(&format!(
+                "cannot remove rules and routes: {error}; the next start will try again"
+            ));
+        }
+    }
+
     /// Makes the device of a link, and everything that leads into and out of it.
-    fn add(&mut self, spec: &LinkSpec) -> Result<Device, SetupError> {
+    pub(crate) fn add(&mut self, spec: &LinkSpec) -> Result<Device, SetupError> {
         let what = format!("creating the TUN device {}", spec.tun);
         let tun = Device::create(&spec.tun, spec.offload).map_err(failed(&what))?;
         let interface = self.netlink.interface(&spec.tun).map_err(failed(&what))?;
@@ -198,11 +238,13 @@ impl Plumbing {
             Present::read(&mut self.netlink).map_err(failed("reading rules and routes"))?;
         let laid = link.lay(&mut self.netlink, Some(&present));
         self.links.push(link);
-        match laid {
-            Ok(()) => Ok(tun),
-            Err(Lack::Device(error)) => Err(failed(&what)(error)),
-            Err(Lack::Parts(parts)) => Err(parts.into_iter().next().expect("at least one")),
-        }
+        let error = match laid {
+            Ok(()) => return Ok(tun),
+            Err(Lack::Device(error)) => failed(&what)(error),
+            Err(Lack::Parts(parts)) => parts.into_iter().next().expect("at least one"),
+        };
+        self.undo(spec);
+        Err(error)
     }
 
     /// Removes rules and routes of ours that links do not want. A failure shows when they are in
@@ -432,11 +474,7 @@ impl Present {
 impl Drop for Plumbing {
     fn drop(&mut self) {
         for link in std::mem::take(&mut self.links) {
-            if let Err(error) = self.sweep(&link.spec) {
-                complain(&format!(
-                    "cannot remove rules and routes: {error}; the next start will try again"
-                ));
-            }
+            self.sweep_or_complain(&link.spec);
         }
     }
 }

@@ -1,30 +1,40 @@
 //! Checks, before changing anything, that the host allows what the configuration asks for.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::config::{Config, LinkSpec, RouteSpec};
 use crate::family::Family;
 use crate::host::{HostError, check_forwarding, check_reverse_path, find_exit, kernel, refuse};
-use crate::netlink::{Interface, MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Selection};
+use crate::netlink::{Interface, MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
 use crate::plumbing::main_metric;
 
-/// Checks a configuration against the host.
-pub(crate) fn examine(config: &Config, netlink: &mut Netlink) -> Result<(), HostError> {
+/// Checks a configuration against the host. Of the router that runs it already, or an earlier
+/// version of it, `running` names the TUN devices: they and what leads to them are in nobody's way.
+///
+/// # Errors
+/// [`HostError`] with all that is wrong.
+pub(crate) fn examine(
+    config: &Config,
+    running: &BTreeSet<String>,
+    netlink: &mut Netlink,
+) -> Result<(), HostError> {
     if !Path::new("/dev/net/tun").exists() {
         return Err(HostError::NoTun);
     }
-    let mut host = Host::read(netlink)?;
+    let mut host = Host::read(netlink, running)?;
+    let mut problems = Vec::new();
     for family in config.families() {
-        check_forwarding(family)?;
+        problems.extend(check_forwarding(family).err());
     }
     for link in &config.links {
-        host.check_tun(link)?;
-        host.check_table(link)?;
+        problems.extend(host.check_tun(link).err());
+        problems.extend(host.check_table(link).err());
         for route in &link.routes {
-            host.check_route(link, route)?;
+            problems.extend(host.check_route(link, route).err());
         }
     }
-    Ok(())
+    HostError::of(problems)
 }
 
 /// The routes and rules that the kernel has.
@@ -32,10 +42,13 @@ struct Host<'a> {
     netlink: &'a mut Netlink,
     routes: Vec<RouteEntry>,
     rules: Vec<RuleEntry>,
+    running: &'a BTreeSet<String>,
+    /// Indices of its devices.
+    devices: Vec<u32>,
 }
 
 impl<'a> Host<'a> {
-    fn read(netlink: &'a mut Netlink) -> Result<Self, HostError> {
+    fn read(netlink: &'a mut Netlink, running: &'a BTreeSet<String>) -> Result<Self, HostError> {
         let (mut routes, mut rules) = (Vec::new(), Vec::new());
         for family in Family::ALL {
             routes.extend(
@@ -45,10 +58,17 @@ impl<'a> Host<'a> {
             );
             rules.extend(netlink.rules(family).map_err(kernel("rules"))?);
         }
+        let mut devices = Vec::new();
+        for tun in running {
+            let device = netlink.interface(tun).map_err(kernel("interfaces"))?;
+            devices.extend(device.map(|device| device.index));
+        }
         Ok(Self {
             netlink,
             routes,
             rules,
+            running,
+            devices,
         })
     }
 
@@ -58,6 +78,7 @@ impl<'a> Host<'a> {
 
     fn check_tun(&mut self, link: &LinkSpec) -> Result<(), HostError> {
         match self.interface(&link.tun)? {
+            Some(_) if self.running.contains(&link.tun) => Ok(()),
             None => Ok(()),
             Some(_) => {
                 let message = format!(
@@ -84,7 +105,8 @@ impl<'a> Host<'a> {
             if !rule.is_ours {
                 return taken(&format!("a rule (priority {})", rule.priority));
             }
-            if from != link.tun && self.interface(&from)?.is_some() {
+            let is_known = from == link.tun || self.running.contains(&from);
+            if !is_known && self.interface(&from)?.is_some() {
                 return taken(&format!("another router's device {from:?}"));
             }
         }
@@ -105,8 +127,13 @@ impl<'a> Host<'a> {
             check_reverse_path(&route.dev)?;
         }
         let metric = main_metric(family);
+        let is_running = |entry: &RouteEntry| {
+            entry.is_ours
+                && matches!(entry.way, Way::Out { device, .. } if self.devices.contains(&device))
+        };
         let existing = self.routes.iter().find(|entry| {
-            entry.table == MAIN_TABLE && entry.to == route.to && entry.metric == metric
+            let has_place = entry.to == route.to && entry.metric == metric;
+            entry.table == MAIN_TABLE && has_place && !is_running(entry)
         });
         match existing {
             None => Ok(()),

@@ -1,10 +1,11 @@
 //! Takes packets through one link and counts them. No I/O.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use evenkeel_queue::{
     Amount, CarriedHeader, Carrier, FlowKey, Link, LinkConfig, LinkError, Packet, PacketMeta,
-    PortStats, QueueInterval, StampFigures,
+    PortStats, QueueInterval, Remains, StampFigures,
 };
 use evenkeel_wire::{PathHeaderMut, Skipped};
 use rand_pcg::Pcg64;
@@ -22,6 +23,8 @@ const SPARE_BUFFERS: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Transit {
     link: Link<Datagram>,
+    /// What is still on its way in the links that this one replaces, the latest last.
+    before: VecDeque<Remains<Datagram>>,
     began: Instant,
     tally: Tally,
     at_restart: Tally,
@@ -92,11 +95,21 @@ impl Transit {
         let generator = Pcg64::new(seed.into(), index as u128);
         Ok(Self {
             link: Link::new(epoch, config, Box::new(generator))?,
+            before: VecDeque::new(),
             began: epoch,
             tally: Tally::default(),
             at_restart: Tally::default(),
             spare: Vec::new(),
         })
+    }
+
+    /// Takes the place of another link: what waits there arrives here, and what is on its way there
+    /// comes out first.
+    pub(crate) fn succeed(&mut self, now: Instant, earlier: Self) {
+        let (waiting, remains) = earlier.link.split(now);
+        self.before = earlier.before;
+        self.before.push_back(remains);
+        self.link.refill(now, waiting);
     }
 
     /// Takes in what the device has given: a packet, or several in one piece.
@@ -147,7 +160,14 @@ impl Transit {
     /// Returns the next packet that has come out by `now`, ready to send: marked if the discipline
     /// asked for it, with one hop added, because the kernel takes one off twice.
     pub(crate) fn depart(&mut self, now: Instant) -> Option<Outgoing> {
-        let Packet { meta, payload } = self.link.pop(now)?;
+        let earlier = self.depart_earlier(now);
+        // The figures are those of this link alone.
+        let is_own = earlier.is_none();
+        let Packet { meta, payload } = match earlier {
+            Some(packet) => packet,
+            None if self.before.is_empty() => self.link.pop(now)?,
+            None => return None,
+        };
         let Datagram {
             family,
             checksum,
@@ -159,8 +179,21 @@ impl Transit {
         if !packet::give_hop_back(family, &mut bytes) {
             self.tally.full_ttl += 1;
         }
-        self.tally.delivered += Amount::one(meta.bytes);
+        if is_own {
+            self.tally.delivered += Amount::one(meta.bytes);
+        }
         Some(Outgoing { bytes, checksum })
+    }
+
+    fn depart_earlier(&mut self, now: Instant) -> Option<Packet<Datagram>> {
+        while let Some(remains) = self.before.front_mut() {
+            let packet = remains.pop(now);
+            if packet.is_some() || remains.next_timeout().is_some() {
+                return packet;
+            }
+            self.before.pop_front();
+        }
+        None
     }
 
     /// Takes back the buffer of a packet that has been sent.
@@ -173,7 +206,11 @@ impl Transit {
 
     /// Returns when [`Transit::depart`] may have a packet next.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.link.next_timeout()
+        match self.before.front() {
+            // None if nothing is left of it.
+            Some(remains) => remains.next_timeout().or(Some(self.began)),
+            None => self.link.next_timeout(),
+        }
     }
 
     /// Notes that the kernel did not accept a departed packet of that many bytes.

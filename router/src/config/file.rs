@@ -164,6 +164,7 @@ impl File<'_> {
                 .table
                 .as_ref()
                 .map_or(default_table, |table| table.value),
+            gives_table: table.table.is_some(),
             place: self.place(&link.origin),
         };
         Ok(Link { table, spec })

@@ -55,6 +55,8 @@ pub struct LinkSpec {
     pub routes: Vec<RouteSpec>,
     /// The routing table that leads onwards from the link.
     pub table: u32,
+    /// Whether the file gives the table. A router that runs does not change another one.
+    pub gives_table: bool,
     /// Its line in the file.
     pub place: Place,
 }

@@ -36,6 +36,11 @@ impl Meter {
         &self.spec
     }
 
+    /// Goes on with a link that has the same queue, other routes perhaps.
+    pub(crate) fn set_spec(&mut self, spec: LinkSpec) {
+        self.spec = spec;
+    }
+
     /// Notes what the link lacks now; returns true if that is something else than before.
     pub(crate) fn note_lack(&mut self, reason: Option<String>, now: Instant) -> bool {
         let since = self.degraded.as_ref().map_or(now, |(_, since)| *since);

@@ -29,6 +29,8 @@ pub enum Request {
     /// Asks for all figures, and those of the interval since the last sample. Only one client may
     /// sample: a second one would cut the first one's intervals.
     Sample,
+    /// Reads the configuration again. The answer comes when it is in force, or says why it is not.
+    Reload,
 }
 
 /// One line of a request.

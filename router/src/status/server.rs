@@ -270,7 +270,7 @@ fn read_request(line: &[u8]) -> Result<Request, String> {
     let line = serde_json::from_slice::<RequestLine>(line);
     line.map(|line| line.request).map_err(|error| {
         format!(
-            "no request: {error}; send {{\"request\": \"status\"}}, \"restart-measurement\" or \"sample\""
+            "no request: {error}; send {{\"request\": \"status\"}}, \"restart-measurement\", \"sample\" or \"reload\""
         )
     })
 }

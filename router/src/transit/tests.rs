@@ -85,6 +85,29 @@ fn a_packet_comes_out_at_its_instant_with_its_hop_back() {
 }
 
 #[test]
+fn another_link_in_its_place_gives_all_packets_in_their_order() {
+    let epoch = clock::now();
+    let ms = Duration::from_millis;
+    let mut before = transit(epoch, "rate_bps = 800_000\ndelay_ms = 50");
+    for length in 80..84 {
+        before.take(epoch, &v4(64, length));
+    }
+    // Each takes a millisecond: two are on their way, one is being transmitted, one waits.
+    let now = epoch + ms(1) * 5 / 2;
+    let values = "rate_bps = 8_000_000\nqueue_packets = 1";
+    let mut after = Transit::new(now, &spec(values), 1, 0, [7; 16]).unwrap();
+    after.succeed(now, before);
+    assert_eq!(after.give(now + ms(10)), None, "none overtakes");
+    let mut lengths = Vec::new();
+    while let Some(at) = after.next_timeout() {
+        lengths.extend(after.give(at).map(|packet| packet.len() - 20));
+    }
+    assert_eq!(lengths, [80, 81, 82, 83]);
+    assert_eq!(after.total().delivered.packets, 2);
+    assert_eq!(after.stats(now).total().arrived.packets, 2);
+}
+
+#[test]
 fn what_is_no_traffic_is_counted_apart() {
     let epoch = clock::now();
     let mut transit = transit(epoch, "");

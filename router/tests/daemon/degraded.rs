@@ -1,29 +1,14 @@
 //! What a router does when others take away what it has set up.
 
-use std::thread;
-use std::time::Duration;
-
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::raw::forwards;
-use crate::support::{Host, Lab, Router, Versions, link, number};
+use crate::support::{Host, Lab, Router, Versions, eventually, link, number};
 
 /// A link with an IPv4 route alone.
 const LINK: &str = "[[links]]\nname = \"bottleneck\"\ntun = \"ek-bn\"\nrate_bps = 10e6\n\
                     routes = [{ to = \"10.0.2.0/24\", via = \"10.0.9.2\", dev = \"vb\" }]\n";
-
-/// Waits until something holds, if need be for half a minute.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let held = (0..600).any(|_| {
-        if holds() {
-            return true;
-        }
-        thread::park_timeout(Duration::from_millis(50));
-        false
-    });
-    assert!(held, "{what}");
-}
 
 fn reason(router: &Router) -> Option<String> {
     Some(router.link()["degraded"]["reason"].as_str()?.to_owned())

@@ -7,6 +7,7 @@ mod junk;
 mod lifecycle;
 mod raw;
 mod refusal;
+mod reload;
 mod shaping;
 mod stamps;
 mod status;

@@ -107,6 +107,26 @@ fn what_does_not_fit_the_host_is_refused_with_its_line() {
 }
 
 #[test]
+fn all_that_does_not_fit_the_host_is_told_at_once() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    lab.set(Host::R, "ipv4/ip_forward", "0");
+    lab.ip(Host::R, "link add ek-bn type veth peer name ek-other");
+    let config = lab.write_config(&link("").replace("\"vb\"", "\"eth7\""));
+    let mut check = lab.evenkeel_router(&["check", "--config"]);
+    let (code, line) = refusal(&check.arg(config).output().unwrap());
+    assert_eq!(code, 2);
+    for said in [
+        "net/ipv4/ip_forward is 0",
+        "there is an interface of this name",
+        "no device \"eth7\"",
+    ] {
+        assert_eq!(line.matches(said).count(), 1, "{line}");
+    }
+}
+
+#[test]
 fn settings_that_would_swallow_packets_are_refused_with_the_remedy() {
     let Some(lab) = Lab::new(Versions::Both) else {
         return;
@@ -143,18 +163,18 @@ fn a_name_or_a_table_that_is_taken_is_refused() {
     };
     let _router = lab.start(&link(""));
     let config = lab.directory().join("r1.toml");
-    for command in ["run", "check"] {
-        let output = lab
-            .evenkeel_router(&[command, "--config"])
-            .arg(&config)
-            .output()
-            .unwrap();
-        let (code, line) = refusal(&output);
-        assert!(
-            code == 1 && line.starts_with("a router is running on "),
-            "{line}"
-        );
-    }
+    let say = |command: &str| {
+        let mut command = lab.evenkeel_router(&[command, "--config"]);
+        command.arg(&config).output().unwrap()
+    };
+    let (code, line) = refusal(&say("run"));
+    assert!(
+        code == 1 && line.starts_with("a router is running on "),
+        "{line}"
+    );
+    // Whoever checks a file beside the router that runs it wants to know about a reload.
+    let checked = say("check");
+    assert!(checked.status.success(), "{checked:?}");
     let other = lab.directory().join("other.toml");
     let refused = |text: &str, said: &str| {
         let socket = lab.directory().join("other.sock");

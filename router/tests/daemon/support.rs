@@ -397,3 +397,15 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
     assert!(output.status.success(), "{program} {arguments:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
+
+/// Waits until something holds, if need be for half a minute.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let held = (0..600).any(|_| {
+        if holds() {
+            return true;
+        }
+        std::thread::park_timeout(Duration::from_millis(50));
+        false
+    });
+    assert!(held, "{what}");
+}

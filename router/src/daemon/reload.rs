@@ -1,0 +1,185 @@
+//! Takes over a changed configuration while packets go on.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use tracing::debug;
+
+use super::{Line, Router, RunError, build, system};
+use crate::clock;
+use crate::config::{Config, ConfigError, LinkSpec};
+use crate::host::HostError;
+use crate::netlink::Netlink;
+use crate::preflight;
+use crate::status::Meter;
+use crate::transit::Transit;
+
+/// Why a configuration was not taken over. Displays as one line.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReloadError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// What only a router that starts can take over, and what does not fit the host.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl Router {
+    /// Reads the configuration again and makes what has changed so. Links are known by their names;
+    /// those that did not change notice nothing.
+    ///
+    /// # Errors
+    /// [`ReloadError`]; then nothing has changed.
+    pub(super) fn reload(&self) -> Result<(), ReloadError> {
+        let mut config = Config::load(&self.path)?;
+        let before = self.config.borrow().clone();
+        keep_tables(&before, &mut config);
+        let mut netlink = Netlink::open().map_err(system("netlink"))?;
+        let running = before.links.iter().map(|link| link.tun.clone());
+        let running: BTreeSet<_> = running.collect();
+        let mut problems = fixed(&before, &config);
+        problems.extend(preflight::examine(&config, &running, &mut netlink).err());
+        HostError::of(problems)?;
+
+        let now = clock::now();
+        let earlier = |link: &LinkSpec| before.links.iter().find(|other| other.name == link.name);
+        let mut transits = Vec::new();
+        for (index, link) in config.links.iter().enumerate() {
+            let is_same = earlier(link).is_some_and(|earlier| is_same_link(earlier, link));
+            let transit = (!is_same).then(|| build(&config, index, self.flow_hash_key, now));
+            transits.push(transit.transpose()?);
+        }
+        self.take_over(config, transits)
+    }
+
+    fn take_over(
+        &self,
+        config: Config,
+        mut transits: Vec<Option<Transit>>,
+    ) -> Result<(), ReloadError> {
+        let now = clock::now();
+        let known = self.lines.borrow().clone();
+        let known = |link: &LinkSpec| {
+            let mut lines = known.iter();
+            lines.find(|line| line.meter.borrow().spec().name == link.name)
+        };
+        let mut plumbing = self.plumbing.borrow_mut();
+        let mut fresh = Vec::new();
+        for (link, transit) in config.links.iter().zip(&mut transits) {
+            if known(link).is_some() {
+                continue;
+            }
+            debug!(link = link.name, "adding");
+            let transit = transit.take().expect("a new link has been built");
+            let device = plumbing.add(link).map_err(RunError::from);
+            match device.and_then(|device| Line::new(link, transit, device)) {
+                Ok(line) => fresh.push(line),
+                Err(error) => {
+                    for line in fresh {
+                        plumbing.undo(line.meter.borrow().spec());
+                    }
+                    plumbing.undo(link);
+                    return Err(error.into());
+                }
+            }
+        }
+        let mut fresh = fresh.into_iter();
+        let mut lines = Vec::new();
+        for (link, transit) in config.links.iter().zip(transits) {
+            let known = known(link).cloned();
+            let is_new = known.is_none();
+            let line = known
+                .or_else(|| fresh.next())
+                .expect("it has just been made");
+            if let Some(transit) = transit {
+                debug!(link = link.name, "changing");
+                let mut forwarder = line.forwarder.borrow_mut();
+                forwarder.replace(now, transit, link.timing);
+                drop(forwarder);
+                line.meter.replace(Meter::new(link.clone()));
+                self.start(&line);
+            } else {
+                line.meter.borrow_mut().set_spec(link.clone());
+            }
+            if is_new {
+                self.start(&line);
+            }
+            lines.push(line);
+        }
+        plumbing.adopt(&config.links);
+        drop(plumbing);
+        let removed = self.lines.replace(lines);
+        self.config.replace(config);
+        self.mend(true)?;
+        for line in removed {
+            let lines = self.lines.borrow();
+            if !lines.iter().any(|other| Rc::ptr_eq(other, &line)) {
+                line.stop();
+            }
+        }
+        self.plumbing.borrow_mut().forget();
+        Ok(())
+    }
+}
+
+/// Gives links that leave their tables to us those that they have, and others a free one: the number
+/// depends on the position in the file, which may be another one now.
+fn keep_tables(before: &Config, after: &mut Config) {
+    for index in 0..after.links.len() {
+        let link = &after.links[index];
+        if link.gives_table {
+            continue;
+        }
+        let earlier = before.links.iter().find(|other| other.name == link.name);
+        let is_taken = |table: u32| {
+            let mut others = after.links[..index].iter().chain(&before.links);
+            let given = after
+                .links
+                .iter()
+                .any(|link| link.gives_table && link.table == table);
+            given || others.any(|other| other.table == table)
+        };
+        let free = || (link.table..).find(|table| !is_taken(*table));
+        let table = earlier.map(|earlier| earlier.table).or_else(free);
+        after.links[index].table = table.expect("there are fewer links than tables");
+    }
+}
+
+/// Whether packets notice no difference.
+fn is_same_link(before: &LinkSpec, after: &LinkSpec) -> bool {
+    before.description == after.description
+        && before.trace == after.trace
+        && before.timing == after.timing
+}
+
+/// Returns what only a router that starts can take over.
+fn fixed(before: &Config, after: &Config) -> Vec<HostError> {
+    let mut problems = Vec::new();
+    let mut check = |is_same: bool, what: String| {
+        if !is_same {
+            problems.push(HostError::Fixed(what));
+        }
+    };
+    check(before.name == after.name, "the router's name".to_owned());
+    check(before.socket == after.socket, "socket".to_owned());
+    for link in &after.links {
+        let mut links = before.links.iter();
+        if let Some(other) = links.find(|other| other.name == link.name) {
+            check(
+                other.tun == link.tun,
+                format!("tun of link {:?}", link.name),
+            );
+            check(
+                other.table == link.table,
+                format!("table of link {:?}", link.name),
+            );
+            let offload = other.offload == link.offload;
+            check(offload, format!("offload of link {:?}", link.name));
+        } else if let Some(other) = before.links.iter().find(|other| other.tun == link.tun) {
+            check(false, format!("the name of link {:?}", other.name));
+        }
+    }
+    problems
+}

@@ -1,0 +1,167 @@
+//! A router takes over another configuration while it forwards.
+
+use std::process::Output;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::raw::{self, Injector, Sniffer, forwards};
+use crate::support::{Host, Lab, Router, Versions, eventually, number};
+
+fn link(values: &str) -> String {
+    format!(
+        "[[links]]\nname = \"there\"\ntun = \"ek-there\"\n{values}\n\
+         routes = [{{ to = \"10.0.2.0/24\", via = \"10.0.9.2\", dev = \"vb\" }}]\n"
+    )
+}
+
+const BACK: &str = "[[links]]\nname = \"back\"\ntun = \"ek-back\"\nrate_bps = 10e6\n\
+                    routes = [{ to = \"10.0.1.1/32\", dev = \"va\" }]\n";
+
+fn reload(lab: &Lab, links: &str) -> Output {
+    lab.write_config(links);
+    let mut command = lab.evenkeel_router(&["reload", "--socket"]);
+    command.arg(lab.socket()).output().unwrap()
+}
+
+fn reloaded(lab: &Lab, links: &str) {
+    let output = reload(lab, links);
+    assert!(output.status.success(), "{output:?}");
+}
+
+fn status(router: &Router) -> Value {
+    router.ask(r#"{"request":"status"}"#)
+}
+
+fn packet(number: u16) -> Vec<u8> {
+    raw::v4(
+        64,
+        253,
+        number,
+        &[],
+        format!("packet {number:03}").as_bytes(),
+    )
+}
+
+#[test]
+fn packets_that_wait_survive_another_rate_queue_discipline_and_stamps() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    // So slow that nothing leaves before the reload; one packet is on its way.
+    let slow = link("rate_bps = 100\nqueue_packets = 30");
+    let router = lab.start(&(slow + BACK));
+    let sniffer = Sniffer::new(&lab, Host::B);
+    let injector = Injector::new(&lab, Host::A);
+    for number in 0..20 {
+        injector.send(&packet(number)).unwrap();
+    }
+    let link_of = |router: &Router| status(router)["links"][0].clone();
+    eventually("they wait", || {
+        number(&link_of(&router), "inside.packets") == 20.0
+    });
+    let back = status(&router)["links"][1].clone();
+    let values = "rate_bps = 5e6\ndelay_ms = 3\nqueue_packets = 5\n\
+                  discipline = \"codel\"\nstamps = [\"aqt\", \"flows\"]";
+    reloaded(&lab, &(link(values) + BACK));
+    for number in 0..20 {
+        let text = format!("packet {number:03}");
+        // Not B's answers, which quote them.
+        let is_one = |packet: &[u8]| packet[9] == 253 && packet.windows(7).any(|b| b == b"packet ");
+        let found = sniffer.find(is_one);
+        let found = String::from_utf8_lossy(&found).into_owned();
+        assert!(found.ends_with(&text), "{found:?} for {text}");
+    }
+    let link = link_of(&router);
+    assert_eq!(number(&link, "rate_bps"), 5e6);
+    assert_eq!(number(&link, "total.delivered.packets"), 20.0);
+    // The other link has noticed nothing: its figures go on.
+    let after = status(&router)["links"][1].clone();
+    assert!(number(&after, "window_s") > number(&back, "window_s"));
+    assert!(number(&after, "window_s") > number(&link, "window_s"));
+    assert_eq!(router.stop(Signal::TERM).1, "");
+    assert_eq!(lab.leftovers(), "");
+}
+
+#[test]
+fn links_and_routes_come_and_go() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let there = link("rate_bps = 10e6");
+    let router = lab.start(&there);
+    forwards(&lab);
+    reloaded(&lab, &(BACK.to_owned() + &there));
+    let names = |router: &Router| {
+        let links = status(router)["links"].as_array().unwrap().clone();
+        let names = links.iter().map(|link| link["name"].as_str().unwrap());
+        names.collect::<Vec<_>>().join(",")
+    };
+    assert_eq!(names(&router), "back,there");
+    let routes = lab.ip(Host::R, "route");
+    assert!(routes.contains("10.0.1.1 dev ek-back"), "{routes}");
+    let table = |router: &Router| number(&status(router)["links"][1], "table");
+    assert_eq!(table(&router), 1001.0, "it keeps its table");
+    forwards(&lab);
+    // A route goes from one link to the other.
+    let moved = BACK.replace(
+        "routes = [",
+        "routes = [{ to = \"10.0.2.1/32\", via = \"10.0.9.2\", dev = \"vb\" }, ",
+    );
+    reloaded(
+        &lab,
+        &(moved.clone() + &there.replace("10.0.2.0/24", "10.0.3.0/24")),
+    );
+    forwards(&lab);
+    let routes = lab.ip(Host::R, "route");
+    assert!(
+        routes.contains("10.0.2.1 dev ek-back") && !routes.contains("10.0.2.0/24 dev"),
+        "{routes}"
+    );
+    reloaded(&lab, &moved);
+    forwards(&lab);
+    assert_eq!(names(&router), "back");
+    eventually("the other device goes", || {
+        !lab.leftovers().contains("ek-there")
+    });
+    assert_eq!(router.stop(Signal::TERM).1, "");
+    assert_eq!(lab.leftovers(), "");
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_says_why() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let router = lab.start(&link("rate_bps = 10e6"));
+    let whole = lab.leftovers();
+    let refused = |links: &str, said: &[&str]| {
+        let output = reload(&lab, links);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        for said in said {
+            assert!(stderr.contains(said), "{stderr}");
+        }
+        assert_eq!(lab.leftovers(), whole);
+        assert_eq!(number(&router.link(), "rate_bps"), 10e6);
+    };
+    refused("links = 7", &["nothing has been reloaded", "r1.toml:3"]);
+    let wrong = link("rate_bps = 1e6") + &BACK.replace("\"va\"", "\"eth7\"");
+    refused(
+        &wrong.replace("ek-there", "ek-other"),
+        &["no device \"eth7\"", "tun of link \"there\" cannot change"],
+    );
+    forwards(&lab);
+    // By signal it is the same.
+    lab.write_config("links = 7");
+    let pid = Pid::from_raw(router.pid() as i32).unwrap();
+    kill_process(pid, Signal::HUP).unwrap();
+    std::thread::park_timeout(std::time::Duration::from_millis(300));
+    lab.write_config(&link("rate_bps = 2e6"));
+    kill_process(pid, Signal::HUP).unwrap();
+    eventually("reloaded", || number(&router.link(), "rate_bps") == 2e6);
+    forwards(&lab);
+    router.stop(Signal::TERM);
+    assert_eq!(lab.leftovers(), "");
+}
