@@ -15,6 +15,7 @@ use crate::config::{Config, ConfigError};
 use crate::daemon::{self, RunError};
 use crate::host::HostError;
 use crate::netlink::Netlink;
+use crate::plumbing;
 use crate::preflight;
 use crate::status::{self, Request, SocketError, Status, StatusError};
 
@@ -56,6 +57,9 @@ enum Command {
     },
     /// Say what is wrong with a configuration on this host; touch nothing
     Check {
+        /// Print what `run` would set on the host, as commands
+        #[arg(long)]
+        explain: bool,
         /// The configuration (TOML)
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
@@ -149,7 +153,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn carry_out(command: Command) -> Result<(), CliError> {
     match command {
         Command::Run { config } => Ok(daemon::run(load(&config)?, config)?),
-        Command::Check { config } => print(&check(&load(&config)?)?),
+        Command::Check { explain, config } => print(&check(&load(&config)?, explain)?),
         Command::Reload { router } => {
             let status = router.ask(Request::Reload)?;
             let links: Vec<_> = status.links.iter().map(|link| &link.name[..]).collect();
@@ -178,7 +182,7 @@ fn load(path: &Path) -> Result<Config, ConfigError> {
 }
 
 /// Runs the checks that `run` does first, without changing the host; returns what it would do.
-fn check(config: &Config) -> Result<String, CliError> {
+fn check(config: &Config, explain: bool) -> Result<String, CliError> {
     let mut running = BTreeSet::new();
     if status::is_served(&config.socket)? {
         let status = status::ask(&config.socket, Request::Status)?;
@@ -189,6 +193,9 @@ fn check(config: &Config) -> Result<String, CliError> {
     }
     let mut netlink = Netlink::open().map_err(CliError::Netlink)?;
     preflight::examine(config, &running, &mut netlink)?;
+    if explain {
+        return Ok(plumbing::explain(config, &mut netlink)?);
+    }
     let mut text = format!("router {}: nothing wrong\n", config.name);
     for link in &config.links {
         for route in &link.routes {

@@ -30,7 +30,7 @@ pub(crate) const MAIN_TABLE: u32 = 254;
 
 /// Marks our routes and rules (rtm_protocol). Daemons may use 5 to 255; `ip` and linux/rtnetlink.h
 /// name none with this number.
-const OUR_PROTOCOL: u8 = 107;
+pub(crate) const OUR_PROTOCOL: u8 = 107;
 
 /// Length of a message's header in bytes (netlink(7), struct nlmsghdr).
 const HEADER_LEN: usize = 16;

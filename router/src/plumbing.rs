@@ -6,6 +6,8 @@
 //! until [`Plumbing`]'s destructor or the next start removes them. What others take away,
 //! [`Plumbing::mend`] puts back.
 
+mod explanation;
+
 use std::io;
 use std::net::IpAddr;
 
@@ -19,6 +21,8 @@ use crate::host::{self, HostError};
 use crate::netlink::{Interface, MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
 use crate::prefix::Prefix;
 use crate::sysctl::Sysctl;
+
+pub(crate) use explanation::explain;
 
 /// Priority of our rules: after the local table (0), before the main one (32766).
 pub(crate) const RULE_PRIORITY: u32 = 1000;

@@ -107,6 +107,43 @@ fn what_does_not_fit_the_host_is_refused_with_its_line() {
 }
 
 #[test]
+fn what_is_explained_is_what_the_router_installs() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    // A device that nobody has opened has no carrier.
+    let installed = || {
+        let text = lab.leftovers().replace("linkdown ", "");
+        let lines = text.lines().filter(|line| line.contains("proto 107"));
+        let mut lines: Vec<_> = lines.map(|line| line.trim().to_owned()).collect();
+        lines.sort();
+        lines
+    };
+    let config = lab.write_config(&link("rate_bps = 1e6"));
+    let mut check = lab.evenkeel_router(&["check", "--explain", "--config"]);
+    let output = check.arg(&config).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let script = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(lab.leftovers(), "");
+    let router = lab.start(&link("rate_bps = 1e6"));
+    let by_router = installed();
+    router.stop(Signal::TERM);
+    let mut shell = lab.command(Host::R, "sh");
+    let output = shell.args(["-ec", &script]).output().unwrap();
+    assert!(output.status.success(), "{script}\n{output:?}");
+    assert_eq!(installed(), by_router, "{script}");
+    for setting in [
+        "ipv4/conf/ek-bn/accept_local",
+        "ipv6/conf/ek-bn/addr_gen_mode",
+    ] {
+        assert!(
+            script.contains(&format!("sysctl -w net/{setting}=1")),
+            "{script}"
+        );
+    }
+}
+
+#[test]
 fn all_that_does_not_fit_the_host_is_told_at_once() {
     let Some(lab) = Lab::new(Versions::Both) else {
         return;
