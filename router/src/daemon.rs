@@ -74,6 +74,7 @@ pub(crate) enum RunError {
 
 /// A link of a running router.
 struct Line {
+    /// What forwards its packets.
     task: RefCell<Option<AbortHandle>>,
     meter: RefCell<Meter>,
     forwarder: RefCell<Forwarder>,
@@ -187,10 +188,7 @@ fn build(
 impl Router {
     /// Starts to forward on a line, or goes on with what has changed there.
     fn start(&self, line: &Rc<Line>) {
-        let task = self
-            .tasks
-            .borrow_mut()
-            .spawn_local(forward(Rc::clone(line)));
+        let task = self.spawn(forward(Rc::clone(line)));
         line.stop();
         *line.task.borrow_mut() = Some(task);
     }

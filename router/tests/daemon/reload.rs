@@ -84,6 +84,48 @@ fn packets_that_wait_survive_another_rate_queue_discipline_and_stamps() {
 }
 
 #[test]
+fn traffic_goes_on_through_reloads_without_a_loss() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let links = |values: &str| link(&format!("queue_packets = 2000\n{values}"));
+    let (fast, slow) = (
+        links("rate_bps = 20e6\ndelay_ms = 10"),
+        links("rate_bps = 5e6\ndelay_ms = 1\ndiscipline = \"fq-codel\""),
+    );
+    let router = lab.start(&fast);
+    let receiver = lab.udp(Host::B, "10.0.2.1:4711");
+    let sender = lab.udp(Host::A, "10.0.1.1:0");
+    let count = 1000_u32;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..count {
+                let bytes = number.to_be_bytes();
+                sender.send_to(&bytes, "10.0.2.1:4711").unwrap();
+                std::thread::park_timeout(std::time::Duration::from_millis(1));
+            }
+        });
+        scope.spawn(|| {
+            let reload = |links: &str| {
+                lab.write_config(links);
+                let answer = router.ask(r#"{"request":"reload"}"#);
+                assert_eq!(answer["error"], Value::Null, "{answer}");
+            };
+            for _ in 0..5 {
+                reload(&(slow.clone() + BACK));
+                reload(&slow);
+                reload(&(BACK.to_owned() + &fast));
+            }
+        });
+        for number in 0..count {
+            let mut bytes = [0; 4];
+            receiver.recv(&mut bytes).unwrap();
+            assert_eq!(u32::from_be_bytes(bytes), number);
+        }
+    });
+}
+
+#[test]
 fn links_and_routes_come_and_go() {
     let Some(lab) = Lab::new(Versions::Both) else {
         return;
