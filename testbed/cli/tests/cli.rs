@@ -293,7 +293,7 @@ fn a_qlog_of_each_sender_is_written_on_request() {
     let qlogs: Vec<_> = fs::read_dir(directory.path())
         .expect("it is there")
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|e| e == "qlog"))
+        .filter(|path| path.extension().is_some_and(|e| e == "sqlog"))
         .collect();
     assert_eq!(qlogs.len(), 1, "{qlogs:?}");
     let log = fs::read_to_string(&qlogs[0]).expect("a text file");
