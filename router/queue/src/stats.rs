@@ -61,8 +61,8 @@ impl Drops {
 
 /// What a port has measured, up to the instant at which it was asked.
 ///
-/// [`PortStats::total`] counts from the port's creation. Everything else is about the *measurement
-/// window*, from the last restart (or the creation) to that instant.
+/// [`PortStats::total`] and [`PortStats::sojourn_total`] count from the port's creation. Everything
+/// else is about the *measurement window*, from the last restart (or the creation) to that instant.
 #[derive(Debug, Clone)]
 pub struct PortStats {
     total: Counters,
@@ -71,6 +71,7 @@ pub struct PortStats {
     in_transmission: Amount,
     queue: QueueLength,
     sojourn: DurationHistogram,
+    sojourn_before: DurationHistogram,
     busy: Duration,
     window_start: Instant,
     /// Time-weighted figures are up to date until here.
@@ -89,6 +90,7 @@ impl PortStats {
             in_transmission: Amount::ZERO,
             queue: QueueLength::default(),
             sojourn: DurationHistogram::default(),
+            sojourn_before: DurationHistogram::default(),
             busy: Duration::ZERO,
             window_start: now,
             settled: now,
@@ -130,6 +132,13 @@ impl PortStats {
     /// Time from arrival to the start of transmission, of the packets that started in the window.
     pub fn sojourn(&self) -> &DurationHistogram {
         &self.sojourn
+    }
+
+    /// Time from arrival to the start of transmission, of all packets since the port's creation.
+    pub fn sojourn_total(&self) -> DurationHistogram {
+        let mut total = self.sojourn_before.clone();
+        total.add(&self.sojourn);
+        total
     }
 
     /// How long packets were being transmitted, within the window.
@@ -178,6 +187,7 @@ impl PortStats {
     pub(crate) fn restart_window(&mut self) {
         self.at_restart = self.total;
         self.queue.restart(self.queued.packets);
+        self.sojourn_before.add(&self.sojourn);
         self.sojourn.clear();
         self.busy = Duration::ZERO;
         self.window_start = self.settled;

@@ -407,6 +407,8 @@ fn a_new_window_begins_in_the_middle_of_things() {
     assert_eq!(stats.utilization(), Some(0.75));
     assert_eq!((stats.queue().mean(), stats.queue().max()), (Some(0.25), 1));
     assert_eq!(stats.sojourn().mean(), Some(ms(2)));
+    let sojourns = stats.sojourn_total();
+    assert_eq!((sojourns.count(), sojourns.sum()), (3, ms(3)));
     assert_eq!(stats.total().arrived.packets, 4);
     assert_eq!(port.check_conservation(), Ok(()));
 }

@@ -33,6 +33,23 @@ impl DurationHistogram {
         ))
     }
 
+    /// All times together, exactly; at most 584 billion years.
+    pub fn sum(&self) -> Duration {
+        let seconds = self.sum_nanoseconds / 1_000_000_000;
+        let rest = self.sum_nanoseconds % 1_000_000_000;
+        Duration::new(seconds.try_into().unwrap_or(u64::MAX), rest as u32)
+    }
+
+    /// How many of the recorded times are at most this long. Those within 1.6 % below `bound` may be
+    /// missing.
+    pub fn count_up_to(&self, bound: Duration) -> u64 {
+        let nanoseconds = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = bucket_of(nanoseconds);
+        let is_whole = upper_bound(bucket) == nanoseconds;
+        let end = self.buckets.len().min(bucket + usize::from(is_whole));
+        self.buckets[..end].iter().sum()
+    }
+
     /// Shortest time; `None` if nothing was recorded.
     pub fn min(&self) -> Option<Duration> {
         (self.count > 0).then(|| Duration::from_nanos(self.min_nanoseconds))
@@ -78,6 +95,25 @@ impl DurationHistogram {
         self.max_nanoseconds = self.max_nanoseconds.max(nanoseconds);
         self.count += 1;
         self.sum_nanoseconds += u128::from(nanoseconds);
+    }
+
+    /// Records everything that another histogram has recorded.
+    pub(super) fn add(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        let buckets = self.buckets.len().max(other.buckets.len());
+        self.buckets.resize(buckets, 0);
+        for (bucket, more) in self.buckets.iter_mut().zip(&other.buckets) {
+            *bucket += more;
+        }
+        self.min_nanoseconds = match self.count {
+            0 => other.min_nanoseconds,
+            _ => self.min_nanoseconds.min(other.min_nanoseconds),
+        };
+        self.max_nanoseconds = self.max_nanoseconds.max(other.max_nanoseconds);
+        self.count += other.count;
+        self.sum_nanoseconds += other.sum_nanoseconds;
     }
 
     pub(super) fn clear(&mut self) {

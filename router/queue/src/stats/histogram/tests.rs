@@ -62,4 +62,29 @@ proptest! {
         let exact = u128::from(times[rank - 1]);
         prop_assert!(percentile >= exact && percentile <= exact + exact / 64);
     }
+
+    #[test]
+    fn no_more_times_are_counted_up_to_a_bound_than_there_are_and_few_below_it_are_missing(
+        times in vec(0u64..10_000, 0..200), bound in 0u64..20_000,
+    ) {
+        let counted = recorded(&times).count_up_to(Duration::from_nanos(bound));
+        let below = |bound| times.iter().filter(|time| **time < bound).count() as u64;
+        prop_assert!(counted <= below(bound + 1));
+        prop_assert!(counted >= below(bound - bound / SUB_BUCKETS));
+        prop_assert_eq!(recorded(&times).count_up_to(Duration::MAX), times.len() as u64);
+    }
+
+    #[test]
+    fn two_histograms_added_are_one_of_all_times(
+        times in vec(any::<u64>(), 0..50), more in vec(any::<u64>(), 0..50),
+    ) {
+        let mut sum = recorded(&times);
+        sum.add(&recorded(&more));
+        let all = recorded(&[times, more].concat());
+        prop_assert_eq!((sum.count(), sum.sum()), (all.count(), all.sum()));
+        prop_assert_eq!((sum.min(), sum.max()), (all.min(), all.max()));
+        for p in [0.0, 0.5, 0.9, 1.0] {
+            prop_assert_eq!(sum.percentile(p), all.percentile(p));
+        }
+    }
 }
