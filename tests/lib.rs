@@ -1,6 +1,7 @@
 //! What tests of several crates share; the tests beside it cross crates.
 
 pub mod skip;
+pub mod terminal;
 pub mod time;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
