@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use evenkeel_log::{LogArgs, LogError};
+use evenkeel_log::{LogArgs, LogError, complain};
 use tracing::debug;
 
-use crate::complaint::complain;
 use crate::config::{Config, ConfigError};
 use crate::daemon::{self, RunError};
 use crate::host::HostError;
@@ -140,11 +139,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    let done = arguments.log.start().map_err(CliError::from);
-    match done.and_then(|()| carry_out(arguments.command)) {
+    let started = match arguments.command {
+        Command::Run { .. } => arguments.log.start_service(),
+        _ => arguments.log.start(),
+    };
+    match started
+        .map_err(CliError::from)
+        .and_then(|()| carry_out(arguments.command))
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&error.to_string());
+            complain("evenkeel-router", &error.to_string());
             ExitCode::from(error.exit_code())
         }
     }

@@ -16,10 +16,9 @@ use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{AbortHandle, JoinSet, LocalSet};
 use tokio::time::timeout;
-use tracing::debug;
+use tracing::{debug, error, info, warn};
 
 use crate::clock;
-use crate::complaint::complain;
 use crate::config::{Config, LinkSpec};
 use crate::device::Device;
 use crate::forwarder::Forwarder;
@@ -158,7 +157,7 @@ async fn route(config: Config, path: PathBuf) -> Result<(), RunError> {
                     break Ok(());
                 }
                 if let Err(error) = router.reload() {
-                    complain(&format!("nothing has been reloaded: {error}"));
+                    error!("nothing has been reloaded: {error}");
                 }
             }
             ended = router.failure() => break Err(ended),
@@ -295,12 +294,13 @@ impl Line {
 
     fn note_lack(&self, reason: Option<String>) {
         let mut meter = self.meter.borrow_mut();
-        let message = match &reason {
-            Some(reason) => format!("link {} is degraded: {reason}", meter.spec().name),
-            None => format!("link {} has everything again", meter.spec().name),
-        };
-        if meter.note_lack(reason, clock::now()) {
-            complain(&message);
+        if !meter.note_lack(reason.clone(), clock::now()) {
+            return;
+        }
+        let link = &meter.spec().name;
+        match reason {
+            Some(reason) => warn!(link, "link {link} is degraded: {reason}"),
+            None => info!(link, "link {link} has everything again"),
         }
     }
 

@@ -13,7 +13,6 @@ pub mod fuzzing;
 pub mod status;
 
 mod clock;
-mod complaint;
 mod daemon;
 mod device;
 mod family;

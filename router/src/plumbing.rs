@@ -11,9 +11,8 @@ mod explanation;
 use std::io;
 use std::net::IpAddr;
 
-use tracing::debug;
+use tracing::{debug, warn};
 
-use crate::complaint::complain;
 use crate::config::{Config, LinkSpec, RouteSpec};
 use crate::device::Device;
 use crate::family::Family;
@@ -205,7 +204,7 @@ impl Plumbing {
         let links = std::mem::take(&mut self.links);
         for link in links {
             if link.spec.routes.is_empty() {
-                self.sweep_or_complain(&link.spec);
+                self.sweep_or_warn(&link.spec);
             } else {
                 self.links.push(link);
             }
@@ -215,14 +214,12 @@ impl Plumbing {
     /// Removes a link that [`Plumbing::add`] has made; its device goes when it is closed.
     pub(crate) fn undo(&mut self, spec: &LinkSpec) {
         self.links.retain(|link| link.spec.tun != spec.tun);
-        self.sweep_or_complain(spec);
+        self.sweep_or_warn(spec);
     }
 
-    fn sweep_or_complain(&mut self, link: &LinkSpec) {
+    fn sweep_or_warn(&mut self, link: &LinkSpec) {
         if let Err(error) = self.sweep(link) {
-            complain(&format!(
-                "cannot remove rules and routes: {error}; the next start will try again"
-            ));
+            warn!("cannot remove rules and routes: {error}; the next start will try again");
         }
     }
 
@@ -478,7 +475,7 @@ impl Present {
 impl Drop for Plumbing {
     fn drop(&mut self) {
         for link in std::mem::take(&mut self.links) {
-            self.sweep_or_complain(&link.spec);
+            self.sweep_or_warn(&link.spec);
         }
     }
 }

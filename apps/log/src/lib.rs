@@ -1,12 +1,17 @@
 //! Diagnostics of all programs of evenkeel: `-v`, `-q` and `RUST_LOG` decide which `tracing` events
-//! go to standard error.
+//! go to standard error, `--log-format` and systemd's journal in which form.
+
+mod form;
 
 use std::env;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
+use tracing::{Level, enabled, error};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// The options of a program's command line; flatten them into it.
 #[derive(Debug, Clone, Default, Args)]
@@ -18,6 +23,25 @@ pub struct LogArgs {
     /// Print neither diagnostics nor progress on standard error, only failures
     #[arg(short, long, global = true)]
     pub quiet: bool,
+    /// The form of diagnostics and failures
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t
+    )]
+    log_format: LogFormat,
+}
+
+/// The form of what a program prints on standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LogFormat {
+    /// A line of text
+    #[default]
+    Human,
+    /// A line with one JSON object
+    Json,
 }
 
 /// `RUST_LOG` is malformed: a usage error.
@@ -25,15 +49,20 @@ pub struct LogArgs {
 #[error("RUST_LOG cannot be read: {0}; write for example RUST_LOG=quinn=debug")]
 pub struct LogError(#[from] ParseError);
 
+/// The target of failures, which only forms for programs print as events.
+const FAILURE: &str = "failure";
+
 impl LogArgs {
     /// The same options for a program that this one starts.
-    pub fn flag(&self) -> Option<&'static str> {
-        match (self.quiet, self.verbose) {
+    pub fn flags(&self) -> Vec<&'static str> {
+        let amount = match (self.quiet, self.verbose) {
             (true, _) => Some("-q"),
             (false, 0) => None,
             (false, 1) => Some("-v"),
             (false, _) => Some("-vv"),
-        }
+        };
+        let form = (self.log_format == LogFormat::Json).then_some("--log-format=json");
+        amount.into_iter().chain(form).collect()
     }
 
     /// Prints the events that were asked for from now on: none without `-v` and `RUST_LOG`.
@@ -41,22 +70,64 @@ impl LogArgs {
     /// # Errors
     /// If `RUST_LOG` is malformed.
     pub fn start(&self) -> Result<(), LogError> {
-        let ours = match self.verbose {
-            0 => "",
-            1 => ",evenkeel=debug",
-            _ => ",evenkeel=trace",
-        };
-        let events = env::var("RUST_LOG").unwrap_or_default() + ours;
-        if !self.quiet && !events.is_empty() {
-            let filter = EnvFilter::try_new(events.trim_start_matches(','))?;
-            let output = tracing_subscriber::fmt().with_writer(io::stderr);
-            // Fails only where a program that calls ours has a subscriber already.
-            let _ = output
-                .with_env_filter(filter)
-                .with_ansi(io::stderr().is_terminal())
-                .log_internal_errors(false)
-                .try_init();
-        }
-        Ok(())
+        self.start_with(None)
     }
+
+    /// As [`LogArgs::start`] for a program that stays: it always prints evenkeel's events of level
+    /// INFO and above, with `-q` of level WARN and above.
+    ///
+    /// # Errors
+    /// If `RUST_LOG` is malformed.
+    pub fn start_service(&self) -> Result<(), LogError> {
+        self.start_with(Some(match self.quiet {
+            true => "evenkeel=warn",
+            false => "evenkeel=info",
+        }))
+    }
+
+    fn start_with(&self, usual: Option<&str>) -> Result<(), LogError> {
+        let is_journal = form::goes_to_journal(env::var_os("JOURNAL_STREAM"));
+        let is_for_programs = self.log_format == LogFormat::Json || is_journal;
+        let failures = is_for_programs.then(|| format!("{FAILURE}=error"));
+        let always: Vec<_> = failures.as_deref().into_iter().chain(usual).collect();
+        let always = always.join(",");
+        let asked_for = match (self.quiet, self.verbose) {
+            (true, _) => String::new(),
+            (false, verbose) => {
+                let ours = ["", "evenkeel=debug", "evenkeel=trace"][usize::from(verbose.min(2))];
+                format!("{},{ours}", env::var("RUST_LOG").unwrap_or_default())
+            }
+        };
+        let events = format!("{always},{asked_for}");
+        if events.bytes().all(|byte| byte == b',') {
+            return Ok(());
+        }
+        let (filter, error) = match EnvFilter::try_new(events) {
+            Ok(filter) => (filter, None),
+            Err(error) if always.is_empty() => return Err(error.into()),
+            Err(error) => (EnvFilter::new(always), Some(error)),
+        };
+        let printer = form::printer(self.log_format, is_journal, is_coloured());
+        // Fails only where a program that calls ours has a subscriber already.
+        let _ = tracing_subscriber::registry()
+            .with(filter)
+            .with(printer)
+            .try_init();
+        error.map_or(Ok(()), |error| Err(error.into()))
+    }
+}
+
+/// Says on standard error, in one line, what has failed. It does not panic if that is on a full disk.
+pub fn complain(program: &str, failure: &str) {
+    if enabled!(target: FAILURE, Level::ERROR) {
+        error!(target: FAILURE, "{failure}");
+    } else {
+        let _ = writeln!(io::stderr(), "{program}: {failure}");
+    }
+}
+
+fn is_coloured() -> bool {
+    // https://no-color.org: set and not empty.
+    let is_unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stderr().is_terminal() && !is_unwanted
 }

@@ -79,7 +79,7 @@ impl fmt::Display for Failure {
 
 /// Reports a failure on standard error.
 pub(crate) fn complain(failure: &Failure) {
-    say(&format!("evenkeel: {failure}"));
+    evenkeel_log::complain("evenkeel", &failure.to_string());
 }
 
 /// Prints a line on standard error. If that is on a full disk, the program goes on (`eprintln!`

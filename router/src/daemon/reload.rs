@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use tracing::debug;
+use tracing::{debug, info};
 
 use super::{Line, Router, RunError, build, system};
 use crate::clock;
@@ -120,6 +120,7 @@ impl Router {
             }
         }
         self.plumbing.borrow_mut().forget();
+        info!("reloaded {}", self.path.display());
         Ok(())
     }
 }

@@ -15,11 +15,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::timeout;
-use tracing::{debug, trace};
+use tracing::{debug, trace, warn};
 
 use super::{Answer, Request, RequestLine};
 use crate::clock;
-use crate::complaint::complain;
 
 /// The longest request in bytes; the longest sensible one has thirty.
 const MAX_REQUEST: u64 = 1024;
@@ -129,11 +128,11 @@ impl Server {
             };
             if !has_failed {
                 has_failed = true;
-                complain(&format!(
+                warn!(
                     "cannot answer on {} for now: {error}; forwarding goes on, and the router tries \
                      again; are there too many open files?",
                     self.path.display()
-                ));
+                );
             }
             clock::pause(BACK_OFF).await;
         }

@@ -5,6 +5,7 @@ mod forwarding;
 mod impairments;
 mod junk;
 mod lifecycle;
+mod logs;
 mod raw;
 mod refusal;
 mod reload;

@@ -250,8 +250,13 @@ impl Lab {
 
     /// Starts a router and waits until it forwards.
     pub(crate) fn start(&self, links: &str) -> Router {
+        self.start_with(&[], links)
+    }
+
+    /// Starts a router with more arguments.
+    pub(crate) fn start_with(&self, arguments: &[&str], links: &str) -> Router {
         let config = self.write_config(links);
-        self.start_with(Host::R, &config, self.socket())
+        self.run(Host::R, arguments, &config, self.socket())
     }
 
     /// Starts a router of its own in a host other than R.
@@ -261,12 +266,13 @@ impl Lab {
         let config = self.directory().join(format!("{name}.toml"));
         let text = format!("name = {name:?}\nsocket = {socket:?}\n{links}");
         fs::write(&config, text).unwrap();
-        self.start_with(host, &config, socket)
+        self.run(host, &[], &config, socket)
     }
 
-    fn start_with(&self, host: Host, config: &Path, socket: PathBuf) -> Router {
+    fn run(&self, host: Host, arguments: &[&str], config: &Path, socket: PathBuf) -> Router {
         let mut command = self.command(host, env!("CARGO_BIN_EXE_evenkeel-router"));
         let mut child = command
+            .args(arguments)
             .args(["run", "--config"])
             .arg(config)
             .stdout(Stdio::piped())
@@ -404,8 +410,15 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         if holds() {
             return true;
         }
-        std::thread::park_timeout(Duration::from_millis(50));
+        pause();
         false
     });
     assert!(held, "{what}");
+}
+
+/// Waits for a moment between two looks.
+fn pause() {
+    // A thread of a scope that has ended has left a token, which parking takes at once.
+    std::thread::park_timeout(Duration::ZERO);
+    std::thread::park_timeout(Duration::from_millis(50));
 }

@@ -34,7 +34,7 @@ pub(super) fn run(
         for value in &arguments.scenario.overrides {
             command.args(["--set", value]);
         }
-        command.args(LOG.get().and_then(LogArgs::flag));
+        command.args(LOG.get().map(LogArgs::flags).unwrap_or_default());
         if let Some(seed) = arguments.seed {
             command.args(["--seed", &seed.to_string()]);
         }
