@@ -23,6 +23,7 @@ use crate::config::{Config, LinkSpec};
 use crate::device::Device;
 use crate::forwarder::Forwarder;
 use crate::host::HostError;
+use crate::metrics::{Endpoint, Figures};
 use crate::netlink::{Events, Netlink};
 use crate::plumbing::{Lack, Plumbing, SetupError};
 use crate::preflight;
@@ -118,6 +119,7 @@ async fn route(config: Config, path: PathBuf) -> Result<(), RunError> {
     // First: from here on a signal no longer ends the process at once.
     let mut signals = Signals::listen().map_err(system("listening to signals"))?;
     let server = Server::bind(&config.socket)?;
+    let metrics = config.metrics.as_ref().map(Endpoint::bind).transpose()?;
     let mut netlink = Netlink::open().map_err(system("netlink"))?;
     let events = Events::listen().map_err(system("listening to netlink"))?;
     preflight::examine(&config, &BTreeSet::new(), &mut netlink)?;
@@ -145,6 +147,12 @@ async fn route(config: Config, path: PathBuf) -> Result<(), RunError> {
     let answering = Rc::clone(&router);
     let answer = Rc::new(move |request| answering.answer(request));
     router.spawn(watch(Rc::clone(&router), events));
+    if let Some(metrics) = metrics {
+        // It has the rights that this thread has by now.
+        let scrapes = metrics.serve().map_err(system("a thread for metrics"))?;
+        let answering = Rc::clone(&router);
+        router.spawn(async move { match scrapes.answer(|| answering.figures()).await {} });
+    }
     router.spawn(async move {
         server.serve(answer).await;
         unreachable!("it serves for ever")
@@ -231,6 +239,23 @@ impl Router {
                 error: format!("cannot read a device's counters: {error}"),
             },
         }
+    }
+
+    /// Returns all figures; `None` if the kernel does not tell its counters.
+    fn figures(&self) -> Option<Figures> {
+        let Answer::Status(status) = self.answer(Request::Status) else {
+            return None;
+        };
+        let now = clock::now();
+        let lines = self.lines.borrow();
+        let sojourns = lines.iter().map(|line| {
+            let mut forwarder = line.forwarder.borrow_mut();
+            forwarder.transit().stats(now).sojourn_total()
+        });
+        Some(Figures {
+            status,
+            sojourns: sojourns.collect(),
+        })
     }
 
     fn answer_for(&self, line: &Line, request: Request, now: Instant) -> io::Result<LinkStatus> {

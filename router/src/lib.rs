@@ -12,12 +12,14 @@ pub mod config;
 pub mod fuzzing;
 pub mod status;
 
+mod clients;
 mod clock;
 mod daemon;
 mod device;
 mod family;
 mod forwarder;
 mod host;
+mod metrics;
 mod netlink;
 mod offload;
 mod pace;

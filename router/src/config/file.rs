@@ -1,7 +1,7 @@
 //! Reads the file and checks it.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,9 @@ use evenkeel_spec::keys;
 use evenkeel_spec::quantity::Unit;
 use serde::{Deserialize, Deserializer, de};
 
-use super::{Config, LinkSpec, Place, RouteSpec, SOCKET_DIRECTORY, Timing, read_bounded};
+use super::{
+    Config, LinkSpec, MetricsAddress, Place, RouteSpec, SOCKET_DIRECTORY, Timing, read_bounded,
+};
 use crate::family::Family;
 use crate::prefix::Prefix;
 
@@ -45,6 +47,7 @@ struct RouterTable {
     #[serde(default, deserialize_with = "seed")]
     seed: Option<u64>,
     socket: Option<Located<String>>,
+    metrics: Option<Located<String>>,
     #[serde(default)]
     links: Located<Vec<Located<Joined<LinkTable, LinkKeys>>>>,
 }
@@ -106,6 +109,8 @@ pub(super) fn parse(text: &str, file_name: &str, directory: &Path) -> Result<Con
         Some(path) => file.path(&path)?,
         None => Path::new(SOCKET_DIRECTORY).join(format!("{}.sock", router.name)),
     };
+    let metrics = router.metrics.as_ref();
+    let metrics = metrics.map(|at| file.metrics(at, &socket)).transpose()?;
     if router.links.value.is_empty() {
         let message = "links is empty; add a table [[links]] with name, tun and routes";
         return Err(router.links.fault(message));
@@ -119,6 +124,7 @@ pub(super) fn parse(text: &str, file_name: &str, directory: &Path) -> Result<Con
         name: router.name,
         seed: router.seed.unwrap_or(1),
         socket,
+        metrics,
         links: links.into_iter().map(|link| link.spec).collect(),
     })
 }
@@ -190,6 +196,24 @@ impl File<'_> {
             dev: dev.value.clone(),
             place: self.place(&route.origin),
         })
+    }
+
+    fn metrics(&self, at: &Located<String>, socket: &Path) -> Result<MetricsAddress, Fault> {
+        let fault = |message: &str| Err(at.fault(format!("metrics = {:?} {message}", at.value)));
+        if at.value.contains('/') {
+            let path = self.path(at)?;
+            if path == socket {
+                return fault("is the status socket; choose another path");
+            }
+            return Ok(MetricsAddress::Unix(path));
+        }
+        match at.value.parse::<SocketAddr>() {
+            Ok(address) if !address.ip().is_loopback() || address.port() == 0 => fault(
+                "is no port of a loopback address; use 127.0.0.1, and a proxy for other hosts",
+            ),
+            Ok(address) => Ok(MetricsAddress::Tcp(address)),
+            Err(_) => fault("is neither ADDRESS:PORT nor a path; write for example 127.0.0.1:9310"),
+        }
     }
 
     fn path(&self, path: &Located<String>) -> Result<PathBuf, Fault> {

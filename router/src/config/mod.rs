@@ -5,7 +5,7 @@ mod file;
 
 use std::fmt;
 use std::io::Read;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -30,8 +30,19 @@ pub struct Config {
     pub seed: u64,
     /// The status socket.
     pub socket: PathBuf,
+    /// Where programs that monitor the router get its figures; nowhere if `None`.
+    pub metrics: Option<MetricsAddress>,
     /// Output links, in the order of the file; at least one.
     pub links: Vec<LinkSpec>,
+}
+
+/// Where the metrics are. Displays as in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MetricsAddress {
+    /// A port of a loopback address.
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
 }
 
 /// An output link.
@@ -132,6 +143,15 @@ impl LinkSpec {
             let mut routes = self.routes.iter();
             routes.any(|route| route.to.family() == *family)
         })
+    }
+}
+
+impl fmt::Display for MetricsAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
     }
 }
 

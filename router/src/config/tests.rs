@@ -348,3 +348,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn metrics_are_at_a_loopback_port_or_a_socket_and_nowhere_unless_asked_for() {
+    let metrics = |value: &str| {
+        let lines = format!("metrics = {value:?}\n{}", with(""));
+        parse(&lines).map(|config| config.metrics.unwrap())
+    };
+    assert_eq!(parse(&with("")).unwrap().metrics, None);
+    let port = MetricsAddress::Tcp("127.0.0.1:9310".parse().unwrap());
+    assert_eq!(metrics("127.0.0.1:9310").unwrap(), port);
+    let port = MetricsAddress::Tcp("[::1]:9310".parse().unwrap());
+    assert_eq!(metrics("[::1]:9310").unwrap(), port);
+    let socket = MetricsAddress::Unix("/nowhere/./r.metrics".into());
+    assert_eq!(metrics("./r.metrics").unwrap(), socket);
+    for (wrong, why) in [
+        ("0.0.0.0:9310", "no port of a loopback address"),
+        ("[::]:9310", "no port of a loopback address"),
+        ("10.0.0.1:9310", "no port of a loopback address"),
+        ("127.0.0.1:0", "no port of a loopback address"),
+        ("9310", "neither ADDRESS:PORT nor a path"),
+        ("localhost:9310", "neither ADDRESS:PORT nor a path"),
+        ("", "neither ADDRESS:PORT nor a path"),
+        ("/run/evenkeel/r.sock", "is the status socket"),
+    ] {
+        let refusal = metrics(wrong).unwrap_err().to_string();
+        assert!(refusal.starts_with("r.toml:1: "), "{refusal}");
+        assert!(refusal.contains(why), "{refusal}");
+    }
+}

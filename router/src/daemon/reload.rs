@@ -165,6 +165,7 @@ fn fixed(before: &Config, after: &Config) -> Vec<HostError> {
     };
     check(before.name == after.name, "the router's name".to_owned());
     check(before.socket == after.socket, "socket".to_owned());
+    check(before.metrics == after.metrics, "metrics".to_owned());
     for link in &after.links {
         let mut links = before.links.iter();
         if let Some(other) = links.find(|other| other.name == link.name) {

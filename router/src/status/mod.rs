@@ -7,6 +7,8 @@ mod client;
 mod meter;
 mod server;
 mod table;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::collections::BTreeMap;
 
@@ -15,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use client::{StatusError, ask, find_socket};
 pub(crate) use meter::Meter;
-pub(crate) use server::{Server, SocketError, is_served};
+pub(crate) use server::{Server, SocketError, bind, failed, is_served};
 pub use table::table;
 
 /// A request, such as `{"request": "status"}`.

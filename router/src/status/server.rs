@@ -1,7 +1,5 @@
 //! Serves the status socket: reads requests and writes answers, one per line.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fs;
 use std::fs::Permissions;
 use std::io::{self, ErrorKind};
@@ -9,34 +7,24 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::timeout;
-use tracing::{debug, trace, warn};
+use tracing::{debug, trace};
 
 use super::{Answer, Request, RequestLine};
-use crate::clock;
+use crate::clients;
 
 /// The longest request in bytes; the longest sensible one has thirty.
 const MAX_REQUEST: u64 = 1024;
-
-/// How many clients are served at a time; for one more, the one that has been silent longest goes.
-const MAX_CLIENTS: usize = 16;
-
-/// How long a client may be silent when others want its place: it may just have connected.
-const COURTESY: Duration = Duration::from_secs(1);
 
 /// How long a client may be silent.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// How long a client may take to read its answer before another client gets its place.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long to wait when the system gives no further connection.
-const BACK_OFF: Duration = Duration::from_millis(500);
 
 /// Why there is no status socket.
 #[derive(Debug, thiserror::Error)]
@@ -48,10 +36,12 @@ pub(crate) enum SocketError {
     #[error("{} exists and is no socket; remove it, or choose another socket", .0.display())]
     NoSocket(PathBuf),
     /// The system does not allow it.
-    #[error("cannot make the status socket {}: {source}; choose another place with socket = PATH", .path.display())]
+    #[error("cannot make the socket {at}: {source}; choose another with {key} = ...")]
     Bind {
-        /// The path of the socket.
-        path: PathBuf,
+        /// Its path or address.
+        at: String,
+        /// The key of the configuration that names it.
+        key: &'static str,
         /// The system's error.
         source: io::Error,
     },
@@ -68,42 +58,21 @@ impl Server {
     /// Binds the socket, for its owner only; replaces one that nobody serves any more. Call it
     /// within a tokio runtime.
     pub(crate) fn bind(path: &Path) -> Result<Self, SocketError> {
-        let failed = |source| SocketError::Bind {
-            path: path.to_owned(),
-            source,
-        };
-        if is_served(path)? {
-            return Err(SocketError::Taken(path.to_owned()));
-        }
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory).map_err(failed)?;
-        }
-        let listener = UnixListener::bind(path).map_err(failed)?;
+        let listener = bind(path, "socket")?;
         let server = Self {
-            listener,
+            listener: UnixListener::from_std(listener).map_err(failed(path.display(), "socket"))?,
             path: path.to_owned(),
         };
         debug!(path = %path.display(), "status socket bound");
-        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
         Ok(server)
     }
 
     /// Answers requests, for ever. Call it within a `LocalSet`.
     pub(crate) async fn serve(&self, answer: Rc<dyn Fn(Request) -> Answer>) {
-        let clients = Rc::new(Clients::default());
-        for number in 0_u64.. {
-            let client = self.accept().await;
-            clients.make_room().await;
+        let next = async || Ok(self.listener.accept().await?.0);
+        clients::serve(&self.path.display().to_string(), next, |client, seat| {
             let answer = Rc::clone(&answer);
-            let seat = Seat {
-                number,
-                clients: Rc::clone(&clients),
-            };
-            let task = spawn_local(async move {
+            async move {
                 let answer = |request| {
                     seat.heard();
                     answer(request)
@@ -112,92 +81,9 @@ impl Server {
                 if let Err(error) = converse(client, &answer, IDLE).await {
                     debug!(%error, "status client lost");
                 }
-            });
-            clients.add(number, task.abort_handle());
-        }
-    }
-
-    /// Waits for a client. What the system refuses (too many open files, for example) is said once,
-    /// and tried again: it concerns status alone.
-    async fn accept(&self) -> UnixStream {
-        let mut has_failed = false;
-        loop {
-            let error = match self.listener.accept().await {
-                Ok((client, _)) => return client,
-                Err(error) => error,
-            };
-            if !has_failed {
-                has_failed = true;
-                warn!(
-                    "cannot answer on {} for now: {error}; forwarding goes on, and the router tries \
-                     again; are there too many open files?",
-                    self.path.display()
-                );
             }
-            clock::pause(BACK_OFF).await;
-        }
-    }
-}
-
-/// The clients that are being served, the one that has been silent longest first.
-#[derive(Debug, Default)]
-struct Clients(RefCell<VecDeque<Client>>);
-
-#[derive(Debug)]
-struct Client {
-    number: u64,
-    heard: Instant,
-    task: AbortHandle,
-}
-
-impl Clients {
-    fn add(&self, number: u64, task: AbortHandle) {
-        let heard = clock::now();
-        self.0.borrow_mut().push_back(Client {
-            number,
-            heard,
-            task,
-        });
-    }
-
-    fn remove(&self, number: u64) -> Option<Client> {
-        let mut clients = self.0.borrow_mut();
-        let index = clients.iter().position(|client| client.number == number)?;
-        clients.remove(index)
-    }
-
-    /// Waits until one more may come, or the client that has been silent longest can be put out.
-    async fn make_room(&self) {
-        while self.0.borrow().len() >= MAX_CLIENTS {
-            let silent = clock::now().saturating_duration_since(self.0.borrow()[0].heard);
-            if silent < COURTESY {
-                clock::pause(COURTESY - silent).await;
-                continue;
-            }
-            let client = self.0.borrow_mut().pop_front();
-            client.expect("there are many").task.abort();
-            debug!("status client put out: another needs its place");
-        }
-    }
-}
-
-/// A client's place, given up when its conversation ends.
-struct Seat {
-    number: u64,
-    clients: Rc<Clients>,
-}
-
-impl Seat {
-    fn heard(&self) {
-        if let Some(client) = self.clients.remove(self.number) {
-            self.clients.add(self.number, client.task);
-        }
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.clients.remove(self.number);
+        })
+        .await;
     }
 }
 
@@ -205,6 +91,35 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Binds a socket in the file system, for its owner only; replaces one that nobody serves any more.
+/// `key` of the configuration names it.
+pub(crate) fn bind(path: &Path, key: &'static str) -> Result<net::UnixListener, SocketError> {
+    let failed = |source| failed(path.display(), key)(source);
+    if is_served(path)? {
+        return Err(SocketError::Taken(path.to_owned()));
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).map_err(failed)?;
+    }
+    let listener = net::UnixListener::bind(path).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok(listener)
+}
+
+/// The error of a socket that the system does not give.
+pub(crate) fn failed(
+    at: impl ToString,
+    key: &'static str,
+) -> impl FnOnce(io::Error) -> SocketError {
+    let at = at.to_string();
+    move |source| SocketError::Bind { at, key, source }
 }
 
 /// Returns true if somebody listens on a socket.
@@ -220,10 +135,7 @@ pub(crate) fn is_served(path: &Path) -> Result<bool, SocketError> {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(false),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(SocketError::Bind {
-            path: path.to_owned(),
-            source,
-        }),
+        Err(source) => Err(failed(path.display(), "socket")(source)),
     }
 }
 

@@ -6,6 +6,8 @@ mod impairments;
 mod junk;
 mod lifecycle;
 mod logs;
+mod metrics;
+mod prometheus;
 mod raw;
 mod refusal;
 mod reload;

@@ -417,7 +417,7 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Waits for a moment between two looks.
-fn pause() {
+pub(crate) fn pause() {
     // A thread of a scope that has ended has left a token, which parking takes at once.
     std::thread::park_timeout(Duration::ZERO);
     std::thread::park_timeout(Duration::from_millis(50));
