@@ -16,7 +16,8 @@ use crate::host::HostError;
 use crate::netlink::Netlink;
 use crate::plumbing;
 use crate::preflight;
-use crate::status::{self, Request, SocketError, Status, StatusError};
+use crate::status::{self, Request, SocketError, StatusError};
+use crate::watch::{self, WatchError};
 
 /// Give this host's routes the rate, queue, delay and loss of a link.
 #[derive(Debug, Parser)]
@@ -33,6 +34,7 @@ Examples:
   evenkeel-router check --config r1.toml
   evenkeel-router run --config r1.toml
   evenkeel-router status
+  evenkeel-router status --watch
   evenkeel-router status --json --name r1
   evenkeel-router reload --name r1
 
@@ -68,6 +70,9 @@ enum Command {
         /// Print them as one JSON document
         #[arg(long)]
         json: bool,
+        /// Show each second what happens, until interrupted
+        #[arg(long, conflicts_with = "json")]
+        watch: bool,
         #[command(flatten)]
         router: RunningRouter,
     },
@@ -89,10 +94,9 @@ struct RunningRouter {
 }
 
 impl RunningRouter {
-    fn ask(self, request: Request) -> Result<Status, StatusError> {
+    fn socket(self) -> Result<PathBuf, StatusError> {
         let name = self.name.as_deref();
-        let socket = self.socket.map_or_else(|| status::find_socket(name), Ok)?;
-        status::ask(&socket, request)
+        self.socket.map_or_else(|| status::find_socket(name), Ok)
     }
 }
 
@@ -111,6 +115,8 @@ enum CliError {
     Status(#[from] StatusError),
     #[error(transparent)]
     Log(#[from] LogError),
+    #[error(transparent)]
+    Watch(#[from] WatchError),
     #[error("cannot ask the kernel anything: {0}; the router needs netlink")]
     Netlink(io::Error),
     #[error("cannot write to standard output: {0}; is the disk full?")]
@@ -160,7 +166,7 @@ fn carry_out(command: Command) -> Result<(), CliError> {
         Command::Run { config } => Ok(daemon::run(load(&config)?, config)?),
         Command::Check { explain, config } => print(&check(&load(&config)?, explain)?),
         Command::Reload { router } => {
-            let status = router.ask(Request::Reload)?;
+            let status = status::ask(&router.socket()?, Request::Reload)?;
             let links: Vec<_> = status.links.iter().map(|link| &link.name[..]).collect();
             print(&format!(
                 "reloaded name={} links={}\n",
@@ -168,8 +174,16 @@ fn carry_out(command: Command) -> Result<(), CliError> {
                 links.join(",")
             ))
         }
-        Command::Status { json, router } => {
-            let status = router.ask(Request::Status)?;
+        Command::Status {
+            json,
+            watch,
+            router,
+        } => {
+            let socket = router.socket()?;
+            if watch {
+                return Ok(watch::watch(&socket)?);
+            }
+            let status = status::ask(&socket, Request::Status)?;
             if json {
                 let text = serde_json::to_string_pretty(&status);
                 print(&(text.expect("figures are JSON") + "\n"))

@@ -30,6 +30,7 @@ mod preflight;
 mod sysctl;
 mod timer;
 mod transit;
+mod watch;
 
 pub use family::Family;
 pub use prefix::{Prefix, PrefixError};

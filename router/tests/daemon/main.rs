@@ -15,3 +15,4 @@ mod shaping;
 mod stamps;
 mod status;
 mod support;
+mod watch;
