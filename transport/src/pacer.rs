@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use evenkeel_congestion::LONGEST_GAP;
+
 /// Decides when the packets of one connection may leave.
 ///
 /// Sizes are bytes of UDP payload, as congestion controllers count them.
@@ -36,10 +38,6 @@ const REST: Duration = Duration::from_micros(500);
 /// A batch of this many packets may leave earlier when something else wakes the connection: quinn
 /// 0.11 sends no more in one call (`MAX_TRANSMIT_SEGMENTS`).
 const BATCH: u64 = 10;
-
-/// The longest time between two packets. A lower rate, a router's lie or a controller's mistake,
-/// must not stop a connection for good.
-const LONGEST_GAP: Duration = Duration::from_secs(10);
 
 impl Pacer {
     /// Creates a bucket that holds nothing back until it has a rate.

@@ -28,6 +28,7 @@ pub mod guided;
 pub mod keel;
 
 mod loss_bound;
+mod path_control;
 pub mod rcp;
 pub mod ro_vegas;
 mod row;
@@ -38,15 +39,15 @@ pub mod vegas;
 mod window;
 pub mod xcp;
 
-pub use adapter::{
-    AckReport, FeedHolder, FeedState, Observer, PathFactory, PathFeed, SharedFactory, adapt,
-    foreign, observed,
-};
+pub use adapter::{OwnBuild, PathFactory, SharedFactory, adapt, foreign, observed};
 pub use controller::{
     Ack, Cause, CloneController, Congestion, Controller, DEFAULT_OVERHEAD, Delivery, Feedback,
     Grant, PathSample, Round,
 };
 pub use evenkeel_spec::{Kind, Parameter, SpecError, Values};
+pub use path_control::{
+    AckReport, AckReporter, FeedHolder, FeedState, LONGEST_GAP, Observer, PathControl, PathFeed,
+};
 pub use row::{ControllerBuild, ControllerRow};
 pub use table::{Controllers, DEFAULT_CONTROLLER, controller, controllers, uses_path_headers};
 pub use window::InitialWindow;

@@ -7,9 +7,8 @@ use std::time::Instant;
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
-use super::feed::PathFeed;
-use super::observer::{AckReport, Observer};
 use super::{PathFactory, SharedFactory};
+use crate::path_control::{AckReporter, Observer, PathFeed};
 
 /// Returns a factory like `factory` whose controllers report to `observer`.
 pub fn observed(factory: SharedFactory, observer: Arc<dyn Observer>) -> SharedFactory {
@@ -39,8 +38,7 @@ impl PathFactory for TapFactory {
         Box::new(Tap {
             controller: (self.factory.clone()).build_fed(now, current_mtu, feed.clone()),
             feed,
-            observer: self.observer.clone(),
-            batch: None,
+            reporter: AckReporter::new(self.observer.clone()),
         })
     }
 
@@ -52,43 +50,13 @@ impl PathFactory for TapFactory {
 struct Tap {
     controller: Box<dyn Controller>,
     feed: PathFeed,
-    observer: Arc<dyn Observer>,
-    batch: Option<Batch>,
-}
-
-/// Totals of the packets of one ACK frame.
-#[derive(Clone, Copy)]
-struct Batch {
-    now: Instant,
-    /// Sending time of the newest packet.
-    sent: Instant,
-    /// Bytes.
-    acked: u64,
-}
-
-impl Tap {
-    /// Takes in one packet of an ACK frame. Tests call it: they cannot make an RTT estimator.
-    fn acked(&mut self, now: Instant, sent: Instant, bytes: u64) {
-        self.batch = Some(match self.batch {
-            Some(batch) if batch.now == now => Batch {
-                now,
-                sent: batch.sent.max(sent),
-                acked: batch.acked + bytes,
-            },
-            // An older batch belongs to a Retry, which brings no `on_end_acks`.
-            _ => Batch {
-                now,
-                sent,
-                acked: bytes,
-            },
-        });
-    }
+    reporter: AckReporter,
 }
 
 impl Controller for Tap {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
         self.controller.on_sent(now, bytes, last_packet_number);
-        self.observer.on_sent(now, bytes);
+        self.reporter.observer().on_sent(now, bytes);
     }
 
     fn on_ack(
@@ -100,7 +68,7 @@ impl Controller for Tap {
         rtt: &RttEstimator,
     ) {
         self.controller.on_ack(now, sent, bytes, app_limited, rtt);
-        self.acked(now, sent, bytes);
+        self.reporter.on_packet_acked(now, sent, bytes);
     }
 
     fn on_end_acks(
@@ -112,17 +80,10 @@ impl Controller for Tap {
     ) {
         self.controller
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
-        if let Some(batch) = self.batch.take().filter(|batch| batch.now == now) {
-            let is_repeated = self.feed.is_repeated(largest_packet_num_acked);
-            self.observer.on_acks(&AckReport {
-                now,
-                rtt: (!is_repeated).then(|| now.saturating_duration_since(batch.sent)),
-                acked: batch.acked,
-                window: self.controller.metrics().congestion_window,
-                in_flight,
-                app_limited,
-            });
-        }
+        let is_repeated = self.feed.is_repeated(largest_packet_num_acked);
+        let window = self.controller.metrics().congestion_window;
+        self.reporter
+            .on_end_acks(now, in_flight, app_limited, is_repeated, window);
     }
 
     fn on_congestion_event(
@@ -134,7 +95,7 @@ impl Controller for Tap {
     ) {
         self.controller
             .on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
-        self.observer.on_congestion(now, lost_bytes);
+        self.reporter.observer().on_congestion(now, lost_bytes);
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
@@ -153,8 +114,7 @@ impl Controller for Tap {
         Box::new(Self {
             controller: self.controller.clone_box(),
             feed: self.feed.clone(),
-            observer: self.observer.clone(),
-            batch: self.batch,
+            reporter: self.reporter.clone(),
         })
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use quinn_proto::congestion::Controller as _;
 
 use super::*;
-use crate::controller::{Feedback, Grant, PathSample, Round};
+use crate::controller::{Ack, Cause, Congestion, Feedback, Grant, PathSample, Round};
 use crate::table::controller;
 use crate::testing::{epoch, ms};
 
@@ -112,7 +112,8 @@ fn recorded(now: Instant, window: u64) -> (Adapter, Arc<Mutex<Vec<Told>>>) {
         told: Arc::clone(&told),
         window,
     };
-    (Adapter::new(Box::new(recorder), now, MTU), told)
+    let path = PathControl::new(Box::new(recorder), PathFeed::default(), now, MTU);
+    (Adapter { path }, told)
 }
 
 fn heard(told: &Mutex<Vec<Told>>) -> Vec<Told> {
@@ -124,9 +125,11 @@ fn an_ack_that_repeats_a_lost_one_gives_no_sample_and_ends_no_round() {
     let t0 = epoch();
     let (mut adapter, told) = recorded(t0, 12_000);
     let feed = PathFeed::default();
-    adapter.feed = feed.clone();
+    adapter.path.feed = feed.clone();
     let mut ack = |at_ms: u64, sent_ms: u64, largest: u64| {
-        adapter.acked(t0 + ms(at_ms), t0 + ms(sent_ms), 1200);
+        adapter
+            .path
+            .on_packet_acked(t0 + ms(at_ms), t0 + ms(sent_ms), 1200);
         adapter.on_end_acks(t0 + ms(at_ms), 0, false, Some(largest));
         heard(&told)
     };
@@ -156,8 +159,8 @@ fn the_packets_of_one_ack_frame_become_one_event() {
     let t0 = epoch();
     let (mut adapter, told) = recorded(t0, 12_000);
     let now = t0 + ms(40);
-    adapter.acked(now, t0 + ms(2), 1200);
-    adapter.acked(now, t0, 1000);
+    adapter.path.on_packet_acked(now, t0 + ms(2), 1200);
+    adapter.path.on_packet_acked(now, t0, 1000);
     adapter.on_end_acks(now, 5000, false, Some(1));
     let ack = Ack {
         now,
@@ -193,7 +196,9 @@ fn a_round_trip_comes_with_the_size_of_its_packet() {
         (60, &[(5, 60), (5, 1200), (5, 70)], 1200),
     ] {
         for (sent, bytes) in packets {
-            adapter.acked(t0 + ms(now), t0 + ms(*sent), *bytes);
+            adapter
+                .path
+                .on_packet_acked(t0 + ms(now), t0 + ms(*sent), *bytes);
         }
         adapter.on_end_acks(t0 + ms(now), 0, false, None);
         let Told::Ack(ack) = heard(&told).remove(0) else {
@@ -207,7 +212,7 @@ fn a_round_trip_comes_with_the_size_of_its_packet() {
 fn what_the_path_told_comes_before_the_ack_that_follows_it() {
     let t0 = epoch();
     let (mut adapter, told) = recorded(t0, 12_000);
-    let feed = adapter.feed.clone();
+    let feed = adapter.path.feed.clone();
     let sample = |rtt| PathSample {
         now: t0 + ms(40),
         rtt: ms(rtt),
@@ -222,7 +227,7 @@ fn what_the_path_told_comes_before_the_ack_that_follows_it() {
     feed.push(sample(31));
     adapter.on_end_acks(t0 + ms(40), 0, false, None);
     assert_eq!(heard(&told), [], "an ACK of nothing new tells nothing");
-    adapter.acked(t0 + ms(41), t0, 1200);
+    adapter.path.on_packet_acked(t0 + ms(41), t0, 1200);
     adapter.on_end_acks(t0 + ms(41), 0, false, Some(0));
     let first = heard(&told);
     assert_eq!(first[..2], [Told::Path(sample(30)), Told::Path(sample(31))]);
@@ -231,7 +236,7 @@ fn what_the_path_told_comes_before_the_ack_that_follows_it() {
     for rtt in 0..100 {
         feed.push(sample(rtt));
     }
-    adapter.acked(t0 + ms(42), t0 + ms(1), 1200);
+    adapter.path.on_packet_acked(t0 + ms(42), t0 + ms(1), 1200);
     adapter.on_end_acks(t0 + ms(42), 0, false, Some(1));
     let paths = heard(&told);
     assert_eq!(paths[0], Told::Path(sample(36)), "the oldest are forgotten");
@@ -261,9 +266,9 @@ fn the_endpoint_learns_whose_feedback_the_present_controller_follows() {
 fn the_endpoint_learns_how_many_headers_the_controller_needs_and_tells_what_packets_add() {
     let t0 = epoch();
     let (mut adapter, told) = recorded(t0, 12_000);
-    let feed = adapter.feed.clone();
+    let feed = adapter.path.feed.clone();
     let mut acked = |now| {
-        adapter.acked(t0 + ms(now), t0, PACKET);
+        adapter.path.on_packet_acked(t0 + ms(now), t0, PACKET);
         adapter.on_end_acks(t0 + ms(now), 0, false, None);
         let first = heard(&told).remove(0);
         (first, feed.header_interval())
@@ -289,7 +294,9 @@ fn a_reduction_makes_its_round_last_until_data_sent_after_it_is_acknowledged() {
     let t0 = epoch();
     let (mut adapter, told) = recorded(t0, 12_000);
     let mut round_of = |now, sent, lost: bool| {
-        adapter.acked(t0 + ms(now), t0 + ms(sent), PACKET);
+        adapter
+            .path
+            .on_packet_acked(t0 + ms(now), t0 + ms(sent), PACKET);
         adapter.on_end_acks(t0 + ms(now), 0, false, None);
         if lost {
             adapter.on_congestion_event(t0 + ms(now), t0 + ms(sent), false, PACKET);
@@ -321,7 +328,9 @@ fn an_ack_older_than_one_before_it_gives_no_sample() {
         (70, 6, Some(64)),
     ] {
         heard(&told);
-        adapter.acked(t0 + ms(now), t0 + ms(sent), 1200);
+        adapter
+            .path
+            .on_packet_acked(t0 + ms(now), t0 + ms(sent), 1200);
         adapter.on_end_acks(t0 + ms(now), 0, false, None);
         let Told::Ack(ack) = heard(&told).remove(0) else {
             panic!("an ACK comes first")
@@ -335,11 +344,11 @@ fn acks_that_a_retry_or_a_new_path_leave_incomplete_are_forgotten() {
     let t0 = epoch();
     let (mut adapter, told) = recorded(t0, 12_000);
     adapter.on_end_acks(t0, 0, true, None);
-    adapter.acked(t0 + ms(10), t0, 1200);
+    adapter.path.on_packet_acked(t0 + ms(10), t0, 1200);
     adapter.on_end_acks(t0 + ms(20), 0, true, None);
     assert_eq!(heard(&told), []);
-    adapter.acked(t0 + ms(30), t0, 1200);
-    adapter.acked(t0 + ms(40), t0 + ms(1), 1000);
+    adapter.path.on_packet_acked(t0 + ms(30), t0, 1200);
+    adapter.path.on_packet_acked(t0 + ms(40), t0 + ms(1), 1000);
     adapter.on_end_acks(t0 + ms(40), 0, true, Some(1));
     let Told::Ack(ack) = heard(&told).remove(0) else {
         panic!("an ACK comes first")

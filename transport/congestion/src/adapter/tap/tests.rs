@@ -1,8 +1,8 @@
 use std::sync::Mutex;
 
-use super::super::FeedState;
 use super::*;
 use crate::controller::PathSample;
+use crate::path_control::{AckReport, FeedState};
 use crate::table::controller;
 use crate::testing::{epoch, ms, path_sample};
 
@@ -73,8 +73,7 @@ fn tapped(recorder: &Arc<Recorder>) -> Tap {
             .expect("a name of the table")
             .build(recorder.t0, 1200),
         feed: PathFeed::default(),
-        observer: recorder.clone(),
-        batch: None,
+        reporter: AckReporter::new(recorder.clone()),
     }
 }
 
@@ -105,8 +104,8 @@ fn an_observer_hears_what_happens_and_the_controllers_own_window() {
     let t0 = recorder.t0;
     let mut tap = tapped(&recorder);
     tap.on_sent(t0, 2400, 1);
-    tap.acked(t0 + ms(40), t0 + ms(1), 1200);
-    tap.acked(t0 + ms(40), t0, 1200);
+    tap.reporter.on_packet_acked(t0 + ms(40), t0 + ms(1), 1200);
+    tap.reporter.on_packet_acked(t0 + ms(40), t0, 1200);
     tap.on_end_acks(t0 + ms(40), 3600, true, Some(1));
     tap.on_congestion_event(t0 + ms(50), t0 + ms(2), false, 1200);
     tap.on_congestion_event(t0 + ms(50), t0 + ms(2), false, 0);
@@ -129,7 +128,7 @@ fn an_ack_that_repeats_a_lost_one_is_reported_without_a_round_trip() {
     let mut tap = tapped(&recorder);
     tap.feed.set_repeated(7);
     for (nth, largest) in [(1, 7), (2, 8)] {
-        tap.acked(t0 + ms(40 * nth), t0, 1200);
+        tap.reporter.on_packet_acked(t0 + ms(40 * nth), t0, 1200);
         tap.on_end_acks(t0 + ms(40 * nth), 0, true, Some(largest));
     }
     let heard = recorder.heard();
@@ -148,10 +147,11 @@ fn what_a_retry_leaves_over_is_not_reported() {
     let recorder = Recorder::new();
     let t0 = recorder.t0;
     let mut tap = tapped(&recorder);
-    tap.acked(t0 + ms(40), t0, 1200);
+    tap.reporter.on_packet_acked(t0 + ms(40), t0, 1200);
     tap.on_end_acks(t0 + ms(80), 0, true, None);
-    tap.acked(t0 + ms(90), t0, 1200);
-    tap.acked(t0 + ms(100), t0 + ms(60), 1000);
+    tap.reporter.on_packet_acked(t0 + ms(90), t0, 1200);
+    tap.reporter
+        .on_packet_acked(t0 + ms(100), t0 + ms(60), 1000);
     tap.on_end_acks(t0 + ms(100), 0, true, Some(1));
     assert_eq!(
         recorder.heard(),

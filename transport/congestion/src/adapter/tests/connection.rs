@@ -78,7 +78,7 @@ impl Connection {
                 let to = (from + count).min(self.sent.len());
                 for (sent, bytes) in self.sent.drain(from..to).rev().collect::<Vec<_>>() {
                     self.acked += bytes;
-                    self.adapter.acked(self.now, sent, bytes);
+                    self.adapter.path.on_packet_acked(self.now, sent, bytes);
                 }
                 self.adapter
                     .on_end_acks(self.now, self.in_flight(), app_limited, None);
@@ -101,13 +101,13 @@ impl Connection {
                 self.mtu = mtu;
                 self.adapter.on_mtu_update(mtu);
             }
-            Op::Tell(ref sample) => self.adapter.feed.push(PathSample {
+            Op::Tell(ref sample) => self.adapter.path.feed.push(PathSample {
                 now: self.now,
                 ..sample.clone()
             }),
             Op::Retry => {
                 if let Some((sent, bytes)) = self.sent.pop_front() {
-                    self.adapter.acked(self.now, sent, bytes);
+                    self.adapter.path.on_packet_acked(self.now, sent, bytes);
                 }
             }
         }

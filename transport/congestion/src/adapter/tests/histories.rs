@@ -92,10 +92,10 @@ proptest! {
         let t0 = epoch();
         let mut connection = Connection::new(built(spec, t0), t0);
         // Losses allow an initial window whatever the controller begins with.
-        let mut most = connection.adapter.controller.window().max(InitialWindow::Rfc9002.bytes(MTU));
+        let mut most = connection.adapter.path.controller.window().max(InitialWindow::Rfc9002.bytes(MTU));
         let mut recovery_start = None;
         for op in &ops {
-            let before = connection.adapter.controller.window();
+            let before = connection.adapter.path.controller.window();
             let acked = connection.acked;
             let oldest = connection.sent.front().map(|(sent, _)| *sent);
             let in_recovery = |sent: Option<Instant>| sent.is_some() && sent <= recovery_start;
@@ -106,7 +106,7 @@ proptest! {
                 _ => None,
             };
             connection.run(op);
-            let after = connection.adapter.controller.window();
+            let after = connection.adapter.path.controller.window();
             let mtu = u64::from(connection.mtu);
             prop_assert!(after >= least_packets(spec) * mtu, "{after} is below its least");
             prop_assert_eq!(connection.adapter.window(), after + 1);
@@ -182,7 +182,7 @@ proptest! {
         for (call, now, sent, bytes, flag) in calls {
             let (now, sent) = (t0 + ms(now), t0 + ms(sent));
             match call {
-                0 => adapter.acked(now, sent, bytes),
+                0 => adapter.path.on_packet_acked(now, sent, bytes),
                 1 => adapter.on_end_acks(now, bytes, flag, None),
                 2 => adapter.on_congestion_event(now, sent, flag, bytes),
                 _ => adapter.on_sent(now, bytes, 0),

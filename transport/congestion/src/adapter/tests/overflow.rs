@@ -58,7 +58,7 @@ impl Bottleneck {
 
     /// When the rate allows the next packet.
     fn due(&self) -> Instant {
-        match self.connection.adapter.controller.pacing_rate() {
+        match self.connection.adapter.path.controller.pacing_rate() {
             Some(rate) => self.sent + Duration::from_secs_f64(PACKET as f64 / rate as f64),
             None => self.sent,
         }

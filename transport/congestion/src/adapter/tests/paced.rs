@@ -47,7 +47,7 @@ impl Paced {
 
     /// The rate in bytes of payload per second: the controller's, or two windows per round trip.
     fn rate(&self) -> u64 {
-        let controller = &self.connection.adapter.controller;
+        let controller = &self.connection.adapter.path.controller;
         let derived = 2 * controller.window() * 1000 / RTT;
         controller.pacing_rate().unwrap_or(derived)
     }
@@ -109,7 +109,7 @@ impl Paced {
     fn process(&mut self) {
         let (now, packets, held) = self.acks.pop_front().expect("it is due");
         let sent = self.connection.sent[packets - 1].0;
-        self.connection.adapter.feed.push(PathSample {
+        self.connection.adapter.path.feed.push(PathSample {
             now,
             rtt: now - sent - held,
             ..self.told.clone()
@@ -159,7 +159,7 @@ fn an_rcp_sender_sends_what_it_is_granted_from_the_next_round_trip_on() {
 #[test]
 fn an_xcp_sender_follows_each_packet_s_change() {
     let mut path = Paced::new("xcp:iw=10");
-    let window = |path: &Paced| path.connection.adapter.controller.window() as f64;
+    let window = |path: &Paced| path.connection.adapter.path.controller.window() as f64;
     path.told.grant = Some(Grant::WindowChange(0));
     path.run(5 * ms(RTT));
     let still = window(&path);
@@ -186,11 +186,11 @@ fn an_xcp_sender_that_was_given_too_much_takes_what_is_taken_back_from_the_first
     let mut path = Paced::new("xcp:iw=10");
     path.told.grant = Some(Grant::WindowChange(i64::MAX));
     path.run(5 * ms(RTT));
-    let before = path.connection.adapter.controller.window() as f64;
+    let before = path.connection.adapter.path.controller.window() as f64;
     let tenth = (PACKET + u64::from(DEFAULT_OVERHEAD)) as i64 * 256 / 10;
     path.told.grant = Some(Grant::WindowChange(-tenth));
     path.run(10 * ms(RTT));
-    let after = path.connection.adapter.controller.window() as f64;
+    let after = path.connection.adapter.path.controller.window() as f64;
     assert!(after < 0.5 * before, "{after} after {before}");
 }
 
@@ -270,11 +270,11 @@ fn a_router_that_allows_anything_is_believed_as_far_as_losses_allow() {
     path.connection.run(&Op::Mark);
     // 64 packets fill the path; half of that is left, and a packet more per round trip.
     path.grant(u64::MAX);
-    let mut before = path.connection.adapter.controller.window();
+    let mut before = path.connection.adapter.path.controller.window();
     assert!(before < 35 * PACKET, "{before}");
     for _ in 0..30 {
         path.run(ms(RTT));
-        let after = path.connection.adapter.controller.window();
+        let after = path.connection.adapter.path.controller.window();
         assert!(after <= before + 2 * PACKET, "{after} after {before}");
         before = after;
     }
@@ -285,7 +285,7 @@ fn a_router_that_allows_anything_is_believed_as_far_as_losses_allow() {
 fn without_its_routers_an_acp_sender_grows_like_vegas_and_takes_a_rate_without_a_jump() {
     let mut path = Paced::new("acp");
     path.run(Duration::from_secs(2));
-    let alone = path.connection.adapter.controller.window();
+    let alone = path.connection.adapter.path.controller.window();
     assert!(alone > 64 * PACKET, "{alone}");
     // As much as it has at present: 1 / 80 ms.
     path.grant(alone * 1000 / RTT * (PACKET + u64::from(DEFAULT_OVERHEAD)) / PACKET);
@@ -293,6 +293,7 @@ fn without_its_routers_an_acp_sender_grows_like_vegas_and_takes_a_rate_without_a
     let guided = path
         .connection
         .adapter
+        .path
         .controller
         .pacing_rate()
         .expect("a rate");
@@ -300,8 +301,8 @@ fn without_its_routers_an_acp_sender_grows_like_vegas_and_takes_a_rate_without_a
     assert!((0.98..=1.1).contains(&share), "{share}");
     path.told.grant = None;
     path.run(4 * ms(RTT) + ms(200));
-    let after = path.connection.adapter.controller.window();
-    assert_eq!(path.connection.adapter.controller.pacing_rate(), None);
+    let after = path.connection.adapter.path.controller.window();
+    assert_eq!(path.connection.adapter.path.controller.pacing_rate(), None);
     let share = after as f64 / alone as f64;
     assert!((0.9..=1.1).contains(&share), "{share}");
 }

@@ -103,7 +103,7 @@ impl Path {
     }
 
     fn window(&self) -> f64 {
-        self.connection.adapter.controller.window() as f64 / PACKET as f64
+        self.connection.adapter.path.controller.window() as f64 / PACKET as f64
     }
 
     /// Runs for `time`; returns the queue's length in packets, averaged over the ACKs.
@@ -134,7 +134,7 @@ impl Path {
             Stamps::AllBack => Some((Duration::ZERO, rtt)),
         };
         if let Some((forward, backward)) = told {
-            self.connection.adapter.feed.push(PathSample {
+            self.connection.adapter.path.feed.push(PathSample {
                 now: ack.arrives,
                 rtt,
                 forward_queueing: Some(forward),
@@ -337,7 +337,12 @@ fn vegas_leaves_slow_start_with_the_first_doubling_that_fills_the_queue() {
     // 100 packets fill the path: the window is 10, 20, 40, 80, 160, then an eighth less.
     let mut path = Path::new("vegas", 1000, ms(100));
     path.run(Duration::from_secs(2));
-    let threshold = path.connection.adapter.controller.slow_start_threshold();
+    let threshold = path
+        .connection
+        .adapter
+        .path
+        .controller
+        .slow_start_threshold();
     assert_eq!(
         (path.largest_window, threshold),
         (160.0, Some(140 * PACKET))

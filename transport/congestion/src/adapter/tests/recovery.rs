@@ -52,8 +52,8 @@ fn only_bytes_sent_after_the_recovery_period_began_may_grow_the_window() {
     let (mut adapter, told) = recorded(t0, 12_000);
     adapter.on_congestion_event(t0 + ms(50), t0, false, 1200);
     heard(&told);
-    adapter.acked(t0 + ms(90), t0 + ms(50), 1200);
-    adapter.acked(t0 + ms(90), t0 + ms(51), 1000);
+    adapter.path.on_packet_acked(t0 + ms(90), t0 + ms(50), 1200);
+    adapter.path.on_packet_acked(t0 + ms(90), t0 + ms(51), 1000);
     adapter.on_end_acks(t0 + ms(90), 0, false, None);
     let Told::Ack(ack) = heard(&told).remove(0) else {
         panic!("an ACK comes first")

@@ -137,23 +137,23 @@ impl PathFeed {
     }
 
     /// One datagram in `interval` needs to carry a path header.
-    pub(super) fn ask_for_headers(&self, interval: u32) {
+    pub(crate) fn ask_for_headers(&self, interval: u32) {
         self.with(|feed| feed.header_interval = interval.max(1));
     }
 
     /// From now on `observer` is told of samples as they arrive.
-    pub(super) fn observe(&self, observer: Arc<dyn Observer>) {
+    pub(crate) fn observe(&self, observer: Arc<dyn Observer>) {
         self.with(|feed| feed.observer = Some(observer));
     }
 
     /// Whether the ACK frame with this largest packet number repeats one that was lost.
-    pub(super) fn is_repeated(&self, largest: Option<u64>) -> bool {
+    pub(crate) fn is_repeated(&self, largest: Option<u64>) -> bool {
         largest.is_some() && self.with(|feed| feed.repeated) == largest
     }
 
     /// Bytes that each full-size packet adds to its UDP payload, and all samples in the order of
     /// their arrival.
-    pub(super) fn take(&self) -> (u16, VecDeque<PathSample>) {
+    pub(crate) fn take(&self) -> (u16, VecDeque<PathSample>) {
         self.with(|feed| (feed.overhead, std::mem::take(&mut feed.waiting)))
     }
 

@@ -1,0 +1,259 @@
+//! Turns what a QUIC stack reports, packet by packet, into the facts that a [`Controller`] gets.
+//! What an adapter to any stack needs is here; it knows no stack.
+
+mod deliveries;
+mod feed;
+mod observer;
+mod rounds;
+
+use std::time::{Duration, Instant};
+
+use crate::controller::{Ack, Cause, Congestion, Controller, DEFAULT_OVERHEAD};
+use deliveries::Deliveries;
+use rounds::Rounds;
+
+pub use feed::{FeedHolder, FeedState, PathFeed};
+pub use observer::{AckReport, AckReporter, Observer};
+
+/// The longest time between two packets that a pacer may obey. A lower rate, a router's lie or a
+/// controller's mistake, must not stop a connection for good.
+pub const LONGEST_GAP: Duration = Duration::from_secs(10);
+
+/// A controller at work on one path of a connection, for adapters to QUIC stacks.
+///
+/// The calls for one ACK frame, in order: [`on_packet_acked`](Self::on_packet_acked) for each
+/// packet, [`on_end_acks`](Self::on_end_acks), then [`on_lost`](Self::on_lost) if packets were lost
+/// or marked. Packets of an earlier instant that no `on_end_acks` has followed are forgotten: a
+/// Retry leaves such. An `on_end_acks` without packets makes no event.
+///
+/// Several detections of losses may belong to one recovery period; the controller hears of one
+/// congestion event in each. A period begins with the event and covers packets sent up to then
+/// (RFC 9002, section 7.3.2).
+#[derive(Debug)]
+pub struct PathControl {
+    pub(crate) controller: Box<dyn Controller>,
+    pub(crate) feed: PathFeed,
+    /// Bytes of UDP payload in a full-size packet.
+    mtu: u16,
+    /// Bytes that each full-size packet adds to its UDP payload, as the controller knows them.
+    overhead: u16,
+    /// Bytes.
+    initial_window: u64,
+    /// When the current recovery period began; packets sent up to then belong to it.
+    recovery_start: Option<Instant>,
+    /// The latest sending time of any acknowledged packet.
+    newest_acked: Option<Instant>,
+    /// Packets of the ACK frame being processed.
+    batch: Option<Batch>,
+    rounds: Rounds,
+    deliveries: Deliveries,
+}
+
+impl PathControl {
+    /// A path begins at `now` with full-size packets of `mtu` bytes of UDP payload. `controller`
+    /// hears of it through `feed`, which learns what the controller follows.
+    pub fn new(controller: Box<dyn Controller>, feed: PathFeed, now: Instant, mtu: u16) -> Self {
+        feed.follow(controller.follows());
+        Self {
+            initial_window: controller.window(),
+            controller,
+            feed,
+            mtu,
+            overhead: DEFAULT_OVERHEAD,
+            recovery_start: None,
+            newest_acked: None,
+            batch: None,
+            rounds: Rounds::new(now),
+            deliveries: Deliveries::new(now),
+        }
+    }
+
+    /// A transmit batch of `bytes` bytes of UDP payload left at `now`.
+    pub fn on_sent(&mut self, now: Instant, bytes: u64) {
+        self.deliveries.on_sent(now, bytes);
+    }
+
+    /// An ACK frame that is processed at `now` newly acknowledged an ack-eliciting packet of `bytes`
+    /// bytes, sent at `sent`.
+    pub fn on_packet_acked(&mut self, now: Instant, sent: Instant, bytes: u64) {
+        let after_recovery = if self.in_recovery(sent) { 0 } else { bytes };
+        match &mut self.batch {
+            Some(batch) if batch.now == now => {
+                // Of packets that left at the same time the largest: the ACK is for all of them.
+                (batch.sent, batch.newest_bytes) =
+                    (batch.sent, batch.newest_bytes).max((sent, bytes));
+                batch.packets += 1;
+                batch.bytes += bytes;
+                batch.bytes_after_recovery += after_recovery;
+            }
+            stale_or_none => {
+                *stale_or_none = Some(Batch {
+                    now,
+                    sent,
+                    newest_bytes: bytes,
+                    packets: 1,
+                    bytes,
+                    bytes_after_recovery: after_recovery,
+                });
+            }
+        }
+    }
+
+    /// The ACK frame is processed. `in_flight` are the bytes in flight without its packets,
+    /// `largest_acked` its largest packet number, by which the feed knows frames that repeat a lost
+    /// one ([`FeedState::set_repeated`]).
+    pub fn on_end_acks(
+        &mut self,
+        now: Instant,
+        in_flight: u64,
+        app_limited: bool,
+        largest_acked: Option<u64>,
+    ) {
+        let Some(batch) = self.batch.take().filter(|batch| batch.now == now) else {
+            return;
+        };
+        let in_order = self.newest_acked.is_none_or(|newest| batch.sent >= newest);
+        if in_order {
+            self.newest_acked = Some(batch.sent);
+        }
+        let delivery = self
+            .deliveries
+            .on_ack(now, batch.sent, batch.bytes, in_flight, app_limited);
+        let has_sample = in_order && !self.feed.is_repeated(largest_acked);
+        let ack = Ack {
+            now,
+            sent: batch.sent,
+            rtt: has_sample.then(|| now.saturating_duration_since(batch.sent)),
+            newest_bytes: batch.newest_bytes,
+            packets: batch.packets,
+            bytes: batch.bytes,
+            bytes_after_recovery: batch.bytes_after_recovery,
+            in_flight: in_flight.saturating_add(batch.bytes),
+            app_limited,
+            delivery: delivery.filter(|_| in_order),
+        };
+        let (overhead, samples) = self.feed.take();
+        if overhead != self.overhead {
+            self.overhead = overhead;
+            self.controller.on_overhead(overhead);
+        }
+        for sample in samples {
+            self.controller.on_path(&sample);
+        }
+        let window = self.controller.window();
+        self.controller.on_ack(&ack);
+        if let Some(round) = self.rounds.on_ack(&ack, window, self.mtu) {
+            self.controller.on_round(&round);
+        }
+        self.feed.ask_for_headers(self.controller.header_interval());
+    }
+
+    /// `lost_bytes` bytes were found lost, the newest sent at `sent`; 0 mean that the peer reports
+    /// ECN marks. With `is_persistent_congestion`, everything sent for several probe timeouts was
+    /// lost (RFC 9002, section 7.6).
+    pub fn on_lost(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
+        // A Retry left what is still gathered: stacks report losses after `on_end_acks`.
+        self.batch = None;
+        if lost_bytes > 0 {
+            self.rounds.on_lost(lost_bytes);
+            self.controller.on_lost(now, lost_bytes);
+        }
+        if !self.in_recovery(sent) {
+            self.begin_recovery(now);
+            self.controller.on_congestion(&Congestion {
+                now,
+                cause: if lost_bytes == 0 {
+                    Cause::Ecn
+                } else {
+                    Cause::Loss
+                },
+                lost: lost_bytes,
+            });
+        }
+        // RFC 9002, appendix B.8: this collapses the window even within a recovery period.
+        if is_persistent_congestion {
+            self.controller.on_persistent_congestion();
+        }
+    }
+
+    /// Full-size packets now carry `mtu` bytes of UDP payload.
+    pub fn on_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
+        self.controller.on_mtu(mtu);
+    }
+
+    /// Returns the controller's window in bytes, as it is: possibly less than one packet.
+    pub fn window(&self) -> u64 {
+        self.controller.window()
+    }
+
+    /// Returns the window in bytes that lets a connection go on: at least a full-size packet.
+    pub fn least_window(&self) -> u64 {
+        self.window().max(u64::from(self.mtu))
+    }
+
+    /// Returns the controller's window at the start, in bytes.
+    pub fn initial_window(&self) -> u64 {
+        self.initial_window
+    }
+
+    /// Returns the controller's own pacing rate in bytes of UDP payload per second, if it has one.
+    pub fn pacing_rate(&self) -> Option<u64> {
+        self.controller.pacing_rate()
+    }
+
+    /// Returns the pacing rate that lets a connection go on: at least a full-size packet in
+    /// [`LONGEST_GAP`].
+    pub fn least_pacing_rate(&self) -> Option<u64> {
+        let least = u64::from(self.mtu).div_ceil(LONGEST_GAP.as_secs());
+        self.pacing_rate().map(|rate| rate.max(least))
+    }
+
+    /// Returns the window in bytes at which slow start ends; `None` until set.
+    pub fn slow_start_threshold(&self) -> Option<u64> {
+        self.controller.slow_start_threshold()
+    }
+
+    fn begin_recovery(&mut self, now: Instant) {
+        self.recovery_start = Some(now);
+        self.rounds.on_recovery(now);
+    }
+
+    /// Whether a packet sent at `sent` belongs to the current recovery period or an earlier one.
+    fn in_recovery(&self, sent: Instant) -> bool {
+        self.recovery_start.is_some_and(|start| sent <= start)
+    }
+}
+
+impl Clone for PathControl {
+    /// A copy with the same state and feed, for a path on which only the port has changed.
+    fn clone(&self) -> Self {
+        Self {
+            controller: self.controller.clone_box(),
+            feed: self.feed.clone(),
+            batch: self.batch.clone(),
+            rounds: self.rounds.clone(),
+            deliveries: self.deliveries.clone(),
+            ..*self
+        }
+    }
+}
+
+/// Packets of one ACK frame, gathered until the stack says that it was the last one.
+#[derive(Debug, Clone)]
+struct Batch {
+    now: Instant,
+    /// Sending time of the newest packet.
+    sent: Instant,
+    /// Its size.
+    newest_bytes: u64,
+    packets: u64,
+    bytes: u64,
+    bytes_after_recovery: u64,
+}
