@@ -32,6 +32,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "tokio",
         ],
     ),
+    ("evenkeel-noq", &["evenkeel-congestion", "noq-proto"]),
     (
         "evenkeel-apps",
         &[
@@ -313,7 +314,7 @@ fn nothing_refers_to_the_workplace_around_the_project() {
 
 #[test]
 fn tests_that_compare_real_time_wait_for_the_full_run() {
-    for directory in ["apps", "router", "testbed/cli", "transport"] {
+    for directory in ["apps", "router", "testbed/cli", "transport", "transport/noq"] {
         for file in rust_files(&root().join(directory).join("tests")) {
             let text = fs::read_to_string(&file).expect("a readable test file");
             for test in text.split("#[test]").skip(1) {
@@ -331,7 +332,14 @@ fn tests_that_compare_real_time_wait_for_the_full_run() {
 #[test]
 fn links_between_pages_lead_to_files() {
     let root = root();
-    let directories = ["", "docs", "docs/algorithms", "docs/results", "transport"];
+    let directories = [
+        "",
+        "docs",
+        "docs/algorithms",
+        "docs/results",
+        "transport",
+        "transport/noq",
+    ];
     for directory in directories.map(|directory| root.join(directory)) {
         for entry in fs::read_dir(&directory).expect("a readable directory") {
             let page = entry.expect("a readable entry").path();

@@ -1,0 +1,82 @@
+//! evenkeel's congestion controllers for [noq], the QUIC stack of iroh and MoQ.
+//!
+//! One line gives every connection of a configuration a controller:
+//!
+//! ```
+//! let mut transport = noq::TransportConfig::default();
+//! transport.congestion_controller_factory(evenkeel_noq::controller("keel")?);
+//! # Ok::<(), evenkeel_noq::SpecError>(())
+//! ```
+//!
+//! noq paces the connection: at the controller's rate if it has one, else at 1.25 windows in a
+//! round trip. A controller governs what this endpoint *sends*: a server that sends needs it in
+//! its own `ServerConfig`. [`from_table`] takes a table with your own controllers, [`adapt`] a
+//! controller without a table, and [`observed`] reports what controllers see and decide.
+//!
+//! [noq]: https://crates.io/crates/noq
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod adapter;
+mod observed;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use noq_proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig};
+
+pub use evenkeel_congestion::{
+    AckReport, Controller, ControllerRow, Controllers, Observer, SpecError, controllers,
+};
+pub use observed::observed;
+
+/// A factory of noq controllers, as `noq::TransportConfig::congestion_controller_factory` takes it.
+pub type SharedFactory = Arc<dyn ControllerFactory + Send + Sync>;
+
+/// Returns a factory for the controller that `spec` names: `keel`, or with parameters
+/// `vegas:alpha=2,beta=4`. [`controllers`] lists names and parameters. `cubic` and `bbr` name the
+/// QUIC stack's own: on noq its CUBIC and its BBRv3.
+///
+/// # Errors
+///
+/// One line that says what is wrong with `spec` and what to write instead.
+///
+/// ```
+/// let error = evenkeel_noq::controller("vega").err().expect("no such name");
+/// assert!(error.to_string().starts_with("unknown controller \"vega\": did you mean vegas? "));
+/// ```
+pub fn controller(spec: &str) -> Result<SharedFactory, SpecError> {
+    from_table(&Controllers::shipped(), spec)
+}
+
+/// Returns a factory for the controller of `table` that `spec` names, as [`controller`] does.
+///
+/// # Errors
+///
+/// As [`controller`]; also if the row's controller is written for quinn
+/// (`evenkeel_congestion::foreign`).
+pub fn from_table(table: &Controllers, spec: &str) -> Result<SharedFactory, SpecError> {
+    let factory = table.factory(spec)?;
+    if factory.own().is_some() {
+        return Ok(Arc::new(adapter::Factory(factory)));
+    }
+    match spec.split(':').next().unwrap_or_default().trim() {
+        "cubic" => Ok(Arc::new(CubicConfig::default())),
+        "bbr" => Ok(Arc::new(Bbr3Config::default())),
+        name => Err(SpecError::new(format!(
+            "controller {name:?} is written for quinn and does not run on noq: take another, or \
+             give its row a factory made with adapt"
+        ))),
+    }
+}
+
+/// Returns a factory of noq controllers that run what `build` returns. noq calls it for every new
+/// path, with the present time and the bytes of UDP payload in a full-size packet.
+pub fn adapt<B>(build: B) -> SharedFactory
+where
+    B: Fn(Instant, u16) -> Box<dyn Controller> + Send + Sync + 'static,
+{
+    Arc::new(adapter::Factory(evenkeel_congestion::adapt(build)))
+}
