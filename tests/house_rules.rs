@@ -314,7 +314,13 @@ fn nothing_refers_to_the_workplace_around_the_project() {
 
 #[test]
 fn tests_that_compare_real_time_wait_for_the_full_run() {
-    for directory in ["apps", "router", "testbed/cli", "transport", "transport/noq"] {
+    for directory in [
+        "apps",
+        "router",
+        "testbed/cli",
+        "transport",
+        "transport/noq",
+    ] {
         for file in rust_files(&root().join(directory).join("tests")) {
             let text = fs::read_to_string(&file).expect("a readable test file");
             for test in text.split("#[test]").skip(1) {
