@@ -169,6 +169,37 @@ fn a_route_that_flips_every_second_leaves_every_controller_a_share_of_the_link()
     }
 }
 
+/// What ends a transfer, if anything does, in the first 1.5 s at 200 Mb/s and 20 ms, with a queue
+/// of 1700 packets: four bandwidth-delay products.
+fn deep_buffer(controller: &str) -> Option<String> {
+    let link = LinkBuilder::between("link", "client", "server")
+        .rate_bps(200_000_000)
+        .delay(Duration::from_millis(10))
+        .queue_packets(1700);
+    let flow = FlowBuilder::bulk("f", controller).between("client", "server");
+    run(1.5, link, flow).error
+}
+
+#[test]
+fn no_controller_of_ours_overflows_a_deep_buffer_so_that_the_receiver_has_too_many_gaps() {
+    let fallback = ["acp:fallback=reno", "gaimd:alpha=2"];
+    for controller in controllers().chain(fallback) {
+        if controller != "cubic" {
+            assert_eq!(deep_buffer(controller), None, "{controller}");
+        }
+    }
+}
+
+/// quinn-proto's limit, and quinn's CUBIC: docs/upstream/quinn-stream-gaps.md. When this fails,
+/// that is mended.
+#[test]
+fn a_slow_start_that_only_a_loss_ends_leaves_the_receiver_of_a_deep_buffer_with_too_many_gaps() {
+    for controller in ["cubic", "reno:hystart=false"] {
+        let error = deep_buffer(controller).unwrap_or_else(|| panic!("{controller} goes on"));
+        assert!(error.contains("too many gaps"), "{controller}: {error}");
+    }
+}
+
 #[test]
 fn an_acknowledgement_that_repeats_a_lost_one_is_no_round_trip() {
     // 40 ms, 31 packets of 1268 bytes in the link, and 25 ms that an ACK may wait.

@@ -17,6 +17,7 @@ use crate::controller::{Ack, Congestion, Controller, PathSample};
 use crate::freshness::Freshness;
 use crate::gaimd::{self, Gaimd};
 use crate::row::{ControllerBuild, ControllerRow};
+use crate::slow_start::{HYSTART, SlowStart};
 use crate::window::{INITIAL_WINDOW, InitialWindow};
 
 /// Decides how fast a flow may grow at the present contention.
@@ -167,12 +168,9 @@ pub struct AAimd<C> {
 }
 
 impl<C: Contention> AAimd<C> {
-    /// Creates a controller in slow start, for full-size packets of `mtu` bytes.
-    pub fn new(contention: C, initial_window: InitialWindow, mtu: u16) -> Self {
-        let reno = gaimd::Config {
-            initial_window,
-            ..gaimd::Config::RENO
-        };
+    /// Creates a controller in slow start, for full-size packets of `mtu` bytes: `reno`, but for
+    /// its alpha.
+    pub fn new(contention: C, reno: gaimd::Config, mtu: u16) -> Self {
         Self {
             contention,
             aimd: Gaimd::new(reno, mtu),
@@ -247,6 +245,7 @@ pub(crate) const ROW: ControllerRow = ControllerRow {
             None,
         ),
         INITIAL_WINDOW,
+        HYSTART,
     ],
     build: ControllerBuild {
         // A schedule replaces what routers count.
@@ -269,11 +268,15 @@ fn factory(values: &Values) -> Result<SharedFactory, SpecError> {
     values.exclude("target", "schedule")?;
     values.exclude("most", "schedule")?;
     values.require("start_s", "schedule")?;
-    let initial = InitialWindow::read(values, "iw");
+    let reno = gaimd::Config {
+        initial_window: InitialWindow::read(values, "iw"),
+        slow_start: SlowStart::read(values, SlowStart::HyStart),
+        ..gaimd::Config::RENO
+    };
     let Some(version) = values.optional_choice("schedule", &VERSIONS) else {
         let share = Share::read(values);
         return Ok(adapt(move |_, mtu| {
-            Box::new(AAimd::new(Counted::new(share), initial, mtu))
+            Box::new(AAimd::new(Counted::new(share), reno, mtu))
         }));
     };
     let elapsed = Duration::from_secs_f64(values.optional_number("start_s").unwrap_or_default());
@@ -283,7 +286,7 @@ fn factory(values: &Values) -> Result<SharedFactory, SpecError> {
             elapsed,
             alphas: version.alphas,
         };
-        Box::new(AAimd::new(schedule, initial, mtu))
+        Box::new(AAimd::new(schedule, reno, mtu))
     }))
 }
 

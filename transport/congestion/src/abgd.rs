@@ -5,8 +5,8 @@
 //! round trip time, between the least and the greatest one, shows the queue's fill. A round trip
 //! after the queue is half full, the window falls by gamma to what the path holds without a queue
 //! (Eq. 10 and 11); while it is nearly empty, the window grows by delta instead of alpha (Eq. 12).
-//! A loss halves the window. Slow start is Reno's: by overflowing the queue it shows the greatest
-//! round trip.
+//! A loss halves the window. Slow start is Reno's, slower once round trips grow: by overflowing the
+//! queue it shows the greatest round trip.
 //! What the paper leaves open: `docs/algorithms/abgd.md`; deviations: `docs/deviations.md`.
 
 mod extremes;
@@ -20,6 +20,7 @@ use crate::controller::{Ack, Congestion, Controller, Round};
 use crate::gaimd::{self, Gaimd};
 use crate::row::{ControllerBuild, ControllerRow};
 use crate::sized_rtt::SizedRtt;
+use crate::slow_start::{HYSTART, SlowStart};
 use crate::window::{INITIAL_WINDOW, InitialWindow};
 use extremes::{Extremes, fill, gamma};
 
@@ -42,6 +43,8 @@ pub struct Config {
     pub lower: f64,
     /// The initial window.
     pub initial_window: InitialWindow,
+    /// How the first slow start ends; by a loss, since that shows the greatest round trip.
+    pub slow_start: SlowStart,
 }
 
 impl Config {
@@ -53,6 +56,7 @@ impl Config {
         upper: 0.5,
         lower: 0.1,
         initial_window: InitialWindow::Rfc9002,
+        slow_start: SlowStart::Loss,
     };
 }
 
@@ -78,6 +82,7 @@ impl Config {
             upper: values.number("upper"),
             lower: values.number("lower"),
             initial_window: InitialWindow::read(values, "iw"),
+            slow_start: SlowStart::Loss,
         })
     }
 }
@@ -156,6 +161,7 @@ impl Abgd {
             alpha: config.alpha,
             beta: config.beta,
             initial_window: config.initial_window,
+            slow_start: config.slow_start,
         };
         Self {
             config,
@@ -271,12 +277,15 @@ pub(crate) const ROW: ControllerRow = ControllerRow {
     summary: "TCP(alpha, beta, gamma, delta): reno that all flows reduce together, before losses",
     parameters: &{
         let [alpha, beta, delta, upper, lower] = PARAMETERS;
-        [alpha, beta, delta, upper, lower, INITIAL_WINDOW]
+        [alpha, beta, delta, upper, lower, INITIAL_WINDOW, HYSTART]
     },
     build: ControllerBuild {
         uses_path: |_| false,
         factory: |values| {
-            let config = Config::read(values)?;
+            let config = Config {
+                slow_start: SlowStart::read(values, SlowStart::SlowLoss),
+                ..Config::read(values)?
+            };
             Ok(adapt(move |_, mtu| Box::new(Abgd::new(config, mtu))))
         },
     },

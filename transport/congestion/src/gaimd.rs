@@ -4,6 +4,7 @@
 //! itself when packets are lost or marked. TCP(1, 0.5) is the NewReno of RFC 9002, section 7;
 //! TCP(0.31, 0.875) gives about the same throughput in smaller steps (Y. R. Yang and S. S. Lam,
 //! "General AIMD Congestion Control", ICNP 2000, with the same beta).
+//! Slow start ends before losses where round trips show a queue (`slow_start.rs`).
 //! Deviations: growth by bytes acknowledged, not by ACKs; see `docs/deviations.md`.
 
 use evenkeel_spec::{Parameter, SpecError, Values};
@@ -11,6 +12,7 @@ use evenkeel_spec::{Parameter, SpecError, Values};
 use crate::adapter::{SharedFactory, adapt};
 use crate::controller::{Ack, Congestion, Controller};
 use crate::row::{ControllerBuild, ControllerRow};
+use crate::slow_start::{Growth, HYSTART, HyStart, SlowStart};
 use crate::window::{INITIAL_WINDOW, InitialWindow, minimum_window, packets_to_bytes, scale};
 
 /// Settings of general AIMD.
@@ -22,6 +24,8 @@ pub struct Config {
     pub beta: f64,
     /// The initial window.
     pub initial_window: InitialWindow,
+    /// How the first slow start ends.
+    pub slow_start: SlowStart,
 }
 
 impl Config {
@@ -30,6 +34,7 @@ impl Config {
         alpha: 1.0,
         beta: 0.5,
         initial_window: InitialWindow::Rfc9002,
+        slow_start: SlowStart::Loss,
     };
 
     /// The smooth setting: beta 7/8, and the alpha that gets as much as Reno, since 4 (1 - beta^2)
@@ -38,6 +43,7 @@ impl Config {
         alpha: 0.31,
         beta: 0.875,
         initial_window: InitialWindow::Rfc9002,
+        slow_start: SlowStart::Loss,
     };
 }
 
@@ -54,6 +60,15 @@ impl Config {
             alpha: values.number("alpha"),
             beta: values.number("beta"),
             initial_window: InitialWindow::read(values, "iw"),
+            slow_start: SlowStart::Loss,
+        }
+    }
+
+    /// Reads also `hystart`.
+    fn read_row(values: &Values) -> Self {
+        Self {
+            slow_start: SlowStart::read(values, SlowStart::HyStart),
+            ..Self::read(values)
         }
     }
 }
@@ -90,6 +105,8 @@ pub struct Gaimd {
     threshold: Option<u64>,
     /// Bytes acknowledged since the last additive increase.
     acked: u64,
+    /// Slow start without a threshold.
+    hystart: HyStart,
 }
 
 impl Gaimd {
@@ -97,6 +114,7 @@ impl Gaimd {
     pub fn new(config: Config, mtu: u16) -> Self {
         Self {
             window: config.initial_window.bytes(mtu),
+            hystart: HyStart::new(config.slow_start),
             config,
             mtu,
             threshold: None,
@@ -141,10 +159,8 @@ impl Gaimd {
 
 /// RFC 9002, section 7.3.1: slow start adds what was acknowledged, up to the threshold. Returns the
 /// bytes to add; the rest of `acked` counts towards additive increase.
-fn slow_start_increase(window: u64, threshold: Option<u64>, acked: u64) -> u64 {
-    threshold.map_or(acked, |threshold| {
-        acked.min(threshold.saturating_sub(window))
-    })
+fn slow_start_increase(window: u64, threshold: u64, acked: u64) -> u64 {
+    acked.min(threshold.saturating_sub(window))
 }
 
 /// w <- w + alpha per w acknowledged bytes (RFC 9002, section 7.3.3, counting bytes as RFC 3465
@@ -168,7 +184,14 @@ impl Controller for Gaimd {
             return;
         }
         let acked = ack.bytes_after_recovery;
-        let increase = slow_start_increase(self.window, self.threshold, acked);
+        let Some(threshold) = self.threshold else {
+            match self.hystart.on_ack(ack, acked) {
+                Growth::By(bytes) => self.window = self.window.saturating_add(bytes),
+                Growth::Last(bytes) => self.avoid_congestion(self.window.saturating_add(bytes)),
+            }
+            return;
+        };
+        let increase = slow_start_increase(self.window, threshold, acked);
         self.window = self.window.saturating_add(increase);
         let (increase, left) = additive_increase(
             self.window,
@@ -206,12 +229,13 @@ impl Controller for Gaimd {
 pub(crate) const RENO: ControllerRow = ControllerRow {
     name: "reno",
     summary: "NewReno of RFC 9002",
-    parameters: &[INITIAL_WINDOW],
+    parameters: &[INITIAL_WINDOW, HYSTART],
     build: ControllerBuild {
         uses_path: |_| false,
         factory: |values| {
             factory(Config {
                 initial_window: InitialWindow::read(values, "iw"),
+                slow_start: SlowStart::read(values, SlowStart::HyStart),
                 ..Config::RENO
             })
         },
@@ -234,12 +258,12 @@ pub(crate) const SMOOTH_AIMD: ControllerRow = ControllerRow {
 
 const BUILD: ControllerBuild = ControllerBuild {
     uses_path: |_| false,
-    factory: |values| factory(Config::read(values)),
+    factory: |values| factory(Config::read_row(values)),
 };
 
-const fn row_parameters(default: Config) -> [Parameter; 3] {
+const fn row_parameters(default: Config) -> [Parameter; 4] {
     let [alpha, beta] = parameters(default);
-    [alpha, beta, INITIAL_WINDOW]
+    [alpha, beta, INITIAL_WINDOW, HYSTART]
 }
 
 fn factory(config: Config) -> Result<SharedFactory, SpecError> {

@@ -33,6 +33,7 @@ pub mod rcp;
 pub mod ro_vegas;
 mod row;
 mod sized_rtt;
+mod slow_start;
 mod table;
 pub mod tfrc;
 pub mod vegas;
@@ -49,6 +50,7 @@ pub use path_control::{
     AckReport, AckReporter, FeedHolder, FeedState, LONGEST_GAP, Observer, PathControl, PathFeed,
 };
 pub use row::{ControllerBuild, ControllerRow};
+pub use slow_start::SlowStart;
 pub use table::{Controllers, DEFAULT_CONTROLLER, controller, controllers, uses_path_headers};
 pub use window::InitialWindow;
 

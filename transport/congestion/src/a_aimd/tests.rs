@@ -5,6 +5,14 @@ use crate::testing::{ack, epoch, loss, ms, path_sample};
 
 const MTU: u16 = 1000;
 
+/// Reno with an initial window of so many packets.
+fn packets(packets: u16) -> gaimd::Config {
+    gaimd::Config {
+        initial_window: InitialWindow::Packets(packets),
+        ..gaimd::Config::RENO
+    }
+}
+
 fn schedule(name: &str, start: Instant, elapsed: u64) -> Schedule {
     let version = VERSIONS.iter().find(|version| version.name == name);
     Schedule {
@@ -65,7 +73,7 @@ fn the_second_table_is_the_first_one_in_reverse() {
 #[test]
 fn a_window_of_acks_adds_the_alpha_of_its_time_and_a_loss_halves() {
     let t0 = epoch();
-    let mut aimd = AAimd::new(schedule("B", t0, 0), InitialWindow::Packets(40), MTU);
+    let mut aimd = AAimd::new(schedule("B", t0, 0), packets(40), MTU);
     aimd.on_congestion(&loss());
     // (seconds, window after): alpha 2, 1, 0.25, 0.05 packets of 1000 bytes.
     for (seconds, window) in [
@@ -121,7 +129,7 @@ fn flows_that_routers_count_share_what_they_add() {
 #[test]
 fn without_a_router_that_counts_it_is_reno_after_four_round_trips() {
     let t0 = epoch();
-    let mut aimd = AAimd::new(Counted::new(Share::FRUGAL), InitialWindow::Packets(40), MTU);
+    let mut aimd = AAimd::new(Counted::new(Share::FRUGAL), packets(40), MTU);
     aimd.on_congestion(&loss());
     let grown = |aimd: &mut AAimd<Counted>, at| {
         let before = aimd.window();
@@ -139,7 +147,7 @@ fn without_a_router_that_counts_it_is_reno_after_four_round_trips() {
 #[test]
 fn slow_start_is_that_of_reno() {
     let t0 = epoch();
-    let mut aimd = AAimd::new(schedule("C", t0, 90), InitialWindow::Rfc9002, MTU);
+    let mut aimd = AAimd::new(schedule("C", t0, 90), gaimd::Config::RENO, MTU);
     aimd.on_ack(&ack(t0, 100, 10_000));
     assert_eq!((aimd.window(), aimd.slow_start_threshold()), (20_000, None));
 }

@@ -48,6 +48,44 @@ fn slow_start_adds_what_was_acknowledged() {
 }
 
 #[test]
+fn slow_start_that_hystart_ends_goes_on_in_congestion_avoidance() {
+    let mut reno = Gaimd::new(
+        Config {
+            slow_start: SlowStart::HyStart,
+            ..Config::RENO
+        },
+        MTU,
+    );
+    let mut now = epoch() + ms(1000);
+    // Ten ACKs in each round; the second takes 10 ms longer, and slows slow start down with its
+    // eighth sample.
+    for round in 0..6u32 {
+        let (sent, rtt) = (now, ms(40) + ms(10) * round.min(1));
+        now += rtt;
+        for _ in 0..10 {
+            reno.on_ack(&Ack {
+                now,
+                sent,
+                rtt: Some(rtt),
+                ..ack(1000)
+            });
+        }
+    }
+    // 18 packets, then 2 + 40 quarters of one. The next round ends it.
+    assert_eq!(
+        (reno.window(), reno.slow_start_threshold()),
+        (10_000 + 18_000 + 42 * 250, None)
+    );
+    reno.on_ack(&Ack {
+        now: now + ms(50),
+        sent: now,
+        ..ack(1000)
+    });
+    assert_eq!(reno.window(), 38_750);
+    assert_eq!(reno.slow_start_threshold(), Some(38_750));
+}
+
+#[test]
 fn slow_start_ends_at_the_threshold_and_the_rest_counts_towards_the_increase() {
     let mut reno = Gaimd {
         window: 9000,

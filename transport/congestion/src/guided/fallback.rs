@@ -2,6 +2,7 @@
 
 use crate::controller::Controller;
 use crate::gaimd::{self, Gaimd};
+use crate::slow_start::SlowStart;
 use crate::vegas::{self, Vegas};
 use crate::window::InitialWindow;
 
@@ -34,6 +35,7 @@ impl Fallback {
             FallbackKind::Reno => Self::Reno(Gaimd::new(
                 gaimd::Config {
                     initial_window,
+                    slow_start: SlowStart::HyStart,
                     ..gaimd::Config::RENO
                 },
                 mtu,

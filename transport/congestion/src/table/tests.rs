@@ -9,6 +9,7 @@ use super::*;
 use crate::a_aimd::Share;
 use crate::diff::Thresholds;
 use crate::guided::{self, FallbackKind};
+use crate::slow_start::SlowStart;
 use crate::testing::epoch;
 use crate::window::InitialWindow;
 
@@ -168,6 +169,7 @@ fn parameters_reach_the_configuration() {
             upper: 0.6,
             lower: 0.2,
             initial_window: InitialWindow::Packets(13),
+            slow_start: SlowStart::Loss,
         })
     );
     assert_eq!(
@@ -242,7 +244,7 @@ fn a_wrong_spec_gets_one_line_that_says_what_would_be_right() {
         ("bbr:", "bbr takes no parameters: write \"bbr\" alone"),
         (
             "reno:alpha=1",
-            "reno has no parameter \"alpha\": use one of iw",
+            "reno has no parameter \"alpha\": use one of iw, hystart",
         ),
         (
             "vegas:alpa=1",

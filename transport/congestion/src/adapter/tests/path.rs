@@ -405,7 +405,7 @@ fn whatever_routers_claim_the_window_stays_below_renos_and_comes_back_when_they_
         path.run(Duration::from_secs(200));
         path
     };
-    let reno = path("reno", Stamps::None).largest_window;
+    let reno = path("reno:hystart=false", Stamps::None).largest_window;
     for lie in [Stamps::AllBack, Stamps::AllThere] {
         for after in [Stamps::All, Stamps::None] {
             let mut path = path("ro-vegas", lie);
@@ -442,7 +442,7 @@ fn whatever_a_router_grants_the_window_stays_below_renos_and_comes_back_when_the
         path.granted = granted;
         path
     };
-    let mut reno = path("reno", Stamps::None, None);
+    let mut reno = path("reno:hystart=false", Stamps::None, None);
     reno.run(Duration::from_secs(200));
     let reno = reno.largest_window;
     for (lie, stamps) in [
