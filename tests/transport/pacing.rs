@@ -427,3 +427,36 @@ fn another_controller_takes_over_on_a_live_connection() {
     let (vegas, _) = flood.run(seconds(5));
     assert!(rate(&vegas, seconds(5)) > 1_150_000.0);
 }
+
+#[test]
+fn another_controller_begins_with_what_is_in_flight_and_without_a_burst() {
+    let named = |name| evenkeel::controller(name).expect("a name of the table");
+    for (from, to) in [
+        ("vegas", "reno"),
+        ("reno", "vegas"),
+        ("cubic", "keel"),
+        ("keel", "abgd"),
+    ] {
+        let mut flood = Flood::start(10_000_000, 10.0, &evenkeel::Endpoint::new(), named(from));
+        flood.run(seconds(10));
+        let before = flood.context().state();
+        flood.context().switch_controller(named(to));
+        let (mut left, _) = flood.run(Duration::from_millis(4));
+        let after = flood.context().state();
+        let share = after.window as f64 / before.in_flight as f64;
+        assert!((0.8..1.25).contains(&share), "{from} to {to}: {share}");
+        let round_trip = before.smoothed_rtt.expect("10 s of round trips");
+        left.extend(flood.run(round_trip - Duration::from_millis(4)).0);
+        let left = data(&left);
+        let share = left.len() as f64 * 1200.0 / before.in_flight as f64;
+        assert!((0.8..1.25).contains(&share), "{from} to {to}: {share}");
+        // A packet takes 1 ms; the bucket holds two.
+        for four in left.windows(4) {
+            let time = four[3] - four[0];
+            assert!(
+                time > Duration::from_micros(900),
+                "{from} to {to}: {time:?}"
+            );
+        }
+    }
+}

@@ -185,6 +185,7 @@ impl Connection {
         state.pacer = Pacer::new(mtu);
         state.probe = None;
         state.path = PathState::new(mtu);
+        state.feed.resume(None);
         state.is_choice_new = false;
         state.chosen.clone()
     }

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::{PathFeed, SharedFactory};
+use evenkeel_congestion::{InitialWindow, PathFeed, SharedFactory};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 use tracing::{debug, trace};
@@ -61,6 +61,7 @@ struct Batch {
     now: Instant,
     /// Sending time of the newest packet.
     sent: Instant,
+    bytes: u64,
     /// The estimate of quinn before this ACK; before the first ACK, a guess.
     smoothed_rtt: Duration,
 }
@@ -85,14 +86,15 @@ const LEAST_DATA: u64 = 600;
 
 impl Paced {
     /// Takes in one packet of an ACK frame.
-    fn acked(&mut self, now: Instant, sent: Instant, smoothed_rtt: Duration) {
-        let newest = match self.batch {
-            Some(batch) if batch.now == now => batch.sent.max(sent),
-            _ => sent,
+    fn acked(&mut self, now: Instant, sent: Instant, bytes: u64, smoothed_rtt: Duration) {
+        let (newest, before) = match self.batch {
+            Some(batch) if batch.now == now => (batch.sent.max(sent), batch.bytes),
+            _ => (sent, 0),
         };
         self.batch = Some(Batch {
             now,
             sent: newest,
+            bytes: before + bytes,
             smoothed_rtt,
         });
     }
@@ -176,7 +178,7 @@ impl Controller for Paced {
         app_limited: bool,
         rtt: &RttEstimator,
     ) {
-        self.acked(now, sent, rtt.get());
+        self.acked(now, sent, bytes, rtt.get());
         self.controller.on_ack(now, sent, bytes, app_limited, rtt);
     }
 
@@ -199,10 +201,14 @@ impl Controller for Paced {
         });
         let newly_chosen = self.connection.state().newly_chosen();
         if let Some(factory) = newly_chosen {
+            // What the path had in flight, or what any path may have.
+            let initial = InitialWindow::default().bytes(self.mtu);
+            let window = in_flight.saturating_add(batch.bytes).max(initial);
             debug!(
                 connection = self.connection.id,
-                "another controller takes over"
+                window, "another controller takes over"
             );
+            self.connection.state().feed.resume(Some(window));
             let feed = PathFeed::new(self.connection.clone());
             self.controller = factory.build_fed(now, self.mtu, feed);
         }

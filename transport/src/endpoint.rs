@@ -392,8 +392,11 @@ impl Context {
         self.connection.state().desired_rate = bytes_per_second;
     }
 
-    /// Switches to another controller with the next ACK, on this path and later ones. It begins as
-    /// on a new path, with its initial window.
+    /// Switches to another controller with the next ACK, on this path and later ones. It continues
+    /// in congestion avoidance with a window of what is in flight, or of RFC 9002's initial window
+    /// if that is more, so that nothing leaves in a burst
+    /// ([`Controller::resume`](crate::Controller::resume)). `tfrc` and quinn's own controllers
+    /// begin as on a new path.
     pub fn switch_controller(&self, controller: SharedFactory) {
         self.connection.state().choose(controller);
     }

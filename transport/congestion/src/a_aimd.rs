@@ -204,6 +204,10 @@ impl<C: Contention> Controller for AAimd<C> {
         self.aimd.on_mtu(mtu);
     }
 
+    fn resume(&mut self, window: u64) {
+        self.aimd.resume(window);
+    }
+
     fn window(&self) -> u64 {
         self.aimd.window()
     }

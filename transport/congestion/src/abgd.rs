@@ -263,6 +263,10 @@ impl Controller for Abgd {
         self.aimd.on_mtu(mtu);
     }
 
+    fn resume(&mut self, window: u64) {
+        self.aimd.resume(window);
+    }
+
     fn window(&self) -> u64 {
         self.aimd.window()
     }

@@ -239,6 +239,11 @@ impl Controller for AdaVegas {
         self.window.on_mtu(mtu);
     }
 
+    fn resume(&mut self, window: u64) {
+        self.window.avoid_congestion(window);
+        self.acceleration.restart();
+    }
+
     fn window(&self) -> u64 {
         self.window.bytes()
     }

@@ -47,6 +47,13 @@ pub trait Controller: CloneController + Debug + Send + Sync {
     /// unless its minimum has risen above it.
     fn on_mtu(&mut self, mtu: u16);
 
+    /// The path is known to carry `window` bytes in a round trip: a controller before this one
+    /// kept as many in flight, or the application had the path probed. Continues in congestion
+    /// avoidance with such a window. A controller without this begins with its initial window.
+    fn resume(&mut self, window: u64) {
+        let _ = window;
+    }
+
     /// Each full-size packet adds `bytes` bytes to its UDP payload on the wire: IP and UDP headers,
     /// and the path header. [`DEFAULT_OVERHEAD`] until this is called.
     fn on_overhead(&mut self, bytes: u16) {

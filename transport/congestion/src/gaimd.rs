@@ -217,6 +217,10 @@ impl Controller for Gaimd {
         self.window = self.window.max(minimum_window(mtu));
     }
 
+    fn resume(&mut self, window: u64) {
+        self.avoid_congestion(window);
+    }
+
     fn window(&self) -> u64 {
         self.window
     }

@@ -252,6 +252,13 @@ impl<R: Rule> Controller for Guided<R> {
         self.fallback.get_mut().on_mtu(mtu);
     }
 
+    fn resume(&mut self, window: u64) {
+        // While routers guide, their word counts.
+        if self.guidance.is_none() {
+            self.fallback.resume(window);
+        }
+    }
+
     fn on_overhead(&mut self, bytes: u16) {
         self.overhead = bytes;
     }

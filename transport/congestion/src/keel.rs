@@ -350,9 +350,8 @@ impl Keel {
                 self.window = self.window.max(window) + back;
                 let smoothed = self.delay.smoothed();
                 let (seen, packet) = (self.seen(seen.now), self.packet());
-                let relapsed = self
-                    .held
-                    .is_some_and(|at| seen.now.saturating_duration_since(at) <= RELAPSE);
+                let since = |at| seen.now.saturating_duration_since(at);
+                let relapsed = self.held.is_some_and(|at| since(at) <= RELAPSE);
                 self.relapses = match relapsed {
                     true => (self.relapses + 1).min(MOST_RELAPSES),
                     false => 0,
@@ -555,6 +554,11 @@ impl Controller for Keel {
         self.window = self.window.max(minimum_window(mtu) as f64);
     }
 
+    fn resume(&mut self, window: u64) {
+        self.set_window(window as f64);
+        self.mode = Mode::Drain { to: self.window };
+    }
+
     fn window(&self) -> u64 {
         (self.window + self.back()) as u64
     }
@@ -563,10 +567,8 @@ impl Controller for Keel {
     /// has drained.
     fn pacing_rate(&self) -> Option<u64> {
         let smoothed = self.delay.smoothed();
-        let rtt = self
-            .delay
-            .recent()
-            .map_or(smoothed, |rtt| (rtt + self.delay.back()).min(smoothed));
+        let recent = self.delay.recent().map(|rtt| rtt + self.delay.back());
+        let rtt = recent.map_or(smoothed, |rtt| rtt.min(smoothed));
         let gain = match self.mode {
             Mode::Start { .. } => START_PACE,
             _ => PACE,

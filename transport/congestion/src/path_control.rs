@@ -52,7 +52,15 @@ pub struct PathControl {
 impl PathControl {
     /// A path begins at `now` with full-size packets of `mtu` bytes of UDP payload. `controller`
     /// hears of it through `feed`, which learns what the controller follows.
-    pub fn new(controller: Box<dyn Controller>, feed: PathFeed, now: Instant, mtu: u16) -> Self {
+    pub fn new(
+        mut controller: Box<dyn Controller>,
+        feed: PathFeed,
+        now: Instant,
+        mtu: u16,
+    ) -> Self {
+        if let Some(window) = feed.take_resume() {
+            controller.resume(window);
+        }
         feed.follow(controller.follows());
         Self {
             initial_window: controller.window(),
@@ -136,6 +144,9 @@ impl PathControl {
         if overhead != self.overhead {
             self.overhead = overhead;
             self.controller.on_overhead(overhead);
+        }
+        if let Some(window) = self.feed.take_resume() {
+            self.controller.resume(window);
         }
         for sample in samples {
             self.controller.on_path(&sample);

@@ -275,6 +275,10 @@ impl Controller for RoVegas {
         self.bound.on_mtu(mtu);
     }
 
+    fn resume(&mut self, window: u64) {
+        self.window.avoid_congestion(window);
+    }
+
     fn window(&self) -> u64 {
         self.window.bytes()
     }

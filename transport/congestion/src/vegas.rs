@@ -143,11 +143,6 @@ impl Vegas {
             window: DiffWindow::new(config.initial_window, mtu),
         }
     }
-
-    /// Continues in congestion avoidance with `bytes`, at least the minimum.
-    pub(crate) fn resume(&mut self, bytes: u64) {
-        self.window.avoid_congestion(bytes);
-    }
 }
 
 impl Controller for Vegas {
@@ -174,6 +169,10 @@ impl Controller for Vegas {
 
     fn on_mtu(&mut self, mtu: u16) {
         self.window.on_mtu(mtu);
+    }
+
+    fn resume(&mut self, window: u64) {
+        self.window.avoid_congestion(window);
     }
 
     fn window(&self) -> u64 {

@@ -21,6 +21,8 @@ pub struct FeedState {
     repeated: Option<u64>,
     /// Bytes.
     largest_burst: Option<u64>,
+    /// Bytes.
+    resume: Option<u64>,
 }
 
 impl FeedState {
@@ -57,6 +59,18 @@ impl FeedState {
         self.repeated = Some(largest);
     }
 
+    /// Returns true if the ACK frame with this largest packet number repeats one that was lost.
+    pub fn is_repeated(&self, largest: Option<u64>) -> bool {
+        largest.is_some() && self.repeated == largest
+    }
+
+    /// Lets the controller continue with a window of so many bytes: one that is built, at once;
+    /// another with the next ACK ([`Controller::resume`](crate::Controller::resume)). `None` takes
+    /// that back.
+    pub fn resume(&mut self, window: Option<u64>) {
+        self.resume = window;
+    }
+
     /// Bytes of UDP payload that may leave at once where the present controller has a pacing rate;
     /// `None` leaves it to the endpoint.
     pub fn largest_burst(&self) -> Option<u64> {
@@ -80,6 +94,7 @@ impl Default for FeedState {
             header_interval: 1,
             repeated: None,
             largest_burst: None,
+            resume: None,
         }
     }
 }
@@ -93,6 +108,7 @@ impl fmt::Debug for FeedState {
             .field("header_interval", &self.header_interval)
             .field("repeated", &self.repeated)
             .field("largest_burst", &self.largest_burst)
+            .field("resume", &self.resume)
             .finish_non_exhaustive()
     }
 }
@@ -126,6 +142,7 @@ impl PathFeed {
             feed.followed = feedback;
             feed.header_interval = 1;
             feed.largest_burst = None;
+            feed.resume = None;
         });
     }
 
@@ -148,7 +165,12 @@ impl PathFeed {
 
     /// Whether the ACK frame with this largest packet number repeats one that was lost.
     pub(crate) fn is_repeated(&self, largest: Option<u64>) -> bool {
-        largest.is_some() && self.with(|feed| feed.repeated) == largest
+        self.with(|feed| feed.is_repeated(largest))
+    }
+
+    /// Bytes with which the controller shall continue, if the endpoint asks for it.
+    pub(super) fn take_resume(&self) -> Option<u64> {
+        self.with(|feed| feed.resume.take())
     }
 
     /// Bytes that each full-size packet adds to its UDP payload, and all samples in the order of
@@ -199,6 +221,10 @@ impl PathFeed {
 
     pub(crate) fn set_overhead(&self, bytes: u16) {
         self.with(|feed| feed.set_overhead(bytes));
+    }
+
+    pub(crate) fn resume(&self, window: u64) {
+        self.with(|feed| feed.resume(Some(window)));
     }
 
     pub(crate) fn set_repeated(&self, largest: u64) {

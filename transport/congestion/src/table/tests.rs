@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::a_aimd::Share;
+use crate::path_control::PathFeed;
 use crate::diff::Thresholds;
 use crate::guided::{self, FallbackKind};
 use crate::slow_start::SlowStart;
@@ -52,6 +53,19 @@ fn every_row_but_quinns_bbr_repeats_with_its_seed() {
     }
     let wrong = Controllers::shipped().repeats("vega");
     assert_eq!(wrong.err(), controller("vega").err());
+}
+
+#[test]
+fn every_row_but_tfrc_and_quinns_own_continues_with_the_window_of_the_one_before() {
+    let anew = ["tfrc", "cubic", "bbr"];
+    for row in controllers() {
+        let feed = PathFeed::default();
+        feed.resume(480_000);
+        let factory = controller(row.name).expect("a name of the table");
+        let metrics = factory.build_fed(epoch(), 1200, feed).metrics();
+        let continues = (metrics.congestion_window, metrics.ssthresh) == (480_000, Some(480_000));
+        assert_eq!(continues, !anew.contains(&row.name), "{}", row.name);
+    }
 }
 
 #[test]
