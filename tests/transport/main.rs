@@ -3,6 +3,7 @@
 mod feedback;
 mod handshake;
 mod lifetime;
+mod media;
 mod pacing;
 mod pair;
 mod path_header;

@@ -38,6 +38,16 @@ impl Net {
 
     /// And IP packets of at most `mtu` bytes.
     pub(crate) fn with_mtu(rate_bps: u64, quarter_rtt_ms: f64, mtu: u16) -> Self {
+        Self::with(rate_bps, quarter_rtt_ms, mtu, |link| link)
+    }
+
+    /// And another bottleneck: `change` gets that of the others.
+    pub(crate) fn with(
+        rate_bps: u64,
+        quarter_rtt_ms: f64,
+        mtu: u16,
+        change: impl FnOnce(LinkBuilder) -> LinkBuilder,
+    ) -> Self {
         let access = [
             ("rate_bps", rate_bps as f64 * 100.0),
             ("delay_ms", quarter_rtt_ms / 2.0),
@@ -50,7 +60,7 @@ impl Net {
             .set("mtu", i64::from(mtu))
             .set("topology", "dumbbell")
             .set("access", BTreeMap::from(access))
-            .link(bottleneck)
+            .link(change(bottleneck))
             .flow(FlowBuilder::bulk("flow", "reno"))
             .build()
             .unwrap_or_else(|error| panic!("{error}"));

@@ -17,7 +17,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -25,8 +25,9 @@ use evenkeel_congestion::{FeedHolder, FeedState, PathSample, SharedFactory};
 use tracing::debug;
 
 use crate::header::{Agreement, HeaderState, Headers};
+use crate::measure::Measure;
 use crate::pacer::Pacer;
-use crate::path::PathState;
+use crate::path::{Limit, PathState};
 
 /// The connections of one configured endpoint.
 #[derive(Debug, Default)]
@@ -123,6 +124,8 @@ pub(crate) struct Connection {
     connections: Arc<Connections>,
     /// Numbers the connections of the endpoint, for log events.
     pub(crate) id: usize,
+    /// Data waits for the peer's credit.
+    blocked: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -130,6 +133,7 @@ pub(crate) struct Connection {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) path: PathState,
+    pub(crate) measure: Measure,
     pub(crate) pacer: Pacer,
     /// The packet that ends a silence; `None` while nothing is in flight, or without a probe
     /// interval.
@@ -158,6 +162,11 @@ pub(crate) struct Probe {
     pub(crate) silence: Duration,
 }
 
+/// What routers report holds for so many round trips, and at least so long, as it does for
+/// controllers (`docs/path-header.md`, section 4.3, Expiry).
+const REPORTED_ROUND_TRIPS: u32 = 4;
+const LEAST_REPORTED: Duration = Duration::from_millis(100);
+
 /// Path validation sends single packets elsewhere; this many in a row mean a new path.
 const STRAYS_OF_A_NEW_PATH: u8 = 3;
 
@@ -169,12 +178,51 @@ impl Connection {
         Arc::new(Self {
             connections,
             id,
+            blocked: AtomicBool::new(false),
             state: Mutex::default(),
         })
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         locked(&self.state)
+    }
+
+    /// Returns the present path.
+    pub(crate) fn path_state(&self) -> PathState {
+        let state = self.state();
+        PathState {
+            pacing_waits: state.pacer.waits,
+            reported_queueing: state.reported_queueing(),
+            ..state.path.clone()
+        }
+    }
+
+    /// Returns whether data waits for the peer's credit, as far as frames show.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_blocked(&self, is_blocked: bool) {
+        self.blocked.store(is_blocked, Ordering::Relaxed);
+    }
+
+    /// A poll of the driver ends at `now`; what this crate does for the connection held something
+    /// back as `held` says. Returns when to poll again.
+    pub(crate) fn poll_ended(&self, now: Instant, held: Option<Limit>) -> Option<Instant> {
+        let mut state = self.state();
+        state.path.limited_by = match held {
+            Some(limit) => limit,
+            None if self.is_blocked() => Limit::FlowControl,
+            None if state.path.updated.is_none() => Limit::Peer,
+            None => Limit::Application,
+        };
+        state.probe.as_mut().map(|probe| {
+            // quinn had nothing to send: the next probe waits as long again.
+            if probe.at <= now {
+                probe.at = now + probe.silence;
+            }
+            probe.at
+        })
     }
 
     /// Begins a path and forgets all measurements of the one before. Returns the factory of its
@@ -185,6 +233,7 @@ impl Connection {
         state.pacer = Pacer::new(mtu);
         state.probe = None;
         state.path = PathState::new(mtu);
+        state.measure = Measure::default();
         state.feed.resume(None);
         state.is_choice_new = false;
         state.chosen.clone()
@@ -251,6 +300,17 @@ impl Drop for Connection {
 }
 
 impl State {
+    /// Returns the queueing time that routers have reported in the last round trips.
+    fn reported_queueing(&self) -> Option<Duration> {
+        let sample = self.last_sample.as_ref()?;
+        let age = self.path.updated?.saturating_duration_since(sample.now);
+        let round_trips = self.path.smoothed_rtt?.saturating_mul(REPORTED_ROUND_TRIPS);
+        let hold = round_trips.max(LEAST_REPORTED);
+        let ways = [sample.forward_queueing, sample.backward_queueing];
+        let sum = ways.into_iter().flatten().reduce(Duration::saturating_add);
+        sum.filter(|_| age <= hold)
+    }
+
     /// Notes that the peer's address is validated: quinn lets a controller count ACKs only then.
     pub(crate) fn validated(&mut self) {
         if let Some(to) = &mut self.headers {
@@ -363,6 +423,49 @@ mod tests {
 
     use super::*;
     use crate::header::{Grease, tests::FACTS};
+
+    #[test]
+    fn what_held_the_last_packet_back_limits_the_connection() {
+        let connection = Connection::new(Arc::default());
+        connection.new_path(1200);
+        let now = epoch();
+        let limit = |held| {
+            connection.poll_ended(now, held);
+            connection.path_state().limited_by
+        };
+        assert_eq!(limit(Some(Limit::Window)), Limit::Window);
+        assert_eq!(limit(None), Limit::Peer, "nothing was acknowledged");
+        connection.state().path.updated = Some(now);
+        assert_eq!(limit(None), Limit::Application);
+        connection.set_blocked(true);
+        assert_eq!(limit(None), Limit::FlowControl);
+        assert_eq!(limit(Some(Limit::Pacing)), Limit::Pacing);
+    }
+
+    #[test]
+    fn queueing_that_routers_report_is_forgotten_after_four_round_trips() {
+        let connection = Connection::new(Arc::default());
+        let reported = |forward, backward, age| {
+            let mut state = connection.state();
+            state.path.smoothed_rtt = Some(ms(50));
+            state.path.updated = Some(epoch() + ms(age));
+            state.last_sample = Some(PathSample {
+                now: epoch(),
+                rtt: ms(50),
+                forward_queueing: forward,
+                backward_queueing: backward,
+                complete: false,
+                grant: None,
+                congested: false,
+                flows: None,
+            });
+            state.reported_queueing()
+        };
+        assert_eq!(reported(Some(ms(7)), Some(ms(2)), 200), Some(ms(9)));
+        assert_eq!(reported(None, Some(ms(2)), 0), Some(ms(2)));
+        assert_eq!(reported(None, None, 0), None);
+        assert_eq!(reported(Some(ms(7)), Some(ms(2)), 201), None);
+    }
 
     #[test]
     fn packets_that_a_search_without_headers_has_found_are_too_large_for_one() {

@@ -12,6 +12,7 @@ use tracing::{debug, trace};
 
 use crate::connection::{Connection, Connections, Probe, State};
 use crate::hooks::{self, Allowance};
+use crate::measure::Acked;
 use crate::pacing::Pacing;
 use crate::path::rate;
 
@@ -213,13 +214,21 @@ impl Controller for Paced {
             self.controller = factory.build_fed(now, self.mtu, feed);
         }
         let metrics = self.controller.metrics();
-        let mut state = self.connection.state();
+        let mut guard = self.connection.state();
+        let state = &mut *guard;
         state.validated();
+        let acked = Acked {
+            now,
+            sent: batch.sent,
+            bytes: batch.bytes,
+            is_repeated: state.feed.is_repeated(largest_packet_num_acked),
+        };
+        state.measure.on_ack(&acked, &mut state.path);
         (state.path.in_flight, state.path.app_limited) = (in_flight, app_limited);
         if in_flight == 0 {
             state.probe = None;
         }
-        self.publish(&mut state, now, &metrics);
+        self.publish(state, now, &metrics);
     }
 
     fn on_congestion_event(
@@ -239,7 +248,13 @@ impl Controller for Paced {
             window = metrics.congestion_window,
             "congestion"
         );
-        self.publish(&mut self.connection.state(), now, &metrics);
+        let mut state = self.connection.state();
+        let losses = &mut state.path.losses;
+        losses.bytes += lost_bytes;
+        losses.detections += u64::from(lost_bytes > 0);
+        losses.marks += u64::from(lost_bytes == 0);
+        losses.persistent += u64::from(is_persistent_congestion);
+        self.publish(&mut state, now, &metrics);
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {

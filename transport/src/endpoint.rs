@@ -366,11 +366,7 @@ impl Context {
 
     /// Returns the present path as the controller sees it.
     pub fn state(&self) -> PathState {
-        let state = self.connection.state();
-        PathState {
-            pacing_waits: state.pacer.waits,
-            ..state.path.clone()
-        }
+        self.connection.path_state()
     }
 
     /// Returns whether path headers are sent, and their counters; `None` if the peer does not

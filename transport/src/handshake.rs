@@ -6,6 +6,7 @@
 //! server's keys of Initial packets, and the integrity of Retry packets.
 
 mod acks;
+mod frames;
 mod parameters;
 
 use std::any::Any;
@@ -31,7 +32,7 @@ use quinn_proto::transport_parameters::TransportParameters;
 use crate::connection::{Connection, Connections};
 use crate::header::{Agreement, Grease};
 use crate::hooks;
-use acks::ReadingKey;
+use acks::WatchingKey;
 use parameters::{
     PARAMETER, VERSIONS, ack_delays, max_ack_delay, patient, reserved_parameters,
     understands_headers,
@@ -228,20 +229,23 @@ impl HeaderSession {
         matches!(self.tls, TlsConnection::Client(_))
     }
 
-    /// Wraps the keys of 1-RTT packets; the one for the peer's packets finds late ACKs.
+    /// Wraps the keys of 1-RTT packets, to find late ACKs and credit.
     fn packet_keys(
         &self,
         local: Box<dyn rustls::quic::PacketKey>,
         remote: Box<dyn rustls::quic::PacketKey>,
     ) -> KeyPair<Box<dyn PacketKey>> {
         let parameters = self.tls.quic_transport_parameters().unwrap_or_default();
-        KeyPair {
-            local: Box::new(local),
-            remote: Box::new(ReadingKey {
-                key: remote,
+        let watching = |key| {
+            Box::new(WatchingKey {
+                key,
                 delays: ack_delays(parameters),
                 connection: self.connection.clone(),
-            }),
+            })
+        };
+        KeyPair {
+            local: watching(local),
+            remote: watching(remote),
         }
     }
 

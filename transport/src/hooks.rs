@@ -14,6 +14,7 @@ use std::time::Instant;
 use tracing::trace;
 
 use crate::connection::{Connection, State};
+use crate::path::Limit;
 
 thread_local! {
     static BEGINNING: RefCell<Beginning> = const { RefCell::new(Beginning::Nothing) };
@@ -40,6 +41,8 @@ struct Polled {
     is_data: bool,
     /// When the bucket will have something again, if it held anything back.
     held_back_until: Option<Instant>,
+    /// What holds back data that quinn has asked for.
+    held_by: Option<Limit>,
     /// quinn has asked for the controller's window, and done nothing else since.
     asked_for_window: bool,
 }
@@ -111,6 +114,7 @@ impl Poll {
             let_through: false,
             is_data: false,
             held_back_until: None,
+            held_by: None,
             asked_for_window: false,
         }));
         Self(())
@@ -118,17 +122,18 @@ impl Poll {
 
     /// Ends the poll. Returns when to poll again, for what was held back or a probe.
     pub(crate) fn end(self) -> Option<Instant> {
-        POLLED.with_borrow(|polled| {
+        let (connection, now, held_by, held_back_until) = POLLED.with_borrow(|polled| {
             let polled = polled.as_ref()?;
-            let probe = polled.connection.state().probe.as_mut().map(|probe| {
-                // quinn had nothing to send: the next probe waits as long again.
-                if probe.at <= polled.now {
-                    probe.at = polled.now + probe.silence;
-                }
-                probe.at
-            });
-            polled.held_back_until.into_iter().chain(probe).min()
-        })
+            let connection = polled.connection.clone();
+            Some((
+                connection,
+                polled.now,
+                polled.held_by,
+                polled.held_back_until,
+            ))
+        })?;
+        let next = connection.poll_ended(now, held_by);
+        held_back_until.into_iter().chain(next).min()
     }
 }
 
@@ -183,6 +188,11 @@ pub(crate) fn allowance(connection: &Arc<Connection>) -> Allowance {
         }
         polled.held_back_until = state.pacer.check(polled.now).err();
         polled.let_through = polled.held_back_until.is_none();
+        polled.held_by = Some(if polled.let_through {
+            Limit::Window
+        } else {
+            Limit::Pacing
+        });
         if let Some(until) = polled.held_back_until {
             let wait = until - polled.now;
             trace!(connection = connection.id, ?wait, "packets held back");
@@ -209,6 +219,7 @@ pub(crate) fn is_for_pacer(connection: &Arc<Connection>) -> bool {
 pub(crate) fn sent(connection: &Arc<Connection>, state: &mut State, bytes: u64) {
     with_poll_of(connection, |polled| {
         polled.asked_for_window = false;
+        polled.held_by = None;
         polled.is_data = std::mem::take(&mut polled.let_through);
         if polled.is_data {
             state.pacer.sent(polled.now, bytes);

@@ -28,6 +28,7 @@ pub mod fuzzing;
 mod handshake;
 mod header;
 mod hooks;
+mod measure;
 mod pacer;
 mod pacing;
 mod path;
@@ -45,4 +46,4 @@ pub use evenkeel_congestion::{
 };
 pub use header::{HeaderCounters, HeaderState};
 pub use pacing::{Pacing, UnknownPacing};
-pub use path::PathState;
+pub use path::{Limit, Losses, PathState};

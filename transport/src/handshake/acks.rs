@@ -1,4 +1,4 @@
-//! Finds late ACK frames, which repeat a lost one.
+//! Finds late ACK frames, which repeat a lost one, and has `frames.rs` look for credit.
 //!
 //! quinn-proto 0.11.19 gives controllers neither a frame's ACK Delay nor the sample that it made. A
 //! peer that sends something repeats its last ACK frame with it. If the first one was lost, and the
@@ -13,29 +13,23 @@ use bytes::BytesMut;
 use quinn::crypto::{self, CryptoError};
 use quinn::rustls::quic::PacketKey;
 
+use super::frames::{self, ACK, ACK_ECN, HANDSHAKE_DONE, IMMEDIATE_ACK, PADDING, PING};
 use super::parameters::{AckDelays, variable_length};
 use crate::connection::Connection;
 
-/// Frames without content, which quinn-proto puts before an ACK: RFC 9000, sections 19.1, 19.2 and
-/// 19.20; draft-ietf-quic-ack-frequency, section 4.
-const PADDING: u64 = 0x00;
-const PING: u64 = 0x01;
-const HANDSHAKE_DONE: u64 = 0x1e;
-const IMMEDIATE_ACK: u64 = 0x1f;
-
-/// An ACK without and with ECN counts: RFC 9000, section 19.3.
-const ACK: u64 = 0x02;
-const ACK_ECN: u64 = 0x03;
-
-/// A key for the peer's packets; looks for late ACKs in them.
-pub(super) struct ReadingKey {
+/// A key for the packets of one direction; looks for late ACKs and for credit in them.
+pub(super) struct WatchingKey {
     pub(super) key: Box<dyn PacketKey>,
     pub(super) delays: AckDelays,
     pub(super) connection: Arc<Connection>,
 }
 
-impl crypto::PacketKey for ReadingKey {
+impl crypto::PacketKey for WatchingKey {
     fn encrypt(&self, packet: u64, buf: &mut [u8], header_len: usize) {
+        let end = buf.len().saturating_sub(self.tag_len());
+        if let Some(is_blocked) = buf.get(header_len..end).and_then(frames::sent) {
+            self.connection.set_blocked(is_blocked);
+        }
         crypto::PacketKey::encrypt(&self.key, packet, buf, header_len);
     }
 
@@ -50,6 +44,9 @@ impl crypto::PacketKey for ReadingKey {
             && delay > self.delays.max
         {
             self.connection.ack_was_held(largest, delay);
+        }
+        if self.connection.is_blocked() && frames::is_given(payload) {
+            self.connection.set_blocked(false);
         }
         Ok(())
     }

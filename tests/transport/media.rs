@@ -1,0 +1,252 @@
+//! What media applications ask a connection, on the shipping endpoint in virtual time.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use evenkeel::{Context, Limit, PathState, SharedFactory};
+use evenkeel_testbed::scenario::LinkBuilder;
+use evenkeel_testbed::sim::SimRuntime;
+use quinn::{Runtime, TransportConfig, VarInt};
+
+use crate::pair::{reno, seconds};
+use crate::support::{
+    Host, Net, Recorder, client_tls, constant, drain, flood, identity, server_tls,
+};
+
+/// A sender that is connected with a receiver; both take path headers.
+struct Line {
+    net: Net,
+    wire: Arc<Recorder>,
+    runtime: Arc<SimRuntime>,
+    sender: quinn::Connection,
+    receiver: quinn::Connection,
+    received: Arc<AtomicU64>,
+    /// Bytes of a frame.
+    frame: Arc<AtomicU64>,
+}
+
+const FRAME_TIME: Duration = Duration::from_millis(20);
+
+impl Line {
+    /// Connects on `net`; `receive` is the receiver's transport.
+    fn new(mut net: Net, controller: SharedFactory, receive: TransportConfig) -> Self {
+        let identity = identity();
+        let evenkeel = evenkeel::Endpoint::new().path_headers(1).hop_limit(64);
+        let server = evenkeel.transport(receive, reno());
+        let server = evenkeel
+            .server_config(server_tls(&identity), server)
+            .expect("a right configuration");
+        let (config, socket) = (net.endpoint_config(), net.socket(Host::Receiver));
+        let server = evenkeel
+            .bind_abstract(config, Some(server), socket, net.runtime())
+            .expect("a bound socket");
+        let address = server.local_addr().expect("it is bound");
+        let ends = Arc::new(Mutex::new((None, None)));
+        let slots = ends.clone();
+        net.spawn(async move {
+            let incoming = server.accept().await.expect("it is open");
+            let connection = incoming.await.expect("a path");
+            slots.lock().expect("no test panics in here").1 = Some(connection);
+            server.wait_idle().await;
+        });
+
+        let transport = evenkeel.transport(TransportConfig::default(), controller);
+        let client = evenkeel
+            .client_config(client_tls(&identity), transport)
+            .expect("a right configuration");
+        let (config, wire) = (net.endpoint_config(), net.socket(Host::Sender));
+        let mut endpoint = evenkeel
+            .bind_abstract(config, None, wire.clone(), net.runtime())
+            .expect("a bound socket");
+        endpoint.set_default_client_config(client);
+        let slots = ends.clone();
+        net.spawn(async move {
+            let connecting = endpoint.connect(address, "localhost");
+            let connection = connecting.expect("a right configuration").await;
+            slots.lock().expect("no test panics in here").0 = Some(connection.expect("a path"));
+            endpoint.wait_idle().await;
+        });
+        net.run_for(seconds(1));
+        let (sender, receiver) = std::mem::take(&mut *ends.lock().expect("nobody panics"));
+        Self {
+            runtime: net.runtime(),
+            net,
+            wire,
+            sender: sender.expect("it is connected"),
+            receiver: receiver.expect("it is connected"),
+            received: Arc::default(),
+            frame: Arc::default(),
+        }
+    }
+
+    /// A line to a receiver that reads all.
+    fn reading(net: Net, controller: SharedFactory) -> Self {
+        let line = Self::new(net, controller, TransportConfig::default());
+        line.read();
+        line
+    }
+
+    fn read(&self) {
+        self.net
+            .spawn(drain(self.receiver.clone(), self.received.clone()));
+    }
+
+    fn flood(&self) {
+        self.net.spawn(flood(self.sender.clone()));
+    }
+
+    /// Sends a frame every 20 ms, of a size that makes `bytes_per_second`; 0 sends none.
+    fn encode(&self, bytes_per_second: u64) {
+        let is_running = self.frame.swap(bytes_per_second / 50, Ordering::Relaxed) > 0;
+        if is_running {
+            return;
+        }
+        let (connection, runtime) = (self.sender.clone(), self.runtime.clone());
+        let size = self.frame.clone();
+        self.net.spawn(async move {
+            let Ok(mut stream) = connection.open_uni().await else {
+                return;
+            };
+            loop {
+                let bytes = size.load(Ordering::Relaxed);
+                if bytes == 0 || stream.write_all(&vec![0; bytes as usize]).await.is_err() {
+                    return;
+                }
+                sleep(&runtime, FRAME_TIME).await;
+            }
+        });
+    }
+
+    fn context(&self) -> Context {
+        Context::of(&self.sender).expect("an evenkeel configuration")
+    }
+
+    fn run(&mut self, time: Duration) -> PathState {
+        self.net.run_for(time);
+        self.context().state()
+    }
+}
+
+async fn sleep(runtime: &SimRuntime, time: Duration) {
+    let mut timer = runtime.new_timer(runtime.now() + time);
+    poll_fn(|cx| timer.as_mut().poll(cx)).await;
+}
+
+fn ten_megabits() -> Net {
+    Net::new(10_000_000, 10.0)
+}
+
+/// Bytes of UDP payload per second that 10 Mb/s carry, nearly: headers take a thirtieth.
+const CAPACITY: f64 = 1_200_000.0;
+
+#[test]
+fn the_estimate_is_what_was_delivered_and_not_what_a_window_once_held() {
+    let mut line = Line::reading(ten_megabits(), reno());
+    line.flood();
+    let state = line.run(seconds(10));
+    let estimate = state.rate_estimate().expect("10 s of round trips") as f64;
+    assert!((0.8..1.1).contains(&(estimate / CAPACITY)), "{estimate}");
+    assert!(state.is_rate_tried());
+
+    // A window of a full queue, though the application sends a fifth of what the path carries.
+    let mut line = Line::reading(ten_megabits(), constant(u64::MAX, 110_000));
+    line.encode(250_000);
+    let state = line.run(seconds(5));
+    let rtt = state.smoothed_rtt.expect("5 s of round trips");
+    assert!(110_000.0 / rtt.as_secs_f64() > 2.0 * CAPACITY, "{rtt:?}");
+    let estimate = state.rate_estimate().expect("5 s of round trips");
+    assert!((450_000..=700_000).contains(&estimate), "{estimate}");
+    assert!(!state.is_rate_tried(), "the path has carried half of it");
+
+    // What it carried counts for 10 s.
+    line.encode(800_000);
+    line.run(seconds(2));
+    line.encode(250_000);
+    let state = line.run(seconds(7));
+    assert!(state.rate_estimate() > Some(1_400_000));
+    let state = line.run(seconds(5));
+    assert!(state.rate_estimate() < Some(750_000));
+    let age = line.runtime.now() - state.updated.expect("14 s of ACKs");
+    assert!(age < Duration::from_millis(100), "{age:?}");
+}
+
+#[test]
+fn round_trips_and_queueing_are_told_with_and_without_the_routers_word() {
+    let stamping = |link: LinkBuilder| link.stamps(&["aqt"]);
+    let mut line = Line::reading(Net::with(10_000_000, 10.0, 1500, stamping), reno());
+    line.encode(100_000);
+    let state = line.run(seconds(2));
+    let idle = state.queueing_delay.expect("2 s of round trips");
+    assert!(idle <= Duration::from_millis(5), "{idle:?}");
+    // Reno fills 50 packets: 60 ms.
+    line.flood();
+    let mut most = (Duration::ZERO, Duration::ZERO);
+    for _ in 0..100 {
+        let state = line.run(Duration::from_millis(50));
+        let [min, latest] = [state.min_rtt, state.latest_rtt].map(|rtt| rtt.expect("ACKs came"));
+        assert!((40..=46).contains(&min.as_millis()), "{min:?}");
+        assert!(latest >= min);
+        most.0 = most.0.max(state.queueing_delay.expect("ACKs came"));
+        most.1 = most
+            .1
+            .max(state.reported_queueing.expect("a router stamps"));
+    }
+    for queueing in [most.0, most.1] {
+        assert!((45..=65).contains(&queueing.as_millis()), "{most:?}");
+    }
+}
+
+#[test]
+fn what_limits_a_connection_is_told() {
+    // 1 Mb/s of 10, with a window that never fills.
+    let mut line = Line::reading(ten_megabits(), constant(125_000, 1_000_000));
+    line.encode(20_000);
+    assert_eq!(line.run(seconds(1)).limited_by, Limit::Application);
+    line.flood();
+    assert_eq!(line.run(seconds(1)).limited_by, Limit::Pacing);
+
+    let mut line = Line::reading(ten_megabits(), constant(u64::MAX, 24_000));
+    line.flood();
+    assert_eq!(line.run(seconds(1)).limited_by, Limit::Window);
+
+    // A peer that takes 20 kB and reads nothing; a window that would hold them.
+    let mut receive = TransportConfig::default();
+    receive.receive_window(VarInt::from_u32(20_000));
+    let mut line = Line::new(ten_megabits(), constant(u64::MAX, 100_000), receive);
+    assert_eq!(line.run(seconds(1)).limited_by, Limit::Application);
+    line.flood();
+    assert_eq!(line.run(seconds(1)).limited_by, Limit::FlowControl);
+    line.read();
+    line.receiver
+        .set_receive_window(VarInt::from_u32(1_000_000));
+    assert_eq!(line.run(seconds(1)).limited_by, Limit::Window);
+}
+
+#[test]
+fn losses_are_told_by_cause() {
+    let mut line = Line::reading(ten_megabits(), reno());
+    line.flood();
+    let losses = line.run(seconds(10)).losses;
+    let stats = line.sender.stats().path;
+    assert!(losses.detections > 0);
+    assert_eq!(losses.bytes, stats.lost_bytes);
+    assert_eq!((losses.marks, losses.persistent), (0, 0));
+    // Nothing arrives for 5 s.
+    line.wire.interfere(|_| Vec::new());
+    line.run(seconds(5));
+    line.wire.interfere(|datagram| vec![datagram.to_vec()]);
+    let losses = line.run(seconds(10)).losses;
+    assert!(losses.persistent > 0, "{losses:?}");
+
+    let marking = |link: LinkBuilder| {
+        let link = link.queue_packets(1000);
+        link.set("discipline", "codel:ecn=true")
+    };
+    let mut line = Line::reading(Net::with(10_000_000, 10.0, 1500, marking), reno());
+    line.flood();
+    let losses = line.run(seconds(10)).losses;
+    assert!(losses.marks > 0, "{losses:?}");
+    assert_eq!(losses.detections, 0, "{losses:?}");
+}
