@@ -127,6 +127,22 @@ impl Line {
         self.net.run_for(time);
         self.context().state()
     }
+
+    /// What a task returns after `time`.
+    fn outcome<T: Send + 'static>(
+        &mut self,
+        time: Duration,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let outcome = Arc::new(Mutex::new(None));
+        let slot = outcome.clone();
+        self.net.spawn(async move {
+            let outcome = task.await;
+            *slot.lock().expect("no test panics in here") = Some(outcome);
+        });
+        self.net.run_for(time);
+        outcome.lock().expect("no test panics in here").take()
+    }
 }
 
 async fn sleep(runtime: &SimRuntime, time: Duration) {
@@ -136,6 +152,10 @@ async fn sleep(runtime: &SimRuntime, time: Duration) {
 
 fn ten_megabits() -> Net {
     Net::new(10_000_000, 10.0)
+}
+
+fn vegas() -> SharedFactory {
+    evenkeel::controller("vegas").expect("a name of the table")
 }
 
 /// Bytes of UDP payload per second that 10 Mb/s carry, nearly: headers take a thirtieth.
@@ -249,4 +269,36 @@ fn losses_are_told_by_cause() {
     let losses = line.run(seconds(10)).losses;
     assert!(losses.marks > 0, "{losses:?}");
     assert_eq!(losses.detections, 0, "{losses:?}");
+}
+
+#[test]
+fn changes_wake_once_a_round_trip_at_most_and_not_while_nothing_changes() {
+    let mut line = Line::reading(ten_megabits(), vegas());
+    let (wakes, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (count, end) = (wakes.clone(), over.clone());
+    let mut changes = line.context().changes();
+    line.net.spawn(async move {
+        while let Some(state) = changes.next().await {
+            assert!(state.updated.is_some());
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        end.store(1, Ordering::Relaxed);
+    });
+    line.encode(500_000);
+    line.run(seconds(10));
+    // 10 s of round trips of 40 ms or a little more.
+    let told = wakes.load(Ordering::Relaxed);
+    assert!((140..=251).contains(&told), "{told}");
+    line.encode(0);
+    line.run(seconds(1));
+    let told = wakes.load(Ordering::Relaxed);
+    line.run(seconds(5));
+    assert_eq!(wakes.load(Ordering::Relaxed), told, "nothing changes");
+    assert_eq!(over.load(Ordering::Relaxed), 0);
+    line.sender.close(VarInt::from_u32(0), b"");
+    line.run(seconds(5));
+    assert_eq!(over.load(Ordering::Relaxed), 1);
+    let mut late = line.context().changes();
+    let none = line.outcome(seconds(1), async move { late.next().await.is_none() });
+    assert_eq!(none, Some(true));
 }

@@ -26,6 +26,7 @@ use tracing::debug;
 
 use crate::header::{Agreement, HeaderState, Headers};
 use crate::measure::Measure;
+use crate::notify::Notifier;
 use crate::pacer::Pacer;
 use crate::path::{Limit, PathState};
 
@@ -134,6 +135,8 @@ pub(crate) struct Connection {
 pub(crate) struct State {
     pub(crate) path: PathState,
     pub(crate) measure: Measure,
+    /// Tells the application of changes.
+    pub(crate) notifier: Notifier,
     pub(crate) pacer: Pacer,
     /// The packet that ends a silence; `None` while nothing is in flight, or without a probe
     /// interval.
@@ -216,13 +219,28 @@ impl Connection {
             None if state.path.updated.is_none() => Limit::Peer,
             None => Limit::Application,
         };
-        state.probe.as_mut().map(|probe| {
+        let listeners = state.notifier.take_due(now);
+        let probe = state.probe.as_mut().map(|probe| {
             // quinn had nothing to send: the next probe waits as long again.
             if probe.at <= now {
                 probe.at = now + probe.silence;
             }
             probe.at
-        })
+        });
+        let next = [probe, state.notifier.due()];
+        drop(state);
+        if let Some(listeners) = listeners {
+            listeners.send_replace(());
+        }
+        next.into_iter().flatten().min()
+    }
+
+    /// The driver has ended, and with it the connection.
+    pub(crate) fn ended(&self) {
+        let mut state = self.state();
+        let last = state.notifier.end();
+        drop(state);
+        drop(last);
     }
 
     /// Begins a path and forgets all measurements of the one before. Returns the factory of its

@@ -131,6 +131,9 @@ impl Paced {
         path.smoothed_rtt = self.smoothed_rtt;
         path.own_rate = own_rate;
         path.pacing_rate = state.pacer.rate();
+        state
+            .notifier
+            .changed(now, self.smoothed_rtt.unwrap_or_default());
         trace!(
             connection = self.connection.id,
             window = path.window,

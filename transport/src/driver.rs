@@ -76,6 +76,12 @@ struct Driver {
     timer: Option<Timer>,
 }
 
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.connection.ended();
+    }
+}
+
 impl Future for Driver {
     type Output = ();
 

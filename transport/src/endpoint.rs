@@ -10,6 +10,7 @@ use evenkeel_congestion::{PathSample, SharedFactory, SpecError};
 use evenkeel_wire::PATH_HEADER_LEN;
 use quinn::{AsyncUdpSocket, ClientConfig, EndpointConfig, ServerConfig, TransportConfig, rustls};
 
+use crate::changes::Changes;
 use crate::connection::{Connection, Connections};
 use crate::controller::{Paced, PacedFactory};
 use crate::driver::Runtime;
@@ -367,6 +368,12 @@ impl Context {
     /// Returns the present path as the controller sees it.
     pub fn state(&self) -> PathState {
         self.connection.path_state()
+    }
+
+    /// Returns the coming changes of [`state`](Self::state), for those who would poll it otherwise.
+    /// They come when ACKs or losses change it, at most once a round trip or 10 ms.
+    pub fn changes(&self) -> Changes {
+        Changes::new(self.connection.clone())
     }
 
     /// Returns whether path headers are sent, and their counters; `None` if the peer does not

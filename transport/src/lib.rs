@@ -18,6 +18,7 @@
 //! complete program. [`Endpoint`] makes them with settings of your own. [`Context`] shows an application the path of a connection
 //! and lets it change the controller.
 
+mod changes;
 mod connection;
 mod controller;
 mod driver;
@@ -29,11 +30,13 @@ mod handshake;
 mod header;
 mod hooks;
 mod measure;
+mod notify;
 mod pacer;
 mod pacing;
 mod path;
 mod socket;
 
+pub use changes::Changes;
 pub use endpoint::{Context, Endpoint, SetupError, client, close, server};
 pub use evenkeel_congestion::{
     Ack, Cause, Congestion, Controller, Delivery, Feedback, Grant, Round,
