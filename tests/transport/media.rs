@@ -1,11 +1,12 @@
 //! What media applications ask a connection, on the shipping endpoint in virtual time.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel::{Context, Limit, PathState, SharedFactory};
+use evenkeel::{Context, Limit, PathState, ProbeEnd, ProbeReport, SharedFactory};
 use evenkeel_testbed::scenario::LinkBuilder;
 use evenkeel_testbed::sim::SimRuntime;
 use quinn::{Runtime, TransportConfig, VarInt};
@@ -301,4 +302,96 @@ fn changes_wake_once_a_round_trip_at_most_and_not_while_nothing_changes() {
     let mut late = line.context().changes();
     let none = line.outcome(seconds(1), async move { late.next().await.is_none() });
     assert_eq!(none, Some(true));
+}
+
+/// Keeps a stream of low priority full until the probe reports; the peer need not read it.
+async fn probe_with_padding(connection: quinn::Connection, rate: u64) -> Option<ProbeReport> {
+    let context = Context::of(&connection)?;
+    let mut stream = connection.open_uni().await.ok()?;
+    stream.set_priority(-1).ok()?;
+    let report = {
+        let mut padding = pin!(async {
+            while stream.write_all(&[0; 4096]).await.is_ok() {}
+            std::future::pending::<()>().await;
+        });
+        let mut probe = pin!(context.probe(rate, Duration::from_millis(300)));
+        poll_fn(|cx| {
+            let _ = padding.as_mut().poll(cx);
+            probe.as_mut().poll(cx)
+        })
+        .await
+    };
+    stream.reset(VarInt::from_u32(0)).ok()?;
+    report
+}
+
+#[test]
+fn a_probe_finds_what_a_path_carries_and_the_controller_goes_on_from_there() {
+    let mut line = Line::reading(ten_megabits(), vegas());
+    line.encode(100_000);
+    let before = line.run(seconds(5));
+    let estimate = before.rate_estimate().expect("5 s of round trips");
+    assert!(
+        estimate < 300_000,
+        "{estimate}: the application sends little"
+    );
+    let probe = probe_with_padding(line.sender.clone(), u64::MAX);
+    let report = line.outcome(seconds(1), probe).flatten();
+    let report = report.expect("its time is up");
+    assert_eq!(report.end, ProbeEnd::Carried, "{report:?}");
+    // Twice the estimate of that moment.
+    assert!(
+        (400_000..=600_000).contains(&report.tried_rate),
+        "{report:?}"
+    );
+    assert!(
+        report.delivered_rate > report.tried_rate / 10 * 9,
+        "{report:?}"
+    );
+    let after = line.context().state();
+    assert!(after.rate_estimate() > Some(estimate / 2 * 3), "{after:?}");
+    assert_eq!(after.losses.detections, 0);
+    assert_eq!(
+        after.limited_by,
+        Limit::Application,
+        "the padding has ended"
+    );
+}
+
+#[test]
+fn a_probe_of_more_than_the_path_carries_ends_with_the_queue_and_without_loss() {
+    // 250 kB/s, of which the application uses 100.
+    let mut line = Line::reading(Net::new(2_000_000, 10.0), vegas());
+    line.encode(100_000);
+    line.run(seconds(5));
+    let probe = probe_with_padding(line.sender.clone(), u64::MAX);
+    let report = line.outcome(seconds(1), probe).flatten();
+    let report = report.expect("a queue grew");
+    assert_eq!(report.end, ProbeEnd::Queueing, "{report:?}");
+    assert!(report.delivered_rate < 260_000, "{report:?}");
+    assert_eq!(line.context().state().losses.detections, 0);
+}
+
+#[test]
+fn a_probe_needs_data_and_a_connection() {
+    let mut line = Line::reading(ten_megabits(), vegas());
+    line.encode(100_000);
+    line.run(seconds(5));
+    let time = Duration::from_millis(300);
+    let probe = line.context().probe(u64::MAX, time);
+    let report = line.outcome(seconds(1), probe).flatten();
+    let end = report.map(|report| report.end);
+    assert_eq!(end, Some(ProbeEnd::TooLittleData), "{report:?}");
+    // Another takes its place.
+    let (first, second) = (
+        line.context().probe(u64::MAX, time),
+        line.context().probe(u64::MAX, time),
+    );
+    assert_eq!(line.outcome(seconds(1), first), Some(None));
+    assert!(line.outcome(seconds(1), second).flatten().is_some());
+    let last = line.context().probe(u64::MAX, seconds(100));
+    line.sender.close(VarInt::from_u32(0), b"");
+    assert_eq!(line.outcome(seconds(5), last), Some(None));
+    let late = line.context().probe(u64::MAX, time);
+    assert_eq!(line.outcome(seconds(1), late), Some(None));
 }

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use evenkeel_congestion::{FeedHolder, FeedState, PathSample, SharedFactory};
 use tracing::debug;
 
+use crate::capacity::{self, ProbeEnd};
 use crate::header::{Agreement, HeaderState, Headers};
 use crate::measure::Measure;
 use crate::notify::Notifier;
@@ -137,6 +138,8 @@ pub(crate) struct State {
     pub(crate) measure: Measure,
     /// Tells the application of changes.
     pub(crate) notifier: Notifier,
+    /// The application wants to know whether the path carries more.
+    pub(crate) capacity: Option<capacity::Probe>,
     pub(crate) pacer: Pacer,
     /// The packet that ends a silence; `None` while nothing is in flight, or without a probe
     /// interval.
@@ -219,6 +222,8 @@ impl Connection {
             None if state.path.updated.is_none() => Limit::Peer,
             None => Limit::Application,
         };
+        let overdue = state.capacity.as_ref().and_then(|probe| probe.overdue(now));
+        let report = overdue.and_then(|end| state.end_capacity(end));
         let listeners = state.notifier.take_due(now);
         let probe = state.probe.as_mut().map(|probe| {
             // quinn had nothing to send: the next probe waits as long again.
@@ -227,8 +232,12 @@ impl Connection {
             }
             probe.at
         });
-        let next = [probe, state.notifier.due()];
+        let deadline = state.capacity.as_ref().and_then(capacity::Probe::deadline);
+        let next = [probe, deadline, state.notifier.due()];
         drop(state);
+        if let Some(report) = report {
+            report.send();
+        }
         if let Some(listeners) = listeners {
             listeners.send_replace(());
         }
@@ -238,7 +247,7 @@ impl Connection {
     /// The driver has ended, and with it the connection.
     pub(crate) fn ended(&self) {
         let mut state = self.state();
-        let last = state.notifier.end();
+        let last = (state.notifier.end(), state.capacity.take());
         drop(state);
         drop(last);
     }
@@ -254,7 +263,11 @@ impl Connection {
         state.measure = Measure::default();
         state.feed.resume(None);
         state.is_choice_new = false;
-        state.chosen.clone()
+        let chosen = state.chosen.clone();
+        let probe_of_the_old = state.capacity.take();
+        drop(state);
+        drop(probe_of_the_old);
+        chosen
     }
 
     /// Starts headers: the handshake is complete, and both ends understand them.
@@ -327,6 +340,18 @@ impl State {
         let ways = [sample.forward_queueing, sample.backward_queueing];
         let sum = ways.into_iter().flatten().reduce(Duration::saturating_add);
         sum.filter(|_| age <= hold)
+    }
+
+    /// Ends the probe of capacity. What the path has carried is the controller's to use.
+    pub(crate) fn end_capacity(&mut self, end: ProbeEnd) -> Option<capacity::Answer> {
+        let answer = self.capacity.take()?.finish(end);
+        debug!(report = ?answer.report, "capacity was probed");
+        let rtt = self.path.smoothed_rtt.unwrap_or_default();
+        let window = answer.report.delivered_rate as f64 * rtt.as_secs_f64();
+        if end == ProbeEnd::Carried && window as u64 > self.path.window {
+            self.feed.resume(Some(window as u64));
+        }
+        Some(answer)
     }
 
     /// Notes that the peer's address is validated: quinn lets a controller count ACKs only then.

@@ -122,6 +122,11 @@ impl Paced {
             },
             _ => None,
         };
+        let probe = state.capacity.as_ref();
+        let pacing_rate = match probe.and_then(|probe| probe.allows(now)) {
+            Some((tried, _)) => pacing_rate.max(Some(tried)),
+            None => pacing_rate,
+        };
         let own_burst = own_rate.and_then(|_| state.feed.largest_burst());
         state.pacer.set_burst(own_burst);
         state.pacer.set_rate(now, pacing_rate);
@@ -226,12 +231,19 @@ impl Controller for Paced {
             bytes: batch.bytes,
             is_repeated: state.feed.is_repeated(largest_packet_num_acked),
         };
-        state.measure.on_ack(&acked, &mut state.path);
+        let rtt = state.measure.on_ack(&acked, &mut state.path);
+        let probe = state.capacity.as_mut();
+        let end = probe.and_then(|probe| probe.on_ack(&acked, rtt, &state.path));
+        let answer = end.and_then(|end| state.end_capacity(end));
         (state.path.in_flight, state.path.app_limited) = (in_flight, app_limited);
         if in_flight == 0 {
             state.probe = None;
         }
         self.publish(state, now, &metrics);
+        drop(guard);
+        if let Some(answer) = answer {
+            answer.send();
+        }
     }
 
     fn on_congestion_event(
@@ -257,7 +269,14 @@ impl Controller for Paced {
         losses.detections += u64::from(lost_bytes > 0);
         losses.marks += u64::from(lost_bytes == 0);
         losses.persistent += u64::from(is_persistent_congestion);
+        let probe = state.capacity.as_ref();
+        let end = probe.and_then(|probe| probe.on_congestion(sent));
+        let answer = end.and_then(|end| state.end_capacity(end));
         self.publish(&mut state, now, &metrics);
+        drop(state);
+        if let Some(answer) = answer {
+            answer.send();
+        }
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
@@ -284,6 +303,7 @@ impl Controller for Paced {
                 u64::MAX
             }
             Allowance::Window => self.controller.window(),
+            Allowance::AtLeast(window) => self.controller.window().max(window),
             // Less than any packet: quinn builds no packet that counts against a window.
             Allowance::Nothing => 1,
             // More than anything in flight. A batch that holds a probe has one packet; with the

@@ -1,6 +1,7 @@
 //! Makes quinn endpoints whose connections have a context.
 
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -9,7 +10,9 @@ use std::time::Duration;
 use evenkeel_congestion::{PathSample, SharedFactory, SpecError};
 use evenkeel_wire::PATH_HEADER_LEN;
 use quinn::{AsyncUdpSocket, ClientConfig, EndpointConfig, ServerConfig, TransportConfig, rustls};
+use tokio::sync::oneshot;
 
+use crate::capacity::{Probe, ProbeReport};
 use crate::changes::Changes;
 use crate::connection::{Connection, Connections};
 use crate::controller::{Paced, PacedFactory};
@@ -374,6 +377,42 @@ impl Context {
     /// They come when ACKs or losses change it, at most once a round trip or 10 ms.
     pub fn changes(&self) -> Changes {
         Changes::new(self.connection.clone())
+    }
+
+    /// Finds out whether the path carries `bytes_per_second` of UDP payload: for `time`, at most
+    /// 10 s, the connection paces at this rate, or at twice its
+    /// [estimate](PathState::rate_estimate) if that is less, and may have as much in flight.
+    ///
+    /// The application must have as much to send meanwhile: quinn 0.11 pads nothing and sends no
+    /// PINGs on request. Send media ahead of its time, datagrams that the peer drops
+    /// ([`quinn::Connection::send_datagram`]), or a stream of low priority that you reset
+    /// afterwards. Two round trips or more tell something; 0.2 s on most paths.
+    ///
+    /// The probe begins with the next ACK, and ends early when one of its packets is lost or
+    /// marked, or when the round trip shows a queue of more than 25 ms plus a quarter of the least
+    /// round trip, at least 10 ms. The controller hears of all that. If the path carries the rate,
+    /// the controller goes on with what was delivered
+    /// ([`Controller::resume`](crate::Controller::resume); quinn's own and `tfrc` do not), and the
+    /// estimate follows.
+    ///
+    /// The future waits for the report. It is `None` if another probe takes its place, the path
+    /// changes, or the connection ends. Dropping the future does not end the probe.
+    pub fn probe(
+        &self,
+        bytes_per_second: u64,
+        time: Duration,
+    ) -> impl Future<Output = Option<ProbeReport>> + Send + use<> {
+        let (reply, report) = oneshot::channel();
+        let probe = Probe::new(bytes_per_second, time, reply);
+        let mut state = self.connection.state();
+        let dropped = if state.notifier.is_over() {
+            Some(probe)
+        } else {
+            state.capacity.replace(probe)
+        };
+        drop(state);
+        drop(dropped);
+        async move { report.await.ok() }
     }
 
     /// Returns whether path headers are sent, and their counters; `None` if the peer does not

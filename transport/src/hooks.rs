@@ -165,6 +165,8 @@ pub(crate) fn clock_read(now: Instant) {
 pub(crate) enum Allowance {
     /// As much as the controller's window has room for.
     Window,
+    /// As much as the controller's window has room for, or so many bytes if they are more.
+    AtLeast(u64),
     /// Nothing: the bucket is empty.
     Nothing,
     /// One packet, whatever the window.
@@ -198,7 +200,11 @@ pub(crate) fn allowance(connection: &Arc<Connection>) -> Allowance {
             trace!(connection = connection.id, ?wait, "packets held back");
             return Allowance::Nothing;
         }
-        Allowance::Window
+        let probe = state.capacity.as_ref();
+        match probe.and_then(|probe| probe.allows(polled.now)) {
+            Some((_, window)) => Allowance::AtLeast(window),
+            None => Allowance::Window,
+        }
     })
     .unwrap_or(Allowance::Window)
 }

@@ -18,6 +18,7 @@
 //! complete program. [`Endpoint`] makes them with settings of your own. [`Context`] shows an application the path of a connection
 //! and lets it change the controller.
 
+mod capacity;
 mod changes;
 mod connection;
 mod controller;
@@ -36,6 +37,7 @@ mod pacing;
 mod path;
 mod socket;
 
+pub use capacity::{ProbeEnd, ProbeReport};
 pub use changes::Changes;
 pub use endpoint::{Context, Endpoint, SetupError, client, close, server};
 pub use evenkeel_congestion::{

@@ -52,6 +52,11 @@ impl Notifier {
         self.sender.clone()
     }
 
+    /// Returns true once the connection has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// The connection has ended, and so have all changes. Unlock before dropping what this returns.
     pub(crate) fn end(&mut self) -> Option<watch::Sender<()>> {
         self.is_over = true;

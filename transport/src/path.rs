@@ -120,7 +120,7 @@ impl PathState {
     /// and it holds a queue that has drained since; so the third bounds them by what was seen. The
     /// estimate is as old as [`updated`](Self::updated): after a second, or a few round trips,
     /// without an ACK, take it for unknown. [`is_rate_tried`](Self::is_rate_tried) tells whether
-    /// the path has carried as much.
+    /// the path has carried as much; [`probe`](crate::Context::probe) tries more.
     ///
     /// Set an encoder a tenth lower, to leave room for packet headers, retransmissions and audio.
     pub fn rate_estimate(&self) -> Option<u64> {
