@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel::{Context, Limit, PathState, ProbeEnd, ProbeReport, SharedFactory};
+use evenkeel::{Context, FlowWindows, Limit, PathState, ProbeEnd, ProbeReport, SharedFactory};
 use evenkeel_testbed::scenario::LinkBuilder;
 use evenkeel_testbed::sim::SimRuntime;
 use quinn::{Runtime, TransportConfig, VarInt};
@@ -394,4 +394,32 @@ fn a_probe_needs_data_and_a_connection() {
     assert_eq!(line.outcome(seconds(5), last), Some(None));
     let late = line.context().probe(u64::MAX, time);
     assert_eq!(line.outcome(seconds(1), late), Some(None));
+}
+
+#[test]
+fn flow_windows_that_follow_fill_a_path_that_quinns_own_do_not() {
+    // 100 Mb/s over 200 ms: 2.5 MB in flight.
+    let rate = |windows: Option<FlowWindows>| {
+        let mut receive = TransportConfig::default();
+        if let Some(windows) = windows {
+            windows.prepare(&mut receive);
+        }
+        let net = Net::new(100_000_000, 50.0);
+        let mut line = Line::new(net, constant(11_500_000, 4_000_000), receive);
+        line.read();
+        if let Some(windows) = windows {
+            line.net.spawn(windows.follow(line.receiver.clone()));
+        }
+        line.flood();
+        line.run(seconds(2));
+        let before = line.received.load(Ordering::Relaxed);
+        line.run(seconds(1));
+        line.received.load(Ordering::Relaxed) - before
+    };
+    // A window of 1.25 MB in a round trip.
+    let (stock, bound) = (rate(None), rate(Some(FlowWindows::up_to(1_000_000))));
+    assert!((5_000_000..=6_300_000).contains(&stock), "{stock}");
+    assert!((4_000_000..=5_100_000).contains(&bound), "{bound}");
+    let following = rate(Some(FlowWindows::up_to(64 << 20)));
+    assert!(following > 10_500_000, "{following}");
 }

@@ -36,6 +36,7 @@ mod pacer;
 mod pacing;
 mod path;
 mod socket;
+mod windows;
 
 pub use capacity::{ProbeEnd, ProbeReport};
 pub use changes::Changes;
@@ -52,3 +53,4 @@ pub use evenkeel_congestion::{
 pub use header::{HeaderCounters, HeaderState};
 pub use pacing::{Pacing, UnknownPacing};
 pub use path::{Limit, Losses, PathState};
+pub use windows::FlowWindows;
