@@ -6,12 +6,10 @@ use quinn::{AckFrequencyConfig, TransportConfig, VarInt};
 
 use super::job::MAX_STREAMS;
 
-/// Receive window of one stream, 16 MiB: 1 Gb/s over 100 ms are 12.5 MB in flight, and the window
-/// must not limit a measurement.
-const STREAM_WINDOW: u32 = 16 * 1024 * 1024;
-
-/// Receive window of a connection, 32 MiB: the most memory a peer can make us hold.
-pub(super) const CONNECTION_WINDOW: u32 = 2 * STREAM_WINDOW;
+/// Receive window of a connection, and of each of its streams, 32 MiB: the most memory a peer can
+/// make us hold. 1 Gb/s over 200 ms are 25 MB in flight, and the window must not limit a
+/// measurement.
+pub(super) const CONNECTION_WINDOW: u32 = 32 * 1024 * 1024;
 
 /// Receive window of a server's connection before it has its share of memory, and the least share,
 /// 1 MiB.
@@ -62,7 +60,7 @@ pub fn transport_config(settings: TransportSettings) -> TransportConfig {
                 .expect("nobody waits for the longest idle timeout, 2^62 ms"),
         ))
         .keep_alive_interval(Some(settings.idle_timeout / KEEP_ALIVES))
-        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+        .stream_receive_window(VarInt::from_u32(CONNECTION_WINDOW))
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
         .max_concurrent_uni_streams(VarInt::from_u32(u32::from(MAX_STREAMS)))
