@@ -46,7 +46,23 @@ struct Peer {
     connections: Vec<Weak<Connection>>,
     /// When a datagram last arrived from this address.
     last_arrival: Option<Instant>,
+    futile: Futile,
 }
+
+/// Connections tried on headers that none of them had sent. Old ones are forgotten.
+#[derive(Debug, Default)]
+struct Futile {
+    tries: f64,
+    /// When the number was right.
+    at: Option<Instant>,
+}
+
+/// Futile tries of an address after which only its first connection is tried: a search of all 64
+/// for each of 64 headers, as they come when a connection ends.
+const MOST_FUTILE: f64 = 4096.0;
+
+/// Futile tries that are forgotten in a second: they take about a thousandth of a core.
+const FORGOTTEN_PER_S: f64 = 10_000.0;
 
 /// An IP address and port, without the flow label and scope of an IPv6 socket address.
 type PeerAddress = (IpAddr, u16);
@@ -67,6 +83,21 @@ impl Connections {
         let peers = locked(&self.peers);
         let connections = &peers.get(&peer_address(address))?.connections;
         connections.get(nth).map(Weak::upgrade)
+    }
+
+    /// Returns whether to look further than the first for the connection whose peer has sent a
+    /// header from `address`.
+    pub(crate) fn may_search(&self, address: SocketAddr, now: Instant) -> bool {
+        let mut peers = locked(&self.peers);
+        let peer = peers.get_mut(&peer_address(address));
+        peer.is_some_and(|peer| peer.futile.tries_at(now) < MOST_FUTILE)
+    }
+
+    /// Notes that `tries` connections have not sent a header from `address`, nor has any other.
+    pub(crate) fn searched_in_vain(&self, address: SocketAddr, tries: usize) {
+        if let Some(peer) = locked(&self.peers).get_mut(&peer_address(address)) {
+            peer.futile.tries += tries as f64;
+        }
     }
 
     /// Notes that a datagram has arrived from `address`.
@@ -100,6 +131,17 @@ impl Connections {
         }
         let peer = peers.entry(peer_address(to)).or_default();
         peer.connections.insert(0, Arc::downgrade(connection));
+    }
+}
+
+impl Futile {
+    /// Returns how many are not forgotten at `now`.
+    fn tries_at(&mut self, now: Instant) -> f64 {
+        let since = self.at.replace(now).unwrap_or(now);
+        let time = now.saturating_duration_since(since);
+        let forgotten = time.as_secs_f64() * FORGOTTEN_PER_S;
+        self.tries = (self.tries - forgotten).max(0.0);
+        self.tries
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) use grease::Grease;
 pub(crate) use sender::{ANSWERS, Facts};
 use sender::{Return, Returned, Sender, State};
 pub(crate) use tag::Master;
+#[cfg(test)]
+pub(crate) use tag::work;
 use tag::{Keys, micros, same};
 
 /// The headers of one connection.
@@ -272,13 +274,18 @@ pub(crate) struct Prepared {
     echoed: Option<u64>,
 }
 
+/// Generations of which a header may be: the newest accepted one and those after it (section 6).
+const GENERATIONS: usize = 6;
+
 /// What one connection knows about the headers that its peer sends.
 struct Receiver {
     master: Master,
     /// When the master keys were derived.
     epoch: Instant,
+    /// That of the newest header accepted.
     generation: u64,
-    keys: Keys,
+    /// Keys of this generation and of those after it, so that forged headers derive none.
+    keys: [Keys; GENERATIONS],
     newest: Option<Newest>,
     /// The newest header has not been echoed yet.
     has_news: bool,
@@ -299,7 +306,7 @@ impl Receiver {
             master,
             epoch,
             generation: 0,
-            keys: Keys::new(&master, 0),
+            keys: std::array::from_fn(|ahead| Keys::new(&master, ahead as u64)),
             newest: None,
             has_news: false,
         }
@@ -311,25 +318,19 @@ impl Receiver {
             Some(newest) => newest.time.saturating_add(micros(now, newest.arrival)),
             None => micros(now, self.epoch),
         };
-        let first = self.generation + u64::from(view.phase() != (self.generation % 2 == 1));
+        let first = usize::from(view.phase() != (self.generation % 2 == 1));
         let (tag, covered) = (view.tag(), view.covered_by_tag());
-        let found = [first, first + 2, first + 4]
-            .into_iter()
-            .find_map(|generation| {
-                let keys = if generation == self.generation {
-                    self.keys
-                } else {
-                    Keys::new(&self.master, generation)
-                };
-                let time = keys.time(view.timestamp(), expected)?;
-                same(keys.tag(time, &covered), tag).then_some((generation, keys, time))
-            });
-        let (generation, keys, time) = found.ok_or(NotOurs)?;
+        let found = (first..GENERATIONS).step_by(2).find_map(|ahead| {
+            let keys = &self.keys[ahead];
+            let time = keys.time(view.timestamp(), expected)?;
+            same(keys.tag(time, &covered), tag).then_some((ahead, time))
+        });
+        let (ahead, time) = found.ok_or(NotOurs)?;
         let newest = self.newest.as_ref();
         if newest.is_some_and(|newest| time <= newest.time) {
             return Ok(false);
         }
-        (self.generation, self.keys) = (generation, keys);
+        self.advance(ahead);
         self.newest = Some(Newest {
             echo: Some(Echo::of(view)),
             time,
@@ -337,6 +338,15 @@ impl Receiver {
         });
         self.has_news = true;
         Ok(true)
+    }
+
+    /// Refuses the next `ahead` generations from now on, and knows as many more.
+    fn advance(&mut self, ahead: usize) {
+        self.generation += ahead as u64;
+        self.keys.rotate_left(ahead);
+        for nth in GENERATIONS - ahead..GENERATIONS {
+            self.keys[nth] = Keys::new(&self.master, self.generation + nth as u64);
+        }
     }
 
     fn arrived(&self) -> Option<Instant> {

@@ -52,7 +52,8 @@ pub(crate) struct HeaderSettings {
 }
 
 /// Connections with one peer address whose keys are tried on a header. Only a proxy has more behind
-/// one address, and the connection in use is tried first.
+/// one address, and the connection in use is tried first. Whoever forges headers from there gets
+/// few such searches.
 const MOST_TRIED: usize = 64;
 
 thread_local! {
@@ -339,10 +340,15 @@ impl HeaderSettings {
     /// Finds the connection to which a header from `address` belongs, if there is one.
     fn arrived(&self, now: Instant, address: SocketAddr, header: &PathHeaderView<'_>) -> bool {
         let mut first = None;
+        let mut tried = 0;
         for nth in 0..MOST_TRIED {
+            if nth == 1 && !self.connections.may_search(address, now) {
+                break;
+            }
             let Some(connection) = self.connections.with_peer(address, nth) else {
                 break;
             };
+            tried = nth + 1;
             let Some(connection) = connection else {
                 continue;
             };
@@ -358,6 +364,9 @@ impl HeaderSettings {
                 }
                 None => {}
             }
+        }
+        if tried > 1 {
+            self.connections.searched_in_vain(address, tried);
         }
         if let Some(connection) = first {
             debug!(connection = connection.id, %address, "path header of nobody");

@@ -1,10 +1,13 @@
 //! Taking headers off buffers that hold several datagrams.
 
-use evenkeel_tests::time::epoch;
+use std::time::Duration;
+
+use evenkeel_tests::time::{epoch, ms};
 use proptest::prelude::*;
 
 use super::*;
-use crate::fuzzing::{Arrival, HeaderSocket};
+use crate::fuzzing::{Arrival, HeaderConnection, HeaderSocket};
+use crate::header::work;
 
 const HEADER: [u8; PATH_HEADER_LEN] = {
     let mut header = [0; PATH_HEADER_LEN];
@@ -71,6 +74,127 @@ fn what_a_packet_adds_to_its_payload_depends_on_address_and_share_of_headers() {
     ] {
         let address = address.parse().expect("an address");
         assert_eq!(overhead(address, every), bytes, "{address}, {every}");
+    }
+}
+
+/// An endpoint with as many connections to one address as are tried, and their far ends.
+struct Proxied {
+    now: Instant,
+    near: HeaderSocket,
+    far: HeaderSocket,
+    connections: Vec<(HeaderConnection, HeaderConnection)>,
+}
+
+/// The headers that a forger sends at once.
+const FLOOD: usize = 10_000;
+
+impl Proxied {
+    fn new() -> Self {
+        let now = epoch();
+        let (near, far) = (HeaderSocket::new(1, now), HeaderSocket::new(1, now));
+        let connections = (0..MOST_TRIED as u8)
+            .map(|nth| {
+                let (sending, receiving) = ([nth; 16], [nth | 0x80; 16]);
+                let ours = near.connect(sending, receiving);
+                near.send(&ours, Self::peer(), &[vec![0x40; 40]]);
+                (ours, far.connect(receiving, sending))
+            })
+            .collect();
+        let now = now + ms(1000);
+        near.set_time(now);
+        far.set_time(now);
+        Self {
+            now,
+            near,
+            far,
+            connections,
+        }
+    }
+
+    fn peer() -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, 1], 9))
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.near.set_time(self.now);
+        self.far.set_time(self.now);
+    }
+
+    /// A datagram with a header of the far end of `connection`.
+    fn header(&self, connection: &HeaderConnection) -> Vec<u8> {
+        let sent = self.far.send(connection, Self::peer(), &[vec![0x40; 40]]);
+        let first = sent.into_iter().next().expect("something leaves");
+        assert_eq!(first.len(), PATH_HEADER_LEN + 40, "it carries a header");
+        first
+    }
+
+    /// The headers that the `nth` connection has accepted after one of its own came.
+    fn accepted(&self, nth: usize) -> u64 {
+        let (ours, theirs) = &self.connections[nth];
+        let before = ours.path_headers().1.accepted;
+        self.receive(&self.header(theirs));
+        ours.path_headers().1.accepted - before
+    }
+
+    fn receive(&self, bytes: &[u8]) {
+        self.near.receive(vec![Arrival {
+            from: Self::peer(),
+            bytes: bytes.to_vec(),
+            stride: bytes.len(),
+        }]);
+    }
+
+    /// Both phases of what somebody has made up who does not know the keys.
+    fn forged(&self) -> [Vec<u8>; 2] {
+        let header = self.header(&self.far.connect([0xee; 16], [0xef; 16]));
+        let mut other = header.clone();
+        other[9] ^= 0x80;
+        [header, other]
+    }
+}
+
+#[test]
+fn a_forged_header_derives_no_keys() {
+    let proxied = Proxied::new();
+    let forged = proxied.forged();
+    let before = (work::DERIVED.get(), work::TAGS.get());
+    for header in &forged {
+        proxied.receive(header);
+    }
+    assert_eq!(work::DERIVED.get(), before.0);
+    let tags = work::TAGS.get() - before.1;
+    let most = 3 * 2 * MOST_TRIED as u64;
+    assert!((2 * MOST_TRIED as u64..=most).contains(&tags), "{tags}");
+}
+
+#[test]
+fn a_flood_of_forged_headers_searches_the_connections_a_bounded_number_of_times() {
+    let mut proxied = Proxied::new();
+    let forged = proxied.forged();
+    let before = work::TAGS.get();
+    for header in forged.iter().cycle().take(FLOOD) {
+        proxied.receive(header);
+    }
+    // Without a bound all 64 connections are tried on each.
+    let tags = work::TAGS.get() - before;
+    let searches = 4096 + MOST_TRIED;
+    assert!(tags <= 3 * (FLOOD + searches) as u64, "{tags}");
+    // The connection in use still gets its headers, and a moment later all others do.
+    assert_eq!(proxied.accepted(MOST_TRIED - 1), 1);
+    assert_eq!(proxied.accepted(0), 0);
+    proxied.pass(ms(1000));
+    assert_eq!(proxied.accepted(0), 1);
+}
+
+#[test]
+fn connections_with_one_peer_find_their_headers_however_many_they_are() {
+    let mut proxied = Proxied::new();
+    for _ in 0..3 {
+        for nth in 0..MOST_TRIED {
+            assert_eq!(proxied.accepted(nth), 1);
+        }
+        proxied.pass(ms(1000));
     }
 }
 
