@@ -49,7 +49,7 @@ pub(crate) async fn accept<F>(
     while let Some(incoming) = endpoint.accept().await {
         let peer = incoming.remote_address();
         let proved = incoming.remote_address_validated();
-        let verdict = lock(&door).attempt(peer.ip(), proved);
+        let verdict = lock(&door).attempt(peer.ip(), proved, runtime.now());
         trace!(%peer, proved, ?verdict, "connection attempt");
         match verdict {
             Verdict::Accept => {}

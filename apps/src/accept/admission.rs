@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Instant;
 
 /// Handshakes at the same time with addresses that are not proved.
 const UNPROVED: usize = 64;
@@ -17,6 +18,15 @@ const PROVED: Bounds = Bounds {
     host: 256,
     network: 512,
 };
+
+/// Handshakes that one host may begin at once, and how many more in each second: each costs the
+/// server a key exchange and a signature. A client may open 1000 connections within the 10 s that a
+/// handshake may take.
+const AT_ONCE: f64 = 512.0;
+const PER_S: f64 = 100.0;
+
+/// Hosts to remember before those are forgotten that may begin all at once again.
+const MANY_HOSTS: usize = 1024;
 
 /// A host may always have this many connections, however few a server takes.
 const FEW: usize = 16;
@@ -43,6 +53,7 @@ pub(super) struct Admission {
     proved: Tally,
     /// Handshakes with addresses that are not proved.
     unproved: usize,
+    begun: Begun,
 }
 
 /// The most of something at the same time.
@@ -51,6 +62,21 @@ struct Bounds {
     all: usize,
     host: usize,
     network: usize,
+}
+
+/// The handshakes that hosts have begun lately.
+#[derive(Debug, Default)]
+struct Begun {
+    hosts: BTreeMap<Group, Lately>,
+    /// Forget idle hosts when there are more than this.
+    most: usize,
+}
+
+/// How many were begun, less those that time has made up for.
+#[derive(Clone, Copy, Debug)]
+struct Lately {
+    count: f64,
+    at: Instant,
 }
 
 /// Counts something by who it is for.
@@ -82,25 +108,28 @@ impl Admission {
             connected: Tally::default(),
             proved: Tally::default(),
             unproved: 0,
+            begun: Begun::default(),
         }
     }
 
-    /// Decides about an attempt from `address`, `proved` or not. One that is accepted counts until
-    /// [`Self::handshake_over`].
-    pub(super) fn attempt(&mut self, address: IpAddr, proved: bool) -> Verdict {
+    /// Decides about an attempt from `address`, `proved` or not, that comes `now`. One that is
+    /// accepted counts until [`Self::handshake_over`].
+    pub(super) fn attempt(&mut self, address: IpAddr, proved: bool, now: Instant) -> Verdict {
         if !self.connected.has_room(address, self.connections) {
             return Verdict::Refuse;
         }
+        let is_too_fast = !self.begun.has_room(address, now);
         if !proved {
-            if self.unproved >= UNPROVED {
+            if is_too_fast || self.unproved >= UNPROVED {
                 return Verdict::Retry;
             }
             self.unproved += 1;
-        } else if self.proved.has_room(address, PROVED) {
+        } else if !is_too_fast && self.proved.has_room(address, PROVED) {
             self.proved.add(address);
         } else {
             return Verdict::Ignore;
         }
+        self.begun.add(address, now);
         Verdict::Accept
     }
 
@@ -124,6 +153,35 @@ impl Admission {
     /// Gives the connection back.
     pub(super) fn disconnected(&mut self, address: IpAddr) {
         self.connected.remove(address);
+    }
+}
+
+impl Begun {
+    fn has_room(&self, address: IpAddr, now: Instant) -> bool {
+        let [host, _] = groups(address);
+        let lately = self.hosts.get(&host);
+        lately.is_none_or(|lately| lately.count_at(now) < AT_ONCE)
+    }
+
+    fn add(&mut self, address: IpAddr, now: Instant) {
+        if self.hosts.len() > self.most {
+            self.hosts.retain(|_, lately| lately.count_at(now) > 0.0);
+            self.most = (2 * self.hosts.len()).max(MANY_HOSTS);
+        }
+        let [host, _] = groups(address);
+        let lately = self.hosts.entry(host).or_insert(Lately {
+            count: 0.0,
+            at: now,
+        });
+        lately.count = lately.count_at(now) + 1.0;
+        lately.at = now;
+    }
+}
+
+impl Lately {
+    fn count_at(self, now: Instant) -> f64 {
+        let time = now.saturating_duration_since(self.at).as_secs_f64();
+        (self.count - time * PER_S).max(0.0)
     }
 }
 

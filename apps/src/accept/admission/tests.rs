@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::tests::{epoch, ms};
 
 fn v4(nth: u32) -> IpAddr {
     Ipv4Addr::from_bits(0x0a00_0000 + nth).into()
@@ -18,7 +19,7 @@ fn accepted(
 ) -> usize {
     let verdicts = attempts
         .into_iter()
-        .map(|address| admission.attempt(address, proved));
+        .map(|address| admission.attempt(address, proved, epoch()));
     verdicts.take_while(|v| *v == Verdict::Accept).count()
 }
 
@@ -26,13 +27,13 @@ fn accepted(
 fn attempts_that_never_finish_take_no_connection_and_never_lock_anybody_out() {
     let mut admission = Admission::new(4);
     assert_eq!(accepted(&mut admission, (0..1000).map(v4), false), UNPROVED);
-    assert_eq!(admission.attempt(v4(9), false), Verdict::Retry);
+    assert_eq!(admission.attempt(v4(9), false, epoch()), Verdict::Retry);
     // Whoever returns the token gets in, even from an address that was abused.
-    assert_eq!(admission.attempt(v4(9), true), Verdict::Accept);
+    assert_eq!(admission.attempt(v4(9), true, epoch()), Verdict::Accept);
     assert!(admission.connected(v4(9)));
     // As soon as one is over, the next needs no token.
     admission.handshake_over(v4(0), false);
-    assert_eq!(admission.attempt(v4(10), false), Verdict::Accept);
+    assert_eq!(admission.attempt(v4(10), false, epoch()), Verdict::Accept);
 }
 
 #[test]
@@ -40,11 +41,44 @@ fn one_host_or_network_cannot_take_all_handshakes() {
     let mut admission = Admission::new(10_000);
     let one = std::iter::repeat_n(v4(0), 1000);
     assert_eq!(accepted(&mut admission, one, true), PROVED.host);
-    assert_eq!(admission.attempt(v4(0), true), Verdict::Ignore);
+    assert_eq!(admission.attempt(v4(0), true, epoch()), Verdict::Ignore);
     let network = (1..10_000).map(|nth| v4(nth % 255 + 1));
     let more = accepted(&mut admission, network, true);
     assert_eq!(more, PROVED.network - PROVED.host);
-    assert_eq!(admission.attempt(v4(256), true), Verdict::Accept);
+    assert_eq!(admission.attempt(v4(256), true, epoch()), Verdict::Accept);
+}
+
+#[test]
+fn one_host_cannot_begin_handshakes_faster_than_a_hundred_a_second() {
+    let mut admission = Admission::new(10_000);
+    let mut verdicts = |at: u64| {
+        let (mut begun, mut last) = (0, Verdict::Accept);
+        while last == Verdict::Accept && begun < 10_000 {
+            // It ends before the next begins.
+            last = admission.attempt(v4(1), true, epoch() + ms(at));
+            if last == Verdict::Accept {
+                admission.handshake_over(v4(1), true);
+                begun += 1;
+            }
+        }
+        (begun, last)
+    };
+    assert_eq!(verdicts(0), (512, Verdict::Ignore));
+    assert_eq!(verdicts(1000), (100, Verdict::Ignore));
+    assert_eq!(verdicts(1005), (1, Verdict::Ignore));
+    // It has to prove its address first, and others wait for nothing.
+    let now = epoch() + ms(1005);
+    assert_eq!(admission.attempt(v4(1), false, now), Verdict::Retry);
+    assert_eq!(admission.attempt(v4(2), false, now), Verdict::Accept);
+}
+
+#[test]
+fn hosts_that_are_idle_again_are_forgotten() {
+    let mut begun = Begun::default();
+    for nth in 0..100_000 {
+        begun.add(v4(nth), epoch() + ms(nth.into()));
+    }
+    assert!(begun.hosts.len() <= MANY_HOSTS + 1, "{}", begun.hosts.len());
 }
 
 #[test]
@@ -55,12 +89,12 @@ fn a_host_may_have_half_of_the_connections_and_a_network_three_quarters() {
         room.filter(|room| *room).count()
     };
     assert_eq!(taken(&mut admission, |_| 7), 50);
-    assert_eq!(admission.attempt(v4(7), true), Verdict::Refuse);
+    assert_eq!(admission.attempt(v4(7), true, epoch()), Verdict::Refuse);
     assert_eq!(taken(&mut admission, |n| n % 255), 25);
     assert_eq!(taken(&mut admission, |n| 256 + n), 25);
-    assert_eq!(admission.attempt(v4(9999), false), Verdict::Refuse);
+    assert_eq!(admission.attempt(v4(9999), false, epoch()), Verdict::Refuse);
     admission.disconnected(v4(7));
-    assert_eq!(admission.attempt(v4(9999), false), Verdict::Accept);
+    assert_eq!(admission.attempt(v4(9999), false, epoch()), Verdict::Accept);
 }
 
 #[test]
@@ -90,7 +124,7 @@ proptest! {
         let mut admission = Admission::new(20);
         let mut running = Vec::new();
         for (nth, proved) in attempts {
-            if admission.attempt(v4(nth), proved) == Verdict::Accept {
+            if admission.attempt(v4(nth), proved, epoch()) == Verdict::Accept {
                 running.push((v4(nth), proved, admission.connected(v4(nth))));
             }
         }
