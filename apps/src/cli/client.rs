@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use quinn::{Connection, ConnectionError, Endpoint, TransportErrorCode, VarInt};
 
 use super::args::ReachArgs;
-use super::failure::Failure;
+use super::failure::{Failure, plain};
 use super::net::{self, Transport, read_file};
 use super::signals::Signals;
 use crate::accept::HANDSHAKE_TIMEOUT;
@@ -42,7 +42,10 @@ impl<'a> Client<'a> {
             ),
             None => ((any, 0).into(), "check the network set-up"),
         };
-        let endpoint = transport.bind(local, None, "cannot open a socket on", remedy)?;
+        let endpoint = transport.bind(local, None).map_err(|error| {
+            let cause = format!("cannot open a socket on {local}: {}", plain(&error));
+            Failure::failed(cause, remedy)
+        })?;
         Ok(Self {
             transport,
             reach,
@@ -197,6 +200,7 @@ fn remedy(error: &AppError) -> &'static str {
         AppError::Connection(ConnectionError::TimedOut) => {
             "check that the server still runs and that UDP gets through, then try again"
         }
+        AppError::Refused(_) => "ask for what it offers, or ask whoever runs it",
         _ => "see the server's own messages, then try again",
     }
 }

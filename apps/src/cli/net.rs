@@ -1,6 +1,6 @@
 //! Opens sockets, resolves names, and configures connections.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
@@ -174,26 +174,19 @@ impl Transport {
     /// Binds a UDP endpoint on `address`; with `server` it accepts connections.
     ///
     /// # Errors
-    /// If the address cannot be used; `what` begins the message, `remedy` ends it.
+    /// If the address cannot be used.
     pub(crate) fn bind(
         &self,
         address: SocketAddr,
         server: Option<ServerConfig>,
-        what: &str,
-        remedy: &str,
-    ) -> Result<Endpoint, Failure> {
-        let socket = || {
-            let socket = UdpSocket::bind(address)?;
-            let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-            // Smaller buffers work, but lose packets at high rates.
-            let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), SOCKET_BUFFER);
-            let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), SOCKET_BUFFER);
-            self.evenkeel
-                .bind_socket(EndpointConfig::default(), server, socket)
-        };
-        socket().map_err(|error| {
-            Failure::failed(format!("{what} {address}: {}", plain(&error)), remedy)
-        })
+    ) -> io::Result<Endpoint> {
+        let socket = UdpSocket::bind(address)?;
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        // Smaller buffers work, but lose packets at high rates.
+        let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), SOCKET_BUFFER);
+        let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), SOCKET_BUFFER);
+        self.evenkeel
+            .bind_socket(EndpointConfig::default(), server, socket)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What all servers share: certificate, socket, reports, the end.
 
-use std::{sync::Arc, time::Duration};
+use std::net::SocketAddr;
+use std::{io, sync::Arc, time::Duration};
 
 use quinn::{Connection, Endpoint, Runtime, ServerConfig, TokioRuntime, VarInt};
 use serde::Serialize;
@@ -72,9 +73,10 @@ impl Server {
                 Failure::failed(error, "give --cert and --key that belong together")
             })?;
         let config = transport.server(tls);
-        let remedy = "stop the other program or choose another --listen";
         let listening = Some(config.clone());
-        let endpoint = transport.bind(at.listen, listening, "cannot listen on", remedy)?;
+        let endpoint = transport
+            .bind(at.listen, listening)
+            .map_err(|error| cannot_listen(at.listen, &error))?;
         // Whoever reads the announcement may end the server.
         let signals = Signals::listen()?;
         let form = Form::of(output);
@@ -215,6 +217,22 @@ async fn identity(args: &ListenArgs) -> Result<Identity, Failure> {
             "give --cert and --key PEM files that belong together",
         )
     })
+}
+
+/// Reports that a server cannot listen on `address`.
+fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
+    let remedy = match error.kind() {
+        io::ErrorKind::AddrInUse => "stop the other program or choose another --listen",
+        io::ErrorKind::AddrNotAvailable => "give --listen an address of this machine",
+        io::ErrorKind::PermissionDenied => {
+            "choose a port above 1023 with --listen, or run as a user who may use this one"
+        }
+        _ => "choose another --listen",
+    };
+    Failure::failed(
+        format!("cannot listen on {address}: {}", plain(error)),
+        remedy,
+    )
 }
 
 /// Makes the record that says where the server is and how to reach it.

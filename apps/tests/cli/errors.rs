@@ -3,7 +3,7 @@
 
 use std::net::UdpSocket;
 
-use crate::program::{Server, client, failure, json, run, success};
+use crate::program::{Server, client, failure, json, last_words, run, success};
 
 #[test]
 fn wrong_client_arguments_are_usage_errors() {
@@ -192,9 +192,10 @@ fn a_port_in_use_is_named() {
 #[test]
 fn an_address_of_another_machine_cannot_be_listened_on() {
     let line = failure(&run(&["bulk", "server", "--listen", "192.0.2.1:0"]), 1);
-    assert!(
-        line.contains("192.0.2.1") && line.contains("--listen"),
-        "{line}"
+    assert_eq!(
+        line,
+        "evenkeel: cannot listen on 192.0.2.1:0: cannot assign requested address; \
+         give --listen an address of this machine"
     );
 }
 
@@ -218,6 +219,21 @@ fn a_name_without_address_is_named() {
         1,
     );
     assert!(line.contains("cannot resolve nowhere.invalid"), "{line}");
+}
+
+#[test]
+fn a_server_without_files_tells_its_owner_how_to_offer_some() {
+    let server = Server::bulk(&["--once"]);
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("output");
+    let arguments = ["-R", "--file", "x", "--output", output.to_str().unwrap()];
+    let line = failure(&client(&server, &arguments), 1);
+    assert!(line.ends_with("offers no files; ask for what it offers, or ask whoever runs it"));
+    let line = last_words(&server.output(), 1);
+    assert!(
+        line.ends_with("this server offers no files; start it with --root DIR to offer some"),
+        "{line}"
+    );
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn files_outside_the_root_or_without_a_root_are_refused() {
         (&with_root, "link", "no such file"),
         (&with_root, "missing", "no such file"),
         (&with_root, ".", "regular file"),
-        (&without, "data", "--root DIR"),
+        (&without, "data", "offers no files; ask"),
     ] {
         let refused = client(server, &["-R", "--file", name, "--output", output]);
         let line = failure(&refused, 1);

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use evenkeel::Controllers;
 use futures_util::future::BoxFuture;
-use quinn::{Connection, TokioRuntime};
+use quinn::{Connection, ConnectionError, TokioRuntime};
 use tokio::sync::mpsc;
 
 use super::args::ServerArgs;
@@ -81,6 +81,9 @@ pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(
     server.stop(serving, reception.connections(), result).await
 }
 
+/// What clients are told who ask for a file of a server without `--root`.
+const NO_FILES: &str = "this server offers no files";
+
 /// Makes the command line's decisions for the library's server.
 struct ServerHost {
     root: Option<Root>,
@@ -95,7 +98,7 @@ impl Host for ServerHost {
         Box::pin(async move {
             match &self.root {
                 Some(root) => root.open(name).await,
-                None => Err("this server offers no files; start it with --root DIR".into()),
+                None => Err(NO_FILES.into()),
             }
         })
     }
@@ -114,20 +117,32 @@ impl Host for ServerHost {
     fn ended(&self, connection: &Connection, result: &Result<Outcome, AppError>) {
         self.reception.ended(connection);
         let client: SocketAddr = unmapped(connection.remote_address());
-        let error = result.as_ref().err().map(ToString::to_string);
-        let failure = error.as_ref().map(|error| {
-            Failure::failed(
-                format!("the transfer with {client} failed: {error}"),
-                "see the client's own messages",
-            )
+        let error = result.as_ref().err();
+        let failure = error.map(|error| {
+            let cause = format!("the transfer with {client} failed: {error}");
+            Failure::failed(cause, remedy(error))
         });
         let transfer = Transfer {
             client: client.to_string(),
-            error,
+            error: error.map(ToString::to_string),
             path: HeaderReport::of(connection),
             outcome: result.as_ref().ok().cloned(),
         };
         // Nobody listens once the server stops.
         let _ = self.report.send(Event::Ended(transfer, failure));
+    }
+}
+
+/// Returns what a server's owner can do about a failed transfer.
+fn remedy(error: &AppError) -> &'static str {
+    match error {
+        AppError::Job(reason) if reason == NO_FILES => "start it with --root DIR to offer some",
+        AppError::Job(_) => "the client has to ask for something else",
+        AppError::TooLong(_) => "--max-time allows longer ones",
+        AppError::Storage { .. } => "check the files below --root",
+        AppError::Connection(ConnectionError::TimedOut) => {
+            "the client, or the path to it, is gone: it has to try again"
+        }
+        _ => "see the client's own messages",
     }
 }
