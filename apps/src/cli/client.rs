@@ -1,9 +1,15 @@
 //! What all clients share: trust, socket, connection, the end.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{fmt, io};
 
-use quinn::{Connection, ConnectionError, Endpoint, TransportErrorCode, VarInt};
+use quinn::{
+    Connection, ConnectionError, Endpoint, Runtime, TokioRuntime, TransportErrorCode, VarInt,
+};
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
 
 use super::args::ReachArgs;
 use super::failure::{Failure, plain};
@@ -11,7 +17,14 @@ use super::net::{self, Transport, read_file};
 use super::signals::Signals;
 use crate::accept::HANDSHAKE_TIMEOUT;
 use crate::error::AppError;
+use crate::time::sleep_until;
 use crate::tls::{Seen, Trust};
+
+/// How long to wait for a server before asking whether there is one, and then before asking again.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// How often in a row the answer has to be no: a server that has just been started has a second.
+const REFUSALS: u32 = 3;
 
 /// A client and the server it is about to connect to.
 pub(crate) struct Client<'a> {
@@ -21,6 +34,8 @@ pub(crate) struct Client<'a> {
     endpoint: Endpoint,
     address: SocketAddr,
     signals: Signals,
+    /// Whether there is no server that a last packet could reach.
+    is_alone: AtomicBool,
 }
 
 impl<'a> Client<'a> {
@@ -53,6 +68,7 @@ impl<'a> Client<'a> {
             endpoint,
             address,
             signals: Signals::listen()?,
+            is_alone: AtomicBool::new(false),
         })
     }
 
@@ -102,7 +118,9 @@ impl<'a> Client<'a> {
 
     /// Waits until the last packets have left.
     pub(crate) async fn farewell(&self) {
-        net::farewell(&self.endpoint).await;
+        if !self.is_alone.load(Ordering::Relaxed) {
+            net::farewell(&self.endpoint).await;
+        }
     }
 
     async fn handshake(&self, transport: &Transport, trace: &str) -> Result<Connection, Failure> {
@@ -126,7 +144,19 @@ impl<'a> Client<'a> {
             .endpoint
             .connect_with(config, self.address, name)
             .map_err(|error| failure(&error))?;
-        match tokio::time::timeout(HANDSHAKE_TIMEOUT, connecting).await {
+        let from = self.reach.bind.map(|local| local.ip());
+        let connected = tokio::select! {
+            biased;
+            connected = timeout(HANDSHAKE_TIMEOUT, connecting) => connected,
+            error = refusal(from, self.address) => {
+                self.is_alone.store(true, Ordering::Relaxed);
+                return Err(match error.kind() {
+                    io::ErrorKind::ConnectionRefused => failure(&"no program has that UDP port"),
+                    _ => failure(&plain(&error)),
+                });
+            }
+        };
+        match connected {
             Err(_) | Ok(Err(ConnectionError::TimedOut)) => {
                 let seconds = HANDSHAKE_TIMEOUT.as_secs();
                 Err(failure(&format!("no answer within {seconds} s")))
@@ -171,6 +201,38 @@ impl<'a> Client<'a> {
             ),
         }
     }
+}
+
+/// Waits until the system has refused several times in a row to carry datagrams to `to`, from
+/// `from` or any address: no program has the port (ICMP says so), no route leads there, or a
+/// firewall rejects them. Never returns where nobody tells.
+///
+/// QUIC ignores these messages, because anybody can send them; so does this as long as the server
+/// answers. A system passes them to connected sockets alone, hence a socket beside the endpoint's.
+async fn refusal(from: Option<IpAddr>, to: SocketAddr) -> io::Error {
+    let any = match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let Ok(socket) = UdpSocket::bind((from.unwrap_or(any), 0)).await else {
+        return std::future::pending().await;
+    };
+    let mut refusals = 0;
+    loop {
+        sleep_until(&TokioRuntime, TokioRuntime.now() + QUIET).await;
+        match timeout(QUIET, knock(&socket, to)).await {
+            Ok(Err(error)) if refusals + 1 == REFUSALS => return error,
+            Ok(Err(_)) => refusals += 1,
+            Ok(Ok(())) | Err(_) => refusals = 0,
+        }
+    }
+}
+
+/// Sends a datagram that no QUIC server answers, and waits for what comes back.
+async fn knock(socket: &UdpSocket, to: SocketAddr) -> io::Result<()> {
+    socket.connect(to).await?;
+    socket.send(&[0]).await?;
+    socket.recv(&mut [0]).await.map(|_| ())
 }
 
 /// Returns whom to trust as the server.

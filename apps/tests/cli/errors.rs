@@ -222,6 +222,24 @@ fn a_name_without_address_is_named() {
 }
 
 #[test]
+fn a_port_that_no_program_has_is_told_before_the_handshake_takes_too_long() {
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = closed.local_addr().unwrap().to_string();
+    drop(closed);
+    for (application, bind) in [("bulk", &[][..]), ("stream", &["--bind", "127.0.0.1"])] {
+        let arguments = [&[application, "client", &address, "--insecure"], bind].concat();
+        let line = failure(&run(&arguments), 1);
+        assert_eq!(
+            line,
+            format!(
+                "evenkeel: cannot connect to {address}: no program has that UDP port; check that \
+                 `evenkeel {application} server` runs there and that UDP gets through"
+            )
+        );
+    }
+}
+
+#[test]
 fn a_server_without_files_tells_its_owner_how_to_offer_some() {
     let server = Server::bulk(&["--once"]);
     let directory = tempfile::tempdir().unwrap();

@@ -124,10 +124,12 @@ fn flows_are_back_two_seconds_after_a_killed_router_is_and_nothing_is_corrupt() 
             .spawn()
             .expect("the server starts");
         let records = Arc::new(Mutex::new(Vec::new()));
-        let output = server.stdout.take().expect("it was piped");
+        let mut output = BufReader::new(server.stdout.take().expect("it was piped"));
+        let mut listening = String::new();
+        output.read_line(&mut listening).expect("a first record");
         let seen = records.clone();
         let reader = std::thread::spawn(move || {
-            for text in BufReader::new(output).lines().map_while(Result::ok) {
+            for text in output.lines().map_while(Result::ok) {
                 let record: serde_json::Value = serde_json::from_str(&text).expect("JSON");
                 if record["record"] == "server_interval" {
                     let [start, end, bytes] = ["start_s", "end_s", "udp_bytes_received"]
