@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::args::OutputArgs;
-use super::failure::{Failure, say};
+use super::failure::{Failure, plain, say};
 use super::units::show_bytes;
 use crate::path::{HeaderReport, SampleRecord};
 
@@ -179,7 +179,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::failed(
-            format!("cannot write to standard output: {error}"),
+            format!("cannot write to standard output: {}", plain(&error)),
             "send it elsewhere",
         )),
         _ => Ok(()),

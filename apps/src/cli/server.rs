@@ -1,5 +1,6 @@
 //! What all servers share: certificate, socket, reports, the end.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::{io, sync::Arc, time::Duration};
 
@@ -27,6 +28,8 @@ pub(crate) struct Server {
     pub(crate) settings: Settings,
     interval: Duration,
     signals: Signals,
+    /// Whether standard output has failed, and standard error tells so.
+    is_output_lost: Cell<bool>,
     /// The address on which it listens.
     address: String,
     controller: String,
@@ -81,16 +84,19 @@ impl Server {
         let signals = Signals::listen()?;
         let form = Form::of(output);
         let listening = listening_record(&endpoint, controller, &transport, pin)?;
-        announce(form, &listening)?;
-        Ok(Self {
+        let announced = announce(form, &listening);
+        let server = Self {
             endpoint,
             form,
             settings: Settings { config, transport },
             interval: output.interval(),
             signals,
+            is_output_lost: Cell::new(false),
             address: listening.address,
             controller: listening.controller,
-        })
+        };
+        server.go_on(announced);
+        Ok(server)
     }
 
     /// Reports events until a signal arrives or the server breaks; with `once`, until the first
@@ -102,7 +108,7 @@ impl Server {
         once: bool,
         mut events: mpsc::UnboundedReceiver<Event<E>>,
         mut interval: impl FnMut(Span) -> Result<(), Failure>,
-    ) -> Result<(Summary<E>, Span, Result<(), Failure>), Failure> {
+    ) -> (Summary<E>, Span, Result<(), Failure>) {
         let mut summary = Summary {
             served: 0,
             failed: 0,
@@ -119,7 +125,7 @@ impl Server {
                     };
                     summary.served += 1;
                     summary.failed += u64::from(failure.is_some());
-                    self.form.event(&ended)?;
+                    self.go_on(self.form.event(&ended));
                     summary.last = Some(ended);
                     match failure {
                         Some(failure) if once => break Err(failure),
@@ -129,11 +135,22 @@ impl Server {
                     }
                 }
                 _ = self.signals.received() => break Ok(()),
-                span = periods.next(), if self.form.has_intervals() => interval(span)?,
+                span = periods.next(), if self.form.has_intervals() => self.go_on(interval(span)),
             }
         };
         self.endpoint.set_server_config(None);
-        Ok((summary, periods.cut(), result))
+        (summary, periods.cut(), result)
+    }
+
+    /// Goes on after a record, printed or not: a full disk behind standard output is no reason to
+    /// leave clients alone. Tells of the first failure.
+    fn go_on(&self, printed: Result<(), Failure>) {
+        if let Err(failure) = printed
+            && !self.is_output_lost.replace(true)
+        {
+            let remedy = "make room there: the server goes on, and records get lost";
+            complain(&Failure::failed(failure.cause, remedy));
+        }
     }
 
     /// Prints the last record, for programs only; `counts` names the numbers of served and failed

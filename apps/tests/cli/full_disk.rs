@@ -1,11 +1,12 @@
 //! What happens where there is no room for what the program writes.
 
 use std::{
+    net::UdpSocket,
     path::Path,
     process::{Command, Output},
 };
 
-use crate::program::{Server, client, evenkeel, json, last_words, success};
+use crate::program::{Process, Server, client, evenkeel, json, last_words, run, success};
 
 /// A command as this script changes it; `exec "$@"` is the command.
 fn through_a_shell(script: &str, command: &Command) -> Command {
@@ -90,6 +91,37 @@ fn a_server_whose_messages_find_the_disk_full_serves_on() {
     success(client(&server, &["--bytes", "10kB"]));
     server.signal("INT");
     assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn a_server_whose_records_find_the_disk_full_says_so_once_and_serves_on() {
+    // Nobody can be told where it listens.
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let arguments = ["bulk", "server", "--listen", &address, "--json-lines"];
+    let command = evenkeel(&[&arguments[..], &["--interval", "0.01"]].concat());
+    let mut server = Process::start(through_a_shell("exec \"$@\" >/dev/full", &command));
+    let line = server.complaint();
+    assert_eq!(
+        line,
+        "evenkeel: cannot write to standard output: no space left on device; \
+         make room there: the server goes on, and records get lost"
+    );
+    for _ in 0..2 {
+        success(run(&[
+            "bulk",
+            "client",
+            &address,
+            "--insecure",
+            "--bytes",
+            "1MB",
+        ]));
+    }
+    // It ends only when it is told to; that its last record is lost too is an error.
+    server.signal("INT");
+    let line = last_words(&server.output(), 1);
+    assert!(line.contains("no space left on device"), "{line}");
 }
 
 #[test]

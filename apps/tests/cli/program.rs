@@ -94,6 +94,11 @@ impl Process {
         line(&mut self.stdout)
     }
 
+    /// The same on standard error.
+    pub(crate) fn complaint(&mut self) -> String {
+        line(&mut self.stderr)
+    }
+
     /// Sends it a signal by name.
     pub(crate) fn signal(&self, name: &str) {
         let signal = match name {

@@ -65,7 +65,7 @@ pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(
         None => Ok(()),
     };
     let result = async {
-        let (summary, rest, result) = server.attend(args.once, events, &mut interval).await?;
+        let (summary, rest, result) = server.attend(args.once, events, &mut interval).await;
         if server.form.has_intervals() {
             interval(rest)?;
         }

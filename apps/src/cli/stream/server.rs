@@ -62,7 +62,7 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
         intervals.try_for_each(|interval| server.form.event(&interval))
     };
     let result = async {
-        let (summary, _, result) = server.attend(args.once, events, interval).await?;
+        let (summary, _, result) = server.attend(args.once, events, interval).await;
         server.print_stopped(summary, |viewers, failed| StoppedCounts { viewers, failed })?;
         result
     }
