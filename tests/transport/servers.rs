@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_apps::AppError;
 use evenkeel_apps::bulk::{
-    self, Amount, Direction, Host as BulkHost, Job, Limits, Local, Outcome, ServeOptions, Source,
+    self, Amount, Direction, Host as BulkHost, Job, Limits, Local, Outcome, Pings, ServeOptions,
+    Source,
 };
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use quinn::{Connection, Endpoint, Runtime};
@@ -63,6 +64,7 @@ impl Served {
                 connections,
                 ..Limits::default()
             },
+            ..ServeOptions::default()
         };
         let runtime = net.runtime();
         net.spawn(bulk::serve(
@@ -210,6 +212,32 @@ fn an_address_that_is_asked_to_prove_itself_gets_less_than_it_sent() {
         retries.iter().all(|bytes| *bytes < INITIAL / 5),
         "{retries:?}"
     );
+}
+
+#[test]
+fn pings_tell_the_delay_of_the_path_and_that_of_the_queue_which_a_transfer_fills() {
+    let mut served = Served::new(1);
+    let pings = Arc::<Pings>::default();
+    let measured = pings.clone();
+    served.with(async move |connection, runtime| {
+        measured.idle(&connection, &*runtime).await;
+        let (beside, clock) = (connection.clone(), runtime.clone());
+        runtime.spawn(Box::pin(async move {
+            measured.loaded(&beside, &*clock, seconds(2)).await;
+        }));
+        let job = Job::new(Direction::Up, Amount::Duration(seconds(10)));
+        let done = bulk::client(connection, runtime, job, Local::default(), Arc::default());
+        done.await.unwrap();
+    });
+    served.net.run_for(seconds(15));
+    assert_eq!(served.results(), [Ok(())]);
+    let report = pings.report().unwrap();
+    let (idle, loaded) = (report.idle_ms.unwrap(), report.loaded_ms.unwrap());
+    assert_eq!(idle.samples, 20);
+    assert!(40.0 <= idle.p50 && idle.p95 < 45.0, "{idle:?}");
+    // Eight seconds of them. 50 packets of 1500 bytes take 60 ms, and CUBIC fills the queue.
+    assert!((150..=175).contains(&loaded.samples), "{report:?}");
+    assert!(55.0 < loaded.p50 && loaded.p99 < 110.0, "{loaded:?}");
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub async fn client(
         progress: &progress,
         patience: local.patience,
         send_window: CONNECTION_WINDOW.into(),
+        cpu: local.cpu,
         demanding: false,
     };
     let peer = connection.remote_address();

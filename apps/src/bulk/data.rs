@@ -6,6 +6,8 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
+use super::report::CpuClock;
+
 /// Bytes handed to quinn at once, 16 KiB. quinn's send window counts a chunk until its last byte is
 /// acknowledged, so a chunk must be well below the window's slack over the bytes in flight
 /// (`SEND_SLACK`), or a slow path runs dry once per chunk.
@@ -24,6 +26,8 @@ pub struct Local {
     pub sink: Sink,
     /// The transfer fails after this long without any byte moving.
     pub patience: Duration,
+    /// Reads the processor time for the report.
+    pub cpu: Option<CpuClock>,
 }
 
 /// What to send.
@@ -88,6 +92,7 @@ impl Default for Local {
             source: Source::Generated,
             sink: Sink::Discard,
             patience: PATIENCE,
+            cpu: None,
         }
     }
 }

@@ -23,6 +23,7 @@ mod client;
 mod data;
 mod job;
 mod memory;
+mod pings;
 mod protocol;
 mod receive;
 mod report;
@@ -36,11 +37,12 @@ pub use checksum::Checksum;
 pub use client::client;
 pub use data::{Local, Readable, Reader, Sink, Source, Writable, Writer};
 pub use job::{Amount, Direction, Job, MAX_BYTES, MAX_STREAMS};
+pub use pings::{PingReport, Pings, Quantiles, with_pings};
 pub(crate) use report::packets_sent;
-pub use report::{Outcome, Report};
+pub use report::{CpuClock, CpuReport, CpuTime, Outcome, Report};
 pub use server::{Host, Limits, NoFiles, ServeOptions, serve, serve_connection};
 pub use session::Progress;
 pub use transport::{AckFrequency, TransportSettings, server_transport_config, transport_config};
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).
-pub const ALPN: &[u8] = b"evenkeel-bulk/2";
+pub const ALPN: &[u8] = b"evenkeel-bulk/3";

@@ -12,7 +12,7 @@ use tracing::trace;
 use super::checksum::Checksum;
 use super::data::Sink;
 use super::protocol::{Plan, Received, Sent};
-use super::report::{Meter, Outcome, Report};
+use super::report::{Meter, Outcome, Report, Start};
 use super::session::{Control, Session};
 use crate::error::AppError;
 
@@ -26,7 +26,7 @@ pub(super) async fn receive(
     plan: &Plan<'_>,
     sink: &Sink,
 ) -> Result<Outcome, AppError> {
-    let before = session.connection.stats();
+    let start = Start::new(session.connection, session.cpu);
     let meter = Meter::new(plan.job.omit);
     let receiver = Receiver {
         session,
@@ -42,7 +42,7 @@ pub(super) async fn receive(
 
     let sent: Sent = session.read(control).await?;
     let intact = sent.bytes == meter.bytes() && sent.checksums == checksums;
-    let report = Report::new(session.connection, &before, &meter, checksum);
+    let report = Report::new(session.connection, &start, &meter, checksum);
     let received = Received { intact, report };
     session.write(control, &received).await?;
     let sender: Report = session.read(control).await?;

@@ -53,6 +53,41 @@ pub struct Report {
     /// SHA-256 of the data if the job asked for it. Over several streams: SHA-256 of the streams'
     /// digests, 32 bytes each, in the order of their ranges.
     pub checksum: Option<Checksum>,
+    /// Processor time of the whole program during the transfer; `None` if this side does not
+    /// measure it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuReport>,
+}
+
+/// Processor time, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuReport {
+    /// In the program's own code.
+    pub user_s: f64,
+    /// In the kernel, for the program.
+    pub system_s: f64,
+    /// Both for each 10^9 application bytes; `None` without any.
+    pub s_per_gb: Option<f64>,
+}
+
+/// Processor time that this process has taken since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// In its own code.
+    pub user: Duration,
+    /// In the kernel.
+    pub system: Duration,
+}
+
+/// Reads the processor time of this process. The simulator has none: its results must not depend
+/// on the machine.
+pub type CpuClock = fn() -> CpuTime;
+
+/// The counters of one side when a transfer began.
+pub(super) struct Start {
+    stats: ConnectionStats,
+    cpu: Option<(CpuClock, CpuTime)>,
 }
 
 /// Counts bytes over time, on one side.
@@ -71,13 +106,14 @@ struct Counts {
 }
 
 impl Report {
-    /// Makes a report; `before` are the connection's counters when the transfer began.
+    /// Makes a report on what `connection` has done since `start`.
     pub(super) fn new(
         connection: &Connection,
-        before: &ConnectionStats,
+        start: &Start,
         meter: &Meter,
         checksum: Option<Checksum>,
     ) -> Self {
+        let before = &start.stats;
         let now = connection.stats();
         let packets_sent = packets_sent(&now).saturating_sub(packets_sent(before));
         let packets_lost = now
@@ -102,6 +138,28 @@ impl Report {
             udp_bytes_sent: now.udp_tx.bytes.saturating_sub(before.udp_tx.bytes),
             udp_bytes_received: now.udp_rx.bytes.saturating_sub(before.udp_rx.bytes),
             checksum,
+            cpu: (start.cpu).map(|(clock, before)| CpuReport::new(before, clock(), bytes)),
+        }
+    }
+}
+
+impl Start {
+    pub(super) fn new(connection: &Connection, cpu: Option<CpuClock>) -> Self {
+        Self {
+            stats: connection.stats(),
+            cpu: cpu.map(|clock| (clock, clock())),
+        }
+    }
+}
+
+impl CpuReport {
+    fn new(before: CpuTime, now: CpuTime, bytes: u64) -> Self {
+        let user_s = now.user.saturating_sub(before.user).as_secs_f64();
+        let system_s = now.system.saturating_sub(before.system).as_secs_f64();
+        Self {
+            user_s,
+            system_s,
+            s_per_gb: (bytes > 0).then(|| (user_s + system_s) * 1e9 / bytes as f64),
         }
     }
 }
@@ -174,6 +232,18 @@ mod tests {
         meter.add(at(4), 1_000);
         // 2000 bytes in the two seconds after the warm-up: 8000 bit/s.
         assert_eq!(meter.read(), (7_000, Duration::from_secs(4), Some(8_000.0)));
+    }
+
+    #[test]
+    fn processor_time_is_that_of_the_transfer_and_of_a_billion_bytes() {
+        let at = |user, system| CpuTime {
+            user: Duration::from_secs(user),
+            system: Duration::from_secs(system),
+        };
+        let report = CpuReport::new(at(1, 10), at(2, 13), 2_000_000_000);
+        assert_eq!((report.user_s, report.system_s), (1.0, 3.0));
+        assert_eq!(report.s_per_gb, Some(2.0));
+        assert_eq!(CpuReport::new(at(1, 1), at(2, 2), 0).s_per_gb, None);
     }
 
     #[test]

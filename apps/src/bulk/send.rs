@@ -13,7 +13,7 @@ use tracing::trace;
 use super::checksum::Checksum;
 use super::data::{Feed, Source};
 use super::protocol::{Extent, Plan, Received, Sent};
-use super::report::{Meter, Outcome, Report};
+use super::report::{Meter, Outcome, Report, Start};
 use super::session::{Control, Session};
 use super::throttle::Throttle;
 use crate::{error::AppError, message, time::sleep_until};
@@ -29,12 +29,12 @@ pub(super) async fn send(
     plan: &Plan<'_>,
     source: &Source,
 ) -> Result<Outcome, AppError> {
-    let before = session.connection.stats();
+    let start = Start::new(session.connection, session.cpu);
     let meter = Meter::new(plan.job.omit);
-    let start = session.now();
-    meter.start(start);
+    let begun = session.now();
+    meter.start(begun);
     let deadline = match plan.extent {
-        Extent::Duration(duration) => Some(start + duration),
+        Extent::Duration(duration) => Some(begun + duration),
         Extent::Bytes(_) => None,
     };
 
@@ -73,7 +73,7 @@ pub(super) async fn send(
     let received: Received = session.moving(&meter, confirmed).await?;
     meter.end(session.now());
 
-    let report = Report::new(session.connection, &before, &meter, checksum);
+    let report = Report::new(session.connection, &start, &meter, checksum);
     session.write(control, &report).await?;
     session.conclude(control).await;
     if !received.intact {

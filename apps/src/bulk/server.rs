@@ -9,9 +9,10 @@ use tracing::debug;
 use super::data::{PATIENCE, Sink, Source};
 use super::job::{Amount, Direction, Job, MAX_DURATION};
 use super::memory::Memory;
+use super::pings::answer;
 use super::protocol::{Answer, Plan};
 use super::receive::receive;
-use super::report::Outcome;
+use super::report::{CpuClock, Outcome};
 use super::send::send;
 use super::session::{Control, Progress, Session, log_end};
 use super::transport::CONNECTION_WINDOW;
@@ -26,6 +27,8 @@ pub struct ServeOptions {
     pub host: Arc<dyn Host>,
     /// The limits for clients.
     pub limits: Limits,
+    /// Reads the processor time for reports.
+    pub cpu: Option<CpuClock>,
 }
 
 /// Bounds on what clients may use of a server.
@@ -121,6 +124,7 @@ impl Default for ServeOptions {
         Self {
             host: Arc::new(NoFiles),
             limits: Limits::default(),
+            cpu: None,
         }
     }
 }
@@ -156,8 +160,10 @@ async fn serve_one(
         progress,
         patience: options.limits.patience,
         send_window: window.into(),
+        cpu: options.cpu,
         demanding: true,
     };
+    let _answering = answer(connection, runtime);
     let limit = options.limits.duration;
     let result = tokio::select! {
         biased;

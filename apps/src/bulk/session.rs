@@ -9,7 +9,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tracing::debug;
 
 use super::job::Direction;
-use super::report::{Meter, Outcome};
+use super::report::{CpuClock, Meter, Outcome};
 use crate::{error::AppError, least::too_slow, message, time::sleep_until};
 
 /// Live counters of application bytes, for code that shows progress or samples a series while a
@@ -28,6 +28,8 @@ pub(super) struct Session<'a> {
     pub(super) patience: Duration,
     /// The most that quinn may buffer for sending, in bytes.
     pub(super) send_window: u64,
+    /// Reads the processor time of this process, if it is to be reported.
+    pub(super) cpu: Option<CpuClock>,
     /// Whether to give up a peer that is too slow: servers do.
     pub(super) demanding: bool,
 }

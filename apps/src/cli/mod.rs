@@ -4,6 +4,7 @@ mod address;
 mod args;
 mod bulk;
 mod client;
+mod cpu;
 mod failure;
 mod live;
 mod net;

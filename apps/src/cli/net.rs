@@ -46,8 +46,8 @@ pub(crate) struct Application {
 pub(crate) const BULK: Application = Application {
     name: "bulk",
     alpn: bulk::ALPN,
-    client: bulk::transport_config,
-    server: bulk::server_transport_config,
+    client: |settings| bulk::with_pings(bulk::transport_config(settings)),
+    server: |settings| bulk::with_pings(bulk::server_transport_config(settings)),
 };
 
 /// `evenkeel stream`.

@@ -8,7 +8,7 @@ use crate::initials::initials;
 use crate::program::{Process, Server, client, evenkeel, json, records, success};
 
 /// Every field of a side's report, as `docs/bulk.md` lists them.
-const REPORT: [&str; 13] = [
+const REPORT: [&str; 14] = [
     "bytes",
     "duration_s",
     "goodput_bps",
@@ -22,6 +22,7 @@ const REPORT: [&str; 13] = [
     "udp_bytes_sent",
     "udp_bytes_received",
     "checksum",
+    "cpu",
 ];
 
 #[test]
@@ -50,6 +51,7 @@ fn json_is_one_document_with_the_documented_fields() {
             "bytes_sent",
             "bytes_received",
             "path",
+            "pings",
             "verified",
             "sender",
             "receiver",
@@ -63,9 +65,40 @@ fn json_is_one_document_with_the_documented_fields() {
     assert_eq!(result["bytes_received"], 1_000_000);
     for side in ["sender", "receiver"] {
         assert_eq!(fields(&result[side]), REPORT.into());
+        let cpu = &result[side]["cpu"];
+        assert_eq!(fields(cpu), ["user_s", "system_s", "s_per_gb"].into());
+        assert!(cpu["s_per_gb"].as_f64() > Some(0.0), "{cpu}");
     }
+    assert_eq!(result["pings"]["idle_ms"]["samples"], 20);
     assert!(result["receiver"]["goodput_bps"].as_f64().unwrap() > 0.0);
     assert!(result["sender"]["rtt_smoothed_ms"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn pings_tell_the_delay_without_load_and_under_it_unless_they_are_not_wanted() {
+    let server = Server::bulk(&[]);
+    let result = |arguments: &[&str]| {
+        let all = [&["--time", "1", "--json"], arguments].concat();
+        json(&success(client(&server, &all)))
+    };
+    for direction in [&[][..], &["--reverse"]] {
+        let pings = &result(direction)["pings"];
+        for when in ["idle_ms", "loaded_ms"] {
+            let figure = |name: &str| pings[when][name].as_f64().unwrap();
+            assert!(figure("samples") >= 1.0, "{pings}");
+            let quantiles = ["p50", "p95", "p99"].map(figure);
+            assert!(quantiles[0] > 0.0 && quantiles.is_sorted(), "{pings}");
+        }
+    }
+    assert_eq!(result(&["--no-pings"])["pings"], Value::Null);
+
+    let table = success(client(&server, &["--time", "0.2"]));
+    assert!(table.contains("\nping, idle        p50 "), "{table}");
+    assert!(table.contains("\nping, loaded      p50 "), "{table}");
+    assert!(table.contains("\nCPU for 1 GB "), "{table}");
+    let several = success(client(&server, &["--time", "0.2", "-C", "2"]));
+    assert_eq!(several.matches("ping, idle").count(), 1, "{several}");
+    assert!(several.contains("\nup 1      ping, loaded"), "{several}");
 }
 
 #[test]

@@ -92,6 +92,7 @@ pub(crate) fn impatient(host: Arc<dyn Host>) -> ServeOptions {
             patience: Duration::from_millis(500),
             ..Limits::default()
         },
+        ..ServeOptions::default()
     }
 }
 

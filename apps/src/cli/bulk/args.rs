@@ -116,6 +116,9 @@ pub(crate) struct ClientArgs {
     /// Do not compute SHA-256; saves CPU above about 1 Gb/s
     #[arg(long)]
     no_verify: bool,
+    /// Do not measure the delay: no pings before the data and beside it
+    #[arg(long)]
+    pub(crate) no_pings: bool,
     #[command(flatten)]
     pub(crate) transport: TransportArgs,
     #[command(flatten)]

@@ -10,8 +10,11 @@ use quinn::{Connection, Runtime, TokioRuntime};
 use super::args::ClientArgs;
 use super::files::{FileSink, FileSource};
 use super::output::{ClientResult, Interval, PathRecord, lines};
-use crate::bulk::{self, Amount, Direction, Job, Local, Outcome, Progress, Sink, Source};
+use crate::bulk::{
+    self, Amount, Direction, Job, Local, Outcome, PingReport, Pings, Progress, Sink, Source,
+};
 use crate::cli::client::Client;
+use crate::cli::cpu::cpu_time;
 use crate::cli::failure::Failure;
 use crate::cli::live::LiveLine;
 use crate::cli::net::{BULK, Transport};
@@ -60,6 +63,7 @@ pub(crate) async fn run(
         source,
         sink: (sink.clone()).map_or(Sink::Discard, |sink| Sink::Stored(sink)),
         patience: args.transport.idle_timeout,
+        cpu: Some(cpu_time),
     };
     let directions = args.directions();
     let alone = args.connections == 1 && directions.len() == 1;
@@ -100,13 +104,16 @@ pub(crate) async fn run(
 /// Prints one table, for people, of several completed transfers.
 fn print_together(
     transfers: &[Transfer<'_>],
-    results: &[Result<Outcome, Failure>],
+    results: &[Result<(Outcome, Option<PingReport>), Failure>],
 ) -> Result<(), Failure> {
     let outcomes: Vec<_> = transfers
         .iter()
         .zip(results)
         .filter(|(transfer, _)| !transfer.alone && transfer.form.is_words())
-        .filter_map(|(transfer, result)| Some((transfer.name(), result.as_ref().ok()?.clone())))
+        .filter_map(|(transfer, result)| {
+            let (outcome, pings) = result.as_ref().ok()?;
+            Some((transfer.name(), outcome.clone(), *pings))
+        })
         .collect();
     if outcomes.is_empty() {
         return Ok(());
@@ -146,10 +153,20 @@ impl Transfer<'_> {
         format!("client-{process}-{}", self.name().replace(' ', "-"))
     }
 
-    async fn run(&self, local: Local) -> Result<Outcome, Failure> {
+    async fn run(&self, local: Local) -> Result<(Outcome, Option<PingReport>), Failure> {
         let recorder = Arc::new(SampleRecorder::new(self.args.samples));
         let transport = self.client.transport.observed(recorder.clone());
         let connection = self.client.connect(&transport, &self.trace()).await?;
+        let pings = Arc::<Pings>::default();
+        // Those of one connection tell enough.
+        let pinging = (!self.args.no_pings && self.connection == 1).then(|| pings.clone());
+        if let Some(pings) = &pinging {
+            let idle = async {
+                pings.idle(&connection, &TokioRuntime).await;
+                Ok(())
+            };
+            self.client.or_signal(idle).await?;
+        }
         let watch = Watch {
             of: self,
             connection: connection.clone(),
@@ -169,6 +186,11 @@ impl Transfer<'_> {
             local,
             watch.progress.clone(),
         );
+        // A task of its own: the one of the transfer works long without a pause.
+        let pinging = pinging.map(|pings| {
+            let (connection, warm_up) = (connection.clone(), self.job.omit);
+            tokio::spawn(async move { pings.loaded(&connection, &TokioRuntime, warm_up).await })
+        });
         let failed = format!("the transfer with {} failed", self.args.reach.server);
         let show = watch.show(series.as_mut());
         let interrupted = || watch.interrupted();
@@ -176,6 +198,10 @@ impl Transfer<'_> {
             .client
             .attend(&connection, running, show, &failed, interrupted)
             .await;
+        if let Some(pinging) = pinging {
+            pinging.abort();
+        }
+        let pings = pings.report();
         let headers = watch.end_recording().await;
         let rest = series.as_mut().map_or(Ok(()), |series| {
             let span = series.periods.cut();
@@ -184,9 +210,9 @@ impl Transfer<'_> {
         let interrupted = result.as_ref().is_err_and(Failure::is_interruption);
         let outcome = result.as_ref().ok();
         if outcome.is_some() || interrupted {
-            watch.print_result(headers, outcome.cloned(), interrupted)?;
+            watch.print_result(headers, pings, outcome.cloned(), interrupted)?;
         }
-        rest.and(result)
+        rest.and(result.map(|outcome| (outcome, pings)))
     }
 }
 
@@ -315,6 +341,7 @@ impl Watch<'_> {
     fn print_result(
         &self,
         headers: Option<HeaderReport>,
+        pings: Option<PingReport>,
         outcome: Option<Outcome>,
         interrupted: bool,
     ) -> Result<(), Failure> {
@@ -339,6 +366,7 @@ impl Watch<'_> {
                 headers,
                 samples: self.recorder.summary(),
             }),
+            pings,
             outcome,
         })
     }

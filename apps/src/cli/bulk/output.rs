@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::bulk::{Direction, Outcome, Report};
+use crate::bulk::{Direction, Outcome, PingReport, Quantiles, Report};
 use crate::cli::output::{Record, SampleLists, SenderInterval};
 use crate::cli::series::{Span, show_span};
 use crate::cli::units::{show_bytes, show_rate, show_some_rate};
@@ -62,6 +62,7 @@ pub(crate) struct ClientResult {
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     pub(crate) path: Option<PathRecord>,
+    pub(crate) pings: Option<PingReport>,
     #[serde(flatten)]
     pub(crate) outcome: Option<Outcome>,
 }
@@ -129,7 +130,12 @@ impl Record for ClientResult {
     fn text(&self) -> String {
         let outcome = self.outcome.as_ref();
         outcome.map_or(String::new(), |outcome| {
-            table(outcome, self.omit_s, self.path.as_ref())
+            table(
+                outcome,
+                self.omit_s,
+                self.path.as_ref(),
+                self.pings.as_ref(),
+            )
         })
     }
 }
@@ -160,12 +166,12 @@ impl Record for Transfer {
 }
 
 /// Formats a table of several transfers: a line for each, as its receiver saw it, and their sum.
-pub(crate) fn lines(outcomes: &[(String, Outcome)]) -> String {
+pub(crate) fn lines(outcomes: &[(String, Outcome, Option<PingReport>)]) -> String {
     let mut text = format!(
         "{:<10}{:>12}{:>12}{:>11}{:>13}{:>10}\n",
         "", "goodput", "data", "time", "RTT, least", "lost"
     );
-    for (name, outcome) in outcomes {
+    for (name, outcome, _) in outcomes {
         let (sender, receiver) = (&outcome.sender, &outcome.receiver);
         text += &format!(
             "{name:<10}{:>12}{:>12}{:>9.2} s{:>10.2} ms{:>8.2} %{}\n",
@@ -180,19 +186,44 @@ pub(crate) fn lines(outcomes: &[(String, Outcome)]) -> String {
             },
         );
     }
-    let receivers = || outcomes.iter().map(|(_, outcome)| &outcome.receiver);
+    let receivers = || outcomes.iter().map(|(_, outcome, _)| &outcome.receiver);
     let goodput: f64 = receivers().filter_map(|report| report.goodput_bps).sum();
     let bytes = receivers().fold(0u64, |sum, report| sum.saturating_add(report.bytes));
-    text + &format!(
+    text += &format!(
         "{:<10}{:>12}{:>12}",
         "all",
         show_rate(goodput),
         show_bytes(bytes)
-    )
+    );
+    for (name, _, pings) in outcomes {
+        if let Some(pings) = pings {
+            for line in delays(pings).lines() {
+                text += &format!("\n{name:<10}{line}");
+            }
+        }
+    }
+    text
+}
+
+/// Formats a line for the delay without load, and one for that under load.
+fn delays(pings: &PingReport) -> String {
+    let line = |when: &str, quantiles: Option<Quantiles>| {
+        let figures = quantiles.map_or("none came back".to_owned(), |quantiles| {
+            let Quantiles { p50, p95, p99, .. } = quantiles;
+            format!("p50 {p50:.2} ms, p95 {p95:.2} ms, p99 {p99:.2} ms")
+        });
+        format!("{:<18}{figures}\n", format!("ping, {when}"))
+    };
+    line("idle", pings.idle_ms) + &line("loaded", pings.loaded_ms)
 }
 
 /// Formats a table of both sides' figures, and what path headers measured on this side.
-fn table(outcome: &Outcome, omit_s: f64, path: Option<&PathRecord>) -> String {
+fn table(
+    outcome: &Outcome,
+    omit_s: f64,
+    path: Option<&PathRecord>,
+    pings: Option<&PingReport>,
+) -> String {
     let row = |name: &str, figure: &dyn Fn(&Report) -> String| {
         let (sender, receiver) = (figure(&outcome.sender), figure(&outcome.receiver));
         format!("{name:<18}{sender:>18}{receiver:>18}\n")
@@ -220,6 +251,18 @@ fn table(outcome: &Outcome, omit_s: f64, path: Option<&PathRecord>) -> String {
     table += &row("window at the end", &|r| show_bytes(r.window_bytes));
     table += &row("UDP sent", &|r| show_bytes(r.udp_bytes_sent));
     table += &row("UDP received", &|r| show_bytes(r.udp_bytes_received));
+    let seconds = |seconds: Option<f64>| match seconds {
+        Some(seconds) => format!("{seconds:.2} s"),
+        None => "-".to_owned(),
+    };
+    table += &row("CPU, program", &|r| seconds(r.cpu.map(|cpu| cpu.user_s)));
+    table += &row("CPU, kernel", &|r| seconds(r.cpu.map(|cpu| cpu.system_s)));
+    table += &row("CPU for 1 GB", &|r| {
+        seconds(r.cpu.and_then(|cpu| cpu.s_per_gb))
+    });
+    if let Some(pings) = pings {
+        table += &delays(pings);
+    }
     if omit_s > 0.0 {
         table += &format!("goodput leaves out the first {omit_s} s\n");
     }
@@ -260,6 +303,7 @@ fn headers(path: &PathRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bulk::CpuReport;
     use crate::path::LastAndMean;
 
     #[test]
@@ -299,6 +343,11 @@ mod tests {
             udp_bytes_sent: 0,
             udp_bytes_received: 0,
             checksum: None,
+            cpu: Some(CpuReport {
+                user_s: -1e300,
+                system_s: f64::MAX,
+                s_per_gb: None,
+            }),
         };
         let outcome = Outcome {
             verified: false,
@@ -322,8 +371,8 @@ mod tests {
                 flows: Some(0),
             },
         };
-        let table = table(&outcome, 1.0, Some(&path));
-        assert_eq!(table.lines().count(), 15);
+        let table = table(&outcome, 1.0, Some(&path), None);
+        assert_eq!(table.lines().count(), 18);
         assert!(table.contains("< 0.01 ms") && !table.contains(" 0.00 ms"));
     }
 }

@@ -14,6 +14,7 @@ use super::series::{Reception, ServerSeries};
 use crate::accept::Setup;
 use crate::bulk::{Host, Limits, Outcome, Progress, ServeOptions, Source};
 use crate::cli::address::unmapped;
+use crate::cli::cpu::cpu_time;
 use crate::cli::failure::{Failure, plain};
 use crate::cli::net::{BULK, Transport};
 use crate::cli::server::{Event, Server, Settings};
@@ -56,6 +57,7 @@ pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(
                 patience: args.transport.idle_timeout,
                 ..Limits::default()
             },
+            cpu: Some(cpu_time),
         },
         progress.clone(),
     ));

@@ -104,6 +104,8 @@ pub(super) fn bulk_client(
     }
     arguments.add_sender(spec, scenario.sampling_interval);
     arguments.flag("--no-verify", !spec.verify);
+    // As in virtual time.
+    arguments.flag("--no-pings", true);
     arguments.0
 }
 
