@@ -16,6 +16,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("evenkeel-wire", &[]),
     ("evenkeel-spec", &[]),
     ("evenkeel-log", &[]),
+    ("evenkeel-sandbox", &[]),
     (
         "evenkeel-congestion",
         &["evenkeel-wire", "evenkeel-spec", "quinn-proto"],
@@ -38,6 +39,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "evenkeel",
             "evenkeel-log",
+            "evenkeel-sandbox",
             "evenkeel-spec",
             "quinn",
             "tokio",
@@ -75,6 +77,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "evenkeel-router",
         &[
             "evenkeel-log",
+            "evenkeel-sandbox",
             "evenkeel-wire",
             "evenkeel-spec",
             "evenkeel-queue",

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use evenkeel_log::{LogArgs, LogError, complain};
 use tracing::debug;
 
@@ -55,6 +55,9 @@ enum Command {
         /// The configuration (TOML)
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
+        /// Keep all rights, to find out what the sandbox is in the way of
+        #[arg(long)]
+        no_sandbox: bool,
     },
     /// Say what is wrong with a configuration on this host; touch nothing
     Check {
@@ -135,6 +138,11 @@ impl CliError {
     }
 }
 
+/// Describes the command line, for its manual.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
 /// Runs the command that the arguments (program name first) ask for.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
@@ -163,7 +171,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn carry_out(command: Command) -> Result<(), CliError> {
     match command {
-        Command::Run { config } => Ok(daemon::run(load(&config)?, config)?),
+        Command::Run { config, no_sandbox } => {
+            Ok(daemon::run(load(&config)?, config, !no_sandbox)?)
+        }
         Command::Check { explain, config } => print(&check(&load(&config)?, explain)?),
         Command::Reload { router } => {
             let status = status::ask(&router.socket()?, Request::Reload)?;

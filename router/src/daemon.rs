@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use evenkeel_queue::LinkError;
+use evenkeel_sandbox::{Confinement, Held, SandboxError};
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,6 +21,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::clock;
 use crate::config::{Config, LinkSpec};
+use crate::confinement;
 use crate::device::Device;
 use crate::forwarder::Forwarder;
 use crate::host::HostError;
@@ -28,6 +30,7 @@ use crate::netlink::{Events, Netlink};
 use crate::plumbing::{Lack, Plumbing, SetupError};
 use crate::preflight;
 use crate::status::{Answer, LinkStatus, Meter, Request, Server, SocketError, Status};
+use crate::supervisor::Supervisor;
 use crate::transit::Transit;
 
 /// Why a router did not start, or stopped.
@@ -42,6 +45,9 @@ pub(crate) enum RunError {
     /// There is no status socket.
     #[error(transparent)]
     Socket(#[from] SocketError),
+    /// It would run with more rights than it needs.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// A link cannot be built.
     #[error("link {name}: {source}")]
     Link {
@@ -91,6 +97,9 @@ struct Router {
     path: PathBuf,
     flow_hash_key: [u8; 16],
     tasks: RefCell<JoinSet<RunError>>,
+    /// `None` if it keeps all its rights.
+    confinement: Option<(Confinement, Held)>,
+    supervisor: Supervisor,
 }
 
 /// How many tasks tokio polls between two looks at sockets and timers: with its own 61, a flood on
@@ -102,20 +111,21 @@ const EVENT_INTERVAL: u32 = 4;
 const CHECK: Duration = Duration::from_secs(1);
 
 /// Runs a router until a signal stops it (SIGINT, SIGTERM), and removes what it installed. SIGHUP
-/// and requests on its socket make it read its configuration at `path` again.
+/// and requests on its socket make it read its configuration at `path` again. Confined, it gives up
+/// the rights that it does not need before it forwards.
 ///
 /// # Errors
 /// [`RunError`] if it cannot start, or loses a device.
-pub(crate) fn run(config: Config, path: PathBuf) -> Result<(), RunError> {
+pub(crate) fn run(config: Config, path: PathBuf, confined: bool) -> Result<(), RunError> {
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .event_interval(EVENT_INTERVAL)
         .build()
         .map_err(system("the event loop"))?;
-    LocalSet::new().block_on(&runtime, route(config, path))
+    LocalSet::new().block_on(&runtime, route(config, path, confined))
 }
 
-async fn route(config: Config, path: PathBuf) -> Result<(), RunError> {
+async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), RunError> {
     // First: from here on a signal no longer ends the process at once.
     let mut signals = Signals::listen().map_err(system("listening to signals"))?;
     let server = Server::bind(&config.socket)?;
@@ -132,6 +142,9 @@ async fn route(config: Config, path: PathBuf) -> Result<(), RunError> {
     let links = config.links.iter().zip(transits).zip(tuns);
     let lines = links.map(|((link, transit), tun)| Line::new(link, transit, tun));
     let lines = lines.collect::<Result<_, _>>()?;
+    let confine = || confinement::rights(&config, &path).confine();
+    let confinement = confined.then(confine).transpose()?;
+    debug!(?confinement, "rights given up");
     let router = Rc::new(Router {
         began,
         plumbing: RefCell::new(plumbing),
@@ -140,6 +153,8 @@ async fn route(config: Config, path: PathBuf) -> Result<(), RunError> {
         path,
         flow_hash_key,
         tasks: RefCell::default(),
+        confinement,
+        supervisor: Supervisor::default(),
     });
     for line in router.lines.borrow().iter() {
         router.start(line);
@@ -158,6 +173,7 @@ async fn route(config: Config, path: PathBuf) -> Result<(), RunError> {
         unreachable!("it serves for ever")
     });
     announce(&router.config.borrow());
+    router.supervisor.ready();
     let ended = loop {
         tokio::select! {
             signal = signals.next() => {
@@ -171,6 +187,7 @@ async fn route(config: Config, path: PathBuf) -> Result<(), RunError> {
             ended = router.failure() => break Err(ended),
         }
     };
+    router.supervisor.stopping();
     // The tasks share the router: once they end, it is dropped and the host is clean.
     let mut tasks = router.tasks.take();
     tasks.shutdown().await;
@@ -232,6 +249,7 @@ impl Router {
             Ok(links) => Answer::Status(Status {
                 router: self.config.borrow().name.clone(),
                 pid: std::process::id(),
+                sandbox: self.confinement.as_ref().map(|(state, _)| state.clone()),
                 uptime_s: now.saturating_duration_since(self.began).as_secs_f64(),
                 links,
             }),
@@ -290,9 +308,14 @@ impl Router {
         Ok(())
     }
 
-    fn is_degraded(&self) -> bool {
+    /// Says what links lack, or how many forward.
+    fn summary(&self) -> (bool, String) {
         let lines = self.lines.borrow();
-        lines.iter().any(|line| line.meter.borrow().is_degraded())
+        let lacks: Vec<_> = lines.iter().filter_map(|line| line.lack()).collect();
+        match lacks.is_empty() {
+            true => (false, format!("forwarding on {} links", lines.len())),
+            false => (true, lacks.join("; ")),
+        }
     }
 
     fn ring_dropped(&self, line: &Line) -> io::Result<u64> {
@@ -315,6 +338,12 @@ impl Line {
         if let Some(task) = self.task.take() {
             task.abort();
         }
+    }
+
+    fn lack(&self) -> Option<String> {
+        let meter = self.meter.borrow();
+        let reason = meter.lack()?;
+        Some(format!("link {} is degraded: {reason}", meter.spec().name))
     }
 
     fn note_lack(&self, reason: Option<String>) {
@@ -374,12 +403,16 @@ async fn forward(line: Rc<Line>) -> RunError {
 /// Looks after what is installed in the kernel, at once when something changes there. What only the
 /// files of /proc/sys/net tell is looked at every second.
 async fn watch(router: Rc<Router>, events: Events) -> RunError {
+    let mut is_degraded = false;
     loop {
         let concerns = |route: &_| router.plumbing.borrow().concerns(route);
         let has_changed = timeout(CHECK, events.changed(concerns)).await.is_ok();
-        if let Err(error) = router.mend(has_changed || router.is_degraded()) {
+        if let Err(error) = router.mend(has_changed || is_degraded) {
             return error;
         }
+        let summary;
+        (is_degraded, summary) = router.summary();
+        router.supervisor.alive(summary);
         if has_changed {
             clock::pause(CHECK).await;
         }

@@ -14,6 +14,7 @@ pub mod status;
 
 mod clients;
 mod clock;
+mod confinement;
 mod daemon;
 mod device;
 mod family;
@@ -27,6 +28,7 @@ mod packet;
 mod plumbing;
 mod prefix;
 mod preflight;
+mod supervisor;
 mod sysctl;
 mod timer;
 mod transit;

@@ -32,6 +32,9 @@ pub(crate) struct ListenArgs {
     /// Private key of --cert in PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
+    /// Keep all rights, to find out what the sandbox is in the way of
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
 }
 
 /// A server to connect to, and how to recognise it.

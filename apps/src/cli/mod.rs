@@ -4,6 +4,7 @@ mod address;
 mod args;
 mod bulk;
 mod client;
+mod confinement;
 mod cpu;
 mod failure;
 mod live;
@@ -50,6 +51,11 @@ enum Command {
     },
 }
 
+/// Describes the command line, for its manual.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Runs the command line, whose `--controller` names one of `controllers`; reports a failure as one
 /// line on standard error.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, controllers: &Controllers) -> ExitCode {
@@ -86,6 +92,15 @@ fn try_run(
         let (cause, remedy) = text.split_once("; ").unwrap_or((&text, ""));
         Failure::usage(cause, remedy)
     })?;
+    match &cli.command {
+        Command::Bulk {
+            side: BulkSide::Server(args),
+        } => confinement::confine(&args.at, &args.output, args.root.as_deref())?,
+        Command::Stream {
+            side: StreamSide::Server(args),
+        } => confinement::confine(&args.at, &args.output, args.input.as_deref())?,
+        _ => {}
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

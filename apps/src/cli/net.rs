@@ -90,8 +90,7 @@ impl Transport {
         let controller = controllers.factory(&args.controller).map_err(wrong)?;
         let headers = args.headers(unasked, controllers).map_err(wrong)?;
         if let Some(directory) = qlog {
-            let failure = |error| Failure::unwritable(directory, &error, QLOG);
-            std::fs::create_dir_all(directory).map_err(failure)?;
+            create_qlog_directory(directory)?;
         }
         let endpoint = evenkeel::Endpoint::new()
             .pacing(args.pacing)
@@ -188,6 +187,12 @@ impl Transport {
         self.evenkeel
             .bind_socket(EndpointConfig::default(), server, socket)
     }
+}
+
+/// Creates the directory of traces if need be.
+pub(crate) fn create_qlog_directory(path: &Path) -> Result<(), Failure> {
+    let failure = |error| Failure::unwritable(path, &error, QLOG);
+    std::fs::create_dir_all(path).map_err(failure)
 }
 
 /// Reports a trace that cannot be written.

@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::{io, sync::Arc, time::Duration};
 
 use quinn::{Connection, Endpoint, Runtime, ServerConfig, TokioRuntime, VarInt};
+use sd_notify::NotifyState;
 use serde::Serialize;
 use tokio::{sync::mpsc, task::JoinHandle};
+use tracing::debug;
 
 use super::args::{ListenArgs, OutputArgs};
 use super::failure::{Failure, complain, plain};
@@ -16,6 +18,9 @@ use super::series::{Periods, Span};
 use super::signals::Signals;
 use crate::accept::Setup;
 use crate::tls::{Fingerprint, Identity};
+
+/// How often to tell systemd that the server is alive.
+const ALIVE: Duration = Duration::from_secs(1);
 
 /// What clients are told when the server stops.
 const STOPPING: &[u8] = b"the server stops";
@@ -85,6 +90,10 @@ impl Server {
         let form = Form::of(output);
         let listening = listening_record(&endpoint, controller, &transport, pin)?;
         let announced = announce(form, &listening);
+        tell_systemd(&[
+            NotifyState::Ready,
+            NotifyState::Status(&format!("listening on {}", listening.address)),
+        ]);
         let server = Self {
             endpoint,
             form,
@@ -115,6 +124,7 @@ impl Server {
             last: None,
         };
         let mut periods = Periods::new(TokioRuntime.now(), self.interval);
+        let mut alive = Periods::new(TokioRuntime.now(), ALIVE);
         let result = loop {
             tokio::select! {
                 biased;
@@ -135,9 +145,11 @@ impl Server {
                     }
                 }
                 _ = self.signals.received() => break Ok(()),
+                _ = alive.next() => tell_systemd(&[NotifyState::Watchdog]),
                 span = periods.next(), if self.form.has_intervals() => self.go_on(interval(span)),
             }
         };
+        tell_systemd(&[NotifyState::Stopping]);
         self.endpoint.set_server_config(None);
         (summary, periods.cut(), result)
     }
@@ -214,6 +226,13 @@ impl Settings {
             config: Some(Arc::new(config)),
             accepted: Some(Box::new(begin)),
         }
+    }
+}
+
+/// Tells systemd how the server is (sd_notify(3)); without systemd nobody hears it.
+fn tell_systemd(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        debug!(%error, "systemd does not hear");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The program `evenkeel` as its users run it: real processes, real files, UDP
 //! over loopback.
 
+mod confinement;
 mod errors;
 mod flood;
 mod full_disk;

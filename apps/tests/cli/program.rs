@@ -220,6 +220,11 @@ impl Server {
         command
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.child.id()
+    }
+
     /// As [`Process::line`].
     pub(crate) fn line(&mut self) -> String {
         self.process.line()

@@ -51,9 +51,9 @@ impl Meter {
         before != after
     }
 
-    /// Returns true if the link lacks something.
-    pub(crate) fn is_degraded(&self) -> bool {
-        self.degraded.is_some()
+    /// Returns what the link lacks.
+    pub(crate) fn lack(&self) -> Option<&str> {
+        self.degraded.as_ref().map(|(reason, _)| &reason[..])
     }
 
     /// Returns all figures. `ring_dropped` counts since the TUN device was created.

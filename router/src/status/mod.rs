@@ -13,6 +13,7 @@ pub(crate) mod testing;
 use std::collections::BTreeMap;
 
 use evenkeel_queue::{Amount, HeaderCounts};
+use evenkeel_sandbox::Confinement;
 use serde::{Deserialize, Serialize};
 
 pub use client::{StatusError, ask, find_socket};
@@ -62,6 +63,9 @@ pub struct Status {
     pub router: String,
     /// Its process id.
     pub pid: u32,
+    /// What rights it has given up; `null` with `--no-sandbox`.
+    #[serde(default)]
+    pub sandbox: Option<Confinement>,
     /// Seconds since its links began; blackouts and changes count from then.
     pub uptime_s: f64,
     /// Its links, in the order of the configuration.

@@ -12,6 +12,9 @@ pub fn table(status: &Status) -> String {
         "router {} (pid {}), up {:.1} s\n",
         status.router, status.pid, status.uptime_s
     );
+    let sandbox = status.sandbox.as_ref().map(ToString::to_string);
+    let sandbox = sandbox.as_deref().unwrap_or("off (--no-sandbox)");
+    writeln!(text, "sandbox: {sandbox}").expect("writing to a string cannot fail");
     for link in &status.links {
         write_link(&mut text, link);
     }

@@ -35,6 +35,7 @@ pub(crate) fn status(links: &[&str]) -> Status {
     Status {
         router: "r1".to_owned(),
         pid: 4711,
+        sandbox: None,
         uptime_s: 10.0,
         links: links.collect(),
     }

@@ -11,6 +11,7 @@ mod prometheus;
 mod raw;
 mod refusal;
 mod reload;
+mod sandbox;
 mod shaping;
 mod stamps;
 mod status;

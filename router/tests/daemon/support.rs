@@ -272,9 +272,9 @@ impl Lab {
     fn run(&self, host: Host, arguments: &[&str], config: &Path, socket: PathBuf) -> Router {
         let mut command = self.command(host, env!("CARGO_BIN_EXE_evenkeel-router"));
         let mut child = command
-            .args(arguments)
             .args(["run", "--config"])
             .arg(config)
+            .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
