@@ -51,8 +51,8 @@ pub(crate) struct Settings {
 pub(crate) enum Event<E> {
     /// The work for one client has ended; the failure, if it failed.
     Ended(E, Option<Failure>),
-    /// The server cannot continue.
-    Broken(Failure),
+    /// The server has nothing more to do, or cannot continue.
+    Over(Result<(), Failure>),
 }
 
 /// A summary of a server's work.
@@ -108,7 +108,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Reports events until a signal arrives or the server breaks; with `once`, until the first
+    /// Reports events until a signal arrives or the server is over; with `once`, until the first
     /// client is served. `interval` prints a completed interval.
     ///
     /// Returns a summary of the server's work, the rest of the last interval, and how it ended.
@@ -131,7 +131,7 @@ impl Server {
                 Some(event) = events.recv() => {
                     let (ended, failure) = match event {
                         Event::Ended(ended, failure) => (ended, failure),
-                        Event::Broken(failure) => break Err(failure),
+                        Event::Over(result) => break result,
                     };
                     summary.served += 1;
                     summary.failed += u64::from(failure.is_some());

@@ -105,6 +105,11 @@ impl Media {
         !matches!(self, Self::Synthetic(_))
     }
 
+    /// Returns whether there is nothing more to see for viewers who come now.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self, Self::Live(live) if live.has_ended())
+    }
+
     /// Starts the feed of viewer number `viewer` at `now`.
     pub(super) fn feed(&self, viewer: u64, now: Instant) -> Feed {
         let frames = match self {
@@ -155,6 +160,22 @@ impl Live {
     pub fn end(&self) {
         lock(&self.state).ended = true;
         self.changed.notify_waiters();
+    }
+
+    /// Waits until the source has ended.
+    pub async fn ended(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.has_ended() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Returns whether the source has ended.
+    pub fn has_ended(&self) -> bool {
+        lock(&self.state).ended
     }
 
     /// Returns picture number `next` if it is there, else the first key frame after it; without a

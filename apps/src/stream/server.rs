@@ -99,6 +99,17 @@ async fn serve_viewer(
         () = late() => return Err(AppError::Stalled(options.patience)),
     };
     debug!(peer = %connection.remote_address(), viewer, "stream asked for");
+    if options.media.has_ended() {
+        let reason = "the source has ended".to_owned();
+        message::write(&mut control, &Answer::Refused { reason: reason.clone() }).await?;
+        let _ = control.finish();
+        tokio::select! {
+            biased;
+            _ = connection.closed() => {}
+            () = late() => {}
+        }
+        return Err(AppError::Job(reason));
+    }
     let accepted = Accepted {
         clock_us: options.clock.read(runtime.now()),
         delivery: options.send.delivery,

@@ -17,8 +17,9 @@ Examples:
   ffmpeg -re -i in.mp4 -an -c:v libx264 -tune zerolatency -f h264 - |
     evenkeel stream server --input - --frame-rate 25
 
-It prints the certificate's pin and the client's command line. Interrupt it to stop it.
-Exit status: 0 interrupted or, with --once, served; 1 failed, 2 usage error.";
+It prints the certificate's pin and the client's command line. It ends when it is interrupted, or
+when standard input has ended and the last viewer is gone.
+Exit status: 0 interrupted, or served to the end; 1 failed, 2 usage error.";
 
 const CLIENT_EXAMPLES: &str = "\
 Examples:

@@ -74,15 +74,14 @@ async fn recorded(path: &Path) -> Result<Arc<[AccessUnit]>, Failure> {
 
 /// Reads pictures from standard input, until it ends or is no byte stream.
 async fn read<E>(mut input: File, live: Arc<Live>, report: mpsc::UnboundedSender<Event<E>>) {
-    let result = read_pictures(&mut input, &live).await;
-    live.end();
-    if let Err(cause) = result {
+    if let Err(cause) = read_pictures(&mut input, &live).await {
         // Nobody listens once the server stops.
-        let _ = report.send(Event::Broken(Failure::failed(
+        let _ = report.send(Event::Over(Err(Failure::failed(
             format!("cannot stream standard input: {cause}"),
             "send H.264 in Annex B format, as `ffmpeg ... -f h264 -` does",
-        )));
+        ))));
     }
+    live.end();
 }
 
 async fn read_pictures(input: &mut (impl AsyncRead + Unpin), live: &Live) -> Result<(), String> {

@@ -1,12 +1,13 @@
 //! `evenkeel stream server`.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evenkeel::Controllers;
 use quinn::{Connection, Runtime, TokioRuntime};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::args::StreamServerArgs;
 use super::input;
@@ -16,13 +17,13 @@ use crate::accept::Setup;
 use crate::bulk::packets_sent;
 use crate::cli::address::unmapped;
 use crate::cli::args::SampleArgs;
-use crate::cli::failure::Failure;
+use crate::cli::failure::{Failure, say};
 use crate::cli::net::{STREAM, Transport};
 use crate::cli::series::{PacketCounts, SampleRecorder, Span};
 use crate::cli::server::{Event, Server, Settings};
 use crate::lock::lock;
 use crate::path::{HeaderReport, HeaderUse};
-use crate::stream::{Host, Sending, ServeOptions};
+use crate::stream::{Host, Live, Media, Sending, ServeOptions};
 use crate::{AppError, stream};
 
 /// How long a viewer may take to ask for the stream, and to leave at the end.
@@ -38,8 +39,14 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
     let media = input::open(&args, encoder, &report).await?;
     let controller = &args.transport.controller;
     let server = Server::start(&args.at, &args.output, controller, transport).await?;
+    let live = match &media {
+        Media::Live(live) => Some(live.clone()),
+        Media::Synthetic(_) | Media::Recorded { .. } => None,
+    };
     let viewers = Arc::new(Viewers {
         live: Mutex::default(),
+        gone: Notify::new(),
+        any: AtomicBool::new(false),
         accepted: Arc::default(),
         samples: args.samples,
         settings: server.settings.clone(),
@@ -57,6 +64,9 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
             host: viewers.clone(),
         },
     ));
+    if let Some(live) = live {
+        tokio::spawn(viewers.clone().end_with(live));
+    }
     let interval = |span| {
         let mut intervals = viewers.intervals(span).into_iter();
         intervals.try_for_each(|interval| server.form.event(&interval))
@@ -74,6 +84,10 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
 struct Viewers {
     /// Viewers by the stable identifiers of their connections.
     live: Mutex<BTreeMap<usize, LiveViewer>>,
+    /// One of them has gone.
+    gone: Notify,
+    /// Any viewer ever came.
+    any: AtomicBool,
     /// Recorders of connections that were just accepted, by their stable identifiers.
     accepted: Arc<Mutex<BTreeMap<usize, Arc<SampleRecorder>>>>,
     samples: SampleArgs,
@@ -108,11 +122,13 @@ impl Host for Viewers {
             packets: PacketCounts::default(),
         };
         lock(&self.live).insert(connection.stable_id(), viewer);
+        self.any.store(true, Ordering::Relaxed);
     }
 
     fn ended(&self, connection: &Connection, sending: &Sending, result: &Result<(), AppError>) {
-        let live = lock(&self.live).remove(&connection.stable_id());
-        let since = live.map_or_else(|| TokioRuntime.now(), |live| live.since);
+        let since = lock(&self.live)
+            .get(&connection.stable_id())
+            .map_or_else(|| TokioRuntime.now(), |live| live.since);
         let stats = connection.stats();
         let viewer = unmapped(connection.remote_address()).to_string();
         let error = result.as_ref().err().map(ToString::to_string);
@@ -133,10 +149,35 @@ impl Host for Viewers {
         };
         // Nobody listens once the server stops.
         let _ = self.report.send(Event::Ended(viewer, failure));
+        lock(&self.live).remove(&connection.stable_id());
+        self.gone.notify_waiters();
     }
 }
 
 impl Viewers {
+    /// Waits until the source has ended and all viewers have gone, and then ends the server.
+    async fn end_with(self: Arc<Self>, live: Arc<Live>) {
+        live.ended().await;
+        loop {
+            let gone = self.gone.notified();
+            if lock(&self.live).is_empty() {
+                break;
+            }
+            gone.await;
+        }
+        let result = match self.any.load(Ordering::Relaxed) {
+            true => {
+                say("evenkeel: standard input has ended, and the server with it");
+                Ok(())
+            }
+            false => Err(Failure::failed(
+                "standard input ended before anybody watched",
+                "pace the encoder, as `ffmpeg -re` does, and start viewers while it runs",
+            )),
+        };
+        let _ = self.report.send(Event::Over(result));
+    }
+
     /// Returns the connections of all viewers.
     fn connections(&self) -> Vec<Connection> {
         let live = lock(&self.live);
