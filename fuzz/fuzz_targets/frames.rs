@@ -20,7 +20,7 @@ enum Datagram {
     /// Of few frames that are short, so that some become whole.
     Fragment {
         sequence: u8,
-        key: bool,
+        entry: Option<u8>,
         length: u8,
         offset: u8,
         content: Vec<u8>,
@@ -34,7 +34,7 @@ impl Datagram {
             Self::Anything(bytes) => bytes.clone().into(),
             Self::Fragment {
                 sequence,
-                key,
+                entry,
                 length,
                 offset,
                 content,
@@ -44,7 +44,7 @@ impl Datagram {
                     captured_us: 1,
                     bitrate_bps: 2,
                     length: u32::from(*length % 16),
-                    key: *key,
+                    entry: entry.map(|frames| frames % 4),
                 };
                 header.fragment(u32::from(*offset % 16), content)
             }
@@ -106,6 +106,10 @@ fn cut(video: &[Vec<u8>]) {
             return;
         };
         for unit in complete {
+            // What decoding needs is added, and only where it can begin.
+            let decodable = unit.decodable();
+            assert_eq!(decodable.len(), unit.bytes.len() + unit.parameters.len());
+            assert!(unit.parameters.is_empty() || unit.entry.is_some());
             joined.extend_from_slice(&unit.bytes);
         }
     }

@@ -2,6 +2,7 @@
 
 mod feedback;
 mod handshake;
+mod joins;
 mod lifetime;
 mod media;
 mod pacing;

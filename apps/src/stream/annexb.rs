@@ -1,8 +1,14 @@
-//! Splits H.264 byte streams (ITU-T H.264, Annex B) into access units, each one picture.
+//! Splits byte streams of H.264 and HEVC (Annex B of ITU-T H.264 and H.265) into access units, each
+//! one picture.
+
+mod nal;
+
+use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
 
 use super::frame::MAX_FRAME;
+use nal::{Codec, Meaning, Name};
 
 /// Splits a byte stream into access units. Joined, the units are the stream again.
 #[derive(Debug, Default)]
@@ -12,8 +18,10 @@ pub struct AccessUnits {
     searched: usize,
     /// The unit in the buffer has a slice of a picture.
     has_slice: bool,
-    /// The unit in the buffer has a slice of an IDR picture.
-    is_key: bool,
+    /// Known from the first NAL unit on.
+    codec: Option<Codec>,
+    /// The parameter sets of all units that are complete.
+    parameters: BTreeMap<Name, Bytes>,
 }
 
 /// One picture.
@@ -21,30 +29,34 @@ pub struct AccessUnits {
 pub struct AccessUnit {
     /// Its NAL units with their start codes.
     pub bytes: Bytes,
-    /// The picture is an IDR picture: decoding can begin with it.
-    pub key: bool,
+    /// Decoding can begin with the picture: pictures are right from the one that follows so many
+    /// pictures later. 0 is a key picture, that is IDR or IRAP; others are recovery points, as
+    /// encoders with intra refresh make them. `None`: the picture needs earlier ones.
+    pub entry: Option<u8>,
+    /// The parameter sets, with start codes, that came with earlier pictures and that decoding from
+    /// here needs; empty unless it can begin here.
+    pub parameters: Bytes,
 }
 
 /// A byte stream that cannot be cut into access units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnnexBError {
+    /// The stream is of a kind that is known, but not carried.
+    #[error("it is {0}, not H.264 or HEVC in byte stream format (Annex B)")]
+    Other(&'static str),
     /// The stream does not begin with a start code.
-    #[error("it does not begin with a start code of H.264's byte stream format (Annex B)")]
+    #[error("it does not begin with a start code of the byte stream format (Annex B)")]
     NoStartCode,
     /// One unit is too long.
     #[error("an access unit is longer than {MAX_FRAME} bytes")]
     TooLong,
 }
 
-/// NAL unit types (ITU-T H.264, table 7-1).
-const SLICE: u8 = 1;
-const IDR_SLICE: u8 = 5;
-const SEI: u8 = 6;
-const ACCESS_UNIT_DELIMITER: u8 = 9;
+/// Begins a NAL unit.
+const START_CODE: [u8; 4] = [0, 0, 0, 1];
 
-/// Bytes after a start code that decide whether an access unit begins: the NAL unit's header and
-/// the first byte of a slice header.
-const LOOK_AHEAD: usize = 2;
+/// The longest parameter sets that are kept, in bytes: those of encoders have less than a hundred.
+const MAX_PARAMETERS: usize = 64 * 1024;
 
 impl AccessUnits {
     /// Takes in more of the stream; returns the completed units.
@@ -53,33 +65,23 @@ impl AccessUnits {
     /// See [`AnnexBError`].
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<AccessUnit>, AnnexBError> {
         self.buffer.extend_from_slice(bytes);
+        if !may_begin_with_start_code(&self.buffer) {
+            return Err(kind_of(&self.buffer).map_or(AnnexBError::NoStartCode, AnnexBError::Other));
+        }
         let mut units = Vec::new();
-        while let Some(start) = self.next_start_code() {
+        while let Some((start, codec)) = self.next_start_code()? {
             let code = start_code_begin(&self.buffer, start);
-            let header = self.buffer[start + 3];
-            let kind = header & 0x1f;
-            let is_slice = matches!(kind, SLICE..=IDR_SLICE);
-            // A first bit of 1 means that first_mb_in_slice is 0 (7.3.3, 9.1); other partitions of
-            // a slice do not begin a picture (7.4.1.2.3).
-            let first_of_picture =
-                matches!(kind, SLICE | 2 | IDR_SLICE) && self.buffer[start + 4] & 0x80 != 0;
-            let opens = first_of_picture || matches!(kind, SEI..=ACCESS_UNIT_DELIMITER | 14..=18);
+            let nal = &self.buffer[start + 3..];
+            let (is_slice, opens) = (codec.slice(nal), codec.opens(nal));
             if self.has_slice && opens {
-                let unit = self.buffer.split_to(code);
-                units.push(AccessUnit {
-                    bytes: unit.freeze(),
-                    key: self.is_key,
-                });
-                (self.has_slice, self.is_key) = (false, false);
+                let unit = self.buffer.split_to(code).freeze();
+                units.push(self.complete(codec, unit));
+                self.has_slice = false;
                 self.searched = start - code + 3;
             } else {
                 self.searched = start + 3;
             }
             self.has_slice |= is_slice;
-            self.is_key |= kind == IDR_SLICE;
-        }
-        if !may_begin_with_start_code(&self.buffer) {
-            return Err(AnnexBError::NoStartCode);
         }
         if self.buffer.len() > MAX_FRAME || units.iter().any(|unit| unit.bytes.len() > MAX_FRAME) {
             return Err(AnnexBError::TooLong);
@@ -90,15 +92,13 @@ impl AccessUnits {
     /// Ends the stream; returns the last unit, if it has a picture.
     pub fn finish(mut self) -> Option<AccessUnit> {
         // A NAL unit cut off right after its start code was not examined.
-        let rest = self.buffer.split();
-        self.has_slice.then(|| AccessUnit {
-            bytes: rest.freeze(),
-            key: self.is_key,
-        })
+        let rest = self.buffer.split().freeze();
+        let codec = self.codec.filter(|_| self.has_slice)?;
+        Some(self.complete(codec, rest))
     }
 
     /// Finds the next unexamined 00 00 01 with enough bytes after it.
-    fn next_start_code(&mut self) -> Option<usize> {
+    fn next_start_code(&mut self) -> Result<Option<(usize, Codec)>, AnnexBError> {
         let from = self.searched;
         let found = self.buffer[from..]
             .windows(3)
@@ -106,11 +106,101 @@ impl AccessUnits {
         let Some(found) = found else {
             // The last two bytes may begin a start code.
             self.searched = self.buffer.len().saturating_sub(2).max(from);
-            return None;
+            return Ok(None);
         };
         let start = from + found;
         self.searched = start;
-        (start + 3 + LOOK_AHEAD <= self.buffer.len()).then_some(start)
+        let nal = &self.buffer[start + 3..];
+        let codec = match (self.codec, nal) {
+            (Some(codec), _) => codec,
+            (None, [first, second, ..]) => {
+                Codec::of([*first, *second]).map_err(AnnexBError::Other)?
+            }
+            (None, _) => return Ok(None),
+        };
+        self.codec = Some(codec);
+        Ok((nal.len() >= codec.look_ahead()).then_some((start, codec)))
+    }
+
+    /// Makes an access unit of its NAL units, and keeps their parameter sets.
+    fn complete(&mut self, codec: Codec, bytes: Bytes) -> AccessUnit {
+        let mut own = Vec::new();
+        let mut entry = None;
+        for nal in NalUnits(&bytes) {
+            match codec.meaning(nal) {
+                Meaning::ParameterSet(name) => {
+                    own.push(name);
+                    self.keep(name, nal);
+                }
+                Meaning::RecoveryPoint(count) => entry = Some(count.min(254) as u8),
+                Meaning::Slice { key } => {
+                    entry = if key { Some(0) } else { entry };
+                    // What decoding needs comes before the first slice.
+                    break;
+                }
+                Meaning::Other => {}
+            }
+        }
+        let mut parameters = BytesMut::new();
+        let all = self.parameters.iter().filter(|_| entry.is_some());
+        for (_, set) in all.filter(|(name, _)| !own.contains(name)) {
+            parameters.extend_from_slice(&START_CODE);
+            parameters.extend_from_slice(set);
+        }
+        AccessUnit {
+            bytes,
+            entry,
+            parameters: parameters.freeze(),
+        }
+    }
+
+    fn keep(&mut self, name: Name, nal: &[u8]) {
+        let others = self.parameters.iter().filter(|(kept, _)| **kept != name);
+        let bytes: usize = others.map(|(_, set)| set.len()).sum();
+        if bytes + nal.len() <= MAX_PARAMETERS {
+            // A copy, so that the picture around it need not be kept.
+            self.parameters.insert(name, Bytes::copy_from_slice(nal));
+        }
+    }
+}
+
+impl AccessUnit {
+    /// Returns the picture with all parameter sets that decoding from here needs.
+    pub fn decodable(&self) -> Bytes {
+        if self.parameters.is_empty() {
+            return self.bytes.clone();
+        }
+        // An access unit delimiter comes first of all (H.264, type 9; HEVC, type 35).
+        let mut nals = NalUnits(&self.bytes);
+        let delimiter = nals
+            .next()
+            .filter(|nal| nal[0] == 0x46 || nal[0] & 0x9f == 9);
+        let at = delimiter.map_or(0, |_| self.bytes.len() - nals.0.len());
+        [&self.bytes[..at], &self.parameters, &self.bytes[at..]]
+            .concat()
+            .into()
+    }
+}
+
+/// The NAL units of an access unit, without start codes and zeros between them; what remains begins
+/// with a start code.
+struct NalUnits<'a>(&'a [u8]);
+
+impl<'a> Iterator for NalUnits<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let code = |bytes: &[u8]| bytes.windows(3).position(|bytes| bytes == [0, 0, 1]);
+        loop {
+            let nal = &self.0[code(self.0)? + 3..];
+            let end = code(nal).map_or(nal.len(), |next| start_code_begin(nal, next));
+            let (nal, rest) = nal.split_at(end);
+            self.0 = rest;
+            let zeros = nal.iter().rev().take_while(|byte| **byte == 0).count();
+            if zeros < nal.len() {
+                return Some(&nal[..nal.len() - zeros]);
+            }
+        }
     }
 }
 
@@ -128,6 +218,27 @@ fn start_code_begin(buffer: &[u8], start: usize) -> usize {
         Some(before) if buffer[before] == 0 => before,
         _ => start,
     }
+}
+
+/// Names what a stream is by its first bytes, if it is something that people try.
+fn kind_of(stream: &[u8]) -> Option<&'static str> {
+    let has = |at: usize, bytes: &[u8]| stream.get(at..).is_some_and(|s| s.starts_with(bytes));
+    let kinds: [(bool, &str); 8] = [
+        (has(4, b"ftyp") || has(4, b"styp"), "MP4"),
+        (has(0, b"\x1a\x45\xdf\xa3"), "Matroska or WebM"),
+        (has(0, b"DKIF") && has(8, b"AV01"), "AV1 in IVF"),
+        (has(0, b"DKIF"), "IVF"),
+        // A temporal delimiter and a sequence header.
+        (has(0, b"\x12\x00\x0a"), "AV1"),
+        (
+            has(0, b"\x47") && (stream.len() <= 188 || has(188, b"\x47")),
+            "MPEG-TS",
+        ),
+        (has(0, b"FLV\x01"), "FLV"),
+        (has(0, b"RIFF"), "AVI"),
+    ];
+    let kind = kinds.into_iter().find(|(is, _)| *is);
+    kind.map(|(_, name)| name)
 }
 
 #[cfg(test)]

@@ -25,9 +25,6 @@ const MAX_PARTIAL_BYTES: usize = 4 * MAX_FRAME;
 /// of a whole datagram, however little of it is content.
 const MAX_FRAGMENTS: usize = MAX_PARTIAL_BYTES / 1024;
 
-/// The flag of a key frame, the only flag.
-const KEY: u8 = 1;
-
 /// The header of a frame, sent before its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -39,8 +36,10 @@ pub struct Header {
     pub bitrate_bps: u32,
     /// Bytes of content, 1 to [`MAX_FRAME`].
     pub length: u32,
-    /// A decoder needs no earlier frame.
-    pub key: bool,
+    /// A decoder can begin here: pictures are right from the frame that follows so many frames
+    /// later. 0 is a key frame; more, at most 254, is a recovery point. `None`: it needs an earlier
+    /// frame.
+    pub entry: Option<u8>,
 }
 
 /// Joins the fragments of frames; forgets frames that do not become complete in time.
@@ -62,7 +61,7 @@ struct Partial {
 impl Header {
     /// Appends the header as it goes on the wire.
     pub fn encode(&self, out: &mut BytesMut) {
-        out.put_u8(if self.key { KEY } else { 0 });
+        out.put_u8(self.entry.map_or(0, |frames| frames.saturating_add(1)));
         out.put_u32(self.sequence);
         out.put_u64(self.captured_us);
         out.put_u32(self.bitrate_bps);
@@ -70,20 +69,16 @@ impl Header {
     }
 
     /// # Errors
-    /// [`AppError::Protocol`] for an unknown flag or an impossible length.
+    /// [`AppError::Protocol`] for an impossible length.
     pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, AppError> {
         let mut rest = &bytes[..];
-        let flags = rest.get_u8();
         let header = Self {
-            key: flags == KEY,
+            entry: rest.get_u8().checked_sub(1),
             sequence: rest.get_u32(),
             captured_us: rest.get_u64(),
             bitrate_bps: rest.get_u32(),
             length: rest.get_u32(),
         };
-        if flags > KEY {
-            return Err(broken(format!("a frame has unknown flags {flags:#x}")));
-        }
         if header.length == 0 || header.length as usize > MAX_FRAME {
             return Err(broken(format!("a frame of {} bytes", header.length)));
         }

@@ -14,8 +14,13 @@ use super::frame::MAX_FRAME;
 use crate::lock::lock;
 use crate::time::sleep_until;
 
-/// Live pictures that are kept for slow viewers: 4 s at 30 a second.
+/// The least live pictures that are kept, for viewers who are not asked for a while: 4 s at 30 a
+/// second.
 const KEPT: usize = 120;
+
+/// Bytes of live pictures that are kept, 64 MiB: the newest group, for viewers who are yet to come.
+/// That is 50 s at 10 Mb/s. From a longer group without key frames no viewer can begin.
+const MAX_KEPT: usize = 64 << 20;
 
 /// Content of synthetic frames; QUIC encrypts it, so nothing on the path can compress it.
 static PATTERN: LazyLock<Bytes> = LazyLock::new(|| vec![0x5a; MAX_FRAME].into());
@@ -49,8 +54,12 @@ pub struct Live {
 #[derive(Debug, Default)]
 struct LiveState {
     kept: VecDeque<(Instant, AccessUnit)>,
+    /// Bytes of pictures in `kept`.
+    bytes: usize,
     /// The number of the first picture that is kept.
     first: u64,
+    /// The number of the newest picture with which decoding can begin, if it is kept.
+    entry: Option<u64>,
     ended: bool,
 }
 
@@ -58,7 +67,8 @@ struct LiveState {
 #[derive(Clone, Debug)]
 pub(super) struct Captured {
     pub(super) at: Instant,
-    pub(super) key: bool,
+    /// As of an [`AccessUnit`].
+    pub(super) entry: Option<u8>,
     pub(super) content: Bytes,
 }
 
@@ -73,7 +83,7 @@ pub(super) enum Feed {
     },
     Live {
         live: Arc<Live>,
-        /// The number of the next picture; `None` before the first key frame.
+        /// The number of the next picture; `None` before the first.
         next: Option<u64>,
     },
 }
@@ -144,14 +154,15 @@ impl Live {
         }
     }
 
-    /// Adds a picture; forgets the oldest if too many are kept.
+    /// Adds a picture. Forgets the oldest, but of the newest group only what is too long.
     pub fn push(&self, now: Instant, picture: AccessUnit) {
         let mut state = lock(&self.state);
-        state.kept.push_back((now, picture));
-        if state.kept.len() > KEPT {
-            state.kept.pop_front();
-            state.first += 1;
+        if picture.entry.is_some() {
+            state.entry = Some(state.first + state.kept.len() as u64);
         }
+        state.bytes += picture.bytes.len();
+        state.kept.push_back((now, picture));
+        state.forget();
         drop(state);
         self.changed.notify_waiters();
     }
@@ -178,16 +189,15 @@ impl Live {
         lock(&self.state).ended
     }
 
-    /// Returns picture number `next` if it is there, else the first key frame after it; without a
-    /// number the newest key frame. `Err` if none will come.
+    /// Returns picture number `next` if it is there, else the first after it with which decoding
+    /// can begin; without a number the newest of those. `Err` if none will come.
     fn take(&self, next: Option<u64>) -> Result<Option<(u64, Captured)>, ()> {
         let state = lock(&self.state);
-        let is_key = |(_, picture): &(Instant, AccessUnit)| picture.key;
         let index = match next.map(|next| next.checked_sub(state.first)) {
             Some(Some(index)) => Some(index as usize).filter(|index| *index < state.kept.len()),
-            // It was forgotten because this viewer was too slow.
-            Some(None) => state.kept.iter().position(is_key),
-            None => state.kept.iter().rposition(is_key),
+            // It was forgotten because this viewer was not asked for too long.
+            Some(None) => (state.kept.iter()).position(|(_, picture)| picture.entry.is_some()),
+            None => state.entry.map(|entry| (entry - state.first) as usize),
         };
         match index {
             Some(index) => {
@@ -201,12 +211,30 @@ impl Live {
     }
 }
 
+impl LiveState {
+    fn forget(&mut self) {
+        loop {
+            let is_past = self.entry.is_none_or(|entry| entry > self.first);
+            let too_many = self.kept.len() > KEPT && is_past;
+            if !too_many && self.bytes <= MAX_KEPT {
+                return;
+            }
+            let Some((_, oldest)) = self.kept.pop_front() else {
+                return;
+            };
+            self.bytes -= oldest.bytes.len();
+            self.first += 1;
+            self.entry = self.entry.filter(|entry| *entry >= self.first);
+        }
+    }
+}
+
 impl Captured {
     fn new(at: Instant, picture: &AccessUnit) -> Self {
         Self {
             at,
-            key: picture.key,
-            content: picture.bytes.clone(),
+            entry: picture.entry,
+            content: picture.decodable(),
         }
     }
 }
@@ -268,7 +296,7 @@ impl Frames {
                 let frame = encoder.next(bitrate_bps, restart);
                 Captured {
                     at,
-                    key: frame.key,
+                    entry: frame.key.then_some(0),
                     content: PATTERN.slice(..frame.length),
                 }
             }
@@ -288,25 +316,62 @@ mod tests {
     use super::*;
     use crate::tests::epoch;
 
+    /// One byte, and if `key`, parameter sets in force since an earlier picture.
     fn picture(key: bool) -> AccessUnit {
         AccessUnit {
             bytes: Bytes::from_static(b"x"),
-            key,
+            entry: key.then_some(0),
+            parameters: Bytes::from_static(if key { b"set" } else { b"" }),
         }
     }
 
+    fn number(live: &Live, next: Option<u64>) -> Option<u64> {
+        let taken = live.take(next).expect("it has not ended");
+        taken.map(|(number, _)| number)
+    }
+
     #[test]
-    fn a_viewer_of_live_pictures_begins_with_the_newest_key_frame() {
+    fn a_viewer_of_live_pictures_begins_with_the_newest_key_frame_and_its_parameter_sets() {
         let live = Live::new(25.0);
-        assert_eq!(live.take(None).unwrap().map(|(number, _)| number), None);
+        assert_eq!(number(&live, None), None);
         for key in [true, false, true, false, false] {
             live.push(epoch(), picture(key));
         }
-        assert_eq!(live.take(None).unwrap().unwrap().0, 2);
-        assert_eq!(live.take(Some(4)).unwrap().unwrap().0, 4);
-        assert!(live.take(Some(5)).unwrap().is_none());
+        let (first, captured) = live.take(None).unwrap().unwrap();
+        assert_eq!((first, &captured.content[..]), (2, &b"setx"[..]));
+        assert_eq!(number(&live, Some(4)), Some(4));
+        assert_eq!(number(&live, Some(5)), None);
         live.end();
         assert!(live.take(Some(5)).is_err());
+    }
+
+    #[test]
+    fn a_group_is_kept_for_new_viewers_however_long_it_takes() {
+        let live = Live::new(25.0);
+        for number in 0..20 * KEPT {
+            live.push(epoch(), picture(number == 50));
+        }
+        assert_eq!(number(&live, None), Some(50));
+        live.push(epoch(), picture(true));
+        assert_eq!(number(&live, None), Some(20 * KEPT as u64));
+        assert_eq!(lock(&live.state).kept.len(), KEPT);
+    }
+
+    #[test]
+    fn a_group_too_large_to_keep_is_no_beginning() {
+        let live = Live::new(25.0);
+        live.push(epoch(), picture(true));
+        let large = AccessUnit {
+            bytes: vec![0; MAX_FRAME].into(),
+            ..picture(false)
+        };
+        for _ in 0..MAX_KEPT / MAX_FRAME {
+            live.push(epoch(), large.clone());
+        }
+        assert_eq!(number(&live, None), None);
+        assert_eq!(lock(&live.state).bytes, MAX_KEPT);
+        live.push(epoch(), picture(true));
+        assert!(number(&live, None).is_some());
     }
 
     #[test]
@@ -316,7 +381,7 @@ mod tests {
             live.push(epoch(), picture(number.is_multiple_of(50)));
         }
         // Kept are the last 120 of 240; key frames 150 and 200 are among them.
-        assert_eq!(live.take(Some(3)).unwrap().unwrap().0, 150);
-        assert_eq!(live.take(None).unwrap().unwrap().0, 200);
+        assert_eq!(number(&live, Some(3)), Some(150));
+        assert_eq!(number(&live, None), Some(200));
     }
 }

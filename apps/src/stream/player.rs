@@ -18,6 +18,9 @@ const FREEZE: Duration = Duration::from_millis(150);
 /// up so that viewers hardly notice.
 const CATCH_UP: i64 = 20;
 
+/// How long the beginning may wait for what it needs to be decoded.
+const START_PATIENCE: Duration = Duration::from_secs(1);
+
 /// The most frames that wait to be shown: more than an hour's buffer needs.
 const MAX_WAITING: usize = 100_000;
 
@@ -28,12 +31,20 @@ const MAX_WAITING: usize = 100_000;
 /// the player continues from where it stood. While frames arrive earlier than the buffer requires,
 /// the player runs a twentieth faster, and the playout delay shrinks. A frame that is missing when
 /// a later one is due or shown late is skipped.
+///
+/// Frames from before the viewer came, the *preroll*, are only decoded: they are due with the first
+/// of the others, which come after them. The first is one that can be decoded: all that it may need
+/// has come, unless a second was not enough for that.
 #[derive(Debug)]
 pub struct Player {
     buffer_us: i64,
     frame_us: i64,
-    /// `None` before the first frame.
+    /// When the first frame came that is no preroll.
+    live_us: Option<i64>,
+    /// `None` before the first frame to be shown.
     playout_delay_us: Option<i64>,
+    /// When that frame was due when it came: the preroll is due then, too.
+    starts_us: Option<i64>,
     waiting: BTreeMap<u32, Waiting>,
     shown: Option<Shown>,
     counts: PlayerCounts,
@@ -45,9 +56,10 @@ pub struct Player {
 
 #[derive(Debug)]
 struct Waiting {
-    captured_us: i64,
+    /// `None`: it is preroll.
+    captured_us: Option<i64>,
     arrived_us: i64,
-    key: bool,
+    entry: Option<u8>,
     content: Bytes,
 }
 
@@ -56,8 +68,9 @@ struct Waiting {
 struct Shown {
     sequence: u32,
     at_us: i64,
-    /// A frame that it may refer to was never shown.
-    damaged: bool,
+    /// Pictures are whole from this frame on: nothing is missing to which they may refer. `None`
+    /// until decoding can begin anew.
+    whole_from: Option<u32>,
 }
 
 /// Counts frames that arrived, by what the player did with them.
@@ -71,6 +84,8 @@ pub struct PlayerCounts {
     pub skipped: u64,
     /// Shown without a frame of their group that they may refer to.
     pub damaged: u64,
+    /// Decoded, not shown: they are from before the viewer came.
+    pub preroll: u64,
 }
 
 /// Times when the picture stood still.
@@ -90,7 +105,9 @@ impl Player {
         Self {
             buffer_us: micros(buffer),
             frame_us: micros(frame),
+            live_us: None,
             playout_delay_us: None,
+            starts_us: None,
             waiting: BTreeMap::new(),
             shown: None,
             counts: PlayerCounts::default(),
@@ -105,12 +122,12 @@ impl Player {
         self.measured_from_us = at_us;
     }
 
-    /// Takes a frame that is complete at `arrived_us` and was captured at `captured_us`. Returns
-    /// what was shown until then, in order.
+    /// Takes a frame that is complete at `arrived_us` and was captured at `captured_us`; `None`
+    /// makes it preroll. Returns what was shown until then, in order.
     pub fn arrived(
         &mut self,
         header: &Header,
-        captured_us: i64,
+        captured_us: Option<i64>,
         arrived_us: i64,
         content: Bytes,
     ) -> Vec<Bytes> {
@@ -123,24 +140,26 @@ impl Player {
                 sequence = header.sequence,
                 "frame skipped: a later one was shown"
             );
-            self.count(arrived_us, |counts| counts.skipped += 1);
+            self.count(arrived_us, |counts| match captured_us {
+                Some(_) => counts.skipped += 1,
+                None => counts.preroll += 1,
+            });
             return shown;
         }
-        let buffer_us = self.buffer_us;
-        self.playout_delay_us.get_or_insert(
-            arrived_us
-                .saturating_sub(captured_us)
-                .saturating_add(buffer_us),
-        );
         self.waiting.insert(
             header.sequence,
             Waiting {
                 captured_us,
                 arrived_us,
-                key: header.key,
+                entry: header.entry,
                 content,
             },
         );
+        if let Some(captured_us) = captured_us
+            && self.playout_delay_us.is_none()
+        {
+            self.begin(header.sequence, captured_us, arrived_us);
+        }
         if self.waiting.len() > MAX_WAITING {
             self.waiting.pop_last();
         }
@@ -158,6 +177,9 @@ impl Player {
 
     /// Ends the stream: shows all remaining frames when they are due.
     pub fn finish(&mut self) -> Vec<Bytes> {
+        // What never began was due when it came.
+        self.starts_us.get_or_insert(i64::MIN);
+        self.playout_delay_us.get_or_insert(self.buffer_us);
         self.advance(i64::MAX)
     }
 
@@ -208,15 +230,33 @@ impl Player {
             .waiting
             .first_key_value()
             .filter(|_| self.shown.is_none());
-        first.map(|(_, frame)| self.due(frame.captured_us))
+        first.and_then(|(_, frame)| self.due(frame))
     }
 
     /// Returns how much there is to show at `now_us`: the time until the newest frame is due.
     pub fn buffered(&self, now_us: i64) -> Duration {
         let newest = self.waiting.last_key_value();
-        newest.map_or(Duration::ZERO, |(_, frame)| {
-            duration(self.due(frame.captured_us).saturating_sub(now_us))
-        })
+        let due_us = newest.and_then(|(_, frame)| self.due(frame));
+        duration(due_us.map_or(0, |due_us| due_us.saturating_sub(now_us)))
+    }
+
+    /// Begins to play with a frame that has just arrived, if it can be decoded.
+    fn begin(&mut self, sequence: u32, captured_us: i64, arrived_us: i64) {
+        let live_us = *self.live_us.get_or_insert(arrived_us);
+        let mut back = self
+            .waiting
+            .range(..=sequence)
+            .rev()
+            .zip((0..=sequence).rev());
+        let gap_or_entry =
+            back.find(|((at, frame), expected)| at != &expected || frame.entry.is_some());
+        let is_decodable = gap_or_entry.is_some_and(|((at, _), expected)| *at == expected);
+        if !is_decodable && arrived_us.saturating_sub(live_us) < micros(START_PATIENCE) {
+            return;
+        }
+        let delay_us = arrived_us.saturating_sub(captured_us);
+        self.playout_delay_us = Some(delay_us.saturating_add(self.buffer_us));
+        self.starts_us = Some(arrived_us.saturating_add(self.buffer_us));
     }
 
     /// Counts something about a frame that arrived at `arrived_us`.
@@ -227,21 +267,25 @@ impl Player {
         }
     }
 
-    fn due(&self, captured_us: i64) -> i64 {
-        captured_us.saturating_add(self.playout_delay_us.unwrap_or(0))
+    /// Returns when a frame is due; `None` for preroll before any other frame.
+    fn due(&self, frame: &Waiting) -> Option<i64> {
+        let Some(captured_us) = frame.captured_us else {
+            return self.starts_us;
+        };
+        let delay_us = self.playout_delay_us?;
+        Some(captured_us.saturating_add(delay_us))
     }
 
     /// Shows the next frame if it is due.
     fn show(&mut self, now_us: i64) -> Option<Bytes> {
         let (_, frame) = self.waiting.first_key_value()?;
-        let due_us = self.due(frame.captured_us);
-        if due_us > now_us {
-            return None;
-        }
+        let due_us = self.due(frame).filter(|due_us| *due_us <= now_us)?;
         let (sequence, frame) = self.waiting.pop_first().expect("it was just there");
         let lateness_us = frame.arrived_us.saturating_sub(due_us);
         let at_us = due_us.max(frame.arrived_us);
-        if lateness_us > 0 {
+        if frame.captured_us.is_none() {
+            self.count(frame.arrived_us, |counts| counts.preroll += 1);
+        } else if lateness_us > 0 {
             debug!(sequence, lateness_us, "frame late");
             self.count(frame.arrived_us, |counts| counts.late += 1);
             let delay_us = self.playout_delay_us.unwrap_or(0);
@@ -252,20 +296,29 @@ impl Player {
             let faster_us = spare_us.min(self.frame_us / CATCH_UP);
             self.playout_delay_us = self.playout_delay_us.map(|delay| delay - faster_us);
         }
-        let damaged = !frame.key
-            && self
-                .shown
-                .is_none_or(|shown| shown.damaged || sequence != shown.sequence + 1);
-        let damage = u64::from(damaged);
+        let before = (self.shown)
+            .filter(|shown| sequence == shown.sequence + 1)
+            .and_then(|shown| shown.whole_from);
+        let anew = frame
+            .entry
+            .map(|after| sequence.saturating_add(after.into()));
+        let whole_from = match (before, anew) {
+            (Some(before), Some(anew)) => Some(before.min(anew)),
+            (before, anew) => before.or(anew),
+        };
+        let damaged = whole_from.is_none_or(|from| sequence < from);
+        let is_preroll = frame.captured_us.is_none();
+        let damage = u64::from(damaged && !is_preroll);
         self.count(frame.arrived_us, |counts| counts.damaged += damage);
-        if let Some(shown) = self.shown {
+        // What is only decoded is no picture that stands.
+        if let Some(shown) = self.shown.filter(|_| !is_preroll) {
             self.freezes
                 .add(at_us.saturating_sub(shown.at_us), self.frame_us);
         }
         self.shown = Some(Shown {
             sequence,
             at_us,
-            damaged,
+            whole_from,
         });
         Some(frame.content)
     }

@@ -21,8 +21,9 @@ struct State {
     frames: VecDeque<Frame>,
     /// Bytes of the frame that was taken and is not yet written.
     writing: usize,
-    /// The group of the last frame was given up: only a key frame is of use next.
-    wants_key: bool,
+    /// The group of the last frame was given up: only a frame with which decoding can begin is of
+    /// use next.
+    wants_entry: bool,
     ended: bool,
 }
 
@@ -37,10 +38,10 @@ impl Queue {
     /// Adds a frame; returns `false` if it is useless because its group was given up.
     pub(super) fn push(&self, frame: Frame) -> bool {
         let mut state = lock(&self.state);
-        if state.wants_key && !frame.captured.key {
+        if state.wants_entry && frame.captured.entry.is_none() {
             return false;
         }
-        state.wants_key = false;
+        state.wants_entry = false;
         state.frames.push_back(frame);
         drop(state);
         self.changed.notify_one();
@@ -54,14 +55,23 @@ impl Queue {
     }
 
     /// Returns whether the encoder should begin a new group.
-    pub(super) fn wants_key(&self) -> bool {
-        lock(&self.state).wants_key
+    pub(super) fn wants_entry(&self) -> bool {
+        lock(&self.state).wants_entry
     }
 
     /// Returns whether some frame is not yet written.
     pub(super) fn is_busy(&self) -> bool {
         let state = lock(&self.state);
         state.writing > 0 || !state.frames.is_empty()
+    }
+
+    /// Returns whether decoding can begin with some frame that waits.
+    pub(super) fn has_entry(&self) -> bool {
+        let state = lock(&self.state);
+        state
+            .frames
+            .iter()
+            .any(|frame| frame.captured.entry.is_some())
     }
 
     /// Returns the bytes of frames not yet written.
@@ -96,10 +106,11 @@ impl Queue {
     /// Gives up the rest of the group; returns how many frames that were.
     pub(super) fn give_up_group(&self) -> u64 {
         let mut state = lock(&self.state);
-        let next_key = state.frames.iter().position(|frame| frame.captured.key);
-        let dropped = next_key.unwrap_or(state.frames.len());
+        let mut entries = state.frames.iter().map(|frame| frame.captured.entry);
+        let next = entries.position(|entry| entry.is_some());
+        let dropped = next.unwrap_or(state.frames.len());
         state.frames.drain(..dropped);
-        state.wants_key = next_key.is_none();
+        state.wants_entry = next.is_none();
         dropped as u64
     }
 }

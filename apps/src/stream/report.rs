@@ -50,6 +50,8 @@ pub struct FrameCounts {
     pub lost: u64,
     /// Shown without a frame that they may refer to.
     pub damaged: u64,
+    /// From before the viewer came: decoded so that others can be shown, and counted nowhere else.
+    pub preroll: u64,
 }
 
 /// Times from a frame's capture to its complete arrival, in milliseconds, by nearest rank.

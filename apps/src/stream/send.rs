@@ -37,6 +37,9 @@ pub struct SendOptions {
     /// Gives up a frame, and with it the rest of its group, if the connection has not taken it this
     /// long after its capture. Later frames refer even to a frame that comes too late to be shown
     /// in time, so choose a time longer than viewers' buffers.
+    ///
+    /// A viewer of live pictures begins with frames from before it came. As long as it catches up,
+    /// frames may be late by as much as the least late so far, and this time.
     pub cancel_after: Duration,
 }
 
@@ -113,7 +116,7 @@ impl Sender<'_> {
         let lost = loop {
             let decide = |now: Instant| {
                 adaptation.decide(now, self.path(context.as_ref(), queue));
-                (adaptation.target_bps, queue.wants_key())
+                (adaptation.target_bps, queue.wants_entry())
             };
             let captured = tokio::select! {
                 biased;
@@ -128,7 +131,7 @@ impl Sender<'_> {
                 captured_us: self.clock.read(captured.at),
                 bitrate_bps: u32::try_from(adaptation.target_bps).unwrap_or(u32::MAX),
                 length: captured.content.len() as u32,
-                key: captured.key,
+                entry: captured.entry,
             };
             sequence = sequence
                 .checked_add(1)
@@ -170,18 +173,34 @@ impl Sender<'_> {
 
     /// Hands frames from the queue to the connection, in order.
     async fn pump(&self, queue: &Queue) -> Result<(), AppError> {
+        let cancel_after = self.options.cancel_after;
         let mut writer = Writer {
             connection: self.connection,
             delivery: self.options.delivery,
             current: None,
             unconfirmed: VecDeque::new(),
+            group: 0,
             send_window: 0,
         };
+        let mut least_age = Duration::MAX;
         while let Some(frame) = queue.next().await {
+            let now = self.runtime.now();
             let rtt = self.connection.rtt();
-            let resets = writer.expire(self.runtime.now(), self.options.cancel_after + rtt);
+            let resets = writer.expire(now, cancel_after + rtt);
             lock(&self.sending.0).streams_reset += resets;
-            let too_late = frame.captured.at + self.options.cancel_after;
+            let age = now.saturating_duration_since(frame.captured.at);
+            if age > cancel_after && queue.has_entry() {
+                // The viewer still catches up, and sees the present sooner if it begins anew.
+                let cancelled = 1 + queue.give_up_group();
+                debug!(
+                    sequence = frame.header.sequence,
+                    cancelled, "frames skipped: a newer group"
+                );
+                lock(&self.sending.0).frames_cancelled += cancelled;
+                continue;
+            }
+            least_age = least_age.min(age);
+            let too_late = frame.captured.at + least_age + cancel_after;
             tokio::select! {
                 biased;
                 written = writer.write(&frame) => {
@@ -200,9 +219,7 @@ impl Sender<'_> {
                 }
             }
         }
-        writer
-            .conclude(&*self.runtime, self.options.cancel_after)
-            .await;
+        writer.conclude(&*self.runtime, cancel_after).await;
         Ok(())
     }
 }
@@ -213,22 +230,36 @@ struct Writer<'a> {
     delivery: Delivery,
     /// The stream of the frame or group that is being written.
     current: Option<SendStream>,
-    /// Completely written streams, with the capture time of their last frame.
-    unconfirmed: VecDeque<(Instant, SendStream)>,
+    /// Completely written streams.
+    unconfirmed: VecDeque<Unconfirmed>,
+    /// The number of the group that is being written.
+    group: u64,
     send_window: u64,
+}
+
+/// A stream that the viewer may not have whole.
+struct Unconfirmed {
+    stream: SendStream,
+    /// The capture time of its last frame.
+    at: Instant,
+    /// The group of its frames.
+    group: u64,
 }
 
 impl Writer<'_> {
     async fn write(&mut self, frame: &Frame) -> Result<(), AppError> {
+        let begins = frame.captured.entry.is_some();
         match self.delivery {
             Delivery::Frames => {
+                self.group += u64::from(begins);
                 self.open(frame).await?;
                 self.write_stream(frame).await?;
                 self.close(frame.captured.at);
             }
             Delivery::Groups => {
-                if frame.captured.key || self.current.is_none() {
+                if begins || self.current.is_none() {
                     self.close(frame.captured.at);
+                    self.group += 1;
                     self.open(frame).await?;
                 }
                 self.write_stream(frame).await?;
@@ -267,7 +298,9 @@ impl Writer<'_> {
         if let Some(mut stream) = self.current.take() {
             // If the viewer has stopped it, there is nothing to do.
             let _ = stream.finish();
-            self.unconfirmed.push_back((at, stream));
+            let group = self.group;
+            self.unconfirmed
+                .push_back(Unconfirmed { stream, at, group });
         }
     }
 
@@ -301,14 +334,17 @@ impl Writer<'_> {
     }
 
     /// Resets streams whose last frame was captured longer than `after` ago and that the viewer has
-    /// not confirmed; returns how many.
+    /// not confirmed, with the rest of their group, which needs them; returns how many. Streams of
+    /// the present group stay.
     fn expire(&mut self, now: Instant, after: Duration) -> u64 {
-        let mut resets = 0;
-        while let Some((at, _)) = self.unconfirmed.front()
-            && *at + after < now
+        let (mut resets, mut incomplete) = (0, None);
+        while let Some(first) = self.unconfirmed.front()
+            && first.group < self.group
+            && (first.at + after < now || incomplete == Some(first.group))
         {
-            let (_, mut stream) = self.unconfirmed.pop_front().expect("it was just there");
-            resets += u64::from(stream.reset(TOO_LATE).is_ok());
+            incomplete = Some(first.group);
+            let mut first = self.unconfirmed.pop_front().expect("it was just there");
+            resets += u64::from(first.stream.reset(TOO_LATE).is_ok());
         }
         resets
     }
@@ -317,10 +353,10 @@ impl Writer<'_> {
     async fn conclude(&mut self, runtime: &dyn Runtime, cancel_after: Duration) {
         self.close(runtime.now());
         let until = runtime.now() + cancel_after;
-        for (_, stream) in std::mem::take(&mut self.unconfirmed) {
+        for unconfirmed in std::mem::take(&mut self.unconfirmed) {
             tokio::select! {
                 biased;
-                _ = stream.stopped() => {}
+                _ = unconfirmed.stream.stopped() => {}
                 () = sleep_until(runtime, until) => {}
             }
         }

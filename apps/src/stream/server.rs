@@ -101,7 +101,13 @@ async fn serve_viewer(
     debug!(peer = %connection.remote_address(), viewer, "stream asked for");
     if options.media.has_ended() {
         let reason = "the source has ended".to_owned();
-        message::write(&mut control, &Answer::Refused { reason: reason.clone() }).await?;
+        message::write(
+            &mut control,
+            &Answer::Refused {
+                reason: reason.clone(),
+            },
+        )
+        .await?;
         let _ = control.finish();
         tokio::select! {
             biased;

@@ -16,7 +16,7 @@ use super::clock::{Clock, ClockReport};
 use super::frame::{Assembly, FRAGMENT_HEADER_LEN, HEADER_LEN, Header};
 use super::player::Player;
 use super::protocol::{Accepted, Answer, Delivery, End, Request};
-use super::viewing::Viewing;
+use super::viewing::{Beginning, Viewing};
 use crate::error::{AppError, close, printable};
 use crate::message;
 use crate::time::sleep_until;
@@ -106,14 +106,15 @@ impl Viewer<'_> {
         let began_us = i64::try_from(options.clock.read(options.began)).unwrap_or(i64::MAX);
         let frame = Duration::from_secs_f64(1.0 / accepted.frame_rate);
         let player = Player::new(options.buffer, frame);
-        self.viewing.begin(
-            options.began,
+        self.viewing.begin(Beginning {
+            began: options.began,
             began_us,
-            options.omit,
+            accepted_us: accepted.clock_us,
+            omit: options.omit,
             clock,
-            !accepted.real,
+            is_encoded: !accepted.real,
             player,
-        );
+        });
         let mut output = options.output.take();
         let (shown, mut to_write) = mpsc::unbounded_channel();
         let ended = {

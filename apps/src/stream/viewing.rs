@@ -30,12 +30,31 @@ const MAX_DELAY_US: i64 = 86_400_000_000;
 #[derive(Debug, Default)]
 pub struct Viewing(Mutex<Option<State>>);
 
+/// What a viewer knows of a stream when it begins.
+#[derive(Debug)]
+pub(super) struct Beginning {
+    /// Since when the viewer has waited.
+    pub(super) began: Instant,
+    /// Its clock then, microseconds.
+    pub(super) began_us: i64,
+    /// The server's clock when it accepted the viewer, microseconds. Older frames are preroll.
+    pub(super) accepted_us: u64,
+    /// The warm-up, from `began` on.
+    pub(super) omit: Duration,
+    pub(super) clock: ClockReport,
+    /// Whether frames tell the bitrate of an encoder.
+    pub(super) is_encoded: bool,
+    pub(super) player: Player,
+}
+
 #[derive(Debug)]
 struct State {
     began: Instant,
     omit_until: Instant,
     /// Our clock's reading at `began`, microseconds.
     began_us: i64,
+    /// The server's clock when it accepted this viewer, microseconds.
+    accepted_us: u64,
     clock: ClockReport,
     /// Whether an encoder follows the connection, and frames tell its bitrate.
     is_encoded: bool,
@@ -77,23 +96,24 @@ struct Bitrates {
 }
 
 impl Viewing {
-    /// Begins a stream: the viewer has waited since `began`, when its clock showed `began_us`
-    /// microseconds. `is_encoded` says whether frames tell the bitrate of an encoder.
-    pub(super) fn begin(
-        &self,
-        began: Instant,
-        began_us: i64,
-        omit: Duration,
-        clock: ClockReport,
-        is_encoded: bool,
-        mut player: Player,
-    ) {
+    /// Begins a stream.
+    pub(super) fn begin(&self, beginning: Beginning) {
+        let Beginning {
+            began,
+            began_us,
+            accepted_us,
+            omit,
+            clock,
+            is_encoded,
+            mut player,
+        } = beginning;
         let omitted_us = i64::try_from(omit.as_micros()).unwrap_or(i64::MAX);
         player.measure_from(began_us.saturating_add(omitted_us));
         *lock(&self.0) = Some(State {
             began,
             omit_until: began + omit,
             began_us,
+            accepted_us,
             clock,
             is_encoded,
             player,
@@ -200,7 +220,10 @@ impl State {
         let delay_us = now_us
             .saturating_sub(captured_us)
             .clamp(-MAX_DELAY_US, MAX_DELAY_US);
-        let captured_us = now_us - delay_us;
+        if header.captured_us < self.accepted_us {
+            return self.player.arrived(header, None, now_us, content);
+        }
+        let captured_us = Some(now_us - delay_us);
         let late_before = self.player.counts().late;
         let shown = self.player.arrived(header, captured_us, now_us, content);
         // The player forgets when it began.
@@ -286,6 +309,7 @@ impl State {
                 skipped: player.skipped,
                 lost: expected.saturating_sub(received),
                 damaged: player.damaged,
+                preroll: player.preroll,
             },
             delay_ms: self.delays(),
             jitter_ms: (figures.jitter_count > 0).then(|| JitterReport {

@@ -3,6 +3,7 @@
 use std::{
     io::Write,
     net::UdpSocket,
+    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,6 +12,8 @@ use std::{
 };
 
 use evenkeel_apps::stream::{AccessUnit, AccessUnits};
+use evenkeel_tests::one_of_three_tries;
+use evenkeel_tests::skip::{Need, can_run};
 
 use crate::program::{
     Process, Server, client, evenkeel, failure, json, last_words, pause, records, run, success,
@@ -416,7 +419,7 @@ fn video_from_standard_input_reaches_standard_output() {
         "-",
     ]);
     let (input, mut encoder) = std::io::pipe().unwrap();
-    command.args(["--frame-rate", "25", "--once"]).stdin(input);
+    command.args(["--frame-rate", "25"]).stdin(input);
     let server = Server::start(command);
     // An encoder makes a picture every 40 ms.
     let encoding = std::thread::spawn(move || {
@@ -437,5 +440,96 @@ fn video_from_standard_input_reaches_standard_output() {
     // The viewer may have come after the first group, of 25.
     assert!(pictures(&output.stdout).len() >= 50);
     assert!(CLIP.ends_with(&output.stdout));
-    assert_eq!(server.end().0, Some(0));
+    // The server ends with its source.
+    let (status, _, errors) = server.end();
+    assert_eq!(status, Some(0), "{errors}");
+    assert_eq!(
+        errors,
+        "evenkeel: standard input has ended, and the server with it\n"
+    );
+}
+
+#[test]
+fn a_source_that_nobody_watched_or_that_is_no_video_ends_the_server_with_a_line() {
+    for (source, word) in [
+        (CLIP, "standard input ended before anybody watched"),
+        (b"\0\0\0\x20ftypisom....", "it is MP4, not H.264 or HEVC"),
+        (b"\x12\x00\x0a\x0b\0\0", "it is AV1, not H.264 or HEVC"),
+    ] {
+        let mut command = evenkeel(&[
+            "stream",
+            "server",
+            "--listen",
+            "127.0.0.1:0",
+            "--input",
+            "-",
+        ]);
+        let (input, mut encoder) = std::io::pipe().unwrap();
+        command.stdin(input);
+        let server = Server::start(command);
+        encoder.write_all(source).unwrap();
+        drop(encoder);
+        let line = last_words(&server.output(), 1);
+        assert!(line.contains(word), "{line}");
+    }
+}
+
+#[test]
+#[ignore = "compares real time; .ci/full runs it"]
+fn a_viewer_that_joins_a_real_encoder_late_can_decode_what_it_gets() {
+    if !can_run(&[
+        Need::program("ffmpeg", "ffmpeg"),
+        Need::program("ffprobe", "ffmpeg"),
+    ]) {
+        return;
+    }
+    one_of_three_tries(|| {
+        // The encoder holds back 2 s: the viewer comes 4 s after its first picture.
+        let mut ffmpeg = Command::new("ffmpeg")
+            .args(["-v", "error", "-re", "-f", "lavfi", "-i"])
+            .args([
+                "testsrc2=size=320x180:rate=25:duration=12",
+                "-c:v",
+                "libx264",
+                "-f",
+                "h264",
+                "-",
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut command = evenkeel(&[
+            "stream",
+            "server",
+            "--listen",
+            "127.0.0.1:0",
+            "--input",
+            "-",
+        ]);
+        command.args(["--frame-rate", "25"]);
+        command.stdin(ffmpeg.stdout.take().unwrap());
+        let server = Server::start(command);
+        pause(Duration::from_secs(6));
+        let directory = tempfile::tempdir().unwrap();
+        let received = directory.path().join("late.h264");
+        let output = client(&server, &["--json", "--output", received.to_str().unwrap()]);
+        let report = json(&success(output))["report"].clone();
+        ffmpeg.wait().unwrap();
+        let count = |name: &str| report["frames"][name].as_u64().unwrap();
+        let probe = Command::new("ffprobe")
+            .args(["-v", "error", "-count_frames", "-of", "csv=p=0"])
+            .args(["-show_entries", "stream=nb_read_frames"])
+            .arg(&received)
+            .output()
+            .unwrap();
+        let decoded: u64 = str::from_utf8(&probe.stdout)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        assert!(count("received") > 50 && count("preroll") > 25, "{report}");
+        assert_eq!(decoded, count("received") + count("preroll"), "{report}");
+        assert_eq!((count("damaged"), count("lost")), (0, 0), "{report}");
+    });
 }

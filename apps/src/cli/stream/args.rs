@@ -46,8 +46,8 @@ pub(crate) struct StreamServerArgs {
     pub(crate) at: ListenArgs,
     #[command(flatten)]
     pub(crate) transport: TransportArgs,
-    /// Stream H.264 in Annex B format from this file, or `-` for standard input, at its own bitrate
-    /// instead of the synthetic encoder's
+    /// Stream H.264 or HEVC in Annex B format from this file, or `-` for standard input, at its own
+    /// bitrate instead of the synthetic encoder's
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
     /// Repeat the file

@@ -48,7 +48,8 @@ async fn recorded(path: &Path) -> Result<Arc<[AccessUnit]>, Failure> {
     let failure = |cause: &dyn std::fmt::Display| {
         Failure::failed(
             format!("cannot stream {}: {cause}", path.display()),
-            "give --input H.264 in Annex B format; `ffmpeg -i FILE -an -c:v copy -f h264 OUT` makes it",
+            "give --input H.264 or HEVC in Annex B format; `ffmpeg -i FILE -an -c:v libx264 -f h264 \
+             OUT` makes it, `-c:v copy` where it is one of them already",
         )
     };
     let metadata = tokio::fs::metadata(path)
@@ -78,7 +79,7 @@ async fn read<E>(mut input: File, live: Arc<Live>, report: mpsc::UnboundedSender
         // Nobody listens once the server stops.
         let _ = report.send(Event::Over(Err(Failure::failed(
             format!("cannot stream standard input: {cause}"),
-            "send H.264 in Annex B format, as `ffmpeg ... -f h264 -` does",
+            "send H.264 or HEVC in Annex B format, as `ffmpeg ... -f h264 -` does",
         ))));
     }
     live.end();

@@ -147,6 +147,10 @@ fn table(report: &ViewReport) -> String {
     let mut text = String::new();
     let mut line = |name: &str, figures: String| text += &format!("{name:<16}{figures}\n");
     let frames = &report.frames;
+    let preroll = match frames.preroll {
+        0 => String::new(),
+        preroll => format!("; {preroll} from before"),
+    };
     line(
         "received",
         format!(
@@ -159,7 +163,7 @@ fn table(report: &ViewReport) -> String {
     line(
         "frames",
         format!(
-            "{} received, {} on time, {} late, {} skipped, {} lost, {} damaged",
+            "{} received, {} on time, {} late, {} skipped, {} lost, {} damaged{preroll}",
             frames.received,
             frames.on_time,
             frames.late,

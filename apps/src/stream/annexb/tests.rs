@@ -25,14 +25,15 @@ fn a_picture_is_a_unit_with_what_stands_before_it() {
     let stream = [key.clone(), two_slices.clone(), bare.clone()].concat();
     for chunk in [1, 3, 7, 1000] {
         let units = cut(&stream, chunk);
-        let unit = |bytes: &[u8], key| AccessUnit {
+        let unit = |bytes: &[u8], entry| AccessUnit {
             bytes: Bytes::copy_from_slice(bytes),
-            key,
+            entry,
+            parameters: Bytes::new(),
         };
         let expected = [
-            unit(&key, true),
-            unit(&two_slices, false),
-            unit(&bare, false),
+            unit(&key, Some(0)),
+            unit(&two_slices, None),
+            unit(&bare, None),
         ];
         assert_eq!(units, expected, "in chunks of {chunk}");
     }
@@ -49,14 +50,96 @@ fn three_byte_start_codes_are_start_codes() {
         [5, 5, 5]
     );
     assert_eq!(
-        units.iter().map(|u| u.key).collect::<Vec<_>>(),
-        [true, false, false]
+        units.iter().map(|u| u.entry).collect::<Vec<_>>(),
+        [Some(0), None, None]
     );
 }
 
+/// Concatenated NAL units, each after a start code.
+fn units_of(nals: &[&[u8]]) -> Vec<u8> {
+    nals.iter()
+        .flat_map(|nal| [&START_CODE, *nal].concat())
+        .collect()
+}
+
 #[test]
-fn what_is_no_byte_stream_is_refused() {
-    for wrong in [&b"RIFF...."[..], b"\0\0\0\x18ftyp", b"\x01"] {
+fn where_decoding_can_begin_the_parameter_sets_in_force_are_at_hand() {
+    const SPS: &[u8] = &[0x67, 0x42, 0xc0, 0x1e, 0xda];
+    // Identifiers 0, 1 and, again, 0.
+    const PPS: [&[u8]; 3] = [
+        &[0x68, 0xce, 0x01],
+        &[0x68, 0x4c, 0x02],
+        &[0x68, 0xce, 0x03],
+    ];
+    const DELIMITER: &[u8] = &[0x09, 0x10];
+    const IDR: &[u8] = &[0x65, 0x88];
+    const OTHER: &[u8] = &[0x41, 0x9a];
+    let stream = units_of(&[
+        SPS, PPS[0], PPS[1], IDR, OTHER, IDR, PPS[2], IDR, DELIMITER, IDR,
+    ]);
+    let units = cut(&stream, 1000);
+    let parameters = [
+        &[],
+        &[],
+        &[SPS, PPS[0], PPS[1]][..],
+        &[SPS, PPS[1]],
+        &[SPS, PPS[2], PPS[1]],
+    ];
+    for (unit, expected) in units.iter().zip(parameters) {
+        assert_eq!(unit.parameters, units_of(expected));
+    }
+    assert_eq!(units[1].decodable(), units_of(&[OTHER]));
+    assert_eq!(units[3].decodable(), units_of(&[SPS, PPS[1], PPS[2], IDR]));
+    // A delimiter stays first.
+    let last = units_of(&[DELIMITER, SPS, PPS[2], PPS[1], IDR]);
+    assert_eq!(units[4].decodable(), last);
+}
+
+#[test]
+fn decoding_can_begin_at_a_recovery_point() {
+    // SEI of type 5 with 2 bytes, then type 6 with 1: the Exp-Golomb code of 9 is 0001010.
+    let sei: &[u8] = &[0x06, 5, 2, 0, 0, 6, 1, 0b0001_0101, 0x80];
+    let stream = units_of(&[sei, &[0x41, 0x9a], &[0x41, 0x9a]]);
+    let entries: Vec<_> = cut(&stream, 5).iter().map(|unit| unit.entry).collect();
+    assert_eq!(entries, [Some(9), None]);
+}
+
+#[test]
+fn hevc_is_cut_as_its_own_rules_say() {
+    const VPS: &[u8] = &[0x40, 0x01, 0x0c];
+    // Bytes of 3 prevent start codes.
+    const SPS: &[u8] = &[
+        0x42, 0x01, 0x01, 0x01, 0x60, 0, 0, 3, 0, 0x90, 0, 0, 3, 0, 0, 3, 0, 0x5d, 0xa0,
+    ];
+    const PPS: &[u8] = &[0x44, 0x01, 0xc1];
+    const IDR: &[u8] = &[0x26, 0x01, 0xaf];
+    const SECOND_SLICE: &[u8] = &[0x26, 0x01, 0x2f];
+    const TRAIL: &[u8] = &[0x02, 0x01, 0xd0];
+    const CRA: &[u8] = &[0x2a, 0x01, 0xaf];
+    let key = units_of(&[VPS, SPS, PPS, IDR, SECOND_SLICE]);
+    let stream = [&key[..], &units_of(&[TRAIL, CRA])].concat();
+    for chunk in [1, 4, 1000] {
+        let units = cut(&stream, chunk);
+        let entries: Vec<_> = units.iter().map(|unit| unit.entry).collect();
+        assert_eq!(entries, [Some(0), None, Some(0)], "in chunks of {chunk}");
+        assert_eq!(units[0].bytes, key);
+        assert_eq!(units[2].decodable(), units_of(&[VPS, SPS, PPS, CRA]));
+    }
+}
+
+#[test]
+fn what_is_no_byte_stream_is_refused_by_name_if_it_has_one() {
+    for (wrong, name) in [
+        (&b"\0\0\0\x18ftypisom"[..], "MP4"),
+        (b"\x12\x00\x0a\x0b", "AV1"),
+        (b"DKIF\0\0\x20\0AV01", "AV1 in IVF"),
+        (b"\0\0\x01\xb3\x14", "MPEG-1, MPEG-2 or MPEG-4 Visual"),
+        (b"\0\0\x01\0\x79", "H.266 (VVC)"),
+    ] {
+        let pushed = AccessUnits::default().push(wrong);
+        assert_eq!(pushed, Err(AnnexBError::Other(name)), "{wrong:?}");
+    }
+    for wrong in [&b"What is this?"[..], b"\0\0\0\x18", b"\x01"] {
         let pushed = AccessUnits::default().push(wrong);
         assert_eq!(pushed, Err(AnnexBError::NoStartCode), "{wrong:?}");
     }

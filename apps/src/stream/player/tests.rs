@@ -15,11 +15,16 @@ fn arrive(player: &mut Player, sequence: u32, at_ms: i64) -> usize {
         captured_us: 0,
         bitrate_bps: 0,
         length: 1,
-        key: sequence.is_multiple_of(10),
+        entry: sequence.is_multiple_of(10).then_some(0),
     };
     let captured_us = 40_000 * i64::from(sequence);
     player
-        .arrived(&header, captured_us, at_ms * 1000, Bytes::from_static(b"x"))
+        .arrived(
+            &header,
+            Some(captured_us),
+            at_ms * 1000,
+            Bytes::from_static(b"x"),
+        )
         .len()
 }
 
@@ -98,6 +103,57 @@ fn a_lost_frame_is_skipped_when_the_next_is_due_and_damages_its_group() {
     // Frames 4 to 9; 10 is a key frame.
     assert_eq!(counts.damaged, 6);
     assert_eq!(player.past_freezes().count, 0);
+}
+
+#[test]
+fn a_player_begins_with_what_can_be_decoded_but_does_not_wait_for_ever() {
+    let mut late_key = player();
+    arrive(&mut late_key, 1, 60);
+    arrive(&mut late_key, 2, 100);
+    assert_eq!(late_key.playout_delay(), None);
+    arrive(&mut late_key, 0, 400);
+    assert_eq!(late_key.playout_delay(), Some(Duration::from_millis(500)));
+    assert_eq!(late_key.finish().len(), 3);
+    assert_eq!(
+        (late_key.counts().on_time, late_key.counts().damaged),
+        (3, 0)
+    );
+
+    let mut no_key = player();
+    for sequence in 1..10 {
+        arrive(&mut no_key, sequence, 40 * i64::from(sequence) + 20);
+    }
+    assert_eq!(no_key.first_due_us(), None);
+    // A second after the first, the next one has to do.
+    arrive(&mut no_key, 11, 1070);
+    assert_eq!(no_key.playout_delay(), Some(Duration::from_millis(730)));
+    no_key.finish();
+    assert_eq!((no_key.counts().on_time, no_key.counts().damaged), (10, 10));
+}
+
+#[test]
+fn after_a_gap_pictures_are_whole_when_a_recovery_is_complete() {
+    let mut player = player();
+    let mut arrive = |sequence, entry| {
+        let header = Header {
+            sequence,
+            captured_us: 0,
+            bitrate_bps: 0,
+            length: 1,
+            entry,
+        };
+        let captured_us = 40_000 * i64::from(sequence);
+        let content = Bytes::from_static(b"x");
+        player.arrived(&header, Some(captured_us), captured_us, content);
+    };
+    // Recovery points at 0, 10 and 20, each complete with the third picture after it.
+    for sequence in (0..30).filter(|sequence| *sequence != 17) {
+        let entry = (sequence % 10 == 0).then_some(3);
+        arrive(sequence, entry);
+    }
+    player.finish();
+    // 0 to 2, 18 and 19, 20 to 22.
+    assert_eq!(player.counts().damaged, 8);
 }
 
 #[test]

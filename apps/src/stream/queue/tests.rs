@@ -5,17 +5,18 @@ use super::*;
 use crate::tests::epoch;
 
 fn frame(sequence: u32, key: bool) -> Frame {
+    let entry = key.then_some(0);
     Frame {
         header: Header {
             sequence,
             captured_us: 0,
             bitrate_bps: 0,
             length: 1,
-            key,
+            entry,
         },
         captured: Captured {
             at: epoch(),
-            key,
+            entry,
             content: Bytes::from_static(b"x"),
         },
     }
@@ -35,10 +36,10 @@ fn a_group_that_is_given_up_is_over_until_a_key_frame() {
     assert_eq!(next(&queue), Some(0));
     assert!(queue.is_busy());
     assert_eq!(queue.give_up_group(), 3);
-    assert!(queue.wants_key());
+    assert!(queue.wants_entry());
     assert!(!queue.push(frame(4, false)));
     assert!(queue.push(frame(5, true)));
-    assert!(!queue.wants_key());
+    assert!(!queue.wants_entry());
     assert_eq!(next(&queue), Some(5));
 }
 
@@ -48,7 +49,7 @@ fn giving_up_stops_at_the_next_group() {
     (0..6).for_each(|n| assert!(queue.push(frame(n, n % 3 == 0))));
     assert_eq!(next(&queue), Some(0));
     assert_eq!(queue.give_up_group(), 2);
-    assert!(!queue.wants_key());
+    assert!(!queue.wants_entry());
     assert_eq!(
         (next(&queue), next(&queue), next(&queue)),
         (Some(3), Some(4), Some(5))

@@ -4,7 +4,15 @@ use crate::tests::{epoch, ms};
 fn begin(began: Instant, omit: Duration, clock: ClockReport) -> Viewing {
     let viewing = Viewing::default();
     let player = Player::new(ms(100), ms(50));
-    viewing.begin(began, 5_000_000, omit, clock, true, player);
+    viewing.begin(Beginning {
+        began,
+        began_us: 5_000_000,
+        accepted_us: 0,
+        omit,
+        clock,
+        is_encoded: true,
+        player,
+    });
     viewing
 }
 
@@ -15,7 +23,7 @@ fn header(sequence: u32) -> Header {
         captured_us: 5_000_000 + 50_000 * u64::from(sequence),
         bitrate_bps: 1_000_000 + sequence / 10,
         length: 1000,
-        key: sequence == 0,
+        entry: (sequence == 0).then_some(0),
     }
 }
 
@@ -156,4 +164,43 @@ fn a_snapshot_tells_what_came_since_the_one_before() {
     let second = viewing.snapshot(began + ms(110)).unwrap();
     assert_eq!((second.bytes, second.frames, second.delay_ms), (0, 0, None));
     assert_eq!(second.bitrate_bps, Some(1_000_000));
+}
+
+#[test]
+fn frames_from_before_the_viewer_came_are_decoded_and_counted_apart() {
+    let began = epoch();
+    let viewing = Viewing::default();
+    viewing.begin(Beginning {
+        began,
+        began_us: 5_500_000,
+        accepted_us: 5_500_000,
+        omit: Duration::ZERO,
+        clock: ClockReport::Shared,
+        is_encoded: false,
+        player: Player::new(ms(100), ms(50)),
+    });
+    let receive = |sequence: u32, at: Duration| {
+        let content = Bytes::copy_from_slice(&[sequence as u8]);
+        viewing.frame(began + at, &header(sequence), content)
+    };
+    // Frames 0 to 9 are from before 5.5 s. Number 4 comes last.
+    for sequence in [0, 1, 2, 3, 5, 6, 7, 8, 9, 4] {
+        assert_eq!(receive(sequence, ms(20)).len(), 0);
+    }
+    assert_eq!(receive(10, ms(20)).len(), 0);
+    // All are decoded when number 10 is due.
+    let shown = receive(11, ms(121));
+    let numbers: Vec<u8> = shown.iter().map(|content| content[0]).collect();
+    assert_eq!(numbers, (0..=10).collect::<Vec<_>>());
+    viewing.finish();
+    let report = viewing.report(began + ms(200)).unwrap();
+    let expected = FrameCounts {
+        received: 2,
+        on_time: 2,
+        preroll: 10,
+        ..FrameCounts::default()
+    };
+    assert_eq!(report.frames, expected);
+    assert_eq!(report.delay_ms.unwrap().max, 71.0);
+    assert_eq!((report.startup_s, report.stalls.count), (Some(0.12), 0));
 }
