@@ -302,7 +302,8 @@ fn what_a_late_viewer_gets_of_real_encoders_can_be_decoded() {
                 frames.received + frames.preroll,
                 decode(&joined.output, format),
             );
-            let what = format!("{encoder}, {late:?}: {decoded} of {frames:?}");
+            let startup_s = joined.report.as_ref().and_then(|report| report.startup_s);
+            let what = format!("{encoder}, {late:?}: {decoded} of {frames:?}, {startup_s:?} s");
             println!("{what}");
             assert_eq!(pictures(&joined.output).len() as u64, came, "{what}");
             assert!((came - undecodable..=came).contains(&decoded), "{what}");
