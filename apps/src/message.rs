@@ -1,7 +1,7 @@
 //! Reads and writes messages on the control streams of applications: a length in two bytes,
 //! big-endian, and that many bytes of JSON.
 
-use quinn::{RecvStream, SendStream};
+use quinn::{ReadExactError, RecvStream, SendStream};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::{AppError, printable};
@@ -23,12 +23,26 @@ pub(crate) async fn write<T: Serialize>(
 /// # Errors
 /// [`AppError::Protocol`] if it is too long or of another kind than expected.
 pub(crate) async fn read<T: DeserializeOwned>(stream: &mut RecvStream) -> Result<T, AppError> {
+    let message = read_next(stream).await?;
+    message.ok_or_else(|| ReadExactError::FinishedEarly(0).into())
+}
+
+/// Receives the next message; `None` if the stream has ended.
+///
+/// # Errors
+/// As of [`read`].
+pub(crate) async fn read_next<T: DeserializeOwned>(
+    stream: &mut RecvStream,
+) -> Result<Option<T>, AppError> {
     let mut prefix = [0; 2];
-    stream.read_exact(&mut prefix).await?;
+    match stream.read_exact(&mut prefix).await {
+        Err(ReadExactError::FinishedEarly(0)) => return Ok(None),
+        read => read?,
+    }
     let length = checked_length(prefix)?;
     let mut message = vec![0; length];
     stream.read_exact(&mut message).await?;
-    decode(&message)
+    decode(&message).map(Some)
 }
 
 pub(crate) fn encode<T: Serialize>(message: &T) -> Vec<u8> {

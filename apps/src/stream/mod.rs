@@ -39,4 +39,4 @@ pub use view::{ViewOptions, view};
 pub use viewing::Viewing;
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).
-pub const ALPN: &[u8] = b"evenkeel-stream/1";
+pub const ALPN: &[u8] = b"evenkeel-stream/2";

@@ -17,7 +17,8 @@ pub enum Delivery {
     Datagrams,
 }
 
-/// Viewer to server: the first message on the control stream.
+/// Viewer to server: the first message on the control stream asks for the media, each later one for
+/// the server's clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Request {
@@ -48,12 +49,22 @@ pub(super) struct Accepted {
     pub(super) real: bool,
 }
 
-/// Server to viewer, after the last frame.
+/// Server to viewer, once the stream has begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct End {
-    /// The number of frames captured.
-    pub(super) frames: u32,
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Notice {
+    /// The server's clock.
+    Clock {
+        /// The viewer's clock in the request.
+        asked_us: u64,
+        /// The server's clock when it answered, in microseconds.
+        clock_us: u64,
+    },
+    /// After the last frame.
+    End {
+        /// The number of frames captured.
+        frames: u32,
+    },
 }
 
 #[cfg(test)]
@@ -68,7 +79,7 @@ mod tests {
         fn any_bytes_decode_or_are_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             let _ = decode::<Request>(&bytes);
             let _ = decode::<Answer>(&bytes);
-            let _ = decode::<End>(&bytes);
+            let _ = decode::<Notice>(&bytes);
         }
 
         #[test]

@@ -116,6 +116,8 @@ pub struct Snapshot {
     pub late: u64,
     /// Mean delay of `frames`, in milliseconds; `None` if there were none.
     pub delay_ms: Option<f64>,
+    /// The greatest possible error of `delay_ms`, in milliseconds; `None` of a shared clock.
+    pub clock_error_ms: Option<f64>,
     /// The encoder's target for the last frame, in bits per second; `None` of real media.
     pub bitrate_bps: Option<u64>,
     /// How much there is to show, in milliseconds.

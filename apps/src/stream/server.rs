@@ -1,15 +1,17 @@
 //! The server: each connection is a viewer.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quinn::{Connection, Endpoint, Runtime};
+use quinn::{Connection, Endpoint, RecvStream, Runtime, SendStream};
+use tokio::sync::oneshot;
 use tracing::debug;
 
 use super::clock::Clock;
 use super::media::Media;
-use super::protocol::{Accepted, Answer, End, Request};
+use super::protocol::{Accepted, Answer, Notice, Request};
 use super::send::{SendOptions, Sender, Sending};
 use crate::accept::{Setup, accept};
 use crate::error::{AppError, close};
@@ -90,10 +92,10 @@ async fn serve_viewer(
     let late = || sleep_until(&*runtime, runtime.now() + options.patience);
     let ask = async {
         let (send, mut recv) = connection.accept_bi().await?;
-        let request: Request = message::read(&mut recv).await?;
-        Ok::<_, AppError>((send, request))
+        let _: Request = message::read(&mut recv).await?;
+        Ok::<_, AppError>((send, recv))
     };
-    let (mut control, _request) = tokio::select! {
+    let (mut control, asked) = tokio::select! {
         biased;
         asked = ask => asked?,
         () = late() => return Err(AppError::Stalled(options.patience)),
@@ -138,22 +140,63 @@ async fn serve_viewer(
         let waited = before.frames_cancelled < sending.counts().frames_cancelled;
         waited.then(|| sending.counts().bytes - before.bytes)
     });
+    let (all_sent, end) = oneshot::channel();
+    let send = async {
+        let frames = sender.run(feed).await?;
+        // The other task waits for it, or has failed.
+        let _ = all_sent.send(frames);
+        Ok(())
+    };
+    let clock = || options.clock.read(runtime.now());
     let sent = tokio::select! {
         biased;
-        sent = sender.run(feed) => sent,
+        sent = async { tokio::try_join!(send, converse(control, asked, clock, end)) } => sent,
         error = slow => Err(error),
     };
-    let frames = match sent {
-        Ok(frames) => frames,
-        Err(error) => return unless_done(connection, error),
-    };
-    message::write(&mut control, &End { frames }).await?;
-    let _ = control.finish();
+    if let Err(error) = sent {
+        return unless_done(connection, error);
+    }
     tokio::select! {
         biased;
         error = connection.closed() => unless_done(connection, error.into()),
         () = late() => Err(AppError::Stalled(options.patience)),
     }
+}
+
+/// Tells the viewer the time whenever it asks, and at last how many frames there were.
+async fn converse(
+    mut control: SendStream,
+    asked: RecvStream,
+    clock: impl Fn() -> u64,
+    mut end: oneshot::Receiver<u32>,
+) -> Result<(), AppError> {
+    let next = |mut asked: RecvStream| async {
+        let request = message::read_next::<Request>(&mut asked).await;
+        (request, asked)
+    };
+    let mut asking = pin!(next(asked));
+    let mut listens = true;
+    let frames = loop {
+        tokio::select! {
+            biased;
+            frames = &mut end => match frames {
+                Ok(frames) => break frames,
+                // It was not sent whole, for a reason that is told already.
+                Err(_) => return Ok(()),
+            },
+            (request, asked) = &mut asking, if listens => match request? {
+                Some(Request { clock_us: asked_us }) => {
+                    let clock_us = clock();
+                    message::write(&mut control, &Notice::Clock { asked_us, clock_us }).await?;
+                    asking.set(next(asked));
+                }
+                None => listens = false,
+            },
+        }
+    };
+    message::write(&mut control, &Notice::End { frames }).await?;
+    let _ = control.finish();
+    Ok(())
 }
 
 /// Returns success if the viewer closed with code 0: it has seen enough.

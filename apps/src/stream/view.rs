@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use quinn::{Connection, ReadError, ReadExactError, RecvStream, Runtime};
+use quinn::{Connection, ReadError, ReadExactError, RecvStream, Runtime, SendStream};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tracing::debug;
 
-use super::clock::{Clock, ClockReport};
+use super::clock::{Clock, Comparison};
 use super::frame::{Assembly, FRAGMENT_HEADER_LEN, HEADER_LEN, Header};
 use super::player::Player;
-use super::protocol::{Accepted, Answer, Delivery, End, Request};
+use super::protocol::{Accepted, Answer, Delivery, Notice, Request};
 use super::viewing::{Beginning, Viewing};
 use crate::error::{AppError, close, printable};
 use crate::message;
@@ -27,6 +27,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The most bytes of kept frames that are incomplete or wait to be shown, 256 MiB: a minute of
 /// buffer at 30 Mb/s.
 const MAX_HELD: usize = 256 << 20;
+
+/// How long after an answer the viewer asks for the server's clock again: at first, and at most.
+const CLOCK_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
 
 /// How to watch a stream.
 pub struct ViewOptions {
@@ -83,6 +86,13 @@ struct Viewer<'a> {
     held: AtomicUsize,
 }
 
+/// The control stream.
+struct Control {
+    /// Asks for the server's clock; `None` of a shared clock.
+    ask: Option<SendStream>,
+    answers: RecvStream,
+}
+
 /// Hands shown frames to the output.
 type Shown = mpsc::UnboundedSender<Vec<Bytes>>;
 
@@ -90,7 +100,7 @@ impl Viewer<'_> {
     async fn watch(&self, mut options: ViewOptions) -> Result<(), AppError> {
         let asking = self.ask(&options);
         let patience = options.patience;
-        let (mut control, accepted, clock) = tokio::select! {
+        let (control, accepted, clock) = tokio::select! {
             biased;
             asked = asking => asked?,
             () = sleep_until(self.runtime, self.now() + patience) => {
@@ -118,7 +128,7 @@ impl Viewer<'_> {
         let mut output = options.output.take();
         let (shown, mut to_write) = mpsc::unbounded_channel();
         let ended = {
-            let mut receiving = pin!(self.receive(&mut control, &accepted, &options, shown));
+            let mut receiving = pin!(self.receive(control, &accepted, &options, shown));
             loop {
                 tokio::select! {
                     biased;
@@ -145,34 +155,50 @@ impl Viewer<'_> {
     async fn ask(
         &self,
         options: &ViewOptions,
-    ) -> Result<(RecvStream, Accepted, ClockReport), AppError> {
+    ) -> Result<(Control, Accepted, Comparison), AppError> {
         let (mut send, mut recv) = self.connection.open_bi().await?;
         let asked_us = options.clock.read(self.now());
         message::write(&mut send, &Request { clock_us: asked_us }).await?;
-        let _ = send.finish();
+        let shared = options.clock.shared;
+        if shared {
+            let _ = send.finish();
+        }
         let accepted = match message::read(&mut recv).await? {
             Answer::Accepted(accepted) => accepted,
             Answer::Refused { reason } => return Err(AppError::Refused(printable(&reason))),
         };
         let answered_us = options.clock.read(self.now());
-        let clock = match options.clock.shared {
-            true => ClockReport::Shared,
-            false => ClockReport::estimated(asked_us, accepted.clock_us, answered_us),
+        let mut clock = Comparison::default();
+        if !shared {
+            clock.exchange(asked_us, accepted.clock_us, answered_us);
+        }
+        let control = Control {
+            ask: (!shared).then_some(send),
+            answers: recv,
         };
-        Ok((recv, accepted, clock))
+        Ok((control, accepted, clock))
     }
 
     /// Receives frames; returns whether the stream ended before the time to watch.
     async fn receive(
         &self,
-        control: &mut RecvStream,
+        control: Control,
         accepted: &Accepted,
         options: &ViewOptions,
         shown: Shown,
     ) -> Result<bool, AppError> {
         let mut streams = FuturesUnordered::new();
         let mut assembly = Assembly::default();
-        let mut end = pin!(message::read::<End>(control));
+        let Control { mut ask, answers } = control;
+        let next = |mut answers: RecvStream| async {
+            let notice = message::read::<Notice>(&mut answers).await;
+            (notice, answers)
+        };
+        let mut notices = pin!(next(answers));
+        // What the viewer's clock showed when it asked, until an answer comes.
+        let mut asked: Option<u64> = None;
+        let [mut pause, longest] = CLOCK_PAUSES;
+        let mut rest = pin!(sleep_until(self.runtime, self.now() + pause));
         let mut until: Option<Instant> = None;
         let mut ended = false;
         let mut before = self.viewing.received();
@@ -195,11 +221,29 @@ impl Viewer<'_> {
                 {
                     self.datagram(datagram?, &mut assembly, &shown)?;
                 }
-                message = &mut end, if !ended => {
-                    message?;
-                    ended = true;
-                    let grace = self.now() + GRACE.min(4 * self.connection.rtt());
-                    until = Some(until.map_or(grace, |until| until.min(grace)));
+                (notice, answers) = &mut notices, if !ended => match notice? {
+                    Notice::End { .. } => {
+                        ended = true;
+                        let grace = self.now() + GRACE.min(4 * self.connection.rtt());
+                        until = Some(until.map_or(grace, |until| until.min(grace)));
+                    }
+                    Notice::Clock { asked_us, clock_us } => {
+                        if asked.take() != Some(asked_us) {
+                            return Err(AppError::Protocol("it tells the time unasked".into()));
+                        }
+                        let answered_us = options.clock.read(self.now());
+                        self.viewing.exchange(asked_us, clock_us, answered_us);
+                        rest.set(sleep_until(self.runtime, self.now() + pause));
+                        pause = longest.min(2 * pause);
+                        notices.set(next(answers));
+                    }
+                },
+                () = &mut rest, if ask.is_some() && asked.is_none() && !ended => {
+                    let clock_us = options.clock.read(self.now());
+                    if let Some(ask) = &mut ask {
+                        message::write(ask, &Request { clock_us }).await?;
+                        asked = Some(clock_us);
+                    }
                 }
                 () = &mut quiet => {
                     let now = self.viewing.received();

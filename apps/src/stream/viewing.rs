@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::clock::ClockReport;
+use super::clock::{Bounds, ClockReport, Comparison};
 use super::frame::Header;
 use super::player::{Freezes, Player};
 use super::report::{
@@ -41,7 +41,7 @@ pub(super) struct Beginning {
     pub(super) accepted_us: u64,
     /// The warm-up, from `began` on.
     pub(super) omit: Duration,
-    pub(super) clock: ClockReport,
+    pub(super) clock: Comparison,
     /// Whether frames tell the bitrate of an encoder.
     pub(super) is_encoded: bool,
     pub(super) player: Player,
@@ -55,7 +55,9 @@ struct State {
     began_us: i64,
     /// The server's clock when it accepted this viewer, microseconds.
     accepted_us: u64,
-    clock: ClockReport,
+    clock: Comparison,
+    /// The offset between the clocks that the player uses: a better one must not move what is due.
+    player_offset_us: i64,
     /// Whether an encoder follows the connection, and frames tell its bitrate.
     is_encoded: bool,
     player: Player,
@@ -76,7 +78,7 @@ struct Figures {
     last: Option<Instant>,
     /// Bytes by bin since the origin.
     bins: Vec<u64>,
-    delays_us: Vec<i32>,
+    arrivals: Vec<Arrival>,
     previous_delay_us: Option<i64>,
     jitter_sum_us: f64,
     jitter_count: u64,
@@ -86,6 +88,15 @@ struct Figures {
     /// The player's freezes when the warm-up ended.
     stood: Option<Freezes>,
     bitrate: Option<Bitrates>,
+}
+
+/// The arrival of a whole frame.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    /// Since the viewer began to wait, in milliseconds.
+    at_ms: u32,
+    /// Since its capture, by the player's offset between the clocks, in microseconds.
+    delay_us: i32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +125,7 @@ impl Viewing {
             omit_until: began + omit,
             began_us,
             accepted_us,
+            player_offset_us: clock.bounds(began_us).offset_us(),
             clock,
             is_encoded,
             player,
@@ -123,6 +135,11 @@ impl Viewing {
             since: Snapshot::default(),
             delay_sum_ms: 0.0,
         });
+    }
+
+    /// Takes an exchange of messages: our clock's readings around the server's, in microseconds.
+    pub(super) fn exchange(&self, asked_us: u64, server_us: u64, answered_us: u64) {
+        self.with(|state| state.clock.exchange(asked_us, server_us, answered_us));
     }
 
     /// Counts arrived bytes of a frame's content.
@@ -138,7 +155,7 @@ impl Viewing {
 
     /// Returns whether the most frames have been recorded.
     pub(super) fn is_full(&self) -> bool {
-        self.with(|state| state.figures.delays_us.len() >= MAX_FRAMES)
+        self.with(|state| state.figures.arrivals.len() >= MAX_FRAMES)
             .unwrap_or(false)
     }
 
@@ -209,13 +226,10 @@ impl State {
 
     fn frame(&mut self, now: Instant, header: &Header, content: Bytes) -> Vec<Bytes> {
         let now_us = self.micros(now);
-        let offset_us = match self.clock {
-            ClockReport::Shared => 0,
-            ClockReport::Estimated { offset_us, .. } => offset_us,
-        };
+        self.clock.frame(header.captured_us, now_us);
         let captured_us = i64::try_from(header.captured_us)
             .unwrap_or(i64::MAX)
-            .saturating_sub(offset_us);
+            .saturating_sub(self.player_offset_us);
         // Limit claims of more than a day, so that the arithmetic cannot overflow.
         let delay_us = now_us
             .saturating_sub(captured_us)
@@ -231,7 +245,8 @@ impl State {
         self.since.late += self.player.counts().late - late_before;
         self.since.frames += 1;
         self.since.bitrate_bps = self.is_encoded.then_some(header.bitrate_bps.into());
-        self.delay_sum_ms += delay_us as f64 / 1e3;
+        self.delay_sum_ms +=
+            (delay_us + self.correction_us(self.clock.bounds(now_us))) as f64 / 1e3;
         if now < self.omit_until {
             return shown;
         }
@@ -239,7 +254,11 @@ impl State {
         figures.stood.get_or_insert(self.player.past_freezes());
         // A day is more than 2^31 us.
         let clamped = delay_us.clamp(i32::MIN.into(), i32::MAX.into());
-        figures.delays_us.push(clamped as i32);
+        let since = now.saturating_duration_since(self.began).as_millis();
+        figures.arrivals.push(Arrival {
+            at_ms: u32::try_from(since).unwrap_or(u32::MAX),
+            delay_us: clamped as i32,
+        });
         if let Some(before) = figures.previous_delay_us.replace(delay_us) {
             let difference = (delay_us - before).abs() as f64;
             figures.jitter_sum_us += difference;
@@ -275,6 +294,10 @@ impl State {
         let freezes = self.player.freezes(now_us);
         self.since.bitrate_bps = since.bitrate_bps;
         Snapshot {
+            clock_error_ms: self
+                .clock
+                .is_estimated()
+                .then(|| self.clock.bounds(now_us).error_ms()),
             delay_ms: (since.frames > 0).then(|| delay_sum_ms / since.frames as f64),
             buffer_ms: self.player.buffered(now_us).as_secs_f64() * 1e3,
             stalls: freezes.count,
@@ -292,9 +315,12 @@ impl State {
         let seconds = duration.as_secs_f64();
         let player = self.player.measured();
         let stood = figures.stood.unwrap_or_default();
-        let received = figures.delays_us.len() as u64;
+        let received = figures.arrivals.len() as u64;
         let expected = (figures.sequences).map_or(0, |(first, last)| u64::from(last - first) + 1);
         let freezes = self.player.past_freezes();
+        let now_us = self.micros(now);
+        let (delays_us, clock) = self.delays(now_us);
+        let correction_us = self.correction_us(self.clock.bounds(now_us));
         ViewReport {
             duration_s: seconds,
             bytes,
@@ -311,7 +337,7 @@ impl State {
                 damaged: player.damaged,
                 preroll: player.preroll,
             },
-            delay_ms: self.delays(),
+            delay_ms: percentiles(delays_us),
             jitter_ms: (figures.jitter_count > 0).then(|| JitterReport {
                 mean: figures.jitter_sum_us / figures.jitter_count as f64 / 1e3,
                 rfc3550: figures.jitter_rfc3550_us / 1e3,
@@ -321,7 +347,8 @@ impl State {
                 total_s: freezes.total.saturating_sub(stood.total).as_secs_f64(),
                 longest_s: freezes.longest.as_secs_f64(),
             },
-            playout_delay_ms: (self.player.playout_delay()).map(|delay| delay.as_secs_f64() * 1e3),
+            playout_delay_ms: (self.player.playout_delay())
+                .map(|delay| delay.as_secs_f64() * 1e3 + correction_us as f64 / 1e3),
             variation: SCALES.map(|scale| self.variation(scale, duration)).into(),
             bitrate: figures
                 .bitrate
@@ -330,24 +357,41 @@ impl State {
                     mean_bps: bitrate.sum / received as f64,
                     ..bitrate.report
                 }),
-            clock: self.clock,
+            clock,
         }
     }
 
-    fn delays(&self) -> Option<DelayReport> {
-        let mut sorted = self.figures.delays_us.clone();
-        sorted.sort_unstable();
-        let rank = |percent: usize| {
-            let rank = (sorted.len() * percent).div_ceil(100).max(1);
-            f64::from(sorted[rank - 1]) / 1e3
+    /// Returns the delays of all frames, by all that is known of the clocks by now, and what that
+    /// is.
+    fn delays(&self, now_us: i64) -> (Vec<i64>, ClockReport) {
+        let arrivals = &self.figures.arrivals;
+        let times_us = arrivals
+            .iter()
+            .map(|arrival| self.began_us + 1000 * i64::from(arrival.at_ms));
+        let mut error_ms: f64 = 0.0;
+        let known = self.clock.settle(times_us);
+        let delays_us = arrivals.iter().zip(known).map(|(arrival, bounds)| {
+            error_ms = error_ms.max(bounds.error_ms());
+            i64::from(arrival.delay_us) + self.correction_us(bounds)
+        });
+        let delays_us = delays_us.collect();
+        let bounds = self.clock.bounds(now_us);
+        if arrivals.is_empty() {
+            error_ms = bounds.error_ms();
+        }
+        let clock = match self.clock.is_estimated() {
+            true => ClockReport::Estimated {
+                offset_us: bounds.offset_us(),
+                error_ms,
+            },
+            false => ClockReport::Shared,
         };
-        Some(DelayReport {
-            min: f64::from(*sorted.first()?) / 1e3,
-            p50: rank(50),
-            p95: rank(95),
-            p99: rank(99),
-            max: f64::from(*sorted.last()?) / 1e3,
-        })
+        (delays_us, clock)
+    }
+
+    /// Returns what to add to a delay by the player's offset, if this is known of the clocks.
+    fn correction_us(&self, bounds: Bounds) -> i64 {
+        bounds.offset_us() - self.player_offset_us
     }
 
     /// Computes the variation over whole intervals of `scale` bins within `duration`.
@@ -369,6 +413,23 @@ impl State {
             peak_to_mean: varies.then(|| rates.iter().copied().fold(0.0, f64::max) / mean),
         }
     }
+}
+
+/// Returns the percentiles of delays in microseconds.
+fn percentiles(mut delays_us: Vec<i64>) -> Option<DelayReport> {
+    delays_us.sort_unstable();
+    let sorted = delays_us;
+    let rank = |percent: usize| {
+        let rank = (sorted.len() * percent).div_ceil(100).max(1);
+        sorted[rank - 1] as f64 / 1e3
+    };
+    Some(DelayReport {
+        min: *sorted.first()? as f64 / 1e3,
+        p50: rank(50),
+        p95: rank(95),
+        p99: rank(99),
+        max: *sorted.last()? as f64 / 1e3,
+    })
 }
 
 #[cfg(test)]

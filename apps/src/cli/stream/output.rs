@@ -139,7 +139,12 @@ impl Record for Viewer {
 
 /// Formats the mean delay of an interval's frames.
 pub(crate) fn show_delay(seen: &Snapshot) -> String {
-    seen.delay_ms.map_or("-".into(), |ms| format!("{ms:.0} ms"))
+    let error = match seen.clock_error_ms {
+        Some(ms) => format!(" ± {ms:.1}"),
+        None => String::new(),
+    };
+    seen.delay_ms
+        .map_or("-".into(), |ms| format!("{ms:.0}{error} ms"))
 }
 
 /// Formats a viewer's figures for people.
@@ -225,7 +230,7 @@ fn clock(report: &ViewReport) -> String {
     match report.clock {
         ClockReport::Shared => "one clock".into(),
         ClockReport::Estimated { error_ms, .. } => {
-            format!("clocks compared to {error_ms:.1} ms")
+            format!("± {error_ms:.1} ms, the clocks' uncertainty")
         }
     }
 }

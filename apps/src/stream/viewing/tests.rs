@@ -1,7 +1,7 @@
 use super::*;
 use crate::tests::{epoch, ms};
 
-fn begin(began: Instant, omit: Duration, clock: ClockReport) -> Viewing {
+fn begin(began: Instant, omit: Duration, clock: Comparison) -> Viewing {
     let viewing = Viewing::default();
     let player = Player::new(ms(100), ms(50));
     viewing.begin(Beginning {
@@ -36,7 +36,7 @@ fn receive(viewing: &Viewing, began: Instant, sequence: u32, delay_ms: u64) {
 #[test]
 fn an_even_stream_has_even_figures() {
     let began = epoch();
-    let viewing = begin(began, Duration::ZERO, ClockReport::Shared);
+    let viewing = begin(began, Duration::ZERO, Comparison::default());
     (0..41).for_each(|sequence| receive(&viewing, began, sequence, 20));
     viewing.cut(began + ms(2020));
     let report = viewing.report(began + ms(2020)).unwrap();
@@ -84,7 +84,7 @@ fn an_even_stream_has_even_figures() {
 #[test]
 fn lost_frames_are_those_between_the_first_and_the_last_that_came() {
     let began = epoch();
-    let viewing = begin(began, Duration::ZERO, ClockReport::Shared);
+    let viewing = begin(began, Duration::ZERO, Comparison::default());
     for sequence in [3, 4, 7, 9] {
         receive(&viewing, began, sequence, 20);
     }
@@ -95,7 +95,7 @@ fn lost_frames_are_those_between_the_first_and_the_last_that_came() {
 #[test]
 fn frames_received_in_the_warm_up_and_shown_after_it_are_not_counted() {
     let began = epoch();
-    let viewing = begin(began, ms(1000), ClockReport::Shared);
+    let viewing = begin(began, ms(1000), Comparison::default());
     // The buffer holds two of the frames that came within the warm-up.
     for sequence in 0..40 {
         let late = if sequence % 10 == 5 { 300 } else { 0 };
@@ -113,7 +113,7 @@ fn frames_received_in_the_warm_up_and_shown_after_it_are_not_counted() {
 #[test]
 fn the_warm_up_is_in_no_figure() {
     let began = epoch();
-    let viewing = begin(began, ms(1000), ClockReport::Shared);
+    let viewing = begin(began, ms(1000), Comparison::default());
     (0..15).for_each(|sequence| receive(&viewing, began, sequence, 200));
     (20..40).for_each(|sequence| receive(&viewing, began, sequence, 20));
     viewing.cut(began + ms(2000));
@@ -127,10 +127,8 @@ fn the_warm_up_is_in_no_figure() {
 #[test]
 fn an_estimated_offset_is_taken_off_and_absurd_times_are_bounded() {
     let began = epoch();
-    let clock = ClockReport::Estimated {
-        offset_us: -4_000_000,
-        error_ms: 1.0,
-    };
+    let mut clock = Comparison::default();
+    clock.exchange(4_999_000, 1_000_000, 5_001_000);
     let viewing = begin(began, Duration::ZERO, clock);
     let ours = Header {
         captured_us: 1_000_000,
@@ -146,12 +144,21 @@ fn an_estimated_offset_is_taken_off_and_absurd_times_are_bounded() {
     let delay = report.delay_ms.unwrap();
     assert_eq!(delay.max, 30.0);
     assert!(delay.min < -2_000_000.0);
+    let ClockReport::Estimated {
+        offset_us,
+        error_ms,
+    } = report.clock
+    else {
+        panic!("{report:?}");
+    };
+    assert_eq!(offset_us, -4_000_000);
+    assert!((1.0..1.01).contains(&error_ms), "{error_ms}");
 }
 
 #[test]
 fn a_snapshot_tells_what_came_since_the_one_before() {
     let began = epoch();
-    let viewing = begin(began, Duration::ZERO, ClockReport::Shared);
+    let viewing = begin(began, Duration::ZERO, Comparison::default());
     receive(&viewing, began, 0, 20);
     receive(&viewing, began, 1, 40);
     let first = viewing.snapshot(began + ms(100)).unwrap();
@@ -175,7 +182,7 @@ fn frames_from_before_the_viewer_came_are_decoded_and_counted_apart() {
         began_us: 5_500_000,
         accepted_us: 5_500_000,
         omit: Duration::ZERO,
-        clock: ClockReport::Shared,
+        clock: Comparison::default(),
         is_encoded: false,
         player: Player::new(ms(100), ms(50)),
     });
@@ -203,4 +210,29 @@ fn frames_from_before_the_viewer_came_are_decoded_and_counted_apart() {
     assert_eq!(report.frames, expected);
     assert_eq!(report.delay_ms.unwrap().max, 71.0);
     assert_eq!((report.startup_s, report.stalls.count), (Some(0.12), 0));
+}
+
+#[test]
+fn a_better_offset_corrects_all_delays_and_moves_no_frame() {
+    let began = epoch();
+    let mut clock = Comparison::default();
+    // On one machine; the first answer took 30 ms.
+    clock.exchange(4_970_000, 4_970_100, 5_000_000);
+    let viewing = begin(began, Duration::ZERO, clock);
+    for sequence in 0..40 {
+        receive(&viewing, began, sequence, 2);
+        let error = viewing.snapshot(began + ms(50 * u64::from(sequence) + 2));
+        assert!(error.unwrap().delay_ms.unwrap() >= 0.0);
+        if sequence == 20 {
+            viewing.exchange(6_003_000, 6_003_050, 6_003_100);
+        }
+    }
+    viewing.finish();
+    let report = viewing.report(began + ms(2002)).unwrap();
+    let delay = report.delay_ms.unwrap();
+    assert!(delay.min > 1.9 && delay.max < 2.1, "{delay:?}");
+    assert_eq!(report.jitter_ms.unwrap().mean, 0.0);
+    assert_eq!((report.frames.on_time, report.frames.late), (40, 0));
+    let playout_ms = report.playout_delay_ms.unwrap();
+    assert!((101.9..102.1).contains(&playout_ms), "{playout_ms}");
 }
