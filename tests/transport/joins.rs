@@ -122,7 +122,9 @@ fn join(rate_bps: u64, pictures: &[AccessUnit], late: Duration, delivery: Delive
             omit: Duration::ZERO,
             time: None,
             patience: Duration::from_secs(30),
-            output: Some(Box::new(written)),
+            output: Some(Box::pin(async {
+                Ok::<_, std::io::Error>(Box::new(written) as stream::Output)
+            })),
         };
         let result = stream::view(connection, watching, options, seen).await;
         *ended.lock().expect("no test panics in here") = Some(result);

@@ -1,6 +1,6 @@
 //! The viewer's side of a stream.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -45,9 +45,16 @@ pub struct ViewOptions {
     pub time: Option<Duration>,
     /// The stream fails after this long without anything from the server.
     pub patience: Duration,
-    /// Receives the frames in display order; `None` discards them.
-    pub output: Option<Box<dyn AsyncWrite + Send + Sync + Unpin>>,
+    /// Opens what receives the frames in display order, once the server has accepted the viewer;
+    /// `None` discards them.
+    pub output: Option<Opening>,
 }
+
+/// Receives frames.
+pub type Output = Box<dyn AsyncWrite + Send + Sync + Unpin>;
+
+/// Opens an output when it is awaited.
+pub type Opening = Pin<Box<dyn Future<Output = std::io::Result<Output>> + Send + Sync>>;
 
 /// Watches a stream over `connection` to its end, or for `options.time`, and closes the connection.
 /// `viewing` has the figures, even if this fails or is cancelled.
@@ -125,7 +132,10 @@ impl Viewer<'_> {
             is_encoded: !accepted.real,
             player,
         });
-        let mut output = options.output.take();
+        let mut output = match options.output.take() {
+            Some(output) => Some(output.await.map_err(storage)?),
+            None => None,
+        };
         let (shown, mut to_write) = mpsc::unbounded_channel();
         let ended = {
             let mut receiving = pin!(self.receive(control, &accepted, &options, shown));
@@ -338,11 +348,7 @@ impl Viewer<'_> {
         Ok(())
     }
 
-    async fn write(
-        &self,
-        output: &mut Option<Box<dyn AsyncWrite + Send + Sync + Unpin>>,
-        frames: Vec<Bytes>,
-    ) -> Result<(), AppError> {
+    async fn write(&self, output: &mut Option<Output>, frames: Vec<Bytes>) -> Result<(), AppError> {
         if let Some(output) = output {
             for frame in frames {
                 output.write_all(&frame).await.map_err(storage)?;

@@ -158,6 +158,24 @@ fn a_file_that_is_no_video_is_refused_in_one_line() {
 }
 
 #[test]
+fn a_file_is_overwritten_only_for_a_server_that_is_trusted_and_accepts() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("precious");
+    std::fs::write(&path, "precious").unwrap();
+    let output = ["--output", path.to_str().unwrap(), "--time", "0.3"];
+    let server = Server::stream(&[]);
+    let untrusting = [&["stream", "client", &server.address], &output[..]].concat();
+    failure(&run(&untrusting), 1);
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    success(client(&server, &output));
+    assert_ne!(std::fs::read(&path).unwrap(), b"precious");
+    let nowhere = ["--output", "/nowhere/at/all", "--time", "0.3"];
+    let line = failure(&client(&server, &nowhere), 1);
+    assert!(line.contains("cannot write /nowhere/at/all"), "{line}");
+    assert!(line.contains("choose another --output"), "{line}");
+}
+
+#[test]
 fn a_wrong_address_or_certificate_says_what_to_do() {
     // Nobody listens: the port was free a moment ago.
     let port = UdpSocket::bind("127.0.0.1:0")

@@ -93,7 +93,9 @@ fn watching(time: Option<Duration>, output: Option<Memory>) -> ViewOptions {
         omit: Duration::ZERO,
         time,
         patience: Duration::from_secs(2),
-        output: output.map(|memory| Box::new(memory) as _),
+        output: output.map(|memory| -> stream::Opening {
+            Box::pin(async { Ok::<_, std::io::Error>(Box::new(memory) as stream::Output) })
+        }),
     }
 }
 

@@ -1,13 +1,13 @@
 //! `evenkeel stream client`.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evenkeel::Controllers;
 use quinn::{Connection, Runtime, TokioRuntime};
-use tokio::io::AsyncWrite;
 
 use super::args::{ClockName, StreamClientArgs};
 use super::output::{View, ViewInterval, show_delay};
@@ -19,8 +19,9 @@ use crate::cli::net::{STREAM, Transport};
 use crate::cli::output::{Form, Record};
 use crate::cli::series::{Periods, Span};
 use crate::cli::units::show_rate;
+use crate::lock::lock;
 use crate::path::HeaderUse;
-use crate::stream::{self, Clock, Snapshot, ViewOptions, Viewing};
+use crate::stream::{self, Clock, Opening, Output, Snapshot, ViewOptions, Viewing};
 
 /// How often the figures on a terminal change.
 const REDRAW: Duration = Duration::from_millis(500);
@@ -52,8 +53,9 @@ async fn view(
     clock: Clock,
     live: bool,
 ) -> Result<(), Failure> {
+    let unopened = Arc::<Mutex<Option<Failure>>>::default();
     let output = match &args.output {
-        Some(path) => Some(client.or_signal(open_output(path)).await?),
+        Some(path) => Some(output(path, unopened.clone())?),
         None => None,
     };
     let watch = Watch {
@@ -89,17 +91,26 @@ async fn view(
     if result.is_err() {
         watch.viewing.cut(TokioRuntime.now());
     }
+    let unopened = lock(&unopened).take();
+    let result = unopened.map_or(result, Err);
     watch.print_report(result.as_ref().err())?;
     result
 }
 
-async fn open_output(path: &Path) -> Result<Box<dyn AsyncWrite + Send + Sync + Unpin>, Failure> {
+/// Opens the output when it is awaited: a server that is not to be trusted, or has nothing to show,
+/// must not cost what a file holds. A file that cannot be opened goes to `unopened`.
+fn output(path: &Path, unopened: Arc<Mutex<Option<Failure>>>) -> Result<Opening, Failure> {
     if path == Path::new("-") {
-        return Ok(Box::new(descriptor(std::io::stdout().as_fd(), "output")?));
+        let stdout: Output = Box::new(descriptor(io::stdout().as_fd(), "output")?);
+        return Ok(Box::pin(async { Ok(stdout) }));
     }
-    let file = tokio::fs::File::create(path).await;
-    let file = file.map_err(|error| Failure::unwritable(path, &error, "--output"))?;
-    Ok(Box::new(file))
+    let path = path.to_owned();
+    Ok(Box::pin(async move {
+        let file = tokio::fs::File::create(&path).await.inspect_err(|error| {
+            *lock(&unopened) = Some(Failure::unwritable(&path, error, "--output"));
+        })?;
+        Ok(Box::new(file) as Output)
+    }))
 }
 
 /// Watches a running stream.
