@@ -190,6 +190,19 @@ impl Viewing {
         self.with(|state| state.report(now))
     }
 
+    /// Returns each frame's arrival in seconds since the viewer began to wait, and its delay in
+    /// milliseconds, after the warm-up.
+    pub fn delays(&self, now: Instant) -> Vec<(f64, f64)> {
+        let delays = self.with(|state| {
+            let (delays_us, _) = state.delays(state.micros(now));
+            let arrivals = state.figures.arrivals.iter();
+            let times_s = arrivals.map(|arrival| f64::from(arrival.at_ms) / 1e3);
+            let delays_ms = delays_us.into_iter().map(|us| us as f64 / 1e3);
+            times_s.zip(delays_ms).collect()
+        });
+        delays.unwrap_or_default()
+    }
+
     fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> Option<T> {
         lock(&self.0).as_mut().map(f)
     }

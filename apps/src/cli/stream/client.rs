@@ -10,7 +10,7 @@ use evenkeel::Controllers;
 use quinn::{Connection, Runtime, TokioRuntime};
 
 use super::args::{ClockName, StreamClientArgs};
-use super::output::{View, ViewInterval, show_delay};
+use super::output::{View, ViewInterval, plot, show_delay};
 use super::system::{descriptor, wall_clock};
 use crate::cli::client::Client;
 use crate::cli::failure::{Failure, say};
@@ -189,14 +189,17 @@ impl Watch<'_> {
 
     fn print_report(&self, failure: Option<&Failure>) -> Result<(), Failure> {
         let error = failure.filter(|failure| !failure.is_interruption());
+        let now = TokioRuntime.now();
+        let plot = (self.args.plot).then(|| plot(&self.viewing.delays(now)));
         self.print(&View {
+            plot: plot.unwrap_or_default(),
             version: env!("CARGO_PKG_VERSION"),
             server: self.args.reach.server.to_string(),
             interrupted: failure.is_some_and(Failure::is_interruption),
             error: error.map(|failure| failure.cause.clone()),
             buffer_ms: self.args.buffer().as_secs_f64() * 1e3,
             omit_s: self.args.omit.as_secs_f64(),
-            report: self.viewing.report(TokioRuntime.now()),
+            report: self.viewing.report(now),
         })
     }
 

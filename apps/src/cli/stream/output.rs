@@ -30,6 +30,9 @@ pub(crate) struct View {
     pub(crate) buffer_ms: f64,
     pub(crate) omit_s: f64,
     pub(crate) report: Option<ViewReport>,
+    /// What people see below the report.
+    #[serde(skip)]
+    pub(crate) plot: String,
 }
 
 /// One interval of a server's viewer.
@@ -94,7 +97,7 @@ impl Record for View {
     fn text(&self) -> String {
         let report = self.report.as_ref();
         let report = report.filter(|report| report.frames.received > 0);
-        report.map_or(String::new(), table)
+        report.map_or(String::new(), |report| table(report) + &self.plot)
     }
 }
 
@@ -226,6 +229,43 @@ fn table(report: &ViewReport) -> String {
     text.trim_end().to_owned()
 }
 
+/// Columns and rows of a plot.
+const PLOT: (usize, usize) = (60, 8);
+
+/// Plots delays in milliseconds over the seconds at which frames arrived: in each column the
+/// longest. Empty without delays.
+pub(crate) fn plot(delays: &[(f64, f64)]) -> String {
+    const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let (Some((first_s, _)), Some((last_s, _))) = (delays.first(), delays.last()) else {
+        return String::new();
+    };
+    let (columns, rows) = PLOT;
+    let column_s = ((last_s - first_s) / columns as f64).max(1e-3);
+    let mut longest = vec![0.0_f64; columns];
+    for (at_s, ms) in delays {
+        let column = ((at_s - first_s) / column_s) as usize;
+        let longest = &mut longest[column.min(columns - 1)];
+        *longest = longest.max(*ms);
+    }
+    let most = longest.iter().copied().fold(1e-3, f64::max);
+    let mut text = format!("\n\nlongest delay of a frame in each {column_s:.2} s\n");
+    for row in (0..rows).rev() {
+        let label = match row {
+            _ if row + 1 == rows => format!("{most:.0} ms"),
+            0 => "0".into(),
+            _ => String::new(),
+        };
+        let cell = |ms: &f64| {
+            let eighths = (ms / most * rows as f64 - row as f64) * 8.0;
+            EIGHTHS[(eighths.round() as usize).min(8)]
+        };
+        let cells: String = longest.iter().map(cell).collect();
+        text += &format!("{label:>9} |{}\n", cells.trim_end());
+    }
+    let (from, to) = (format!("{first_s:.1} s"), format!("{last_s:.1} s"));
+    text + &format!("{:>11}{from:<width$}{to:>width$}", "", width = columns / 2)
+}
+
 fn clock(report: &ViewReport) -> String {
     match report.clock {
         ClockReport::Shared => "one clock".into(),
@@ -239,6 +279,22 @@ fn clock(report: &ViewReport) -> String {
 mod tests {
     use super::*;
     use crate::stream::{DelayReport, FrameCounts, StallReport};
+
+    #[test]
+    fn a_plot_shows_the_longest_delay_of_each_column() {
+        let delays: Vec<_> = (0..600)
+            .map(|nth| (f64::from(nth) / 10.0, if nth == 305 { 80.0 } else { 20.0 }))
+            .collect();
+        let plot = plot(&delays);
+        let lines: Vec<&str> = plot.trim_start().lines().collect();
+        assert_eq!(lines[0], "longest delay of a frame in each 1.00 s");
+        assert_eq!(lines[1], format!("    80 ms |{}█", " ".repeat(30)));
+        assert_eq!(lines[8], format!("        0 |{}", "█".repeat(60)));
+        assert!(lines[9].trim_start().starts_with("0.0 s") && lines[9].ends_with("59.9 s"));
+        assert_eq!(super::plot(&[]), "");
+        // A hostile server's figures.
+        super::plot(&[(0.0, -1e300), (1e9, 1e300), (0.0, f64::MIN)]);
+    }
 
     #[test]
     fn a_servers_absurd_claims_still_make_a_table() {
