@@ -147,6 +147,9 @@ impl AccessUnits {
             parameters.extend_from_slice(&START_CODE);
             parameters.extend_from_slice(set);
         }
+        if bytes.len() + parameters.len() > MAX_FRAME {
+            parameters.clear();
+        }
         AccessUnit {
             bytes,
             entry,
