@@ -7,9 +7,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::a_aimd::Share;
-use crate::path_control::PathFeed;
 use crate::diff::Thresholds;
 use crate::guided::{self, FallbackKind};
+use crate::path_control::PathFeed;
 use crate::slow_start::SlowStart;
 use crate::testing::epoch;
 use crate::window::InitialWindow;

@@ -237,7 +237,7 @@ pub(in crate::stamp) fn trickle<S: Sender>(test: &mut Loop<S>, kind: PathHeaderK
         while test.now < start + until {
             let now = test.now + Duration::from_millis(2);
             test.run(now);
-            if (now - start).as_millis() / 250 % 2 == 0 {
+            if ((now - start).as_millis() / 250).is_multiple_of(2) {
                 test.port.enqueue(now, other.clone().queued());
                 test.port.enqueue(now, other.clone().queued());
             }
