@@ -1,19 +1,28 @@
 //! A program that gives up its rights, and then tries what it may not do. It has one thread, as
 //! programs do when they confine themselves: so this is no test of libtest's.
 
+use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use evenkeel_sandbox::{Access, Capabilities, Rights};
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::process::{Pid, Signal, kill_process};
 
+/// An argument with which this program only waits to be killed.
+const VICTIM: &str = "victim";
+
 fn main() {
+    if env::args().any(|argument| argument == VICTIM) {
+        // Until the test ends.
+        io::copy(&mut io::stdin(), &mut io::sink()).expect("it can be read");
+        return;
+    }
     let directory = tempfile::tempdir().expect("a directory");
     let at = |name: &str| directory.path().join(name);
     for (name, text) in [("read/file", "r"), ("change/file", "c"), ("out", "o")] {
@@ -25,8 +34,11 @@ fn main() {
     }
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it has one");
-    let mut parent = Command::new("sleep").arg("60").spawn().expect("sleep");
-    let victim = Pid::from_child(&parent);
+    let this = env::current_exe().expect("it has a path");
+    let mut other = Command::new(this);
+    other.arg(VICTIM).stdin(Stdio::piped());
+    let mut other = other.spawn().expect("this program once more");
+    let victim = Pid::from_child(&other);
 
     let rights = Rights {
         capabilities: Some(Capabilities::NET_ADMIN),
@@ -76,14 +88,16 @@ fn main() {
     socket(AddressFamily::NETLINK, SocketType::RAW, None)
         .expect("a socket of the kernel's routing");
     let named = thread::Builder::new().name("other".to_owned());
-    let other = named.spawn(|| File::open("/etc/passwd").is_err());
-    let is_confined = other.expect("a thread").join().expect("it does not panic");
+    let thread = named.spawn(|| File::open("/etc/passwd").is_err());
+    let is_confined = thread.expect("a thread").join().expect("it does not panic");
     assert!(
         is_confined || confinement.landlock.is_none(),
         "threads are confined"
     );
     drop(held);
-    let _ = parent.kill();
+    drop(other.stdin.take());
+    // It ends with its input; a confined program may not even wait for it.
+    let _ = other.wait();
     println!("test a_confined_program_can_do_what_it_said_and_nothing_else ... ok");
 }
 
