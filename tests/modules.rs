@@ -56,7 +56,8 @@ impl Modules {
         while at < tokens.len() {
             let previous = at.checked_sub(1).map_or("", |before| &tokens[before]);
             match tokens[at].as_str() {
-                "use" => {
+                // `impl Future + use<'a>` imports nothing.
+                "use" if tokens.get(at + 1).is_none_or(|next| next != "<") => {
                     let mut leaves = Vec::new();
                     at = use_tree(&tokens, at + 1, &[], &mut leaves);
                     for (name, path) in leaves {
@@ -359,5 +360,15 @@ mod tests {
         ])
         .rings();
         assert_eq!(rings, Vec::<String>::new());
+    }
+    #[test]
+    fn a_return_type_that_captures_is_no_import() {
+        let rings = modules(&[
+            ("", "mod a; mod b;"),
+            ("a", "fn f() -> impl Fn() + use<> { g(); crate::b::h() }"),
+            ("b", "use crate::a::f;"),
+        ])
+        .rings();
+        assert_eq!(rings, [": a -> b -> a"]);
     }
 }
