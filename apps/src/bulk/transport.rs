@@ -6,10 +6,13 @@ use quinn::{AckFrequencyConfig, TransportConfig, VarInt};
 
 use super::job::MAX_STREAMS;
 
-/// Receive window of a connection, and of each of its streams, 32 MiB: the most memory a peer can
-/// make us hold. 1 Gb/s over 200 ms are 25 MB in flight, and the window must not limit a
-/// measurement.
+/// Receive window of a connection, 32 MiB: the most memory a peer can make us hold.
 pub(super) const CONNECTION_WINDOW: u32 = 32 * 1024 * 1024;
+
+/// Receive window of one stream, 31 MiB: 1 Gb/s over 200 ms are 25 MB in flight, and the window
+/// must not limit a measurement. The rest is for the control stream, so that it is heard while
+/// nobody reads the data.
+const STREAM_WINDOW: u32 = CONNECTION_WINDOW - 1024 * 1024;
 
 /// Receive window of a server's connection before it has its share of memory, and the least share,
 /// 1 MiB.
@@ -60,7 +63,7 @@ pub fn transport_config(settings: TransportSettings) -> TransportConfig {
                 .expect("nobody waits for the longest idle timeout, 2^62 ms"),
         ))
         .keep_alive_interval(Some(settings.idle_timeout / KEEP_ALIVES))
-        .stream_receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
         .max_concurrent_uni_streams(VarInt::from_u32(u32::from(MAX_STREAMS)))
