@@ -183,7 +183,7 @@ async fn sink_into(
 }
 
 pub(crate) fn reno() -> SharedFactory {
-    evenkeel::controller("reno").expect("a name of the table")
+    evenkeel::controller("reno:hystart=false").expect("a name of the table")
 }
 
 pub(crate) fn plain() -> Arc<TransportConfig> {
