@@ -8,10 +8,8 @@
 //!
 //! Rates are bytes of IP packets per second at this link.
 //!
-//! Deviations: round trips outside bounds are not counted, the others by bytes and not as
-//! more than a few times those of most traffic ([`MeanRtt`], [`Period`]); the number of users has
-//! an upper bound; a link with nothing to do stops its timer; how the paper's queue is read is said
-//! at [`PersistentQueue`].
+//! Deviations: round trips outside bounds are not counted; the number of users has an upper bound;
+//! a link with nothing to do stops its timer; how the paper's queue is read is said at [`PersistentQueue`].
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +17,7 @@ use evenkeel_spec::{Parameter, Row, SpecError, Values};
 use evenkeel_wire::{CompactRate, PathHeaderKind};
 
 use super::control::{
-    self, INITIAL_RTT, MeanRtt, Period, PersistentQueue, RTT_MAX_MS, RttBounds, queue_delay,
+    self, INITIAL_RTT, MeanRtt, PersistentQueue, RTT_MAX_MS, RttBounds, queue_delay,
 };
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
 use crate::{PortView, Rate};
@@ -148,21 +146,26 @@ impl Vars {
     }
 }
 
-/// What is counted during a control period.
+/// What is counted during a control period, which lasts a mean round trip.
 #[derive(Debug, Clone, Copy)]
 struct Window {
-    period: Period,
+    began: Instant,
+    /// When it is over.
+    ends: Instant,
     /// Bytes that arrived.
     bytes: u64,
     queue: PersistentQueue,
+    rtt: MeanRtt,
 }
 
 impl Window {
     fn new(now: Instant, length: Duration, queue_delay: Duration) -> Self {
         Self {
-            period: Period::new(now, length),
+            began: now,
+            ends: now + length,
             bytes: 0,
             queue: PersistentQueue::new(now, length, queue_delay),
+            rtt: MeanRtt::default(),
         }
     }
 }
@@ -172,7 +175,6 @@ impl Window {
 struct Acp {
     params: Params,
     vars: Vars,
-    told: MeanRtt,
     /// `None` while the link has nothing to do, or no capacity to speak of.
     window: Option<Window>,
 }
@@ -182,9 +184,17 @@ impl Acp {
         Self {
             params,
             vars: Vars::initial(params.first_period),
-            told: MeanRtt::default(),
             window: Some(Window::new(now, params.first_period, Duration::ZERO)),
         }
+    }
+
+    /// The window of an arrival at `now`. A link that has slept would have reached its whole
+    /// capacity by now, whatever that was meanwhile.
+    fn window(&mut self, now: Instant, capacity: f64) -> &mut Window {
+        self.window.get_or_insert_with(|| {
+            self.vars.desired = capacity;
+            Window::new(now, self.vars.rtt, Duration::ZERO)
+        })
     }
 }
 
@@ -193,22 +203,16 @@ impl Stamp for Acp {
         let Some(capacity) = port.rate.map(Rate::bytes_per_second) else {
             return;
         };
-        let window = self.window.get_or_insert_with(|| {
-            // A link that has slept would have reached its whole capacity by now, whatever that
-            // was meanwhile.
-            self.vars.desired = capacity;
-            Window::new(now, self.vars.rtt, Duration::ZERO)
-        });
+        let rtts = self.params.rtts;
+        let window = self.window(now, capacity);
         window.bytes = window.bytes.saturating_add(arrival.bytes.into());
         window.queue.see(now, port);
         // Only its own users' round trips are those of the control loop; zero says that it is none.
         if let Some(header) = &arrival.header
             && header.kind() == PathHeaderKind::Acp
-            && let Some(rtt) = self.params.rtts.believed(header)
         {
-            self.told.hear(rtt, arrival.bytes);
+            window.rtt.hear(header, rtts);
         }
-        window.period.look(now, &self.told);
     }
 
     fn on_departure(&mut self, _now: Instant, departure: &mut Departure<'_>, port: &PortView) {
@@ -235,12 +239,11 @@ impl Stamp for Acp {
         };
         let capacity = rate.bytes_per_second();
         let vars = Vars {
-            input: window.bytes as f64 / window.period.seconds(now),
+            input: window.bytes as f64 / (now - window.began).as_secs_f64(),
             queue: window.queue.bytes(port),
-            rtt: self.told.get().unwrap_or(self.vars.rtt),
+            rtt: window.rtt.get().unwrap_or(self.vars.rtt),
             ..self.vars
         };
-        self.told.restart();
         self.vars = vars.updated(self.params.gamma, capacity);
         if !self.vars.is_at_rest(capacity) {
             let queue_delay = queue_delay(port, capacity);
@@ -249,7 +252,7 @@ impl Stamp for Acp {
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        self.window.map(|window| window.period.ends())
+        self.window.map(|window| window.ends)
     }
 
     fn figures(&self) -> Vec<(&'static str, f64)> {

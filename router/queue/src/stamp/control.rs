@@ -1,5 +1,5 @@
 //! What the link algorithms of ACP, RCP and XCP have in common: bounds on the round trips that they
-//! believe, the mean of those, control periods, and the queue that is there all the while.
+//! believe, the mean of those, and the queue that is there all the while.
 
 use std::time::{Duration, Instant};
 
@@ -54,159 +54,33 @@ impl RttBounds {
         })
     }
 
-    /// What `header` tells; outside the bounds, zero too, it does not count.
-    pub(super) fn believed(&self, header: &PathHeaderView<'_>) -> Option<Duration> {
-        let rtt = header.rtt().duration();
-        (self.min..=self.max).contains(&rtt).then_some(rtt)
-    }
-
     /// The nearest round trip that is believed.
     pub(super) fn clamp(&self, rtt: Duration) -> Duration {
         rtt.clamp(self.min, self.max)
     }
 }
 
-/// Octaves of round trips in microseconds: the last one begins at 2^23 us, the longest believed.
-const OCTAVES: usize = 24;
-
-/// The bulk of the traffic is all of it but the part, one in so many bytes, that tells the longest
-/// round trips.
-const BULK: u64 = 8;
-
-/// So many octaves above the bulk's longest round trip others count as they are, and no further.
-const OCTAVES_ABOVE: usize = 2;
-
-/// A period is over if its own round trips show that it is so many times too long.
-pub(super) const TOO_LONG: u32 = 8;
-
-/// The first look at whether it is; the next ones when a quarter more has passed.
-const FIRST_LOOK: Duration = Duration::from_millis(1);
-
-/// The mean of the round trips that headers tell in a period, by the bytes of their packets.
-///
-/// Headers lie, and a long round trip is heard above many short ones. So the mean is winsorized
-/// (W. J. Dixon, "Simplified Estimation from Censored Normal Samples", 1960): round trips far above
-/// those of the bulk count as the longest that is not far above. The bulk is all but an eighth of
-/// the bytes of this period and, by half as much for each period since, of those before. Round
-/// trips are sorted by their octaves, and those more than two octaves above the bulk's highest
-/// count as the end of the second.
-///
-/// So headers with a share p of the bytes, below an eighth, make the mean at most
-///
-/// (1 - p) mean + 8 p longest
-///
-/// of the others' mean and the longest round trip of their bulk, and not less than (1 - p) mean.
+/// The mean of the round trips that headers tell in a period.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct MeanRtt {
-    octaves: [Octave; OCTAVES],
-}
-
-/// What was told in an octave of round trips.
-#[derive(Debug, Clone, Copy, Default)]
-struct Octave {
-    /// Bytes of this period.
-    bytes: u64,
-    /// Bytes of those before, halved with each.
-    before: u64,
-    /// Bytes x microseconds of this period.
-    weighted: u64,
+    sum_us: u64,
+    count: u64,
 }
 
 impl MeanRtt {
-    /// A packet of `bytes` tells `rtt`, at most [`RTT_MAX_MS`].
-    pub(super) fn hear(&mut self, rtt: Duration, bytes: u32) {
-        let us = rtt.as_micros() as u64;
-        let number = us.max(1).ilog2() as usize;
-        let octave = &mut self.octaves[number.min(OCTAVES - 1)];
-        octave.bytes = octave.bytes.saturating_add(bytes.into());
-        octave.weighted = octave
-            .weighted
-            .saturating_add(us.saturating_mul(bytes.into()));
+    /// Hears of one; outside `bounds`, zero too, it does not count.
+    pub(super) fn hear(&mut self, header: &PathHeaderView<'_>, bounds: RttBounds) {
+        let rtt = header.rtt().duration();
+        if (bounds.min..=bounds.max).contains(&rtt) {
+            self.sum_us += rtt.as_micros() as u64;
+            self.count += 1;
+        }
     }
 
-    /// `None` if nobody told one in this period.
+    /// `None` if none counted.
     pub(super) fn get(&self) -> Option<Duration> {
-        let most = self.most_octave();
-        let (mut bytes, mut weighted) = (0u64, 0u64);
-        for (number, octave) in self.octaves.iter().enumerate() {
-            bytes = bytes.saturating_add(octave.bytes);
-            weighted = weighted.saturating_add(if number <= most {
-                octave.weighted
-            } else {
-                octave.bytes.saturating_mul(2 << most)
-            });
-        }
-        let mean = weighted.checked_div(bytes)?;
+        let mean = self.sum_us.checked_div(self.count)?;
         Some(Duration::from_micros(mean))
-    }
-
-    /// Begins another period.
-    pub(super) fn restart(&mut self) {
-        for octave in &mut self.octaves {
-            *octave = Octave {
-                before: octave.before.saturating_add(octave.bytes) / 2,
-                ..Octave::default()
-            };
-        }
-    }
-
-    /// The highest octave in which round trips count as they are.
-    fn most_octave(&self) -> usize {
-        let heard = |octave: &Octave| u128::from(octave.bytes) + u128::from(octave.before);
-        let total: u128 = self.octaves.iter().map(heard).sum();
-        let mut above = 0;
-        let octaves = self.octaves.iter().enumerate().rev();
-        let bulk = octaves.map(|(number, octave)| {
-            above += heard(octave);
-            (number, above)
-        });
-        let mut bulk = bulk.skip_while(|(_, above)| above * u128::from(BULK) < total);
-        let (highest, _) = bulk.next().expect("all of it is an eighth and more");
-        (highest + OCTAVES_ABOVE).min(OCTAVES - 1)
-    }
-}
-
-/// A control period: it lasts a mean round trip, as far as that is known when it begins.
-///
-/// The mean may have been that of others, who were alone on the link before. So a period also ends
-/// when it has lasted eight mean round trips of those that were told in it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Period {
-    began: Instant,
-    /// When it is over.
-    ends: Instant,
-    /// When to look whether it has lasted too long already.
-    look: Instant,
-}
-
-impl Period {
-    pub(super) fn new(now: Instant, length: Duration) -> Self {
-        Self {
-            began: now,
-            ends: now + length,
-            look: now + FIRST_LOOK,
-        }
-    }
-
-    /// A packet arrives; `told` are the round trips of this period.
-    pub(super) fn look(&mut self, now: Instant, told: &MeanRtt) {
-        if now < self.look || now >= self.ends {
-            return;
-        }
-        let passed = now - self.began;
-        self.look = now + passed / 4;
-        if told.get().is_some_and(|mean| mean * TOO_LONG <= passed) {
-            self.ends = now;
-        }
-    }
-
-    pub(super) fn ends(&self) -> Instant {
-        self.ends
-    }
-
-    /// Seconds until `now`, above 0 as it ends.
-    pub(super) fn seconds(&self, now: Instant) -> f64 {
-        (now - self.began).as_secs_f64()
     }
 }
 
@@ -259,6 +133,3 @@ pub(super) fn queue_delay(port: &PortView, capacity: f64) -> Duration {
     let delay = Duration::try_from_secs_f64(port.queued.bytes as f64 / capacity);
     delay.unwrap_or(Duration::MAX)
 }
-
-#[cfg(test)]
-mod tests;

@@ -7,15 +7,14 @@
 //!
 //! Rates are bytes of IP packets per second at this link.
 //!
-//! Deviations: round trips outside bounds are not counted, the others by bytes and not as more than
-//! a few times those of most traffic ([`MeanRtt`]); a link with nothing to do stops its timer.
+//! Deviations: round trips outside bounds are not counted; a link with nothing to do stops its timer.
 
 use std::time::{Duration, Instant};
 
 use evenkeel_spec::{Parameter, Row, SpecError, Values};
 use evenkeel_wire::{CompactRate, PathHeaderKind};
 
-use super::control::{self, INITIAL_RTT, MeanRtt, RttBounds, TOO_LONG};
+use super::control::{self, INITIAL_RTT, MeanRtt, RttBounds};
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
 use crate::{PortView, Rate};
 
@@ -108,6 +107,7 @@ struct Period {
     ends: Instant,
     /// Bytes that arrived.
     bytes: u64,
+    rtt: MeanRtt,
 }
 
 /// The stamp of one link. All values are finite.
@@ -123,7 +123,6 @@ struct Rcp {
     queue: f64,
     /// d: between the bounds on round trips.
     rtt: Duration,
-    told: MeanRtt,
     /// `None` while the link has nothing to do, or no capacity to speak of.
     period: Option<Period>,
 }
@@ -136,7 +135,6 @@ impl Rcp {
             input: 0.0,
             queue: 0.0,
             rtt: params.rtts.clamp(INITIAL_RTT),
-            told: MeanRtt::default(),
             period: None,
         }
     }
@@ -147,6 +145,7 @@ impl Rcp {
             began: now,
             ends: now + self.params.period.min(self.rtt),
             bytes: 0,
+            rtt: MeanRtt::default(),
         }
     }
 }
@@ -167,9 +166,8 @@ impl Stamp for Rcp {
         // Only its own users' round trips are those of the control loop; zero says that it is none.
         if let Some(header) = &arrival.header
             && header.kind() == PathHeaderKind::Rcp
-            && let Some(rtt) = self.params.rtts.believed(header)
         {
-            self.told.hear(rtt, arrival.bytes);
+            period.rtt.hear(header, self.params.rtts);
         }
     }
 
@@ -196,10 +194,9 @@ impl Stamp for Rcp {
         let passed = now - period.began;
         self.input = period.bytes as f64 / passed.as_secs_f64();
         self.queue = port.queued.bytes as f64;
-        if let Some(mean) = self.told.get() {
+        if let Some(mean) = period.rtt.get() {
             self.rtt = averaged(self.rtt, mean, passed);
         }
-        self.told.restart();
         let Params { alpha, beta, .. } = self.params;
         let rtt = self.rtt.as_secs_f64();
         let correction = alpha * (capacity - self.input) - beta * self.queue / rtt;
@@ -232,10 +229,9 @@ fn updated(rate: f64, share: f64, correction: f64) -> f64 {
     rate * (1.0 + share * correction)
 }
 
-/// d: a moving average over about a round trip, and not over more than eight of what is told now.
+/// d: a moving average over about a round trip.
 fn averaged(rtt: Duration, sample: Duration, passed: Duration) -> Duration {
-    let time = rtt.min(sample * TOO_LONG);
-    let weight = (passed.as_secs_f64() / time.as_secs_f64()).min(1.0);
+    let weight = (passed.as_secs_f64() / rtt.as_secs_f64()).min(1.0);
     rtt.mul_f64(1.0 - weight) + sample.mul_f64(weight)
 }
 

@@ -8,22 +8,16 @@
 //! Rates are bytes of IP packets per second at this link.
 //!
 //! Deviations: only packets that follow XCP are shuffled and given feedback; no packet is given more than
-//! what is left; the mean round trip has bounds ([`MeanRtt`], [`Period`], [`MOST_OF_FLOWS`]); a
-//! link without traffic stops its timer.
+//! what is left; the mean round trip has bounds; a link without traffic stops its timer.
 
 use std::time::{Duration, Instant};
 
 use evenkeel_spec::{Parameter, Row, SpecError, Values};
 use evenkeel_wire::{PathHeaderKind, PathHeaderView, WindowChange};
 
-use super::control::{self, INITIAL_RTT, MeanRtt, Period, PersistentQueue, RttBounds, queue_delay};
+use super::control::{self, INITIAL_RTT, PersistentQueue, RttBounds, queue_delay};
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
 use crate::PortView;
-
-/// The mean round trip of flows counts up to so many times that of bytes. Who tells a long round
-/// trip and a small window with each packet claims to be many flows, and flows share the link
-/// evenly.
-const MOST_OF_FLOWS: f64 = 2.0;
 
 const PARAMETERS: &[Parameter] = &[
     Parameter::number(
@@ -195,7 +189,9 @@ impl Shares {
 /// What is counted during a control interval.
 #[derive(Debug, Clone, Copy)]
 struct Interval {
-    period: Period,
+    began: Instant,
+    /// When it is over.
+    ends: Instant,
     /// Bytes that arrived.
     bytes: u64,
     queue: PersistentQueue,
@@ -209,7 +205,8 @@ struct Interval {
 impl Interval {
     fn new(now: Instant, length: Duration, queue_delay: Duration) -> Self {
         Self {
-            period: Period::new(now, length),
+            began: now,
+            ends: now + length,
             bytes: 0,
             queue: PersistentQueue::new(now, length, queue_delay),
             followers_bytes: 0.0,
@@ -218,10 +215,12 @@ impl Interval {
         }
     }
 
-    /// The mean over flows, since those that send more often say a shorter rtt s / cwnd (appendix
-    /// A); in seconds.
-    fn mean_of_flows(&self) -> f64 {
-        self.rtt_spacing / self.spacing
+    /// d: the mean over flows, since those that send more often say a shorter rtt s / cwnd (appendix A).
+    fn mean_rtt(&self, params: &Params) -> Option<Duration> {
+        (self.spacing > 0.0).then(|| {
+            let mean = self.rtt_spacing / self.spacing;
+            params.rtts.clamp(Duration::from_secs_f64(mean))
+        })
     }
 }
 
@@ -231,7 +230,6 @@ struct Xcp {
     params: Params,
     vars: Vars,
     shares: Shares,
-    told: MeanRtt,
     /// `None` while nothing arrives, or the link has no capacity to speak of.
     interval: Option<Interval>,
 }
@@ -248,7 +246,6 @@ impl Xcp {
                 shuffled: 0.0,
             },
             shares: Shares::default(),
-            told: MeanRtt::default(),
             interval: None,
         }
     }
@@ -271,9 +268,7 @@ impl Stamp for Xcp {
             interval.followers_bytes += told.bytes;
             interval.spacing += told.spacing();
             interval.rtt_spacing += told.rtt * told.spacing();
-            self.told.hear(header.rtt().duration(), arrival.bytes);
         }
-        interval.period.look(now, &self.told);
     }
 
     fn on_departure(&mut self, _now: Instant, departure: &mut Departure<'_>, port: &PortView) {
@@ -300,14 +295,9 @@ impl Stamp for Xcp {
             return;
         };
         let capacity = rate.bytes_per_second();
-        let passed = interval.period.seconds(now);
+        let passed = (now - interval.began).as_secs_f64();
         let followers = interval.followers_bytes / passed;
-        let rtt = self.told.get().map_or(self.vars.rtt, |by_bytes| {
-            let most = MOST_OF_FLOWS * by_bytes.as_secs_f64();
-            let mean = interval.mean_of_flows().min(most);
-            self.params.rtts.clamp(Duration::from_secs_f64(mean))
-        });
-        self.told.restart();
+        let rtt = interval.mean_rtt(&self.params).unwrap_or(self.vars.rtt);
         let input = interval.bytes as f64 / passed;
         let queue = interval.queue.bytes(port);
         let feedback = aggregate_feedback(&self.params, capacity - input, queue, rtt);
@@ -325,7 +315,7 @@ impl Stamp for Xcp {
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        self.interval.map(|interval| interval.period.ends())
+        self.interval.map(|interval| interval.ends)
     }
 
     fn figures(&self) -> Vec<(&'static str, f64)> {
