@@ -333,18 +333,28 @@ impl Writer<'_> {
             .map_or(0, |mut stream| u64::from(stream.reset(TOO_LATE).is_ok()))
     }
 
-    /// Resets streams whose last frame was captured longer than `after` ago and that the viewer has
-    /// not confirmed, with the rest of their group, which needs them; returns how many. Streams of
-    /// the present group stay.
+    /// Resets streams of earlier groups that the viewer has not confirmed; returns how many: those
+    /// whose last frame was captured longer than `after` ago with the rest of their group, which
+    /// needs them, and whole groups whose newest frame is half as old, because the viewer is far
+    /// behind the present.
     fn expire(&mut self, now: Instant, after: Duration) -> u64 {
         let (mut resets, mut incomplete) = (0, None);
         while let Some(first) = self.unconfirmed.front()
             && first.group < self.group
-            && (first.at + after < now || incomplete == Some(first.group))
         {
-            incomplete = Some(first.group);
+            let group = first.group;
+            let others = self.unconfirmed.iter();
+            let newest = others.take_while(|other| other.group == group).last();
+            let is_behind = newest.is_some_and(|newest| newest.at + after / 2 < now);
+            if first.at + after >= now && incomplete != Some(group) && !is_behind {
+                break;
+            }
             let mut first = self.unconfirmed.pop_front().expect("it was just there");
-            resets += u64::from(first.stream.reset(TOO_LATE).is_ok());
+            // A stream that the viewer has whole cannot be reset.
+            if first.stream.reset(TOO_LATE).is_ok() {
+                incomplete = Some(group);
+                resets += 1;
+            }
         }
         resets
     }
