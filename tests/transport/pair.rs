@@ -182,6 +182,7 @@ async fn sink_into(
     }
 }
 
+/// Reno with slow start to the first loss, for which the figures of these tests were made.
 pub(crate) fn reno() -> SharedFactory {
     evenkeel::controller("reno:hystart=false").expect("a name of the table")
 }
