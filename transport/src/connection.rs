@@ -534,16 +534,9 @@ mod tests {
             let mut state = connection.state();
             state.path.smoothed_rtt = Some(ms(50));
             state.path.updated = Some(epoch() + ms(age));
-            state.last_sample = Some(PathSample {
-                now: epoch(),
-                rtt: ms(50),
-                forward_queueing: forward,
-                backward_queueing: backward,
-                complete: false,
-                grant: None,
-                congested: false,
-                flows: None,
-            });
+            let mut sample = PathSample::new(epoch(), ms(50));
+            (sample.forward_queueing, sample.backward_queueing) = (forward, backward);
+            state.last_sample = Some(sample);
             state.reported_queueing()
         };
         assert_eq!(reported(Some(ms(7)), Some(ms(2)), 200), Some(ms(9)));

@@ -413,19 +413,16 @@ fn sample(
         || backward != backward_queueing
         || grant == Some(Grant::Rate(0));
     let covered = |stamped: bool, gap: bool| stamped && !gap;
-    let sample = PathSample {
-        now,
-        rtt,
-        forward_queueing,
-        backward_queueing,
-        complete: covered(echo.flags.stamped, echo.flags.gap)
-            && covered(signals.flags.stamped, signals.flags.gap),
-        grant: match grant {
-            Some(Grant::Rate(rate)) => Some(Grant::Rate(rate.max(1))),
-            other => other,
-        },
-        congested: echo.flags.congested,
-        flows: Some(echo.contention.flows()).filter(|flows| *flows > 0),
+    let mut sample = PathSample::new(now, rtt);
+    sample.forward_queueing = forward_queueing;
+    sample.backward_queueing = backward_queueing;
+    sample.complete = covered(echo.flags.stamped, echo.flags.gap)
+        && covered(signals.flags.stamped, signals.flags.gap);
+    sample.grant = match grant {
+        Some(Grant::Rate(rate)) => Some(Grant::Rate(rate.max(1))),
+        other => other,
     };
+    sample.congested = echo.flags.congested;
+    sample.flows = Some(echo.contention.flows()).filter(|flows| *flows > 0);
     (sample, clamped)
 }

@@ -46,9 +46,9 @@ pub use evenkeel_congestion::{
 };
 pub use evenkeel_congestion::{
     AckReport, CloneController, ControllerBuild, ControllerRow, Controllers, DEFAULT_CONTROLLER,
-    FeedHolder, FeedState, Kind, Observer, Parameter, PathFactory, PathFeed, PathSample,
-    SharedFactory, SpecError, Values, adapt, controller, controllers, foreign, observed,
-    uses_path_headers,
+    FeedHolder, FeedState, Observer, ParameterKind, PathFactory, PathFeed, PathSample,
+    SharedFactory, SpecError, SpecParameter, SpecValues, adapt, controller, controllers, foreign,
+    observed, uses_path_headers,
 };
 pub use header::{HeaderCounters, HeaderState};
 pub use pacing::{Pacing, UnknownPacing};

@@ -193,7 +193,7 @@ impl Observer for SampleRecorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::{epoch, ms, path_sample};
+    use crate::tests::{epoch, ms};
 
     fn acks(rtt_ms: u64) -> AckReport {
         AckReport {
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn samples_are_kept_if_they_are_wanted_and_taken_once() {
-        let path = |acks: AckReport| path_sample(acks.now, acks.rtt.expect("it has one"));
+        let path = |acks: AckReport| PathSample::new(acks.now, acks.rtt.expect("it has one"));
         let counts = |lists: SampleLists| {
             (
                 lists.rtt_samples_ms.map(|list| list.len()),

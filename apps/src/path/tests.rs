@@ -3,10 +3,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::tests::{epoch, path_sample};
+use crate::tests::epoch;
 
 fn sample(now: Instant) -> PathSample {
-    path_sample(now, Duration::from_micros(40_500))
+    PathSample::new(now, Duration::from_micros(40_500))
 }
 
 proptest! {
@@ -35,13 +35,11 @@ fn a_summary_has_the_last_and_the_mean_of_what_was_told() {
     assert_eq!(samples.summary().congested_share, None);
     let ms = Duration::from_millis;
     for (nth, forward) in [Some(ms(10)), None, Some(ms(4))].into_iter().enumerate() {
-        let sample = PathSample {
-            forward_queueing: forward,
-            grant: (nth == 2).then_some(Grant::Rate(1000)),
-            congested: nth == 1,
-            flows: Some(nth as u32),
-            ..sample(origin)
-        };
+        let mut sample = sample(origin);
+        sample.forward_queueing = forward;
+        sample.grant = (nth == 2).then_some(Grant::Rate(1000));
+        sample.congested = nth == 1;
+        sample.flows = Some(nth as u32);
         samples.add(&SampleRecord::new(&sample, origin));
     }
     let summary = samples.summary();
@@ -56,15 +54,11 @@ fn a_summary_has_the_last_and_the_mean_of_what_was_told() {
 #[test]
 fn a_record_reads_back_as_written() {
     let origin = epoch();
-    let record = SampleRecord::new(
-        &PathSample {
-            forward_queueing: Some(Duration::from_micros(1_001)),
-            grant: Some(Grant::WindowChange(-128)),
-            flows: Some(30),
-            ..sample(origin + Duration::from_millis(250))
-        },
-        origin,
-    );
+    let mut told = sample(origin + Duration::from_millis(250));
+    told.forward_queueing = Some(Duration::from_micros(1_001));
+    told.grant = Some(Grant::WindowChange(-128));
+    told.flows = Some(30);
+    let record = SampleRecord::new(&told, origin);
     assert_eq!((record.at_s, record.rtt_ms), (0.25, 40.5));
     assert_eq!(record.window_change_bytes, Some(-0.5));
     let json = serde_json::to_string(&record).unwrap();

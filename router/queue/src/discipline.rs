@@ -11,7 +11,7 @@ mod table;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Row, SpecError, Values};
+use evenkeel_spec::{Row, SpecError, SpecValues};
 use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::{Amount, Limit, PacketMeta, Rate};
@@ -21,7 +21,8 @@ pub use table::{discipline, disciplines};
 
 /// A discipline that scenarios and router configurations can name. It is built from its parameters
 /// and the port's limit.
-pub type DisciplineRow = Row<fn(&Values, Limit) -> Result<Box<dyn DisciplineConfig>, SpecError>>;
+pub type DisciplineRow =
+    Row<fn(&SpecValues, Limit) -> Result<Box<dyn DisciplineConfig>, SpecError>>;
 
 /// A discipline before its port is there: its parameters, checked.
 pub trait DisciplineConfig: Debug + Send + Sync {

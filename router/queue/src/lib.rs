@@ -59,7 +59,7 @@ pub use discipline::{
     Discipline, DisciplineConfig, DisciplineRow, DropReason, DropTail, PortView, Sender, Verdict,
     discipline, disciplines,
 };
-pub use evenkeel_spec::{Parameter, SpecError};
+pub use evenkeel_spec::{SpecError, SpecParameter};
 pub use limit::Limit;
 pub use link::{Change, Link, LinkConfig, LinkError, Remains};
 pub use packet::{Amount, Packet, PacketMeta};

@@ -17,7 +17,7 @@ mod xcp;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Row, SpecError, Values};
+use evenkeel_spec::{Row, SpecError, SpecValues};
 use evenkeel_wire::{PathHeaderMut, PathHeaderView, Skipped};
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub(crate) use stamper::Stamper;
 pub use table::{stamp_set, stamps};
 
 /// A stamp that scenarios and router configurations can name.
-pub type StampRow = Row<fn(&Values) -> Result<Box<dyn StampConfig>, SpecError>>;
+pub type StampRow = Row<fn(&SpecValues) -> Result<Box<dyn StampConfig>, SpecError>>;
 
 /// A payload in which a port looks for path headers, if it has stamps.
 ///

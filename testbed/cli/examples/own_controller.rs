@@ -13,7 +13,8 @@ use std::process::ExitCode;
 
 use evenkeel::SharedFactory;
 use evenkeel::{
-    Congestion, Controller, ControllerBuild, ControllerRow, Parameter, SpecError, Values, adapt,
+    Congestion, Controller, ControllerBuild, ControllerRow, SpecError, SpecParameter, SpecValues,
+    adapt,
 };
 
 /// Keeps so many full-size packets in flight, whatever happens.
@@ -42,7 +43,7 @@ impl Controller for Fixed {
     }
 }
 
-fn factory(values: &Values) -> Result<SharedFactory, SpecError> {
+fn factory(values: &SpecValues) -> Result<SharedFactory, SpecError> {
     let packets = values.count("packets");
     Ok(adapt(move |_now, mtu| Box::new(Fixed { packets, mtu })))
 }
@@ -50,7 +51,7 @@ fn factory(values: &Values) -> Result<SharedFactory, SpecError> {
 const FIXED: ControllerRow = ControllerRow {
     name: "fixed",
     summary: "a fixed window",
-    parameters: &[Parameter::count(
+    parameters: &[SpecParameter::count(
         "packets",
         "the window",
         2,

@@ -10,7 +10,7 @@ mod ro_vegas;
 mod timeouts;
 mod vegas;
 
-use evenkeel_congestion::Parameter;
+use evenkeel_congestion::SpecParameter;
 use evenkeel_congestion::abgd::{self, Abgd};
 use evenkeel_congestion::ada_vegas::RELAPSE;
 use evenkeel_congestion::gaimd::{self, Gaimd};
@@ -24,7 +24,7 @@ use vegas::{ABC, DECREASE, DIFF, RTT, RoundRtt};
 
 /// ns-2's TCP begins with 2 packets where the receiver delays ACKs. Where each packet has an ACK,
 /// its Vegas begins with 3.
-const INITIAL_WINDOW: Parameter = Parameter::count(
+const INITIAL_WINDOW: SpecParameter = SpecParameter::count(
     "iw",
     "initial window in packets; 2 or 3 in ns-2; not given, that of RFC 9002",
     2,
@@ -151,12 +151,12 @@ const VEGAS: ControllerBuild = ControllerBuild {
     },
 };
 
-const fn aimd_parameters(default: gaimd::Config) -> [Parameter; 4] {
+const fn aimd_parameters(default: gaimd::Config) -> [SpecParameter; 4] {
     let [alpha, beta] = gaimd::parameters(default);
     [alpha, beta, TIMEOUT, INITIAL_WINDOW]
 }
 
-const fn vegas_parameters(default: Config) -> [Parameter; 10] {
+const fn vegas_parameters(default: Config) -> [SpecParameter; 10] {
     let [alpha, beta, increment, gamma] = parameters(default);
     [
         alpha,

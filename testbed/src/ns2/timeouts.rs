@@ -18,13 +18,13 @@ use evenkeel_congestion::gaimd::Gaimd;
 use evenkeel_congestion::{
     Ack, Congestion, Controller, PathFactory, PathFeed, Round, SharedFactory, adapt,
 };
-use evenkeel_congestion::{Parameter, Values};
+use evenkeel_congestion::{SpecParameter, SpecValues};
 use quinn::congestion::{self, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 
 use silence::Silence;
 
-pub(super) const TIMEOUT: Parameter = Parameter::choice(
+pub(super) const TIMEOUT: SpecParameter = SpecParameter::choice(
     "timeout",
     "what a probe timeout does: nothing; or each collapses the window as in ns-2's TCP; and so do three losses in a window, as without SACK",
     &["quic", "tcp", "reno"],
@@ -62,7 +62,7 @@ impl TcpController for Abgd {}
 
 /// A factory for what `build` returns for a packet size, with the timeouts that `values` asks for.
 pub(super) fn with_timeouts<C: TcpController>(
-    values: &Values,
+    values: &SpecValues,
     build: impl Fn(u16) -> C + Clone + Send + Sync + 'static,
 ) -> SharedFactory {
     let kinds = [Timeouts::Quic, Timeouts::Tcp, Timeouts::Reno];

@@ -6,28 +6,28 @@ use evenkeel_congestion::ada_vegas::{self, Acceleration};
 use evenkeel_congestion::diff::{DiffWindow, Thresholds};
 use evenkeel_congestion::vegas;
 use evenkeel_congestion::{Ack, Congestion, Controller, Round};
-use evenkeel_congestion::{Parameter, SpecError, Values};
+use evenkeel_congestion::{SpecError, SpecParameter, SpecValues};
 
 use super::timeouts::TcpController;
 
 /// Factor of the window that a timeout sets as threshold (RFC 5681, section 3.1).
 const TIMEOUT_FACTOR: f64 = 0.5;
 
-pub(super) const RTT: Parameter = Parameter::choice(
+pub(super) const RTT: SpecParameter = SpecParameter::choice(
     "rtt",
     "which of a round's samples counts: the least, or the mean as in ns-2",
     &["least", "mean"],
     Some("least"),
 );
 
-pub(super) const DIFF: Parameter = Parameter::choice(
+pub(super) const DIFF: SpecParameter = SpecParameter::choice(
     "diff",
     "what Diff counts: the window, or what was in flight and what was sent in the round, as in ns-2",
     &["window", "sent"],
     Some("window"),
 );
 
-pub(super) const DECREASE: Parameter = Parameter::number(
+pub(super) const DECREASE: SpecParameter = SpecParameter::number(
     "decrease",
     "factor the window is reduced to on loss; 0.75 in ns-2",
     0.05,
@@ -35,7 +35,7 @@ pub(super) const DECREASE: Parameter = Parameter::number(
     Some(0.5),
 );
 
-pub(super) const ABC: Parameter = Parameter::count(
+pub(super) const ABC: SpecParameter = SpecParameter::count(
     "abc",
     "the most packets that an ACK adds in slow start, L of RFC 3465; 1 in ns-2; not given, all that it acknowledged",
     1,
@@ -81,13 +81,13 @@ pub(super) enum DiffOf {
 
 impl Config {
     /// Of Vegas.
-    pub(super) fn read(values: &Values) -> Result<Self, SpecError> {
+    pub(super) fn read(values: &SpecValues) -> Result<Self, SpecError> {
         let vegas = vegas::Config::read(values)?;
         Ok(Self::with(vegas, None, values))
     }
 
     /// Of AdaVegas.
-    pub(super) fn read_ada(values: &Values) -> Self {
+    pub(super) fn read_ada(values: &SpecValues) -> Self {
         let ada = ada_vegas::Config::read(values);
         let vegas = vegas::Config {
             thresholds: Thresholds {
@@ -103,7 +103,7 @@ impl Config {
     fn with(
         vegas: vegas::Config,
         acceleration: Option<(&'static [ada_vegas::Row], bool)>,
-        values: &Values,
+        values: &SpecValues,
     ) -> Self {
         Self {
             vegas,
@@ -224,10 +224,9 @@ impl Controller for Vegas {
         let limit = self.config.slow_start_limit.map_or(u64::MAX, |packets| {
             u64::from(packets) * u64::from(self.window.mtu())
         });
-        self.window.on_ack(&Ack {
-            bytes_after_recovery: ack.bytes_after_recovery.min(limit),
-            ..ack.clone()
-        });
+        let mut limited = ack.clone();
+        limited.bytes_after_recovery = limited.bytes_after_recovery.min(limit);
+        self.window.on_ack(&limited);
     }
 
     fn on_round(&mut self, round: &Round) {

@@ -10,7 +10,7 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Parameter, SpecError, Values};
+use evenkeel_spec::{SpecError, SpecParameter, SpecValues};
 
 use crate::adapter::{SharedFactory, adapt};
 use crate::controller::{Ack, Congestion, Controller, PathSample};
@@ -101,7 +101,7 @@ impl Share {
         most: 2.0,
     };
 
-    pub(crate) fn read(values: &Values) -> Self {
+    pub(crate) fn read(values: &SpecValues) -> Self {
         Self {
             target: values.number("target"),
             most: values.number("most"),
@@ -221,27 +221,27 @@ pub(crate) const ROW: ControllerRow = ControllerRow {
     name: "a-aimd",
     summary: "adaptive additive increase: reno whose alpha follows the contention",
     parameters: &[
-        Parameter::number(
+        SpecParameter::number(
             "target",
             "packets that all flows together add per round trip, as routers count them",
             0.1,
             1000.0,
             Some(Share::FRUGAL.target),
         ),
-        Parameter::number(
+        SpecParameter::number(
             "most",
             "packets that this flow adds per round trip at most",
             0.01,
             100.0,
             Some(Share::FRUGAL.most),
         ),
-        Parameter::choice(
+        SpecParameter::choice(
             "schedule",
             "instead of routers, the paper's version: alpha of four periods of 30 s",
             &version_names(),
             None,
         ),
-        Parameter::number(
+        SpecParameter::number(
             "start_s",
             "seconds of the schedule that have passed when the connection begins; not given, 0",
             0.0,
@@ -268,7 +268,7 @@ const fn version_names() -> [&'static str; VERSIONS.len()] {
     names
 }
 
-fn factory(values: &Values) -> Result<SharedFactory, SpecError> {
+fn factory(values: &SpecValues) -> Result<SharedFactory, SpecError> {
     values.exclude("target", "schedule")?;
     values.exclude("most", "schedule")?;
     values.require("start_s", "schedule")?;

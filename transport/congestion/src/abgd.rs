@@ -13,7 +13,7 @@ mod extremes;
 
 use std::time::Instant;
 
-use evenkeel_spec::{Parameter, SpecError, Values};
+use evenkeel_spec::{SpecError, SpecParameter, SpecValues};
 
 use crate::adapter::adapt;
 use crate::controller::{Ack, Congestion, Controller, Round};
@@ -72,7 +72,7 @@ impl Config {
     /// # Errors
     ///
     /// If alpha is above delta, or the lower fill above the upper one.
-    pub fn read(values: &Values) -> Result<Self, SpecError> {
+    pub fn read(values: &SpecValues) -> Result<Self, SpecError> {
         values.in_order("alpha", "delta")?;
         values.in_order("lower", "upper")?;
         Ok(Self {
@@ -88,27 +88,27 @@ impl Config {
 }
 
 /// All parameters except the initial window.
-pub const PARAMETERS: [Parameter; 5] = {
+pub const PARAMETERS: [SpecParameter; 5] = {
     let default = Config::PAPER;
     let [alpha, beta] = gaimd::parameters(gaimd::Config::RENO);
     [
         alpha,
         beta,
-        Parameter::number(
+        SpecParameter::number(
             "delta",
             "packets added per round trip while the queue is nearly empty; alpha turns it off",
             0.01,
             100.0,
             Some(default.delta),
         ),
-        Parameter::number(
+        SpecParameter::number(
             "upper",
             "fill of the queue from which gamma reduces the window",
             0.01,
             1.0,
             Some(default.upper),
         ),
-        Parameter::number(
+        SpecParameter::number(
             "lower",
             "fill of the queue up to which delta counts instead of alpha",
             0.0,

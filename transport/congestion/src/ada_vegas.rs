@@ -6,7 +6,7 @@
 //! that. Diff, slow start and the reaction to losses are Vegas's.
 //! What the paper leaves open: `docs/algorithms/ada-vegas.md`; deviations: `docs/deviations.md`.
 
-use evenkeel_spec::{Parameter, Values};
+use evenkeel_spec::{SpecParameter, SpecValues};
 
 use crate::adapter::adapt;
 use crate::controller::{Ack, Congestion, Controller, Round};
@@ -165,7 +165,7 @@ impl Default for Config {
 
 impl Config {
     /// Reads the parameters `relapse`, `gamma` and `iw`.
-    pub fn read(values: &Values) -> Self {
+    pub fn read(values: &SpecValues) -> Self {
         Self {
             table: &TABLE_I,
             relapse: values.flag("relapse"),
@@ -176,7 +176,7 @@ impl Config {
 }
 
 /// The parameter `relapse`.
-pub const RELAPSE: Parameter = Parameter::flag(
+pub const RELAPSE: SpecParameter = SpecParameter::flag(
     "relapse",
     "whether a round without growth restores the table's first row at once",
     Config::PAPER.relapse,

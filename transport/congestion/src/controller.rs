@@ -104,6 +104,7 @@ pub const DEFAULT_OVERHEAD: u16 =
 
 /// The packets that one ACK frame newly acknowledged.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Ack {
     /// When the ACK was processed.
     pub now: Instant,
@@ -133,6 +134,25 @@ pub struct Ack {
     pub delivery: Option<Delivery>,
 }
 
+impl Ack {
+    /// Returns an ACK at `now` for one packet of `bytes` bytes that was sent at `sent` and was all
+    /// that was in flight: what the fields say beyond that is for the caller to set.
+    pub fn new(now: Instant, sent: Instant, bytes: u64) -> Self {
+        Self {
+            now,
+            sent,
+            rtt: Some(now.saturating_duration_since(sent)),
+            newest_bytes: bytes,
+            packets: 1,
+            bytes,
+            bytes_after_recovery: bytes,
+            in_flight: bytes,
+            app_limited: false,
+            delivery: None,
+        }
+    }
+}
+
 /// What a path delivered while a packet was under way
 /// (draft-cheng-iccrg-delivery-rate-estimation-02).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,6 +176,7 @@ pub struct Delivery {
 /// Routers wrote most of it, and they may err or lie. It may slow a flow down, but never replaces a
 /// controller's response to loss.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct PathSample {
     /// When the echo arrived.
     pub now: Instant,
@@ -178,6 +199,22 @@ pub struct PathSample {
     /// Distinct flows at the most crowded link on the way to the peer; `None` if no router
     /// there counts flows.
     pub flows: Option<u32>,
+}
+
+impl PathSample {
+    /// Returns a sample of `rtt` for whose path no router reported anything.
+    pub fn new(now: Instant, rtt: Duration) -> Self {
+        Self {
+            now,
+            rtt,
+            forward_queueing: None,
+            backward_queueing: None,
+            complete: false,
+            grant: None,
+            congested: false,
+            flows: None,
+        }
+    }
 }
 
 /// An algorithm with which routers set senders' rates or windows.
@@ -206,6 +243,7 @@ pub enum Grant {
 /// packet sent at or after its beginning. A congestion event makes it last until a packet sent
 /// at or after the event is acknowledged.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Round {
     /// When the ACK that ended the round was processed.
     pub now: Instant,
@@ -236,8 +274,28 @@ pub struct Round {
     pub in_recovery: bool,
 }
 
+impl Round {
+    /// Returns a round whose RTT samples were all `rtt`, and in which a window of `bytes` bytes was
+    /// in use and was acknowledged.
+    pub fn new(now: Instant, rtt: Duration, bytes: u64) -> Self {
+        Self {
+            now,
+            rtt_min: rtt,
+            small: false,
+            rtt_end: rtt,
+            bytes,
+            lost: 0,
+            in_flight: bytes,
+            unused: 0,
+            app_limited: false,
+            in_recovery: false,
+        }
+    }
+}
+
 /// Packets were lost or marked.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Congestion {
     /// When the loss or the mark was found.
     pub now: Instant,
@@ -245,6 +303,26 @@ pub struct Congestion {
     pub cause: Cause,
     /// Bytes found lost by this detection; 0 for ECN.
     pub lost: u64,
+}
+
+impl Congestion {
+    /// Returns the loss of `bytes` bytes, found at `now`.
+    pub fn loss(now: Instant, bytes: u64) -> Self {
+        Self {
+            now,
+            cause: Cause::Loss,
+            lost: bytes,
+        }
+    }
+
+    /// Returns the report of a mark at `now`.
+    pub fn ecn(now: Instant) -> Self {
+        Self {
+            now,
+            cause: Cause::Ecn,
+            lost: 0,
+        }
+    }
 }
 
 /// What shows congestion.

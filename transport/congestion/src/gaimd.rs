@@ -7,7 +7,7 @@
 //! Slow start ends before losses where round trips show a queue (`slow_start.rs`).
 //! Deviations: growth by bytes acknowledged, not by ACKs; see `docs/deviations.md`.
 
-use evenkeel_spec::{Parameter, SpecError, Values};
+use evenkeel_spec::{SpecError, SpecParameter, SpecValues};
 
 use crate::adapter::{SharedFactory, adapt};
 use crate::controller::{Ack, Congestion, Controller};
@@ -55,7 +55,7 @@ impl Default for Config {
 
 impl Config {
     /// Reads the parameters of [`parameters`] and `iw`.
-    pub fn read(values: &Values) -> Self {
+    pub fn read(values: &SpecValues) -> Self {
         Self {
             alpha: values.number("alpha"),
             beta: values.number("beta"),
@@ -65,7 +65,7 @@ impl Config {
     }
 
     /// Reads also `hystart`.
-    fn read_row(values: &Values) -> Self {
+    fn read_row(values: &SpecValues) -> Self {
         Self {
             slow_start: SlowStart::read(values, SlowStart::HyStart),
             ..Self::read(values)
@@ -74,16 +74,16 @@ impl Config {
 }
 
 /// Returns the parameters `alpha` and `beta` with these defaults.
-pub const fn parameters(default: Config) -> [Parameter; 2] {
+pub const fn parameters(default: Config) -> [SpecParameter; 2] {
     [
-        Parameter::number(
+        SpecParameter::number(
             "alpha",
             "packets added per round trip",
             0.01,
             100.0,
             Some(default.alpha),
         ),
-        Parameter::number(
+        SpecParameter::number(
             "beta",
             "factor the window is reduced to on loss",
             0.05,
@@ -265,7 +265,7 @@ const BUILD: ControllerBuild = ControllerBuild {
     factory: |values| factory(Config::read_row(values)),
 };
 
-const fn row_parameters(default: Config) -> [Parameter; 4] {
+const fn row_parameters(default: Config) -> [SpecParameter; 4] {
     let [alpha, beta] = parameters(default);
     [alpha, beta, INITIAL_WINDOW, HYSTART]
 }

@@ -45,7 +45,7 @@ pub use controller::{
     Ack, Cause, CloneController, Congestion, Controller, DEFAULT_OVERHEAD, Delivery, Feedback,
     Grant, PathSample, Round,
 };
-pub use evenkeel_spec::{Kind, Parameter, SpecError, Values};
+pub use evenkeel_spec::{ParameterKind, SpecError, SpecParameter, SpecValues};
 pub use path_control::{
     AckReport, AckReporter, FeedHolder, FeedState, LONGEST_GAP, Observer, PathControl, PathFeed,
 };

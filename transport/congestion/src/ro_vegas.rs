@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use evenkeel_spec::{Parameter, SpecError, Values};
+use evenkeel_spec::{SpecError, SpecParameter, SpecValues};
 
 use crate::adapter::adapt;
 use crate::base_rtt::CorrectedRtt;
@@ -54,7 +54,7 @@ impl Config {
     /// # Errors
     ///
     /// If alpha is above beta.
-    pub fn read(values: &Values) -> Result<Self, SpecError> {
+    pub fn read(values: &SpecValues) -> Result<Self, SpecError> {
         Ok(Self {
             vegas: vegas::Config::read(values)?,
             probes: values.optional_count("probes"),
@@ -296,9 +296,9 @@ impl Controller for RoVegas {
 }
 
 /// All parameters except the initial window.
-pub const PARAMETERS: [Parameter; 5] = {
+pub const PARAMETERS: [SpecParameter; 5] = {
     let [alpha, beta, increment, gamma] = vegas::parameters(Config::PAPER.vegas);
-    let probes = Parameter::count(
+    let probes = SpecParameter::count(
         "probes",
         "path headers asked for per round trip, more when the way back queues; not given, on every packet",
         1,

@@ -1,6 +1,6 @@
 //! Rows of a table of controllers.
 
-use evenkeel_spec::{Row, SpecError, Values};
+use evenkeel_spec::{Row, SpecError, SpecValues};
 
 use crate::adapter::SharedFactory;
 
@@ -11,7 +11,7 @@ pub type ControllerRow = Row<ControllerBuild>;
 #[derive(Debug, Clone, Copy)]
 pub struct ControllerBuild {
     /// Returns whether the controller uses path headers.
-    pub uses_path: fn(&Values) -> bool,
+    pub uses_path: fn(&SpecValues) -> bool,
     /// Returns a factory, or an error if the values contradict each other.
-    pub factory: fn(&Values) -> Result<SharedFactory, SpecError>,
+    pub factory: fn(&SpecValues) -> Result<SharedFactory, SpecError>,
 }

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Parameter, Values};
+use evenkeel_spec::{SpecParameter, SpecValues};
 
 use crate::controller::Ack;
 
@@ -32,7 +32,7 @@ const CONSERVATIVE_DIVISOR: u64 = 4;
 const CONSERVATIVE_ROUNDS: u32 = 5;
 
 /// The parameter `hystart`.
-pub(crate) const HYSTART: Parameter = Parameter::flag(
+pub(crate) const HYSTART: SpecParameter = SpecParameter::flag(
     "hystart",
     "whether slow start slows down when round trips grow (HyStart++, RFC 9406), or goes on to the first loss",
     true,
@@ -54,7 +54,7 @@ pub enum SlowStart {
 
 impl SlowStart {
     /// `hystart` if the parameter [`HYSTART`] is on.
-    pub(crate) fn read(values: &Values, hystart: Self) -> Self {
+    pub(crate) fn read(values: &SpecValues, hystart: Self) -> Self {
         if values.flag(HYSTART.name) {
             hystart
         } else {

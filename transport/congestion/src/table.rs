@@ -10,7 +10,7 @@ use crate::{a_aimd, abgd, acp, ada_vegas, gaimd, keel, rcp, ro_vegas, tfrc, vega
 ///
 /// ```
 /// use evenkeel_congestion::{
-///     Congestion, Controller, ControllerBuild, ControllerRow, Controllers, Parameter, adapt,
+///     Congestion, Controller, ControllerBuild, ControllerRow, Controllers, SpecParameter, adapt,
 /// };
 ///
 /// /// Keeps a fixed number of bytes in flight.
@@ -32,7 +32,7 @@ use crate::{a_aimd, abgd, acp, ada_vegas, gaimd, keel, rcp, ro_vegas, tfrc, vega
 /// const FIXED: ControllerRow = ControllerRow {
 ///     name: "fixed",
 ///     summary: "a fixed window",
-///     parameters: &[Parameter::count("bytes", "window in bytes", 2400, 1_000_000, Some(12_000))],
+///     parameters: &[SpecParameter::count("bytes", "window in bytes", 2400, 1_000_000, Some(12_000))],
 ///     build: ControllerBuild {
 ///         uses_path: |_| false,
 ///         factory: |values| {

@@ -16,7 +16,7 @@ mod round_trip;
 
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Parameter, Values};
+use evenkeel_spec::{SpecParameter, SpecValues};
 
 use crate::adapter::adapt;
 use crate::controller::{Ack, Congestion, Controller, Round};
@@ -70,7 +70,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(crate) fn read(values: &Values) -> Self {
+    pub(crate) fn read(values: &SpecValues) -> Self {
         Self {
             damping: values.flag("damping"),
             discounting: values.flag("discounting"),
@@ -293,12 +293,12 @@ pub(crate) const ROW: ControllerRow = ControllerRow {
     name: "tfrc",
     summary: "TFRC: the rate that TCP would get with the losses measured",
     parameters: &[
-        Parameter::flag(
+        SpecParameter::flag(
             "damping",
             "whether packets leave slower while the round trip is longer than usual",
             true,
         ),
-        Parameter::flag(
+        SpecParameter::flag(
             "discounting",
             "whether a long time without losses makes earlier ones count less",
             true,

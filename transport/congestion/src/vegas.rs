@@ -7,7 +7,7 @@
 //! every other round until Diff > gamma, then takes an eighth off. A loss halves the window.
 //! Deviations, with reasons: `docs/deviations.md`.
 
-use evenkeel_spec::{Parameter, SpecError, Values};
+use evenkeel_spec::{SpecError, SpecParameter, SpecValues};
 
 use crate::adapter::adapt;
 use crate::controller::{Ack, Congestion, Controller, Round};
@@ -68,7 +68,7 @@ impl Config {
     /// # Errors
     ///
     /// If alpha is above beta.
-    pub fn read(values: &Values) -> Result<Self, SpecError> {
+    pub fn read(values: &SpecValues) -> Result<Self, SpecError> {
         values.in_order("alpha", "beta")?;
         Ok(Self {
             thresholds: Thresholds {
@@ -92,7 +92,7 @@ impl Config {
 }
 
 /// The parameter `gamma`.
-pub const GAMMA: Parameter = Parameter::number(
+pub const GAMMA: SpecParameter = SpecParameter::number(
     "gamma",
     "slow start ends above this many packets of its own queued",
     0.0,
@@ -101,23 +101,23 @@ pub const GAMMA: Parameter = Parameter::number(
 );
 
 /// Returns the parameters `alpha`, `beta`, `inc` and `gamma` with these defaults.
-pub const fn parameters(default: Config) -> [Parameter; 4] {
+pub const fn parameters(default: Config) -> [SpecParameter; 4] {
     [
-        Parameter::number(
+        SpecParameter::number(
             "alpha",
             "the window grows below this many packets of its own queued",
             0.0,
             1000.0,
             Some(default.thresholds.alpha),
         ),
-        Parameter::number(
+        SpecParameter::number(
             "beta",
             "the window shrinks above this many packets of its own queued",
             0.0,
             1000.0,
             Some(default.thresholds.beta),
         ),
-        Parameter::number(
+        SpecParameter::number(
             "inc",
             "packets added in a round of growth",
             0.01,
@@ -206,7 +206,7 @@ const BUILD: ControllerBuild = ControllerBuild {
     },
 };
 
-const fn row_parameters(default: Config) -> [Parameter; 5] {
+const fn row_parameters(default: Config) -> [SpecParameter; 5] {
     let [alpha, beta, increment, gamma] = parameters(default);
     [alpha, beta, increment, gamma, INITIAL_WINDOW]
 }

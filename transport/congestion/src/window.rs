@@ -1,6 +1,6 @@
 //! Bounds the window of every controller.
 
-use evenkeel_spec::{Parameter, Values};
+use evenkeel_spec::{SpecParameter, SpecValues};
 
 /// Bytes that RFC 9002, section 7.2, allows into an idle path, if ten packets are more.
 const INITIAL_BYTES: u64 = 14_720;
@@ -14,7 +14,7 @@ const MINIMUM_PACKETS: u64 = 2;
 
 /// The parameter `iw` of most controllers. At most a thousand packets: a megabyte into a path that
 /// nobody has measured.
-pub(crate) const INITIAL_WINDOW: Parameter = Parameter::count(
+pub(crate) const INITIAL_WINDOW: SpecParameter = SpecParameter::count(
     "iw",
     "initial window in packets; not given, that of RFC 9002: 10, in at most 14720 bytes",
     INITIAL_PACKETS,
@@ -35,7 +35,7 @@ pub enum InitialWindow {
 
 impl InitialWindow {
     /// Reads the parameter `name`, in packets; RFC 9002's window without it.
-    pub fn read(values: &Values, name: &str) -> Self {
+    pub fn read(values: &SpecValues, name: &str) -> Self {
         values
             .optional_count(name)
             .map_or(Self::Rfc9002, Self::Packets)

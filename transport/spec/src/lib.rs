@@ -2,7 +2,7 @@
 //!
 //! - A spec names a controller, a discipline or a stamp, and sets its parameters:
 //!   `name:key=value,key=value`. A table of [`Row`]s lists the names and their parameters. [`find`]
-//!   checks a spec against the table, [`Values`] holds the typed values, and [`split_list`] splits
+//!   checks a spec against the table, [`SpecValues`] holds the typed values, and [`split_list`] splits
 //!   a list of specs.
 //! - [`quantity`] reads rates, sizes and times: `5M`, `5_000_000` and `5e6` are the same.
 //! - `document` (with the feature `toml`) reads TOML files, and knows the line of each value.
@@ -11,11 +11,11 @@
 //! may have meant.
 //!
 //! ```
-//! use evenkeel_spec::{Parameter, Row, find};
+//! use evenkeel_spec::{SpecParameter, Row, find};
 //!
-//! const PARAMETERS: &[Parameter] = &[
-//!     Parameter::number("alpha", "packets", 0.5, 10.0, Some(1.0)),
-//!     Parameter::flag("ecn", "marks instead of drops", false),
+//! const PARAMETERS: &[SpecParameter] = &[
+//!     SpecParameter::number("alpha", "packets", 0.5, 10.0, Some(1.0)),
+//!     SpecParameter::flag("ecn", "marks instead of drops", false),
 //! ];
 //! static ROWS: [Row<()>; 1] = [Row {
 //!     name: "vegas",
@@ -46,7 +46,7 @@ mod words;
 
 pub use error::SpecError;
 pub use list::split_list;
-pub use parameter::{Kind, Parameter};
+pub use parameter::{ParameterKind, SpecParameter};
 pub use row::{Row, find};
-pub use values::Values;
+pub use values::SpecValues;
 pub use words::{echo, suggest};

@@ -6,18 +6,18 @@ use crate::words::list;
 
 /// One parameter: its key, what it means and which values it takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Parameter {
+pub struct SpecParameter {
     /// The key, as in `key=value`.
     pub name: &'static str,
     /// What it means, with its unit; without a default, also what happens if it is absent.
     pub meaning: &'static str,
     /// Which values it takes, and its default.
-    pub kind: Kind,
+    pub kind: ParameterKind,
 }
 
 /// The values that a parameter takes. Ranges include both ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum ParameterKind {
     /// A finite number.
     Number {
         /// The least.
@@ -50,7 +50,7 @@ pub enum Kind {
     },
 }
 
-impl Parameter {
+impl SpecParameter {
     /// A parameter that takes a number from `least` to `most`.
     pub const fn number(
         name: &'static str,
@@ -62,7 +62,7 @@ impl Parameter {
         Self {
             name,
             meaning,
-            kind: Kind::Number {
+            kind: ParameterKind::Number {
                 least,
                 most,
                 default,
@@ -81,7 +81,7 @@ impl Parameter {
         Self {
             name,
             meaning,
-            kind: Kind::Count {
+            kind: ParameterKind::Count {
                 least,
                 most,
                 default,
@@ -99,7 +99,7 @@ impl Parameter {
         Self {
             name,
             meaning,
-            kind: Kind::Choice { words, default },
+            kind: ParameterKind::Choice { words, default },
         }
     }
 
@@ -108,22 +108,22 @@ impl Parameter {
         Self {
             name,
             meaning,
-            kind: Kind::Flag { default },
+            kind: ParameterKind::Flag { default },
         }
     }
 
     /// Returns the default as a user would write it; `None` if there is none.
     pub fn default_text(&self) -> Option<String> {
         match self.kind {
-            Kind::Number { default, .. } => default.map(|number| number.to_string()),
-            Kind::Count { default, .. } => default.map(|count| count.to_string()),
-            Kind::Choice { default, .. } => default.map(str::to_owned),
-            Kind::Flag { default } => Some(default.to_string()),
+            ParameterKind::Number { default, .. } => default.map(|number| number.to_string()),
+            ParameterKind::Count { default, .. } => default.map(|count| count.to_string()),
+            ParameterKind::Choice { default, .. } => default.map(str::to_owned),
+            ParameterKind::Flag { default } => Some(default.to_string()),
         }
     }
 }
 
-impl fmt::Display for Parameter {
+impl fmt::Display for SpecParameter {
     /// `alpha=1: meaning (a number from 0 to 100)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)?;
@@ -134,7 +134,7 @@ impl fmt::Display for Parameter {
     }
 }
 
-impl Kind {
+impl ParameterKind {
     /// Returns texts at the limits of the allowed values: both ends of a range, or every word.
     pub fn extremes(&self) -> Vec<String> {
         match self {
@@ -155,7 +155,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ParameterKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number { least, most, .. } => write!(f, "a number from {least} to {most}"),
@@ -175,19 +175,19 @@ mod tests {
         const WORDS: &[&str] = &["bold", "shy"];
         for (parameter, shown) in [
             (
-                Parameter::number("alpha", "packets", 0.5, 10.0, Some(1.0)),
+                SpecParameter::number("alpha", "packets", 0.5, 10.0, Some(1.0)),
                 "alpha=1: packets (a number from 0.5 to 10)",
             ),
             (
-                Parameter::count("iw", "packets", 2, 100, None),
+                SpecParameter::count("iw", "packets", 2, 100, None),
                 "iw: packets (a whole number from 2 to 100)",
             ),
             (
-                Parameter::choice("mood", "a word", WORDS, Some("shy")),
+                SpecParameter::choice("mood", "a word", WORDS, Some("shy")),
                 "mood=shy: a word (one of bold, shy)",
             ),
             (
-                Parameter::flag("ecn", "marks", false),
+                SpecParameter::flag("ecn", "marks", false),
                 "ecn=false: marks (true or false)",
             ),
         ] {

@@ -2,11 +2,11 @@
 
 use crate::error::SpecError;
 use crate::list::semicolon;
-use crate::parameter::Parameter;
-use crate::values::Values;
+use crate::parameter::SpecParameter;
+use crate::values::SpecValues;
 use crate::words::{choose, echo};
 
-/// A controller, discipline or stamp with a name; `T` builds it from [`Values`].
+/// A controller, discipline or stamp with a name; `T` builds it from [`SpecValues`].
 #[derive(Debug, Clone)]
 pub struct Row<T> {
     /// The name.
@@ -14,7 +14,7 @@ pub struct Row<T> {
     /// What it does, in one line.
     pub summary: &'static str,
     /// Its parameters in display order.
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [SpecParameter],
     /// Builds it.
     pub build: T,
 }
@@ -28,7 +28,7 @@ pub fn find<'a, T>(
     kind: &'static str,
     rows: impl IntoIterator<Item = &'a Row<T>, IntoIter: Clone>,
     spec: &str,
-) -> Result<(&'a Row<T>, Values), SpecError> {
+) -> Result<(&'a Row<T>, SpecValues), SpecError> {
     if spec.contains(';') {
         return Err(semicolon(spec));
     }
@@ -49,7 +49,7 @@ pub fn find<'a, T>(
         let name = echo(name);
         SpecError::new(format!("unknown {kind} \"{name}\": {remedy}"))
     })?;
-    let values = Values::parse(row.name, row.parameters, parameters)?;
+    let values = SpecValues::parse(row.name, row.parameters, parameters)?;
     Ok((row, values))
 }
 

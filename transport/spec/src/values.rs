@@ -1,7 +1,7 @@
 //! Holds the values that a spec sets.
 
 use crate::error::SpecError;
-use crate::parameter::{Kind, Parameter};
+use crate::parameter::{ParameterKind, SpecParameter};
 use crate::words::{choose, echo};
 
 /// The values of all parameters of one row, given or default.
@@ -13,9 +13,9 @@ use crate::words::{choose, echo};
 /// of required values also panic without a given or default value. Both are mistakes in the row,
 /// which a test that builds each row finds: user input cannot cause them.
 #[derive(Debug, Clone)]
-pub struct Values {
+pub struct SpecValues {
     row: &'static str,
-    values: Vec<(&'static Parameter, Option<Value>)>,
+    values: Vec<(&'static SpecParameter, Option<Value>)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ enum Value {
     Flag(bool),
 }
 
-impl Values {
+impl SpecValues {
     /// Reads the text after the colon of a spec; without one, every value is the default.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Values {
     /// `parameters` allow.
     pub fn parse(
         row: &'static str,
-        parameters: &'static [Parameter],
+        parameters: &'static [SpecParameter],
         text: Option<&str>,
     ) -> Result<Self, SpecError> {
         let mut values: Vec<_> = parameters.iter().map(|known| (known, None)).collect();
@@ -78,7 +78,7 @@ impl Values {
     /// Returns a number, if given or if it has a default.
     pub fn optional_number(&self, name: &str) -> Option<f64> {
         match self.find(name) {
-            (Kind::Number { default, .. }, None) => default,
+            (ParameterKind::Number { default, .. }, None) => default,
             (_, Some(Value::Number(number))) => Some(number),
             _ => wrong_kind(name),
         }
@@ -92,7 +92,7 @@ impl Values {
     /// Returns a whole number, if given or if it has a default, in any type that holds its range.
     pub fn optional_count<T: TryFrom<u64>>(&self, name: &str) -> Option<T> {
         let count = match self.find(name) {
-            (Kind::Count { default, .. }, None) => default?,
+            (ParameterKind::Count { default, .. }, None) => default?,
             (_, Some(Value::Count(count))) => count,
             _ => wrong_kind(name),
         };
@@ -113,7 +113,7 @@ impl Values {
         expect_default(self.optional_choice(name, values))
     }
 
-    /// As [`Values::choice`], if the word is given or has a default.
+    /// As [`SpecValues::choice`], if the word is given or has a default.
     pub fn optional_choice<T: Copy>(&self, name: &str, values: &[T]) -> Option<T> {
         let (words, index) = self.choose(name);
         assert_eq!(words.len(), values.len(), "{name}: one value for each word");
@@ -123,7 +123,7 @@ impl Values {
     /// Returns a flag.
     pub fn flag(&self, name: &str) -> bool {
         match self.find(name) {
-            (Kind::Flag { default }, None) => default,
+            (ParameterKind::Flag { default }, None) => default,
             (_, Some(Value::Flag(flag))) => flag,
             _ => wrong_kind(name),
         }
@@ -206,7 +206,7 @@ impl Values {
 
     /// Returns the words of a choice, and the index of the one given or default.
     fn choose(&self, name: &str) -> (&'static [&'static str], Option<usize>) {
-        let (Kind::Choice { words, default }, value) = self.find(name) else {
+        let (ParameterKind::Choice { words, default }, value) = self.find(name) else {
             wrong_kind(name);
         };
         let default = default.map(|default| {
@@ -219,7 +219,7 @@ impl Values {
         }
     }
 
-    fn find(&self, name: &str) -> (Kind, Option<Value>) {
+    fn find(&self, name: &str) -> (ParameterKind, Option<Value>) {
         let (parameter, value) = self
             .values
             .iter()
@@ -237,7 +237,11 @@ fn wrong_kind(name: &str) -> ! {
     panic!("{name} is listed as another kind of parameter")
 }
 
-fn read(row: &'static str, parameter: &'static Parameter, text: &str) -> Result<Value, SpecError> {
+fn read(
+    row: &'static str,
+    parameter: &'static SpecParameter,
+    text: &str,
+) -> Result<Value, SpecError> {
     let refused = |why: &str| {
         let (name, value, expected) = (parameter.name, echo(text), parameter.kind);
         SpecError::new(format!("{row}: {name}={value} {why}; use {expected}"))
@@ -249,10 +253,10 @@ fn read(row: &'static str, parameter: &'static Parameter, text: &str) -> Result<
             .ok_or_else(|| refused("is not a number"))
     };
     let value = match parameter.kind {
-        Kind::Number { least, most, .. } => Some(number()?)
+        ParameterKind::Number { least, most, .. } => Some(number()?)
             .filter(|number| (least..=most).contains(number))
             .map(Value::Number),
-        Kind::Count { least, most, .. } => match text.parse::<u64>() {
+        ParameterKind::Count { least, most, .. } => match text.parse::<u64>() {
             Ok(count) => Some(count),
             // `1e3` and `4.0` are whole too; above 2^53 a float may stand for its neighbour.
             Err(_) => Some(number()?)
@@ -261,11 +265,11 @@ fn read(row: &'static str, parameter: &'static Parameter, text: &str) -> Result<
         }
         .filter(|count| (least..=most).contains(count))
         .map(Value::Count),
-        Kind::Choice { words, .. } => words
+        ParameterKind::Choice { words, .. } => words
             .iter()
             .position(|word| *word == text)
             .map(Value::Choice),
-        Kind::Flag { .. } => text.parse().ok().map(Value::Flag),
+        ParameterKind::Flag { .. } => text.parse().ok().map(Value::Flag),
     };
     value.ok_or_else(|| refused("is not allowed"))
 }

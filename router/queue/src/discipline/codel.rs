@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Parameter, Row, Values};
+use evenkeel_spec::{Row, SpecParameter, SpecValues};
 
 use super::{Discipline, DisciplineRow, DropReason, PortView, Verdict};
 use crate::PacketMeta;
@@ -22,7 +22,7 @@ const INTERVAL_MS: f64 = 100.0;
 /// that one did at its end (RFC 8289, section 5).
 const RESUMED_INTERVALS: u32 = 16;
 
-pub(super) const TARGET: Parameter = Parameter::number(
+pub(super) const TARGET: SpecParameter = SpecParameter::number(
     "target_ms",
     "TARGET: the delay in ms that a standing queue may have",
     0.01,
@@ -30,7 +30,7 @@ pub(super) const TARGET: Parameter = Parameter::number(
     Some(TARGET_MS),
 );
 
-pub(super) const INTERVAL: Parameter = Parameter::number(
+pub(super) const INTERVAL: SpecParameter = SpecParameter::number(
     "interval_ms",
     "INTERVAL: for so many ms a queue above TARGET may be a burst; about the longest round trip",
     0.1,
@@ -38,9 +38,9 @@ pub(super) const INTERVAL: Parameter = Parameter::number(
     Some(INTERVAL_MS),
 );
 
-pub(super) const fn ecn(default: bool) -> Parameter {
+pub(super) const fn ecn(default: bool) -> SpecParameter {
     let meaning = "packets are marked instead of dropped where the sender understands it";
-    Parameter::flag("ecn", meaning, default)
+    SpecParameter::flag("ecn", meaning, default)
 }
 
 pub(super) const ROW: DisciplineRow = Row {
@@ -66,7 +66,7 @@ pub(super) struct Params {
 }
 
 impl Params {
-    pub(super) fn read(values: &Values) -> Self {
+    pub(super) fn read(values: &SpecValues) -> Self {
         let time = |name| Duration::from_secs_f64(values.number(name) / 1e3);
         Self {
             target: time(TARGET.name),

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Parameter, Row, Values};
+use evenkeel_spec::{Row, SpecParameter, SpecValues};
 use evenkeel_wire::Ecn;
 
 use super::{Discipline, DisciplineRow, DropReason, PortView, Sender, Verdict};
@@ -41,21 +41,21 @@ pub(super) const ROW: DisciplineRow = Row {
     name: "dualpi2",
     summary: "L4S: a queue for ECT(1) beside the classic one, with coupled signals",
     parameters: &[
-        Parameter::number(
+        SpecParameter::number(
             "target_ms",
             "target: the delay in ms of the classic queue",
             0.1,
             10_000.0,
             Some(TARGET_MS),
         ),
-        Parameter::number(
+        SpecParameter::number(
             "rtt_max_ms",
             "RTT_max: the longest round trip in ms with which the controller is stable",
             1.0,
             100_000.0,
             Some(RTT_MAX_MS),
         ),
-        Parameter::number(
+        SpecParameter::number(
             "min_th_us",
             "minTh: the delay in us of the low-latency queue from which packets are marked",
             1.0,
@@ -76,7 +76,7 @@ struct Params {
 }
 
 impl Params {
-    fn read(values: &Values) -> Self {
+    fn read(values: &SpecValues) -> Self {
         let rtt_max = values.number("rtt_max_ms") / 1e3;
         Self {
             target: values.number("target_ms") / 1e3,

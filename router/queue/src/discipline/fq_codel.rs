@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use evenkeel_spec::{Parameter, Row};
+use evenkeel_spec::{Row, SpecParameter};
 
 use super::codel::{Control, INTERVAL, Params, TARGET, ecn};
 use super::{Discipline, DisciplineRow, PortView, Sender, Verdict};
@@ -31,14 +31,14 @@ pub(super) const ROW: DisciplineRow = Row {
         TARGET,
         INTERVAL,
         ecn(true),
-        Parameter::count(
+        SpecParameter::count(
             "quantum",
             "bytes that a queue may send in its turn",
             64,
             1 << 20,
             Some(QUANTUM),
         ),
-        Parameter::count(
+        SpecParameter::count(
             "flows",
             "queues among which flows are spread by hash",
             1,

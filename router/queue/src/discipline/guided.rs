@@ -14,7 +14,7 @@ mod flows;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Parameter, Row};
+use evenkeel_spec::{Row, SpecParameter};
 use rand::rngs::Xoshiro256PlusPlus;
 
 use self::flows::{Flows, Past};
@@ -49,7 +49,7 @@ static OTHERS: &[DisciplineRow] = &[fq_codel::ROW, drop_tail::ROW];
 pub(super) const ROW: DisciplineRow = Row {
     name: "guided",
     summary: "flows with path headers, and all others, in turn by their numbers",
-    parameters: &[Parameter::choice(
+    parameters: &[SpecParameter::choice(
         "others",
         "discipline of the flows without path headers",
         &[fq_codel::ROW.name, drop_tail::ROW.name],

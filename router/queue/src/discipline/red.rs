@@ -15,7 +15,7 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Parameter, Row, SpecError, Values};
+use evenkeel_spec::{Row, SpecError, SpecParameter, SpecValues};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt};
 
@@ -42,46 +42,46 @@ const SMALL_PACKET_BYTES: u32 = 500;
 /// More packets than any queue holds.
 const MOST_PACKETS: f64 = 1e6;
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter::number(
+const PARAMETERS: &[SpecParameter] = &[
+    SpecParameter::number(
         "min",
         "average queue in packets from which on it signals; not given, a sixth of the limit",
         0.0,
         MOST_PACKETS,
         None,
     ),
-    Parameter::number(
+    SpecParameter::number(
         "max",
         "average queue in packets at which max_p is reached; not given, half the limit",
         0.0,
         MOST_PACKETS,
         None,
     ),
-    Parameter::number(
+    SpecParameter::number(
         "max_p",
         "probability of a signal as the average reaches max",
         1e-6,
         1.0,
         Some(MAX_P),
     ),
-    Parameter::number(
+    SpecParameter::number(
         "w",
         "weight of each arrival's queue in the average",
         1e-6,
         1.0,
         Some(WEIGHT),
     ),
-    Parameter::flag(
+    SpecParameter::flag(
         "gentle",
         "from max to twice max the probability grows from max_p to 1, instead of at once",
         false,
     ),
-    Parameter::flag(
+    SpecParameter::flag(
         "wait",
         "signals keep an interval of 1 / p at least, as in ns-2, instead of of any length up to that",
         false,
     ),
-    Parameter::flag(
+    SpecParameter::flag(
         "ecn",
         "early signals are marks where the sender understands them",
         false,
@@ -113,7 +113,7 @@ pub(super) struct Params {
 
 impl Params {
     /// The parameters of a port with this `limit`.
-    pub(super) fn read(values: &Values, limit: Limit) -> Result<Self, SpecError> {
+    pub(super) fn read(values: &SpecValues, limit: Limit) -> Result<Self, SpecError> {
         let min = threshold(values, "min", MIN_SHARE, limit)?;
         let max = threshold(values, "max", MAX_SHARE, limit)?;
         values.below(("min", min), ("max", max))?;
@@ -130,7 +130,7 @@ impl Params {
 }
 
 /// A threshold in packets: the number given, or else a share of the limit.
-fn threshold(values: &Values, name: &str, share: f64, limit: Limit) -> Result<f64, SpecError> {
+fn threshold(values: &SpecValues, name: &str, share: f64, limit: Limit) -> Result<f64, SpecError> {
     let default = || {
         let packets = limit.packets.filter(|packets| *packets > 0)?;
         Some(packets as f64 * share)

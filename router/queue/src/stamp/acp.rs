@@ -13,7 +13,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Parameter, Row, SpecError, Values};
+use evenkeel_spec::{Row, SpecError, SpecParameter, SpecValues};
 use evenkeel_wire::{CompactRate, PathHeaderKind};
 
 use super::control::{
@@ -45,15 +45,15 @@ const INITIAL_USERS: f64 = 10.0;
 /// this bounds how long it takes to come back: some 130 periods.
 const MOST_USERS: f64 = 1e6;
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter::number(
+const PARAMETERS: &[SpecParameter] = &[
+    SpecParameter::number(
         "gamma",
         "gain of the estimate of the number of users",
         0.001,
         1.0,
         Some(GAMMA),
     ),
-    Parameter::number(
+    SpecParameter::number(
         "first_period_ms",
         "length of the control periods until a header tells a round trip, in milliseconds",
         1.0,
@@ -85,7 +85,7 @@ struct Params {
 }
 
 impl Params {
-    fn read(values: &Values) -> Result<Self, SpecError> {
+    fn read(values: &SpecValues) -> Result<Self, SpecError> {
         Ok(Self {
             gamma: values.number("gamma"),
             first_period: Duration::from_secs_f64(values.number("first_period_ms") / 1e3),

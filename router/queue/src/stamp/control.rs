@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Parameter, SpecError, Values};
+use evenkeel_spec::{SpecError, SpecParameter, SpecValues};
 use evenkeel_wire::{ECHO_LIFETIME, PathHeaderView};
 
 use crate::PortView;
@@ -24,13 +24,13 @@ pub(super) const RTT_MAX_MS: f64 = ECHO_LIFETIME.as_micros() as f64 / 1e3;
 const LEAST_WATCH: f64 = 0.25;
 
 /// The parameter for the shortest round trip.
-pub(super) const fn rtt_min(meaning: &'static str) -> Parameter {
-    Parameter::number("rtt_min_ms", meaning, 0.1, 1000.0, Some(RTT_MIN_MS))
+pub(super) const fn rtt_min(meaning: &'static str) -> SpecParameter {
+    SpecParameter::number("rtt_min_ms", meaning, 0.1, 1000.0, Some(RTT_MIN_MS))
 }
 
 /// The parameter for the longest round trip.
-pub(super) const fn rtt_max(meaning: &'static str) -> Parameter {
-    Parameter::number("rtt_max_ms", meaning, 10.0, RTT_MAX_MS, Some(RTT_MAX_MS))
+pub(super) const fn rtt_max(meaning: &'static str) -> SpecParameter {
+    SpecParameter::number("rtt_max_ms", meaning, 10.0, RTT_MAX_MS, Some(RTT_MAX_MS))
 }
 
 /// Between which round trips are believed; `min` is above zero and below `max`.
@@ -45,7 +45,7 @@ impl RttBounds {
     ///
     /// # Errors
     /// If they are out of order.
-    pub(super) fn read(values: &Values) -> Result<Self, SpecError> {
+    pub(super) fn read(values: &SpecValues) -> Result<Self, SpecError> {
         let (min, max) = (values.number("rtt_min_ms"), values.number("rtt_max_ms"));
         values.below(("rtt_min_ms", min), ("rtt_max_ms", max))?;
         Ok(Self {

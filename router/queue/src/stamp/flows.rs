@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Parameter, Row, Values};
+use evenkeel_spec::{Row, SpecParameter, SpecValues};
 use evenkeel_wire::CompactCount;
 
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
@@ -24,7 +24,7 @@ const BITS: usize = 8192;
 /// that, or with a round trip above it, feedback comes too late to matter.
 const PERIOD_MS: f64 = 1000.0;
 
-const PARAMETERS: &[Parameter] = &[Parameter::number(
+const PARAMETERS: &[SpecParameter] = &[SpecParameter::number(
     "period_ms",
     "how long flows are counted, in milliseconds; a flow that sends less often than this is missed at times",
     10.0,
@@ -46,7 +46,7 @@ struct Params {
 }
 
 impl Params {
-    fn read(values: &Values) -> Self {
+    fn read(values: &SpecValues) -> Self {
         Self {
             period: Duration::from_secs_f64(values.number("period_ms") / 1e3),
         }

@@ -11,15 +11,15 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Parameter, Row, SpecError, Values};
+use evenkeel_spec::{Row, SpecError, SpecParameter, SpecValues};
 use evenkeel_wire::{CompactRate, PathHeaderKind};
 
 use super::control::{self, INITIAL_RTT, MeanRtt, RttBounds};
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
 use crate::{PortView, Rate};
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter::number(
+const PARAMETERS: &[SpecParameter] = &[
+    SpecParameter::number(
         "alpha",
         "gain of the capacity that is not used",
         0.001,
@@ -27,15 +27,15 @@ const PARAMETERS: &[Parameter] = &[
         // As beta, of a run script for the authors' ns-2 code (docs/algorithms/rcp.md).
         Some(0.1),
     ),
-    Parameter::number("beta", "gain of the queue", 0.0, 2.0, Some(1.0)),
-    Parameter::number(
+    SpecParameter::number("beta", "gain of the queue", 0.0, 2.0, Some(1.0)),
+    SpecParameter::number(
         "initial",
         "the first rate, as a share of the capacity",
         0.001,
         1.0,
         Some(1.0),
     ),
-    Parameter::number(
+    SpecParameter::number(
         "period_ms",
         "the longest time between updates, in milliseconds; a mean round trip if that is shorter",
         1.0,
@@ -43,7 +43,7 @@ const PARAMETERS: &[Parameter] = &[
         // That of the authors' router.
         Some(10.0),
     ),
-    Parameter::number(
+    SpecParameter::number(
         "least",
         // As the rate grows by a share of itself, from zero it would never come back.
         "the least rate, in bytes per mean round trip",
@@ -77,7 +77,7 @@ struct Params {
 }
 
 impl Params {
-    fn read(values: &Values) -> Result<Self, SpecError> {
+    fn read(values: &SpecValues) -> Result<Self, SpecError> {
         Ok(Self {
             alpha: values.number("alpha"),
             beta: values.number("beta"),

@@ -12,15 +12,15 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_spec::{Parameter, Row, SpecError, Values};
+use evenkeel_spec::{Row, SpecError, SpecParameter, SpecValues};
 use evenkeel_wire::{PathHeaderKind, PathHeaderView, WindowChange};
 
 use super::control::{self, INITIAL_RTT, PersistentQueue, RttBounds, queue_delay};
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
 use crate::PortView;
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter::number(
+const PARAMETERS: &[SpecParameter] = &[
+    SpecParameter::number(
         "alpha",
         "gain of the spare bandwidth",
         0.001,
@@ -28,14 +28,14 @@ const PARAMETERS: &[Parameter] = &[
         // Section 3.5.1, as beta.
         Some(0.4),
     ),
-    Parameter::number(
+    SpecParameter::number(
         "beta",
         "gain of the persistent queue",
         0.0,
         1.0,
         Some(0.226),
     ),
-    Parameter::number(
+    SpecParameter::number(
         "gamma",
         "share of the traffic that is shuffled in a control interval",
         0.0,
@@ -64,7 +64,7 @@ struct Params {
 }
 
 impl Params {
-    fn read(values: &Values) -> Result<Self, SpecError> {
+    fn read(values: &SpecValues) -> Result<Self, SpecError> {
         Ok(Self {
             alpha: values.number("alpha"),
             beta: values.number("beta"),

@@ -1,6 +1,6 @@
 //! Rounds worked by hand.
 
-use evenkeel_congestion::{Cause, InitialWindow};
+use evenkeel_congestion::InitialWindow;
 use evenkeel_tests::time::{epoch, ms};
 
 use super::*;
@@ -22,41 +22,23 @@ const SENT: Config = Config {
 };
 
 fn ack(bytes: u64) -> Ack {
-    Ack {
-        now: epoch(),
-        sent: epoch(),
-        rtt: Some(ms(100)),
-        newest_bytes: bytes,
-        packets: 1,
-        bytes,
-        bytes_after_recovery: bytes,
-        in_flight: bytes,
-        app_limited: false,
-        delivery: None,
-    }
+    Ack::new(epoch() + ms(100), epoch(), bytes)
+}
+
+/// For two packets of 1000 bytes, with ten in flight before.
+fn pair() -> Ack {
+    let mut pair = ack(2000);
+    pair.newest_bytes = 1000;
+    pair.in_flight = 10_000;
+    pair
 }
 
 fn round(rtt: u64) -> Round {
-    Round {
-        now: epoch(),
-        rtt_min: ms(rtt),
-        small: false,
-        rtt_end: ms(rtt),
-        bytes: 10_000,
-        lost: 0,
-        in_flight: 10_000,
-        unused: 0,
-        app_limited: false,
-        in_recovery: false,
-    }
+    Round::new(epoch(), ms(rtt), 10_000)
 }
 
 fn loss() -> Congestion {
-    Congestion {
-        now: epoch(),
-        cause: Cause::Loss,
-        lost: 1000,
-    }
+    Congestion::loss(epoch(), 1000)
 }
 
 /// In the holding round of slow start with a window of `packets` and a BaseRTT of 100 ms.
@@ -91,17 +73,12 @@ fn by_the_mean_bursts_that_queue_for_a_moment_count() {
         (PLAIN, starting, 20_000),
     ] {
         let mut vegas = start(config, 20);
-        for rtt in [100, 150] {
-            vegas.on_ack(&Ack {
-                rtt: Some(ms(rtt)),
-                ..ack(0)
-            });
-        }
         // A reordered packet has no sample.
-        vegas.on_ack(&Ack {
-            rtt: None,
-            ..ack(0)
-        });
+        for rtt in [Some(ms(100)), Some(ms(150)), None] {
+            let mut ack = ack(0);
+            ack.rtt = rtt;
+            vegas.on_ack(&ack);
+        }
         vegas.on_round(&round(100));
         assert_eq!(vegas.window(), after, "{:?}", config.rtt);
     }
@@ -123,15 +100,10 @@ fn the_mean_counts_every_sample_of_the_round_once() {
 /// such as this; all samples are `rtt` milliseconds.
 fn after_pairs(start: fn(Config, u16) -> Vegas, config: Config, rtt: u64) -> Vegas {
     let mut vegas = start(config, 10);
-    let pair = Ack {
-        newest_bytes: 1000,
-        in_flight: 10_000,
-        ..ack(2000)
-    };
     for round_rtt in [100, rtt] {
         vegas.window = start(config, 10).window;
         for _ in 0..5 {
-            vegas.sent.on_ack(&pair);
+            vegas.sent.on_ack(&pair());
         }
         vegas.on_round(&round(round_rtt));
     }
@@ -171,16 +143,11 @@ fn what_was_sent_in_a_round_without_decision_is_of_no_other_round() {
     let mut vegas = avoiding(SENT, 10);
     for (acknowledged, app_limited) in [(2000, true), (10_000, false)] {
         for _ in 0..acknowledged / 2000 {
-            vegas.on_ack(&Ack {
-                newest_bytes: 1000,
-                in_flight: 10_000,
-                ..ack(2000)
-            });
+            vegas.on_ack(&pair());
         }
-        vegas.on_round(&Round {
-            app_limited,
-            ..round(125)
-        });
+        let mut round = round(125);
+        round.app_limited = app_limited;
+        vegas.on_round(&round);
     }
     assert_eq!(vegas.window(), 10_000, "Diff = 9 - 10 x 100 / 125 = alpha");
 }
@@ -242,7 +209,7 @@ fn without_parameters_every_round_is_as_the_original_has_it() {
         let controllers = crate::controllers();
         let row = controllers.rows().iter().find(|row| row.name == name);
         let row = row.expect("a row").clone();
-        Values::parse(row.name, row.parameters, None).expect("defaults")
+        SpecValues::parse(row.name, row.parameters, None).expect("defaults")
     };
     let vegas_8 = vegas::Vegas::new(vegas::Config::VEGAS_8, MTU);
     let ada = ada_vegas::AdaVegas::new(ada_vegas::Config::PAPER, MTU);

@@ -1,6 +1,6 @@
 //! Settings of a sender that routers guide.
 
-use evenkeel_spec::{Parameter, Values};
+use evenkeel_spec::{SpecParameter, SpecValues};
 
 use super::fallback::FallbackKind;
 use crate::window::InitialWindow;
@@ -34,7 +34,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(crate) fn read(values: &Values) -> Self {
+    pub(crate) fn read(values: &SpecValues) -> Self {
         let kinds = [FallbackKind::Vegas, FallbackKind::Reno];
         Self {
             fallback: values.choice("fallback", &kinds),
@@ -44,15 +44,15 @@ impl Config {
     }
 }
 
-pub(super) static PARAMETERS: [Parameter; 3] = [
-    Parameter::choice(
+pub(super) static PARAMETERS: [SpecParameter; 3] = [
+    SpecParameter::choice(
         "fallback",
         "the controller that decides while no router grants anything",
         &["vegas", "reno"],
         Some("vegas"),
     ),
-    Parameter::count("iw", "initial window in packets", 1, 1000, Some(1)),
-    Parameter::count(
+    SpecParameter::count("iw", "initial window in packets", 1, 1000, Some(1)),
+    SpecParameter::count(
         "bound",
         "packets that a first grant may put in flight at once; not given, the initial window of RFC 9002; more only where no router lies",
         10,

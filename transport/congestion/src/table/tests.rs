@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_spec::Values;
+use evenkeel_spec::SpecValues;
 use proptest::prelude::*;
 
 use super::*;
@@ -14,10 +14,10 @@ use crate::slow_start::SlowStart;
 use crate::testing::epoch;
 use crate::window::InitialWindow;
 
-fn values(name: &str, text: Option<&str>) -> Values {
+fn values(name: &str, text: Option<&str>) -> SpecValues {
     let row = controllers().iter().find(|row| row.name == name);
     let row = row.expect("a name of the table");
-    Values::parse(row.name, row.parameters, text).expect("right parameters")
+    SpecValues::parse(row.name, row.parameters, text).expect("right parameters")
 }
 
 #[test]

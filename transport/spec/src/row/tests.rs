@@ -4,7 +4,7 @@ static ROWS: [Row<u8>; 2] = [
     Row {
         name: "vegas",
         summary: "",
-        parameters: &[Parameter::number("alpha", "packets", 0.5, 10.0, None)],
+        parameters: &[SpecParameter::number("alpha", "packets", 0.5, 10.0, None)],
         build: 1,
     },
     Row {

@@ -1,21 +1,21 @@
 use super::*;
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter::number("alpha", "packets", 0.5, 10.0, Some(1.0)),
-    Parameter::number("beta", "packets", 0.0, 10.0, Some(3.0)),
-    Parameter::count("iw", "packets", 2, 100, None),
-    Parameter::choice("mood", "a word", &["bold", "shy"], Some("shy")),
-    Parameter::choice("side", "a word", &["left", "right"], None),
-    Parameter::flag("ecn", "marks", false),
+const PARAMETERS: &[SpecParameter] = &[
+    SpecParameter::number("alpha", "packets", 0.5, 10.0, Some(1.0)),
+    SpecParameter::number("beta", "packets", 0.0, 10.0, Some(3.0)),
+    SpecParameter::count("iw", "packets", 2, 100, None),
+    SpecParameter::choice("mood", "a word", &["bold", "shy"], Some("shy")),
+    SpecParameter::choice("side", "a word", &["left", "right"], None),
+    SpecParameter::flag("ecn", "marks", false),
 ];
 
-fn parse(text: &str) -> Result<Values, SpecError> {
-    Values::parse("vegas", PARAMETERS, Some(text))
+fn parse(text: &str) -> Result<SpecValues, SpecError> {
+    SpecValues::parse("vegas", PARAMETERS, Some(text))
 }
 
 #[test]
 fn what_is_not_given_has_its_default() {
-    let values = Values::parse("vegas", PARAMETERS, None).unwrap();
+    let values = SpecValues::parse("vegas", PARAMETERS, None).unwrap();
     assert_eq!((values.number("alpha"), values.number("beta")), (1.0, 3.0));
     assert_eq!(values.optional_count::<u16>("iw"), None);
     assert_eq!(values.optional_choice("side", &[1, 2]), None);

@@ -295,7 +295,8 @@ fn with_ecn_early_signals_are_marks_but_above_the_thresholds_all_are_dropped() {
 
 #[test]
 fn parameters_are_the_smoothness_papers_shares_of_the_limit_unless_given() {
-    let read = |text, limit| Params::read(&Values::parse("red", PARAMETERS, text).unwrap(), limit);
+    let read =
+        |text, limit| Params::read(&SpecValues::parse("red", PARAMETERS, text).unwrap(), limit);
     assert_eq!(read(None, Limit::packets(60)), Ok(PAPER));
     let text = Some("min=5,max=15,max_p=0.02,w=0.01,gentle=true,wait=true,ecn=true");
     let given = Params {
