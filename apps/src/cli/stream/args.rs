@@ -1,10 +1,13 @@
 //! The options of `evenkeel stream`.
 
+use std::io::{IsTerminal, stdin, stdout};
 use std::{path::PathBuf, time::Duration};
 
+use clap::builder::Resettable;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
+use crate::cli::failure::Failure;
 use crate::cli::units::{positive_seconds, seconds};
 use crate::stream::{AdaptConfig, Delivery, EncoderConfig, SendOptions};
 
@@ -31,6 +34,22 @@ Examples:
 Exit status: 0 the stream's end or the end of --time, 1 failed, 2 usage error,
 130 interrupted. Whenever a frame arrived, it prints a report.";
 
+const PUBLISH_EXAMPLES: &str = "\
+Examples:
+  evenkeel stream publish clip.h264 --frame-rate 25
+  ffmpeg -re -i in.mp4 -an -c:v libx264 -tune zerolatency -f h264 - | evenkeel stream publish
+
+It prints the command that plays the stream. All else is as with `evenkeel stream server`.";
+
+const PLAY_EXAMPLES: &str = "\
+Examples:
+  evenkeel stream play host.example --pin sha256:... | ffplay -f h264 -
+  evenkeel stream play host.example --pin sha256:... > out.h264
+  evenkeel stream play host.example out.h264 --pin sha256:...
+
+The report goes to standard error if the video goes to standard output. All else is as with
+`evenkeel stream client`.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum StreamSide {
     /// Send to viewers until it is interrupted.
@@ -39,6 +58,30 @@ pub(crate) enum StreamSide {
     /// Watch a server's stream, and report how its frames arrived.
     #[command(after_help = CLIENT_EXAMPLES)]
     Client(Box<StreamClientArgs>),
+    /// Send a file, or what is piped in, to viewers: a server of real media.
+    #[command(after_help = PUBLISH_EXAMPLES)]
+    Publish(Box<PublishArgs>),
+    /// Write the video of a server to a file or a pipe: a client that keeps what it sees.
+    #[command(after_help = PLAY_EXAMPLES)]
+    Play(Box<PlayArgs>),
+}
+
+#[derive(Debug, Args)]
+#[command(mut_arg("input", |input| input.long(Resettable::Reset).index(1).help(
+    "H.264 or HEVC in Annex B format, or `-` for standard input, the default in a pipe",
+)))]
+pub(crate) struct PublishArgs {
+    #[command(flatten)]
+    server: StreamServerArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(mut_arg("output", |output| output.long(Resettable::Reset).index(2).help(
+    "Where to write the video, or `-` for standard output, the default unless it is a terminal",
+)))]
+pub(crate) struct PlayArgs {
+    #[command(flatten)]
+    client: StreamClientArgs,
 }
 
 #[derive(Debug, Args)]
@@ -70,6 +113,9 @@ pub(crate) struct StreamServerArgs {
     /// Serve one viewer and exit, with status 1 if that failed
     #[arg(long)]
     pub(crate) once: bool,
+    /// The subcommand of its viewers
+    #[arg(skip = "client")]
+    pub(crate) viewer: &'static str,
     #[command(flatten)]
     pub(crate) samples: SampleArgs,
     #[command(flatten)]
@@ -100,6 +146,9 @@ pub(crate) struct StreamClientArgs {
     /// How to learn the server's clock: estimate it by messages, or share this machine's
     #[arg(long, value_enum, default_value_t = ClockName::Estimated)]
     pub(crate) clock: ClockName,
+    /// Its own subcommand
+    #[arg(skip = "client")]
+    pub(crate) viewer: &'static str,
     #[command(flatten)]
     pub(crate) output_form: OutputArgs,
 }
@@ -110,6 +159,42 @@ pub(crate) enum ClockName {
     Estimated,
     /// Both programs run on one machine
     Shared,
+}
+
+impl StreamSide {
+    /// Makes a publisher the server, and a player the client, that it is.
+    ///
+    /// # Errors
+    /// If a publisher has nothing to send, or a player would write to a terminal.
+    pub(crate) fn settle(self) -> Result<Self, Failure> {
+        Ok(match self {
+            Self::Publish(args) => {
+                let mut server = args.server;
+                if server.input.is_none() && stdin().is_terminal() {
+                    return Err(Failure::usage(
+                        "there is nothing to publish: standard input is a terminal",
+                        "name a file, or pipe in what an encoder makes",
+                    ));
+                }
+                server.input.get_or_insert_with(|| "-".into());
+                server.viewer = "play";
+                Self::Server(Box::new(server))
+            }
+            Self::Play(args) => {
+                let mut client = args.client;
+                if client.output.is_none() && stdout().is_terminal() {
+                    return Err(Failure::usage(
+                        "standard output is a terminal, which shows no video",
+                        "name a file, or pipe into a player: `| ffplay -f h264 -`",
+                    ));
+                }
+                client.output.get_or_insert_with(|| "-".into());
+                client.viewer = "play";
+                Self::Client(Box::new(client))
+            }
+            server_or_client => server_or_client,
+        })
+    }
 }
 
 impl StreamServerArgs {

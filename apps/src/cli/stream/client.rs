@@ -15,7 +15,7 @@ use super::system::{descriptor, wall_clock};
 use crate::cli::client::Client;
 use crate::cli::failure::{Failure, say};
 use crate::cli::live::LiveLine;
-use crate::cli::net::{STREAM, Transport};
+use crate::cli::net::{Application, STREAM, Transport};
 use crate::cli::output::{Form, Record};
 use crate::cli::series::{Periods, Span};
 use crate::cli::units::show_rate;
@@ -34,7 +34,17 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let clock = wall_clock(args.clock == ClockName::Shared);
     let qlog = args.output_form.qlog.as_deref();
-    let transport = Transport::new(STREAM, &args.transport, HeaderUse::Echo, qlog, controllers)?;
+    let application = Application {
+        client_name: args.viewer,
+        ..STREAM
+    };
+    let transport = Transport::new(
+        application,
+        &args.transport,
+        HeaderUse::Echo,
+        qlog,
+        controllers,
+    )?;
     let client = Client::open(&args.reach, transport).await?;
     let trace = format!("client-{}", std::process::id());
     let result = match client.connect(&client.transport, &trace).await {

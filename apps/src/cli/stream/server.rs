@@ -18,7 +18,7 @@ use crate::bulk::packets_sent;
 use crate::cli::address::unmapped;
 use crate::cli::args::SampleArgs;
 use crate::cli::failure::{Failure, say};
-use crate::cli::net::{STREAM, Transport};
+use crate::cli::net::{Application, STREAM, Transport};
 use crate::cli::series::{PacketCounts, SampleRecorder, Span};
 use crate::cli::server::{Event, Server, Settings};
 use crate::lock::lock;
@@ -34,7 +34,17 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
     let wrong = |cause: String| Failure::usage(cause, "see `evenkeel stream server --help`");
     let (encoder, send) = (args.encoder().map_err(wrong)?, args.send().map_err(wrong)?);
     let qlog = args.output.qlog.as_deref();
-    let transport = Transport::new(STREAM, &args.transport, HeaderUse::Echo, qlog, controllers)?;
+    let application = Application {
+        client_name: args.viewer,
+        ..STREAM
+    };
+    let transport = Transport::new(
+        application,
+        &args.transport,
+        HeaderUse::Echo,
+        qlog,
+        controllers,
+    )?;
     let (report, events) = mpsc::unbounded_channel();
     let media = input::open(&args, encoder, &report).await?;
     let controller = &args.transport.controller;

@@ -24,6 +24,7 @@ fn header(sequence: u32) -> Header {
         bitrate_bps: 1_000_000 + sequence / 10,
         length: 1000,
         entry: (sequence == 0).then_some(0),
+        delays: Delays::default(),
     }
 }
 
