@@ -333,10 +333,11 @@ impl Writer<'_> {
             .map_or(0, |mut stream| u64::from(stream.reset(TOO_LATE).is_ok()))
     }
 
-    /// Resets streams of earlier groups that the viewer has not confirmed; returns how many: those
-    /// whose last frame was captured longer than `after` ago with the rest of their group, which
-    /// needs them, and whole groups whose newest frame is half as old, because the viewer is far
-    /// behind the present.
+    /// Resets streams of earlier groups that the viewer has not confirmed; returns how many.
+    ///
+    /// A stream whose last frame was captured longer than `after` ago goes, and with it the rest of
+    /// its group, which needs it. A group whose newest frame is older than half of `after` goes
+    /// whole: the viewer is far behind the present.
     fn expire(&mut self, now: Instant, after: Duration) -> u64 {
         let (mut resets, mut incomplete) = (0, None);
         while let Some(first) = self.unconfirmed.front()
