@@ -1,6 +1,6 @@
 //! A voice over datagrams, beside a download: `cargo run -p evenkeel --example voice`
 //!
-//! Games send their state in the same way: what is late is worth nothing, so nothing is sent again.
+//! Games send their state in the same way: late packets are worthless, so nothing is sent again.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -49,8 +49,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Sends packets of voice with their numbers and the times at which they were spoken.
 async fn speak(connection: &quinn::Connection, start: Instant) -> Result<(), Box<dyn Error>> {
-    let most = connection.max_datagram_size();
-    assert!(most >= Some(BYTES), "the peer takes no datagrams");
+    if connection.max_datagram_size() < Some(BYTES) {
+        return Err("the peer takes no datagrams of this size".into());
+    }
     let mut clock = tokio::time::interval_at(start.into(), INTERVAL);
     for number in 0..PACKETS {
         clock.tick().await;
@@ -58,7 +59,7 @@ async fn speak(connection: &quinn::Connection, start: Instant) -> Result<(), Box
         packet.put_u32(number);
         packet.put_u64((quinn::TokioRuntime.now() - start).as_micros() as u64);
         packet.resize(BYTES, 0);
-        // If older packets still wait here, they make room: the newest matter most.
+        // When its buffer is full, quinn drops the oldest packet in it: the newest matter most.
         connection.send_datagram(packet.freeze())?;
     }
     Ok(())
@@ -73,7 +74,7 @@ async fn listen(connection: quinn::Connection, start: Instant) -> String {
         while let Ok(Some(_)) = stream.read_chunk(usize::MAX, false).await {}
         Ok::<(), quinn::ConnectionError>(())
     });
-    let (mut heard, mut newest, mut late) = (0, None, 0);
+    let (mut heard, mut newest, mut disordered) = (0, None, 0);
     let mut delays = Vec::new();
     while let Ok(packet) = connection.read_datagram().await {
         // Every byte from the network is hostile.
@@ -82,7 +83,7 @@ async fn listen(connection: quinn::Connection, start: Instant) -> String {
         };
         heard += 1;
         if newest.is_some_and(|newest| number < newest) {
-            late += 1;
+            disordered += 1;
             continue;
         }
         newest = Some(number);
@@ -93,7 +94,7 @@ async fn listen(connection: quinn::Connection, start: Instant) -> String {
     let median = delays.get(delays.len() / 2);
     let most = delays.last();
     format!(
-        "{heard} of {PACKETS} packets heard, {late} out of order; delay {median:?}, most {most:?}"
+        "{heard} of {PACKETS} packets heard, {disordered} out of order; delay {median:?}, most {most:?}"
     )
 }
 

@@ -135,8 +135,8 @@ pub struct Ack {
 }
 
 impl Ack {
-    /// Returns an ACK at `now` for one packet of `bytes` bytes that was sent at `sent` and was all
-    /// that was in flight: what the fields say beyond that is for the caller to set.
+    /// Returns an ACK at `now` for one packet of `bytes` bytes, sent at `sent`, with nothing else in
+    /// flight and no measured delivery.
     pub fn new(now: Instant, sent: Instant, bytes: u64) -> Self {
         Self {
             now,
@@ -202,7 +202,7 @@ pub struct PathSample {
 }
 
 impl PathSample {
-    /// Returns a sample of `rtt` for whose path no router reported anything.
+    /// Returns a sample of `rtt` in which no router reported anything.
     pub fn new(now: Instant, rtt: Duration) -> Self {
         Self {
             now,
@@ -275,8 +275,8 @@ pub struct Round {
 }
 
 impl Round {
-    /// Returns a round whose RTT samples were all `rtt`, and in which a window of `bytes` bytes was
-    /// in use and was acknowledged.
+    /// Returns a round that ended at `now`: all RTT samples were `rtt`, and a full window of `bytes`
+    /// bytes was acknowledged.
     pub fn new(now: Instant, rtt: Duration, bytes: u64) -> Self {
         Self {
             now,
@@ -315,7 +315,7 @@ impl Congestion {
         }
     }
 
-    /// Returns the report of a mark at `now`.
+    /// Returns a report of marks, found at `now`.
     pub fn ecn(now: Instant) -> Self {
         Self {
             now,

@@ -62,60 +62,34 @@ pub(crate) mod testing {
 
     pub(crate) use evenkeel_tests::time::{epoch, ms};
 
-    use crate::controller::{Ack, Cause, Congestion, PathSample, Round};
+    use crate::controller::{Ack, Congestion, PathSample, Round};
 
     /// Returns a round with samples of `rtt` milliseconds, whose window was in use.
     pub(crate) fn round(rtt: u64) -> Round {
-        Round {
-            now: epoch(),
-            rtt_min: ms(rtt),
-            small: false,
-            rtt_end: ms(rtt),
-            bytes: 10_000,
-            lost: 0,
-            in_flight: 10_000,
-            unused: 0,
-            app_limited: false,
-            in_recovery: false,
-        }
+        Round::new(epoch(), ms(rtt), 10_000)
     }
 
     /// Returns an ACK at `now` of `bytes`, two packets, the newest sent `rtt` milliseconds before.
     pub(crate) fn ack(now: Instant, rtt: u64, bytes: u64) -> Ack {
         Ack {
-            now,
-            sent: now - ms(rtt),
-            rtt: Some(ms(rtt)),
             newest_bytes: bytes / 2,
             packets: 2,
-            bytes,
-            bytes_after_recovery: bytes,
-            in_flight: bytes,
-            app_limited: false,
-            delivery: None,
+            ..Ack::new(now, now - ms(rtt), bytes)
         }
     }
 
     /// Returns a sample with a router in both directions that reports only an empty queue.
     pub(crate) fn path_sample() -> PathSample {
         PathSample {
-            now: epoch(),
-            rtt: ms(100),
             forward_queueing: Some(Duration::ZERO),
             backward_queueing: Some(Duration::ZERO),
             complete: true,
-            grant: None,
-            congested: false,
-            flows: None,
+            ..PathSample::new(epoch(), ms(100))
         }
     }
 
     /// Returns the loss of two packets.
     pub(crate) fn loss() -> Congestion {
-        Congestion {
-            now: epoch(),
-            cause: Cause::Loss,
-            lost: 2000,
-        }
+        Congestion::loss(epoch(), 2000)
     }
 }

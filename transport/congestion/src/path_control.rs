@@ -8,7 +8,7 @@ mod rounds;
 
 use std::time::{Duration, Instant};
 
-use crate::controller::{Ack, Cause, Congestion, Controller, DEFAULT_OVERHEAD};
+use crate::controller::{Ack, Congestion, Controller, DEFAULT_OVERHEAD};
 use deliveries::Deliveries;
 use rounds::Rounds;
 
@@ -177,14 +177,9 @@ impl PathControl {
         }
         if !self.in_recovery(sent) {
             self.begin_recovery(now);
-            self.controller.on_congestion(&Congestion {
-                now,
-                cause: if lost_bytes == 0 {
-                    Cause::Ecn
-                } else {
-                    Cause::Loss
-                },
-                lost: lost_bytes,
+            self.controller.on_congestion(&match lost_bytes {
+                0 => Congestion::ecn(now),
+                bytes => Congestion::loss(now, bytes),
             });
         }
         // RFC 9002, appendix B.8: this collapses the window even within a recovery period.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use quinn_proto::congestion::Controller as _;
 
 use super::*;
-use crate::controller::{Ack, Cause, Congestion, Feedback, Grant, PathSample, Round};
+use crate::controller::{Ack, Congestion, Feedback, Grant, PathSample, Round};
 use crate::table::controller;
 use crate::testing::{epoch, ms};
 

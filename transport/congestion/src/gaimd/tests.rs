@@ -1,32 +1,19 @@
 //! Tests of `gaimd.rs`.
 
 use super::*;
-use crate::controller::Cause;
 use crate::testing::{epoch, ms};
 
 const MTU: u16 = 1000;
 
 fn ack(bytes: u64) -> Ack {
     Ack {
-        now: epoch(),
-        sent: epoch(),
-        rtt: Some(ms(40)),
-        newest_bytes: bytes,
         packets: bytes.div_ceil(u64::from(MTU)),
-        bytes,
-        bytes_after_recovery: bytes,
-        in_flight: bytes,
-        app_limited: false,
-        delivery: None,
+        ..Ack::new(epoch() + ms(40), epoch(), bytes)
     }
 }
 
 fn loss() -> Congestion {
-    Congestion {
-        now: epoch(),
-        cause: Cause::Loss,
-        lost: 1000,
-    }
+    Congestion::loss(epoch(), 1000)
 }
 
 /// In congestion avoidance with a window of `window` bytes.

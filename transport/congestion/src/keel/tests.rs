@@ -378,11 +378,7 @@ fn marks_lower_the_window() {
     let mut link = Link::new(RATE, ms(40), ROOM);
     link.run(ms(5000));
     let window = link.keel.window();
-    link.keel.on_congestion(&Congestion {
-        cause: Cause::Ecn,
-        lost: 0,
-        ..loss()
-    });
+    link.keel.on_congestion(&Congestion::ecn(epoch()));
     assert!(link.keel.window().abs_diff(window * 85 / 100) <= 1);
 }
 

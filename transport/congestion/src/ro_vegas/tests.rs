@@ -233,10 +233,7 @@ fn losses_that_the_window_explains_leave_the_trust() {
     assert!(ro.trust.holds());
     // Marks are a router's doing, whatever the queue.
     let mut ro = misled();
-    ro.on_congestion(&Congestion {
-        cause: Cause::Ecn,
-        ..loss()
-    });
+    ro.on_congestion(&Congestion::ecn(epoch()));
     assert!(ro.trust.holds());
     ro.on_congestion(&loss());
     assert!(!ro.trust.holds());

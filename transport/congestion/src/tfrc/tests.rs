@@ -4,7 +4,6 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::controller::Cause;
 use crate::testing::{epoch, ms};
 
 const MTU: u16 = 1000;
@@ -23,18 +22,13 @@ fn ack(t0: Instant, now: u64, rtt: u64, bytes: u64) -> Ack {
 /// A round that ends at `now` milliseconds.
 fn round(t0: Instant, now: u64, rtt: u64, bytes: u64) -> Round {
     Round {
-        now: t0 + ms(now),
-        bytes,
-        ..crate::testing::round(rtt)
+        in_flight: 10_000,
+        ..Round::new(t0 + ms(now), ms(rtt), bytes)
     }
 }
 
 fn loss(t0: Instant, now: u64) -> Congestion {
-    Congestion {
-        now: t0 + ms(now),
-        cause: Cause::Loss,
-        lost: 1000,
-    }
+    Congestion::loss(t0 + ms(now), 1000)
 }
 
 /// One ACK that ends a round at `now` milliseconds, with all of its bytes.

@@ -1,7 +1,6 @@
 //! Rounds worked by hand.
 
 use super::*;
-use crate::controller::Cause;
 use crate::diff::{Phase, diff};
 use crate::sized_rtt::SizedRtt;
 use crate::testing::{epoch, ms, round};
@@ -9,26 +8,11 @@ use crate::testing::{epoch, ms, round};
 const MTU: u16 = 1000;
 
 fn ack(bytes: u64) -> Ack {
-    Ack {
-        now: epoch(),
-        sent: epoch(),
-        rtt: Some(ms(100)),
-        newest_bytes: bytes,
-        packets: 1,
-        bytes,
-        bytes_after_recovery: bytes,
-        in_flight: bytes,
-        app_limited: false,
-        delivery: None,
-    }
+    Ack::new(epoch() + ms(100), epoch(), bytes)
 }
 
 fn loss() -> Congestion {
-    Congestion {
-        now: epoch(),
-        cause: Cause::Loss,
-        lost: 1000,
-    }
+    Congestion::loss(epoch(), 1000)
 }
 
 /// In `phase` with a window of `window` bytes and a BaseRTT of 100 ms.

@@ -6,13 +6,7 @@ use super::*;
 fn one_congestion_event_reaches_the_controller_per_recovery_period() {
     let t0 = epoch();
     let (mut adapter, told) = recorded(t0, 12_000);
-    let loss = |now, lost| {
-        Told::Congestion(Congestion {
-            now: t0 + ms(now),
-            cause: Cause::Loss,
-            lost,
-        })
-    };
+    let loss = |now, lost| Told::Congestion(Congestion::loss(t0 + ms(now), lost));
     // (now, sent, lost bytes, what the controller hears)
     let table = [
         (50, 5, 1200, vec![loss(50, 1200)]),
@@ -23,11 +17,7 @@ fn one_congestion_event_reaches_the_controller_per_recovery_period() {
             130,
             100,
             0,
-            vec![Told::Congestion(Congestion {
-                now: t0 + ms(130),
-                cause: Cause::Ecn,
-                lost: 0,
-            })],
+            vec![Told::Congestion(Congestion::ecn(t0 + ms(130)))],
         ),
     ];
     for (now, sent, lost, expected) in table {

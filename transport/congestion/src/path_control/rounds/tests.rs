@@ -8,16 +8,10 @@ const PACKET: u64 = 1200;
 /// An ACK at `now` for `packets` packets, the newest sent at `sent`: milliseconds from `t0`.
 fn ack(t0: Instant, now: u64, sent: u64, packets: u64) -> Ack {
     Ack {
-        now: t0 + ms(now),
-        sent: t0 + ms(sent),
-        rtt: Some(ms(now - sent)),
         newest_bytes: PACKET,
         packets,
-        bytes: packets * PACKET,
-        bytes_after_recovery: packets * PACKET,
         in_flight: 10 * PACKET,
-        app_limited: false,
-        delivery: None,
+        ..Ack::new(t0 + ms(now), t0 + ms(sent), packets * PACKET)
     }
 }
 
