@@ -13,8 +13,6 @@ mod lock;
 mod message;
 pub mod path;
 pub mod stream;
-#[cfg(test)]
-mod tests;
 mod time;
 pub mod tls;
 pub mod trace;

@@ -253,7 +253,7 @@ pub(super) fn answer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::{epoch, ms};
+    use evenkeel_tests::time::{epoch, ms};
 
     #[test]
     fn quantiles_are_measured_times_of_the_nearest_rank() {

@@ -219,7 +219,7 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::epoch;
+    use evenkeel_tests::time::epoch;
 
     #[test]
     fn the_warm_up_counts_neither_in_bytes_nor_in_time() {

@@ -130,7 +130,7 @@ fn remainder(time: Duration, of: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::{epoch, ms};
+    use evenkeel_tests::time::{epoch, ms};
 
     fn throttle(rate_bps: Option<u64>, on_off_ms: Option<(u64, u64)>) -> Throttle {
         let on_off = on_off_ms.map(|(on, off)| (ms(on), ms(off)));

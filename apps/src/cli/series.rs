@@ -193,7 +193,7 @@ impl Observer for SampleRecorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::{epoch, ms};
+    use evenkeel_tests::time::{epoch, ms};
 
     fn acks(rtt_ms: u64) -> AckReport {
         AckReport {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::tests::epoch;
+use evenkeel_tests::time::epoch;
 
 fn sample(now: Instant) -> PathSample {
     PathSample::new(now, Duration::from_micros(40_500))

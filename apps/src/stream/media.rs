@@ -314,7 +314,7 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::epoch;
+    use evenkeel_tests::time::epoch;
 
     /// One byte, and if `key`, parameter sets in force since an earlier picture.
     fn picture(key: bool) -> AccessUnit {

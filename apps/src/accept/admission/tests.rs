@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::tests::{epoch, ms};
+use evenkeel_tests::time::{epoch, ms};
 
 fn v4(nth: u32) -> IpAddr {
     Ipv4Addr::from_bits(0x0a00_0000 + nth).into()

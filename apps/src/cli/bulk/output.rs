@@ -310,7 +310,7 @@ mod tests {
     fn an_interval_that_looks_empty_is_not_shown() {
         let text = |end_s: f64| {
             let span = Span {
-                origin: crate::tests::epoch(),
+                origin: evenkeel_tests::time::epoch(),
                 start_s: 1.001,
                 end_s,
             };

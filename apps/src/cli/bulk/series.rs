@@ -120,8 +120,8 @@ mod tests {
     use quinn::{ClientConfig, Endpoint, ServerConfig};
 
     use super::*;
-    use crate::tests::epoch;
     use crate::tls::{Identity, Trust};
+    use evenkeel_tests::time::epoch;
 
     #[tokio::test]
     async fn a_connection_that_has_ended_is_counted_but_not_held() {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::tests::epoch;
+use evenkeel_tests::time::epoch;
 
 const RTT: Duration = Duration::from_millis(100);
 

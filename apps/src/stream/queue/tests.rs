@@ -2,7 +2,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 
 use super::*;
-use crate::tests::epoch;
+use evenkeel_tests::time::epoch;
 
 fn frame(sequence: u32, key: bool) -> Frame {
     let entry = key.then_some(0);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::tests::{epoch, ms};
+use evenkeel_tests::time::{epoch, ms};
 
 fn begin(began: Instant, omit: Duration, clock: Comparison) -> Viewing {
     let viewing = Viewing::default();
