@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -59,7 +59,7 @@ enum Command {
         #[arg(long)]
         no_sandbox: bool,
     },
-    /// Say what is wrong with a configuration on this host; touch nothing
+    /// Say all that is wrong with a configuration on this host; touch nothing
     Check {
         /// Print what `run` would set on the host, as commands
         #[arg(long)]
@@ -103,7 +103,7 @@ impl RunningRouter {
     }
 }
 
-/// Why a command failed. Displays as one line.
+/// Why a command failed. Displays as one line for each cause.
 #[derive(Debug, thiserror::Error)]
 enum CliError {
     #[error(transparent)]
@@ -132,7 +132,7 @@ impl CliError {
         match self {
             Self::Config(_) | Self::Log(_) => 2,
             Self::Host(error) | Self::Run(RunError::Host(error)) if error.is_config() => 2,
-            Self::Status(StatusError::Several(_)) => 2,
+            Self::Status(error) if error.is_usage() => 2,
             _ => 1,
         }
     }
@@ -163,7 +163,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain("evenkeel-router", &error.to_string());
+            for line in error.to_string().lines() {
+                complain("evenkeel-router", line);
+            }
             ExitCode::from(error.exit_code())
         }
     }
@@ -174,7 +176,7 @@ fn carry_out(command: Command) -> Result<(), CliError> {
         Command::Run { config, no_sandbox } => {
             Ok(daemon::run(load(&config)?, config, !no_sandbox)?)
         }
-        Command::Check { explain, config } => print(&check(&load(&config)?, explain)?),
+        Command::Check { explain, config } => print(&check(&config, explain)?),
         Command::Reload { router } => {
             let status = status::ask(&router.socket()?, Request::Reload)?;
             let links: Vec<_> = status.links.iter().map(|link| &link.name[..]).collect();
@@ -210,22 +212,28 @@ fn load(path: &Path) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// Runs the checks that `run` does first, without changing the host; returns what it would do.
-fn check(config: &Config, explain: bool) -> Result<String, CliError> {
-    let mut running = BTreeSet::new();
-    if status::is_served(&config.socket)? {
-        let status = status::ask(&config.socket, Request::Status)?;
-        if status.router != config.name {
-            return Err(SocketError::Taken(config.socket.clone()).into());
-        }
-        running.extend(status.links.into_iter().map(|link| link.tun));
-    }
+/// Runs the checks that `run` does first, or `reload` if the router is running, without changing
+/// anything; returns what they would do.
+fn check(path: &Path, explain: bool) -> Result<String, CliError> {
+    let mut config = load(path)?;
     let mut netlink = Netlink::open().map_err(CliError::Netlink)?;
-    preflight::examine(config, &running, &mut netlink)?;
-    if explain {
-        return Ok(plumbing::explain(config, &mut netlink)?);
-    }
     let mut text = format!("router {}: nothing wrong\n", config.name);
+    if status::is_served(&config.socket)? {
+        let path = path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let running = status::ask(&config.socket, Request::Check(path))?;
+        let links = running.links.iter();
+        let tables: Vec<_> = links.map(|link| (&link.name[..], link.table)).collect();
+        daemon::keep_tables(&tables, &mut config);
+        text = format!(
+            "router {}: nothing wrong, a reload takes it over\n",
+            config.name
+        );
+    } else {
+        preflight::examine(&config, &BTreeSet::new(), &mut netlink)?;
+    }
+    if explain {
+        return Ok(plumbing::explain(&config, &mut netlink)?);
+    }
     for link in &config.links {
         for route in &link.routes {
             let via = route

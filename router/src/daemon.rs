@@ -19,6 +19,7 @@ use tokio::task::{AbortHandle, JoinSet, LocalSet};
 use tokio::time::timeout;
 use tracing::{debug, error, info, warn};
 
+pub(crate) use self::reload::keep_tables;
 use crate::clock;
 use crate::config::{Config, LinkSpec};
 use crate::confinement;
@@ -181,7 +182,9 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), RunE
                     break Ok(());
                 }
                 if let Err(error) = router.reload() {
-                    error!("nothing has been reloaded: {error}");
+                    for cause in error.to_string().lines() {
+                        error!("nothing has been reloaded: {cause}");
+                    }
                 }
             }
             ended = router.failure() => break Err(ended),
@@ -235,16 +238,24 @@ impl Router {
     }
 
     fn answer(&self, request: Request) -> Answer {
-        if request == Request::Reload
-            && let Err(error) = self.reload()
-        {
+        let (obeyed, prefix) = match &request {
+            Request::Reload => (self.reload(), "nothing has been reloaded: "),
+            Request::Check(path) => (self.check(path), ""),
+            _ => (Ok(()), ""),
+        };
+        if let Err(error) = obeyed {
+            let causes = error.to_string();
+            let causes = causes.lines().map(|cause| format!("{prefix}{cause}"));
             return Answer::Error {
-                error: format!("nothing has been reloaded: {error}"),
+                error: causes.collect::<Vec<_>>().join("\n"),
+                configuration: error.is_config(),
             };
         }
         let now = clock::now();
         let lines = self.lines.borrow();
-        let links = lines.iter().map(|line| self.answer_for(line, request, now));
+        let links = lines
+            .iter()
+            .map(|line| self.answer_for(line, &request, now));
         match links.collect::<io::Result<Vec<_>>>() {
             Ok(links) => Answer::Status(Status {
                 router: self.config.borrow().name.clone(),
@@ -255,6 +266,7 @@ impl Router {
             }),
             Err(error) => Answer::Error {
                 error: format!("cannot read a device's counters: {error}"),
+                configuration: false,
             },
         }
     }
@@ -276,15 +288,15 @@ impl Router {
         })
     }
 
-    fn answer_for(&self, line: &Line, request: Request, now: Instant) -> io::Result<LinkStatus> {
+    fn answer_for(&self, line: &Line, request: &Request, now: Instant) -> io::Result<LinkStatus> {
         let ring_dropped = self.ring_dropped(line)?;
         let mut meter = line.meter.borrow_mut();
         let mut forwarder = line.forwarder.borrow_mut();
         let transit = forwarder.transit();
-        if request == Request::Sample {
+        if *request == Request::Sample {
             return Ok(meter.sample(transit, ring_dropped, now));
         }
-        if request == Request::RestartMeasurement {
+        if *request == Request::RestartMeasurement {
             meter.restart(transit, ring_dropped, now);
         }
         Ok(meter.status(transit, ring_dropped, now))

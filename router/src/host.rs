@@ -8,7 +8,7 @@ use crate::family::Family;
 use crate::netlink::{Netlink, Selection, Way};
 use crate::sysctl::Sysctl;
 
-/// Why this host cannot run the configuration. Displays as one line.
+/// Why this host cannot run the configuration. Displays as one line for each problem.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HostError {
     /// The kernel has no TUN devices.
@@ -40,7 +40,7 @@ pub(crate) enum HostError {
     #[error("{0} cannot change while the router runs; restart it, or take the change back")]
     Fixed(String),
     /// Several things are wrong.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Several(Vec<Self>),
     /// The kernel does not answer.
     #[error(
@@ -68,7 +68,7 @@ impl HostError {
     /// Returns true if another configuration solves the problem.
     pub(crate) fn is_config(&self) -> bool {
         match self {
-            Self::Config { .. } => true,
+            Self::Config { .. } | Self::Fixed(_) => true,
             Self::Several(problems) => problems.iter().any(Self::is_config),
             _ => false,
         }

@@ -255,7 +255,14 @@ impl LinkKeys {
     /// # Errors
     /// The first contradiction, with the key's origin.
     pub fn over(self, base: &LinkDescription) -> Result<LinkDescription, Fault> {
-        self.check_service()?;
+        let (link, contradictions) = self.review(base);
+        contradictions.into_iter().next().map_or(Ok(link), Err)
+    }
+
+    /// Does what [`over`](Self::over) does, and returns all contradictions.
+    pub fn review(self, base: &LinkDescription) -> (LinkDescription, Vec<Fault>) {
+        let mut faults = Vec::new();
+        self.check_service(&mut faults);
         let mut base = base.clone();
         if self.rate_bps.is_some() || self.trace.is_some() || self.cellular.is_some() {
             (base.rate_bps, base.trace, base.cellular) = (None, None, None);
@@ -264,40 +271,41 @@ impl LinkKeys {
         if link.queue_bytes.is_none() {
             link.queue_packets.get_or_insert(DEFAULT_QUEUE_PACKETS);
         }
-        link.check_changes()?;
+        link.check_changes(&mut faults);
         if let Some(reorder) = self.reorder.filter(|key| key.value > 0.0)
             && !link.has_delay()
         {
             let message = "reorder needs a delay that packets can jump; give the link a delay_ms";
-            return Err(reorder.fault(message));
+            faults.push(reorder.fault(message));
         }
         if let Some(rate) = self.police_bps.filter(|key| key.value > 0)
             && link.police_burst_bytes.is_none()
         {
             let message = "police_bps needs a bucket; give the link a police_burst_bytes";
-            return Err(rate.fault(message));
+            faults.push(rate.fault(message));
         }
         if let Some(burst) = self.police_burst_bytes
             && link.police_bps.is_none()
         {
             let message = "police_burst_bytes is of a policer; give the link a police_bps";
-            return Err(burst.fault(message));
+            faults.push(burst.fault(message));
         }
         if let Some(packets) = self.aggregate_packets
             && link.aggregate_ms.is_none()
         {
             let message =
                 "aggregate_packets could hold packets for ever; give the link an aggregate_ms";
-            return Err(packets.fault(message));
+            faults.push(packets.fault(message));
         }
         if let Some(period) = self.changes_period_s.as_ref().filter(|key| key.value > 0.0)
             && link.changes.is_empty()
             && self.changes.is_none()
         {
-            return Err(period.fault("changes_period_s repeats changes; give the link some"));
+            faults.push(period.fault("changes_period_s repeats changes; give the link some"));
         }
         if let Some(period) = &self.changes_period_s {
-            check_length(period, "changes_period_s", period.value, MIN_PERIOD_S)?;
+            let key = "changes_period_s";
+            faults.extend(too_short(period, key, period.value, MIN_PERIOD_S));
         }
         // What belongs to a key that this direction switches off is not inherited.
         if off(link.police_bps) {
@@ -309,39 +317,35 @@ impl LinkKeys {
         if link.changes.is_empty() {
             link.changes_period_s = None;
         }
-        Ok(link)
+        (link, faults)
     }
 
     /// Checks that the link is transmitted in one way.
-    fn check_service(&self) -> Result<(), Fault> {
+    fn check_service(&self, faults: &mut Vec<Fault>) {
         let has_rate = self.rate_bps.is_some();
         if let Some(cellular) = &self.cellular {
             if has_rate || self.trace.is_some() {
                 let message =
                     "a link has a cellular rate, a rate_bps or a trace; remove all but one";
-                return Err(cellular.fault(message));
+                faults.push(cellular.fault(message));
             }
             if cellular.value.min_bps > cellular.value.max_bps {
                 let message = "min_bps of cellular is above its max_bps; exchange them";
-                return Err(cellular.fault(message));
+                faults.push(cellular.fault(message));
             }
             let every_s = cellular.value.outage_every_s;
-            check_length(cellular, "outage_every_s", every_s, MIN_OUTAGE_S)?;
+            faults.extend(too_short(cellular, "outage_every_s", every_s, MIN_OUTAGE_S));
         }
         if let Some(trace) = self.trace.as_ref().filter(|_| has_rate) {
-            return Err(trace.fault("a link has a rate_bps or a trace, not both; remove one"));
+            faults.push(trace.fault("a link has a rate_bps or a trace, not both; remove one"));
         }
-        Ok(())
     }
 }
 
 /// Checks a time that is 0 where it does not apply.
-fn check_length<T>(at: &Located<T>, key: &str, seconds: f64, least: f64) -> Result<(), Fault> {
-    if seconds > 0.0 && seconds < least {
-        let message = format!("{key} = {seconds} is too short; use 0, or {least} or more");
-        return Err(at.fault(message));
-    }
-    Ok(())
+fn too_short<T>(at: &Located<T>, key: &str, seconds: f64, least: f64) -> Option<Fault> {
+    let message = || format!("{key} = {seconds} is too short; use 0, or {least} or more");
+    (seconds > 0.0 && seconds < least).then(|| at.fault(message()))
 }
 
 /// Whether a key is not given, or switches itself off.
@@ -363,16 +367,16 @@ impl LinkDescription {
         changed.chain([self.delay_ms]).any(|delay| delay > 0.0)
     }
 
-    fn check_changes(&self) -> Result<(), Fault> {
+    fn check_changes(&self, faults: &mut Vec<Fault>) {
         for pair in self.blackouts.windows(2) {
             if pair[0].value.start_s + pair[0].value.length_s > pair[1].value.start_s {
                 let message = "blackouts overlap or are out of order; order them by start_s and let each end before the next";
-                return Err(pair[1].fault(message));
+                faults.push(pair[1].fault(message));
             }
         }
         for pair in self.changes.windows(2) {
             if pair[0].value.at_s > pair[1].value.at_s {
-                return Err(pair[1].fault("changes are out of order; order them by at_s"));
+                faults.push(pair[1].fault("changes are out of order; order them by at_s"));
             }
         }
         for change in &self.changes {
@@ -386,24 +390,23 @@ impl LinkDescription {
             } = change.value;
             if rate_bps.is_some() && self.rate_bps.is_none() {
                 let message = "a change sets a rate on a link that begins without one; give the link a rate_bps";
-                return Err(change.fault(message));
+                faults.push(change.fault(message));
             }
             let is_empty = rate_bps.is_none()
                 && queue_packets.is_none()
                 && [delay_ms, wifi_jitter_ms, loss].iter().all(Option::is_none);
             if is_empty {
                 let message = "the change changes nothing; add one of rate_bps, delay_ms, wifi_jitter_ms, loss, queue_packets";
-                return Err(change.fault(message));
+                faults.push(change.fault(message));
             }
             if self
                 .period_s()
                 .is_some_and(|period_s| change.value.at_s >= period_s)
             {
                 let message = "the change comes after the others have begun again; let at_s be below changes_period_s";
-                return Err(change.fault(message));
+                faults.push(change.fault(message));
             }
         }
-        Ok(())
     }
 }
 

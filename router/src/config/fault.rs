@@ -1,14 +1,16 @@
-//! Says why a configuration is refused: one line with the place, the cause and the remedy.
+//! Says why a configuration is refused: in a line for each mistake, with the place, the cause and
+//! the remedy.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use evenkeel_spec::document::Fault;
+use evenkeel_spec::document::{Fault, Node};
 
 use super::Place;
+use super::file::WHOLE;
 
-/// A configuration that cannot be read or is wrong. Displays as one line.
+/// A configuration that cannot be read or is wrong. Displays as one line for each mistake.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -19,25 +21,43 @@ pub enum ConfigError {
         /// The system's error.
         source: io::Error,
     },
-    /// A line is wrong.
-    #[error("{place}: {message}")]
-    Invalid {
-        /// The line.
-        place: Place,
-        /// The cause and the remedy.
-        message: String,
-    },
+    /// Something in the file is wrong.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Invalid(Vec<Mistake>),
+}
+
+/// What is wrong in a line. Displays as one line.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {message}")]
+pub struct Mistake {
+    /// The line.
+    pub place: Place,
+    /// The path to the value, the cause and the remedy.
+    pub message: String,
 }
 
 impl ConfigError {
-    pub(super) fn from_fault(fault: Fault, file: &str) -> Self {
-        Self::Invalid {
+    /// The errors of the document below `root`.
+    pub(super) fn from_faults(root: &Node, faults: Vec<Fault>, file: &str) -> Self {
+        let mistakes = faults.into_iter().map(|fault| Mistake {
             place: Place {
                 file: file.to_owned(),
                 line: fault.origin.line(),
             },
-            message: OneLine(fault.message).to_string(),
-        }
+            message: OneLine(beginning_with(&root.path(&fault.origin), &fault.message)).to_string(),
+        });
+        Self::Invalid(mistakes.collect())
+    }
+}
+
+/// Puts the path to a value before a message, which may begin with the value's key. What is said
+/// of the whole file is at its first line, but not about what is there.
+fn beginning_with(path: &str, message: &str) -> String {
+    let key = path.rsplit('.').next().unwrap_or_default();
+    match message.strip_prefix(key) {
+        _ if path.is_empty() || message.starts_with(WHOLE) => message.to_owned(),
+        Some(rest) if rest.starts_with([' ', ':']) => format!("{path}{rest}"),
+        _ => format!("{path}: {message}"),
     }
 }
 

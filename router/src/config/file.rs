@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_queue::DeliveryTrace;
 use evenkeel_queue::description::{LinkDescription, LinkKeys, MAX_TRACE_BYTES};
-use evenkeel_spec::document::{self, Fault, Joined, Located, NAME_LENGTH, Origin};
+use evenkeel_spec::document::{self, Fault, Faults, Joined, Located, NAME_LENGTH, Node, Origin};
 use evenkeel_spec::keys;
 use evenkeel_spec::quantity::Unit;
 use serde::{Deserialize, Deserializer, de};
@@ -39,43 +39,49 @@ const KERNEL_TABLES: RangeInclusive<u32> = 253..=255;
 /// Length of an interface's name in bytes (IFNAMSIZ without the final zero, linux/if.h).
 const MAX_INTERFACE_NAME: usize = 15;
 
+/// What messages call the outermost table.
+pub(super) const WHOLE: &str = "the configuration";
+
 #[derive(Deserialize)]
 #[serde(rename = "the configuration")]
 struct RouterTable {
-    #[serde(deserialize_with = "name")]
-    name: String,
+    #[serde(default, deserialize_with = "name")]
+    name: Option<String>,
     #[serde(default, deserialize_with = "seed")]
     seed: Option<u64>,
     socket: Option<Located<String>>,
     metrics: Option<Located<String>>,
-    #[serde(default)]
-    links: Located<Vec<Located<Joined<LinkTable, LinkKeys>>>>,
+    links: Option<Located<Vec<LinkEntry>>>,
 }
 
+/// A table `[[links]]`: what the router needs, and the link itself.
+type LinkEntry = Located<Joined<LinkTable, LinkKeys>>;
+
+/// Which keys it must have is checked later, to find all that lack.
 #[derive(Deserialize)]
 #[serde(rename = "[[links]]")]
 struct LinkTable {
-    #[serde(deserialize_with = "name")]
-    name: Located<String>,
-    #[serde(deserialize_with = "interface")]
-    tun: Located<String>,
+    #[serde(default, deserialize_with = "name")]
+    name: Option<Located<String>>,
+    #[serde(default, deserialize_with = "interface")]
+    tun: Option<Located<String>>,
     #[serde(default, deserialize_with = "mtu")]
     mtu: Option<Located<u32>>,
     offload: Option<bool>,
     #[serde(default)]
     timing: Timing,
-    routes: Located<Vec<Located<RouteTable>>>,
+    routes: Option<Located<Vec<Located<RouteTable>>>>,
     #[serde(default, deserialize_with = "table")]
     table: Option<Located<u32>>,
 }
 
 #[derive(Deserialize)]
 struct RouteTable {
-    #[serde(deserialize_with = "document::parsed")]
-    to: Prefix,
+    #[serde(default, deserialize_with = "prefix")]
+    to: Option<Prefix>,
     via: Option<Located<String>>,
-    #[serde(deserialize_with = "interface")]
-    dev: Located<String>,
+    #[serde(default, deserialize_with = "interface")]
+    dev: Option<Located<String>>,
 }
 
 keys! {
@@ -92,88 +98,117 @@ struct File<'a> {
     directory: &'a Path,
 }
 
-/// A link, with the table that later checks need.
-struct Link {
-    table: LinkTable,
-    spec: LinkSpec,
-}
-
-pub(super) fn parse(text: &str, file_name: &str, directory: &Path) -> Result<Config, Fault> {
-    let root = document::parse(text)?;
+/// Reads a text; the tree serves to name what is wrong.
+pub(super) fn parse(
+    text: &str,
+    file_name: &str,
+    directory: &Path,
+) -> Result<Config, (Node, Vec<Fault>)> {
+    let root = document::parse_all(text).map_err(|faults| (Node::default(), faults))?;
     let file = File {
         name: file_name,
         directory,
     };
-    let router: RouterTable = document::read(&root)?;
-    let socket = match router.socket {
-        Some(path) => file.path(&path)?,
-        None => Path::new(SOCKET_DIRECTORY).join(format!("{}.sock", router.name)),
-    };
-    let metrics = router.metrics.as_ref();
-    let metrics = metrics.map(|at| file.metrics(at, &socket)).transpose()?;
-    if router.links.value.is_empty() {
-        let message = "links is empty; add a table [[links]] with name, tun and routes";
-        return Err(router.links.fault(message));
+    let (router, mut faults) = document::read_all(&root);
+    let config = router.and_then(|router| file.router(router, &root.origin, &mut faults));
+    match config {
+        Some(config) if faults.is_empty() => Ok(config),
+        _ => Err((root, faults.in_order())),
     }
-    let links = router.links.value.into_iter().zip(FIRST_TABLE..);
-    let links: Vec<_> = links
-        .map(|(link, default_table)| file.link(link, default_table))
-        .collect::<Result<_, _>>()?;
-    check_uniqueness(&links)?;
-    Ok(Config {
-        name: router.name,
-        seed: router.seed.unwrap_or(1),
-        socket,
-        metrics,
-        links: links.into_iter().map(|link| link.spec).collect(),
-    })
 }
 
 impl File<'_> {
-    fn link(
-        &self,
-        link: Located<Joined<LinkTable, LinkKeys>>,
-        default_table: u32,
-    ) -> Result<Link, Fault> {
-        let Joined(table, keys) = link.value;
-        let description = keys.over(&LinkDescription::default())?;
-        let trace = description.trace.as_ref().map(|path| self.trace(path));
-        let trace = trace.transpose()?;
-        if table.routes.value.is_empty() {
-            let message = "routes is empty; say what is routed over the link: { to = PREFIX, via = ADDRESS, dev = DEVICE }";
-            return Err(table.routes.fault(message));
+    fn router(&self, table: RouterTable, at: &Origin, faults: &mut Faults) -> Option<Config> {
+        faults.require(table.name.is_some(), at, WHOLE, "name");
+        let default = table.name.as_ref().map(|name| format!("{name}.sock"));
+        let socket = match &table.socket {
+            Some(path) => faults.keep(self.path(path)),
+            None => default.map(|file| Path::new(SOCKET_DIRECTORY).join(file)),
+        };
+        let metrics = table.metrics.as_ref();
+        let metrics = metrics.and_then(|at| faults.keep(self.metrics(at, socket.as_deref())));
+        let remedy = "add a table [[links]] with name, tun and routes";
+        match &table.links {
+            _ if faults.is_wrong(at, "links") => {}
+            None => faults.push(Fault::new(at, format!("{WHOLE} has no links; {remedy}"))),
+            Some(links) if links.value.is_empty() => {
+                faults.push(links.fault(format!("links is empty; {remedy}")));
+            }
+            Some(_) => {}
         }
-        let routes = table.routes.value.iter().map(|route| self.route(route));
-        let routes: Vec<_> = routes.collect::<Result<_, _>>()?;
+        let tables = table.links.map_or(Vec::new(), |links| links.value);
+        let links = tables.iter().zip(FIRST_TABLE..);
+        let specs: Vec<_> = links
+            .filter_map(|(link, default_table)| self.link(link, default_table, faults))
+            .collect();
+        check_uniqueness(&tables, faults);
+        Some(Config {
+            name: table.name?,
+            seed: table.seed.unwrap_or(1),
+            socket: socket?,
+            metrics,
+            links: specs,
+        })
+    }
+
+    fn link(&self, link: &LinkEntry, default_table: u32, faults: &mut Faults) -> Option<LinkSpec> {
+        let (at, Joined(table, keys)) = (&link.origin, &link.value);
+        let lacks = [
+            ("name", table.name.is_none()),
+            ("tun", table.tun.is_none()),
+            ("routes", table.routes.is_none()),
+        ];
+        for (key, is_lacking) in lacks {
+            faults.require(!is_lacking, at, "[[links]]", key);
+        }
+        let (description, contradictions) = keys.clone().review(&LinkDescription::default());
+        // What seems to contradict a value that is wrong may not contradict the right one.
+        if faults.is_whole(at) {
+            contradictions
+                .into_iter()
+                .for_each(|fault| faults.push(fault));
+        }
+        description
+            .misnamed()
+            .into_iter()
+            .for_each(|fault| faults.push(fault));
+        // One that contradicts a rate may be the one to go.
+        let trace = description.trace.as_ref();
+        let trace = trace.filter(|_| description.rate_bps.is_none());
+        let trace = trace.and_then(|path| faults.keep(self.trace(path)));
+        let routes = table.routes.as_ref()?;
+        if routes.value.is_empty() && !faults.is_wrong(at, "routes") {
+            let message = "routes is empty; say what is routed over the link: { to = PREFIX, via = ADDRESS, dev = DEVICE }";
+            faults.push(routes.fault(message));
+        }
+        let routes = routes.value.iter();
+        let routes: Vec<_> = routes
+            .filter_map(|route| self.route(route, faults))
+            .collect();
         let has_v6 = routes.iter().any(|route| route.to.family() == Family::V6);
         if let Some(mtu) = table.mtu.as_ref()
             && mtu.value < MIN_MTU_V6
             && has_v6
         {
-            return Err(mtu.fault(format!(
+            faults.push(mtu.fault(format!(
                 "mtu = {} is below {MIN_MTU_V6}, which IPv6 needs; raise it or remove the IPv6 routes",
                 mtu.value
             )));
         }
-        // Refuse what the daemon could not build.
-        description.config(trace.clone())?;
-        let spec = LinkSpec {
-            name: table.name.value.clone(),
-            tun: table.tun.value.clone(),
+        let number = table.table.as_ref();
+        Some(LinkSpec {
+            name: table.name.as_ref()?.value.clone(),
+            tun: table.tun.as_ref()?.value.clone(),
             description,
             trace,
             mtu: table.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.value),
             offload: table.offload.unwrap_or(true),
             timing: table.timing,
             routes,
-            table: table
-                .table
-                .as_ref()
-                .map_or(default_table, |table| table.value),
-            gives_table: table.table.is_some(),
-            place: self.place(&link.origin),
-        };
-        Ok(Link { table, spec })
+            table: number.map_or(default_table, |table| table.value),
+            gives_table: number.is_some(),
+            place: self.place(at),
+        })
     }
 
     fn trace(&self, path: &Located<String>) -> Result<DeliveryTrace, Fault> {
@@ -187,22 +222,29 @@ impl File<'_> {
         DeliveryTrace::parse(&text).map_err(|error| fault(error.to_string()))
     }
 
-    fn route(&self, route: &Located<RouteTable>) -> Result<RouteSpec, Fault> {
-        let RouteTable { to, via, dev } = &route.value;
-        let via = via.as_ref().map(|via| next_router(via, to.family()));
-        Ok(RouteSpec {
-            to: *to,
-            via: via.transpose()?,
-            dev: dev.value.clone(),
-            place: self.place(&route.origin),
+    fn route(&self, route: &Located<RouteTable>, faults: &mut Faults) -> Option<RouteSpec> {
+        let (at, RouteTable { to, via, dev }) = (&route.origin, &route.value);
+        faults.require(to.is_some(), at, "routes", "to");
+        faults.require(dev.is_some(), at, "routes", "dev");
+        let via = via.as_ref();
+        let via = via.map(|via| faults.keep(next_router(via, to.map(|to| to.family()))));
+        Some(RouteSpec {
+            to: (*to)?,
+            via: via.flatten(),
+            dev: dev.as_ref()?.value.clone(),
+            place: self.place(at),
         })
     }
 
-    fn metrics(&self, at: &Located<String>, socket: &Path) -> Result<MetricsAddress, Fault> {
+    fn metrics(
+        &self,
+        at: &Located<String>,
+        socket: Option<&Path>,
+    ) -> Result<MetricsAddress, Fault> {
         let fault = |message: &str| Err(at.fault(format!("metrics = {:?} {message}", at.value)));
         if at.value.contains('/') {
             let path = self.path(at)?;
-            if path == socket {
+            if Some(path.as_path()) == socket {
                 return fault("is the status socket; choose another path");
             }
             return Ok(MetricsAddress::Unix(path));
@@ -232,54 +274,68 @@ impl File<'_> {
 }
 
 /// Checks that names, devices, tables and destinations belong to one link each.
-fn check_uniqueness(links: &[Link]) -> Result<(), Fault> {
+fn check_uniqueness(links: &[LinkEntry], faults: &mut Faults) {
     let mut names = BTreeMap::new();
     let mut tuns = BTreeMap::new();
     let mut numbers = BTreeMap::new();
     let mut destinations = BTreeMap::new();
-    let taken = |origin: &Origin, what: String, by: &str| {
+    let mut taken = |origin: &Origin, what: String, by: &str| {
         let message = format!("{what} is taken by link {by:?}; choose another");
-        Err(Fault::new(origin, message))
+        faults.push(Fault::new(origin, message));
     };
-    for Link { table, spec: link } in links {
-        if let Some(by) = names.insert(&link.name, &link.name) {
-            return taken(&table.name.origin, format!("name = {:?}", link.name), by);
+    for (link, default_table) in links.iter().zip(FIRST_TABLE..) {
+        let Joined(table, _) = &link.value;
+        let own = table.name.as_ref().map_or("", |name| &name.value);
+        if let Some(name) = &table.name
+            && let Some(by) = names.insert(&name.value, own)
+        {
+            taken(&name.origin, format!("name = {:?}", name.value), by);
         }
-        if let Some(by) = tuns.insert(&link.tun, &link.name) {
-            return taken(&table.tun.origin, format!("tun = {:?}", link.tun), by);
+        if let Some(tun) = &table.tun
+            && let Some(by) = tuns.insert(&tun.value, own)
+        {
+            taken(&tun.origin, format!("tun = {:?}", tun.value), by);
         }
-        if let Some(by) = numbers.insert(link.table, &link.name) {
-            let number = table.table.as_ref().map(|table| &table.origin);
-            let origin = number.unwrap_or(&table.name.origin);
-            return taken(origin, format!("table = {}", link.table), by);
+        let (number, origin) = match (&table.table, &table.name) {
+            (Some(number), _) => (number.value, &number.origin),
+            (None, Some(name)) => (default_table, &name.origin),
+            (None, None) => (default_table, &link.origin),
+        };
+        if let Some(by) = numbers.insert(number, own) {
+            taken(origin, format!("table = {number}"), by);
         }
-        for route in &table.routes.value {
-            if let Some(by) = destinations.insert(route.value.to, &link.name) {
-                return Err(route.fault(format!(
-                    "{} is routed over link {by:?} already; remove one of the two routes",
-                    route.value.to
+    }
+    for link in links {
+        let Joined(table, _) = &link.value;
+        let own = table.name.as_ref().map_or("", |name| &name.value);
+        for route in table.routes.iter().flat_map(|routes| &routes.value) {
+            if let Some(to) = route.value.to
+                && let Some(by) = destinations.insert(to, own)
+            {
+                faults.push(route.fault(format!(
+                    "{to} is routed over link {by:?} already; remove one of the two routes"
+                )));
+            }
+            if let Some(dev) = &route.value.dev
+                && tuns.contains_key(&dev.value)
+            {
+                faults.push(route.fault(format!(
+                    "dev = {:?} is the tun of a link; name the device that packets leave by",
+                    dev.value
                 )));
             }
         }
     }
-    for route in links.iter().flat_map(|link| &link.table.routes.value) {
-        let dev = &route.value.dev.value;
-        if tuns.contains_key(dev) {
-            return Err(route.fault(format!(
-                "dev = {dev:?} is the tun of a link; name the device that packets leave by"
-            )));
-        }
-    }
-    Ok(())
 }
 
-fn next_router(via: &Located<String>, family: Family) -> Result<IpAddr, Fault> {
+/// Reads the next router's address, which is of `family`, if that is known.
+fn next_router(via: &Located<String>, family: Option<Family>) -> Result<IpAddr, Fault> {
     let fault = |message: &str| Err(via.fault(format!("via: {message}")));
     match via.value.parse::<IpAddr>() {
         Err(_) => {
             fault("not an IP address; write the next router's, or leave via out if there is none")
         }
-        Ok(address) if Family::of(address) != family => {
+        Ok(address) if family.is_some_and(|family| Family::of(address) != family) => {
             fault("of another IP version than to; use one of the same")
         }
         Ok(address) if address.is_unspecified() || address.is_multicast() => {
@@ -300,7 +356,13 @@ fn table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Located<u3
     Ok(Some(table))
 }
 
-fn interface<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Located<String>, D::Error> {
+fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Prefix>, D::Error> {
+    document::parsed(deserializer).map(Some)
+}
+
+fn interface<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Located<String>>, D::Error> {
     let name: Located<String> = interface_name(deserializer)?;
     // /proc/sys/net/ipv4/conf lists these two beside the interfaces.
     if ["all", "default"].contains(&name.value.as_str()) {
@@ -309,5 +371,5 @@ fn interface<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Located<Strin
             name.value
         )));
     }
-    Ok(name)
+    Ok(Some(name))
 }

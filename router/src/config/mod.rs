@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::family::Family;
 use crate::prefix::Prefix;
 
-pub use fault::ConfigError;
+pub use fault::{ConfigError, Mistake};
 
 /// The default directory of status sockets, one per router, called `NAME.sock`.
 pub const SOCKET_DIRECTORY: &str = "/run/evenkeel";
@@ -109,7 +109,7 @@ impl Config {
     /// Reads and checks a file, and the traces that it names.
     ///
     /// # Errors
-    /// [`ConfigError`]: the first mistake, in one line with its place and the remedy.
+    /// [`ConfigError`]: all mistakes, each in one line with its place and the remedy.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let text = read_bounded(path, MAX_CONFIG_BYTES).map_err(|source| ConfigError::Read {
             path: path.to_owned(),
@@ -124,7 +124,8 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn parse(text: &str, file: &str, directory: &Path) -> Result<Self, ConfigError> {
-        file::parse(text, file, directory).map_err(|fault| ConfigError::from_fault(fault, file))
+        file::parse(text, file, directory)
+            .map_err(|(root, faults)| ConfigError::from_faults(&root, faults, file))
     }
 
     /// Returns the address families of the routes.

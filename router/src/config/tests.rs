@@ -99,15 +99,15 @@ fn a_wrong_stamp_is_refused_where_it_stands() {
     let refused = |stamps: &str| refusal(&with(stamps));
     assert!(
         refused("stamps = [\n  \"aqt\",\n  \"apc\",\n]")
-            .starts_with("r.toml:7: unknown stamp \"apc\": did you mean acp? use one of aqt, acp")
+            .starts_with("r.toml:7: links.0.stamps.1: unknown stamp \"apc\": did you mean acp? use one of aqt, acp")
     );
     assert_eq!(
         refused("stamps = [\"acp\",\n\"acp\"]"),
-        "r.toml:6: the stamp acp is given twice; a port stamps once, give it once"
+        "r.toml:6: links.0.stamps.1: the stamp acp is given twice; a port stamps once, give it once"
     );
     assert_eq!(
         refused("stamps = [\"acp:gamma=2\"]"),
-        "r.toml:5: acp: gamma=2 is not allowed; use a number from 0.001 to 1"
+        "r.toml:5: links.0.stamps.0: acp: gamma=2 is not allowed; use a number from 0.001 to 1"
     );
     assert!(link("").description.stamps.is_empty());
 }
@@ -150,7 +150,8 @@ fn the_impairments_of_scenarios_are_those_of_the_router() {
 
 #[test]
 fn reordering_needs_a_delay_to_jump() {
-    let error = "r.toml:5: reorder needs a delay that packets can jump; give the link a delay_ms";
+    let error =
+        "r.toml:5: links.0.reorder needs a delay that packets can jump; give the link a delay_ms";
     assert_eq!(refusal(&with("reorder = 0.1\njitter_ms = 5")), error);
     assert_eq!(
         link("reorder = 0.1\ndelay_ms = 5").description.reorder,
@@ -161,7 +162,7 @@ fn reordering_needs_a_delay_to_jump() {
     assert_eq!(link("reorder = 0").description.reorder, Some(0.0));
     assert_eq!(
         refusal(&with("delay_ms = 5\nreorder = 1.5")),
-        "r.toml:6: reorder = 1.5 is out of range; use 0 to 1"
+        "r.toml:6: links.0.reorder = 1.5 is out of range; use 0 to 1"
     );
 }
 
@@ -173,7 +174,7 @@ fn the_tables_of_links_follow_their_position() {
     assert_eq!(config.links[1].table, 1002);
     let error = refusal(&(with("table = 1002") + second));
     assert!(
-        error.starts_with("r.toml:8: table = 1002 is taken by link \"l\""),
+        error.starts_with("r.toml:8: links.1.name: table = 1002 is taken by link \"l\""),
         "{error}"
     );
 }
@@ -275,6 +276,107 @@ fn every_mistake_is_told_with_its_line_and_a_remedy() {
 }
 
 #[test]
+fn all_mistakes_of_a_file_are_told_in_its_order_and_with_the_paths_to_them() {
+    let text = r#"
+name = "r"
+sead = 1
+[[links]]
+name = "one"
+tun = "a device"
+rate_bps = "fast"
+delay_ms = true
+discipline = "rde"
+stamps = [
+    "aqt",
+    "acp:gamma=2",
+    "apc",
+]
+trace = "none.trace"
+changes = [{ at_s = 1, loss = 2 }]
+routes = [
+    { to = "10.0.2.1/24", dev = "all" },
+    { via = "fd00::1", dev = "v" },
+    { to = "10.0.3.0/24", via = "gateway", dev = "v" },
+]
+[[links]]
+speed = 3
+name = "one"
+tun = "ek-two"
+reorder = 0.1
+police_bps = 1e6
+routes = []
+[[links]]
+tun = "ek-two"
+mtu = 1
+cellular = { min_bps = 0, max_bps = 1 }
+"#;
+    let expected = [
+        "3: sead: unknown key \"sead\" in the configuration",
+        "6: links.0.tun = \"a device\" is no name",
+        "7: links.0.rate_bps: 'fast' is no bitrate",
+        "8: links.0.delay_ms is true or false; it must be a number",
+        "9: links.0.discipline: unknown discipline \"rde\": did you mean red?",
+        "12: links.0.stamps.1: acp: gamma=2 is not allowed",
+        "13: links.0.stamps.2: unknown stamp \"apc\": did you mean acp?",
+        "15: links.0.trace ",
+        "16: links.0.changes.0: loss = 2 is out of range",
+        "18: links.0.routes.0: to: ",
+        "18: links.0.routes.0: dev = \"all\" means all interfaces",
+        "19: links.0.routes.1: routes has no to",
+        "20: links.0.routes.2: via: not an IP address",
+        "23: links.1.speed: unknown key \"speed\" in [[links]]",
+        "24: links.1.name = \"one\" is taken by link \"one\"",
+        "26: links.1.reorder needs a delay",
+        "27: links.1.police_bps needs a bucket",
+        "28: links.1.routes is empty",
+        "29: links.2: [[links]] has no name; add one",
+        "29: links.2: [[links]] has no routes; add one",
+        "30: links.2.tun = \"ek-two\" is taken by link \"one\"",
+        "31: links.2.mtu = 1 is out of range",
+        "32: links.2.cellular: min_bps = 0 is out of range",
+    ];
+    let refused = refusal(text);
+    let lines: Vec<_> = refused.lines().collect();
+    for (line, expected) in lines.iter().zip(expected) {
+        let expected = format!("r.toml:{expected}");
+        assert!(line.starts_with(&expected), "{line:?} for {expected:?}");
+    }
+    assert_eq!(lines.len(), expected.len(), "{refused}");
+}
+
+#[test]
+fn a_file_that_is_not_toml_gets_a_line_for_each_place_where_it_is_not() {
+    let refused = refusal("name = \"r\nseed = = 3\n[[links]\n[[links]]\nname = \"l\"\n");
+    let places: Vec<_> = refused
+        .lines()
+        .map(|line| line.split(": ").collect::<Vec<_>>()[..2].join(": "))
+        .collect();
+    let not_toml = |line: u8| format!("r.toml:{line}: not TOML");
+    assert_eq!(places, [1, 2, 3].map(not_toml), "{refused}");
+}
+
+#[test]
+fn what_is_said_of_the_whole_file_names_no_value() {
+    assert_eq!(
+        refusal("socket = \"x\""),
+        "r.toml:1: the configuration has no name; add one\n\
+         r.toml:1: the configuration has no links; add a table [[links]] with name, tun and routes"
+    );
+}
+
+#[test]
+fn of_very_many_mistakes_the_first_fifty_are_told() {
+    let keys: Vec<_> = (0..1000).map(|key| format!("key-{key} = 1")).collect();
+    let refused = refusal(&keys.join("\n"));
+    assert_eq!(refused.lines().count(), 51);
+    assert!(refused.contains("r.toml:50: key-49: unknown key"));
+    assert!(
+        refused.ends_with("there may be more mistakes; mend these first"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn names_devices_and_destinations_are_checked() {
     let head = "name = \"r\"\n[[links]]\nname = \"l\"\n";
     let tun = |name: &str| refusal(&format!("{head}tun = {name:?}\n{ROUTES}"));
@@ -283,7 +385,7 @@ fn names_devices_and_destinations_are_checked() {
     }
     assert!(tun("all").contains("means all interfaces"));
     let route = |route: &str| refusal(&format!("{head}tun = \"ek-l\"\nroutes = [{route}]"));
-    assert!(route("").starts_with("r.toml:5: routes is empty"));
+    assert!(route("").starts_with("r.toml:5: links.0.routes is empty"));
     assert!(route("{ to = \"10.0.2.1/24\", dev = \"v\" }").contains("did you mean 10.0.2.0/24?"));
     assert!(
         route("{ to = \"::/0\", via = \"10.0.0.1\", dev = \"v\" }")
@@ -301,7 +403,7 @@ fn names_devices_and_destinations_are_checked() {
     assert!(route(twice).contains("10.0.0.0/8 is routed over link \"l\" already"));
     let small =
         format!("{head}tun = \"ek-l\"\nmtu = 1279\nroutes = [{{ to = \"::/0\", dev = \"v\" }}]");
-    assert!(refusal(&small).starts_with("r.toml:5: mtu = 1279 is below 1280"));
+    assert!(refusal(&small).starts_with("r.toml:5: links.0.mtu = 1279 is below 1280"));
     assert!(refusal("name = \"r\"\nlinks = []").contains("links is empty"));
     assert!(refusal("name = \"../r\"\n[[links]]\n").starts_with("r.toml:"));
 }

@@ -1,6 +1,8 @@
 //! Takes over a changed configuration while packets go on.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
 use std::rc::Rc;
 
 use tracing::{debug, info};
@@ -14,7 +16,10 @@ use crate::preflight;
 use crate::status::Meter;
 use crate::transit::Transit;
 
-/// Why a configuration was not taken over. Displays as one line.
+/// A configuration with its tables, and the links that are made anew, by their position.
+type Prepared = (Config, Vec<Option<Transit>>);
+
+/// Why a configuration was not taken over. Displays as one line for each cause.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReloadError {
     #[error(transparent)]
@@ -24,6 +29,26 @@ pub(super) enum ReloadError {
     Host(#[from] HostError),
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A file that is to be checked is out of reach.
+    #[error(
+        "the running router cannot read {path}: {source}; put the file beside its configuration, {own}"
+    )]
+    OutOfReach {
+        path: String,
+        source: io::Error,
+        own: String,
+    },
+}
+
+impl ReloadError {
+    /// Returns true if another configuration solves the problem.
+    pub(super) fn is_config(&self) -> bool {
+        match self {
+            Self::Config(_) => true,
+            Self::Host(error) => error.is_config(),
+            Self::Run(_) | Self::OutOfReach { .. } => false,
+        }
+    }
 }
 
 impl Router {
@@ -33,9 +58,33 @@ impl Router {
     /// # Errors
     /// [`ReloadError`]; then nothing has changed.
     pub(super) fn reload(&self) -> Result<(), ReloadError> {
-        let mut config = Config::load(&self.path)?;
+        let (config, transits) = self.prepare(Config::load(&self.path)?)?;
+        self.take_over(config, transits)
+    }
+
+    /// Finds out whether a reload would take over the configuration in a file; changes nothing.
+    ///
+    /// # Errors
+    /// As [`reload`](Self::reload). A file that the router may not read is one more.
+    pub(super) fn check(&self, path: &Path) -> Result<(), ReloadError> {
+        let config = Config::load(path).map_err(|error| match error {
+            ConfigError::Read { path, source } => ReloadError::OutOfReach {
+                path: path.display().to_string(),
+                source,
+                own: self.path.display().to_string(),
+            },
+            other => other.into(),
+        })?;
+        self.prepare(config).map(drop)
+    }
+
+    /// Makes what a configuration needs besides changes of the host: the links that are new or have
+    /// changed, by their position.
+    fn prepare(&self, mut config: Config) -> Result<Prepared, ReloadError> {
         let before = self.config.borrow().clone();
-        keep_tables(&before, &mut config);
+        let tables = before.links.iter();
+        let tables: Vec<_> = tables.map(|link| (&link.name[..], link.table)).collect();
+        keep_tables(&tables, &mut config);
         let mut netlink = Netlink::open().map_err(system("netlink"))?;
         let running = before.links.iter().map(|link| link.tun.clone());
         let running: BTreeSet<_> = running.collect();
@@ -51,7 +100,7 @@ impl Router {
             let transit = (!is_same).then(|| build(&config, index, self.flow_hash_key, now));
             transits.push(transit.transpose()?);
         }
-        self.take_over(config, transits)
+        Ok((config, transits))
     }
 
     fn take_over(
@@ -125,25 +174,27 @@ impl Router {
     }
 }
 
-/// Gives links that leave their tables to us those that they have, and others a free one: the number
-/// depends on the position in the file, which may be another one now.
-fn keep_tables(before: &Config, after: &mut Config) {
+/// Gives links that leave their tables to us those that they have in the running router, which are
+/// `before`, by name, and others a free one: the number depends on the position in the file, which
+/// may be another one now.
+pub(crate) fn keep_tables(before: &[(&str, u32)], after: &mut Config) {
     for index in 0..after.links.len() {
         let link = &after.links[index];
         if link.gives_table {
             continue;
         }
-        let earlier = before.links.iter().find(|other| other.name == link.name);
+        let earlier = before.iter().find(|(name, _)| *name == link.name);
         let is_taken = |table: u32| {
-            let mut others = after.links[..index].iter().chain(&before.links);
+            let others = after.links[..index].iter().map(|link| link.table);
+            let mut others = others.chain(before.iter().map(|(_, table)| *table));
             let given = after
                 .links
                 .iter()
                 .any(|link| link.gives_table && link.table == table);
-            given || others.any(|other| other.table == table)
+            given || others.any(|other| other == table)
         };
         let free = || (link.table..).find(|table| !is_taken(*table));
-        let table = earlier.map(|earlier| earlier.table).or_else(free);
+        let table = earlier.map(|(_, table)| *table).or_else(free);
         after.links[index].table = table.expect("there are fewer links than tables");
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Answer, Request, RequestLine, Status};
+use super::{Answer, Request, Status};
 use crate::config::SOCKET_DIRECTORY;
 
 /// A router answers within a batch of packets; only one stopped in a debugger takes this long.
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest answer in bytes: enough for a thousand links.
 const MAX_ANSWER: u64 = 4 << 20;
 
-/// Why there is no status.
+/// Why there is no status. Displays as one line for each cause.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
     /// There is no socket in the default directory.
@@ -35,8 +35,24 @@ pub enum StatusError {
         source: io::Error,
     },
     /// The router answered with an error.
-    #[error("the router refuses: {0}")]
-    Refused(String),
+    #[error("{}", .error.lines().map(|line| format!("the router refuses: {line}")).collect::<Vec<_>>().join("\n"))]
+    Refused {
+        /// What it says, in a line for each cause.
+        error: String,
+        /// Whether another configuration mends it.
+        configuration: bool,
+    },
+}
+
+impl StatusError {
+    /// Returns true if another command line or another configuration mends it.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Several(_) => true,
+            Self::Refused { configuration, .. } => *configuration,
+            _ => false,
+        }
+    }
 }
 
 /// Finds the socket of the router with this name, or of the only router if there is no name.
@@ -75,9 +91,15 @@ pub fn find_socket(name: Option<&str>) -> Result<PathBuf, StatusError> {
 /// # Errors
 /// [`StatusError`] if it does not answer, or answers with an error.
 pub fn ask(socket: &Path, request: Request) -> Result<Status, StatusError> {
-    match exchange(socket, request) {
+    match exchange(socket, &request) {
         Ok(Answer::Status(status)) => Ok(status),
-        Ok(Answer::Error { error }) => Err(StatusError::Refused(error)),
+        Ok(Answer::Error {
+            error,
+            configuration,
+        }) => Err(StatusError::Refused {
+            error,
+            configuration,
+        }),
         Err(source) => Err(StatusError::Unanswered {
             path: socket.to_owned(),
             source,
@@ -85,11 +107,11 @@ pub fn ask(socket: &Path, request: Request) -> Result<Status, StatusError> {
     }
 }
 
-fn exchange(socket: &Path, request: Request) -> io::Result<Answer> {
+fn exchange(socket: &Path, request: &Request) -> io::Result<Answer> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let mut line = serde_json::to_vec(&RequestLine { request })?;
+    let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     stream.write_all(&line)?;
     let mut answer = String::new();

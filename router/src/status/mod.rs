@@ -11,6 +11,7 @@ mod table;
 pub(crate) mod testing;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use evenkeel_queue::{Amount, HeaderCounts};
 use evenkeel_sandbox::Confinement;
@@ -22,8 +23,9 @@ pub(crate) use server::{Server, SocketError, bind, failed, is_served};
 pub use table::table;
 
 /// A request, such as `{"request": "status"}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", content = "config")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
     /// Asks for all figures.
     Status,
@@ -34,13 +36,9 @@ pub enum Request {
     Sample,
     /// Reads the configuration again. The answer comes when it is in force, or says why it is not.
     Reload,
-}
-
-/// One line of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RequestLine {
-    request: Request,
+    /// Asks whether a reload would take over the configuration in this file. The answer says why
+    /// not, or has all figures.
+    Check(PathBuf),
 }
 
 /// An answer.
@@ -51,8 +49,11 @@ pub enum Answer {
     Status(Status),
     /// Answers everything else.
     Error {
-        /// The cause and the remedy, in one line.
+        /// The cause and the remedy, in a line for each cause.
         error: String,
+        /// Whether another configuration mends it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        configuration: bool,
     },
 }
 

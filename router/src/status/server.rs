@@ -14,10 +14,10 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 use tracing::{debug, trace};
 
-use super::{Answer, Request, RequestLine};
+use super::{Answer, Request};
 use crate::clients;
 
-/// The longest request in bytes; the longest sensible one has thirty.
+/// The longest request in bytes; only a path can be that long.
 const MAX_REQUEST: u64 = 1024;
 
 /// How long a client may be silent.
@@ -178,16 +178,18 @@ async fn converse(
 }
 
 fn read_request(line: &[u8]) -> Result<Request, String> {
-    let line = serde_json::from_slice::<RequestLine>(line);
-    line.map(|line| line.request).map_err(|error| {
+    serde_json::from_slice(line).map_err(|error| {
         format!(
-            "no request: {error}; send {{\"request\": \"status\"}}, \"restart-measurement\", \"sample\" or \"reload\""
+            "no request: {error}; send {{\"request\": \"status\"}}, \"restart-measurement\", \"sample\", \"reload\" or \"check\""
         )
     })
 }
 
 fn error(error: String) -> Answer {
-    Answer::Error { error }
+    Answer::Error {
+        error,
+        configuration: false,
+    }
 }
 
 #[cfg(test)]
@@ -205,9 +207,14 @@ mod tests {
             request("{\"request\":\"restart-measurement\"}"),
             Ok(Request::RestartMeasurement)
         );
+        assert_eq!(
+            request("{\"request\":\"check\",\"config\":\"/r.toml\"}"),
+            Ok(Request::Check("/r.toml".into()))
+        );
         for wrong in [
             "",
             "{}",
+            "{\"request\":\"check\"}",
             "[]",
             "{\"request\":\"stop\"}",
             "{\"request\":\"status\",\"x\":1}",

@@ -4,15 +4,23 @@ use rustix::process::Signal;
 
 use crate::support::{Host, Lab, Versions, link};
 
+/// The lines on standard error, without the program's name, and the exit status.
+fn refusals(output: &Output) -> (i32, Vec<String>) {
+    let stderr = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(output.stdout.is_empty());
+    let without_name = |line: &str| {
+        let line = line.strip_prefix("evenkeel-router: ");
+        line.expect("the program's name comes first").to_owned()
+    };
+    let lines = stderr.lines().map(without_name).collect();
+    (output.status.code().unwrap(), lines)
+}
+
 /// The one line on standard error, after checking that it is one, and the exit status.
 fn refusal(output: &Output) -> (i32, String) {
-    let stderr = String::from_utf8(output.stderr.clone()).unwrap();
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(output.stdout.is_empty());
-    let line = stderr
-        .strip_prefix("evenkeel-router: ")
-        .expect("the program's name comes first");
-    (output.status.code().unwrap(), line.trim_end().to_owned())
+    let (code, mut lines) = refusals(output);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    (code, lines.remove(0))
 }
 
 impl Lab {
@@ -152,14 +160,45 @@ fn all_that_does_not_fit_the_host_is_told_at_once() {
     lab.ip(Host::R, "link add ek-bn type veth peer name ek-other");
     let config = lab.write_config(&link("").replace("\"vb\"", "\"eth7\""));
     let mut check = lab.evenkeel_router(&["check", "--config"]);
-    let (code, line) = refusal(&check.arg(config).output().unwrap());
+    let (code, lines) = refusals(&check.arg(config).output().unwrap());
     assert_eq!(code, 2);
     for said in [
         "net/ipv4/ip_forward is 0",
         "there is an interface of this name",
         "no device \"eth7\"",
     ] {
-        assert_eq!(line.matches(said).count(), 1, "{line}");
+        let are_so = lines.iter().filter(|line| line.contains(said));
+        assert_eq!(are_so.count(), 1, "{lines:?}");
+    }
+}
+
+#[test]
+fn six_mistakes_of_a_file_are_six_lines_of_check_and_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("r.toml");
+    let text = "name = \"r\"\n\
+        [[links]]\nname = \"one\"\ntun = \"ek-one\"\nspeed = 3\nrate_bps = true\n\
+        routes = [{ to = \"10.0.2.0/24\", dev = \"v\" }]\n\
+        [[links]]\nname = \"two\"\ntun = \"ek-two\"\nloss = 2\ndiscipline = \"rde\"\n\
+        stamps = [\"acp:gama=1\"]\nroutes = [{ to = \"10.0.3.0/24\" }]\n";
+    std::fs::write(&config, text).unwrap();
+    let expected = [
+        "5: links.0.speed: unknown key \"speed\" in [[links]]; use one of name, tun,",
+        "6: links.0.rate_bps is true or false; it must be",
+        "11: links.1.loss = 2 is out of range; use 0 to 1",
+        "12: links.1.discipline: unknown discipline \"rde\": did you mean red? use one of",
+        "13: links.1.stamps.0: acp has no parameter \"gama\": did you mean gamma? use one of",
+        "14: links.1.routes.0: routes has no dev; add one",
+    ];
+    for command in ["check", "run"] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_evenkeel-router"));
+        program.args([command, "--config"]).arg(&config);
+        let (code, lines) = refusals(&program.output().unwrap());
+        assert_eq!((code, lines.len()), (2, 6), "{lines:?}");
+        for (line, expected) in lines.iter().zip(expected) {
+            let expected = format!("{}:{expected}", config.display());
+            assert!(line.starts_with(&expected), "{line:?} for {expected:?}");
+        }
     }
 }
 
@@ -297,6 +336,8 @@ fn without_the_privilege_or_the_device_the_line_says_what_to_do() {
     assert_eq!(lab.leftovers(), "");
 }
 
+const ROUTES: &str = r#"routes = [{ to = "10.0.2.0/24", dev = "v" }]"#;
+
 #[test]
 fn mistakes_on_the_command_line_are_told_without_root() {
     let say = |arguments: &[&str]| {
@@ -329,13 +370,13 @@ fn mistakes_on_the_command_line_are_told_without_root() {
     let config = directory.path().join("r.toml");
     std::fs::write(
         &config,
-        "name = \"r\"\n[[links]]\nname = \"l\"\nspeed = 3\n",
+        format!("name = \"r\"\n[[links]]\nname = \"l\"\nspeed = 3\ntun = \"ek-l\"\n{ROUTES}\n"),
     )
     .unwrap();
     let (code, line) = refusal(&say(&["check", "--config", config.to_str().unwrap()]));
     assert_eq!(code, 2);
     assert!(
-        line.contains("r.toml:4: unknown key \"speed\" in [[links]]; use one of"),
+        line.contains("r.toml:4: links.0.speed: unknown key \"speed\" in [[links]]; use one of"),
         "{line}"
     );
 }

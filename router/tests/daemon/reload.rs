@@ -187,19 +187,24 @@ fn a_bad_file_changes_nothing_and_says_why() {
     let refused = |links: &str, said: &[&str]| {
         let output = reload(&lab, links);
         let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1));
-        assert_eq!(stderr.lines().count(), 1, "{stderr}");
-        for said in said {
-            assert!(stderr.contains(said), "{stderr}");
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(stderr.lines().count(), said.len(), "{stderr}");
+        for (line, said) in stderr.lines().zip(said) {
+            let begin = "evenkeel-router: the router refuses: nothing has been reloaded: ";
+            assert!(line.starts_with(begin) && line.contains(said), "{stderr}");
         }
         assert_eq!(lab.leftovers(), whole);
         assert_eq!(number(&router.link(), "rate_bps"), 10e6);
     };
-    refused("links = 7", &["nothing has been reloaded", "r1.toml:3"]);
+    refused("links = 7", &["r1.toml:3: links is an integer"]);
+    refused(
+        "sead = 1\nseed = -1\nlinks = 7",
+        &["r1.toml:3: sead: ", "r1.toml:4: seed ", "r1.toml:5: links "],
+    );
     let wrong = link("rate_bps = 1e6") + &BACK.replace("\"va\"", "\"eth7\"");
     refused(
         &wrong.replace("ek-there", "ek-other"),
-        &["no device \"eth7\"", "tun of link \"there\" cannot change"],
+        &["tun of link \"there\" cannot change", "no device \"eth7\""],
     );
     forwards(&lab);
     // By signal it is the same.
@@ -213,4 +218,126 @@ fn a_bad_file_changes_nothing_and_says_why() {
     forwards(&lab);
     router.stop(Signal::TERM);
     assert_eq!(lab.leftovers(), "");
+}
+
+#[test]
+fn check_beside_a_running_router_foresees_what_a_reload_refuses() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let running = link("rate_bps = 10e6") + BACK;
+    let router = lab.start(&running);
+    let whole = lab.leftovers();
+    let say = |arguments: &[&str]| {
+        let output = lab.evenkeel_router(arguments).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let causes = stderr.lines().map(|line| {
+            let line = line.strip_prefix("evenkeel-router: the router refuses: ");
+            let line = line.unwrap_or_else(|| panic!("{stderr}"));
+            let cause = line.strip_prefix("nothing has been reloaded: ");
+            cause.unwrap_or(line).to_owned()
+        });
+        (output.status.code(), causes.collect::<Vec<_>>())
+    };
+    let config = lab.directory().join("r1.toml");
+    let socket = lab.socket();
+    let both = |links: &str, said: &[&str]| {
+        let path = lab.write_config(links);
+        let checked = say(&["check", "--config", path.to_str().unwrap()]);
+        let reloaded = say(&["reload", "--socket", socket.to_str().unwrap()]);
+        // The running router names its file as it was named to it, which here is the same.
+        assert_eq!(checked, reloaded);
+        assert_eq!(checked.1.len(), said.len(), "{checked:?}");
+        for (cause, said) in checked.1.iter().zip(said) {
+            assert!(cause.contains(said), "{checked:?}");
+        }
+        assert_eq!(checked.0, Some(if said.is_empty() { 0 } else { 2 }));
+    };
+    both(
+        &running.replace("ek-there", "ek-other"),
+        &["tun of link \"there\" cannot change"],
+    );
+    both(
+        &running.replace("name = \"there\"", "name = \"elsewhere\""),
+        &["the name of link \"there\" cannot change"],
+    );
+    both(
+        &(running.replace("tun = \"ek-back\"", "tun = \"ek-back\"\ntable = 2000")
+            + &third("eth7").replace("tun = ", "offload = false\ntun = ")),
+        &["table of link \"back\" cannot change", "no device \"eth7\""],
+    );
+    both(
+        &format!(
+            "metrics = \"127.0.0.1:9310\"\n{}",
+            running.replace("tun = ", "offload = false\ntun = ")
+        ),
+        &[
+            "metrics cannot",
+            "offload of link \"there\"",
+            "offload of link \"back\"",
+        ],
+    );
+    lab.ip(Host::R, "link add ek-third type veth peer name ek-peer");
+    lab.ip(Host::R, "rule add iif va table 1003 priority 77");
+    both(
+        &(running.clone() + &third("vb")),
+        &[
+            "there is an interface of this name",
+            "table 1003 of link \"third\" is in use by a rule",
+        ],
+    );
+    assert_eq!(lab.leftovers().replace("ek-third", ""), whole);
+    lab.ip(Host::R, "link del ek-third");
+    lab.ip(Host::R, "rule del iif va table 1003 priority 77");
+
+    // What would be taken over, in another order: links keep their tables, and `check` says so.
+    let path = lab.write_config(&(third("vb") + BACK + &link("rate_bps = 5e6")));
+    let mut check = lab.evenkeel_router(&["check", "--config"]);
+    let output = check.arg(&path).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("nothing wrong, a reload takes it over"),
+        "{text}"
+    );
+    for line in [
+        "there: 10.0.2.0/24 -> ek-there (MTU 1500) -> table 1001 ",
+        "back: 10.0.1.1/32 -> ek-back (MTU 1500) -> table 1002 ",
+        "third: 10.0.7.0/24 -> ek-third (MTU 1500) -> table 1003 ",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert_eq!(lab.leftovers(), whole);
+    assert_eq!(number(&status(&router)["links"][0], "rate_bps"), 10e6);
+
+    // Another file is checked as if it had the configuration's place, where the router may read it.
+    let text = std::fs::read_to_string(&config).unwrap();
+    let next = lab.directory().join("next.toml");
+    std::fs::write(&next, text.replace("name = \"r1\"", "name = \"r2\"")).unwrap();
+    let (code, causes) = say(&["check", "--config", next.to_str().unwrap()]);
+    assert_eq!(code, Some(2));
+    assert_eq!(causes.len(), 1, "{causes:?}");
+    assert!(
+        causes[0].contains("the router's name cannot change"),
+        "{causes:?}"
+    );
+    let elsewhere = tempfile::tempdir().unwrap();
+    let far = elsewhere.path().join("far.toml");
+    std::fs::write(&far, &text).unwrap();
+    let (code, causes) = say(&["check", "--config", far.to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert_eq!(causes.len(), 1, "{causes:?}");
+    assert!(
+        causes[0].contains("put the file beside its configuration"),
+        "{causes:?}"
+    );
+    forwards(&lab);
+    router.stop(Signal::TERM);
+}
+
+/// A link that leaves by this device.
+fn third(dev: &str) -> String {
+    format!(
+        "[[links]]\nname = \"third\"\ntun = \"ek-third\"\n\
+         routes = [{{ to = \"10.0.7.0/24\", dev = {dev:?} }}]\n"
+    )
 }

@@ -100,7 +100,7 @@ fn a_confined_router_reads_no_file_elsewhere() {
     }
     let refused = reload(elsewhere);
     let error = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(1), "{error}");
+    assert_eq!(refused.status.code(), Some(2), "{error}");
     assert!(error.contains("Permission denied"), "{error}");
     forwards(&lab);
     assert!(reload(beside).status.success());

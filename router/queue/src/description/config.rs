@@ -8,7 +8,8 @@ use evenkeel_spec::document::Fault;
 use super::{CellularKeys, ChangeKeys, LinkDescription};
 use crate::impairment::{Aggregation, Policer};
 use crate::{
-    Cellular, Change, DeliveryTrace, Limit, LinkConfig, Rate, Service, discipline, stamp_set,
+    Cellular, Change, DeliveryTrace, Limit, LinkConfig, Rate, Service, SpecError, discipline,
+    stamp_set,
 };
 
 impl LinkDescription {
@@ -17,18 +18,12 @@ impl LinkDescription {
     /// # Errors
     /// A discipline or stamp that does not exist, or not with these parameters, with its origin.
     pub fn config(&self, trace: Option<DeliveryTrace>) -> Result<LinkConfig, Fault> {
-        let limit = Limit {
-            packets: self.queue_packets.map(u64::from),
-            bytes: self.queue_bytes,
-        };
-        let discipline = discipline(&self.discipline.value, limit)
-            .map_err(|error| self.discipline.fault(error.to_string()))?;
-        let names: Vec<_> = self.stamps.iter().map(|stamp| &stamp.value).collect();
-        let mut stamps = Vec::new();
-        for (at, stamp) in self.stamps.iter().enumerate() {
-            // One more at a time, so that the first wrong one is the last.
-            stamps = stamp_set(&names[..=at]).map_err(|error| stamp.fault(error.to_string()))?;
+        if let Some(fault) = self.misnamed().into_iter().next() {
+            return Err(fault);
         }
+        let limit = self.limit();
+        let known = "the names have just been checked";
+        let stamps = self.stamps.iter().map(|stamp| &stamp.value);
         let seconds = Duration::from_secs_f64;
         let blackouts = self.blackouts.iter().map(|keys| &keys.value);
         let changes = self.changes.iter().map(|keys| keys.value);
@@ -40,8 +35,8 @@ impl LinkDescription {
                 (None, None, None) => Service::Unlimited,
             },
             limit,
-            discipline,
-            stamps,
+            discipline: discipline(&self.discipline.value, limit).expect(known),
+            stamps: stamp_set(stamps).expect(known),
             flow_hash_key: None,
             policer: self
                 .police_bps
@@ -63,6 +58,31 @@ impl LinkDescription {
             changes: changes.flat_map(|keys| keys.changes(limit)).collect(),
             changes_period: self.period_s().map(seconds),
         })
+    }
+
+    /// The discipline and the stamps that do not exist, or not with these parameters, with their
+    /// origins.
+    pub fn misnamed(&self) -> Vec<Fault> {
+        let discipline = discipline(&self.discipline.value, self.limit());
+        let fault = |error: SpecError| self.discipline.fault(error.to_string());
+        let mut faults: Vec<_> = discipline.map_err(fault).err().into_iter().collect();
+        let mut right = Vec::new();
+        for stamp in &self.stamps {
+            right.push(&stamp.value);
+            if let Err(error) = stamp_set(&right) {
+                faults.push(stamp.fault(error.to_string()));
+                right.pop();
+            }
+        }
+        faults
+    }
+
+    /// The queue's limit.
+    fn limit(&self) -> Limit {
+        Limit {
+            packets: self.queue_packets.map(u64::from),
+            bytes: self.queue_bytes,
+        }
     }
 
     /// The propagation delay, before any change.

@@ -1,6 +1,7 @@
 //! Deserializes values of a document, with errors that name key and origin.
 
 use std::fmt::{self, Display};
+use std::iter::Enumerate;
 use std::slice;
 
 use serde::de::value::StrDeserializer;
@@ -20,9 +21,9 @@ const MAX_ELEMENTS: usize = 1000;
 /// type if that is no identifier (`#[serde(rename = "[[links]]")]`), else by its key.
 ///
 /// # Errors
-/// The first mistake.
+/// The first mistake. [`read_all`](super::read_all) finds the others too.
 pub fn read<'a, T: Deserialize<'a>>(node: &'a Node) -> Result<T, Fault> {
-    T::deserialize(node).map_err(|error| error.about("the document", &node.origin))
+    T::deserialize(node).map_err(|error| error.into_fault(node))
 }
 
 /// Why a value is refused, before key and origin are known.
@@ -30,6 +31,27 @@ pub fn read<'a, T: Deserialize<'a>>(node: &'a Node) -> Result<T, Fault> {
 pub struct Error {
     origin: Option<Origin>,
     cause: Cause,
+    /// From the value, or the table that lacks one, outwards to where reading began.
+    pub(super) path: Vec<Step>,
+    pub(super) kind: Kind,
+}
+
+/// A step from a value to the one inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// What leaving the value out means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A value is lacking then.
+    Wrong,
+    /// Nothing is lacking then.
+    UnknownKey,
+    /// A key is lacking already, in the table at the end of the path.
+    Missing(&'static str),
 }
 
 #[derive(Debug)]
@@ -44,8 +66,8 @@ enum Cause {
 
 impl Error {
     /// Adds the key or title to the message, and the origin unless a deeper one is known.
-    fn about(self, subject: &str, origin: &Origin) -> Fault {
-        let message = match self.cause {
+    fn about(self, subject: &str, origin: &Origin) -> Self {
+        let sentence = match self.cause {
             Cause::Predicate(text) if text.starts_with(':') => format!("{subject}{text}"),
             Cause::Predicate(text) => format!("{subject} {text}"),
             Cause::UnknownKey { key, known } => {
@@ -53,8 +75,27 @@ impl Error {
             }
             Cause::Sentence(text) => text,
         };
+        Self {
+            origin: self.origin.or_else(|| Some(origin.clone())),
+            cause: Cause::Sentence(sentence),
+            ..self
+        }
+    }
+
+    /// Notes in which value of a table or array the value is.
+    fn within(mut self, step: Step) -> Self {
+        self.path.push(step);
+        self
+    }
+
+    /// The error of what was read from `node`, as people see it.
+    pub(super) fn into_fault(self, node: &Node) -> Fault {
+        let error = self.about("the document", &node.origin);
+        let Cause::Sentence(message) = error.cause else {
+            unreachable!("what is about something is a sentence");
+        };
         Fault {
-            origin: self.origin.unwrap_or_else(|| origin.clone()),
+            origin: error.origin.unwrap_or_default(),
             message,
         }
     }
@@ -66,6 +107,8 @@ impl Error {
                 key: entry.key.clone(),
                 known: known.join(", "),
             },
+            path: vec![Step::Key(entry.key.clone())],
+            kind: Kind::UnknownKey,
         }
     }
 
@@ -74,20 +117,13 @@ impl Error {
     }
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        Self {
-            origin: Some(fault.origin),
-            cause: Cause::Sentence(fault.message),
-        }
-    }
-}
-
 impl de::Error for Error {
     fn custom<T: Display>(message: T) -> Self {
         Self {
             origin: None,
             cause: Cause::Predicate(message.to_string()),
+            path: Vec::new(),
+            kind: Kind::Wrong,
         }
     }
 
@@ -111,7 +147,10 @@ impl de::Error for Error {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        Self::custom(format!("has no {field}; add one"))
+        Self {
+            kind: Kind::Missing(field),
+            ..Self::custom(lacks(field))
+        }
     }
 
     fn unknown_variant(word: &str, words: &'static [&'static str]) -> Self {
@@ -151,7 +190,7 @@ impl<'de> Deserializer<'de> for &'de Node {
                     elements.len()
                 )))
             }
-            Value::Array(elements) => visitor.visit_seq(Elements(elements.iter())),
+            Value::Array(elements) => visitor.visit_seq(Elements(elements.iter().enumerate())),
             Value::Table(table) => visitor.visit_map(Entries::of(&table.entries, |_| true)),
         }
     }
@@ -228,13 +267,18 @@ impl Node {
         };
         let is_title = type_name.contains(['[', ' ']);
         visit().map_err(|error| match is_title {
-            true => error.about(type_name, &self.origin).into(),
+            true => error.about(type_name, &self.origin),
             false => error,
         })
     }
 }
 
-struct Elements<'de>(slice::Iter<'de, Node>);
+/// Says, without its subject, that a table lacks a key.
+pub(super) fn lacks(key: &str) -> String {
+    format!("has no {key}; add one")
+}
+
+struct Elements<'de>(Enumerate<slice::Iter<'de, Node>>);
 
 impl<'de> SeqAccess<'de> for Elements<'de> {
     type Error = Error;
@@ -243,12 +287,15 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, Error> {
-        let Some(node) = self.0.next() else {
+        let Some((index, node)) = self.0.next() else {
             return Ok(None);
         };
-        let value = seed.deserialize(node).map_err(|error| Error {
-            origin: error.origin.or_else(|| Some(node.origin.clone())),
-            ..error
+        let value = seed.deserialize(node).map_err(|error| {
+            let error = error.within(Step::Index(index));
+            Error {
+                origin: error.origin.or_else(|| Some(node.origin.clone())),
+                ..error
+            }
         })?;
         Ok(Some(value))
     }
@@ -284,8 +331,10 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let entry = self.at.expect("a value comes after its key");
-        seed.deserialize(&entry.node)
-            .map_err(|error| error.about(&entry.key, &entry.node.origin).into())
+        seed.deserialize(&entry.node).map_err(|error| {
+            let error = error.within(Step::Key(entry.key.clone()));
+            error.about(&entry.key, &entry.node.origin)
+        })
     }
 }
 

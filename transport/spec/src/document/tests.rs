@@ -262,4 +262,73 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn all_mistakes_are_the_first_one_and_what_is_wrong_without_it(text in lines()) {
+        if let Ok(root) = parse(&text) {
+            let (_, faults) = read_all::<Scenario>(&root);
+            let faults = faults.in_order();
+            match read::<Scenario>(&root) {
+                Ok(_) => prop_assert_eq!(faults, []),
+                Err(first) => prop_assert!(faults.contains(&first), "{:?}", faults),
+            }
+        }
+    }
+}
+
+#[test]
+fn reading_goes_on_behind_each_mistake_and_tells_no_consequence_of_one() {
+    let text = "[[flows]]\ncontroller = 1\ncount = -1\ncolour = 1\nstops = [1, \"x\", 2, \"y\"]\n\
+                [[flows]]\ncount = 3\n[[flows]]\ncontroller = \"reno\"\nmood = \"sad\"\n";
+    let root = parse(text).unwrap();
+    let (scenario, faults) = read_all::<Scenario>(&root);
+    let [flow] = &scenario.unwrap().flows[..] else {
+        panic!("a flow whose mood may be left out is left");
+    };
+    assert_eq!(
+        (&flow.controller.value[..], &flow.mood),
+        ("reno", &Mood::Bold)
+    );
+    let whole = [1, 6, 8].map(|line| faults.is_whole(&Origin::Line(line)));
+    assert_eq!(whole, [false, true, false]);
+    assert!(faults.is_wrong(&Origin::Line(1), "stops"));
+    let faults = faults.in_order();
+    let told: Vec<_> = faults
+        .iter()
+        .map(|fault| root.path(&fault.origin))
+        .collect();
+    let paths = [
+        "flows.0.controller",
+        "flows.0.count",
+        "flows.0.colour",
+        "flows.0.stops",
+        "flows.0.stops",
+        "flows.1",
+        "flows.2.mood",
+    ];
+    assert_eq!(told, paths, "{faults:?}");
+}
+
+#[test]
+fn a_line_has_the_path_to_its_value() {
+    let text = "a = 1\n[b.c]\nd = [\n1,\n2]\n[[e]]\n[[e]]\nf = [[1], [2]]\n\
+                g = [{ h = 1 }]\n[e.i]\n\"j.k\" = 1\n\n";
+    let root = parse(text).unwrap();
+    let path = |line: usize| root.path(&Origin::Line(line));
+    let paths: Vec<_> = (1..=12).map(path).collect();
+    let expected = [
+        "a",
+        "b",
+        "b.c.d",
+        "b.c.d.0",
+        "b.c.d.1",
+        "e.0",
+        "e.1",
+        "e.1.f",
+        "e.1.g.0",
+        "e.1.i",
+        "e.1.i.j.k",
+        "",
+    ];
+    assert_eq!(paths, expected);
 }

@@ -60,8 +60,8 @@ impl Fault {
     }
 }
 
-/// A value of the document.
-#[derive(Debug, Clone, PartialEq)]
+/// A value of the document; by default an empty document.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Node {
     pub(super) value: Value,
     /// Its origin.
@@ -87,6 +87,12 @@ pub(super) enum Value {
     Table(Table),
 }
 
+impl Default for Value {
+    fn default() -> Self {
+        Self::Table(Table::default())
+    }
+}
+
 /// Keys and their values, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Table {
@@ -99,6 +105,9 @@ pub(super) struct Entry {
     pub(super) key_origin: Origin,
     pub(super) node: Node,
 }
+
+/// Whoever has that many mistakes to mend needs no more of them.
+pub(super) const MOST_FAULTS: usize = 50;
 
 /// The name by which [`Located`] asks for its origin.
 pub(super) const LOCATED: &str = "$evenkeel_located";
@@ -123,21 +132,35 @@ impl<T> Located<T> {
 /// Parses a document.
 ///
 /// # Errors
-/// If the text is not TOML or contains a number that is too large.
+/// If the text is not TOML or contains a number that is too large: the first mistake.
 pub fn parse(text: &str) -> Result<Node, Fault> {
+    parse_all(text).map_err(|mut faults| faults.remove(0))
+}
+
+/// Parses a document.
+///
+/// # Errors
+/// As [`parse`]: the mistakes in the grammar, the first of each line, or a number; at least one.
+pub fn parse_all(text: &str) -> Result<Node, Vec<Fault>> {
     let lines = Lines::of(text);
-    let document = DeTable::parse(text).map_err(|error| {
-        let offset = error.span().map_or(0, |span| span.start);
-        Fault::new(
-            &lines.origin(offset),
-            format!("not TOML: {}", error.message()),
-        )
-    })?;
+    let (document, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        let faults = errors.iter().map(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            let message = format!("not TOML: {}", error.message());
+            Fault::new(&lines.origin(offset), message)
+        });
+        let mut faults: Vec<_> = faults.collect();
+        // One mistake may have several messages.
+        faults.sort_by_key(|fault| fault.origin.line());
+        faults.dedup_by_key(|fault| fault.origin.line());
+        faults.truncate(MOST_FAULTS);
+        return Err(faults);
+    }
+    let entries = table(document.into_inner(), &|offset| lines.origin(offset));
     Ok(Node {
         origin: Origin::Line(1),
-        value: Value::Table(table(document.into_inner(), &|offset| {
-            lines.origin(offset)
-        })?),
+        value: Value::Table(entries.map_err(|fault| vec![fault])?),
     })
 }
 
