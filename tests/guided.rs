@@ -108,10 +108,12 @@ fn one_that_sends_headers_and_does_not_follow_does_not_starve_those_that_do() {
         {name='honest', app='bulk', controller='acp', count=4, start_spread_s=2}, \
         {name='liar', app='bulk', controller='cubic', path_headers=1}, \
         {name='others', app='bulk', controller='cubic', count=5, start_spread_s=2}]";
-    let result = run(&[flows.to_owned(), "warmup_s=30".to_owned()]);
+    // In the first minute the liar is tried again after 30 s, and chance says when that is.
+    let times = ["duration_s=120", "warmup_s=60"].map(str::to_owned);
+    let result = run(&[&[flows.to_owned()][..], &times].concat());
     let tenths = ["honest", "liar", "others"].map(|group| share(&result, group) * 10.0);
-    assert!(tenths[0] >= 4.0 * 0.7, "{tenths:?}");
-    assert!(tenths[1] <= 2.0, "{tenths:?}");
+    assert!(tenths[0] >= 4.0 * 0.8, "{tenths:?}");
+    assert!(tenths[1] <= 1.5, "{tenths:?}");
     assert!(tenths[2] >= 5.0 * 0.9, "{tenths:?}");
 }
 

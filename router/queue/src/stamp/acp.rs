@@ -8,8 +8,10 @@
 //!
 //! Rates are bytes of IP packets per second at this link.
 //!
-//! Deviations: round trips outside bounds are not counted; the number of users has an upper bound;
-//! a link with nothing to do stops its timer; how the paper's queue is read is said at [`PersistentQueue`].
+//! Deviations: round trips outside bounds are not counted, the others by bytes and not as more than
+//! a few times the mean, and a period that is much too long ends early ([`MeanRtt`]); the number of
+//! users has an upper bound; a link with nothing to do stops its timer; how the paper's queue is read
+//! is said at [`PersistentQueue`].
 
 use std::time::{Duration, Instant};
 
@@ -159,13 +161,24 @@ struct Window {
 }
 
 impl Window {
-    fn new(now: Instant, length: Duration, queue_delay: Duration) -> Self {
+    /// `rtt` is the mean round trip that was told last.
+    fn new(now: Instant, length: Duration, rtt: Option<Duration>, queue_delay: Duration) -> Self {
         Self {
             began: now,
             ends: now + length,
             bytes: 0,
             queue: PersistentQueue::new(now, length, queue_delay),
-            rtt: MeanRtt::default(),
+            rtt: MeanRtt::new(rtt),
+        }
+    }
+
+    /// Ends it if it is much too long: whoever was alone before has set its length.
+    fn shorten(&mut self, now: Instant, capacity: f64) {
+        let passed = now - self.began;
+        if let Some(longest) = self.rtt.longest_period(passed, capacity)
+            && passed >= longest
+        {
+            self.ends = self.ends.min(now);
         }
     }
 }
@@ -175,6 +188,8 @@ impl Window {
 struct Acp {
     params: Params,
     vars: Vars,
+    /// d, if somebody has told it.
+    told: Option<Duration>,
     /// `None` while the link has nothing to do, or no capacity to speak of.
     window: Option<Window>,
 }
@@ -184,7 +199,8 @@ impl Acp {
         Self {
             params,
             vars: Vars::initial(params.first_period),
-            window: Some(Window::new(now, params.first_period, Duration::ZERO)),
+            told: None,
+            window: Some(Window::new(now, params.first_period, None, Duration::ZERO)),
         }
     }
 
@@ -193,7 +209,7 @@ impl Acp {
     fn window(&mut self, now: Instant, capacity: f64) -> &mut Window {
         self.window.get_or_insert_with(|| {
             self.vars.desired = capacity;
-            Window::new(now, self.vars.rtt, Duration::ZERO)
+            Window::new(now, self.vars.rtt, self.told, Duration::ZERO)
         })
     }
 }
@@ -211,7 +227,8 @@ impl Stamp for Acp {
         if let Some(header) = &arrival.header
             && header.kind() == PathHeaderKind::Acp
         {
-            window.rtt.hear(header, rtts);
+            window.rtt.hear(header, rtts, arrival.bytes);
+            window.shorten(now, capacity);
         }
     }
 
@@ -238,16 +255,17 @@ impl Stamp for Acp {
             return;
         };
         let capacity = rate.bytes_per_second();
+        self.told = window.rtt.get().or(self.told);
         let vars = Vars {
             input: window.bytes as f64 / (now - window.began).as_secs_f64(),
             queue: window.queue.bytes(port),
-            rtt: window.rtt.get().unwrap_or(self.vars.rtt),
+            rtt: self.told.unwrap_or(self.vars.rtt),
             ..self.vars
         };
         self.vars = vars.updated(self.params.gamma, capacity);
         if !self.vars.is_at_rest(capacity) {
             let queue_delay = queue_delay(port, capacity);
-            self.window = Some(Window::new(now, self.vars.rtt, queue_delay));
+            self.window = Some(Window::new(now, self.vars.rtt, self.told, queue_delay));
         }
     }
 

@@ -1,5 +1,5 @@
 //! What the link algorithms of ACP, RCP and XCP have in common: bounds on the round trips that they
-//! believe, the mean of those, and the queue that is there all the while.
+//! believe, their mean, and the queue that is there all the while.
 
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,14 @@ const RTT_MIN_MS: f64 = 1.0;
 /// Longer round trips are not believed: no sender has feedback of one (docs/path-header.md, section
 /// 4.3).
 pub(super) const RTT_MAX_MS: f64 = ECHO_LIFETIME.as_micros() as f64 / 1e3;
+
+/// A round trip counts as at most so many present means: headers with a share p of the bytes, below
+/// a quarter, make the mean at most (1 - p) / (1 - 4 p) times as long as the others' longest one. A
+/// period that has lasted so many of its own means is too long.
+const MOST_MEANS: u32 = 4;
+
+/// The share of what the link could carry from which on traffic is more than a trickle.
+const TRICKLE: f64 = 0.125;
 
 /// The least part of a period in which the queue is watched, however long the queue is.
 const LEAST_WATCH: f64 = 0.25;
@@ -60,27 +68,56 @@ impl RttBounds {
     }
 }
 
-/// The mean of the round trips that headers tell in a period.
-#[derive(Debug, Clone, Copy, Default)]
+/// The mean, by bytes, of the round trips that headers tell in a period.
+///
+/// Headers lie; those of a trickle of bytes move the mean by little.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct MeanRtt {
-    sum_us: u64,
-    count: u64,
+    /// Longer ones count as this.
+    longest: Duration,
+    /// Bytes times microseconds.
+    sum: u64,
+    bytes: u64,
 }
 
 impl MeanRtt {
-    /// Hears of one; outside `bounds`, zero too, it does not count.
-    pub(super) fn hear(&mut self, header: &PathHeaderView<'_>, bounds: RttBounds) {
+    /// For a period before which the mean was `present`, above zero; `None` if nobody has told any.
+    pub(super) fn new(present: Option<Duration>) -> Self {
+        Self {
+            longest: present.map_or(Duration::MAX, |mean| mean * MOST_MEANS),
+            sum: 0,
+            bytes: 0,
+        }
+    }
+
+    /// A packet of so many `bytes` tells one; outside `bounds`, zero too, it does not count.
+    pub(super) fn hear(&mut self, header: &PathHeaderView<'_>, bounds: RttBounds, bytes: u32) {
         let rtt = header.rtt().duration();
         if (bounds.min..=bounds.max).contains(&rtt) {
-            self.sum_us += rtt.as_micros() as u64;
-            self.count += 1;
+            self.count(rtt, bytes);
         }
+    }
+
+    /// A packet of so many `bytes` tells one that counts.
+    pub(super) fn count(&mut self, rtt: Duration, bytes: u32) {
+        let rtt = rtt.min(self.longest).as_micros() as u64;
+        self.sum = self.sum.saturating_add(rtt * u64::from(bytes));
+        self.bytes = self.bytes.saturating_add(bytes.into());
     }
 
     /// `None` if none counted.
     pub(super) fn get(&self) -> Option<Duration> {
-        let mean = self.sum_us.checked_div(self.count)?;
+        let mean = self.sum.checked_div(self.bytes)?;
         Some(Duration::from_micros(mean))
+    }
+
+    /// The longest sensible length of a period, as those say who have sent more than a trickle in the
+    /// time that has `passed`, at a link of this `capacity` in bytes per second; `None` if there are none.
+    pub(super) fn longest_period(&self, passed: Duration, capacity: f64) -> Option<Duration> {
+        let is_trickle = (self.bytes as f64) < TRICKLE * capacity * passed.as_secs_f64();
+        self.get()
+            .filter(|_| !is_trickle)
+            .map(|mean| mean * MOST_MEANS)
     }
 }
 
@@ -133,3 +170,6 @@ pub(super) fn queue_delay(port: &PortView, capacity: f64) -> Duration {
     let delay = Duration::try_from_secs_f64(port.queued.bytes as f64 / capacity);
     delay.unwrap_or(Duration::MAX)
 }
+
+#[cfg(test)]
+mod tests;

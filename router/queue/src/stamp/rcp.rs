@@ -7,7 +7,8 @@
 //!
 //! Rates are bytes of IP packets per second at this link.
 //!
-//! Deviations: round trips outside bounds are not counted; a link with nothing to do stops its timer.
+//! Deviations: round trips outside bounds are not counted, the others by bytes and not as more than
+//! a few times the mean ([`MeanRtt`]); a link with nothing to do stops its timer.
 
 use std::time::{Duration, Instant};
 
@@ -123,6 +124,8 @@ struct Rcp {
     queue: f64,
     /// d: between the bounds on round trips.
     rtt: Duration,
+    /// Whether somebody has told a round trip.
+    is_told: bool,
     /// `None` while the link has nothing to do, or no capacity to speak of.
     period: Option<Period>,
 }
@@ -135,6 +138,7 @@ impl Rcp {
             input: 0.0,
             queue: 0.0,
             rtt: params.rtts.clamp(INITIAL_RTT),
+            is_told: false,
             period: None,
         }
     }
@@ -145,7 +149,7 @@ impl Rcp {
             began: now,
             ends: now + self.params.period.min(self.rtt),
             bytes: 0,
-            rtt: MeanRtt::default(),
+            rtt: MeanRtt::new(self.is_told.then_some(self.rtt)),
         }
     }
 }
@@ -167,7 +171,7 @@ impl Stamp for Rcp {
         if let Some(header) = &arrival.header
             && header.kind() == PathHeaderKind::Rcp
         {
-            period.rtt.hear(header, self.params.rtts);
+            period.rtt.hear(header, self.params.rtts, arrival.bytes);
         }
     }
 
@@ -195,7 +199,11 @@ impl Stamp for Rcp {
         self.input = period.bytes as f64 / passed.as_secs_f64();
         self.queue = port.queued.bytes as f64;
         if let Some(mean) = period.rtt.get() {
-            self.rtt = averaged(self.rtt, mean, passed);
+            // Whoever was alone before does not hold the average up.
+            let longest = period.rtt.longest_period(passed, capacity);
+            let rtt = longest.map_or(self.rtt, |longest| self.rtt.min(longest));
+            self.rtt = averaged(rtt, mean, passed);
+            self.is_told = true;
         }
         let Params { alpha, beta, .. } = self.params;
         let rtt = self.rtt.as_secs_f64();

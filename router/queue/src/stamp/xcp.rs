@@ -8,16 +8,20 @@
 //! Rates are bytes of IP packets per second at this link.
 //!
 //! Deviations: only packets that follow XCP are shuffled and given feedback; no packet is given more than
-//! what is left; the mean round trip has bounds; a link without traffic stops its timer.
+//! what is left; the mean round trip has bounds, and one from the mean by bytes ([`MeanRtt`]); a link
+//! without traffic stops its timer.
 
 use std::time::{Duration, Instant};
 
 use evenkeel_spec::{Row, SpecError, SpecParameter, SpecValues};
 use evenkeel_wire::{PathHeaderKind, PathHeaderView, WindowChange};
 
-use super::control::{self, INITIAL_RTT, PersistentQueue, RttBounds, queue_delay};
+use super::control::{self, INITIAL_RTT, MeanRtt, PersistentQueue, RttBounds, queue_delay};
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
 use crate::PortView;
+
+/// A mean over flows believes whoever claims to be many: d is at most so many times the mean by bytes.
+const MOST_BY_FLOWS: u32 = 2;
 
 const PARAMETERS: &[SpecParameter] = &[
     SpecParameter::number(
@@ -195,6 +199,7 @@ struct Interval {
     /// Bytes that arrived.
     bytes: u64,
     queue: PersistentQueue,
+    rtt: MeanRtt,
     /// Of packets that can be given feedback: sums of s, rtt s / cwnd, and rtt^2 s / cwnd, in
     /// bytes, seconds and seconds squared.
     followers_bytes: f64,
@@ -203,11 +208,13 @@ struct Interval {
 }
 
 impl Interval {
-    fn new(now: Instant, length: Duration, queue_delay: Duration) -> Self {
+    /// `rtt` is the mean round trip by bytes that was told last.
+    fn new(now: Instant, length: Duration, rtt: Option<Duration>, queue_delay: Duration) -> Self {
         Self {
             began: now,
             ends: now + length,
             bytes: 0,
+            rtt: MeanRtt::new(rtt),
             queue: PersistentQueue::new(now, length, queue_delay),
             followers_bytes: 0.0,
             spacing: 0.0,
@@ -216,11 +223,9 @@ impl Interval {
     }
 
     /// d: the mean over flows, since those that send more often say a shorter rtt s / cwnd (appendix A).
-    fn mean_rtt(&self, params: &Params) -> Option<Duration> {
-        (self.spacing > 0.0).then(|| {
-            let mean = self.rtt_spacing / self.spacing;
-            params.rtts.clamp(Duration::from_secs_f64(mean))
-        })
+    fn mean_rtt(&self, by_bytes: Duration) -> Duration {
+        let mean = Duration::from_secs_f64(self.rtt_spacing / self.spacing);
+        mean.min(by_bytes * MOST_BY_FLOWS)
     }
 }
 
@@ -230,6 +235,8 @@ struct Xcp {
     params: Params,
     vars: Vars,
     shares: Shares,
+    /// The mean round trip by bytes, if somebody has told it.
+    by_bytes: Option<Duration>,
     /// `None` while nothing arrives, or the link has no capacity to speak of.
     interval: Option<Interval>,
 }
@@ -246,6 +253,7 @@ impl Xcp {
                 shuffled: 0.0,
             },
             shares: Shares::default(),
+            by_bytes: None,
             interval: None,
         }
     }
@@ -256,9 +264,10 @@ impl Stamp for Xcp {
         let Some(rate) = port.rate else {
             return;
         };
-        let length = self.vars.rtt;
+        let capacity = rate.bytes_per_second();
+        let (length, by_bytes) = (self.vars.rtt, self.by_bytes);
         let interval = self.interval.get_or_insert_with(|| {
-            Interval::new(now, length, queue_delay(port, rate.bytes_per_second()))
+            Interval::new(now, length, by_bytes, queue_delay(port, capacity))
         });
         interval.bytes = interval.bytes.saturating_add(arrival.bytes.into());
         interval.queue.see(now, port);
@@ -268,6 +277,13 @@ impl Stamp for Xcp {
             interval.followers_bytes += told.bytes;
             interval.spacing += told.spacing();
             interval.rtt_spacing += told.rtt * told.spacing();
+            interval.rtt.count(header.rtt().duration(), arrival.bytes);
+            let passed = now - interval.began;
+            if let Some(longest) = interval.rtt.longest_period(passed, capacity)
+                && passed >= longest * MOST_BY_FLOWS
+            {
+                interval.ends = interval.ends.min(now);
+            }
         }
     }
 
@@ -297,7 +313,13 @@ impl Stamp for Xcp {
         let capacity = rate.bytes_per_second();
         let passed = (now - interval.began).as_secs_f64();
         let followers = interval.followers_bytes / passed;
-        let rtt = interval.mean_rtt(&self.params).unwrap_or(self.vars.rtt);
+        let rtt = match interval.rtt.get() {
+            Some(by_bytes) => {
+                self.by_bytes = Some(by_bytes);
+                self.params.rtts.clamp(interval.mean_rtt(by_bytes))
+            }
+            None => self.vars.rtt,
+        };
         let input = interval.bytes as f64 / passed;
         let queue = interval.queue.bytes(port);
         let feedback = aggregate_feedback(&self.params, capacity - input, queue, rtt);
@@ -310,7 +332,12 @@ impl Stamp for Xcp {
         };
         self.shares = Shares::new(&self.vars, followers, interval.spacing / passed);
         if interval.bytes > 0 {
-            self.interval = Some(Interval::new(now, rtt, queue_delay(port, capacity)));
+            self.interval = Some(Interval::new(
+                now,
+                rtt,
+                self.by_bytes,
+                queue_delay(port, capacity),
+            ));
         }
     }
 

@@ -150,15 +150,33 @@ fn a_round_trip_that_is_unknown_or_out_of_bounds_does_not_count() {
 }
 
 #[test]
-fn a_lie_within_bounds_moves_the_period_by_its_share_of_the_packets() {
+fn a_lie_within_bounds_moves_the_period_by_its_share_of_the_bytes_and_as_four_periods_at_most() {
     let start = epoch();
     let mut port = port(start, "acp");
-    for _ in 0..99 {
-        port.enqueue(start, packet(PathHeaderKind::Acp, ms(50), 100));
+    port.enqueue(start, packet(PathHeaderKind::Acp, ms(50), 100));
+    assert_close(figure(&mut port, start + ms(50), "rtt_ms"), 50.0);
+    for rtt in [&[ms(50); 99][..], &[ms(8050)]].concat() {
+        port.enqueue(start + ms(50), packet(PathHeaderKind::Acp, rtt, 100));
     }
-    port.enqueue(start, packet(PathHeaderKind::Acp, ms(8050), 100));
-    // One packet in a hundred says 8 s more: 80 ms more, but for the rounding of 8.049664 s.
-    assert_close(figure(&mut port, start + ms(50), "rtt_ms"), 129.996);
+    // One byte in a hundred says 150 ms more.
+    assert_close(figure(&mut port, start + ms(100), "rtt_ms"), 51.5);
+}
+
+#[test]
+fn a_period_that_a_trickle_alone_made_long_ends_when_others_have_come() {
+    let start = epoch();
+    let mut port = port(start, "acp");
+    port.enqueue(start, packet(PathHeaderKind::Acp, ms(8000), 60));
+    assert!(figure(&mut port, start + ms(50), "rtt_ms") > 7999.0);
+    // After four of their round trips, no earlier.
+    for (at, is_long) in [(89, true), (90, false)] {
+        for _ in 0..100 {
+            port.enqueue(start + ms(at), packet(PathHeaderKind::Acp, ms(10), 1000));
+        }
+        let rtt = figure(&mut port, start + ms(at), "rtt_ms");
+        assert_eq!(rtt > 7999.0, is_long, "{rtt} ms at {at} ms");
+    }
+    assert_close(figure(&mut port, start + ms(90), "rtt_ms"), 10.0);
 }
 
 #[test]

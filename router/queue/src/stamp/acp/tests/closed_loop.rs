@@ -4,7 +4,7 @@
 use evenkeel_wire::{CompactRate, Feedback, PathHeaderKind, Signals};
 
 use super::*;
-use crate::stamp::tests::closed_loop::{Flow, Loop, PACKET, Sender, assert_within};
+use crate::stamp::tests::closed_loop::{Flow, Loop, PACKET, Sender, assert_within, trickle};
 
 /// A sender that paces a window of any size.
 struct Window {
@@ -249,4 +249,27 @@ fn three_users_that_join_a_link_a_third_full_need_more_than_the_papers_buffer() 
     }
     let most = test.port.take_interval(test.now).max as f64;
     assert_within(most / 2325.0, 4.7, 0.05);
+}
+
+/// Some 2 % of the bytes of those that tell one.
+#[test]
+fn a_trickle_of_false_round_trips_moves_neither_the_period_nor_the_queue_by_much() {
+    let mut test = Loop::new("acp", 20_000_000, 200);
+    let start = test.now;
+    let stops = start + Duration::from_secs(60);
+    for number in 0..3 {
+        add(&mut test, start + ms(11) * number, stops, ms(11));
+    }
+    let measured = trickle(&mut test, PathHeaderKind::Acp);
+    let [without, with] = measured.periods;
+    assert!(with < 1.2 * without, "{without} ms became {with} ms");
+    let [without, with] = measured.queueing;
+    assert!(
+        with < without.mul_f64(1.5) + ms(1),
+        "{without:?} became {with:?}"
+    );
+    println!(
+        "acp: {:.2?} ms, {:.2?}",
+        measured.periods, measured.queueing
+    );
 }

@@ -3,7 +3,7 @@
 use evenkeel_wire::{Feedback, Signals};
 
 use super::*;
-use crate::stamp::tests::closed_loop::{Loop, PACKET, Sender, assert_within};
+use crate::stamp::tests::closed_loop::{Loop, PACKET, Sender, assert_within, trickle};
 
 /// RCP's sender (section 3): R, of which it knows nothing before the first packet is back.
 struct Paced {
@@ -88,4 +88,27 @@ fn without_the_queues_gain_the_whole_link_is_used_and_the_queue_stays() {
     let (utilization, queue, _) = test.measure(start, 15, 30);
     assert!(utilization > 0.999, "{utilization}");
     assert!(queue > 900.0, "what was queued at the start stays: {queue}");
+}
+
+/// Some 2 % of the bytes of those that tell one.
+#[test]
+fn a_trickle_of_false_round_trips_moves_neither_the_period_nor_the_queue_by_much() {
+    let mut test = Loop::new("rcp", 20_000_000, 200);
+    let start = test.now;
+    let stops = start + Duration::from_secs(60);
+    for number in 0..3 {
+        add(&mut test, 11 * number, stops, ms(11));
+    }
+    let measured = trickle(&mut test, PathHeaderKind::Rcp);
+    let [without, with] = measured.periods;
+    assert!(with < 1.2 * without, "{without} ms became {with} ms");
+    let [without, with] = measured.queueing;
+    assert!(
+        with < without.mul_f64(1.5) + ms(1),
+        "{without:?} became {with:?}"
+    );
+    println!(
+        "rcp: {:.2?} ms, {:.2?}",
+        measured.periods, measured.queueing
+    );
 }

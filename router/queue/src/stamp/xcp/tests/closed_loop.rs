@@ -3,7 +3,7 @@
 use evenkeel_wire::{CompactBytes, Feedback, Signals};
 
 use super::*;
-use crate::stamp::tests::closed_loop::{Loop, PACKET, Sender, assert_within};
+use crate::stamp::tests::closed_loop::{Loop, PACKET, Sender, assert_within, trickle};
 
 /// XCP's sender (section 3.3), as ours paced at 1.1 windows in a round trip.
 struct Window {
@@ -83,4 +83,29 @@ fn users_of_different_round_trips_share_the_link_evenly() {
         assert_within(*rate, 2.5e5, 0.1);
     }
     assert_within(test.figure("rtt_ms"), 175.0, 0.1);
+}
+
+/// 1.2 % of the bytes; a mean over flows counts up to twice that over bytes.
+#[test]
+fn a_trickle_of_false_round_trips_moves_neither_the_period_nor_the_queue_by_much() {
+    let mut test = Loop::new("xcp", 20_000_000, 200);
+    let start = test.now;
+    let stops = start + Duration::from_secs(60);
+    for number in 0..3 {
+        add(&mut test, 11 * number, stops, ms(11));
+    }
+    // Who sends one packet in a round trip, as few as there can be.
+    let window = CompactBytes::from_bytes(60);
+    let measured = trickle(&mut test, PathHeaderKind::Xcp { window });
+    let [without, with] = measured.periods;
+    assert!(with < 2.2 * without, "{without} ms became {with} ms");
+    let [without, with] = measured.queueing;
+    assert!(
+        with < without.mul_f64(1.5) + ms(1),
+        "{without:?} became {with:?}"
+    );
+    println!(
+        "xcp: {:.2?} ms, {:.2?}",
+        measured.periods, measured.queueing
+    );
 }
