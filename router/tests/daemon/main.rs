@@ -13,6 +13,7 @@ mod refusal;
 mod reload;
 mod sandbox;
 mod shaping;
+mod soak;
 mod stamps;
 mod status;
 mod support;

@@ -9,7 +9,7 @@ use evenkeel_tests::skip::{Need, can_run};
 use serde_json::Value;
 
 use crate::metrics::exchange;
-use crate::support::{Host, Lab, Versions, eventually, pause};
+use crate::support::{Host, Lab, StopWhenDropped, Versions, eventually, pause};
 
 /// Where Prometheus listens in host R, and the router.
 const PROMETHEUS: &str = "127.0.0.1:9090";
@@ -172,13 +172,4 @@ fn each_query_of_the_dashboard_finds_data_in_a_prometheus_that_watches_a_router(
         });
     });
     drop(router);
-}
-
-/// Ends the traffic, also when the test fails.
-struct StopWhenDropped<'a>(&'a AtomicBool);
-
-impl Drop for StopWhenDropped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

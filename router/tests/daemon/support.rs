@@ -9,7 +9,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -421,4 +421,13 @@ pub(crate) fn pause() {
     // A thread of a scope that has ended has left a token, which parking takes at once.
     std::thread::park_timeout(Duration::ZERO);
     std::thread::park_timeout(Duration::from_millis(50));
+}
+
+/// Stops other threads' traffic, also when a check fails.
+pub(crate) struct StopWhenDropped<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for StopWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
