@@ -36,6 +36,14 @@ fn one_vegas_flow_fills_the_link_with_one_to_three_packets_queued_and_none_lost(
 }
 
 #[test]
+fn a_flow_whose_handshake_takes_longer_than_servers_wait_lives() {
+    let overrides = ["links.0.delay_ms=6000", "duration_s=60", "warmup_s=30"];
+    let result = run("dumbbell.toml", &overrides);
+    let flow = &result.flows[0];
+    assert!(flow.throughput_bps > Some(0), "{:?}", flow.died_s);
+}
+
+#[test]
 fn one_reno_flow_saws_between_half_and_all_of_pipe_and_queue() {
     let scenario = scenario("dumbbell.toml", &["flows.0.controller=reno"]);
     let observations = observe(&scenario);

@@ -15,7 +15,7 @@ use crate::lock::lock;
 use crate::time::sleep_until;
 use admission::{Admission, Verdict};
 
-/// How long a handshake may take, 10 s: enough for four lost packets in a row, which RFC 9002,
+/// How long a handshake may take unless a server's owner says otherwise, 10 s: enough for four lost packets in a row, which RFC 9002,
 /// section 6.2, sends again after 1, 2 and 4 s.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -33,13 +33,14 @@ pub type Accepted = Box<dyn FnOnce(&Connection) + Send>;
 
 /// Accepts connections until the endpoint is closed, at most `limit` at the same time; closes more.
 /// `configure` may give each attempt its own settings. The future from `serve` runs as a task, and
-/// makes room for another connection when it drops the slot.
+/// makes room for another connection when it drops the slot. A handshake ends after `patience`.
 ///
 /// Only finished handshakes count as connections. `docs/security.md` has all limits.
 pub(crate) async fn accept<F>(
     endpoint: Endpoint,
     runtime: Arc<dyn Runtime>,
     limit: usize,
+    patience: Duration,
     configure: impl Fn() -> Setup,
     serve: impl Fn(Connection, Slot) -> F + Clone + Send + 'static,
 ) where
@@ -87,7 +88,7 @@ pub(crate) async fn accept<F>(
                     Ok(connection) => connection,
                     Err(error) => return debug!(%peer, %error, "handshake failed"),
                 },
-                () = sleep_until(&*clock, clock.now() + HANDSHAKE_TIMEOUT) => {
+                () = sleep_until(&*clock, clock.now() + patience) => {
                     return debug!(%peer, "handshake failed: it took too long");
                 }
             };

@@ -16,7 +16,7 @@ use super::report::{CpuClock, Outcome};
 use super::send::send;
 use super::session::{Control, Progress, Session, log_end};
 use super::transport::CONNECTION_WINDOW;
-use crate::accept::{Setup, accept};
+use crate::accept::{HANDSHAKE_TIMEOUT, Setup, accept};
 use crate::error::{AppError, close, printable};
 use crate::time::sleep_until;
 
@@ -36,6 +36,8 @@ pub struct ServeOptions {
 pub struct Limits {
     /// Connections at the same time, half of them from one host; more are closed. Default 256.
     pub connections: usize,
+    /// The longest handshake. The default is 10 s.
+    pub handshake: Duration,
     /// The longest transfer. The default is a day.
     pub duration: Duration,
     /// A transfer fails after this long without any byte moving. The default is 30 s.
@@ -77,12 +79,8 @@ pub async fn serve(
     options: ServeOptions,
     progress: Arc<Progress>,
 ) {
-    let (host, limit, tasks) = (
-        options.host.clone(),
-        options.limits.connections,
-        runtime.clone(),
-    );
-    let memory = Arc::new(Memory::new(options.limits.memory));
+    let (host, limits, tasks) = (options.host.clone(), options.limits, runtime.clone());
+    let memory = Arc::new(Memory::new(limits.memory));
     let serve = move |connection: Connection, slot| {
         let (runtime, options, progress) = (runtime.clone(), options.clone(), progress.clone());
         let share = memory.share();
@@ -96,7 +94,8 @@ pub async fn serve(
             host.ended(&connection, &result);
         }
     };
-    accept(endpoint, tasks, limit, || host.configure(), serve).await;
+    let (limit, patience) = (limits.connections, limits.handshake);
+    accept(endpoint, tasks, limit, patience, || host.configure(), serve).await;
 }
 
 /// Does the one job that the client of `connection` asks for.
@@ -133,6 +132,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 256,
+            handshake: HANDSHAKE_TIMEOUT,
             duration: MAX_DURATION,
             patience: PATIENCE,
             memory: 1 << 30,

@@ -13,7 +13,7 @@ use super::clock::Clock;
 use super::media::Media;
 use super::protocol::{Accepted, Answer, Notice, Request};
 use super::send::{SendOptions, Sender, Sending};
-use crate::accept::{Setup, accept};
+use crate::accept::{HANDSHAKE_TIMEOUT, Setup, accept};
 use crate::error::{AppError, close};
 use crate::least::too_slow;
 use crate::message;
@@ -79,7 +79,8 @@ pub async fn serve(endpoint: Endpoint, runtime: Arc<dyn Runtime>, options: Serve
             options.host.ended(&connection, &sending, &result);
         }
     };
-    accept(endpoint, tasks, limit, || host.configure(), serve).await;
+    let patience = HANDSHAKE_TIMEOUT;
+    accept(endpoint, tasks, limit, patience, || host.configure(), serve).await;
 }
 
 async fn serve_viewer(

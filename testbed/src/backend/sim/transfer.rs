@@ -47,6 +47,7 @@ pub(super) fn spawn(
     let serve = ServeOptions {
         limits: Limits {
             connections: usize::MAX,
+            handshake: scenario.duration,
             duration: scenario.duration,
             patience: scenario.duration,
             memory: u64::MAX,
