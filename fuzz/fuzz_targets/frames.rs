@@ -5,7 +5,7 @@
 use arbitrary::Arbitrary;
 use bytes::{Buf, Bytes};
 use evenkeel_apps::stream::{
-    AccessUnits, Assembly, FRAGMENT_HEADER_LEN, HEADER_LEN, Header, MAX_FRAME,
+    AccessUnits, Assembly, Delays, FRAGMENT_HEADER_LEN, HEADER_LEN, Header, MAX_FRAME,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -45,6 +45,7 @@ impl Datagram {
                     bitrate_bps: 2,
                     length: u32::from(*length % 16),
                     entry: entry.map(|frames| frames % 4),
+                    delays: Delays::default(),
                 };
                 header.fragment(u32::from(*offset % 16), content)
             }

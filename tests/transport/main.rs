@@ -3,6 +3,7 @@
 mod feedback;
 mod handshake;
 mod joins;
+mod lateness;
 mod lifetime;
 mod media;
 mod pacing;

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
+use super::lateness::Delays;
 use crate::error::AppError;
 
 /// The longest frame, 8 MiB: a key frame at 1 Gb/s and 25 frames a second has 5 MB.
 pub const MAX_FRAME: usize = 8 << 20;
 
 /// Bytes before a frame's content on a stream.
-pub const HEADER_LEN: usize = 21;
+pub const HEADER_LEN: usize = 28;
 
 /// Bytes before a fragment's content in a datagram: a frame's header and the fragment's offset.
 pub const FRAGMENT_HEADER_LEN: usize = HEADER_LEN + 4;
@@ -40,6 +41,8 @@ pub struct Header {
     /// later. 0 is a key frame; more, at most 254, is a recovery point. `None`: it needs an earlier
     /// frame.
     pub entry: Option<u8>,
+    /// What has delayed it so far.
+    pub delays: Delays,
 }
 
 /// Joins the fragments of frames; forgets frames that do not become complete in time.
@@ -66,6 +69,17 @@ impl Header {
         out.put_u64(self.captured_us);
         out.put_u32(self.bitrate_bps);
         out.put_u32(self.length);
+        let Delays {
+            encoder_cs,
+            window_cs,
+            flow_control_cs,
+            queue_cs,
+            losses,
+            held_clock_cs,
+            blocked_clock_cs,
+        } = self.delays;
+        out.put_slice(&[encoder_cs, window_cs, flow_control_cs, queue_cs]);
+        out.put_slice(&[losses, held_clock_cs, blocked_clock_cs]);
     }
 
     /// # Errors
@@ -78,6 +92,15 @@ impl Header {
             captured_us: rest.get_u64(),
             bitrate_bps: rest.get_u32(),
             length: rest.get_u32(),
+            delays: Delays {
+                encoder_cs: rest.get_u8(),
+                window_cs: rest.get_u8(),
+                flow_control_cs: rest.get_u8(),
+                queue_cs: rest.get_u8(),
+                losses: rest.get_u8(),
+                held_clock_cs: rest.get_u8(),
+                blocked_clock_cs: rest.get_u8(),
+            },
         };
         if header.length == 0 || header.length as usize > MAX_FRAME {
             return Err(broken(format!("a frame of {} bytes", header.length)));

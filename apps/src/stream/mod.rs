@@ -4,11 +4,13 @@
 //! other clock, task or socket: the same code runs on tokio and in virtual time.
 //! `docs/stream.md` describes the protocol; [`ALPN`] names its version.
 
+mod account;
 mod adapt;
 mod annexb;
 mod clock;
 mod encoder;
 mod frame;
+mod lateness;
 mod media;
 mod player;
 mod protocol;
@@ -25,6 +27,7 @@ pub use annexb::{AccessUnit, AccessUnits, AnnexBError};
 pub use clock::{Clock, ClockReport};
 pub use encoder::EncoderConfig;
 pub use frame::{Assembly, FRAGMENT_HEADER_LEN, HEADER_LEN, Header, MAX_FRAME};
+pub use lateness::{Causes, Delays};
 pub use media::{Live, Media};
 pub use player::{Freezes, Player, PlayerCounts};
 pub use protocol::Delivery;
@@ -39,4 +42,4 @@ pub use view::{Opening, Output, ViewOptions, view};
 pub use viewing::Viewing;
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).
-pub const ALPN: &[u8] = b"evenkeel-stream/2";
+pub const ALPN: &[u8] = b"evenkeel-stream/3";

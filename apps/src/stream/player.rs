@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tracing::debug;
 
 use super::frame::Header;
+use super::lateness::{Causes, Delays, Lateness};
 
 /// A picture that stands still this much longer than a frame is a freeze to viewers (W3C,
 /// Identifiers for WebRTC's Statistics API, freezeCount: 150 ms above the mean, and three times the
@@ -52,6 +53,7 @@ pub struct Player {
     measured_from_us: i64,
     measured: PlayerCounts,
     freezes: Freezes,
+    lateness: Lateness,
 }
 
 #[derive(Debug)]
@@ -60,6 +62,7 @@ struct Waiting {
     captured_us: Option<i64>,
     arrived_us: i64,
     entry: Option<u8>,
+    delays: Delays,
     content: Bytes,
 }
 
@@ -114,6 +117,7 @@ impl Player {
             measured_from_us: i64::MIN,
             measured: PlayerCounts::default(),
             freezes: Freezes::default(),
+            lateness: Lateness::default(),
         }
     }
 
@@ -132,6 +136,9 @@ impl Player {
         content: Bytes,
     ) -> Vec<Bytes> {
         let shown = self.advance(arrived_us);
+        if let Some(captured_us) = captured_us {
+            (self.lateness).arrived(captured_us, arrived_us, header.delays);
+        }
         if self
             .shown
             .is_some_and(|shown| header.sequence <= shown.sequence)
@@ -144,6 +151,7 @@ impl Player {
                 Some(_) => counts.skipped += 1,
                 None => counts.preroll += 1,
             });
+            self.explain(captured_us, arrived_us, header.delays);
             return shown;
         }
         self.waiting.insert(
@@ -152,6 +160,7 @@ impl Player {
                 captured_us,
                 arrived_us,
                 entry: header.entry,
+                delays: header.delays,
                 content,
             },
         );
@@ -203,6 +212,11 @@ impl Player {
     /// Returns the counts of the frames that are measured.
     pub fn measured(&self) -> PlayerCounts {
         self.measured
+    }
+
+    /// Counts the measured frames that were late or skipped, by what has delayed them.
+    pub fn causes(&self) -> Causes {
+        self.lateness.causes()
     }
 
     /// Returns the freezes until `now_us`, including one that lasts; for a running stream.
@@ -267,6 +281,15 @@ impl Player {
         }
     }
 
+    /// Has the lateness of a frame explained, if it is measured and no preroll.
+    fn explain(&mut self, captured_us: Option<i64>, arrived_us: i64, delays: Delays) {
+        if let Some(captured_us) = captured_us
+            && arrived_us >= self.measured_from_us
+        {
+            self.lateness.late(captured_us, arrived_us, delays);
+        }
+    }
+
     /// Returns when a frame is due; `None` for preroll before any other frame.
     fn due(&self, frame: &Waiting) -> Option<i64> {
         let Some(captured_us) = frame.captured_us else {
@@ -288,6 +311,7 @@ impl Player {
         } else if lateness_us > 0 {
             debug!(sequence, lateness_us, "frame late");
             self.count(frame.arrived_us, |counts| counts.late += 1);
+            self.explain(frame.captured_us, frame.arrived_us, frame.delays);
             let delay_us = self.playout_delay_us.unwrap_or(0);
             self.playout_delay_us = Some(delay_us.saturating_add(lateness_us));
         } else {

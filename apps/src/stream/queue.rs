@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
+use super::account::Entry;
 use super::frame::Header;
 use super::media::Captured;
 use crate::lock::lock;
@@ -31,6 +32,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) header: Header,
+    pub(super) account: Entry,
     pub(super) captured: Captured,
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::clock::ClockReport;
+use super::lateness::Causes;
 
 /// The figures of one viewer. Times in `_s` are seconds, in `_ms` milliseconds; `_bps` are bits per
 /// second of frames' content.
@@ -18,6 +19,8 @@ pub struct ViewReport {
     pub startup_s: Option<f64>,
     /// What became of the frames.
     pub frames: FrameCounts,
+    /// Why the late and the skipped ones were so.
+    pub causes: Causes,
     /// From capture to complete arrival; `None` without frames.
     pub delay_ms: Option<DelayReport>,
     /// How evenly frames arrive; `None` with fewer than two.

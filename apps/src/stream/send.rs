@@ -10,9 +10,11 @@ use quinn::{Connection, Runtime, SendDatagramError, SendStream, VarInt};
 use serde::{Deserialize, Serialize};
 use tracing::{debug, trace};
 
+use super::account::Account;
 use super::adapt::{AdaptConfig, Adaptation, Path};
 use super::clock::Clock;
 use super::frame::{FRAGMENT_HEADER_LEN, HEADER_LEN, Header};
+use super::lateness::Delays;
 use super::media::Feed;
 use super::protocol::Delivery;
 use super::queue::{Frame, Queue};
@@ -97,13 +99,21 @@ pub(super) struct Sender<'a> {
 impl Sender<'_> {
     /// Sends all frames of `feed`; returns how many there were.
     pub(super) async fn run(&self, feed: Feed) -> Result<u32, AppError> {
-        let queue = Queue::default();
-        let (frames, written) = tokio::join!(self.capture(feed, &queue), self.pump(&queue));
+        let (queue, account) = (Queue::default(), Account::new(self.runtime.now()));
+        let (frames, written) = tokio::join!(
+            self.capture(feed, &queue, &account),
+            self.pump(&queue, &account)
+        );
         written.and(frames)
     }
 
     /// Queues frames as they are captured, until the connection is lost.
-    async fn capture(&self, mut feed: Feed, queue: &Queue) -> Result<u32, AppError> {
+    async fn capture(
+        &self,
+        mut feed: Feed,
+        queue: &Queue,
+        account: &Account,
+    ) -> Result<u32, AppError> {
         let context = Context::of(self.connection);
         if let Some(context) = &context {
             // Includes room for headers and retransmissions.
@@ -132,11 +142,20 @@ impl Sender<'_> {
                 bitrate_bps: u32::try_from(adaptation.target_bps).unwrap_or(u32::MAX),
                 length: captured.content.len() as u32,
                 entry: captured.entry,
+                delays: Delays::default(),
             };
             sequence = sequence
                 .checked_add(1)
                 .ok_or_else(|| AppError::Job("the stream has more than 2^32 frames".into()))?;
-            let kept = queue.push(Frame { header, captured });
+            let path = context.as_ref().map(Context::state);
+            let kept = queue.push(Frame {
+                header,
+                account: account.enter(self.runtime.now(), path.as_ref(), captured.content.len()),
+                captured,
+            });
+            if !kept {
+                account.give_up(self.runtime.now());
+            }
             trace!(?header, kept, "frame captured");
             let mut counts = lock(&self.sending.0);
             counts.frames_captured += 1;
@@ -172,8 +191,9 @@ impl Sender<'_> {
     }
 
     /// Hands frames from the queue to the connection, in order.
-    async fn pump(&self, queue: &Queue) -> Result<(), AppError> {
+    async fn pump(&self, queue: &Queue, account: &Account) -> Result<(), AppError> {
         let cancel_after = self.options.cancel_after;
+        let context = Context::of(self.connection);
         let mut writer = Writer {
             connection: self.connection,
             delivery: self.options.delivery,
@@ -183,7 +203,7 @@ impl Sender<'_> {
             send_window: 0,
         };
         let mut least_age = Duration::MAX;
-        while let Some(frame) = queue.next().await {
+        while let Some(mut frame) = queue.next().await {
             let now = self.runtime.now();
             let rtt = self.connection.rtt();
             let resets = writer.expire(now, cancel_after + rtt);
@@ -192,6 +212,7 @@ impl Sender<'_> {
             if age > cancel_after && queue.has_entry() {
                 // The viewer still catches up, and sees the present sooner if it begins anew.
                 let cancelled = 1 + queue.give_up_group();
+                account.give_up(now);
                 debug!(
                     sequence = frame.header.sequence,
                     cancelled, "frames skipped: a newer group"
@@ -200,6 +221,9 @@ impl Sender<'_> {
                 continue;
             }
             least_age = least_age.min(age);
+            let path = context.as_ref().map(Context::state);
+            frame.header.delays =
+                account.delays(now, path.as_ref(), &frame.account, &frame.captured);
             let too_late = frame.captured.at + least_age + cancel_after;
             tokio::select! {
                 biased;
@@ -212,6 +236,7 @@ impl Sender<'_> {
                 () = sleep_until(&*self.runtime, too_late) => {
                     let resets = writer.cancel();
                     let cancelled = 1 + queue.give_up_group();
+                    account.give_up(self.runtime.now());
                     debug!(sequence = frame.header.sequence, cancelled, "frames cancelled: too late");
                     let mut counts = lock(&self.sending.0);
                     counts.streams_reset += resets;

@@ -350,6 +350,7 @@ impl State {
                 damaged: player.damaged,
                 preroll: player.preroll,
             },
+            causes: self.player.causes(),
             delay_ms: percentiles(delays_us),
             jitter_ms: (figures.jitter_count > 0).then(|| JitterReport {
                 mean: figures.jitter_sum_us / figures.jitter_count as f64 / 1e3,

@@ -10,8 +10,8 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use evenkeel_apps::AppError;
 use evenkeel_apps::stream::{
-    self, AccessUnit, AdaptConfig, AnyViewer, Clock, Delivery, EncoderConfig, Header, Media,
-    SendOptions, ServeOptions, ViewOptions, ViewReport, Viewing,
+    self, AccessUnit, AdaptConfig, AnyViewer, Clock, Delays, Delivery, EncoderConfig, Header,
+    Media, SendOptions, ServeOptions, ViewOptions, ViewReport, Viewing,
 };
 use quinn::{Connection, Endpoint, Runtime, TokioRuntime};
 use tokio::io::AsyncWrite;
@@ -266,6 +266,7 @@ async fn what_is_no_frame_ends_the_stream_with_an_error() {
             bitrate_bps: 0,
             length,
             entry: None,
+            delays: Delays::default(),
         };
         header.encode(&mut bytes);
         bytes

@@ -6,7 +6,7 @@ use crate::cli::output::{Record, SampleLists, SenderInterval};
 use crate::cli::series::{Span, show_span};
 use crate::cli::units::{show_bytes, show_rate, show_some_rate};
 use crate::path::HeaderReport;
-use crate::stream::{ClockReport, SentCounts, Snapshot, ViewReport};
+use crate::stream::{Causes, ClockReport, SentCounts, Snapshot, ViewReport};
 
 /// One interval of a viewer.
 #[derive(Debug, Serialize)]
@@ -180,6 +180,9 @@ fn table(report: &ViewReport) -> String {
             frames.damaged
         ),
     );
+    for (nth, cause) in (0..).zip(causes(&report.causes)) {
+        line(if nth == 0 { "late because" } else { "" }, cause);
+    }
     if let Some(delay) = &report.delay_ms {
         line(
             "frame delay",
@@ -227,6 +230,28 @@ fn table(report: &ViewReport) -> String {
         line("rate's CoV", variation.join(", "));
     }
     text.trim_end().to_owned()
+}
+
+/// Says why frames were late, the most frequent cause first.
+fn causes(causes: &Causes) -> Vec<String> {
+    let mut counts = [
+        (
+            causes.encoder,
+            "the encoder made more than the path carries",
+        ),
+        (causes.window, "the sender's window or pacing held it back"),
+        (
+            causes.flow_control,
+            "flow control: the viewer read too slowly",
+        ),
+        (causes.queue, "it queued in the network"),
+        (causes.loss, "packets were lost and sent again"),
+    ];
+    counts.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    counts
+        .map(|(count, cause)| format!("{cause}: {count}"))
+        .collect()
 }
 
 /// Columns and rows of a plot.
@@ -307,6 +332,11 @@ mod tests {
                 lost: u64::MAX,
                 ..FrameCounts::default()
             },
+            causes: Causes {
+                queue: u64::MAX,
+                loss: 1,
+                ..Causes::default()
+            },
             delay_ms: Some(DelayReport {
                 min: -1e300,
                 p50: 0.0,
@@ -328,6 +358,9 @@ mod tests {
                 error_ms: 1.0,
             },
         };
-        assert_eq!(table(&report).lines().count(), 4);
+        let table = table(&report);
+        assert_eq!(table.lines().count(), 6);
+        let queued = format!("late because    it queued in the network: {}\n", u64::MAX);
+        assert!(table.contains(&queued), "{table}");
     }
 }

@@ -9,14 +9,24 @@ fn any_header() -> impl Strategy<Value = Header> {
         any::<u32>(),
         1..=MAX_FRAME as u32,
         proptest::option::of(0_u8..=254),
+        any::<[u8; 7]>(),
     )
         .prop_map(
-            |(sequence, captured_us, bitrate_bps, length, entry)| Header {
+            |(sequence, captured_us, bitrate_bps, length, entry, delays)| Header {
                 sequence,
                 captured_us,
                 bitrate_bps,
                 length,
                 entry,
+                delays: Delays {
+                    encoder_cs: delays[0],
+                    window_cs: delays[1],
+                    flow_control_cs: delays[2],
+                    queue_cs: delays[3],
+                    losses: delays[4],
+                    held_clock_cs: delays[5],
+                    blocked_clock_cs: delays[6],
+                },
             },
         )
 }
@@ -28,6 +38,7 @@ fn header(length: usize) -> Header {
         bitrate_bps: 2,
         length: length as u32,
         entry: Some(0),
+        delays: Delays::default(),
     }
 }
 

@@ -16,6 +16,7 @@ fn arrive(player: &mut Player, sequence: u32, at_ms: i64) -> usize {
         bitrate_bps: 0,
         length: 1,
         entry: sequence.is_multiple_of(10).then_some(0),
+        delays: Delays::default(),
     };
     let captured_us = 40_000 * i64::from(sequence);
     player
@@ -141,6 +142,7 @@ fn after_a_gap_pictures_are_whole_when_a_recovery_is_complete() {
             bitrate_bps: 0,
             length: 1,
             entry,
+            delays: Delays::default(),
         };
         let captured_us = 40_000 * i64::from(sequence);
         let content = Bytes::from_static(b"x");

@@ -1,6 +1,7 @@
 use bytes::Bytes;
 use futures_util::FutureExt;
 
+use super::super::lateness::Delays;
 use super::*;
 use evenkeel_tests::time::epoch;
 
@@ -13,7 +14,9 @@ fn frame(sequence: u32, key: bool) -> Frame {
             bitrate_bps: 0,
             length: 1,
             entry,
+            delays: Delays::default(),
         },
+        account: Entry::default(),
         captured: Captured {
             at: epoch(),
             entry,

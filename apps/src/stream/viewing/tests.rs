@@ -1,3 +1,4 @@
+use super::super::lateness::Delays;
 use super::*;
 use evenkeel_tests::time::{epoch, ms};
 
@@ -24,6 +25,7 @@ fn header(sequence: u32) -> Header {
         bitrate_bps: 1_000_000 + sequence / 10,
         length: 1000,
         entry: (sequence == 0).then_some(0),
+        delays: Delays::default(),
     }
 }
 
