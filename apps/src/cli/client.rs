@@ -163,7 +163,7 @@ impl<'a> Client<'a> {
             }
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => Err(match sight.seen() {
-                Some(seen) if seen.refusal.is_some() => self.untrusted(application, &seen),
+                Some(seen) if seen.refusal.is_some() => self.untrusted(&seen),
                 _ if speaks_another_protocol(&error) => failure(&format!(
                     "what answers there is no `evenkeel {application} server`, or one of another \
                      version"
@@ -174,7 +174,7 @@ impl<'a> Client<'a> {
     }
 
     /// Explains a handshake that failed because of the server's certificate.
-    fn untrusted(&self, application: &str, seen: &Seen) -> Failure {
+    fn untrusted(&self, seen: &Seen) -> Failure {
         let fingerprint = seen.fingerprint;
         match self.trust {
             Trust::Pin(pin) => Failure::failed(
@@ -194,8 +194,9 @@ impl<'a> Client<'a> {
             Trust::Nobody | Trust::Anybody => Failure::failed(
                 format!("the server's certificate is not trusted yet: {fingerprint}"),
                 format!(
-                    "if the server printed the same, run: evenkeel {application} client {} \
-                     --pin {fingerprint}",
+                    "if the server printed the same, run: evenkeel {} {} {} --pin {fingerprint}",
+                    self.transport.application.name,
+                    self.transport.application.client_name,
                     self.reach.server
                 ),
             ),

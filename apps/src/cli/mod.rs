@@ -92,7 +92,13 @@ fn try_run(
         let (cause, remedy) = text.split_once("; ").unwrap_or((&text, ""));
         Failure::usage(cause, remedy)
     })?;
-    match &cli.command {
+    let command = match cli.command {
+        Command::Stream { side } => Command::Stream {
+            side: side.settle()?,
+        },
+        bulk => bulk,
+    };
+    match &command {
         Command::Bulk {
             side: BulkSide::Server(args),
         } => confinement::confine(&args.at, &args.output, args.root.as_deref())?,
@@ -112,7 +118,7 @@ fn try_run(
         })?;
     let live = !cli.log.quiet;
     let result = runtime.block_on(async {
-        match cli.command {
+        match command {
             Command::Bulk { side } => bulk::run(side, live, controllers).await,
             Command::Stream { side } => stream::run(side, live, controllers).await,
         }

@@ -36,15 +36,28 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(crate) struct Application {
     /// Its subcommand.
     pub(crate) name: &'static str,
+    /// The subcommand of a server's clients.
+    pub(crate) client_name: &'static str,
     /// Its protocol in the TLS handshake.
     pub(crate) alpn: &'static [u8],
     client: fn(TransportSettings) -> TransportConfig,
     server: fn(TransportSettings) -> TransportConfig,
 }
 
+impl Application {
+    /// Returns the same, whose clients have another subcommand.
+    pub(crate) fn with_clients(self, client_name: &'static str) -> Self {
+        Self {
+            client_name,
+            ..self
+        }
+    }
+}
+
 /// `evenkeel bulk`.
 pub(crate) const BULK: Application = Application {
     name: "bulk",
+    client_name: "client",
     alpn: bulk::ALPN,
     client: |settings| bulk::with_pings(bulk::transport_config(settings)),
     server: |settings| bulk::with_pings(bulk::server_transport_config(settings)),
@@ -53,6 +66,7 @@ pub(crate) const BULK: Application = Application {
 /// `evenkeel stream`.
 pub(crate) const STREAM: Application = Application {
     name: "stream",
+    client_name: "client",
     alpn: stream::ALPN,
     client: stream::transport_config,
     server: stream::server_transport_config,

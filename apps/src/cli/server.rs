@@ -12,7 +12,7 @@ use tracing::debug;
 
 use super::args::{ListenArgs, OutputArgs};
 use super::failure::{Failure, complain, plain};
-use super::net::{Transport, farewell, read_file, untraced};
+use super::net::{Application, Transport, farewell, read_file, untraced};
 use super::output::{Form, Listening, Record, Stopped, announce};
 use super::series::{Periods, Span};
 use super::signals::Signals;
@@ -289,7 +289,9 @@ fn listening_record(
         true => format!("localhost:{}", address.port()),
         false => address.to_string(),
     };
-    let application = transport.application.name;
+    let Application {
+        name, client_name, ..
+    } = transport.application;
     Ok(Listening {
         version: env!("CARGO_PKG_VERSION"),
         address: address.to_string(),
@@ -297,7 +299,7 @@ fn listening_record(
         pacing: transport.pacing.name(),
         path_headers: transport.headers.to_string(),
         pin: pin.to_string(),
-        client_command: format!("evenkeel {application} client {target} --pin {pin}"),
+        client_command: format!("evenkeel {name} {client_name} {target} --pin {pin}"),
         everywhere,
     })
 }

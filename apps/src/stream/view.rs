@@ -1,5 +1,6 @@
 //! The viewer's side of a stream.
 
+use std::io::ErrorKind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,8 +57,9 @@ pub type Output = Box<dyn AsyncWrite + Send + Sync + Unpin>;
 /// Opens an output when it is awaited.
 pub type Opening = Pin<Box<dyn Future<Output = std::io::Result<Output>> + Send + Sync>>;
 
-/// Watches a stream over `connection` to its end, or for `options.time`, and closes the connection.
-/// `viewing` has the figures, even if this fails or is cancelled.
+/// Watches a stream over `connection` to its end, for `options.time`, or until nobody reads what is
+/// put out (a broken pipe), and closes the connection. `viewing` has the figures, even if this fails
+/// or is cancelled.
 ///
 /// `connection` should come from an endpoint whose TLS offers [`ALPN`](super::ALPN), with the
 /// settings of [`transport_config`](super::transport_config), and live on `runtime`.
@@ -77,7 +79,14 @@ pub async fn view(
         keeps: options.output.is_some(),
         held: AtomicUsize::new(0),
     };
-    let result = viewer.watch(options).await;
+    let result = match viewer.watch(options).await {
+        // Whoever closes the player has seen enough.
+        Err(AppError::Storage { error, .. }) if error.kind() == ErrorKind::BrokenPipe => {
+            viewing.cut(runtime.now());
+            Ok(())
+        }
+        result => result,
+    };
     debug!(peer = %connection.remote_address(), ?result, "stream over");
     close(&connection, &result);
     result

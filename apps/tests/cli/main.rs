@@ -10,6 +10,7 @@ mod headers;
 mod initials;
 mod patterns;
 mod program;
+mod publish;
 mod reports;
 mod stream;
 mod terminal;

@@ -1,10 +1,15 @@
 //! The options of `evenkeel stream`.
 
+use std::io::{IsTerminal, stdin, stdout};
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::Resettable;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand, ValueEnum};
 
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
+use crate::cli::failure::Failure;
 use crate::cli::units::{positive_seconds, seconds};
 use crate::stream::{AdaptConfig, Delivery, EncoderConfig, SendOptions};
 
@@ -31,6 +36,22 @@ Examples:
 Exit status: 0 the stream's end or the end of --time, 1 failed, 2 usage error,
 130 interrupted. Whenever a frame arrived, it prints a report.";
 
+const PUBLISH_EXAMPLES: &str = "\
+Examples:
+  evenkeel stream publish clip.h264 --frame-rate 25
+  ffmpeg -re -i in.mp4 -an -c:v libx264 -tune zerolatency -f h264 - | evenkeel stream publish
+
+It prints the command that plays the stream. All else is as with `evenkeel stream server`.";
+
+const PLAY_EXAMPLES: &str = "\
+Examples:
+  evenkeel stream play host.example --pin sha256:... | ffplay -f h264 -
+  evenkeel stream play host.example --pin sha256:... > out.h264
+  evenkeel stream play host.example out.h264 --pin sha256:...
+
+The report goes to standard error if the video goes to standard output. All else is as with
+`evenkeel stream client`.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum StreamSide {
     /// Send to viewers until it is interrupted.
@@ -39,7 +60,19 @@ pub(crate) enum StreamSide {
     /// Watch a server's stream, and report how its frames arrived.
     #[command(after_help = CLIENT_EXAMPLES)]
     Client(Box<StreamClientArgs>),
+    /// Send a file, or what is piped in, to viewers: a server of real media.
+    #[command(after_help = PUBLISH_EXAMPLES)]
+    Publish(Box<PublishArgs>),
+    /// Write the video of a server to a file or a pipe: a client that keeps what it sees.
+    #[command(after_help = PLAY_EXAMPLES)]
+    Play(Box<PlayArgs>),
 }
+
+#[derive(Debug)]
+pub(crate) struct PublishArgs(StreamServerArgs);
+
+#[derive(Debug)]
+pub(crate) struct PlayArgs(StreamClientArgs);
 
 #[derive(Debug, Args)]
 pub(crate) struct StreamServerArgs {
@@ -70,6 +103,8 @@ pub(crate) struct StreamServerArgs {
     /// Serve one viewer and exit, with status 1 if that failed
     #[arg(long)]
     pub(crate) once: bool,
+    #[arg(skip = SERVER_AND_CLIENT)]
+    pub(crate) names: Names,
     #[command(flatten)]
     pub(crate) samples: SampleArgs,
     #[command(flatten)]
@@ -100,9 +135,34 @@ pub(crate) struct StreamClientArgs {
     /// How to learn the server's clock: estimate it by messages, or share this machine's
     #[arg(long, value_enum, default_value_t = ClockName::Estimated)]
     pub(crate) clock: ClockName,
+    #[arg(skip = SERVER_AND_CLIENT)]
+    pub(crate) names: Names,
     #[command(flatten)]
     pub(crate) output_form: OutputArgs,
 }
+
+/// What users call the sides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names {
+    /// A server's subcommand.
+    pub(crate) server: &'static str,
+    /// Its viewers' subcommand.
+    pub(crate) client: &'static str,
+    /// Where a viewer writes.
+    pub(crate) output: &'static str,
+}
+
+const SERVER_AND_CLIENT: Names = Names {
+    server: "server",
+    client: "client",
+    output: "--output",
+};
+
+const PUBLISH_AND_PLAY: Names = Names {
+    server: "publish",
+    client: "play",
+    output: "FILE",
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ClockName {
@@ -110,6 +170,104 @@ pub(crate) enum ClockName {
     Estimated,
     /// Both programs run on one machine
     Shared,
+}
+
+impl StreamSide {
+    /// Makes a publisher the server, and a player the client, that it is.
+    ///
+    /// # Errors
+    /// If a publisher has nothing to send, or a player would write to a terminal.
+    pub(crate) fn settle(self) -> Result<Self, Failure> {
+        Ok(match self {
+            Self::Publish(args) => {
+                let mut server = args.0;
+                if server.input.is_none() && stdin().is_terminal() {
+                    return Err(Failure::usage(
+                        "there is nothing to publish: standard input is a terminal",
+                        "name a file, or pipe in what an encoder makes",
+                    ));
+                }
+                server.input.get_or_insert_with(|| "-".into());
+                server.names = PUBLISH_AND_PLAY;
+                Self::Server(Box::new(server))
+            }
+            Self::Play(args) => {
+                let mut client = args.0;
+                if client.output.is_none() && stdout().is_terminal() {
+                    return Err(Failure::usage(
+                        "standard output is a terminal, which shows no video",
+                        "name a file, or pipe into a player: `| ffplay -f h264 -`",
+                    ));
+                }
+                client.output.get_or_insert_with(|| "-".into());
+                client.names = PUBLISH_AND_PLAY;
+                Self::Client(Box::new(client))
+            }
+            server_or_client => server_or_client,
+        })
+    }
+}
+
+/// Arguments that only the synthetic encoder takes.
+const SYNTHETIC: [&str; 4] = ["group", "key_ratio", "noise", "seed"];
+
+impl Args for PublishArgs {
+    fn augment_args(command: Command) -> Command {
+        let command = StreamServerArgs::augment_args(command).mut_arg("input", |input| {
+            input.long(Resettable::Reset).index(1).help(
+                "H.264 or HEVC in Annex B format, or `-` for standard input, the default in a pipe",
+            )
+        });
+        SYNTHETIC.into_iter().fold(command, |command, name| {
+            command.mut_arg(name, |arg| arg.hide(true))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for PublishArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let is_given =
+            |name: &&'static str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        if let Some(name) = SYNTHETIC.into_iter().find(is_given) {
+            let name = name.replace('_', "-");
+            let cause = format!("--{name} cannot be used with real media");
+            return Err(Error::raw(ErrorKind::ArgumentConflict, cause));
+        }
+        StreamServerArgs::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl Args for PlayArgs {
+    fn augment_args(command: Command) -> Command {
+        StreamClientArgs::augment_args(command).mut_arg("output", |output| {
+            output.long(Resettable::Reset).index(2).help(
+                "Where to write the video, or `-` for standard output, the default unless it is a \
+                 terminal",
+            )
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for PlayArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        StreamClientArgs::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
 }
 
 impl StreamServerArgs {

@@ -34,7 +34,14 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let clock = wall_clock(args.clock == ClockName::Shared);
     let qlog = args.output_form.qlog.as_deref();
-    let transport = Transport::new(STREAM, &args.transport, HeaderUse::Echo, qlog, controllers)?;
+    let application = STREAM.with_clients(args.names.client);
+    let transport = Transport::new(
+        application,
+        &args.transport,
+        HeaderUse::Echo,
+        qlog,
+        controllers,
+    )?;
     let client = Client::open(&args.reach, transport).await?;
     let trace = format!("client-{}", std::process::id());
     let result = match client.connect(&client.transport, &trace).await {
@@ -55,7 +62,7 @@ async fn view(
 ) -> Result<(), Failure> {
     let unopened = Arc::<Mutex<Option<Failure>>>::default();
     let output = match &args.output {
-        Some(path) => Some(output(path, unopened.clone())?),
+        Some(path) => Some(output(path, args.names.output, unopened.clone())?),
         None => None,
     };
     let watch = Watch {
@@ -98,8 +105,12 @@ async fn view(
 }
 
 /// Opens the output when it is awaited: a server that is not to be trusted, or has nothing to show,
-/// must not cost what a file holds. A file that cannot be opened goes to `unopened`.
-fn output(path: &Path, unopened: Arc<Mutex<Option<Failure>>>) -> Result<Opening, Failure> {
+/// must not cost what a file holds. That the file of `option` cannot be opened goes to `unopened`.
+fn output(
+    path: &Path,
+    option: &'static str,
+    unopened: Arc<Mutex<Option<Failure>>>,
+) -> Result<Opening, Failure> {
     if path == Path::new("-") {
         let stdout: Output = Box::new(descriptor(io::stdout().as_fd(), "output")?);
         return Ok(Box::pin(async { Ok(stdout) }));
@@ -107,7 +118,7 @@ fn output(path: &Path, unopened: Arc<Mutex<Option<Failure>>>) -> Result<Opening,
     let path = path.to_owned();
     Ok(Box::pin(async move {
         let file = tokio::fs::File::create(&path).await.inspect_err(|error| {
-            *lock(&unopened) = Some(Failure::unwritable(&path, error, "--output"));
+            *lock(&unopened) = Some(Failure::unwritable(&path, error, option));
         })?;
         Ok(Box::new(file) as Output)
     }))

@@ -48,7 +48,7 @@ async fn recorded(path: &Path) -> Result<Arc<[AccessUnit]>, Failure> {
     let failure = |cause: &dyn std::fmt::Display| {
         Failure::failed(
             format!("cannot stream {}: {cause}", path.display()),
-            "give --input H.264 or HEVC in Annex B format; `ffmpeg -i FILE -an -c:v libx264 -f h264 \
+            "give it H.264 or HEVC in Annex B format; `ffmpeg -i FILE -an -c:v libx264 -f h264 \
              OUT` makes it, `-c:v copy` where it is one of them already",
         )
     };

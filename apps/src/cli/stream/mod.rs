@@ -12,7 +12,8 @@ use evenkeel::Controllers;
 use super::failure::Failure;
 pub(crate) use args::StreamSide;
 
-/// Runs one side with one of `controllers`; if `live`, a viewer may draw on a terminal.
+/// Runs one side, [settled](StreamSide::settle), with one of `controllers`; if `live`, a viewer may
+/// draw on a terminal.
 pub(crate) async fn run(
     side: StreamSide,
     live: bool,
@@ -21,5 +22,6 @@ pub(crate) async fn run(
     match side {
         StreamSide::Server(args) => server::run(*args, controllers).await,
         StreamSide::Client(args) => client::run(*args, live, controllers).await,
+        StreamSide::Publish(_) | StreamSide::Play(_) => unreachable!("`settle` was called"),
     }
 }

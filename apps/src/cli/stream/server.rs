@@ -31,10 +31,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Serves until interrupted, or once.
 pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Result<(), Failure> {
-    let wrong = |cause: String| Failure::usage(cause, "see `evenkeel stream server --help`");
+    let wrong = |cause: String| {
+        let server = args.names.server;
+        Failure::usage(cause, format!("see `evenkeel stream {server} --help`"))
+    };
     let (encoder, send) = (args.encoder().map_err(wrong)?, args.send().map_err(wrong)?);
     let qlog = args.output.qlog.as_deref();
-    let transport = Transport::new(STREAM, &args.transport, HeaderUse::Echo, qlog, controllers)?;
+    let application = STREAM.with_clients(args.names.client);
+    let transport = Transport::new(
+        application,
+        &args.transport,
+        HeaderUse::Echo,
+        qlog,
+        controllers,
+    )?;
     let (report, events) = mpsc::unbounded_channel();
     let media = input::open(&args, encoder, &report).await?;
     let controller = &args.transport.controller;

@@ -1,0 +1,193 @@
+//! `evenkeel stream publish` and `evenkeel stream play`: files and pipes without flags.
+
+use std::fs;
+use std::io::{PipeWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use evenkeel_apps::stream::AccessUnits;
+use evenkeel_tests::terminal::Terminal;
+use tempfile::TempDir;
+
+use crate::program::{Server, evenkeel, failure, pause, run, success};
+
+/// 100 pictures, 25 in a group: `stream.rs` says how it was made.
+const CLIP: &[u8] = include_bytes!("clip.h264");
+
+/// A directory with the clip.
+fn clip() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("clip.h264");
+    fs::write(&path, CLIP).unwrap();
+    (directory, path)
+}
+
+/// A publisher that gives up nothing while a busy machine keeps it waiting.
+fn publish(arguments: &[&str]) -> Command {
+    let all = ["stream", "publish", "--listen", "127.0.0.1:0"];
+    let mut command = evenkeel(&all);
+    command.args(["--cancel-after", "60"]).args(arguments);
+    command
+}
+
+/// A publisher of what is written to the pipe.
+fn publish_pipe(arguments: &[&str]) -> (Server, PipeWriter) {
+    let (input, encoder) = std::io::pipe().unwrap();
+    let mut command = publish(arguments);
+    command.stdin(input);
+    (Server::start(command), encoder)
+}
+
+fn publish_file(path: &Path, arguments: &[&str]) -> Server {
+    let mut command = publish(&["--frame-rate", "50"]);
+    command.arg(path).args(arguments);
+    Server::start(command)
+}
+
+/// The errors of a program that succeeded.
+fn told(output: &Output) -> String {
+    let errors = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(output.status.success(), "{errors}");
+    errors
+}
+
+#[test]
+fn a_published_file_is_played_into_a_pipe_or_a_file_by_the_printed_command() {
+    let (directory, path) = clip();
+    let server = publish_file(&path, &[]);
+    let command: Vec<&str> = server.command.iter().map(String::as_str).collect();
+    assert_eq!(command[..2], ["stream", "play"]);
+    let output = run(&command);
+    // The report is not in the way of the video.
+    assert!(told(&output).contains("frame delay"));
+    assert!(output.stdout == CLIP);
+
+    let played = directory.path().join("played.h264");
+    let output = evenkeel(&command).arg(&played).output().unwrap();
+    assert_eq!(told(&output), "");
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains("frame delay")
+    );
+    assert!(fs::read(&played).unwrap() == CLIP);
+}
+
+#[test]
+fn what_an_encoder_pipes_in_is_published_with_and_without_a_dash() {
+    let mut parser = AccessUnits::default();
+    let mut pictures = parser.push(CLIP).unwrap();
+    pictures.extend(parser.finish());
+    for arguments in [&[][..], &["-"]] {
+        let (server, mut encoder) = publish_pipe(arguments);
+        let mut viewer = server.client(&[]);
+        let viewer = viewer.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut viewer = viewer.spawn().unwrap();
+        let (mut video, shows) = (viewer.stdout.take().unwrap(), Arc::<AtomicBool>::default());
+        let showing = shows.clone();
+        let playing = thread::spawn(move || {
+            let mut bytes = vec![0];
+            video.read_exact(&mut bytes).unwrap();
+            showing.store(true, Ordering::Relaxed);
+            video.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        // Whenever the viewer comes, it gets all of the last round.
+        loop {
+            let is_last = shows.load(Ordering::Relaxed) || playing.is_finished();
+            for picture in &pictures {
+                encoder.write_all(&picture.bytes).unwrap();
+                pause(Duration::from_millis(5));
+            }
+            if is_last {
+                break;
+            }
+        }
+        drop(encoder);
+        told(&viewer.wait_with_output().unwrap());
+        assert!(playing.join().unwrap().ends_with(CLIP));
+        assert_eq!(server.end().0, Some(0));
+    }
+}
+
+#[test]
+fn a_player_that_is_closed_ends_the_viewer_without_complaint() {
+    let (_directory, path) = clip();
+    let server = publish_file(&path, &["--repeat"]);
+    let mut viewer = server.client(&[]);
+    let viewer = viewer.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut viewer = viewer.spawn().unwrap();
+    let mut player = viewer.stdout.take().unwrap();
+    player.read_exact(&mut [0; 100]).unwrap();
+    drop(player);
+    let report = told(&viewer.wait_with_output().unwrap());
+    assert!(report.starts_with("received "), "{report}");
+    server.signal("INT");
+    let (status, _, errors) = server.end();
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_terminal_is_neither_a_source_nor_a_screen() {
+    let terminal = Terminal::new(100);
+    for (arguments, word) in [
+        (&["stream", "publish"][..], "there is nothing to publish"),
+        (&["stream", "play", "localhost", "--insecure"], "ffplay"),
+    ] {
+        let (piped, silent): (&[&str], _) = match arguments[1] {
+            "publish" => (&["stdout", "stderr"], "stdin"),
+            _ => (&["stderr"], "stdout"),
+        };
+        let child = terminal.run(&evenkeel(arguments), piped);
+        let line = failure(&child.wait_with_output().unwrap(), 2);
+        assert!(line.contains(word), "{silent}: {line}");
+    }
+}
+
+#[test]
+fn what_suits_no_real_media_is_a_usage_error() {
+    for (arguments, word) in [
+        (&["publish", "a.h264", "b.h264"][..], "b.h264"),
+        (
+            &["publish", "a.h264", "--group", "30"],
+            "cannot be used with",
+        ),
+        (&["publish", "--key-ratio", "3"], "cannot be used with"),
+        (&["publish", "--repeat"], "FILE"),
+        (&["play", "host", "a.h264", "b.h264"], "b.h264"),
+    ] {
+        let line = failure(&run(&[&["stream"], arguments].concat()), 2);
+        assert!(line.contains(word), "{line}");
+    }
+    let help = success(run(&["stream", "publish", "--help"]));
+    assert!(
+        help.contains("[FILE]") && !help.contains("--group"),
+        "{help}"
+    );
+}
+
+#[test]
+fn a_player_names_the_file_that_it_cannot_write() {
+    let (_directory, path) = clip();
+    let server = publish_file(&path, &[]);
+    let output = server.client(&["/nowhere/at/all"]).output().unwrap();
+    let line = failure(&output, 1);
+    assert!(line.contains("cannot write /nowhere/at/all"), "{line}");
+    assert!(line.contains("choose another FILE"), "{line}");
+}
+
+#[test]
+fn an_untrusting_player_is_told_how_to_play() {
+    let (_directory, path) = clip();
+    let server = publish_file(&path, &[]);
+    let line = failure(&run(&["stream", "play", &server.address]), 1);
+    let remedy = format!(
+        "evenkeel stream play {} --pin {}",
+        server.address, server.pin
+    );
+    assert!(line.contains(&remedy), "{line}");
+}
