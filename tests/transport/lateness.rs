@@ -1,4 +1,4 @@
-//! Frames that come late, for each reason there is, in virtual time.
+//! Frames that come late or not at all, for each reason there is, in virtual time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -219,4 +219,18 @@ fn lost_packets_are_the_cause_however_frames_are_sent() {
         watch.loses = Some(70);
         watch.blames(&format!("loss, {delivery:?}"), |causes| causes.loss);
     }
+}
+
+#[test]
+fn a_slow_link_gets_the_ends_of_groups_too() {
+    let slow = Net::with(200_000, 25.0, 1500, |link| link.queue_packets(10));
+    let vegas = evenkeel::controller("vegas").expect("a name of the table");
+    let mut watch = Watch::new(slow, vegas);
+    watch.adapt.start_bps = 150_000;
+    let frames = watch.report().frames;
+    println!("slow link: {frames:?}");
+    assert!(frames.received > 300, "{frames:?}");
+    // What waits in quinn cannot be given up frame by frame. With 16 KiB of it, which are more than
+    // half a second, the end of each group was: one frame in ten here.
+    assert!(20 * frames.lost < frames.received, "{frames:?}");
 }
