@@ -28,7 +28,7 @@ pub struct EncoderConfig {
 
 /// The encoder of one viewer.
 #[derive(Clone, Debug)]
-pub(super) struct Encoder {
+pub struct Encoder {
     config: EncoderConfig,
     noise: LogNormal<f64>,
     rng: Pcg64,
@@ -38,11 +38,11 @@ pub(super) struct Encoder {
 
 /// An encoded frame, without content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Encoded {
+pub struct Encoded {
     /// Bytes, 1 to [`MAX_FRAME`].
-    pub(super) length: usize,
+    pub length: usize,
     /// Whether it is a key frame.
-    pub(super) key: bool,
+    pub key: bool,
 }
 
 impl Default for EncoderConfig {
@@ -85,7 +85,7 @@ impl Encoder {
     ///
     /// # Panics
     /// If `config` does not pass its check.
-    pub(super) fn new(config: EncoderConfig, viewer: u64) -> Self {
+    pub fn new(config: EncoderConfig, viewer: u64) -> Self {
         // Makes the mean of the factor 1: exp(mu + sigma^2 / 2).
         let noise = LogNormal::new(-config.noise * config.noise / 2.0, config.noise);
         Self {
@@ -97,7 +97,7 @@ impl Encoder {
     }
 
     /// Returns the next frame at `bitrate_bps`; `restart` begins a new group with it.
-    pub(super) fn next(&mut self, bitrate_bps: u64, restart: bool) -> Encoded {
+    pub fn next(&mut self, bitrate_bps: u64, restart: bool) -> Encoded {
         let EncoderConfig {
             frame_rate,
             group,

@@ -25,7 +25,7 @@ mod viewing;
 pub use adapt::AdaptConfig;
 pub use annexb::{AccessUnit, AccessUnits, AnnexBError};
 pub use clock::{Clock, ClockReport};
-pub use encoder::EncoderConfig;
+pub use encoder::{Encoded, Encoder, EncoderConfig};
 pub use frame::{Assembly, FRAGMENT_HEADER_LEN, HEADER_LEN, Header, MAX_FRAME};
 pub use lateness::{Causes, Delays};
 pub use media::{Live, Media};
