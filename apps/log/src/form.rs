@@ -10,22 +10,40 @@ use std::os::unix::fs::MetadataExt;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::fmt::{self as print, FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::LogFormat;
+use crate::impatient::Impatient;
 
-/// Makes what prints events on standard error.
+/// What is said of lines for which there was no room.
+const LOST: &str = "lines of this log are lost: nobody has read it for a while";
+
+/// Makes what prints events on standard error. If it `may_wait`, it does for whoever reads them;
+/// else it loses lines.
 pub(crate) fn printer<S>(
     format: LogFormat,
     is_journal: bool,
     is_coloured: bool,
+    may_wait: bool,
 ) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
+    let notice = match (format, is_journal) {
+        (LogFormat::Human, false) => |lost| format!("evenkeel: {lost} {LOST}\n"),
+        (LogFormat::Human, true) => |lost| format!("<4>{lost} {LOST}\n"),
+        (LogFormat::Json, _) => {
+            |lost| format!("{{\"level\":\"WARN\",\"message\":\"{lost} {LOST}\"}}\n")
+        }
+    };
+    let writer = match may_wait {
+        true => BoxMakeWriter::new(io::stderr),
+        false => BoxMakeWriter::new(move || Impatient { notice }),
+    };
     let layer = print::layer()
-        .with_writer(io::stderr)
+        .with_writer(writer)
         .with_ansi(is_coloured)
         .log_internal_errors(false);
     let human = |layer: print::Layer<S, _, _, _>| layer;

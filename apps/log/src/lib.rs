@@ -2,6 +2,7 @@
 //! go to standard error, `--log-format` and systemd's journal in which form.
 
 mod form;
+mod impatient;
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
@@ -74,7 +75,8 @@ impl LogArgs {
     }
 
     /// As [`LogArgs::start`] for a program that stays: it always prints evenkeel's events of level
-    /// INFO and above, with `-q` of level WARN and above.
+    /// INFO and above, with `-q` of level WARN and above. It does not wait for whoever reads them:
+    /// where there is no room for a line, the line is lost, and a later one tells how many were.
     ///
     /// # Errors
     /// If `RUST_LOG` is malformed.
@@ -107,7 +109,7 @@ impl LogArgs {
             Err(error) if always.is_empty() => return Err(error.into()),
             Err(error) => (EnvFilter::new(always), Some(error)),
         };
-        let printer = form::printer(self.log_format, is_journal, is_coloured());
+        let printer = form::printer(self.log_format, is_journal, is_coloured(), usual.is_none());
         // Fails only where a program that calls ours has a subscriber already.
         let _ = tracing_subscriber::registry()
             .with(filter)

@@ -5,7 +5,24 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::raw::forwards;
 use crate::support::{Host, Lab, Versions, eventually, link};
+
+#[test]
+fn a_router_whose_log_nobody_reads_goes_on() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    // Standard error is a pipe of 64 KiB.
+    let router = lab.start_with(&["-v"], &link("rate_bps = 10e6"));
+    for _ in 0..1000 {
+        router.ask(r#"{"request":"reload"}"#);
+    }
+    forwards(&lab);
+    let (status, text) = router.stop(Signal::TERM);
+    assert_eq!(status.code(), Some(0));
+    assert!(text.len() > 60_000, "the pipe was not full: {}", text.len());
+}
 
 #[test]
 fn a_router_logs_what_happens_as_text_or_as_json_on_request() {
