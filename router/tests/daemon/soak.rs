@@ -224,6 +224,9 @@ fn transfer<'scope>(
     scope.spawn(move || {
         let mut sender = lab.within(Host::A, || TcpStream::connect("10.0.4.1:5000").unwrap());
         let (mut receiver, _) = listener.accept().unwrap();
+        receiver
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
         thread::scope(|scope| {
             let sent = scope.spawn(move || {
                 let mut sent = 0;

@@ -56,6 +56,9 @@ enum Turn {
     Shared(RwLockReadGuard<'static, ()>),
 }
 
+/// How long a router may take to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 static TURNS: RwLock<()> = RwLock::new(());
 
 static LABS: AtomicU32 = AtomicU32::new(0);
@@ -354,6 +357,8 @@ impl Router {
     pub(crate) fn ask(&self, line: &str) -> Value {
         use std::io::Write;
         let mut stream = std::os::unix::net::UnixStream::connect(&self.socket).unwrap();
+        // A router that hangs fails the test, and does not hang it.
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(format!("{line}\n").as_bytes()).unwrap();
         let mut answer = String::new();
         BufReader::new(stream).read_line(&mut answer).unwrap();
