@@ -1,6 +1,6 @@
 # The three programs on Debian, for containers as nodes of a network (docs/backends.md).
 #
-#   docker build -t evenkeel:0.1.0 .
+#   docker build -t evenkeel:0.2.0 .
 #
 # Nothing but the base is pulled; where no registry can be reached, testbed/compose/base makes it.
 # Compilers come from Debian, crates from crates.io.

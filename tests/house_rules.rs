@@ -370,3 +370,43 @@ fn links_between_pages_lead_to_files() {
         }
     }
 }
+
+#[test]
+fn packages_and_images_have_the_version_of_the_crates() {
+    let root = root();
+    let now = env!("CARGO_PKG_VERSION");
+    let mut found = 0;
+    for file in [
+        ".ci/packages",
+        "Dockerfile",
+        "README.md",
+        "docs/backends.md",
+        "docs/bulk.md",
+        "docs/router.md",
+        "testbed/compose/docker-compose.yml",
+        "testbed/experiments/league/cluster/kubernetes.yaml",
+    ] {
+        let text = fs::read_to_string(root.join(file)).expect("a readable file");
+        for name in text.split("evenkeel").skip(1) {
+            let name = name.strip_prefix("-router").unwrap_or(name);
+            let Some(version) = name.strip_prefix(['-', '_', ':']) else {
+                continue;
+            };
+            if version.starts_with(|first: char| first.is_ascii_digit()) {
+                // .ci/packages upgrades from a package 0.0.1.
+                assert!(
+                    version.starts_with(now) || version.starts_with("0.0.1-1"),
+                    "{file} has {}, the crates have {now}",
+                    version.split_whitespace().next().unwrap_or_default()
+                );
+                found += 1;
+            }
+        }
+    }
+    assert!(found >= 11, "{found} names with versions");
+    let changelog = fs::read_to_string(root.join("CHANGELOG.md")).expect("a readable file");
+    assert!(
+        changelog.contains(&format!("## {now} - 20")),
+        "CHANGELOG.md has no section {now} with a date"
+    );
+}
