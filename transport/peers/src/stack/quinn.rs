@@ -1,0 +1,91 @@
+//! Stock quinn, and evenkeel's endpoint on it.
+
+use bytes::Bytes;
+
+use super::streams::streams;
+use super::{Side, Stack};
+
+streams!(quinn);
+
+/// quinn as crates.io has it.
+pub(crate) struct Quinn;
+
+/// evenkeel's endpoint on quinn.
+pub(crate) struct Evenkeel {
+    /// The controller's name.
+    pub(crate) controller: &'static str,
+    /// Whether it offers a path header on every datagram.
+    pub(crate) headers: bool,
+}
+
+impl Stack for Quinn {
+    fn name(&self) -> String {
+        "quinn 0.11".into()
+    }
+
+    fn serve(&self, identity: &Identity, serving: Serving) -> Result<SocketAddr, Failure> {
+        serve_stock(identity, serving)
+    }
+
+    fn exchange(
+        &self,
+        server: SocketAddr,
+        identity: &Identity,
+        order: Order,
+    ) -> Result<(), Failure> {
+        exchange_stock(server, identity, order)
+    }
+
+    fn can(&self, _: Feature, _: Side) -> bool {
+        true
+    }
+}
+
+impl Stack for Evenkeel {
+    fn name(&self) -> String {
+        let headers = match self.headers {
+            true => ", a header on every datagram",
+            false => "",
+        };
+        format!("evenkeel, `{}`{headers}", self.controller)
+    }
+
+    fn serve(&self, identity: &Identity, serving: Serving) -> Result<SocketAddr, Failure> {
+        let evenkeel = self.endpoint();
+        let transport = evenkeel.transport(transport(), evenkeel::controller(self.controller)?);
+        let config = evenkeel.server_config(identity.server()?, transport)?;
+        spawn_server(serving, move || Ok(evenkeel.bind(LOOPBACK, Some(config))?))
+    }
+
+    fn exchange(
+        &self,
+        server: SocketAddr,
+        identity: &Identity,
+        order: Order,
+    ) -> Result<(), Failure> {
+        let evenkeel = self.endpoint();
+        let transport = evenkeel.transport(transport(), evenkeel::controller(self.controller)?);
+        let config = evenkeel.client_config(identity.client()?, transport)?;
+        runtime()?.block_on(async {
+            exchange(&evenkeel.bind(LOOPBACK, None)?, config, server, order).await
+        })
+    }
+
+    fn can(&self, _: Feature, _: Side) -> bool {
+        true
+    }
+}
+
+impl Evenkeel {
+    fn endpoint(&self) -> evenkeel::Endpoint {
+        match self.headers {
+            true => evenkeel::Endpoint::new().path_headers(1),
+            false => evenkeel::Endpoint::new(),
+        }
+    }
+}
+
+async fn next(receive: &mut RecvStream) -> Result<Option<Bytes>, Failure> {
+    let chunk = receive.read_chunk(Pattern::PIECE, true).await?;
+    Ok(chunk.map(|chunk| chunk.bytes))
+}

@@ -1,0 +1,208 @@
+//! What quinn and noq share: noq began as quinn, and most of its interface is the same to the letter.
+
+/// Writes `serve` and `exchange` on the types of a stack.
+macro_rules! streams {
+    ($quic:ident) => {
+        use crate::stack::{
+            DATAGRAM, DATAGRAMS, DATAGRAMS_BACK, Failure, Feature, Identity, LOOPBACK, Order,
+            Pattern, Request, SERVER_NAME, Serving, WINDOW, on_thread, runtime,
+        };
+        use ::$quic::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+        use ::$quic::{
+            ClientConfig, Connection, Endpoint, RecvStream, SendStream, ServerConfig,
+            TransportConfig, VarInt,
+        };
+        use std::net::SocketAddr;
+        use std::sync::Arc;
+        use std::time::Duration;
+
+        /// Serves with the stack as crates.io has it.
+        fn serve_stock(identity: &Identity, serving: Serving) -> Result<SocketAddr, Failure> {
+            let tls = QuicServerConfig::try_from(identity.server()?)?;
+            let mut config = ServerConfig::with_crypto(Arc::new(tls));
+            config.transport_config(Arc::new(transport()));
+            spawn_server(serving, || Ok(Endpoint::server(config, LOOPBACK)?))
+        }
+
+        /// Exchanges bytes, likewise.
+        fn exchange_stock(
+            server: SocketAddr,
+            identity: &Identity,
+            order: Order,
+        ) -> Result<(), Failure> {
+            let tls = QuicClientConfig::try_from(identity.client()?)?;
+            let mut config = ClientConfig::new(Arc::new(tls));
+            config.transport_config(Arc::new(transport()));
+            runtime()?.block_on(async {
+                exchange(&Endpoint::client(LOOPBACK)?, config, server, order).await
+            })
+        }
+
+        fn transport() -> TransportConfig {
+            let mut config = TransportConfig::default();
+            config
+                .stream_receive_window(VarInt::from_u32(WINDOW))
+                .receive_window(VarInt::from_u32(WINDOW))
+                .send_window(WINDOW.into());
+            config
+        }
+
+        /// Makes an endpoint and serves on a thread of its own, as long as the process lives.
+        fn spawn_server(
+            serving: Serving,
+            bind: impl FnOnce() -> Result<Endpoint, Failure> + Send + 'static,
+        ) -> Result<SocketAddr, Failure> {
+            on_thread(move || async move {
+                let endpoint = bind()?;
+                let address = endpoint.local_addr()?;
+                Ok((address, serve(endpoint, serving)))
+            })
+        }
+
+        /// Serves every connection until the endpoint is closed.
+        async fn serve(endpoint: Endpoint, serving: Serving) {
+            while let Some(incoming) = endpoint.accept().await {
+                if serving.retry && !incoming.remote_address_validated() {
+                    let _ = incoming.retry();
+                    continue;
+                }
+                tokio::spawn(async move {
+                    // Whoever asked sees that there is no answer.
+                    let Ok(connecting) = incoming.accept() else {
+                        return;
+                    };
+                    // At once: a request may come in 0-RTT packets.
+                    let connection = match connecting.into_0rtt() {
+                        Ok((connection, _)) => connection,
+                        Err(connecting) => match connecting.await {
+                            Ok(connection) => connection,
+                            Err(_) => return,
+                        },
+                    };
+                    tokio::spawn(send_back(connection.clone()));
+                    while let Ok((send, receive)) = connection.accept_bi().await {
+                        tokio::spawn(answer(connection.clone(), send, receive, serving));
+                    }
+                });
+            }
+        }
+
+        async fn send_back(connection: Connection) {
+            while let Ok(datagram) = connection.read_datagram().await {
+                if connection.send_datagram(datagram).is_err() {
+                    return;
+                }
+            }
+        }
+
+        async fn answer(
+            connection: Connection,
+            mut send: SendStream,
+            mut receive: RecvStream,
+            serving: Serving,
+        ) -> Result<(), Failure> {
+            let pattern = Pattern::new();
+            let mut request = Request::default();
+            if serving.key_update {
+                connection.force_key_update();
+            }
+            while let Some(bytes) = next(&mut receive).await? {
+                request.read(&pattern, &bytes)?;
+            }
+            write(&mut send, &pattern, request.wanted()?).await?;
+            send.finish()?;
+            Ok(())
+        }
+
+        async fn write(
+            send: &mut SendStream,
+            pattern: &Pattern,
+            length: u64,
+        ) -> Result<(), Failure> {
+            let mut sent = 0;
+            while sent < length {
+                let piece = pattern.piece(sent, length);
+                send.write_all(piece).await?;
+                sent += piece.len() as u64;
+            }
+            Ok(())
+        }
+
+        async fn exchange(
+            endpoint: &Endpoint,
+            config: ClientConfig,
+            server: SocketAddr,
+            order: Order,
+        ) -> Result<(), Failure> {
+            let connect = || endpoint.connect_with(config.clone(), server, SERVER_NAME);
+            let connection = connect()?.await?;
+            match order.feature {
+                Feature::EarlyData => {
+                    let first = Order {
+                        up: 1000,
+                        down: 1000,
+                        feature: Feature::Transfer,
+                    };
+                    transfer(&connection, first).await?;
+                    connection.close(0_u32.into(), b"");
+                    let Ok((connection, accepted)) = connect()?.into_0rtt() else {
+                        return Err("no ticket for 0-RTT".into());
+                    };
+                    transfer(&connection, order).await?;
+                    if !accepted.await {
+                        return Err("0-RTT was refused".into());
+                    }
+                    connection.close(0_u32.into(), b"");
+                }
+                Feature::Datagrams => {
+                    for _ in 0..DATAGRAMS {
+                        connection.send_datagram(vec![7; DATAGRAM].into())?;
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                    for _ in 0..DATAGRAMS_BACK {
+                        let back = connection.read_datagram().await?;
+                        if back != vec![7; DATAGRAM] {
+                            return Err("a datagram came back changed".into());
+                        }
+                    }
+                    connection.close(0_u32.into(), b"");
+                }
+                _ => {
+                    transfer(&connection, order).await?;
+                    connection.close(0_u32.into(), b"");
+                }
+            }
+            endpoint.wait_idle().await;
+            Ok(())
+        }
+
+        async fn transfer(connection: &Connection, order: Order) -> Result<(), Failure> {
+            let pattern = Pattern::new();
+            let (mut send, mut receive) = connection.open_bi().await?;
+            let sending = async {
+                send.write_all(&order.down.to_be_bytes()).await?;
+                if order.feature == Feature::KeyUpdate {
+                    connection.force_key_update();
+                }
+                write(&mut send, &pattern, order.up).await?;
+                send.finish()?;
+                Ok::<_, Failure>(())
+            };
+            let receiving = async {
+                let mut received = 0;
+                while let Some(bytes) = next(&mut receive).await? {
+                    pattern.check(received, &bytes)?;
+                    received += bytes.len() as u64;
+                }
+                Ok::<_, Failure>(received)
+            };
+            let ((), received) = tokio::try_join!(sending, receiving)?;
+            if received != order.down {
+                return Err(format!("{received} of {} bytes came back", order.down).into());
+            }
+            Ok(())
+        }
+    };
+}
+
+pub(super) use streams;
