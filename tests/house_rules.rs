@@ -21,6 +21,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "evenkeel-congestion",
         &["evenkeel-wire", "evenkeel-spec", "quinn-proto"],
     ),
+    (
+        "evenkeel-headers",
+        &["evenkeel-wire", "evenkeel-congestion"],
+    ),
     ("evenkeel-queue", &["evenkeel-wire", "evenkeel-spec"]),
     (
         "evenkeel",
@@ -28,6 +32,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "evenkeel-wire",
             "evenkeel-spec",
             "evenkeel-congestion",
+            "evenkeel-headers",
             "quinn",
             "quinn-proto",
             "tokio",
@@ -202,6 +207,7 @@ fn the_pure_crates_read_no_clock() {
         "transport/wire/src",
         "transport/spec/src",
         "transport/congestion/src",
+        "transport/headers/src",
         "router/queue/src",
     ] {
         for file in rust_files(&root().join(directory)) {

@@ -1,5 +1,4 @@
-//! Holds the state of one connection, shared by its controller, driver and socket, and the table of
-//! an endpoint's connections, in which a socket looks up the owner of a header.
+//! Holds the state of one connection, shared by its controller, driver and socket.
 //!
 //! # Locks
 //!
@@ -9,159 +8,28 @@
 //!    calls controllers, TLS sessions and sockets, so most code of this crate runs under it.
 //! 2. The buffer of a [`Socket`](crate::socket::Socket), only while datagrams arrive.
 //! 3. [`Connection::state`]: all that this crate knows about a connection.
-//! 4. `Connections::peers`.
+//! 4. The table in `Connections`.
 //!
 //! Code that holds 3 or 4 calls nothing that may lock one of these: no controller (it locks 3 for
 //! its feed), no observer, no socket, nothing of quinn. No thread holds 3 of two connections.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use evenkeel_congestion::{FeedHolder, FeedState, PathSample, SharedFactory};
+use evenkeel_headers::{Agreement, Headers, Owner, Part, PathFacts, PathHeaders, locked};
 use tracing::debug;
 
 use crate::capacity::{self, ProbeEnd};
-use crate::header::{Agreement, HeaderState, Headers};
 use crate::measure::Measure;
 use crate::notify::Notifier;
 use crate::pacer::Pacer;
 use crate::path::{Limit, PathState};
 
 /// The connections of one configured endpoint.
-#[derive(Debug, Default)]
-pub(crate) struct Connections {
-    alive: AtomicUsize,
-    begun: AtomicUsize,
-    /// Connections that send headers, by their peer's address.
-    peers: Mutex<HashMap<PeerAddress, Peer>>,
-}
-
-/// An address to which headers may go.
-#[derive(Debug, Default)]
-struct Peer {
-    connections: Vec<Weak<Connection>>,
-    /// When a datagram last arrived from this address.
-    last_arrival: Option<Instant>,
-    futile: Futile,
-}
-
-/// Connections tried on headers that none of them had sent. Old ones are forgotten.
-#[derive(Debug, Default)]
-struct Futile {
-    tries: f64,
-    /// When the number was right.
-    at: Option<Instant>,
-}
-
-/// Futile tries of an address after which only its first connection is tried: a search of all 64
-/// for each of 64 headers, as they come when a connection ends.
-const MOST_FUTILE: f64 = 4096.0;
-
-/// Futile tries that are forgotten in a second: they take about a thousandth of a core.
-const FORGOTTEN_PER_S: f64 = 10_000.0;
-
-/// An IP address and port, without the flow label and scope of an IPv6 socket address.
-type PeerAddress = (IpAddr, u16);
-
-impl Connections {
-    /// Counts the connections whose state is in use.
-    pub(crate) fn alive(&self) -> usize {
-        self.alive.load(Ordering::Relaxed)
-    }
-
-    /// Returns the `nth` connection whose peer has `address`: `None` beyond the last, `Some(None)`
-    /// for an ending one. Returns just one, because dropping a connection locks the peers.
-    pub(crate) fn with_peer(
-        &self,
-        address: SocketAddr,
-        nth: usize,
-    ) -> Option<Option<Arc<Connection>>> {
-        let peers = locked(&self.peers);
-        let connections = &peers.get(&peer_address(address))?.connections;
-        connections.get(nth).map(Weak::upgrade)
-    }
-
-    /// Returns whether to look further than the first for the connection whose peer has sent a
-    /// header from `address`.
-    pub(crate) fn may_search(&self, address: SocketAddr, now: Instant) -> bool {
-        let mut peers = locked(&self.peers);
-        let peer = peers.get_mut(&peer_address(address));
-        peer.is_some_and(|peer| peer.futile.tries_at(now) < MOST_FUTILE)
-    }
-
-    /// Notes that `tries` connections have not sent a header from `address`, nor has any other.
-    pub(crate) fn searched_in_vain(&self, address: SocketAddr, tries: usize) {
-        if let Some(peer) = locked(&self.peers).get_mut(&peer_address(address)) {
-            peer.futile.tries += tries as f64;
-        }
-    }
-
-    /// Notes that a datagram has arrived from `address`.
-    pub(crate) fn arrived(&self, address: SocketAddr, now: Instant) {
-        if let Some(peer) = locked(&self.peers).get_mut(&peer_address(address)) {
-            peer.last_arrival = Some(now);
-        }
-    }
-
-    /// Moves `connection`, the one in use, to the front of those whose peer has `address`.
-    pub(crate) fn prefer(&self, address: SocketAddr, connection: &Arc<Connection>) {
-        if let Some(peer) = locked(&self.peers).get_mut(&peer_address(address)) {
-            let is_it = |other: &Weak<_>| other.as_ptr() == Arc::as_ptr(connection);
-            if let Some(at) = peer.connections.iter().position(is_it) {
-                peer.connections[..=at].rotate_right(1);
-            }
-        }
-    }
-
-    /// Returns when a datagram last arrived from `address`, if a connection sends headers there.
-    fn last_arrival(&self, address: SocketAddr) -> Option<Instant> {
-        locked(&self.peers)
-            .get(&peer_address(address))?
-            .last_arrival
-    }
-
-    fn move_peer(&self, connection: &Arc<Connection>, from: Option<SocketAddr>, to: SocketAddr) {
-        let mut peers = locked(&self.peers);
-        if let Some(from) = from {
-            remove(&mut peers, from, Arc::as_ptr(connection));
-        }
-        let peer = peers.entry(peer_address(to)).or_default();
-        peer.connections.insert(0, Arc::downgrade(connection));
-    }
-}
-
-impl Futile {
-    /// Returns how many are not forgotten at `now`.
-    fn tries_at(&mut self, now: Instant) -> f64 {
-        let since = self.at.replace(now).unwrap_or(now);
-        let time = now.saturating_duration_since(since);
-        let forgotten = time.as_secs_f64() * FORGOTTEN_PER_S;
-        self.tries = (self.tries - forgotten).max(0.0);
-        self.tries
-    }
-}
-
-fn peer_address(address: SocketAddr) -> PeerAddress {
-    (address.ip(), address.port())
-}
-
-fn remove(
-    peers: &mut HashMap<PeerAddress, Peer>,
-    address: SocketAddr,
-    connection: *const Connection,
-) {
-    if let Some(peer) = peers.get_mut(&peer_address(address)) {
-        let others = |other: &Weak<Connection>| other.as_ptr() != connection;
-        peer.connections.retain(others);
-        if peer.connections.is_empty() {
-            peers.remove(&peer_address(address));
-        }
-    }
-}
+pub(crate) type Connections = evenkeel_headers::Connections<Connection>;
 
 /// One connection.
 pub(crate) struct Connection {
@@ -215,13 +83,9 @@ pub(crate) struct Probe {
 const REPORTED_ROUND_TRIPS: u32 = 4;
 const LEAST_REPORTED: Duration = Duration::from_millis(100);
 
-/// Path validation sends single packets elsewhere; this many in a row mean a new path.
-const STRAYS_OF_A_NEW_PATH: u8 = 3;
-
 impl Connection {
     pub(crate) fn new(connections: Arc<Connections>) -> Arc<Self> {
-        connections.alive.fetch_add(1, Ordering::Relaxed);
-        let id = connections.begun.fetch_add(1, Ordering::Relaxed);
+        let id = connections.begin();
         debug!(connection = id, "connection begins");
         Arc::new(Self {
             connections,
@@ -340,12 +204,19 @@ impl Connection {
         debug!(connection = self.id, "local address changed");
         self.with_headers(Headers::new_path);
     }
+}
 
-    /// Changes the headers, if the peer understands them.
-    pub(crate) fn with_headers(&self, change: impl FnOnce(&mut Headers)) {
-        if let Some(to) = &mut self.state().headers {
-            change(&mut to.headers);
-        }
+impl Owner for Connection {
+    fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    fn id(&self) -> usize {
+        self.id
+    }
+
+    fn with<T>(&self, access: impl FnOnce(Part<'_>) -> T) -> T {
+        access(self.state().part())
     }
 }
 
@@ -364,15 +235,28 @@ impl fmt::Debug for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         debug!(connection = self.id, "connection ends");
-        self.connections.alive.fetch_sub(1, Ordering::Relaxed);
-        let remote = self.state().headers.as_ref().and_then(|to| to.remote);
-        if let Some(remote) = remote {
-            remove(&mut locked(&self.connections.peers), remote, self);
-        }
+        let remote = self.state().headers.as_ref().and_then(PathHeaders::remote);
+        self.connections.end(self, remote);
     }
 }
 
 impl State {
+    /// Returns what concerns the headers.
+    pub(crate) fn part(&mut self) -> Part<'_> {
+        Part {
+            headers: &mut self.headers,
+            feed: &mut self.feed,
+            last_sample: &mut self.last_sample,
+            desired_rate: self.desired_rate,
+            path: PathFacts {
+                mtu: self.path.mtu,
+                window: self.path.window,
+                rtt: self.path.smoothed_rtt,
+                rate: self.path.own_rate,
+            },
+        }
+    }
+
     /// Returns the queueing time that routers have reported in the last round trips.
     fn reported_queueing(&self) -> Option<Duration> {
         let sample = self.last_sample.as_ref()?;
@@ -399,7 +283,7 @@ impl State {
     /// Notes that the peer's address is validated: quinn lets a controller count ACKs only then.
     pub(crate) fn validated(&mut self) {
         if let Some(to) = &mut self.headers {
-            to.is_unvalidated = false;
+            to.validated();
         }
     }
 
@@ -417,97 +301,11 @@ impl State {
     }
 }
 
-/// The headers of a connection whose peer understands them.
-pub(crate) struct PathHeaders {
-    pub(crate) headers: Headers,
-    /// The destination of the connection's packets.
-    remote: Option<SocketAddr>,
-    /// Packets sent elsewhere since the last one sent to `remote`.
-    strays: u8,
-    /// The peer may not have shown yet that `remote` is its own.
-    is_unvalidated: bool,
-    /// Bytes of UDP payload in a full-size packet.
-    mtu: u16,
-    /// The largest packet in bytes that is known to leave room for a header.
-    room: u16,
-}
-
-impl PathHeaders {
-    fn new(headers: Headers) -> Self {
-        Self {
-            headers,
-            remote: None,
-            strays: 0,
-            is_unvalidated: false,
-            mtu: 0,
-            room: 0,
-        }
-    }
-
-    /// Returns true if packets of `connection` to `destination` follow the path of the headers and
-    /// may carry some. Headers wait until the destination is validated, because until then quinn
-    /// does not count them towards what an address may be sent (RFC 9000, section 8.1).
-    pub(crate) fn is_path_to(
-        &mut self,
-        connection: &Arc<Connection>,
-        destination: SocketAddr,
-    ) -> bool {
-        if self.remote == Some(destination) {
-            self.strays = 0;
-            return !self.is_unvalidated;
-        }
-        self.strays += 1;
-        if self.remote.is_some() {
-            if self.strays < STRAYS_OF_A_NEW_PATH {
-                return false;
-            }
-            debug!(connection = connection.id, %destination, "peer's address changed");
-            self.headers.new_path();
-            self.is_unvalidated = true;
-        }
-        let connections = &connection.connections;
-        connections.move_peer(connection, self.remote, destination);
-        (self.remote, self.strays) = (Some(destination), 0);
-        !self.is_unvalidated
-    }
-
-    /// Returns true if the next datagram of `connection` should carry a header, when one in `every`
-    /// does. `rtt` is the round trip time measured by ACKs.
-    pub(crate) fn is_due(
-        &mut self,
-        connection: &Connection,
-        now: Instant,
-        rtt: Option<Duration>,
-        every: u32,
-    ) -> bool {
-        let last_arrival = || connection.connections.last_arrival(self.remote?);
-        self.headers.due(now, rtt, every, last_arrival)
-    }
-
-    /// Returns the size in bytes of the largest packet that may carry a header, where full-size
-    /// packets have `mtu`. MTU probes include a header, except those sent while headers were off.
-    pub(crate) fn room(&mut self, mtu: u16) -> u16 {
-        if mtu != self.mtu {
-            if mtu < self.room || self.headers.state() != HeaderState::Plain {
-                self.room = mtu;
-            }
-            self.mtu = mtu;
-        }
-        self.room
-    }
-}
-
-/// Locks, even if a thread has panicked while it held the lock: no state is left half changed.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use evenkeel_tests::time::{epoch, ms};
 
     use super::*;
-    use crate::header::{Grease, tests::FACTS};
 
     #[test]
     fn what_held_the_last_packet_back_limits_the_connection() {
@@ -543,32 +341,5 @@ mod tests {
         assert_eq!(reported(None, Some(ms(2)), 0), Some(ms(2)));
         assert_eq!(reported(None, None, 0), None);
         assert_eq!(reported(Some(ms(7)), Some(ms(2)), 201), None);
-    }
-
-    #[test]
-    fn packets_that_a_search_without_headers_has_found_are_too_large_for_one() {
-        let mut now = epoch();
-        let agreement = Agreement {
-            sending: [1; 16],
-            receiving: [2; 16],
-            max_ack_delay: ms(25),
-            grease: Grease::new(&[]),
-        };
-        let mut to = PathHeaders::new(Headers::new(agreement, now));
-        assert_eq!((to.room(1200), to.room(1320)), (1200, 1320));
-        // No header is echoed.
-        while to.headers.state() != HeaderState::Plain {
-            now += ms(10);
-            if to.headers.due(now, FACTS.rtt, 1, || Some(now)) {
-                let mut prepared = to.headers.prepare(now, FACTS, true);
-                to.headers.write(&mut prepared, true, &mut Vec::new());
-                to.headers.sent(&prepared);
-            }
-        }
-        assert_eq!(to.room(1452), 1320);
-        // A new path keeps what was found if only the port has changed.
-        to.headers.new_path();
-        assert_eq!(to.room(1452), 1320);
-        assert_eq!((to.room(1200), to.room(1400)), (1200, 1400));
     }
 }

@@ -14,11 +14,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use evenkeel_headers::{Usage, fix_hop_limit};
 use quinn::{AsyncTimer, AsyncUdpSocket};
 
 use crate::connection::Connection;
 use crate::hooks;
-use crate::socket::{self, HeaderSettings, Socket};
+use crate::socket::{HeaderSettings, Socket};
 use timer::Timer;
 
 /// The runtime that evenkeel's endpoints run on.
@@ -52,7 +53,10 @@ impl quinn::Runtime for Runtime {
 
     fn wrap_udp_socket(&self, socket: std::net::UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
         let headers = self.headers.clone().map(|settings| HeaderSettings {
-            hop_limit: socket::fix_hop_limit(&socket),
+            usage: Usage {
+                hop_limit: fix_hop_limit(&socket),
+                ..settings.usage
+            },
             ..settings
         });
         let socket = self.inner.wrap_udp_socket(socket)?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_congestion::{PathSample, SharedFactory, SpecError};
-use evenkeel_wire::PATH_HEADER_LEN;
+use evenkeel_headers::{ANSWERS, HeaderCounters, HeaderState, Usage, with_room_for_header};
 use quinn::{AsyncUdpSocket, ClientConfig, EndpointConfig, ServerConfig, TransportConfig, rustls};
 use tokio::sync::oneshot;
 
@@ -18,7 +18,6 @@ use crate::connection::{Connection, Connections};
 use crate::controller::{Paced, PacedFactory};
 use crate::driver::Runtime;
 use crate::handshake::{ClientCrypto, ServerCrypto};
-use crate::header::{ANSWERS, HeaderCounters, HeaderState};
 use crate::pacing::Pacing;
 use crate::path::PathState;
 use crate::socket::{HeaderSettings, Socket};
@@ -305,9 +304,11 @@ impl Endpoint {
 
     fn headers(&self, runtime: Arc<dyn quinn::Runtime>) -> Option<HeaderSettings> {
         (self.header_every > 0).then(|| HeaderSettings {
-            connections: self.connections.clone(),
-            every: self.header_every,
-            hop_limit: self.hop_limit,
+            usage: Usage {
+                connections: self.connections.clone(),
+                every: self.header_every,
+                hop_limit: self.hop_limit,
+            },
             runtime,
         })
     }
@@ -316,22 +317,15 @@ impl Endpoint {
     /// which distinguishes QUIC packets from headers.
     fn prepared(&self, mut config: EndpointConfig) -> EndpointConfig {
         if self.header_every > 0 {
-            let largest = config.get_max_udp_payload_size() + PATH_HEADER_LEN as u64;
+            let largest = with_room_for_header(config.get_max_udp_payload_size());
             config
-                .max_udp_payload_size(
-                    u16::try_from(largest)
-                        .unwrap_or(u16::MAX)
-                        .min(LARGEST_PAYLOAD),
-                )
+                .max_udp_payload_size(largest)
                 .expect("it was at least 1200 before");
             config.grease_quic_bit(false);
         }
         config
     }
 }
-
-/// The largest UDP payload (RFC 9000, section 18.2, max_udp_payload_size).
-const LARGEST_PAYLOAD: u16 = 65_527;
 
 /// Closes a connection as [`quinn::Connection::close`] does, and informs the peer even while the
 /// congestion window is full.

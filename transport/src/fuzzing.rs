@@ -12,11 +12,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use evenkeel_congestion::{PathFeed, PathSample, SharedFactory};
+use evenkeel_headers::{Agreement, Grease, HeaderCounters, HeaderState, Usage, locked};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, UdpPoller};
 
-use crate::connection::{Connection, Connections, locked};
-use crate::header::{Agreement, Grease, HeaderCounters, HeaderState};
+use crate::connection::{Connection, Connections};
 use crate::hooks;
 use crate::socket::{HeaderSettings, Socket};
 
@@ -59,9 +59,11 @@ impl HeaderSocket {
         let (wire, clock) = (Arc::<Wire>::default(), Arc::new(Clock(Mutex::new(now))));
         let connections = Arc::<Connections>::default();
         let settings = HeaderSettings {
-            connections: connections.clone(),
-            every,
-            hop_limit: Some(64),
+            usage: Usage {
+                connections: connections.clone(),
+                every,
+                hop_limit: Some(64),
+            },
             runtime: clock.clone(),
         };
         Self {

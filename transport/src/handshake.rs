@@ -7,12 +7,16 @@
 
 mod acks;
 mod frames;
-mod parameters;
 
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
+use evenkeel_headers::parameters::{
+    PARAMETER, VERSIONS, ack_delays, max_ack_delay, patient, reserved_parameters,
+    understands_headers,
+};
+use evenkeel_headers::{Agreement, Grease};
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::crypto::{
     self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
@@ -30,13 +34,8 @@ use quinn_proto::TransportError;
 use quinn_proto::transport_parameters::TransportParameters;
 
 use crate::connection::{Connection, Connections};
-use crate::header::{Agreement, Grease};
 use crate::hooks;
 use acks::WatchingKey;
-use parameters::{
-    PARAMETER, VERSIONS, ack_delays, max_ack_delay, patient, reserved_parameters,
-    understands_headers,
-};
 
 /// The exporter's label: section 3.2.
 const LABEL: &[u8] = b"EXPORTER-evenkeel-path-header";

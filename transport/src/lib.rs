@@ -28,7 +28,6 @@ mod endpoint;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
-mod header;
 mod hooks;
 mod measure;
 mod notify;
@@ -50,7 +49,7 @@ pub use evenkeel_congestion::{
     SharedFactory, SpecError, SpecParameter, SpecValues, adapt, controller, controllers, foreign,
     observed, uses_path_headers,
 };
-pub use header::{HeaderCounters, HeaderState};
+pub use evenkeel_headers::{HeaderCounters, HeaderState};
 pub use pacing::{Pacing, UnknownPacing};
 pub use path::{Limit, Losses, PathState};
 pub use windows::FlowWindows;

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use evenkeel_headers::parameters::{AckDelays, variable_length};
 use quinn::crypto::{self, CryptoError};
 use quinn::rustls::quic::PacketKey;
 
 use super::frames::{self, ACK, ACK_ECN, HANDSHAKE_DONE, IMMEDIATE_ACK, PADDING, PING};
-use super::parameters::{AckDelays, variable_length};
 use crate::connection::Connection;
 
 /// A key for the packets of one direction; looks for late ACKs and for credit in them.

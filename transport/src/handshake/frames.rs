@@ -5,7 +5,7 @@
 //! MAX_STREAM_DATA. quinn writes these frames before all data, so the search ends at the first
 //! frame with data.
 
-use super::parameters::variable_length;
+use evenkeel_headers::parameters::variable_length;
 
 /// Frames before data: RFC 9000, section 19; draft-ietf-quic-ack-frequency, sections 4 and 5.
 pub(super) const PADDING: u64 = 0x00;

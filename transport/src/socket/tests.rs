@@ -1,13 +1,14 @@
 //! Taking headers off buffers that hold several datagrams.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use evenkeel_headers::{MOST_TRIED, work};
 use evenkeel_tests::time::{epoch, ms};
+use evenkeel_wire::PATH_HEADER_LEN;
 use proptest::prelude::*;
 
 use super::*;
 use crate::fuzzing::{Arrival, HeaderConnection, HeaderSocket};
-use crate::header::work;
 
 const HEADER: [u8; PATH_HEADER_LEN] = {
     let mut header = [0; PATH_HEADER_LEN];
@@ -62,19 +63,6 @@ fn a_header_with_nothing_behind_it_is_no_datagram() {
 #[test]
 fn a_stride_of_zero_ends() {
     assert_eq!(received(vec![(vec![0x40; 3], 0)]).concat(), [0x40; 3]);
-}
-
-#[test]
-fn what_a_packet_adds_to_its_payload_depends_on_address_and_share_of_headers() {
-    for (address, every, bytes) in [
-        ("192.0.2.1:9", 1, 60),
-        ("[2001:db8::1]:9", 1, 80),
-        ("[::ffff:192.0.2.1]:9", 4, 36),
-        ("192.0.2.1:9", 1000, 28),
-    ] {
-        let address = address.parse().expect("an address");
-        assert_eq!(overhead(address, every), bytes, "{address}, {every}");
-    }
 }
 
 /// An endpoint with as many connections to one address as are tried, and their far ends.

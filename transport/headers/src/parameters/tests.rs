@@ -1,7 +1,7 @@
 use std::io;
 
 use proptest::prelude::*;
-use quinn::Side;
+use quinn_proto::Side;
 use quinn_proto::transport_parameters::TransportParameters;
 
 use super::*;

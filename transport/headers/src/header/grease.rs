@@ -6,7 +6,7 @@ use super::tag::siphash;
 
 /// Random choices of one connection. They may be guessable.
 #[derive(Debug, Clone)]
-pub(crate) struct Grease {
+pub struct Grease {
     key: [u8; 16],
     drawn: u64,
     /// Replaceable headers to send before the next one is replaced.
@@ -25,7 +25,7 @@ const NO_VERSION: std::ops::RangeInclusive<u8> = 0x04..=0xff;
 
 impl Grease {
     /// Derives all choices from `seed`.
-    pub(crate) fn new(seed: &[u8]) -> Self {
+    pub fn new(seed: &[u8]) -> Self {
         let mut key = [0; 16];
         for (half, block) in key.chunks_exact_mut(8).enumerate() {
             block.copy_from_slice(&siphash(&[half as u8; 16], seed));
@@ -40,7 +40,7 @@ impl Grease {
     }
 
     /// Returns the versions to offer: `versions`, and on half the connections one that nobody has.
-    pub(crate) fn versions(&mut self, versions: &[u8]) -> Vec<u8> {
+    pub fn versions(&mut self, versions: &[u8]) -> Vec<u8> {
         let mut offered = versions.to_vec();
         if self.below(2) == 1 {
             let known = u64::from(*NO_VERSION.start());

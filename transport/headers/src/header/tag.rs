@@ -5,7 +5,7 @@ use std::time::Instant;
 use evenkeel_wire::{HeaderTimestamp, PATH_HEADER_LEN};
 
 /// The secret of all headers of one connection in one direction.
-pub(crate) type Master = [u8; 16];
+pub type Master = [u8; 16];
 
 /// The tag covers all bytes before it.
 const COVERED: usize = PATH_HEADER_LEN - 4;
@@ -23,7 +23,7 @@ pub(super) struct Keys {
 
 impl Keys {
     pub(super) fn new(master: &Master, generation: u64) -> Self {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "work"))]
         work::DERIVED.set(work::DERIVED.get() + 1);
         let block = |i| {
             let mut message = [0; 9];
@@ -43,7 +43,7 @@ impl Keys {
 
     /// Computes the tag of a header sent at `time`, in microseconds of its sender's clock.
     pub(super) fn tag(&self, time: u64, covered: &[u8; COVERED]) -> [u8; 4] {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "work"))]
         work::TAGS.set(work::TAGS.get() + 1);
         let (words, rest) = covered.as_chunks();
         // SipHash reads message words low byte first; the time stands in it high byte first.
@@ -157,13 +157,15 @@ impl SipHash {
 }
 
 /// Counts what this thread has computed.
-#[cfg(test)]
-pub(crate) mod work {
+#[cfg(any(test, feature = "work"))]
+pub mod work {
     use std::cell::Cell;
 
     thread_local! {
-        pub(crate) static DERIVED: Cell<u64> = const { Cell::new(0) };
-        pub(crate) static TAGS: Cell<u64> = const { Cell::new(0) };
+        /// Keys of generations.
+        pub static DERIVED: Cell<u64> = const { Cell::new(0) };
+        /// Tags of headers.
+        pub static TAGS: Cell<u64> = const { Cell::new(0) };
     }
 }
 

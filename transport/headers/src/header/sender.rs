@@ -84,7 +84,7 @@ const REMEMBERED: usize = 64;
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 
 /// As `every`: send only headers that answer the peer's.
-pub(crate) const ANSWERS: u32 = u32::MAX;
+pub const ANSWERS: u32 = u32::MAX;
 
 /// Feedback holds at least this long: section 4.3, expiry.
 const LEAST_HOLD: Duration = Duration::from_millis(100);
@@ -94,25 +94,25 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// What a header says about its connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// Smoothed round trip time.
-    pub(crate) rtt: Option<Duration>,
+    pub rtt: Option<Duration>,
     /// The controller's window in bytes.
-    pub(crate) window: u64,
+    pub window: u64,
     /// The rate that the controller asks for, if any, in bytes of UDP payload per second.
-    pub(crate) rate: Option<u64>,
+    pub rate: Option<u64>,
     /// The datagram is data that the controller's window let through, not ACKs alone.
-    pub(crate) is_data: bool,
+    pub is_data: bool,
     /// The most that the application can use, in bytes of UDP payload per second.
-    pub(crate) desired_rate: Option<u64>,
+    pub desired_rate: Option<u64>,
     /// Bytes of UDP payload in a full-size packet.
-    pub(crate) mtu: u16,
+    pub mtu: u16,
     /// Bytes that a full-size packet adds to its UDP payload on the wire.
-    pub(crate) overhead: u16,
+    pub overhead: u16,
     /// The algorithm whose feedback the controller follows.
-    pub(crate) followed: Option<Followed>,
+    pub followed: Option<Followed>,
     /// The TTL or hop limit of packets sent, if known.
-    pub(crate) hop_limit: Option<u8>,
+    pub hop_limit: Option<u8>,
 }
 
 impl Facts {

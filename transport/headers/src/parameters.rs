@@ -1,9 +1,10 @@
-//! Writes our QUIC transport parameter as bytes, and reads the peer's.
+//! Writes our QUIC transport parameter as bytes, and reads the peer's:
+//! `docs/path-header.md`, section 3.1.
 
 use std::time::Duration;
 
 /// Id of the transport parameter `path_header`: section 3.1.
-pub(super) const PARAMETER: u64 = 0x0ed2_b74c;
+pub const PARAMETER: u64 = 0x0ed2_b74c;
 
 /// Id of `max_ack_delay`, in milliseconds, and its default: RFC 9000, section 18.2.
 const MAX_ACK_DELAY: u64 = 0x0b;
@@ -16,11 +17,11 @@ const GREATEST_ACK_DELAY_EXPONENT: u64 = 20;
 
 /// How a peer delays ACKs, and in which unit it reports that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct AckDelays {
+pub struct AckDelays {
     /// The longest delay, unless this endpoint asks for more.
-    pub(super) max: Duration,
+    pub max: Duration,
     /// The unit of ACK Delay is 2^exponent microseconds, at most 2^20.
-    pub(super) exponent: u32,
+    pub exponent: u32,
 }
 
 /// The greatest `max_ack_delay`, (2^14 - 1) ms: RFC 9000, section 18.2.
@@ -34,11 +35,11 @@ const GREATEST_MAX_ACK_DELAY: u64 = (1 << 14) - 1;
 const PATIENCE: Duration = DEFAULT_MAX_ACK_DELAY;
 
 /// The header versions that this endpoint understands.
-pub(super) const VERSIONS: [u8; 1] = [1];
+pub const VERSIONS: [u8; 1] = [1];
 
 /// Returns only the parameters that quinn fills with random bytes (RFC 9000, section 18.1).
 /// `EndpointConfig::rng_seed` seeds quinn's generator, so runs in virtual time repeat.
-pub(super) fn reserved_parameters(mut parameters: &[u8]) -> Vec<u8> {
+pub fn reserved_parameters(mut parameters: &[u8]) -> Vec<u8> {
     let mut reserved = Vec::new();
     while let Some((id, value)) = next_parameter(&mut parameters) {
         if id % 31 == 27 {
@@ -60,13 +61,13 @@ fn parameter(mut parameters: &[u8], id: u64) -> Option<&[u8]> {
 }
 
 /// Returns whether a peer with these transport parameters understands our header version.
-pub(super) fn understands_headers(parameters: &[u8]) -> bool {
+pub fn understands_headers(parameters: &[u8]) -> bool {
     parameter(parameters, PARAMETER)
         .is_some_and(|offered| VERSIONS.iter().any(|version| offered.contains(version)))
 }
 
 /// Returns how long a peer with these transport parameters may delay an ACK.
-pub(super) fn max_ack_delay(parameters: &[u8]) -> Duration {
+pub fn max_ack_delay(parameters: &[u8]) -> Duration {
     parameter(parameters, MAX_ACK_DELAY)
         .and_then(|mut value| variable_length(&mut value))
         .filter(|milliseconds| *milliseconds <= GREATEST_MAX_ACK_DELAY)
@@ -74,7 +75,7 @@ pub(super) fn max_ack_delay(parameters: &[u8]) -> Duration {
 }
 
 /// Returns how a peer with these transport parameters delays its ACKs.
-pub(super) fn ack_delays(parameters: &[u8]) -> AckDelays {
+pub fn ack_delays(parameters: &[u8]) -> AckDelays {
     let exponent = parameter(parameters, ACK_DELAY_EXPONENT)
         .and_then(|mut value| variable_length(&mut value))
         .filter(|exponent| *exponent <= GREATEST_ACK_DELAY_EXPONENT)
@@ -87,7 +88,7 @@ pub(super) fn ack_delays(parameters: &[u8]) -> AckDelays {
 
 /// Returns the peer's transport parameters with `max_ack_delay` longer by [`PATIENCE`]. Leaves
 /// parameters that quinn will refuse as they are.
-pub(super) fn patient(parameters: &[u8]) -> Vec<u8> {
+pub fn patient(parameters: &[u8]) -> Vec<u8> {
     let (mut rest, mut others) = (parameters, Vec::new());
     let mut delay = None;
     while !rest.is_empty() {
@@ -129,7 +130,7 @@ fn next_parameter<'a>(bytes: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
 }
 
 /// Reads a variable-length integer: RFC 9000, section 16.
-pub(super) fn variable_length(bytes: &mut &[u8]) -> Option<u64> {
+pub fn variable_length(bytes: &mut &[u8]) -> Option<u64> {
     let first = *bytes.first()?;
     let (number, rest) = bytes.split_at_checked(1 << (first >> 6))?;
     *bytes = rest;

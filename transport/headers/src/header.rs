@@ -1,13 +1,13 @@
 //! Decides when to send path headers on one connection, and reads the ones that arrive.
 //!
 //! Comments cite the specification, `docs/path-header.md`, by section. Nothing here sends or
-//! receives: [`Socket`](crate::socket) does.
+//! receives: the endpoint's socket does.
 
 mod grease;
 mod sender;
 mod tag;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -15,16 +15,18 @@ use std::time::{Duration, Instant};
 use evenkeel_congestion::{Feedback, Grant, PathSample};
 use evenkeel_wire::{Echo, PathHeaderTemplate, PathHeaderView};
 
-pub(crate) use grease::Grease;
-pub(crate) use sender::{ANSWERS, Facts};
+pub use grease::Grease;
+pub use sender::{ANSWERS, Facts};
 use sender::{Return, Returned, Sender, State};
-pub(crate) use tag::Master;
-#[cfg(test)]
-pub(crate) use tag::work;
+pub use tag::Master;
+#[cfg(any(test, feature = "work"))]
+pub use tag::work;
 use tag::{Keys, micros, same};
+#[cfg(test)]
+pub(crate) use tests::FACTS;
 
 /// The headers of one connection.
-pub(crate) struct Headers {
+pub struct Headers {
     sender: Sender,
     receiver: Receiver,
     grease: Grease,
@@ -33,14 +35,15 @@ pub(crate) struct Headers {
 
 /// What the handshake has settled for the headers of a connection.
 #[derive(Clone)]
-pub(crate) struct Agreement {
+pub struct Agreement {
     /// Key for headers that are sent.
-    pub(crate) sending: Master,
+    pub sending: Master,
     /// Key for headers that arrive.
-    pub(crate) receiving: Master,
+    pub receiving: Master,
     /// The peer's longest ACK delay.
-    pub(crate) max_ack_delay: Duration,
-    pub(crate) grease: Grease,
+    pub max_ack_delay: Duration,
+    /// Random choices of headers to send.
+    pub grease: Grease,
 }
 
 /// Whether path headers are sent at present.
@@ -109,7 +112,7 @@ impl HeaderCounters {
 
 impl Headers {
     /// Starts the clocks of both directions at `epoch`.
-    pub(crate) fn new(agreement: Agreement, epoch: Instant) -> Self {
+    pub fn new(agreement: Agreement, epoch: Instant) -> Self {
         let max_ack_delay = agreement.max_ack_delay;
         Self {
             sender: Sender::new(agreement.sending, epoch, max_ack_delay),
@@ -119,7 +122,8 @@ impl Headers {
         }
     }
 
-    pub(crate) fn state(&self) -> HeaderState {
+    /// Returns whether headers are sent at present.
+    pub fn state(&self) -> HeaderState {
         match self.sender.state {
             State::Plain => HeaderState::Plain,
             State::Probing(_) => HeaderState::Probing,
@@ -127,12 +131,13 @@ impl Headers {
         }
     }
 
-    pub(crate) fn counters(&self) -> HeaderCounters {
+    /// Returns the counts since the connection began.
+    pub fn counters(&self) -> HeaderCounters {
         self.counters
     }
 
     /// Starts over on a new path: nothing that is sent there repeats what was seen on the old one.
-    pub(crate) fn new_path(&mut self) {
+    pub fn new_path(&mut self) {
         self.sender.new_path();
         self.receiver.forget_echo();
     }
@@ -140,7 +145,7 @@ impl Headers {
     /// Returns whether the next datagram should carry a header: on a confirmed path every
     /// `every`th, or with [`ANSWERS`] those that answer the peer's. `rtt` is measured by ACKs;
     /// `arrived` says when a datagram last came from the peer's address.
-    pub(crate) fn due(
+    pub fn due(
         &mut self,
         now: Instant,
         rtt: Option<Duration>,
@@ -154,12 +159,12 @@ impl Headers {
     }
 
     /// Returns how many datagrams without a header may leave before one of `every` is due.
-    pub(crate) fn until_due(&self, every: u32) -> usize {
+    pub fn until_due(&self, every: u32) -> usize {
         usize::try_from(self.sender.until_due(every)).unwrap_or(usize::MAX)
     }
 
     /// Prepares headers for datagrams about to leave; `due` if [`due`](Self::due) asked for them.
-    pub(crate) fn prepare(&self, now: Instant, facts: Facts, due: bool) -> Prepared {
+    pub fn prepare(&self, now: Instant, facts: Facts, due: bool) -> Prepared {
         Prepared {
             now,
             due,
@@ -174,7 +179,7 @@ impl Headers {
 
     /// Appends the next header of `prepared` to `datagrams`. A datagram that is not `alone` has to
     /// stay as long as the others of its batch.
-    pub(crate) fn write(&mut self, prepared: &mut Prepared, alone: bool, datagrams: &mut Vec<u8>) {
+    pub fn write(&mut self, prepared: &mut Prepared, alone: bool, datagrams: &mut Vec<u8>) {
         let brings_news = prepared.count == 0 && self.receiver.has_news;
         if prepared.due
             && !brings_news
@@ -192,7 +197,7 @@ impl Headers {
     }
 
     /// Notes that the datagrams with all written headers have left.
-    pub(crate) fn sent(&mut self, prepared: &Prepared) {
+    pub fn sent(&mut self, prepared: &Prepared) {
         if prepared.count > 0 {
             self.sender
                 .sent(prepared.first, prepared.count, prepared.followed);
@@ -209,12 +214,12 @@ impl Headers {
     }
 
     /// Notes that `count` datagrams have left without a header, or with one of an unknown kind.
-    pub(crate) fn sent_bare(&mut self, count: u32) {
+    pub fn sent_bare(&mut self, count: u32) {
         self.sender.sent_bare(count);
     }
 
     /// Reads a header from the peer's address. Fails if it is not of this connection.
-    pub(crate) fn arrived(
+    pub fn arrived(
         &mut self,
         now: Instant,
         view: &PathHeaderView<'_>,
@@ -242,7 +247,7 @@ impl Headers {
     }
 
     /// Counts a header that no connection with the peer's address has sent.
-    pub(crate) fn count_forged(&mut self) {
+    pub fn count_forged(&mut self) {
         self.counters.forged += 1;
     }
 }
@@ -259,10 +264,10 @@ impl fmt::Debug for Headers {
 
 /// The header's tag is not of this connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NotOurs;
+pub struct NotOurs;
 
 /// The headers of one batch of datagrams.
-pub(crate) struct Prepared {
+pub struct Prepared {
     now: Instant,
     due: bool,
     first: u64,

@@ -1,0 +1,34 @@
+//! Path headers as a QUIC endpoint uses them, on any QUIC stack.
+//!
+//! What an endpoint decides about headers (`docs/path-header.md`) is here; shells around QUIC
+//! stacks, `evenkeel` on quinn and `evenkeel-noq` on noq, give it packets, time and keys.
+//! [`Headers`] are those of one connection, and the functions of [`parameters`] read and write
+//! the transport parameter by which two ends agree on them. [`Usage`] adds headers to datagrams that
+//! leave, [`Received`] removes them from those that arrive. Nothing here does I/O, except that
+//! [`fix_hop_limit`] sets an option of a socket.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod arriving;
+mod connections;
+mod header;
+mod hop_limit;
+pub mod parameters;
+mod path;
+mod sending;
+mod usage;
+
+pub use arriving::{MOST_TRIED, Received, Stack};
+pub use connections::{Connections, locked};
+#[cfg(any(test, feature = "work"))]
+pub use header::work;
+pub use header::{
+    ANSWERS, Agreement, Facts, Grease, HeaderCounters, HeaderState, Headers, Master, NotOurs,
+    Prepared,
+};
+pub use hop_limit::fix_hop_limit;
+pub use path::{Owner, Part, PathFacts, PathHeaders};
+pub use sending::Datagrams;
+pub use usage::{Usage, with_room_for_header};
