@@ -8,26 +8,18 @@
 //! the functions here, which keep what they hand on in thread-local storage.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
+use evenkeel_headers::Beginning;
 use tracing::trace;
 
 use crate::connection::{Connection, State};
 use crate::path::Limit;
 
 thread_local! {
-    static BEGINNING: RefCell<Beginning> = const { RefCell::new(Beginning::Nothing) };
+    static BEGINNING: RefCell<Beginning<Connection>> = const { RefCell::new(Beginning::Nothing) };
     static POLLED: RefCell<Option<Polled>> = const { RefCell::new(None) };
-}
-
-/// How far this thread has come in beginning a connection. Weak: a connection that fails on the way
-/// leaves nothing behind.
-enum Beginning {
-    Nothing,
-    Session(Weak<Connection>),
-    Controller(Weak<Connection>),
-    Poller(Weak<Connection>),
 }
 
 /// The driver that this thread is polling.
@@ -55,24 +47,14 @@ impl Polled {
 
 /// Notes that the TLS session of a new connection begins.
 pub(crate) fn session_begins(connection: &Arc<Connection>) {
-    BEGINNING.set(Beginning::Session(Arc::downgrade(connection)));
+    BEGINNING.with_borrow_mut(|beginning| beginning.session(connection));
 }
 
 /// Returns the connection for which a controller is built: a new one, whose state exists already if
 /// its session is ours, or the one being polled, which gets a new path.
 pub(crate) fn controller_built(new: impl FnOnce() -> Arc<Connection>) -> Arc<Connection> {
-    let begun = match BEGINNING.replace(Beginning::Nothing) {
-        Beginning::Session(connection) => connection.upgrade(),
-        _ => None,
-    };
-    if begun.is_none()
-        && let Some((connection, _)) = polled()
-    {
-        return connection;
-    }
-    let connection = begun.unwrap_or_else(new);
-    BEGINNING.set(Beginning::Controller(Arc::downgrade(&connection)));
-    connection
+    let polled = polled().map(|(connection, _)| connection);
+    BEGINNING.with_borrow_mut(|beginning| beginning.controller(polled, new))
 }
 
 /// Notes that a poller is created: a new connection gets its socket, or an old one another.
@@ -81,20 +63,12 @@ pub(crate) fn poller_created() {
         connection.rebound();
         return;
     }
-    BEGINNING.with_borrow_mut(|beginning| {
-        *beginning = match std::mem::replace(beginning, Beginning::Nothing) {
-            Beginning::Controller(connection) => Beginning::Poller(connection),
-            _ => Beginning::Nothing,
-        };
-    });
+    BEGINNING.with_borrow_mut(Beginning::socket);
 }
 
 /// Notes that a future is spawned; returns the connection if it is a new connection's driver.
 pub(crate) fn driver_spawned() -> Option<Arc<Connection>> {
-    match BEGINNING.replace(Beginning::Nothing) {
-        Beginning::Poller(connection) => connection.upgrade(),
-        _ => None,
-    }
+    BEGINNING.with_borrow_mut(Beginning::driver)
 }
 
 /// Returns the connection being polled, and the time that quinn acts on.

@@ -12,15 +12,18 @@
 struct Readme;
 
 mod arriving;
+mod beginning;
 mod connections;
 mod header;
 mod hop_limit;
 pub mod parameters;
 mod path;
 mod sending;
+mod session;
 mod usage;
 
 pub use arriving::{MOST_TRIED, Received, Stack};
+pub use beginning::Beginning;
 pub use connections::{Connections, locked};
 #[cfg(any(test, feature = "work"))]
 pub use header::work;
@@ -31,4 +34,7 @@ pub use header::{
 pub use hop_limit::fix_hop_limit;
 pub use path::{Owner, Part, PathFacts, PathHeaders};
 pub use sending::Datagrams;
+pub use session::{
+    Failure, HeaderKeySet, NewKeys, Session, Sessions, Shown, no_initial_suite, retry, tls_version,
+};
 pub use usage::{Usage, with_room_for_header};
