@@ -38,7 +38,15 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "tokio",
         ],
     ),
-    ("evenkeel-noq", &["evenkeel-congestion", "noq-proto"]),
+    (
+        "evenkeel-noq",
+        &[
+            "evenkeel-congestion",
+            "evenkeel-headers",
+            "noq",
+            "noq-proto",
+        ],
+    ),
     (
         "evenkeel-apps",
         &[

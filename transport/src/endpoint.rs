@@ -7,8 +7,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_congestion::{PathSample, SharedFactory, SpecError};
-use evenkeel_headers::{ANSWERS, HeaderCounters, HeaderState, Usage, with_room_for_header};
+use evenkeel_congestion::{PathSample, SharedFactory};
+use evenkeel_headers::{
+    ANSWERS, HeaderCounters, HeaderState, SetupError, Usage, with_room_for_header,
+};
 use quinn::{AsyncUdpSocket, ClientConfig, EndpointConfig, ServerConfig, TransportConfig, rustls};
 use tokio::sync::oneshot;
 
@@ -81,21 +83,6 @@ fn with_defaults(controller: &str) -> Result<(Endpoint, Arc<TransportConfig>), S
     let factory = evenkeel_congestion::controller(controller)?;
     let transport = evenkeel.transport(TransportConfig::default(), factory);
     Ok((evenkeel, transport))
-}
-
-/// Why [`server`] or [`client`] made no endpoint. Displays as one line.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SetupError {
-    /// There is no such controller, or not with these parameters.
-    #[error(transparent)]
-    Controller(#[from] SpecError),
-    /// The TLS configuration does not suit QUIC; see [`Endpoint::server_config`].
-    #[error("the TLS configuration does not suit QUIC: {0}")]
-    Tls(#[from] rustls::Error),
-    /// The address cannot be bound, or there is no tokio runtime.
-    #[error("cannot open the socket: {0}")]
-    Socket(#[from] io::Error),
 }
 
 /// Makes [`quinn::Endpoint`]s that pace each connection at its controller's rate, and use path

@@ -39,7 +39,7 @@ mod windows;
 
 pub use capacity::{ProbeEnd, ProbeReport};
 pub use changes::Changes;
-pub use endpoint::{Context, Endpoint, SetupError, client, close, server};
+pub use endpoint::{Context, Endpoint, client, close, server};
 pub use evenkeel_congestion::{
     Ack, Cause, Congestion, Controller, Delivery, Feedback, Grant, Round,
 };
@@ -49,7 +49,7 @@ pub use evenkeel_congestion::{
     SharedFactory, SpecError, SpecParameter, SpecValues, adapt, controller, controllers, foreign,
     observed, uses_path_headers,
 };
-pub use evenkeel_headers::{HeaderCounters, HeaderState};
+pub use evenkeel_headers::{HeaderCounters, HeaderState, SetupError};
 pub use pacing::{Pacing, UnknownPacing};
 pub use path::{Limit, Losses, PathState};
 pub use windows::FlowWindows;

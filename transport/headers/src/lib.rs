@@ -20,6 +20,7 @@ pub mod parameters;
 mod path;
 mod sending;
 mod session;
+mod setup;
 mod usage;
 
 pub use arriving::{MOST_TRIED, Received, Stack};
@@ -37,4 +38,5 @@ pub use sending::Datagrams;
 pub use session::{
     Failure, HeaderKeySet, NewKeys, Session, Sessions, Shown, no_initial_suite, retry, tls_version,
 };
+pub use setup::SetupError;
 pub use usage::{Usage, with_room_for_header};

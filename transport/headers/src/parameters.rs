@@ -51,7 +51,7 @@ pub fn reserved_parameters(mut parameters: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the value of a parameter, if present.
-fn parameter(mut parameters: &[u8], id: u64) -> Option<&[u8]> {
+pub fn parameter(mut parameters: &[u8], id: u64) -> Option<&[u8]> {
     loop {
         let (found, value) = next_parameter(&mut parameters)?;
         if found == id {

@@ -21,6 +21,8 @@ use evenkeel_congestion::{PathControl, PathFeed};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
+use crate::PathFactory;
+
 /// Builds [`Adapter`]s of what a factory of ours builds, one that has [`PathFactory::own`].
 ///
 /// [`PathFactory::own`]: evenkeel_congestion::PathFactory::own
@@ -28,10 +30,21 @@ pub(crate) struct Factory(pub(crate) evenkeel_congestion::SharedFactory);
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        self.build_fed(now, current_mtu, PathFeed::default())
+    }
+}
+
+impl PathFactory for Factory {
+    fn build_fed(
+        self: Arc<Self>,
+        now: Instant,
+        current_mtu: u16,
+        feed: PathFeed,
+    ) -> Box<dyn Controller> {
         let build = self.0.own().expect("only factories that have it come here");
         let controller = build(now, current_mtu);
         Box::new(Adapter {
-            path: PathControl::new(controller, PathFeed::default(), now, current_mtu),
+            path: PathControl::new(controller, feed, now, current_mtu),
             mtu: current_mtu,
         })
     }

@@ -1,4 +1,4 @@
-//! evenkeel's congestion controllers for [noq], the QUIC stack of iroh and MoQ.
+//! evenkeel's congestion controllers and path headers for [noq], the QUIC stack of iroh and MoQ.
 //!
 //! One line gives every connection of a configuration a controller:
 //!
@@ -11,7 +11,12 @@
 //! noq paces the connection: at the controller's rate if it has one, else at 1.25 windows in a
 //! round trip. A controller governs what this endpoint *sends*: a server that sends needs it in
 //! its own `ServerConfig`. [`from_table`] takes a table with your own controllers, [`adapt`] a
-//! controller without a table, and [`observed`] reports what controllers see and decide.
+//! controller without a table, [`foreign`] noq's own, and [`observed`] reports what controllers see
+//! and decide.
+//!
+//! [`server`] and [`client`] make endpoints that also use path headers, in which routers report
+//! queues and rates, with each other and with quinn endpoints of `evenkeel`. [`Endpoint`] makes them
+//! with settings of your own, and [`Context`] shows what headers tell.
 //!
 //! [noq]: https://crates.io/crates/noq
 
@@ -20,20 +25,46 @@
 struct Readme;
 
 mod adapter;
+mod connection;
+mod driver;
+mod endpoint;
+mod handshake;
+mod hooks;
+mod linked;
 mod observed;
+mod socket;
+mod watched;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use noq_proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig};
+use noq_proto::congestion::{self, Bbr3Config, ControllerFactory, CubicConfig};
 
+pub use endpoint::{Context, Endpoint, client, server};
 pub use evenkeel_congestion::{
-    AckReport, Controller, ControllerRow, Controllers, Observer, SpecError, controllers,
+    AckReport, Controller, ControllerRow, Controllers, Observer, PathFeed, PathSample, SpecError,
+    controllers,
 };
+pub use evenkeel_headers::{HeaderCounters, HeaderState, SetupError};
 pub use observed::observed;
 
 /// A factory of noq controllers, as `noq::TransportConfig::congestion_controller_factory` takes it.
-pub type SharedFactory = Arc<dyn ControllerFactory + Send + Sync>;
+pub type SharedFactory = Arc<dyn PathFactory + Send + Sync>;
+
+/// A factory of noq controllers which can be told what noq cannot tell them.
+pub trait PathFactory: ControllerFactory {
+    /// Builds a controller like [`ControllerFactory::build`] does; it hears of its path through
+    /// `feed`, before each ACK that it processes. By default it hears nothing.
+    fn build_fed(
+        self: Arc<Self>,
+        now: Instant,
+        current_mtu: u16,
+        feed: PathFeed,
+    ) -> Box<dyn congestion::Controller> {
+        feed.follow(None);
+        self.build(now, current_mtu)
+    }
+}
 
 /// Returns a factory for the controller that `spec` names: `keel`, or with parameters
 /// `vegas:alpha=2,beta=4`. [`controllers`] lists names and parameters. `cubic` and `bbr` name the
@@ -63,8 +94,8 @@ pub fn from_table(table: &Controllers, spec: &str) -> Result<SharedFactory, Spec
         return Ok(Arc::new(adapter::Factory(factory)));
     }
     match spec.split(':').next().unwrap_or_default().trim() {
-        "cubic" => Ok(Arc::new(CubicConfig::default())),
-        "bbr" => Ok(Arc::new(Bbr3Config::default())),
+        "cubic" => Ok(foreign(Arc::new(CubicConfig::default()))),
+        "bbr" => Ok(foreign(Arc::new(Bbr3Config::default()))),
         name => Err(SpecError::new(format!(
             "controller {name:?} is written for quinn and does not run on noq: take another, or \
              give its row a factory made with adapt"
@@ -80,3 +111,19 @@ where
 {
     Arc::new(adapter::Factory(evenkeel_congestion::adapt(build)))
 }
+
+/// Wraps a factory that is written for noq, such as noq's own. Its controllers learn nothing from
+/// path headers.
+pub fn foreign(factory: Arc<dyn ControllerFactory + Send + Sync>) -> SharedFactory {
+    Arc::new(Foreign(factory))
+}
+
+struct Foreign(Arc<dyn ControllerFactory + Send + Sync>);
+
+impl ControllerFactory for Foreign {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn congestion::Controller> {
+        self.0.clone().build(now, current_mtu)
+    }
+}
+
+impl PathFactory for Foreign {}

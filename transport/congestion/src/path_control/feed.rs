@@ -159,7 +159,7 @@ impl PathFeed {
     }
 
     /// From now on `observer` is told of samples as they arrive.
-    pub(crate) fn observe(&self, observer: Arc<dyn Observer>) {
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
         self.with(|feed| feed.observer = Some(observer));
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use evenkeel_noq::foreign;
 use noq_proto::congestion::Bbr3Config;
 
 use crate::figures::{Figures, on_noq, on_quinn};
@@ -19,7 +20,7 @@ fn compare(case: &str, loss: f64) {
     };
     let bridged = mean(&|seed| on_quinn("noq-bbr3", loss, seed));
     bridged.print(case, "noq-bbr3");
-    let real = mean(&|seed| on_noq(Arc::new(Bbr3Config::default()), loss, seed));
+    let real = mean(&|seed| on_noq(foreign(Arc::new(Bbr3Config::default())), loss, seed));
     real.print(case, "noq");
     assert!((bridged.used - real.used).abs() < 0.06);
     assert!((bridged.lost - real.lost).abs() < 0.005);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel_noq::{
-    Controller, ControllerRow, Controllers, SharedFactory, adapt, controllers, from_table,
+    Controller, ControllerRow, Controllers, PathFactory, SharedFactory, adapt, controllers,
+    from_table,
 };
 use evenkeel_queue::{Limit, LinkConfig, Rate, Service};
 use noq_proto::RttEstimator;
@@ -24,6 +25,8 @@ impl ControllerFactory for CheckedFactory {
         Box::new(Checked { controller, mtu })
     }
 }
+
+impl PathFactory for CheckedFactory {}
 
 #[derive(Debug)]
 struct Checked {

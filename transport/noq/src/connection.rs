@@ -1,0 +1,122 @@
+//! Holds what an endpoint with path headers knows about one connection.
+//!
+//! Threads lock it under noq's lock of the connection or the endpoint. Code that holds the lock
+//! calls nothing that may lock it again: no controller, no observer, no socket, nothing of noq.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use evenkeel_congestion::{FeedHolder, FeedState, PathSample};
+use evenkeel_headers::{Agreement, Headers, Owner, Part, PathFacts, PathHeaders, locked};
+use tracing::debug;
+
+/// The connections of one configured endpoint.
+pub(crate) type Connections = evenkeel_headers::Connections<Connection>;
+
+/// One connection.
+pub(crate) struct Connection {
+    connections: Arc<Connections>,
+    id: usize,
+    state: Mutex<State>,
+}
+
+/// What an endpoint knows about a connection.
+#[derive(Default)]
+pub(crate) struct State {
+    /// `None` unless the peer takes headers.
+    pub(crate) headers: Option<PathHeaders>,
+    /// Samples on their way to the controller.
+    pub(crate) feed: FeedState,
+    pub(crate) last_sample: Option<PathSample>,
+    /// The most that the application can use, in bytes of UDP payload per second.
+    pub(crate) desired_rate: Option<u64>,
+    pub(crate) path: PathFacts,
+    /// The datagrams built last hold more than ACKs.
+    pub(crate) is_data: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(connections: Arc<Connections>) -> Arc<Self> {
+        let id = connections.begin();
+        debug!(connection = id, "connection begins");
+        Arc::new(Self {
+            connections,
+            id,
+            state: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    /// Begins a path, with full-size packets of `mtu` bytes of UDP payload, and forgets the
+    /// controller's measurements of the one before.
+    pub(crate) fn new_path(&self, mtu: u16) {
+        debug!(connection = self.id, mtu, "path begins");
+        self.state().path = PathFacts {
+            mtu,
+            ..PathFacts::default()
+        };
+    }
+
+    /// Starts headers: the handshake is complete, and both ends understand them.
+    pub(crate) fn agreed(&self, agreement: Agreement, now: Instant) {
+        debug!(connection = self.id, "both ends take path headers");
+        self.state().headers = Some(PathHeaders::new(Headers::new(agreement, now)));
+    }
+
+    /// Starts over with headers because the local address has changed.
+    pub(crate) fn rebound(&self) {
+        debug!(connection = self.id, "local address changed");
+        self.with_headers(Headers::new_path);
+    }
+}
+
+impl State {
+    /// Returns what concerns the headers.
+    pub(crate) fn part(&mut self) -> Part<'_> {
+        Part {
+            headers: &mut self.headers,
+            feed: &mut self.feed,
+            last_sample: &mut self.last_sample,
+            desired_rate: self.desired_rate,
+            path: self.path,
+        }
+    }
+}
+
+impl Owner for Connection {
+    fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    fn id(&self) -> usize {
+        self.id
+    }
+
+    fn with<T>(&self, access: impl FnOnce(Part<'_>) -> T) -> T {
+        access(self.state().part())
+    }
+}
+
+impl FeedHolder for Connection {
+    fn with_feed(&self, access: &mut dyn FnMut(&mut FeedState)) {
+        access(&mut self.state().feed);
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connection").field(&self.id).finish()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        debug!(connection = self.id, "connection ends");
+        let remote = self.state().headers.as_ref().and_then(PathHeaders::remote);
+        self.connections.end(self, remote);
+    }
+}

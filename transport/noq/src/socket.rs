@@ -1,0 +1,176 @@
+//! Wraps a noq socket: adds path headers to datagrams that leave, and removes them from those that
+//! arrive.
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use evenkeel_headers::{Beginning, Datagrams, Received, Stack, Usage};
+use noq::udp::{RecvMeta, Transmit};
+use noq::{AsyncUdpSocket, UdpSender};
+
+use crate::connection::Connection;
+use crate::hooks;
+
+/// The socket of an endpoint.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    inner: Box<dyn AsyncUdpSocket>,
+    headers: Option<HeaderSettings>,
+    received: Received<Noq>,
+}
+
+/// How an endpoint uses headers.
+#[derive(Debug, Clone)]
+pub(crate) struct HeaderSettings {
+    pub(crate) usage: Usage<Connection>,
+    pub(crate) runtime: Arc<dyn noq::Runtime>,
+}
+
+/// noq's receive buffers.
+#[derive(Debug)]
+struct Noq;
+
+impl Stack for Noq {
+    type Meta = RecvMeta;
+
+    fn address(meta: &RecvMeta) -> SocketAddr {
+        meta.addr
+    }
+
+    fn size(meta: &RecvMeta) -> (usize, usize) {
+        (meta.len, meta.stride)
+    }
+
+    fn resized(meta: &RecvMeta, len: usize, stride: usize) -> RecvMeta {
+        let mut resized = *meta;
+        (resized.len, resized.stride) = (len, stride);
+        resized
+    }
+}
+
+impl Socket {
+    pub(crate) fn new(inner: Box<dyn AsyncUdpSocket>, headers: Option<HeaderSettings>) -> Self {
+        // A path that the application has opened on this thread has built a controller, too.
+        hooks::beginning(|beginning| *beginning = Beginning::Nothing);
+        Self {
+            inner,
+            headers,
+            received: Received::default(),
+        }
+    }
+}
+
+impl AsyncUdpSocket for Socket {
+    fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
+        Box::pin(Sender {
+            inner: self.inner.create_sender(),
+            usage: self.headers.as_ref().map(|settings| settings.usage.clone()),
+            is_later: hooks::beginning(Beginning::socket).is_none(),
+        })
+    }
+
+    fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let Some(settings) = &self.headers else {
+            return self.inner.poll_recv(cx, bufs, meta);
+        };
+        let waited = self.received.take_overflow(bufs, meta);
+        if waited > 0 {
+            return Poll::Ready(Ok(waited));
+        }
+        let count = ready!(self.inner.poll_recv(cx, bufs, meta))?;
+        let (now, metas) = (settings.runtime.now(), &mut meta[..count]);
+        let count = self
+            .received
+            .take_headers_off(&settings.usage, now, bufs, metas);
+        Poll::Ready(Ok(count))
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    fn max_receive_segments(&self) -> NonZeroUsize {
+        self.inner.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.inner.may_fragment()
+    }
+}
+
+/// What a connection, or the endpoint, sends with.
+#[derive(Debug)]
+struct Sender {
+    inner: Pin<Box<dyn UdpSender>>,
+    usage: Option<Usage<Connection>>,
+    /// It has not sent yet, and is not a connection's first: the local address changes with it.
+    is_later: bool,
+}
+
+/// Why a datagram has not left.
+enum Unsent {
+    /// The system has no room for it at present.
+    Pending,
+    Failed(io::Error),
+}
+
+impl UdpSender for Sender {
+    fn poll_send(
+        mut self: Pin<&mut Self>,
+        transmit: &Transmit<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Self {
+            inner,
+            usage,
+            is_later,
+        } = &mut *self;
+        let Some((usage, (connection, now))) = usage.as_ref().zip(hooks::polled()) else {
+            return inner.as_mut().poll_send(transmit, cx);
+        };
+        if std::mem::take(is_later) {
+            connection.rebound();
+        }
+        let datagrams = Datagrams {
+            destination: transmit.destination,
+            contents: transmit.contents,
+            segment_size: transmit.segment_size,
+        };
+        let is_data = connection.state().is_data;
+        let give = |contents: &[u8], segment_size| {
+            let transmit = Transmit {
+                contents,
+                segment_size,
+                ..*transmit
+            };
+            match inner.as_mut().poll_send(&transmit, cx) {
+                Poll::Ready(sent) => sent.map_err(Unsent::Failed),
+                Poll::Pending => Err(Unsent::Pending),
+            }
+        };
+        match usage.send(&connection, now, &datagrams, || is_data, give) {
+            Ok(()) => Poll::Ready(Ok(())),
+            Err(Unsent::Failed(error)) => Poll::Ready(Err(error)),
+            Err(Unsent::Pending) => Poll::Pending,
+        }
+    }
+
+    fn max_transmit_segments(&self) -> NonZeroUsize {
+        let most = self.inner.max_transmit_segments();
+        let Some((usage, (connection, now))) = self.usage.as_ref().zip(hooks::polled()) else {
+            return most;
+        };
+        let mut state = connection.state();
+        let batch = usage.batch(&connection, state.part(), now, most.get());
+        NonZeroUsize::new(batch).unwrap_or(NonZeroUsize::MIN)
+    }
+}
