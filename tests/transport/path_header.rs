@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel::{Congestion, Controller, Feedback, Grant, HeaderState, PathSample};
-use evenkeel_wire::{CompactCount, CompactRate, PathHeaderMut};
+use evenkeel_wire::{CompactCount, CompactRate};
 
 use crate::pair::{HEADED, Kind, Pair, has_header, reno, seconds};
-use crate::support::{Host, Net, constant};
+use crate::support::{Host, Net, constant, stamped};
 
 /// Length of a path header.
 const HEADER: usize = 32;
@@ -387,23 +387,6 @@ impl Controller for Listener {
     fn slow_start_threshold(&self) -> Option<u64> {
         None
     }
-}
-
-/// What a router does to the header of a datagram, if it has one.
-fn stamped(datagram: &[u8], stamp: impl Fn(&mut PathHeaderMut<'_>)) -> Vec<Vec<u8>> {
-    if !has_header(datagram) {
-        return vec![datagram.to_vec()];
-    }
-    let len = |len: usize| (len as u16).to_be_bytes();
-    let (ip, udp) = (len(datagram.len() + 28), len(datagram.len() + 8));
-    let mut packet = vec![0x45, 0, ip[0], ip[1], 0, 0, 0, 0, 63, 17, 0, 0];
-    packet.extend([10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, udp[0], udp[1], 0, 0]);
-    packet.extend(datagram);
-    // All but the headers of kind 0.
-    if let Ok(mut header) = PathHeaderMut::find(&mut packet) {
-        stamp(&mut header);
-    }
-    vec![packet.split_off(28)]
 }
 
 #[test]

@@ -11,9 +11,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use evenkeel::{Congestion, Controller, SharedFactory};
-use evenkeel_testbed::scenario::{FlowBuilder, LinkBuilder, NodeIndex, Scenario};
+use evenkeel_testbed::scenario::{FlowBuilder, LinkBuilder, NodeIndex, Scenario, Value};
 use evenkeel_testbed::sim::{SimRuntime, Simulation};
-use evenkeel_wire::PATH_HEADER_MAGIC;
+use evenkeel_wire::{PATH_HEADER_MAGIC, PathHeaderMut};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use quinn::rustls::{self, RootCertStore};
@@ -48,14 +48,27 @@ impl Net {
         mtu: u16,
         change: impl FnOnce(LinkBuilder) -> LinkBuilder,
     ) -> Self {
+        Self::stamping(rate_bps, quarter_rtt_ms, mtu, &[], change)
+    }
+
+    /// And every link stamps.
+    pub(crate) fn stamping(
+        rate_bps: u64,
+        quarter_rtt_ms: f64,
+        mtu: u16,
+        stamps: &[&str],
+        change: impl FnOnce(LinkBuilder) -> LinkBuilder,
+    ) -> Self {
         let access = [
-            ("rate_bps", rate_bps as f64 * 100.0),
-            ("delay_ms", quarter_rtt_ms / 2.0),
+            ("rate_bps", Value::from(rate_bps as f64 * 100.0)),
+            ("delay_ms", Value::from(quarter_rtt_ms / 2.0)),
+            ("stamps", Value::from(stamps.to_vec())),
         ];
         let bottleneck = LinkBuilder::new("bottleneck")
             .rate_bps(rate_bps)
             .delay(Duration::from_secs_f64(quarter_rtt_ms / 1e3))
-            .queue_packets(50);
+            .queue_packets(50)
+            .stamps(stamps);
         let scenario = Scenario::builder("two-hosts", Duration::from_secs(1000))
             .set("mtu", i64::from(mtu))
             .set("topology", "dumbbell")
@@ -217,6 +230,23 @@ impl AsyncUdpSocket for Recorder {
     fn may_fragment(&self) -> bool {
         self.inner.may_fragment()
     }
+}
+
+/// What a router does to the header of a datagram, if it has one.
+pub(crate) fn stamped(datagram: &[u8], stamp: impl Fn(&mut PathHeaderMut<'_>)) -> Vec<Vec<u8>> {
+    if !datagram.starts_with(&PATH_HEADER_MAGIC) {
+        return vec![datagram.to_vec()];
+    }
+    let len = |len: usize| (len as u16).to_be_bytes();
+    let (ip, udp) = (len(datagram.len() + 28), len(datagram.len() + 8));
+    let mut packet = vec![0x45, 0, ip[0], ip[1], 0, 0, 0, 0, 63, 17, 0, 0];
+    packet.extend([10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, udp[0], udp[1], 0, 0]);
+    packet.extend(datagram);
+    // All but the headers of kind 0.
+    if let Ok(mut header) = PathHeaderMut::find(&mut packet) {
+        stamp(&mut header);
+    }
+    vec![packet.split_off(28)]
 }
 
 /// A certificate whose signatures always have the same length, so that runs repeat.

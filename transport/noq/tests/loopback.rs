@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use evenkeel_noq::{AckReport, Observer, controller, observed};
+use evenkeel_noq::{AckReport, HeaderState, Observer, controller, observed};
 use noq::{ClientConfig, Endpoint, ServerConfig, TransportConfig, VarInt};
 use rcgen::generate_simple_self_signed;
 use rustls::RootCertStore;
@@ -184,4 +184,133 @@ async fn a_client_of_ours_that_offers_path_headers_and_a_noq_server_do_without_t
     connection.close(0_u32.into(), b"");
     client.wait_idle().await;
     assert_eq!(serving.await.expect("no panic"), BYTES);
+}
+
+/// The configurations of rustls for a server and its clients.
+fn tls() -> (rustls::ServerConfig, rustls::ClientConfig) {
+    let identity = Identity::new();
+    let server = rustls::ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![identity.certificate], identity.key)
+        .expect("the key is the certificate's");
+    let client = rustls::ClientConfig::builder()
+        .with_root_certificates(identity.roots)
+        .with_no_client_auth();
+    (server, client)
+}
+
+/// A client and a server exchange data, and agree on headers.
+macro_rules! agree {
+    ($client:expr, $client_context:ident, $server:expr, $server_context:ident) => {{
+        let (server_tls, client_tls) = tls();
+        let server = $server(HERE, server_tls, "keel").expect("a socket");
+        let address = server.local_addr().expect("it is bound");
+        let serving = tokio::spawn(async move {
+            let incoming = server.accept().await.expect("a client comes");
+            let connection = incoming.await.expect("the handshake succeeds");
+            let received = exchange!(connection, true);
+            let context = $server_context::Context::of(&connection).expect("a context");
+            let headers = context.path_headers().expect("both take headers");
+            connection.closed().await;
+            (received, headers)
+        });
+        let client = $client(HERE, client_tls, "ro-vegas").expect("a socket");
+        let connecting = client.connect(address, "localhost");
+        let connection = connecting.expect("a right configuration").await;
+        let connection = connection.expect("it answers");
+        assert_eq!(exchange!(connection, false), BYTES);
+        let context = $client_context::Context::of(&connection).expect("a context");
+        let (state, counters) = context.path_headers().expect("both take headers");
+        let sample = context.path_sample();
+        connection.close(0_u32.into(), b"");
+        client.wait_idle().await;
+        let (received, (_, theirs)) = serving.await.expect("the server does not panic");
+        assert_eq!((received, state), (BYTES, HeaderState::Confirmed));
+        assert!(
+            counters.echoes > 10 && theirs.accepted > 10,
+            "{counters:?}, {theirs:?}"
+        );
+        assert_eq!((counters.forged, theirs.forged), (0, 0));
+        // No router is on the way.
+        assert_eq!(sample.expect("echoes").forward_queueing, None);
+    }};
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn noq_and_quinn_agree_on_path_headers_in_either_role() {
+    agree!(
+        evenkeel_noq::client,
+        evenkeel_noq,
+        evenkeel_noq::server,
+        evenkeel_noq
+    );
+    agree!(
+        evenkeel_noq::client,
+        evenkeel_noq,
+        evenkeel::server,
+        evenkeel
+    );
+    agree!(
+        evenkeel::client,
+        evenkeel,
+        evenkeel_noq::server,
+        evenkeel_noq
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_has_to_prove_its_address_is_served() {
+    let (server_tls, client_tls) = tls();
+    let server = evenkeel_noq::server(HERE, server_tls, "keel").expect("a socket");
+    let address = server.local_addr().expect("it is bound");
+    let serving = tokio::spawn(async move {
+        let first = server.accept().await.expect("a client comes");
+        assert!(!first.remote_address_validated());
+        first.retry().expect("it may be asked");
+        let second = server.accept().await.expect("it comes again");
+        assert!(second.remote_address_validated());
+        let connection = second.await.expect("the handshake succeeds");
+        let received = exchange!(connection, true);
+        connection.closed().await;
+        received
+    });
+    let client = evenkeel_noq::client(HERE, client_tls, "keel").expect("a socket");
+    let connecting = client.connect(address, "localhost");
+    let connection = connecting.expect("a right configuration").await;
+    let connection = connection.expect("it answers");
+    assert_eq!(exchange!(connection, false), BYTES);
+    connection.close(0_u32.into(), b"");
+    client.wait_idle().await;
+    assert_eq!(serving.await.expect("no panic"), BYTES);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_was_there_before_sends_at_once() {
+    let (mut server_tls, mut client_tls) = tls();
+    server_tls.max_early_data_size = u32::MAX;
+    client_tls.enable_early_data = true;
+    let server = evenkeel_noq::server(HERE, server_tls, "keel").expect("a socket");
+    let address = server.local_addr().expect("it is bound");
+    let serving = tokio::spawn(async move {
+        for _ in 0..2 {
+            let incoming = server.accept().await.expect("a client comes");
+            let connection = incoming.await.expect("the handshake succeeds");
+            assert_eq!(exchange!(connection, true), BYTES);
+            connection.closed().await;
+        }
+    });
+    let client = evenkeel_noq::client(HERE, client_tls, "ro-vegas").expect("a socket");
+    let connect = || client.connect(address, "localhost").expect("it is right");
+    let first = connect().await.expect("it answers");
+    assert_eq!(exchange!(first, false), BYTES);
+    first.close(0_u32.into(), b"");
+    let (connection, accepted) = connect().into_0rtt().expect("it has a ticket");
+    assert_eq!(exchange!(connection, false), BYTES);
+    assert!(accepted.await);
+    let context = evenkeel_noq::Context::of(&connection).expect("a context");
+    let (state, _) = context.path_headers().expect("both take headers");
+    assert_eq!(state, HeaderState::Confirmed);
+    connection.close(0_u32.into(), b"");
+    client.wait_idle().await;
+    serving.await.expect("no panic");
 }
