@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::{FeedHolder, FeedState, PathSample, SharedFactory};
-use evenkeel_headers::{Agreement, Headers, Owner, Part, PathFacts, PathHeaders, locked};
+use evenkeel_congestion::{FeedState, PathSample, SharedFactory};
+use evenkeel_headers::{Owner, Part, PathFacts, PathHeaders, locked};
 use tracing::debug;
 
 use crate::capacity::{self, ProbeEnd};
@@ -176,12 +176,6 @@ impl Connection {
         chosen
     }
 
-    /// Starts headers: the handshake is complete, and both ends understand them.
-    pub(crate) fn agreed(&self, agreement: Agreement, now: Instant) {
-        debug!(connection = self.id, "both ends take path headers");
-        self.state().headers = Some(PathHeaders::new(Headers::new(agreement, now)));
-    }
-
     /// Notes that the next ACK frame, with largest packet number `largest`, reports an ACK Delay of
     /// `delay`, longer than the peer's `max_ack_delay`. With ACK_FREQUENCY, a sender may have asked
     /// for up to a round trip (quinn-proto 0.11.19, `candidate_max_ack_delay`); beyond that, the
@@ -197,12 +191,6 @@ impl Connection {
             );
             state.feed.set_repeated(largest);
         }
-    }
-
-    /// Starts over with headers because the local address has changed.
-    pub(crate) fn rebound(&self) {
-        debug!(connection = self.id, "local address changed");
-        self.with_headers(Headers::new_path);
     }
 }
 
@@ -220,12 +208,6 @@ impl Owner for Connection {
     }
 }
 
-impl FeedHolder for Connection {
-    fn with_feed(&self, access: &mut dyn FnMut(&mut FeedState)) {
-        access(&mut self.state().feed);
-    }
-}
-
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Connection").field(&self.id).finish()
@@ -234,9 +216,7 @@ impl fmt::Debug for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        debug!(connection = self.id, "connection ends");
-        let remote = self.state().headers.as_ref().and_then(PathHeaders::remote);
-        self.connections.end(self, remote);
+        self.dropped();
     }
 }
 

@@ -5,7 +5,8 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::{InitialWindow, PathFeed, SharedFactory};
+use evenkeel_congestion::{InitialWindow, SharedFactory};
+use evenkeel_headers::Owner;
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 use tracing::{debug, trace};
@@ -30,7 +31,7 @@ impl ControllerFactory for PacedFactory {
         let connection = hooks::controller_built(|| Connection::new(self.connections.clone()));
         let chosen = connection.new_path(current_mtu);
         let factory = chosen.unwrap_or_else(|| self.factory.clone());
-        let feed = PathFeed::new(connection.clone());
+        let feed = connection.feed();
         let controller = factory.build_fed(now, current_mtu, feed);
         connection.state().path.window = controller.metrics().congestion_window;
         Box::new(Paced {
@@ -218,7 +219,7 @@ impl Controller for Paced {
                 window, "another controller takes over"
             );
             self.connection.state().feed.resume(Some(window));
-            let feed = PathFeed::new(self.connection.clone());
+            let feed = self.connection.feed();
             self.controller = factory.build_fed(now, self.mtu, feed);
         }
         let metrics = self.controller.metrics();

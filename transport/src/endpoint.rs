@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use evenkeel_congestion::{PathSample, SharedFactory};
 use evenkeel_headers::{
-    ANSWERS, HeaderCounters, HeaderState, SetupError, Usage, with_room_for_header,
+    ANSWERS, HeaderCounters, HeaderState, Owner, SetupError, Usage, with_room_for_header,
 };
 use quinn::{AsyncUdpSocket, ClientConfig, EndpointConfig, ServerConfig, TransportConfig, rustls};
 use tokio::sync::oneshot;
@@ -399,9 +399,7 @@ impl Context {
     /// Returns whether path headers are sent, and their counters; `None` if the peer does not
     /// understand them or the handshake is not complete.
     pub fn path_headers(&self) -> Option<(HeaderState, HeaderCounters)> {
-        let state = self.connection.state();
-        let headers = &state.headers.as_ref()?.headers;
-        Some((headers.state(), headers.counters()))
+        self.connection.reported()
     }
 
     /// Returns what the newest path header said about the path.

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::{PathFeed, PathSample, SharedFactory};
-use evenkeel_headers::{Agreement, Grease, HeaderCounters, HeaderState, Usage, locked};
+use evenkeel_congestion::{PathSample, SharedFactory};
+use evenkeel_headers::{Agreement, Grease, HeaderCounters, HeaderState, Owner, Usage, locked};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, UdpPoller};
 
@@ -150,9 +150,7 @@ impl HeaderSocket {
 impl HeaderConnection {
     /// Returns whether headers are sent, and their counters.
     pub fn path_headers(&self) -> (HeaderState, HeaderCounters) {
-        let state = self.connection.state();
-        let headers = &state.headers.as_ref().expect("both take headers").headers;
-        (headers.state(), headers.counters())
+        self.connection.reported().expect("both take headers")
     }
 
     /// Returns what the newest echo said.
@@ -162,7 +160,7 @@ impl HeaderConnection {
 
     /// Runs a controller of `factory` on the connection from `now` on.
     pub fn control(&self, factory: SharedFactory, now: Instant) {
-        factory.build_fed(now, MTU, PathFeed::new(self.connection.clone()));
+        factory.build_fed(now, MTU, self.connection.feed());
     }
 
     /// Changes the local address.

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use evenkeel_headers::parameters::{ack_delays, patient};
-use evenkeel_headers::{NewKeys, Sessions, no_initial_suite, retry, tls_version};
+use evenkeel_headers::{NewKeys, Owner, Sessions, no_initial_suite, retry, tls_version};
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::crypto::{
     self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
-use evenkeel_headers::Beginning;
+use evenkeel_headers::{Beginning, Owner};
 use tracing::trace;
 
 use crate::connection::{Connection, State};

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::{FeedState, PathSample};
+use evenkeel_congestion::{FeedHolder, FeedState, PathFeed, PathSample};
 use tracing::debug;
 
 use crate::connections::Connections;
-use crate::header::{HeaderState, Headers};
+use crate::header::{Agreement, HeaderCounters, HeaderState, Headers};
 
 /// A connection of an endpoint. It owns its headers, and the lock that guards them.
 pub trait Owner: Send + Sync + Sized + 'static {
@@ -28,6 +28,48 @@ pub trait Owner: Send + Sync + Sized + 'static {
                 change(&mut to.headers);
             }
         });
+    }
+
+    /// Returns state and counters of the headers; `None` if there are none.
+    fn reported(&self) -> Option<(HeaderState, HeaderCounters)> {
+        self.with(|part| {
+            let headers = &part.headers.as_ref()?.headers;
+            Some((headers.state(), headers.counters()))
+        })
+    }
+
+    /// Starts headers: the handshake is complete, and both ends understand them.
+    fn agreed(&self, agreement: Agreement, now: Instant) {
+        debug!(connection = self.id(), "both ends take path headers");
+        let begun = PathHeaders::new(Headers::new(agreement, now));
+        self.with(|part| *part.headers = Some(begun));
+    }
+
+    /// Starts over with headers because the local address has changed.
+    fn rebound(&self) {
+        debug!(connection = self.id(), "local address changed");
+        self.with_headers(Headers::new_path);
+    }
+
+    /// The connection is dropped.
+    fn dropped(&self) {
+        debug!(connection = self.id(), "connection ends");
+        let remote = self.with(|part| part.headers.as_ref()?.remote);
+        self.connections().end(self, remote);
+    }
+
+    /// Returns what hands samples to the connection's controller.
+    fn feed(self: &Arc<Self>) -> PathFeed {
+        PathFeed::new(Arc::new(Feed(self.clone())))
+    }
+}
+
+/// The feed of a connection.
+struct Feed<C>(Arc<C>);
+
+impl<C: Owner> FeedHolder for Feed<C> {
+    fn with_feed(&self, access: &mut dyn FnMut(&mut FeedState)) {
+        self.0.with(|part| access(part.feed));
     }
 }
 
@@ -95,11 +137,6 @@ impl PathHeaders {
         self.is_unvalidated = false;
     }
 
-    /// Returns the destination of the connection's packets, once one has left.
-    pub fn remote(&self) -> Option<SocketAddr> {
-        self.remote
-    }
-
     /// Returns true if packets of `connection` to `destination` follow the path of the headers and
     /// may carry some. Headers wait until the destination is validated, because until then quinn
     /// does not count them towards what an address may be sent (RFC 9000, section 8.1).
@@ -158,7 +195,7 @@ mod tests {
     use evenkeel_tests::time::{epoch, ms};
 
     use super::*;
-    use crate::header::{Agreement, FACTS, Grease};
+    use crate::header::{FACTS, Grease};
 
     #[test]
     fn packets_that_a_search_without_headers_has_found_are_too_large_for_one() {

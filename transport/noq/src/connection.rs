@@ -5,10 +5,9 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
 
-use evenkeel_congestion::{FeedHolder, FeedState, PathSample};
-use evenkeel_headers::{Agreement, Headers, Owner, Part, PathFacts, PathHeaders, locked};
+use evenkeel_congestion::{FeedState, PathSample};
+use evenkeel_headers::{Owner, Part, PathFacts, PathHeaders, locked};
 use tracing::debug;
 
 /// The connections of one configured endpoint.
@@ -60,18 +59,6 @@ impl Connection {
             ..PathFacts::default()
         };
     }
-
-    /// Starts headers: the handshake is complete, and both ends understand them.
-    pub(crate) fn agreed(&self, agreement: Agreement, now: Instant) {
-        debug!(connection = self.id, "both ends take path headers");
-        self.state().headers = Some(PathHeaders::new(Headers::new(agreement, now)));
-    }
-
-    /// Starts over with headers because the local address has changed.
-    pub(crate) fn rebound(&self) {
-        debug!(connection = self.id, "local address changed");
-        self.with_headers(Headers::new_path);
-    }
 }
 
 impl State {
@@ -101,12 +88,6 @@ impl Owner for Connection {
     }
 }
 
-impl FeedHolder for Connection {
-    fn with_feed(&self, access: &mut dyn FnMut(&mut FeedState)) {
-        access(&mut self.state().feed);
-    }
-}
-
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Connection").field(&self.id).finish()
@@ -115,8 +96,6 @@ impl fmt::Debug for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        debug!(connection = self.id, "connection ends");
-        let remote = self.state().headers.as_ref().and_then(PathHeaders::remote);
-        self.connections.end(self, remote);
+        self.dropped();
     }
 }

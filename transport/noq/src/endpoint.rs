@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use evenkeel_congestion::PathSample;
 use evenkeel_headers::{
-    ANSWERS, HeaderCounters, HeaderState, SetupError, Usage, with_room_for_header,
+    ANSWERS, HeaderCounters, HeaderState, Owner, SetupError, Usage, with_room_for_header,
 };
 use noq::{
     AsyncUdpSocket, ClientConfig, EndpointConfig, PathId, ServerConfig, TransportConfig, rustls,
@@ -284,9 +284,7 @@ impl Context {
     /// Returns whether path headers are sent, and their counters; `None` if the connection does
     /// without them or the handshake is not complete.
     pub fn path_headers(&self) -> Option<(HeaderState, HeaderCounters)> {
-        let state = self.connection.state();
-        let headers = &state.headers.as_ref()?.headers;
-        Some((headers.state(), headers.counters()))
+        self.connection.reported()
     }
 
     /// Returns what the newest path header said about the path.

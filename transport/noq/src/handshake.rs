@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use evenkeel_headers::parameters::{parameter, patient};
-use evenkeel_headers::{Failure, NewKeys, Sessions, no_initial_suite, retry, tls_version};
+use evenkeel_headers::{Failure, NewKeys, Owner, Sessions, no_initial_suite, retry, tls_version};
 use noq_proto::crypto::rustls::QuicServerConfig;
 use noq_proto::crypto::{
     self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,

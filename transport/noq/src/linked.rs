@@ -5,8 +5,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::PathFeed;
-use evenkeel_headers::PathFacts;
+use evenkeel_headers::{Owner, PathFacts};
 use noq_proto::congestion::{Controller, ControllerFactory};
 
 use crate::SharedFactory;
@@ -26,7 +25,7 @@ impl ControllerFactory for LinkedFactory {
         let new = || Connection::new(self.connections.clone());
         let connection = hooks::beginning(|beginning| beginning.controller(polled, new));
         connection.new_path(current_mtu);
-        let feed = PathFeed::new(connection.clone());
+        let feed = connection.feed();
         let controller = self.factory.clone().build_fed(now, current_mtu, feed);
         let link = Link {
             connection,

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use evenkeel_headers::{Beginning, Datagrams, Received, Stack, Usage};
+use evenkeel_headers::{Beginning, Datagrams, Owner, Received, Stack, Usage};
 use noq::udp::{RecvMeta, Transmit};
 use noq::{AsyncUdpSocket, UdpSender};
 
