@@ -86,8 +86,9 @@ pub fn ack_delays(parameters: &[u8]) -> AckDelays {
     }
 }
 
-/// Returns the peer's transport parameters with `max_ack_delay` longer by [`PATIENCE`]. Leaves
-/// parameters that quinn will refuse as they are.
+/// Returns the peer's transport parameters with `max_ack_delay` longer by 25 ms, for senders that
+/// follow routers: steady round trips leave a probe timeout too little room. Leaves parameters that
+/// a stack will refuse as they are.
 pub fn patient(parameters: &[u8]) -> Vec<u8> {
     let (mut rest, mut others) = (parameters, Vec::new());
     let mut delay = None;
