@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
@@ -279,13 +280,15 @@ fn watch(lab: &Lab, router: &Router, stop: &AtomicBool) {
     let _ = table.wait();
 }
 
-/// Gives the router one configuration after another.
-fn reload(lab: &Lab, router: &Router, every: Duration, stop: &AtomicBool) {
+/// Gives the router one configuration after another, while the exit device is there: the router
+/// takes no configuration whose devices are down.
+fn reload(lab: &Lab, router: &Router, exit: &Mutex<()>, every: Duration, stop: &AtomicBool) {
     for variant in variants().iter().cycle().skip(1) {
         waits(every, stop);
         if stop.load(Ordering::Relaxed) {
             return;
         }
+        let _up = exit.lock().unwrap();
         lab.write_config(variant);
         let answer = router.ask(r#"{"request":"reload"}"#);
         assert_eq!(answer["error"], Value::Null, "{answer}");
@@ -293,9 +296,10 @@ fn reload(lab: &Lab, router: &Router, every: Duration, stop: &AtomicBool) {
 }
 
 /// Takes the second link's exit device away for a moment, again and again.
-fn flap(lab: &Lab, stop: &AtomicBool) {
+fn flap(lab: &Lab, exit: &Mutex<()>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         waits(Duration::from_secs(7), stop);
+        let _down = exit.lock().unwrap();
         lab.ip(Host::R, "link set vd down");
         waits(Duration::from_millis(300), stop);
         lab.ip(Host::R, "link set vd up");
@@ -331,9 +335,10 @@ fn a_busy_router_loses_no_packet_uncounted_and_grows_neither_memory_nor_descript
         (&aside, "10.0.4.1:7004", &headers, 40e6),
     ];
     let stop = AtomicBool::new(false);
+    let exit = Mutex::new(());
     let mut samples = Vec::new();
     let transferred = thread::scope(|scope| {
-        let stop = &stop;
+        let (stop, exit) = (&stop, &exit);
         let _stop = StopWhenDropped(stop);
         let (lab, router) = (&lab, &router);
         for (flow, to, payload, bps) in flows {
@@ -348,11 +353,25 @@ fn a_busy_router_loses_no_packet_uncounted_and_grows_neither_memory_nor_descript
         }
         let transfer = transfer(lab, scope, stop);
         let every = Duration::from_secs((seconds / 10).clamp(1, 60));
-        scope.spawn(move || reload(lab, router, every, stop));
-        scope.spawn(move || flap(lab, stop));
-        scope.spawn(move || watch(lab, router, stop));
+        // One that fails ends the rest, too.
+        scope.spawn(move || {
+            let _stop = StopWhenDropped(stop);
+            reload(lab, router, exit, every, stop);
+        });
+        scope.spawn(move || {
+            let _stop = StopWhenDropped(stop);
+            flap(lab, exit, stop);
+        });
+        scope.spawn(move || {
+            let _stop = StopWhenDropped(stop);
+            watch(lab, router, stop);
+        });
         for second in 1..=seconds {
             waits(Duration::from_secs(1), stop);
+            assert!(
+                !stop.load(Ordering::Relaxed),
+                "one of its threads has failed"
+            );
             samples.push(holds(router));
             if second % 60 == 0 {
                 let (resident, descriptors) = holds(router);
