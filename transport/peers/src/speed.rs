@@ -210,20 +210,25 @@ fn iperf3(megabytes: u64) -> Result<Outcome, Failure> {
     let client = || {
         let mut client = Command::new("iperf3");
         client.args(["--client", "127.0.0.1", "--port", PORT, "--json"]);
-        output(client.args(["--bytes", &format!("{megabytes}000000")]))
+        let text = output(client.args(["--bytes", &format!("{megabytes}000000")]))?;
+        let result: Value = serde_json::from_str(&text)?;
+        // Its status is 0 in any case.
+        match result.get("error") {
+            Some(error) => Err(Failure::from(error.to_string())),
+            None => Ok(result),
+        }
     };
     // Its server says nothing when it listens.
     let mut tries = 0;
-    let text = loop {
+    let result = loop {
         match client() {
             Err(_) if tries < 50 => {
                 tries += 1;
                 thread::sleep(Duration::from_millis(100));
             }
-            text => break text?,
+            result => break result?,
         }
     };
-    let result: Value = serde_json::from_str(&text)?;
     let number = |at: &str| {
         result
             .pointer(at)
