@@ -1,5 +1,10 @@
 //! evenkeel and other QUIC stacks: who understands whom, and who is how fast.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it runs and measures in real time"
+)]
+
 mod interop;
 mod speed;
 mod stack;
