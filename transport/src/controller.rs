@@ -5,7 +5,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::{InitialWindow, SharedFactory};
+use evenkeel_congestion::{InitialWindow, LEAST_PACED_RTT, SharedFactory};
 use evenkeel_headers::Owner;
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
@@ -76,10 +76,6 @@ const GAIN_PERCENT: u64 = 110;
 /// In slow start the rate has to fill the window of the next round trip, which is twice as large.
 const SLOW_START_GAIN_PERCENT: u64 = 200;
 
-/// There is no derived rate for shorter round trips: a window leaves within the time by which
-/// wake-ups are late.
-const SHORTEST_RTT: Duration = Duration::from_millis(2);
-
 /// Probes are at least so many smoothed round trips apart: an earlier ACK may still be on its way.
 const ROUND_TRIPS_PER_PROBE: u32 = 2;
 
@@ -118,7 +114,7 @@ impl Paced {
         let pacing_rate = match self.smoothed_rtt {
             Some(rtt) if self.pacing == Pacing::Controller => match own_rate {
                 Some(own) => Some(own),
-                None if rtt < SHORTEST_RTT => None,
+                None if rtt < LEAST_PACED_RTT => None,
                 None => Some(derived_rate(metrics, rtt)),
             },
             _ => None,

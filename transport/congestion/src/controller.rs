@@ -110,7 +110,8 @@ pub struct Ack {
     pub now: Instant,
     /// When the newest of the packets was sent.
     pub sent: Instant,
-    /// Time from sending the newest packet to now, the peer's acknowledgement delay included.
+    /// Time from sending the newest packet to now, the peer's acknowledgement delay included; at
+    /// least [`LEAST_RTT`](crate::LEAST_RTT).
     /// `None` if a packet sent later was acknowledged before: then the ACK shows reordering, not
     /// the path's round trip (RFC 9002, section 5.1). `None` also if the peer held the ACK back for
     /// longer than it may: then it repeats one that was lost.
@@ -181,7 +182,7 @@ pub struct PathSample {
     /// When the echo arrived.
     pub now: Instant,
     /// The time from sending the header until its echo arrived, less the time that the peer held it
-    /// before it could answer.
+    /// before it could answer. Controllers see at least [`LEAST_RTT`](crate::LEAST_RTT).
     pub rtt: Duration,
     /// Queueing time that routers added up on the way to the peer, at most `rtt`; `None` if none
     /// did.

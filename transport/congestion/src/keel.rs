@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use crate::adapter::adapt;
 use crate::controller::{Ack, Cause, Congestion, Controller, PathSample};
+use crate::path_control::LEAST_PACED_RTT;
 use crate::row::{ControllerBuild, ControllerRow};
 use crate::window::{INITIAL_WINDOW, InitialWindow, minimum_window};
 use crowd::{Answer, Crowd, Seen};
@@ -573,7 +574,8 @@ impl Controller for Keel {
             Mode::Start { .. } => START_PACE,
             _ => PACE,
         };
-        (!rtt.is_zero()).then(|| (gain * (self.window + self.back()) / rtt.as_secs_f64()) as u64)
+        (smoothed >= LEAST_PACED_RTT)
+            .then(|| (gain * (self.window + self.back()) / rtt.as_secs_f64()) as u64)
     }
 
     fn slow_start_threshold(&self) -> Option<u64> {

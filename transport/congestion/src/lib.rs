@@ -47,7 +47,8 @@ pub use controller::{
 };
 pub use evenkeel_spec::{ParameterKind, SpecError, SpecParameter, SpecValues};
 pub use path_control::{
-    AckReport, AckReporter, FeedHolder, FeedState, LONGEST_GAP, Observer, PathControl, PathFeed,
+    AckReport, AckReporter, FeedHolder, FeedState, LEAST_PACED_RTT, LEAST_RTT, LONGEST_GAP,
+    Observer, PathControl, PathFeed,
 };
 pub use row::{ControllerBuild, ControllerRow};
 pub use slow_start::SlowStart;
@@ -60,7 +61,7 @@ pub(crate) mod testing {
 
     use std::time::{Duration, Instant};
 
-    pub(crate) use evenkeel_tests::time::{epoch, ms};
+    pub(crate) use evenkeel_tests::time::{epoch, ms, us};
 
     use crate::controller::{Ack, Congestion, PathSample, Round};
 

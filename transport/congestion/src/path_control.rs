@@ -19,6 +19,16 @@ pub use observer::{AckReport, AckReporter, Observer};
 /// controller's mistake, must not stop a connection for good.
 pub const LONGEST_GAP: Duration = Duration::from_secs(10);
 
+/// Controllers see no shorter round trip. Below it, hosts that wake up late, and ACKs that wait for
+/// each other in a batch, make round trips long, not queues: 1 ms is what RFC 9002, section 6.1.2,
+/// takes for a timer's granularity. So a controller that watches delays may keep a window that
+/// leaves in 1 ms, and a queue of that length.
+pub const LEAST_RTT: Duration = Duration::from_millis(1);
+
+/// Windows of shorter round trips have no rate of their own: they leave within the time by which
+/// wake-ups are late.
+pub const LEAST_PACED_RTT: Duration = Duration::from_millis(2);
+
 /// A controller at work on one path of a connection, for adapters to QUIC stacks.
 ///
 /// The calls for one ACK frame, in order: [`on_packet_acked`](Self::on_packet_acked) for each
@@ -131,7 +141,7 @@ impl PathControl {
         let ack = Ack {
             now,
             sent: batch.sent,
-            rtt: has_sample.then(|| now.saturating_duration_since(batch.sent)),
+            rtt: has_sample.then(|| now.saturating_duration_since(batch.sent).max(LEAST_RTT)),
             newest_bytes: batch.newest_bytes,
             packets: batch.packets,
             bytes: batch.bytes,
@@ -148,7 +158,8 @@ impl PathControl {
         if let Some(window) = self.feed.take_resume() {
             self.controller.resume(window);
         }
-        for sample in samples {
+        for mut sample in samples {
+            sample.rtt = sample.rtt.max(LEAST_RTT);
             self.controller.on_path(&sample);
         }
         let window = self.controller.window();

@@ -8,7 +8,7 @@ use quinn_proto::congestion::Controller as _;
 use super::*;
 use crate::controller::{Ack, Congestion, Feedback, Grant, PathSample, Round};
 use crate::table::controller;
-use crate::testing::{epoch, ms};
+use crate::testing::{epoch, ms, us};
 
 mod connection;
 mod histories;
@@ -205,6 +205,25 @@ fn a_round_trip_comes_with_the_size_of_its_packet() {
             panic!("an ACK comes first")
         };
         assert_eq!(ack.newest_bytes, size, "at {now} ms");
+    }
+}
+
+#[test]
+fn no_round_trip_seems_shorter_than_a_millisecond() {
+    let t0 = epoch();
+    let (mut adapter, told) = recorded(t0, 12_000);
+    let mut now = t0;
+    for (took, rtt) in [(300, 1000), (999, 1000), (1001, 1001)] {
+        let sent = now;
+        now += us(took);
+        adapter.path.feed.push(PathSample::new(now, us(took)));
+        adapter.path.on_packet_acked(now, sent, 1200);
+        adapter.on_end_acks(now, 0, false, None);
+        let heard = heard(&told);
+        let [Told::Path(sample), Told::Ack(ack), ..] = &heard[..] else {
+            panic!("what the path told, and the ACK")
+        };
+        assert_eq!((sample.rtt, ack.rtt), (us(rtt), Some(us(rtt))));
     }
 }
 
