@@ -158,9 +158,15 @@ impl Headers {
         self.sender.due(now, rtt, every, news, arrived)
     }
 
-    /// Returns how many datagrams without a header may leave before one of `every` is due.
-    pub fn until_due(&self, every: u32) -> usize {
-        usize::try_from(self.sender.until_due(every)).unwrap_or(usize::MAX)
+    /// Returns how many of `most` datagrams may leave at once, when one of `every` carries a header,
+    /// and the next does if one is `due`. Where one in a few does, it leaves alone. Where fewer do,
+    /// batches are as long as any, and a header stands before all datagrams of one.
+    pub fn batch(&self, due: bool, every: u32, most: usize) -> usize {
+        match every {
+            2..=LONGEST_BATCH if due => 1,
+            2..=LONGEST_BATCH => most.min(self.sender.until_due(every) as usize),
+            _ => most,
+        }
     }
 
     /// Prepares headers for datagrams about to leave; `due` if [`due`](Self::due) asked for them.
@@ -281,6 +287,9 @@ pub struct Prepared {
 
 /// Generations of which a header may be: the newest accepted one and those after it (section 6).
 const GENERATIONS: usize = 6;
+
+/// quinn 0.11 puts no more datagrams into a batch (`MAX_TRANSMIT_SEGMENTS`).
+const LONGEST_BATCH: u32 = 10;
 
 /// What one connection knows about the headers that its peer sends.
 struct Receiver {

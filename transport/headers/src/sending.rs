@@ -139,15 +139,14 @@ impl<C: Owner> Usage<C> {
         })
     }
 
-    /// Returns how many of `most` datagrams a batch may have, so that all carry a header or none.
+    /// Returns how many of `most` datagrams a batch may have, so that about one in so many as are
+    /// due carries a header: all of a batch do, or none.
     pub fn batch(&self, connection: &C, part: Part<'_>, now: Instant, most: usize) -> usize {
         let every = self.every.max(part.feed.header_interval());
         match part.headers {
-            Some(to) if every > 1 && to.headers.state() == HeaderState::Confirmed => {
-                if to.is_due(connection, now, part.path.rtt, every) {
-                    return 1;
-                }
-                most.min(to.headers.until_due(every))
+            Some(to) if to.headers.state() == HeaderState::Confirmed => {
+                let due = to.is_due(connection, now, part.path.rtt, every);
+                to.headers.batch(due, every, most)
             }
             _ => most,
         }

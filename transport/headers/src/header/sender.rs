@@ -241,7 +241,9 @@ impl Sender {
             State::Probing(probing) => probing.due(now),
             State::Confirmed { .. } => {
                 let last = Duration::from_micros(micros(now, self.epoch).saturating_sub(self.last));
-                self.bare + 1 >= every || (news && every == ANSWERS) || last >= rtt / 2
+                self.bare + 1 >= every
+                    || (news && every == ANSWERS)
+                    || last >= (rtt / 2).max(GRANULARITY)
             }
         }
     }

@@ -169,13 +169,49 @@ fn one_datagram_in_so_many_carries_a_header_on_a_confirmed_path_and_two_in_a_rou
     send(&mut pair.near, pair.now, FACTS);
     for left in [3, 2, 1] {
         assert!(!due(&mut pair, 0));
-        assert_eq!(pair.near.until_due(4), left);
+        assert_eq!(pair.near.batch(false, 4, 64), left);
         pair.near.sent_bare(1);
     }
     assert!(due(&mut pair, 0));
     send(&mut pair.near, pair.now, FACTS);
     assert!(!due(&mut pair, 19));
     assert!(due(&mut pair, 21));
+}
+
+#[test]
+fn headers_that_are_rare_shorten_no_batch() {
+    let mut pair = Pair::new();
+    pair.round_trip(FACTS, ms(0)).expect("a sample");
+    assert_eq!(pair.near.batch(true, 4, 64), 1);
+    for every in [1, 64, ANSWERS] {
+        for due in [true, false] {
+            assert_eq!(pair.near.batch(due, every, 64), 64, "{every}, {due}");
+        }
+    }
+}
+
+#[test]
+fn on_a_short_path_headers_need_not_leave_more_often_than_once_in_a_millisecond() {
+    let mut pair = Pair::new();
+    pair.round_trip(FACTS, ms(0)).expect("a sample");
+    pair.near.new_path();
+    let rtt = Some(us(100));
+    for _ in 0..40 {
+        let mut header = [0; PATH_HEADER_LEN];
+        if pair.near.due(pair.now, rtt, 1, || None) {
+            header = send(&mut pair.near, pair.now, FACTS);
+        }
+        pair.now += us(50);
+        let _ = pair.far.receive(pair.now, &header);
+        let answer = send(&mut pair.far, pair.now, FACTS);
+        pair.now += us(50);
+        let _ = pair.near.receive(pair.now, &answer);
+    }
+    send(&mut pair.near, pair.now, FACTS);
+    let due = |pair: &mut Pair, after| pair.near.due(pair.now + us(after), rtt, 64, || None);
+    assert_eq!(pair.near.state(), HeaderState::Confirmed);
+    assert!(!due(&mut pair, 900));
+    assert!(due(&mut pair, 1100));
 }
 
 #[test]
