@@ -1,10 +1,14 @@
 //! SHA-256 of a transfer's data.
 
+use std::future::pending;
 use std::{fmt, str::FromStr};
 
+use bytes::Bytes;
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use quinn::Runtime;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::error::AppError;
 
@@ -38,6 +42,61 @@ impl Checksum {
             }
         }
     }
+}
+
+/// Pieces of data, each what a stream moves at once, that may wait for a [`Hasher`]: at most a
+/// megabyte.
+const WAITING: usize = 8;
+
+/// Hashes the data of one stream in a task of its own, so that the stream need not wait while
+/// another processor is free.
+pub(super) struct Hasher {
+    pieces: mpsc::Sender<Vec<Bytes>>,
+    digest: oneshot::Receiver<Checksum>,
+}
+
+/// Room for one more piece. Unlike handing it over, waiting for room loses nothing when it is given
+/// up.
+pub(super) type Room<'a> = mpsc::Permit<'a, Vec<Bytes>>;
+
+impl Hasher {
+    pub(super) fn spawn(runtime: &dyn Runtime) -> Self {
+        let (pieces, mut waiting) = mpsc::channel::<Vec<Bytes>>(WAITING);
+        let (done, digest) = oneshot::channel();
+        runtime.spawn(Box::pin(async move {
+            let mut hasher = Sha256::new();
+            while let Some(piece) = waiting.recv().await {
+                for chunk in piece {
+                    hasher.update(&chunk);
+                }
+            }
+            // Nobody asks if the transfer has failed.
+            let _ = done.send(Checksum(hasher.finalize().into()));
+        }));
+        Self { pieces, digest }
+    }
+
+    /// Waits until the task has room for another piece.
+    pub(super) async fn room(&self) -> Room<'_> {
+        match self.pieces.reserve().await {
+            Ok(room) => room,
+            Err(_) => runtime_ended().await,
+        }
+    }
+
+    /// Returns the checksum of all pieces, in their order.
+    pub(super) async fn finish(self) -> Checksum {
+        drop(self.pieces);
+        match self.digest.await {
+            Ok(checksum) => checksum,
+            Err(_) => runtime_ended().await,
+        }
+    }
+}
+
+/// The runtime has ended the task, and ends its caller next.
+async fn runtime_ended<T>() -> T {
+    pending().await
 }
 
 impl From<[u8; 32]> for Checksum {

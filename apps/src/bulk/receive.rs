@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use quinn::RecvStream;
-use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 use tracing::trace;
 
-use super::checksum::Checksum;
+use super::checksum::{Checksum, Hasher};
 use super::data::Sink;
 use super::protocol::{Plan, Received, Sent};
 use super::report::{Meter, Outcome, Report, Start};
@@ -113,18 +112,19 @@ impl Receiver<'_> {
             .map_or(u64::MAX, |range| range.end - range.start);
         let offset = range.as_ref().map_or(0, |range| range.start);
         let mut writer = self.sink.writer(offset).await.map_err(sink_error)?;
-        let mut hasher = self.plan.job.verify.then(Sha256::new);
+        let verify = self.plan.job.verify;
+        let hasher = verify.then(|| Hasher::spawn(self.session.runtime));
 
         let mut chunks = [const { Bytes::new() }; CHUNKS];
         while let Some(count) = stream.read_chunks(&mut chunks).await? {
+            if let Some(hasher) = &hasher {
+                hasher.room().await.send(chunks[..count].to_vec());
+            }
             for chunk in &mut chunks[..count] {
                 let chunk = std::mem::take(chunk);
                 left = left
                     .checked_sub(chunk.len() as u64)
                     .ok_or_else(|| AppError::Protocol("more data than agreed".into()))?;
-                if let Some(hasher) = &mut hasher {
-                    hasher.update(&chunk);
-                }
                 writer.write_all(&chunk).await.map_err(sink_error)?;
                 self.meter.add(self.session.now(), chunk.len() as u64);
                 self.session.progress.add_received(chunk.len() as u64);
@@ -135,10 +135,11 @@ impl Receiver<'_> {
         }
         writer.shutdown().await.map_err(sink_error)?;
         trace!(stream = index, "data stream received");
-        Ok((
-            index,
-            hasher.map(|hasher| Checksum::from(<[u8; 32]>::from(hasher.finalize()))),
-        ))
+        let checksum = match hasher {
+            Some(hasher) => Some(hasher.finish().await),
+            None => None,
+        };
+        Ok((index, checksum))
     }
 }
 

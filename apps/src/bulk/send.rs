@@ -7,10 +7,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use quinn::SendStream;
-use sha2::{Digest, Sha256};
 use tracing::trace;
 
-use super::checksum::Checksum;
+use super::checksum::{Checksum, Hasher};
 use super::data::{Feed, Source};
 use super::protocol::{Extent, Plan, Received, Sent};
 use super::report::{Meter, Outcome, Report, Start};
@@ -21,6 +20,10 @@ use crate::{error::AppError, message, time::sleep_until};
 /// Bytes that quinn may buffer beyond two congestion windows, 32 KiB: more than the initial window
 /// of RFC 9002, section 7.2, so that the first round trips find enough to send.
 const SEND_SLACK: u64 = 32 * 1024;
+
+/// Chunks handed to quinn at once, 128 KiB: one lock and one wake-up for about this many batches of
+/// packets.
+const CHUNKS: usize = 8;
 
 /// Sends what `plan` says, and exchanges the reports.
 pub(super) async fn send(
@@ -54,7 +57,7 @@ pub(super) async fn send(
             session,
             meter: &meter,
             stream,
-            hasher: plan.job.verify.then(Sha256::new),
+            hasher: plan.job.verify.then(|| Hasher::spawn(session.runtime)),
             send_window: &window_in_force,
             throttle: &throttle,
         };
@@ -91,7 +94,7 @@ struct StreamWriter<'a> {
     session: &'a Session<'a>,
     meter: &'a Meter,
     stream: SendStream,
-    hasher: Option<Sha256>,
+    hasher: Option<Hasher>,
     /// The connection's send window as last set, in bytes.
     send_window: &'a AtomicU64,
     throttle: &'a Throttle,
@@ -113,9 +116,11 @@ impl StreamWriter<'_> {
                 while left > 0 {
                     self.throttle.wait(self.session.runtime).await;
                     let most = left.min(self.throttle.chunk());
-                    let chunk = feed.next(most).await.map_err(source_error)?;
-                    left -= chunk.len() as u64;
-                    self.write(chunk).await?;
+                    let mut chunks = take(&mut feed, most).await?;
+                    left -= chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
+                    while !chunks.is_empty() {
+                        self.write_some(&mut chunks).await?;
+                    }
                 }
             }
             Some(deadline) => {
@@ -127,8 +132,7 @@ impl StreamWriter<'_> {
                         () = self.throttle.wait(runtime) => {}
                         () = &mut time_up => break,
                     }
-                    let most = self.throttle.chunk();
-                    let mut chunks = [feed.next(most).await.map_err(source_error)?];
+                    let mut chunks = take(&mut feed, self.throttle.chunk()).await?;
                     tokio::select! {
                         biased;
                         written = self.write_some(&mut chunks) => written?,
@@ -144,21 +148,14 @@ impl StreamWriter<'_> {
         // A peer cannot stop the stream unnoticed: that ends in its own error message or in a
         // mismatch.
         let _ = self.stream.finish();
-        Ok(self
-            .hasher
-            .map(|hasher| Checksum::from(<[u8; 32]>::from(hasher.finalize()))))
+        Ok(match self.hasher {
+            Some(hasher) => Some(hasher.finish().await),
+            None => None,
+        })
     }
 
-    async fn write(&mut self, chunk: Bytes) -> Result<(), AppError> {
-        let mut chunks = [chunk];
-        while !chunks[0].is_empty() {
-            self.write_some(&mut chunks).await?;
-        }
-        Ok(())
-    }
-
-    /// Writes as much as quinn accepts, and counts and hashes that.
-    async fn write_some(&mut self, chunks: &mut [Bytes; 1]) -> Result<(), AppError> {
+    /// Writes as much of `chunks` as quinn accepts, and counts and hashes that. Leaves the rest.
+    async fn write_some(&mut self, chunks: &mut Vec<Bytes>) -> Result<(), AppError> {
         let connection = self.session.connection;
         let send_window = send_window(connection.stats().path.cwnd, self.session.send_window);
         // Setting it wakes the connection, so set it only when it changes.
@@ -166,16 +163,37 @@ impl StreamWriter<'_> {
             connection.set_send_window(send_window);
         }
 
-        let offered = chunks[0].clone();
-        let written = self.stream.write_chunks(chunks).await?.bytes;
-        if let Some(hasher) = &mut self.hasher {
-            hasher.update(&offered[..written]);
+        let room = match &self.hasher {
+            Some(hasher) => Some(hasher.room().await),
+            None => None,
+        };
+        let offered = chunks.clone();
+        let written = self.stream.write_chunks(chunks).await?.bytes as u64;
+        if let Some(room) = room {
+            let accepted = offered.into_iter().zip(&*chunks);
+            room.send(
+                accepted
+                    .map(|(all, rest)| all.slice(..all.len() - rest.len()))
+                    .collect(),
+            );
         }
-        self.meter.add(self.session.now(), written as u64);
-        self.throttle.add(written as u64);
-        self.session.progress.add_sent(written as u64);
+        chunks.retain(|rest| !rest.is_empty());
+        self.meter.add(self.session.now(), written);
+        self.throttle.add(written);
+        self.session.progress.add_sent(written);
         Ok(())
     }
+}
+
+/// Takes up to [`CHUNKS`] chunks from `feed`, of at most `most` bytes together (which is not 0).
+async fn take(feed: &mut Feed, mut most: u64) -> Result<Vec<Bytes>, AppError> {
+    let mut chunks = Vec::with_capacity(CHUNKS);
+    while most > 0 && chunks.len() < CHUNKS {
+        let chunk = feed.next(most).await.map_err(source_error)?;
+        most -= chunk.len() as u64;
+        chunks.push(chunk);
+    }
+    Ok(chunks)
 }
 
 /// Returns how many bytes quinn may buffer for this congestion window, in bytes.
