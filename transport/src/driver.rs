@@ -8,11 +8,11 @@
 mod timer;
 
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
+use std::{io, mem};
 
 use evenkeel_headers::{Usage, fix_hop_limit};
 use quinn::{AsyncTimer, AsyncUdpSocket};
@@ -20,6 +20,7 @@ use quinn::{AsyncTimer, AsyncUdpSocket};
 use crate::connection::Connection;
 use crate::hooks;
 use crate::socket::{HeaderSettings, Socket};
+use crate::train::Train;
 use timer::Timer;
 
 /// The runtime that evenkeel's endpoints run on.
@@ -46,6 +47,7 @@ impl quinn::Runtime for Runtime {
                 runtime: self.inner.clone(),
                 tokio: self.tokio,
                 timer: None,
+                train: Train::default(),
             }),
             None => future,
         });
@@ -78,6 +80,8 @@ struct Driver {
     tokio: bool,
     /// Created when the bucket first holds something back: most connections only receive.
     timer: Option<Timer>,
+    /// What the system has not taken yet.
+    train: Train,
 }
 
 impl Drop for Driver {
@@ -91,11 +95,20 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let polled = hooks::Poll::begin(this.connection.clone(), this.runtime.now());
-        if this.future.as_mut().poll(cx).is_ready() {
+        let train = mem::take(&mut this.train);
+        let polled = hooks::Poll::begin(this.connection.clone(), this.runtime.now(), train);
+        let mut driven = this.future.as_mut().poll(cx);
+        if driven.is_pending() && polled.has_room() {
+            driven = this.future.as_mut().poll(cx);
+        }
+        let (train, next) = polled.end();
+        this.train = train;
+        // If it waits, it wakes this task.
+        let _ = this.train.poll_depart(cx);
+        if driven.is_ready() {
             return Poll::Ready(());
         }
-        if let Some(at) = polled.end() {
+        if let Some(at) = next {
             let timer = this
                 .timer
                 .get_or_insert_with(|| Timer::new(&this.runtime, this.tokio));

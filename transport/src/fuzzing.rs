@@ -19,6 +19,7 @@ use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, UdpPoller};
 use crate::connection::{Connection, Connections};
 use crate::hooks;
 use crate::socket::{HeaderSettings, Socket};
+use crate::train::Train;
 
 /// The socket of an endpoint that uses path headers. The caller plays quinn above it and the
 /// network beneath it.
@@ -103,7 +104,11 @@ impl HeaderSocket {
         to: SocketAddr,
         packets: &[Vec<u8>],
     ) -> Vec<Vec<u8>> {
-        let poll = hooks::Poll::begin(connection.connection.clone(), self.clock.now());
+        let poll = hooks::Poll::begin(
+            connection.connection.clone(),
+            self.clock.now(),
+            Train::default(),
+        );
         let mut waiting = packets;
         while !waiting.is_empty() {
             let most = self.socket.max_transmit_segments().min(waiting.len());
@@ -120,7 +125,9 @@ impl HeaderSocket {
                 .expect("the wire takes everything");
             waiting = rest;
         }
-        poll.end();
+        let (mut train, _) = poll.end();
+        let departed = train.poll_depart(&mut Context::from_waker(Waker::noop()));
+        assert!(departed.is_ready(), "the wire takes everything");
         std::mem::take(&mut locked(&self.wire.left))
     }
 

@@ -10,12 +10,16 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
+use std::{io, mem};
 
 use evenkeel_headers::{Beginning, Owner};
+use quinn::AsyncUdpSocket;
+use quinn::udp::Transmit;
 use tracing::trace;
 
 use crate::connection::{Connection, State};
 use crate::path::Limit;
+use crate::train::Train;
 
 thread_local! {
     static BEGINNING: RefCell<Beginning<Connection>> = const { RefCell::new(Beginning::Nothing) };
@@ -37,6 +41,8 @@ struct Polled {
     held_by: Option<Limit>,
     /// quinn has asked for the controller's window, and done nothing else since.
     asked_for_window: bool,
+    /// What leaves when the poll ends.
+    train: Train,
 }
 
 impl Polled {
@@ -80,8 +86,8 @@ pub(crate) fn polled() -> Option<(Arc<Connection>, Instant)> {
 pub(crate) struct Poll(());
 
 impl Poll {
-    /// Begins a poll of `connection`'s driver.
-    pub(crate) fn begin(connection: Arc<Connection>, now: Instant) -> Self {
+    /// Begins a poll of `connection`'s driver; `train` holds what an earlier poll could not send.
+    pub(crate) fn begin(connection: Arc<Connection>, now: Instant, train: Train) -> Self {
         POLLED.set(Some(Polled {
             connection,
             now,
@@ -90,24 +96,25 @@ impl Poll {
             held_back_until: None,
             held_by: None,
             asked_for_window: false,
+            train,
         }));
         Self(())
     }
 
-    /// Ends the poll. Returns when to poll again, for what was held back or a probe.
-    pub(crate) fn end(self) -> Option<Instant> {
-        let (connection, now, held_by, held_back_until) = POLLED.with_borrow(|polled| {
-            let polled = polled.as_ref()?;
-            let connection = polled.connection.clone();
-            Some((
-                connection,
-                polled.now,
-                polled.held_by,
-                polled.held_back_until,
-            ))
-        })?;
-        let next = connection.poll_ended(now, held_by);
-        held_back_until.into_iter().chain(next).min()
+    /// Whether quinn has ended the poll although the system takes more at once.
+    pub(crate) fn has_room(&self) -> bool {
+        POLLED.with_borrow(|polled| polled.as_ref().is_some_and(|p| p.train.has_room()))
+    }
+
+    /// Ends the poll. Returns what is to leave, and when to poll again, for what was held back or a
+    /// probe.
+    pub(crate) fn end(self) -> (Train, Option<Instant>) {
+        let Some(polled) = POLLED.take() else {
+            return (Train::default(), None);
+        };
+        let next = polled.connection.poll_ended(polled.now, polled.held_by);
+        let next = polled.held_back_until.into_iter().chain(next).min();
+        (polled.train, next)
     }
 }
 
@@ -115,6 +122,23 @@ impl Drop for Poll {
     fn drop(&mut self) {
         POLLED.set(None);
     }
+}
+
+/// Sends through `socket` for the connection being polled, when its poll ends. `None` outside a poll.
+pub(crate) fn send(
+    socket: &Arc<dyn AsyncUdpSocket>,
+    transmit: &Transmit<'_>,
+) -> Option<io::Result<()>> {
+    // Sockets may call back.
+    let mut train =
+        POLLED.with_borrow_mut(|polled| Some(mem::take(&mut polled.as_mut()?.train)))?;
+    let sent = train.add(socket, transmit);
+    POLLED.with_borrow_mut(|polled| {
+        if let Some(polled) = polled {
+            polled.train = train;
+        }
+    });
+    Some(sent)
 }
 
 /// Notes that quinn has read the clock: in a poll, to see what to send; outside, because something
@@ -200,7 +224,7 @@ pub(crate) fn sent(connection: &Arc<Connection>, state: &mut State, bytes: u64) 
     with_poll_of(connection, |polled| {
         polled.asked_for_window = false;
         polled.held_by = None;
-        polled.is_data = std::mem::take(&mut polled.let_through);
+        polled.is_data = mem::take(&mut polled.let_through);
         if polled.is_data {
             state.pacer.sent(polled.now, bytes);
         }

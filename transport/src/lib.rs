@@ -15,8 +15,8 @@
 //!
 //! [`server`] and [`client`] make quinn endpoints that also pace each connection at its controller's
 //! rate instead of in bursts of ten packets, and read what routers report; `examples/echo.rs` is a
-//! complete program. [`Endpoint`] makes them with settings of your own. [`Context`] shows an application the path of a connection
-//! and lets it change the controller.
+//! complete program. [`Endpoint`] makes them with settings of your own. [`Context`] shows an
+//! application the path of a connection and lets it change the controller.
 
 mod capacity;
 mod changes;
@@ -35,6 +35,7 @@ mod pacer;
 mod pacing;
 mod path;
 mod socket;
+mod train;
 mod windows;
 
 pub use capacity::{ProbeEnd, ProbeReport};

@@ -61,6 +61,12 @@ impl Socket {
             received: Mutex::default(),
         }
     }
+
+    /// Gives `transmit` to the system: at the end of the poll of a driver, otherwise at once.
+    fn give(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let sent = hooks::send(&self.inner, transmit);
+        sent.unwrap_or_else(|| self.inner.try_send(transmit))
+    }
 }
 
 impl AsyncUdpSocket for Socket {
@@ -80,7 +86,7 @@ impl AsyncUdpSocket for Socket {
             };
             let is_data = || hooks::is_data(&connection);
             let give = |contents: &[u8], segment_size| {
-                self.inner.try_send(&Transmit {
+                self.give(&Transmit {
                     contents,
                     segment_size,
                     ..*transmit
@@ -89,7 +95,7 @@ impl AsyncUdpSocket for Socket {
             let usage = &settings.usage;
             return usage.send(&connection, now, &datagrams, is_data, give);
         }
-        self.inner.try_send(transmit)
+        self.give(transmit)
     }
 
     fn poll_recv(

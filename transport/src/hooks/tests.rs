@@ -65,11 +65,11 @@ fn a_connection_that_fails_leaves_nothing() {
 #[test]
 fn a_path_of_the_connection_being_polled_keeps_its_connection() {
     let ours = connection();
-    let poll = Poll::begin(ours.clone(), epoch());
+    let poll = Poll::begin(ours.clone(), epoch(), Train::default());
     let path = controller_built(connection);
     assert!(Arc::ptr_eq(&ours, &path));
     poller_created();
-    assert!(poll.end().is_none() && driver_spawned().is_none());
+    assert!(poll.end().1.is_none() && driver_spawned().is_none());
     assert!(polled().is_none(), "the poll is over");
 }
 
@@ -80,11 +80,11 @@ fn only_the_connection_being_polled_is_held_back() {
         connection.new_path(1200);
         connection.state().pacer.set_rate(now, Some(1200));
     }
-    let poll = Poll::begin(ours.clone(), now);
+    let poll = Poll::begin(ours.clone(), now, Train::default());
     assert!(allowance(&ours) == Allowance::Window);
     sent(&ours, &mut ours.state(), 2400);
     assert!(allowance(&ours) == Allowance::Nothing && allowance(&other) == Allowance::Window);
-    assert!(poll.end().is_some());
+    assert!(poll.end().1.is_some());
     assert!(
         allowance(&ours) == Allowance::Window,
         "outside of a poll the application asks"
@@ -95,7 +95,7 @@ fn only_the_connection_being_polled_is_held_back() {
 fn only_the_second_question_in_a_row_is_quinns_pacers() {
     let (now, ours, other) = (epoch(), connection(), connection());
     assert!(!is_for_pacer(&ours) && !is_for_pacer(&ours), "no poll");
-    let _poll = Poll::begin(ours.clone(), now);
+    let _poll = Poll::begin(ours.clone(), now, Train::default());
     assert!(!is_for_pacer(&ours));
     assert!(!is_for_pacer(&other), "the application asks for another");
     assert!(is_for_pacer(&ours));
@@ -116,7 +116,7 @@ fn what_was_not_let_through_is_not_taken_from_the_bucket() {
     let (now, ours) = (epoch(), connection());
     ours.new_path(1200);
     ours.state().pacer.set_rate(now, Some(1200));
-    let _poll = Poll::begin(ours.clone(), now);
+    let _poll = Poll::begin(ours.clone(), now, Train::default());
     sent(&ours, &mut ours.state(), 2400);
     assert!(!is_data(&ours));
     assert!(allowance(&ours) == Allowance::Window, "an ACK or a probe");
