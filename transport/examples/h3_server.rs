@@ -4,6 +4,9 @@
 //! and prints its address. `/` is some text, `/bytes/N` is N bytes. Any HTTP/3 client will do:
 //!
 //! `curl --http3-only --cacert CERTIFICATE.pem https://localhost:4433/bytes/1000000`
+//!
+//! In a crate of your own it needs, beside what the README names: `h3 = "0.0.8"`,
+//! `h3-quinn = "0.0.10"`, `http = "1"`, `bytes = "1"`.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -55,7 +58,7 @@ async fn serve(certificate: &str, address: SocketAddr) -> Result<(), Failure> {
     tls.alpn_protocols = vec![b"h3".to_vec()];
 
     let evenkeel = evenkeel::Endpoint::new().path_headers(1);
-    let controller = evenkeel::controller("vegas")?;
+    let controller = evenkeel::controller("keel")?;
     let transport = evenkeel.transport(TransportConfig::default(), controller);
     let server = evenkeel.server_config(tls, transport)?;
     let endpoint = evenkeel.bind(address, Some(server))?;

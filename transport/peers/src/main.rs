@@ -9,6 +9,7 @@ mod interop;
 mod speed;
 mod stack;
 
+use std::iter::successors;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -54,7 +55,9 @@ fn main() -> ExitCode {
     match run(Arguments::parse().command) {
         Ok(status) => status,
         Err(failure) => {
-            eprintln!("{failure}");
+            let causes = successors(failure.source(), |cause| cause.source());
+            let causes: String = causes.map(|cause| format!(": {cause}")).collect();
+            eprintln!("{failure}{causes}");
             ExitCode::FAILURE
         }
     }
