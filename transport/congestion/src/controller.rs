@@ -98,6 +98,15 @@ impl<C: Controller + Clone + 'static> CloneController for C {
     }
 }
 
+/// Controllers see no shorter round trip. Hosts that wake up late, and ACKs that wait for each other
+/// in a batch, lengthen round trips by up to this, also where nothing queues. A controller that
+/// watches delays may so keep a window that leaves in this time, and a queue of that length.
+pub const LEAST_RTT: Duration = Duration::from_micros(250);
+
+/// Windows of shorter round trips have no rate of their own: they leave within the time by which
+/// wake-ups are late.
+pub const LEAST_PACED_RTT: Duration = Duration::from_millis(2);
+
 /// Bytes that a packet adds to its UDP payload by default: IPv4, UDP and path header.
 pub const DEFAULT_OVERHEAD: u16 =
     IPV4_HEADER_LEN as u16 + UDP_HEADER_LEN as u16 + PATH_HEADER_LEN as u16;

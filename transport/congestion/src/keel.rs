@@ -20,8 +20,7 @@ mod target;
 use std::time::{Duration, Instant};
 
 use crate::adapter::adapt;
-use crate::controller::{Ack, Cause, Congestion, Controller, PathSample};
-use crate::path_control::LEAST_PACED_RTT;
+use crate::controller::{Ack, Cause, Congestion, Controller, LEAST_PACED_RTT, PathSample};
 use crate::row::{ControllerBuild, ControllerRow};
 use crate::window::{INITIAL_WINDOW, InitialWindow, minimum_window};
 use crowd::{Answer, Crowd, Seen};
@@ -569,13 +568,12 @@ impl Controller for Keel {
     fn pacing_rate(&self) -> Option<u64> {
         let smoothed = self.delay.smoothed();
         let recent = self.delay.recent().map(|rtt| rtt + self.delay.back());
-        let rtt = recent.map_or(smoothed, |rtt| rtt.min(smoothed));
+        let rtt = recent.unwrap_or(smoothed).min(smoothed).as_secs_f64();
         let gain = match self.mode {
             Mode::Start { .. } => START_PACE,
             _ => PACE,
         };
-        (smoothed >= LEAST_PACED_RTT)
-            .then(|| (gain * (self.window + self.back()) / rtt.as_secs_f64()) as u64)
+        (smoothed >= LEAST_PACED_RTT).then(|| (gain * (self.window + self.back()) / rtt) as u64)
     }
 
     fn slow_start_threshold(&self) -> Option<u64> {

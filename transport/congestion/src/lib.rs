@@ -43,12 +43,11 @@ pub mod xcp;
 pub use adapter::{OwnBuild, PathFactory, SharedFactory, adapt, foreign, observed};
 pub use controller::{
     Ack, Cause, CloneController, Congestion, Controller, DEFAULT_OVERHEAD, Delivery, Feedback,
-    Grant, PathSample, Round,
+    Grant, LEAST_PACED_RTT, LEAST_RTT, PathSample, Round,
 };
 pub use evenkeel_spec::{ParameterKind, SpecError, SpecParameter, SpecValues};
 pub use path_control::{
-    AckReport, AckReporter, FeedHolder, FeedState, LEAST_PACED_RTT, LEAST_RTT, LONGEST_GAP,
-    Observer, PathControl, PathFeed,
+    AckReport, AckReporter, FeedHolder, FeedState, LONGEST_GAP, Observer, PathControl, PathFeed,
 };
 pub use row::{ControllerBuild, ControllerRow};
 pub use slow_start::SlowStart;

@@ -8,7 +8,7 @@ mod rounds;
 
 use std::time::{Duration, Instant};
 
-use crate::controller::{Ack, Congestion, Controller, DEFAULT_OVERHEAD};
+use crate::controller::{Ack, Congestion, Controller, DEFAULT_OVERHEAD, LEAST_RTT};
 use deliveries::Deliveries;
 use rounds::Rounds;
 
@@ -18,16 +18,6 @@ pub use observer::{AckReport, AckReporter, Observer};
 /// The longest time between two packets that a pacer may obey. A lower rate, a router's lie or a
 /// controller's mistake, must not stop a connection for good.
 pub const LONGEST_GAP: Duration = Duration::from_secs(10);
-
-/// Controllers see no shorter round trip. Below it, hosts that wake up late, and ACKs that wait for
-/// each other in a batch, make round trips long, not queues: 1 ms is what RFC 9002, section 6.1.2,
-/// takes for a timer's granularity. So a controller that watches delays may keep a window that
-/// leaves in 1 ms, and a queue of that length.
-pub const LEAST_RTT: Duration = Duration::from_millis(1);
-
-/// Windows of shorter round trips have no rate of their own: they leave within the time by which
-/// wake-ups are late.
-pub const LEAST_PACED_RTT: Duration = Duration::from_millis(2);
 
 /// A controller at work on one path of a connection, for adapters to QUIC stacks.
 ///
