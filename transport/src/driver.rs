@@ -98,6 +98,7 @@ impl Future for Driver {
         let train = mem::take(&mut this.train);
         let polled = hooks::Poll::begin(this.connection.clone(), this.runtime.now(), train);
         let mut driven = this.future.as_mut().poll(cx);
+        // quinn would be polled again at once, but what it sends then would need another call.
         if driven.is_pending() && polled.has_room() {
             driven = this.future.as_mut().poll(cx);
         }

@@ -101,6 +101,7 @@ impl<C: Controller + Clone + 'static> CloneController for C {
 /// Controllers see no shorter round trip. Hosts that wake up late, and ACKs that wait for each other
 /// in a batch, lengthen round trips by up to this, also where nothing queues. A controller that
 /// watches delays may so keep a window that leaves in this time, and a queue of that length.
+/// `docs/performance.md` compares other values.
 pub const LEAST_RTT: Duration = Duration::from_micros(250);
 
 /// Windows of shorter round trips have no rate of their own: they leave within the time by which

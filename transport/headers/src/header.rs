@@ -158,9 +158,9 @@ impl Headers {
         self.sender.due(now, rtt, every, news, arrived)
     }
 
-    /// Returns how many of `most` datagrams may leave at once, when one of `every` carries a header,
-    /// and the next does if one is `due`. Where one in a few does, it leaves alone. Where fewer do,
-    /// batches are as long as any, and a header stands before all datagrams of one.
+    /// Returns how many of `most` datagrams may leave at once. One of `every` is to carry a header; if
+    /// `due`, the next is. A datagram with a header leaves alone where every few have one. Where
+    /// headers are rare, batches keep their length, and all datagrams of a batch that is due get one.
     pub fn batch(&self, due: bool, every: u32, most: usize) -> usize {
         match every {
             2..=LONGEST_BATCH if due => 1,

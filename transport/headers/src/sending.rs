@@ -139,8 +139,8 @@ impl<C: Owner> Usage<C> {
         })
     }
 
-    /// Returns how many of `most` datagrams a batch may have, so that about one in so many as are
-    /// due carries a header: all of a batch do, or none.
+    /// Returns how many of `most` datagrams a batch may have. Either all of them carry a header or
+    /// none does.
     pub fn batch(&self, connection: &C, part: Part<'_>, now: Instant, most: usize) -> usize {
         let every = self.every.max(part.feed.header_interval());
         match part.headers {

@@ -14,7 +14,7 @@ pub(crate) struct Quinn;
 pub(crate) struct Evenkeel {
     /// The controller's name.
     pub(crate) controller: &'static str,
-    /// Whether it offers a path header on every datagram.
+    /// Whether it offers path headers, one on every datagram unless the controller asks for fewer.
     pub(crate) headers: bool,
 }
 
@@ -44,7 +44,7 @@ impl Stack for Quinn {
 impl Stack for Evenkeel {
     fn name(&self) -> String {
         let headers = match self.headers {
-            true => ", a header on every datagram",
+            true => ", with path headers",
             false => "",
         };
         format!("evenkeel, `{}`{headers}", self.controller)
