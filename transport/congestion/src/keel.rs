@@ -304,7 +304,7 @@ impl Keel {
         if !turn.is_used {
             self.growth = 0;
         } else if seen.stands() {
-            self.crowded(&seen);
+            self.crowded(&seen, turn.rate);
         } else {
             self.calm(&seen);
         }
@@ -330,10 +330,10 @@ impl Keel {
         self.growth = 0;
     }
 
-    /// A turn ended above the target.
-    fn crowded(&mut self, seen: &Seen) {
+    /// A turn ended above the target, with `rate` bytes per second acknowledged.
+    fn crowded(&mut self, seen: &Seen, rate: f64) {
         let crowd = self.crowd.get_or_insert_with(|| Crowd::new(seen));
-        match crowd.turn(seen) {
+        match crowd.turn(seen, rate) {
             Answer::GiveWay(window) => self.set_window(window),
             Answer::Longer(window) => {
                 if self.delay.told() * 2 > seen.queue() {
@@ -341,7 +341,7 @@ impl Keel {
                 } else {
                     self.delay.rebase();
                 }
-                self.crowd = None;
+                (self.crowd, self.curve) = (None, None);
                 self.window = window;
             }
             Answer::Others { window, same_rate } => {

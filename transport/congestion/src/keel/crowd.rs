@@ -5,6 +5,7 @@
 //! and the rate shrinks: the part by which they do not follow the window is what others have in the
 //! path. If they do not move at all, nobody queues: the route has become longer.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// A turn lowers the window at most to this part, so that the next shows what it did.
@@ -42,6 +43,11 @@ const SHORT_PART: u32 = 5;
 /// A longer route is believed up to this ratio at once; growth finds the rest.
 const MOST_LONGER: f64 = 2.0;
 
+/// A window returns to at most so many times what a round trip delivered in so many turns: the link
+/// may have become slower as well.
+const MOST_REGAINED: f64 = 2.0;
+const DELIVERED_TURNS: usize = 8;
+
 /// So many turns, and so long, is a queue of others given to go away.
 const SUSPICION_TURNS: u32 = 8;
 const SUSPICION: Duration = Duration::from_secs(1);
@@ -57,6 +63,8 @@ pub(super) struct Crowd {
     /// keeps it down.
     target: Duration,
     turns: u32,
+    /// Bytes that a round trip delivered in the last turns.
+    delivered: VecDeque<f64>,
     /// The window of the turn before, in bytes: round trips of now are of packets that it sent.
     sent: f64,
     /// Turns that add to the suspicion.
@@ -127,6 +135,7 @@ impl Crowd {
             top_stand: seen.stand,
             target: seen.target,
             turns: 0,
+            delivered: VecDeque::new(),
             sent: seen.window,
             suspicious: 0,
             reference: None,
@@ -142,8 +151,8 @@ impl Crowd {
         self.target
     }
 
-    /// A turn ends above the target.
-    pub(super) fn turn(&mut self, seen: &Seen) -> Answer {
+    /// A turn ends above the target, in which `rate` bytes per second were acknowledged.
+    pub(super) fn turn(&mut self, seen: &Seen, rate: f64) -> Answer {
         let (queue, window) = (seen.queue(), seen.window);
         let gave_way = self.has_others && window <= COMPARED * self.top;
         // A queue near the target is one that keel makes itself.
@@ -151,6 +160,14 @@ impl Crowd {
             self.suspicious += 1;
         }
         self.turns += 1;
+        // The first turn began before the queue did.
+        if self.turns > 1 {
+            let delivered = rate * seen.stand.as_secs_f64();
+            self.delivered.push_back(delivered.min(self.sent));
+        }
+        if self.delivered.len() > DELIVERED_TURNS {
+            self.delivered.pop_front();
+        }
         self.most = self.most.max(queue);
         // It matters little whether a short queue is taken for a longer route: noise may hide less.
         let whole = if queue * SHORT_PART < seen.base {
@@ -175,15 +192,16 @@ impl Crowd {
         if self.has_others {
             if self.still >= STILL_TURNS && window <= STILL_WINDOW * self.top {
                 let longer = seen.stand.as_secs_f64() / seen.base.as_secs_f64();
-                return Answer::Longer(self.top * longer.min(MOST_LONGER));
+                return Answer::Longer(self.regained(longer.min(MOST_LONGER)));
             }
             let stays = queue * 2 > self.most;
             let long = seen.now.saturating_duration_since(self.since) >= SUSPICION;
             if stays && long && self.suspicious >= SUSPICION_TURNS {
                 let longer = seen.stand.as_secs_f64() / self.top_stand.as_secs_f64();
+                let window = self.regained(1.0);
                 return Answer::Others {
-                    window: self.top,
-                    same_rate: self.top * longer.max(1.0),
+                    window,
+                    same_rate: window * longer.max(1.0),
                 };
             }
         }
@@ -194,6 +212,12 @@ impl Crowd {
         };
         let fits = (seen.base + seen.target.mul_f64(AIM)).as_secs_f64() / seen.stand.as_secs_f64();
         Answer::GiveWay((window * fits.max(MOST_STEP)).max(floor.min(window)))
+    }
+
+    /// So many times the window at the beginning, as far as the path has shown that it holds it.
+    fn regained(&self, ratio: f64) -> f64 {
+        let most = self.delivered.iter().copied().fold(0.0, f64::max);
+        (ratio * self.top).min(MOST_REGAINED * most)
     }
 
     fn compare(&mut self, stand: Duration) {
@@ -252,12 +276,14 @@ mod tests {
     /// Runs turns of 100 ms with round trips that `rtt` computes from the window, until the queue is
     /// gone or an answer is not to give way; returns that, and the number of turns.
     fn crowded(rtt: impl FnMut(f64, u64) -> Duration) -> (Option<Answer>, u64) {
-        crowded_or_alone(false, rtt)
+        crowded_or_alone(false, f64::MAX, rtt)
     }
 
-    /// The same with routers that count no other flow, if `is_alone`.
+    /// The same with routers that count no other flow, if `is_alone`, over a link of `rate` bytes per
+    /// second.
     fn crowded_or_alone(
         is_alone: bool,
+        rate: f64,
         mut rtt: impl FnMut(f64, u64) -> Duration,
     ) -> (Option<Answer>, u64) {
         let seen = |turn, window, stand| Seen {
@@ -270,14 +296,15 @@ mod tests {
             noise: Duration::ZERO,
             is_alone,
         };
-        let mut window = 100_000.0;
+        let (mut window, mut sent) = (100_000.0, 100_000.0);
         let mut crowd = Crowd::new(&seen(0, window, rtt(window, 0)));
         for turn in 1..100 {
             let seen = seen(turn, window, rtt(window, turn));
             if seen.queue() <= seen.target {
                 return (None, turn);
             }
-            match crowd.turn(&seen) {
+            let rate = rate.min(std::mem::replace(&mut sent, window) / seen.stand.as_secs_f64());
+            match crowd.turn(&seen, rate) {
                 Answer::GiveWay(next) => window = next,
                 answer => return (Some(answer), turn),
             }
@@ -328,6 +355,13 @@ mod tests {
     }
 
     #[test]
+    fn a_longer_and_slower_route_gets_at_most_twice_what_it_delivered() {
+        // 0.25 MB/s instead of 2: 20 kB in 80 ms.
+        let (answer, _) = crowded_or_alone(false, 250_000.0, |_, _| ms(80));
+        assert_eq!(answer, Some(Answer::Longer(40_000.0)));
+    }
+
+    #[test]
     fn a_queue_that_others_fill_is_found_within_about_a_second() {
         // Others take what is left free, and their queue grows and falls.
         let (answer, turns) = crowded(|_, turn| ms(90 + turn % 3 * 4));
@@ -343,7 +377,7 @@ mod tests {
     #[test]
     fn a_flow_that_routers_count_alone_suspects_nobody_before_it_has_given_all_way() {
         let mut given_way = f64::MAX;
-        let (answer, turns) = crowded_or_alone(true, |window, turn| {
+        let (answer, turns) = crowded_or_alone(true, f64::MAX, |window, turn| {
             given_way = given_way.min(window);
             ms(90 + turn % 3 * 4)
         });
@@ -364,7 +398,7 @@ mod tests {
             is_alone: false,
         };
         let mut crowd = Crowd::new(&seen);
-        assert_eq!(crowd.turn(&seen), Answer::GiveWay(70_000.0));
+        assert_eq!(crowd.turn(&seen, 1e6), Answer::GiveWay(70_000.0));
         // Giving way to 0.7 explains 63 ms instead of 90, but not 51.
         let now = |stand| Seen {
             window: 70_000.0,

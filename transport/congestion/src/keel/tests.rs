@@ -1,178 +1,13 @@
-use std::collections::VecDeque;
+mod link;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::controller::Delivery;
-use crate::testing::{ack, epoch, loss, ms, path_sample};
+use crate::testing::{ack, epoch, ms};
+use link::{Link, Tell};
 
 const MTU: u16 = 1200;
-
-/// A packet under way.
-#[derive(Debug, Clone, Copy)]
-struct Packet {
-    sent: Instant,
-    /// When its acknowledgement arrives.
-    acked: Instant,
-    is_lost: bool,
-    /// Time in queues, there and back.
-    queueing: (Duration, Duration),
-    /// Bytes delivered when it left, and when that was.
-    before: u64,
-    before_at: Instant,
-    first_sent: Instant,
-}
-
-type Tell = fn(Duration, Duration, Duration) -> (Duration, Duration);
-
-/// A sender that always has data, and a link with a queue on its way.
-struct Link {
-    keel: Keel,
-    now: Instant,
-    /// Bytes per second.
-    rate: f64,
-    /// The empty round trip.
-    rtt: Duration,
-    /// Packets that may queue.
-    room: f64,
-    /// How long an acknowledgement that leaves at a time queues.
-    back: fn(Duration) -> Duration,
-    /// What routers make of queueing times there and back, and of the round trip.
-    tell: Option<Tell>,
-    /// Every so many packets one is lost at random.
-    loses_every: Option<u64>,
-    /// When the link has sent all that waits.
-    free: Instant,
-    next: Instant,
-    packets: VecDeque<Packet>,
-    sent: u64,
-    delivered: u64,
-    delivered_at: Instant,
-    first_sent: Instant,
-    overflows: u64,
-    longest_queue: Duration,
-}
-
-impl Link {
-    fn new(rate: f64, rtt: Duration, room: f64) -> Self {
-        let now = epoch();
-        Self {
-            keel: Keel::new(now, InitialWindow::Rfc9002, MTU),
-            now,
-            rate,
-            rtt,
-            room,
-            back: |_| Duration::ZERO,
-            tell: None,
-            loses_every: None,
-            free: now,
-            next: now,
-            packets: VecDeque::new(),
-            sent: 0,
-            delivered: 0,
-            delivered_at: now,
-            first_sent: now,
-            overflows: 0,
-            longest_queue: Duration::ZERO,
-        }
-    }
-
-    /// Lets `time` pass; returns the share of the link that was used.
-    fn run(&mut self, time: Duration) -> f64 {
-        let (end, delivered) = (self.now + time, self.delivered);
-        self.longest_queue = Duration::ZERO;
-        while self.now < end {
-            let in_flight = self.packets.len() as u64 * u64::from(MTU);
-            let may_send = in_flight + u64::from(MTU) <= self.keel.window();
-            let ack_at = self.packets.front().map(|packet| packet.acked);
-            let send_at = may_send.then(|| self.next.max(self.now));
-            match (send_at, ack_at) {
-                (Some(send), ack) if ack.is_none_or(|ack| send < ack) => self.send(send),
-                (_, Some(at)) => self.hear(at),
-                (_, None) => panic!("nothing is in flight, and nothing may be sent"),
-            }
-        }
-        (self.delivered - delivered) as f64 / (self.rate * time.as_secs_f64())
-    }
-
-    fn send(&mut self, at: Instant) {
-        self.now = at;
-        self.sent += 1;
-        let each = Duration::from_secs_f64(f64::from(MTU) / self.rate);
-        let queue = self.free.saturating_duration_since(at);
-        let overflows = queue > each.mul_f64(self.room);
-        let at_random = self
-            .loses_every
-            .is_some_and(|every| self.sent.is_multiple_of(every));
-        self.overflows += u64::from(overflows);
-        self.longest_queue = self.longest_queue.max(queue);
-        if !overflows {
-            self.free = self.free.max(at) + each;
-        }
-        if self.packets.is_empty() {
-            (self.first_sent, self.delivered_at) = (at, at);
-        }
-        let before = self.packets.back().map(|packet| packet.acked);
-        let back = (self.back)(at - epoch());
-        let arrives = self.free.max(at) + self.rtt + back;
-        self.packets.push_back(Packet {
-            sent: at,
-            acked: before.map_or(arrives, |before| before.max(arrives)),
-            is_lost: overflows || at_random,
-            queueing: (queue, back),
-            before: self.delivered,
-            before_at: self.delivered_at,
-            first_sent: self.first_sent,
-        });
-        let gap = self.keel.pacing_rate().map_or(Duration::ZERO, |rate| {
-            Duration::from_secs_f64(f64::from(MTU) / rate as f64)
-        });
-        self.next = at + gap;
-    }
-
-    fn hear(&mut self, at: Instant) {
-        self.now = at;
-        let in_flight = self.packets.len() as u64 * u64::from(MTU);
-        let packet = self.packets.pop_front().expect("it was looked at");
-        if packet.is_lost {
-            self.keel.on_lost(at, u64::from(MTU));
-            self.keel.on_congestion(&Congestion { now: at, ..loss() });
-            return;
-        }
-        self.delivered += u64::from(MTU);
-        self.delivered_at = at;
-        self.first_sent = packet.sent;
-        if let Some(tell) = self.tell {
-            let rtt = at - packet.sent;
-            let (there, back) = tell(packet.queueing.0, packet.queueing.1, rtt);
-            self.keel.on_path(&PathSample {
-                now: at,
-                rtt,
-                forward_queueing: Some(there.min(rtt)),
-                backward_queueing: Some(back.min(rtt.saturating_sub(there))),
-                ..path_sample()
-            });
-        }
-        self.keel.on_ack(&Ack {
-            now: at,
-            sent: packet.sent,
-            rtt: Some(at - packet.sent),
-            newest_bytes: u64::from(MTU),
-            packets: 1,
-            bytes: u64::from(MTU),
-            bytes_after_recovery: u64::from(MTU),
-            in_flight,
-            app_limited: false,
-            delivery: Some(Delivery {
-                total: self.delivered,
-                before: packet.before,
-                send_interval: packet.sent - packet.first_sent,
-                ack_interval: at - packet.before_at,
-                app_limited: false,
-            }),
-        });
-    }
-}
 
 /// 20 Mb/s in bytes per second, and a queue that holds 40 ms of it.
 const RATE: f64 = 2_500_000.0;
@@ -243,6 +78,29 @@ fn a_longer_route_is_not_taken_for_a_queue() {
     let share = link.run(ms(3000));
     assert!(share > 0.95, "{share}");
     assert_eq!(link.keel.delay.base() / 10_000_000, ms(120) / 10_000_000);
+}
+
+#[test]
+fn beside_reno_it_holds_its_share_and_when_that_is_gone_it_keeps_a_short_queue() {
+    let mut link = Link::new(RATE, ms(40), ROOM);
+    link.run(ms(5000));
+    link.join(80);
+    let holds = (0..100).any(|_| {
+        link.run(ms(100));
+        matches!(link.keel.mode, Mode::Hold(_))
+    });
+    assert!(holds, "within ten seconds");
+    let share = link.run(ms(60_000));
+    assert!((0.4..0.75).contains(&share), "{share}");
+    link.neighbour.clear();
+    link.run(ms(15_000));
+    assert!(
+        matches!(link.keel.mode, Mode::Track),
+        "{:?}",
+        link.keel.mode
+    );
+    let share = link.run(ms(5000));
+    assert!(share > 0.97 && link.longest_queue < ms(15), "{share}");
 }
 
 #[test]
@@ -443,21 +301,174 @@ proptest! {
         let run = || {
             let mut link = Link::new(rate, ms(rtt), room);
             link.loses_every = every;
-            let mut windows = Vec::new();
+            let (mut windows, mut excesses) = (Vec::new(), Vec::new());
             for (factor, rtt) in std::iter::once((1.0, rtt)).chain(changes.iter().copied()) {
                 link.rate = rate * factor;
                 link.rtt = ms(rtt);
+                link.most_delivered = 0;
                 link.run(ms(400));
                 windows.push(link.keel.window());
+                let full = Duration::from_secs_f64(room * f64::from(MTU) / link.rate);
+                link.run((link.rtt + full) * 4 + ms(1000));
+                link.run(link.rtt * 4 + ms(1000));
+                excesses.push(link.excess);
             }
-            windows
+            (windows, excesses)
         };
-        let windows = run();
+        let (windows, excesses) = run();
+        // The first four turns of growth add 15 packets, however few were delivered.
+        for (excess, window) in excesses.iter().zip(&windows) {
+            prop_assert!(*excess <= 15 * u64::from(MTU), "{excess} beyond {window}");
+        }
         // All that the fastest path holds, with its queue, ten times over.
         let most = 10.0 * (5.0 * rate * 0.5 + (room + 20.0) * f64::from(MTU));
         for window in &windows {
             prop_assert!((2400..=most as u64).contains(window), "{window} of {most}");
         }
-        prop_assert_eq!(windows, run());
+        prop_assert_eq!((windows, excesses), run());
     }
+}
+
+/// Lets a millisecond pass until `is` of the mode.
+fn run_until(link: &mut Link, is: fn(&Mode) -> bool) {
+    for _ in 0..100_000 {
+        link.run(ms(1));
+        if is(&link.keel.mode) {
+            return;
+        }
+    }
+    panic!("{:?}", link.keel.mode);
+}
+
+#[test]
+fn start_triples_the_window_each_round_trip_and_doubles_it_above_100_packets() {
+    let mut keel = Keel::new(epoch(), InitialWindow::Rfc9002, MTU);
+    let mut at = 0;
+    let mut acked = |bytes: u64, in_flight: u64| {
+        at += 40;
+        keel.on_ack(&Ack {
+            in_flight,
+            delivery: None,
+            ..ack(epoch() + ms(at), 40, bytes)
+        });
+        keel.window()
+    };
+    assert_eq!(acked(12_000, 12_000), 36_000);
+    assert_eq!(acked(36_000, 36_000), 108_000);
+    assert_eq!(acked(6_000, 108_000), 120_000);
+    assert_eq!(acked(120_000, 120_000), 240_000);
+    assert_eq!(
+        acked(120_000, 119_999),
+        240_000,
+        "less than half was in use"
+    );
+}
+
+#[test]
+fn start_ends_with_a_short_queue_and_drain_with_what_the_empty_path_holds() {
+    for (rtt, least) in [(10, 4), (40, 4), (200, 10), (600, 16)] {
+        let mut link = Link::new(RATE, ms(rtt), 2000.0);
+        run_until(&mut link, |mode| !matches!(mode, Mode::Start { .. }));
+        let Mode::Drain { to } = link.keel.mode else {
+            panic!("{:?}", link.keel.mode);
+        };
+        let recent = link.keel.delay.recent().expect("eight round trips");
+        let queue = recent - ms(rtt);
+        assert!(
+            queue > ms(least) && queue < ms(least + 6),
+            "{rtt} ms: {queue:?}"
+        );
+        let fits = link.keel.rates.bandwidth() * link.keel.delay.base().as_secs_f64();
+        assert!((to / fits - 1.0).abs() < 0.05, "{rtt} ms: {to} of {fits}");
+        run_until(&mut link, |mode| matches!(mode, Mode::Track));
+        assert_eq!(link.keel.window(), to as u64, "{rtt} ms");
+    }
+}
+
+/// Acknowledgements of full windows, one in each round trip of 40 ms, at these rates.
+fn acks(keel: &mut Keel, rates: &[f64]) {
+    let mut total = 0;
+    for (turn, rate) in (1..).zip(rates) {
+        let bytes = (rate * 0.04) as u64;
+        total += bytes;
+        keel.on_ack(&Ack {
+            in_flight: keel.window(),
+            delivery: Some(Delivery {
+                total,
+                before: total - bytes,
+                send_interval: ms(40),
+                ack_interval: ms(40),
+                app_limited: false,
+            }),
+            ..ack(epoch() + ms(40 * turn), 40, bytes)
+        });
+    }
+}
+
+#[test]
+fn start_ends_when_the_rate_has_not_grown_by_a_quarter_for_three_round_trips() {
+    let starts = |rates: &[f64]| {
+        let mut keel = Keel::new(epoch(), InitialWindow::Rfc9002, MTU);
+        acks(&mut keel, rates);
+        matches!(keel.mode, Mode::Start { .. })
+    };
+    assert!(starts(&[1e6, 1.2e6, 1.2e6]));
+    assert!(!starts(&[1e6, 1.2e6, 1.2e6, 1.2e6]));
+    assert!(starts(&[1e6, 1.2e6, 1.3e6, 1.3e6, 1.3e6]));
+}
+
+#[test]
+fn a_faster_link_is_filled_by_1_2_4_8_packets_then_by_an_eighth_then_by_a_quarter() {
+    let mut link = Link::new(RATE, ms(40), ROOM);
+    link.run(ms(5000));
+    link.rate = 20.0 * RATE;
+    let mut windows = vec![link.keel.window() as f64];
+    while windows.len() < 11 {
+        link.run(ms(1));
+        let window = link.keel.window() as f64;
+        if window != windows[windows.len() - 1] {
+            windows.push(window);
+        }
+    }
+    let steps: Vec<f64> = windows.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(steps[..4], [1200.0, 2400.0, 4800.0, 9600.0]);
+    for (at, part) in [(4, 8.0), (5, 8.0), (6, 4.0), (7, 4.0), (8, 4.0), (9, 4.0)] {
+        assert!((steps[at] - windows[at] / part).abs() <= 1.0, "{steps:?}");
+    }
+}
+
+#[test]
+fn now_and_then_it_makes_room_for_two_turns() {
+    let mut link = Link::new(RATE, ms(40), ROOM);
+    run_until(&mut link, |mode| matches!(mode, Mode::Track));
+    let mut at = link.now;
+    // After START 2 s, then each 10 s.
+    for (from, to) in [(1900, 2100), (10_000, 10_200), (10_000, 10_200)] {
+        let mut before = 0;
+        while !matches!(link.keel.mode, Mode::Yield { .. }) {
+            before = link.keel.window();
+            link.run(ms(1));
+        }
+        let time = link.now - at;
+        assert!(time > ms(from) && time < ms(to), "{time:?}");
+        let part = link.keel.window() as f64 / before as f64;
+        assert!((0.8..0.86).contains(&part), "{part} for 40 ms of 45");
+        at = link.now;
+        run_until(&mut link, |mode| matches!(mode, Mode::Track));
+        let turns = link.now - at;
+        assert!(turns > ms(80) && turns < ms(100), "{turns:?}");
+        assert_eq!(link.keel.window(), before);
+    }
+}
+
+#[test]
+fn a_longer_and_faster_route_is_full_although_packets_were_lost_on_the_one_before() {
+    let mut link = Link::new(3_500_000.0, ms(304), 475.0);
+    link.run(ms(10_000));
+    (link.rate, link.rtt) = (260_000.0, ms(1));
+    link.run(ms(12_000));
+    (link.rate, link.rtt) = (6_240_000.0, ms(308));
+    link.run(ms(6000));
+    let share = link.run(ms(4000));
+    assert!(share > 0.8, "{share}");
 }

@@ -1,0 +1,227 @@
+//! A sender under keel and a link with a queue, for tests.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::super::{Keel, Mode};
+use super::MTU;
+use crate::controller::{Ack, Congestion, Controller, Delivery, PathSample};
+use crate::testing::{epoch, loss, path_sample};
+use crate::window::InitialWindow;
+
+/// A packet under way.
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    sent: Instant,
+    /// When its acknowledgement arrives.
+    acked: Instant,
+    is_lost: bool,
+    /// Time in queues, there and back.
+    queueing: (Duration, Duration),
+    /// Bytes delivered when it left, and when that was.
+    before: u64,
+    before_at: Instant,
+    first_sent: Instant,
+}
+
+pub(super) type Tell = fn(Duration, Duration, Duration) -> (Duration, Duration);
+
+/// A sender that always has data, and a link with a queue on its way.
+pub(super) struct Link {
+    pub(super) keel: Keel,
+    pub(super) now: Instant,
+    /// Bytes per second.
+    pub(super) rate: f64,
+    /// The empty round trip.
+    pub(super) rtt: Duration,
+    /// Packets that may queue.
+    pub(super) room: f64,
+    /// How long an acknowledgement that leaves at a time queues.
+    pub(super) back: fn(Duration) -> Duration,
+    /// What routers make of queueing times there and back, and of the round trip.
+    pub(super) tell: Option<Tell>,
+    /// Every so many packets one is lost at random.
+    pub(super) loses_every: Option<u64>,
+    /// When each packet of a neighbour's window leaves again, packets of its round trip so far, and
+    /// those that it does not send after a loss.
+    pub(super) neighbour: VecDeque<Instant>,
+    neighbour_round: usize,
+    neighbour_gives_up: usize,
+    /// When the link has sent all that waits.
+    free: Instant,
+    next: Instant,
+    packets: VecDeque<Packet>,
+    pub(super) sent: u64,
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent: Instant,
+    pub(super) overflows: u64,
+    /// Since the run began.
+    pub(super) longest_queue: Duration,
+    /// The most bytes that a round trip delivered since the path changed.
+    pub(super) most_delivered: u64,
+    /// By how many bytes the window exceeded four times that since the run began, out of START: keel
+    /// regains twice as much at once, and grows by half of that in each turn of HOLD.
+    pub(super) excess: u64,
+}
+
+impl Link {
+    pub(super) fn new(rate: f64, rtt: Duration, room: f64) -> Self {
+        let now = epoch();
+        Self {
+            keel: Keel::new(now, InitialWindow::Rfc9002, MTU),
+            now,
+            rate,
+            rtt,
+            room,
+            back: |_| Duration::ZERO,
+            tell: None,
+            loses_every: None,
+            neighbour: VecDeque::new(),
+            neighbour_round: 0,
+            neighbour_gives_up: 0,
+            free: now,
+            next: now,
+            packets: VecDeque::new(),
+            sent: 0,
+            delivered: 0,
+            delivered_at: now,
+            first_sent: now,
+            overflows: 0,
+            longest_queue: Duration::ZERO,
+            most_delivered: 0,
+            excess: 0,
+        }
+    }
+
+    /// A Reno flow joins with `packets` under way.
+    pub(super) fn join(&mut self, packets: usize) {
+        self.neighbour = VecDeque::from(vec![self.now; packets]);
+    }
+
+    /// The neighbour's packets that leave until `at` queue before those that leave then.
+    fn let_neighbour_send(&mut self, at: Instant) {
+        let each = Duration::from_secs_f64(f64::from(MTU) / self.rate);
+        while let Some(next) = self.neighbour.pop_front_if(|next| *next <= at) {
+            let window = self.neighbour.len() + 1;
+            if self.neighbour_gives_up > 0 {
+                self.neighbour_gives_up -= 1;
+                continue;
+            }
+            if self.free.saturating_duration_since(next) > each.mul_f64(self.room) {
+                self.neighbour_gives_up = window / 2;
+            } else {
+                self.free = self.free.max(next) + each;
+            }
+            let again = self.free + self.rtt;
+            self.neighbour.push_back(again);
+            self.neighbour_round += 1;
+            if self.neighbour_round >= window {
+                self.neighbour_round = 0;
+                self.neighbour.push_back(again);
+            }
+        }
+    }
+
+    /// Lets `time` pass; returns the share of the link that keel used.
+    pub(super) fn run(&mut self, time: Duration) -> f64 {
+        let (end, delivered) = (self.now + time, self.delivered);
+        (self.longest_queue, self.excess) = (Duration::ZERO, 0);
+        while self.now < end {
+            let in_flight = self.packets.len() as u64 * u64::from(MTU);
+            let may_send = in_flight + u64::from(MTU) <= self.keel.window();
+            let ack_at = self.packets.front().map(|packet| packet.acked);
+            let send_at = may_send.then(|| self.next.max(self.now));
+            match (send_at, ack_at) {
+                (Some(send), ack) if ack.is_none_or(|ack| send < ack) => self.send(send),
+                (_, Some(at)) => self.hear(at),
+                (_, None) => panic!("nothing is in flight, and nothing may be sent"),
+            }
+        }
+        (self.delivered - delivered) as f64 / (self.rate * time.as_secs_f64())
+    }
+
+    fn send(&mut self, at: Instant) {
+        self.now = at;
+        self.sent += 1;
+        self.let_neighbour_send(at);
+        let each = Duration::from_secs_f64(f64::from(MTU) / self.rate);
+        let queue = self.free.saturating_duration_since(at);
+        let overflows = queue > each.mul_f64(self.room);
+        let at_random = self
+            .loses_every
+            .is_some_and(|every| self.sent.is_multiple_of(every));
+        self.overflows += u64::from(overflows);
+        self.longest_queue = self.longest_queue.max(queue);
+        if !overflows {
+            self.free = self.free.max(at) + each;
+        }
+        if self.packets.is_empty() {
+            (self.first_sent, self.delivered_at) = (at, at);
+        }
+        let before = self.packets.back().map(|packet| packet.acked);
+        let back = (self.back)(at - epoch());
+        let arrives = self.free.max(at) + self.rtt + back;
+        self.packets.push_back(Packet {
+            sent: at,
+            acked: before.map_or(arrives, |before| before.max(arrives)),
+            is_lost: overflows || at_random,
+            queueing: (queue, back),
+            before: self.delivered,
+            before_at: self.delivered_at,
+            first_sent: self.first_sent,
+        });
+        let gap = self.keel.pacing_rate().map_or(Duration::ZERO, |rate| {
+            Duration::from_secs_f64(f64::from(MTU) / rate as f64)
+        });
+        self.next = at + gap;
+    }
+
+    fn hear(&mut self, at: Instant) {
+        self.now = at;
+        let in_flight = self.packets.len() as u64 * u64::from(MTU);
+        let packet = self.packets.pop_front().expect("it was looked at");
+        if packet.is_lost {
+            self.keel.on_lost(at, u64::from(MTU));
+            self.keel.on_congestion(&Congestion { now: at, ..loss() });
+            return;
+        }
+        self.delivered += u64::from(MTU);
+        self.delivered_at = at;
+        self.first_sent = packet.sent;
+        if let Some(tell) = self.tell {
+            let rtt = at - packet.sent;
+            let (there, back) = tell(packet.queueing.0, packet.queueing.1, rtt);
+            self.keel.on_path(&PathSample {
+                now: at,
+                rtt,
+                forward_queueing: Some(there.min(rtt)),
+                backward_queueing: Some(back.min(rtt.saturating_sub(there))),
+                ..path_sample()
+            });
+        }
+        self.keel.on_ack(&Ack {
+            now: at,
+            sent: packet.sent,
+            rtt: Some(at - packet.sent),
+            newest_bytes: u64::from(MTU),
+            packets: 1,
+            bytes: u64::from(MTU),
+            bytes_after_recovery: u64::from(MTU),
+            in_flight,
+            app_limited: false,
+            delivery: Some(Delivery {
+                total: self.delivered,
+                before: packet.before,
+                send_interval: packet.sent - packet.first_sent,
+                ack_interval: at - packet.before_at,
+                app_limited: false,
+            }),
+        });
+        if !matches!(self.keel.mode, Mode::Start { .. }) {
+            self.most_delivered = self.most_delivered.max(self.delivered - packet.before);
+            let excess = self.keel.window().saturating_sub(4 * self.most_delivered);
+            self.excess = self.excess.max(excess);
+        }
+    }
+}
