@@ -176,6 +176,36 @@ fn a_report_takes_experiments_that_were_not_run_again_from_an_earlier_one() {
 }
 
 #[test]
+fn experiments_of_another_version_are_taken_over_and_say_so() {
+    let directory = papers();
+    let place = directory.path();
+    let other = EXPERIMENT.replace("Two rates", "Others");
+    fs::write(place.join("papers/paper/others.toml"), other).unwrap();
+    for arguments in [["rates", "--out", "one"], ["paper", "--out", "all"]] {
+        assert!(reproduce(place, &arguments).status.success());
+    }
+    // As versions before 0.2.0 wrote it: one version for all.
+    let path = place.join("all/report.json");
+    let mut all = document(path.clone());
+    all["plan"]["build"]["version"] = "0.0.9".into();
+    for row in all["runs"].as_array_mut().unwrap() {
+        row.as_object_mut().unwrap().remove("version");
+    }
+    fs::write(&path, all.to_string()).unwrap();
+    for (earlier, out) in [("all", "merged"), ("merged", "again")] {
+        let output = testbed(
+            place,
+            &["report", "one", "--earlier", earlier, "--out", out],
+        );
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let merged = document(place.join(out).join("report.json"));
+        let rows = merged["runs"].as_array().unwrap().iter();
+        let versions: Vec<&str> = rows.map(|row| row["version"].as_str().unwrap()).collect();
+        assert_eq!(versions, ["0.0.9", env!("CARGO_PKG_VERSION")]);
+    }
+}
+
+#[test]
 fn a_report_of_another_extent_or_without_its_page_is_not_taken_over() {
     let directory = papers();
     let place = directory.path();

@@ -115,6 +115,9 @@ pub struct NotRun {
 pub struct RunsRow {
     /// The experiment's id.
     pub experiment: String,
+    /// The version of evenkeel-testbed that made the runs.
+    #[serde(default)]
+    pub version: String,
     /// What it is about.
     pub title: String,
     /// Section and figures of the paper.
@@ -178,7 +181,14 @@ impl Document {
         self.claims.extend(earlier.claims.iter().cloned());
         self.not_run.extend(earlier.not_run.iter().cloned());
         self.kernel.extend(earlier.kernel.iter().cloned());
-        self.runs.extend(earlier.runs.iter().cloned());
+        self.runs
+            .extend(earlier.runs.iter().cloned().map(|mut row| {
+                // Reports of before 0.2.0 have one version for all.
+                if row.version.is_empty() {
+                    row.version.clone_from(&earlier.plan.build.version);
+                }
+                row
+            }));
         // Stable: claims stay in the order of their experiments' files.
         self.claims.sort_by(|a, b| a.experiment.cmp(&b.experiment));
         self.not_run.sort_by(|a, b| a.experiment.cmp(&b.experiment));

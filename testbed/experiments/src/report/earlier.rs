@@ -25,9 +25,12 @@ impl Earlier {
         })
     }
 
-    /// Checks that its experiments fit those of `plan`, whose results are in `directory`.
+    /// Checks that its experiments fit those of `plan`, whose results are in `directory`. Its version
+    /// may be another: each experiment states its own.
     pub(super) fn check(&self, plan: &Plan, directory: &Path) -> Result<(), StoreError> {
-        match plan.apart(&self.document.plan) {
+        let mut theirs = self.document.plan.clone();
+        theirs.build.version.clone_from(&plan.build.version);
+        match plan.apart(&theirs) {
             None => Ok(()),
             Some(what) => Err(StoreError::Apart {
                 first: directory.to_owned(),

@@ -96,7 +96,7 @@ impl Report {
     /// Takes over the experiments that it does not have from the report in `directory`, unchanged.
     ///
     /// # Errors
-    /// If there is no report, or one of another version, extent or kind of backend.
+    /// If there is no report, or one of another extent or kind of backend.
     pub fn take_over(&mut self, directory: &Path) -> Result<(), ReportError> {
         let mut earlier = Earlier::read(directory)?;
         earlier.check(&self.document.plan, &self.directory)?;

@@ -71,7 +71,7 @@ impl Section {
             claims: Vec::new(),
             not_run: Vec::new(),
             kernel: Vec::new(),
-            runs: runs_row(&experiment, &records, &kernel_records, missing),
+            runs: runs_row(&experiment, main, &records, &kernel_records, missing),
             builds: Vec::new(),
             drawings,
             kernel_drawings: Vec::new(),
@@ -198,6 +198,7 @@ fn kernel_row(
 
 fn runs_row(
     experiment: &Experiment,
+    whole: &Whole,
     records: &[Record],
     kernel: &[Record],
     missing: usize,
@@ -215,6 +216,7 @@ fn runs_row(
     let commands: Vec<String> = all().map(|record| record.command.clone()).collect();
     RunsRow {
         experiment: experiment.id.clone(),
+        version: whole.plan.build.version.clone(),
         title: experiment.title.clone(),
         source: experiment.source.clone(),
         made: commands.len(),
