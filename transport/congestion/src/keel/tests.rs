@@ -380,9 +380,19 @@ fn start_ends_with_a_short_queue_and_drain_with_what_the_empty_path_holds() {
         );
         let fits = link.keel.rates.bandwidth() * link.keel.delay.base().as_secs_f64();
         assert!((to / fits - 1.0).abs() < 0.05, "{rtt} ms: {to} of {fits}");
+        let at = link.now;
         run_until(&mut link, |mode| matches!(mode, Mode::Track));
         assert_eq!(link.keel.window(), to as u64, "{rtt} ms");
+        let time = link.now - at;
+        assert!(time < ms(25 + rtt), "{rtt} ms: {time:?}");
     }
+}
+
+#[test]
+fn drain_leaves_four_packets_where_the_empty_path_holds_fewer() {
+    let mut link = Link::new(60_000.0, ms(40), ROOM);
+    run_until(&mut link, |mode| matches!(mode, Mode::Track));
+    assert_eq!(link.keel.window(), 4800);
 }
 
 /// Acknowledgements of full windows, one in each round trip of 40 ms, at these rates.
