@@ -12,9 +12,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
+use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TimeSource};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -233,6 +233,13 @@ impl Runtime for SimRuntime {
 
     fn now(&self) -> Instant {
         self.0.now()
+    }
+}
+
+/// The date of servers' tokens: virtual time began with the Unix epoch.
+impl TimeSource for SimRuntime {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + self.0.elapsed()
     }
 }
 

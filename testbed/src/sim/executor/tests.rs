@@ -94,3 +94,13 @@ fn link_events_are_handed_out_at_their_instant() {
     });
     assert_eq!(seen[1], (Duration::from_millis(3), 7));
 }
+
+#[test]
+fn the_date_of_tokens_is_virtual_too() {
+    let mut executor = executor();
+    let runtime = SimRuntime(executor.core().clone());
+    let before = TimeSource::now(&runtime);
+    executor.run_until(runtime.epoch() + Duration::from_secs(20), |_, _| {});
+    let passed = TimeSource::now(&runtime).duration_since(before);
+    assert_eq!(passed.unwrap(), Duration::from_secs(20));
+}
