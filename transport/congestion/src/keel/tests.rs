@@ -289,6 +289,28 @@ fn sustained_losses_halve_the_window_within_a_second() {
     }
 }
 
+#[test]
+fn it_resumes_at_a_window_and_has_no_threshold_before_start_ended() {
+    let mut keel = Keel::new(epoch(), InitialWindow::Rfc9002, MTU);
+    assert_eq!(keel.slow_start_threshold(), None);
+    keel.resume(100_000);
+    assert_eq!(keel.window(), 100_000);
+    assert_eq!(keel.slow_start_threshold(), Some(100_000));
+    keel.on_persistent_congestion();
+    keel.on_mtu(1452);
+    assert_eq!(keel.window(), 2904, "two packets");
+}
+
+#[test]
+fn it_asks_for_more_headers_while_routers_stamp_them() {
+    let mut link = Link::new(RATE, ms(40), ROOM);
+    link.run(ms(1000));
+    let before = link.keel.header_interval();
+    link.tell = Some(|there, back, _| (there, back));
+    link.run(ms(1000));
+    assert_eq!((before, link.keel.header_interval()), (64, 2));
+}
+
 proptest! {
     #[test]
     fn windows_stay_in_bounds_and_the_same_history_gives_the_same_window(
