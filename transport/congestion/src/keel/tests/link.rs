@@ -60,8 +60,8 @@ pub(super) struct Link {
     pub(super) longest_queue: Duration,
     /// The most bytes that a round trip delivered since the path changed.
     pub(super) most_delivered: u64,
-    /// By how many bytes the window exceeded four times that since the run began, out of START: keel
-    /// regains twice as much at once, and grows by half of that in each turn of HOLD.
+    /// By how many bytes, and 15 packets, the window exceeded twice that since the run began, out of
+    /// START.
     pub(super) excess: u64,
 }
 
@@ -220,7 +220,10 @@ impl Link {
         });
         if !matches!(self.keel.mode, Mode::Start { .. }) {
             self.most_delivered = self.most_delivered.max(self.delivered - packet.before);
-            let excess = self.keel.window().saturating_sub(4 * self.most_delivered);
+            let excess = self
+                .keel
+                .window()
+                .saturating_sub(2 * self.most_delivered + 15 * u64::from(MTU));
             self.excess = self.excess.max(excess);
         }
     }
