@@ -184,7 +184,7 @@ fn experiments_of_another_version_are_taken_over_and_say_so() {
     for arguments in [["rates", "--out", "one"], ["paper", "--out", "all"]] {
         assert!(reproduce(place, &arguments).status.success());
     }
-    // As versions before 0.2.0 wrote it: one version for all.
+    // As 0.2.0 and before wrote it: one version for all.
     let path = place.join("all/report.json");
     let mut all = document(path.clone());
     all["plan"]["build"]["version"] = "0.0.9".into();

@@ -183,7 +183,7 @@ impl Document {
         self.kernel.extend(earlier.kernel.iter().cloned());
         self.runs
             .extend(earlier.runs.iter().cloned().map(|mut row| {
-                // Reports of before 0.2.0 have one version for all.
+                // Reports of 0.2.0 and before have one version for all.
                 if row.version.is_empty() {
                     row.version.clone_from(&earlier.plan.build.version);
                 }

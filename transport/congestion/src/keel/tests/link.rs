@@ -42,10 +42,11 @@ pub(super) struct Link {
     pub(super) tell: Option<Tell>,
     /// Every so many packets one is lost at random.
     pub(super) loses_every: Option<u64>,
-    /// When each packet of a neighbour's window leaves again, packets of its round trip so far, and
-    /// those that it does not send after a loss.
+    /// When each packet of a neighbour's window leaves again.
     pub(super) neighbour: VecDeque<Instant>,
+    /// Packets that it sent in this round trip.
     neighbour_round: usize,
+    /// Packets by which its window still shrinks after a loss.
     neighbour_gives_up: usize,
     /// When the link has sent all that waits.
     free: Instant,
@@ -60,8 +61,8 @@ pub(super) struct Link {
     pub(super) longest_queue: Duration,
     /// The most bytes that a round trip delivered since the path changed.
     pub(super) most_delivered: u64,
-    /// By how many bytes, and 15 packets, the window exceeded twice that since the run began, out of
-    /// START.
+    /// Bytes by which the window exceeded twice that and 15 packets, out of START, since the run
+    /// began.
     pub(super) excess: u64,
 }
 
