@@ -428,4 +428,119 @@ mod tests {
             "{answer:?} after {turns} turns"
         );
     }
+
+    /// What a flow sees at a window of 100 kB and an empty round trip of 50 ms.
+    fn seen(stand: Duration) -> Seen {
+        Seen {
+            now: epoch(),
+            window: 100_000.0,
+            least: 4_000.0,
+            base: ms(50),
+            stand,
+            target: ms(5),
+            noise: Duration::ZERO,
+            is_alone: false,
+        }
+    }
+
+    #[test]
+    fn turns_below_the_target_ease_the_suspicion_and_make_the_next_queue_another() {
+        let seen = seen(ms(90));
+        let mut crowd = Crowd::new(&seen);
+        for _ in 0..5 {
+            crowd.turn(&seen, 1e6);
+        }
+        let crowd = crowd.ease().expect("five turns were suspicious");
+        assert_eq!((crowd.suspicious, crowd.turns), (3, 0));
+        assert_eq!(crowd.reference, None);
+        let crowd = crowd.ease().expect("one is left");
+        assert!(crowd.ease().is_none());
+
+        // Two turns ease two.
+        let mut crowd = Crowd::new(&seen);
+        for _ in 0..2 {
+            crowd.turn(&seen, 1e6);
+        }
+        assert!(crowd.ease().is_none());
+    }
+
+    #[test]
+    fn others_in_the_path_stay_in_mind_when_their_queue_goes_for_a_turn() {
+        let seen = seen(ms(90));
+        let mut crowd = Crowd::new(&seen);
+        for turn in 0..6 {
+            let window = 100_000.0 * 0.8_f64.powi(turn);
+            crowd.turn(&Seen { window, ..seen }, 1e6);
+        }
+        assert!(crowd.has_others, "round trips do not follow the window");
+        let eased = crowd.ease().expect("six turns were suspicious");
+        assert_eq!(eased.turns, 6);
+        assert!(eased.reference.is_some());
+    }
+
+    #[test]
+    fn a_queue_of_twice_the_target_is_suspicious_only_below_a_window_that_gave_way() {
+        let at = |window, stand, has_others| {
+            let mut crowd = Crowd::new(&seen(ms(60)));
+            crowd.has_others = has_others;
+            crowd.turn(
+                &Seen {
+                    window,
+                    ..seen(ms(stand))
+                },
+                1e6,
+            );
+            crowd.suspicious
+        };
+        assert_eq!(at(100_000.0, 60, true), 0, "keel has not given way");
+        assert_eq!(at(75_001.0, 60, true), 0);
+        assert_eq!(at(75_000.0, 60, true), 1);
+        assert_eq!(at(75_000.0, 60, false), 0, "the queue may be its own");
+        assert_eq!(at(100_000.0, 61, false), 1, "more than twice the target");
+    }
+
+    #[test]
+    fn a_queue_of_others_must_stay_for_a_second() {
+        // Turns of 20 ms: eight of them are suspicious long before.
+        let mut crowd = Crowd::new(&seen(ms(90)));
+        let mut window = 100_000.0;
+        let mut found = None;
+        for turn in 1..100 {
+            let seen = Seen {
+                now: epoch() + ms(20 * turn),
+                window,
+                ..seen(ms(90 + turn % 3 * 4))
+            };
+            match crowd.turn(&seen, 1e6) {
+                Answer::GiveWay(next) => window = next,
+                answer => {
+                    found = Some((turn, answer));
+                    break;
+                }
+            }
+        }
+        let Some((50, Answer::Others { .. })) = found else {
+            panic!("{found:?}");
+        };
+    }
+
+    #[test]
+    fn what_jitter_explains_is_no_noise_that_went() {
+        let top = seen(ms(90));
+        let mut crowd = Crowd::new(&top);
+        crowd.turn(&top, 1e6);
+        let was_noise = |stand, noise| {
+            let now = Seen {
+                window: 70_000.0,
+                noise: ms(noise),
+                ..seen(ms(stand))
+            };
+            crowd.was_noise(&now, false).is_some()
+        };
+        // Giving way to 0.7 explains 63 ms. Of 5 ms of target 4 are jitter: twice the rest, and a
+        // quarter of the jitter, must be further down.
+        assert!(was_noise(59, 4));
+        assert!(!was_noise(60, 4));
+        assert!(!was_noise(61, 4));
+    }
 }

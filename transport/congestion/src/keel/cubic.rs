@@ -95,4 +95,12 @@ mod tests {
         near(4017, 100.0);
         near(8000, 125.3);
     }
+
+    #[test]
+    fn a_pause_moves_the_curve_by_its_length() {
+        let mut curve = Curve::new(epoch(), 70.0, 100.0);
+        let before = curve.window(epoch() + ms(1500), ms(200));
+        curve.pause(ms(1000));
+        assert_eq!(curve.window(epoch() + ms(2500), ms(200)), before);
+    }
 }

@@ -290,3 +290,114 @@ impl Noise {
         Duration::from_secs_f64(SPREAD * median)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{epoch, ms};
+
+    /// Round trips of `rtt`, one each 10 ms over `times`, in milliseconds.
+    fn feed(delay: &mut Delay, times: std::ops::Range<u64>, rtt: Duration) {
+        for at in times.step_by(10) {
+            delay.on_rtt(epoch() + ms(at), rtt, None);
+        }
+    }
+
+    fn told(there: u64, back: u64, is_complete: bool) -> Option<Queueing> {
+        Some(Queueing {
+            there: ms(there),
+            back: ms(back),
+            is_complete,
+        })
+    }
+
+    #[test]
+    fn a_queue_counts_once_it_has_stood_for_a_span_and_for_more_with_patience() {
+        let stands_after = |patience| {
+            let mut delay = Delay::default();
+            feed(&mut delay, 0..1000, ms(40));
+            delay.set_patience(patience);
+            let late = (1000..2000).step_by(10).find(|at| {
+                delay.on_rtt(epoch() + ms(*at), ms(60), None);
+                delay.stand() == ms(60)
+            });
+            late.expect("it stands") - 1000
+        };
+        // After 25 ms; after four halves of a smoothed round trip, which is 56 ms by then.
+        assert_eq!(stands_after(0), 20);
+        assert_eq!(stands_after(3), 110);
+    }
+
+    #[test]
+    fn the_empty_round_trip_is_the_least_of_30_seconds() {
+        let mut delay = Delay::default();
+        feed(&mut delay, 0..100, ms(40));
+        feed(&mut delay, 100..30_000, ms(60));
+        assert_eq!(delay.base(), ms(40));
+        feed(&mut delay, 30_000..30_100, ms(60));
+        assert_eq!(delay.base(), ms(60));
+    }
+
+    #[test]
+    fn what_routers_tell_is_no_part_of_the_empty_round_trip() {
+        let mut delay = Delay::default();
+        for at in 0..100 {
+            delay.on_rtt(epoch() + ms(10 * at), ms(70), told(20, 10, false));
+        }
+        assert!(delay.is_told());
+        assert_eq!((delay.base(), delay.stand()), (ms(40), ms(60)));
+        assert_eq!(delay.told(), ms(20));
+        assert!(delay.back() > ms(9), "{:?}", delay.back());
+        assert_eq!(delay.take_longest_told(), ms(20));
+        assert_eq!(delay.take_longest_told(), Duration::ZERO);
+        // 15 ms more that no router tells: noise, if all have told theirs.
+        for (is_complete, stand) in [(true, 60), (false, 75)] {
+            let mut delay = delay.clone();
+            for at in 100..200 {
+                delay.on_rtt(epoch() + ms(10 * at), ms(85), told(20, 10, is_complete));
+            }
+            assert_eq!(delay.stand(), ms(stand), "{is_complete}");
+        }
+    }
+
+    #[test]
+    fn routers_that_proved_wrong_leave_the_smoothed_round_trip() {
+        let mut delay = Delay::default();
+        for at in 0..100 {
+            delay.on_rtt(epoch() + ms(10 * at), ms(70), told(20, 10, false));
+        }
+        delay.distrust(epoch() + ms(1000));
+        assert!(!delay.is_told());
+        let smoothed = delay.smoothed();
+        assert!(smoothed > ms(69), "{smoothed:?}");
+        assert_eq!((delay.base(), delay.stand()), (smoothed, smoothed));
+        assert_eq!(
+            (delay.back(), delay.told()),
+            (Duration::ZERO, Duration::ZERO)
+        );
+        assert_eq!(delay.recent(), None);
+    }
+
+    #[test]
+    fn a_queue_that_grows_or_drains_in_a_line_is_no_jitter() {
+        let mut delay = Delay::default();
+        // Twenty samples in each piece; the queue grows by 1 ms in 10.
+        for at in 0..200 {
+            let rtt = Duration::from_micros(40_000 + 150 * at);
+            delay.on_rtt(epoch() + Duration::from_micros(1500 * at), rtt, None);
+        }
+        assert!(
+            delay.noise() < Duration::from_micros(100),
+            "{:?}",
+            delay.noise()
+        );
+        // The same, and every other sample 4 ms later: a deviation of 2 ms.
+        for at in 0..600 {
+            let rtt = Duration::from_micros(40_000 + at % 2 * 4_000);
+            let now = epoch() + ms(300) + Duration::from_micros(1500 * at);
+            delay.on_rtt(now, rtt, None);
+        }
+        let spread = delay.jitter().as_secs_f64();
+        assert!((0.0068..0.0072).contains(&spread), "3.5 x 2 ms: {spread}");
+    }
+}

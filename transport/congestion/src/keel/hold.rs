@@ -274,4 +274,68 @@ mod tests {
         };
         assert!((94_000.0..97_000.0).contains(&window), "{window}");
     }
+
+    #[test]
+    fn it_neither_grows_nor_ages_while_the_window_is_not_in_use() {
+        let seen = seen(ms(100));
+        let after = |unused| {
+            let mut hold = Hold::new(&seen, 200_000.0, ms(100), 0, MTU);
+            let now = Seen {
+                now: epoch() + ms(1000),
+                ..seen
+            };
+            let unused: Option<Duration> = unused;
+            assert!(
+                unused.is_none()
+                    || hold.turn(&now, ms(100), false, unused, MTU) == Next::Window(100_000.0)
+            );
+            hold.turn(&now, ms(100), false, None, MTU)
+        };
+        let at_once =
+            Hold::new(&seen, 200_000.0, ms(100), 0, MTU).turn(&seen, ms(100), false, None, MTU);
+        assert_eq!(after(Some(ms(1000))), at_once);
+        assert_ne!(after(None), at_once);
+    }
+
+    #[test]
+    fn a_loss_below_the_last_window_leaves_room_to_others() {
+        let seen = seen(ms(100));
+        let most_after = |window| {
+            let mut hold = Hold::new(&seen, 100_000.0, ms(100), 0, MTU);
+            hold.on_congestion(epoch(), window, MTU);
+            hold.curve.most()
+        };
+        assert_eq!(most_after(100_000.0), 100.0, "where the last one was");
+        assert_eq!(most_after(80_000.0), 68.0, "80 x (1 + 0.7) / 2");
+    }
+
+    #[test]
+    fn it_looks_for_the_end_every_six_seconds_or_thirty_round_trips() {
+        assert_eq!(interval(ms(100)), ms(6000));
+        assert_eq!(interval(ms(300)), ms(9000));
+    }
+
+    #[test]
+    fn a_short_queue_says_nothing_before_the_window_is_back_where_it_was() {
+        let seen = seen(ms(54));
+        let quiet = |window, stand, noise| {
+            let mut hold = Hold::new(&seen, 200_000.0, ms(54), 0, MTU);
+            let now = Seen {
+                window,
+                stand: ms(stand),
+                noise: ms(noise),
+                ..seen
+            };
+            hold.turn(&now, ms(54), false, None, MTU);
+            hold.turn(&now, ms(54), false, None, MTU) == Next::Leave(window)
+        };
+        assert!(quiet(190_000.0, 54, 0), "at 0.95 of it");
+        assert!(!quiet(189_000.0, 54, 0), "below");
+        // A tenth of the empty round trip is 5 ms. Jitter comes on top, up to half of it.
+        assert!(!quiet(190_000.0, 55, 0));
+        assert!(quiet(190_000.0, 57, 3));
+        assert!(!quiet(190_000.0, 58, 3));
+        assert!(quiet(190_000.0, 79, 40));
+        assert!(!quiet(190_000.0, 80, 40));
+    }
 }

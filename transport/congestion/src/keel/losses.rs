@@ -171,4 +171,58 @@ mod tests {
         let verdicts = turns(&mut losses, 2, 15);
         assert_eq!(verdicts.iter().flatten().next(), Some(&Verdict::Many));
     }
+
+    #[test]
+    fn losses_are_recent_in_the_share_that_was_judged_last_and_the_one_being_counted() {
+        let mut losses = Losses::default();
+        assert!(!losses.any());
+        turns(&mut losses, 5, 1);
+        assert!(losses.any(), "judged");
+        turns(&mut losses, 5, 0);
+        assert!(!losses.any(), "250 packets since");
+        losses.on_lost(u64::from(MTU));
+        assert!(losses.any(), "not yet judged");
+        losses.forget();
+        assert!(!losses.any(), "forgotten");
+    }
+
+    #[test]
+    fn losses_exceed_what_is_tolerated_over_this_share_and_the_one_before() {
+        let mut losses = Losses::default();
+        turns(&mut losses, 5, 0);
+        losses.on_acked(45 * u64::from(MTU));
+        losses.on_lost(6 * u64::from(MTU));
+        assert!(!losses.exceed(false), "6 of 301, 2 % are 6.02");
+        losses.on_lost(u64::from(MTU));
+        assert!(losses.exceed(false), "7 of 302");
+
+        let mut losses = Losses::default();
+        turns(&mut losses, 5, 1);
+        assert!(!losses.exceed(true), "5 of 250");
+        losses.on_lost(u64::from(MTU));
+        assert!(losses.exceed(true), "6 of 251");
+        assert!(
+            !losses.exceed(false),
+            "without a queue the path is believed to lose 2 % by itself"
+        );
+    }
+
+    #[test]
+    fn the_lower_half_of_the_last_eight_shares_is_what_the_path_loses_anyway() {
+        let mut losses = Losses::default();
+        for lost in [0, 0, 0, 0, 0, 1, 2, 1, 2] {
+            losses.on_acked((250 - lost) * u64::from(MTU));
+            losses.on_lost(lost * u64::from(MTU));
+            losses.judge(MTU, false);
+        }
+        assert_eq!(losses.shares.len(), 8);
+        assert_eq!(losses.base(), 0.0, "four of eight without losses");
+        for _ in 0..2 {
+            losses.on_acked(249 * u64::from(MTU));
+            losses.on_lost(u64::from(MTU));
+            losses.judge(MTU, false);
+        }
+        let two_without_two_with = (0.0 + 0.0 + 0.004 + 0.004) / 4.0;
+        assert!((losses.base() - two_without_two_with).abs() < 1e-9);
+    }
 }

@@ -101,3 +101,99 @@ impl Routers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{epoch, ms};
+
+    fn told(at: u64, there: Option<u64>, back: Option<u64>, flows: Option<u32>) -> PathSample {
+        PathSample {
+            forward_queueing: there.map(ms),
+            backward_queueing: back.map(ms),
+            flows,
+            ..PathSample::new(epoch() + ms(at), ms(50))
+        }
+    }
+
+    fn ack(at: u64) -> Ack {
+        Ack::new(epoch() + ms(at), epoch() + ms(at - 50), 1200)
+    }
+
+    /// What a flow sees with an empty round trip of 40 ms.
+    fn seen(at: u64, target: u64) -> Seen {
+        Seen {
+            now: epoch() + ms(at),
+            window: 100_000.0,
+            least: 4_000.0,
+            base: ms(40),
+            stand: ms(50),
+            target: ms(target),
+            noise: Duration::ZERO,
+            is_alone: false,
+        }
+    }
+
+    #[test]
+    fn queueing_of_either_way_counts_and_asks_for_more_headers() {
+        for (there, back, is_heard) in [
+            (Some(10), None, true),
+            (None, Some(5), true),
+            (None, None, false),
+        ] {
+            let mut routers = Routers::default();
+            routers.on_path(&told(100, there, back, None));
+            assert_eq!(routers.are_heard(), is_heard, "{there:?} {back:?}");
+            let interval = routers.header_interval();
+            assert_eq!(interval, if is_heard { 2 } else { 64 });
+        }
+    }
+
+    #[test]
+    fn while_routers_are_heard_only_round_trips_of_headers_count() {
+        let mut routers = Routers::default();
+        let without = routers.sample(&ack(60), ms(50));
+        assert!(matches!(without, Some((rtt, None)) if rtt == ms(50)));
+        routers.on_path(&told(100, Some(10), None, None));
+        let (rtt, queueing) = routers.sample(&ack(100), ms(50)).expect("a sample");
+        assert_eq!(rtt, ms(50));
+        assert_eq!(queueing.expect("told").there, ms(10));
+        assert!(routers.sample(&ack(300), ms(50)).is_none(), "no new header");
+        // Four round trips of 50 ms later they are forgotten.
+        assert!(routers.sample(&ack(301), ms(50)).is_some());
+        assert!(!routers.are_heard());
+    }
+
+    #[test]
+    fn only_routers_that_count_one_flow_see_nobody_else() {
+        for (flows, alone) in [(Some(1), true), (Some(2), false), (None, false)] {
+            let mut routers = Routers::default();
+            routers.on_path(&told(100, Some(0), None, flows));
+            assert_eq!(routers.see_nobody_else(), alone, "{flows:?}");
+            // What they said long ago counts no more.
+            routers.sample(&ack(1000), ms(50));
+            assert!(!routers.see_nobody_else());
+        }
+    }
+
+    #[test]
+    fn routers_that_hide_the_queue_that_overflows_are_not_believed_for_a_minute() {
+        // Smoothed round trips of 50 ms above an empty one of 40.
+        let after_losses = |queue, target| {
+            let (mut routers, mut delay) = (Routers::default(), Delay::default());
+            routers.on_path(&told(100, Some(queue), None, None));
+            let (rtt, queueing) = routers.sample(&ack(100), ms(50)).expect("a sample");
+            delay.on_rtt(epoch() + ms(100), rtt, queueing);
+            routers.on_excess_losses(&seen(100, target), &mut delay);
+            (routers, delay)
+        };
+        assert!(after_losses(2, 4).0.are_heard(), "half of the target");
+        assert!(after_losses(0, 5).0.are_heard(), "no long round trips");
+        let (mut routers, delay) = after_losses(1, 4);
+        assert!(!routers.are_heard() && !delay.is_told());
+        routers.on_path(&told(60_099, Some(0), None, None));
+        assert!(!routers.are_heard());
+        routers.on_path(&told(60_100, Some(0), None, None));
+        assert!(routers.are_heard());
+    }
+}
