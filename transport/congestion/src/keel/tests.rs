@@ -582,3 +582,17 @@ fn what_queues_on_the_way_back_is_no_part_of_the_window_in_hold() {
     assert_eq!(link.keel.window(), link.keel.window as u64);
     assert_eq!(link.keel.seen(link.now).least, 4800.0);
 }
+
+#[test]
+fn a_shorter_path_that_others_reveal_makes_a_full_window_make_room() {
+    let mut link = Link::new(RATE, ms(40), ROOM);
+    link.run(ms(8000));
+    let makes_room = |rtt, in_use: f64| {
+        let (mut keel, ack) = (link.keel.clone(), ack(link.now, rtt, 1200));
+        let in_flight = (in_use * keel.window) as u64;
+        keel.on_ack(&Ack { in_flight, ..ack });
+        matches!(keel.mode, Mode::Yield { .. })
+    };
+    assert!(makes_room(38, 0.9) && !makes_room(38, 0.85));
+    assert!(!makes_room(40, 1.0), "as short as before");
+}
