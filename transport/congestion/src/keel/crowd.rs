@@ -48,6 +48,9 @@ const MOST_LONGER: f64 = 2.0;
 const MOST_REGAINED: f64 = 2.0;
 const DELIVERED_TURNS: usize = 8;
 
+/// A queue stays if it is more than half of what it was in each of so many turns before.
+const STAYS_TURNS: usize = 8;
+
 /// So many turns, and so long, is a queue of others given to go away.
 const SUSPICION_TURNS: u32 = 8;
 const SUSPICION: Duration = Duration::from_secs(1);
@@ -65,6 +68,8 @@ pub(super) struct Crowd {
     turns: u32,
     /// Bytes that a round trip delivered in the last turns.
     delivered: VecDeque<f64>,
+    /// The queues of the last turns.
+    queues: VecDeque<Duration>,
     /// The window of the turn before, in bytes: round trips of now are of packets that it sent.
     sent: f64,
     /// Turns that add to the suspicion.
@@ -136,6 +141,7 @@ impl Crowd {
             target: seen.target,
             turns: 0,
             delivered: VecDeque::new(),
+            queues: VecDeque::new(),
             sent: seen.window,
             suspicious: 0,
             reference: None,
@@ -169,6 +175,10 @@ impl Crowd {
             self.delivered.pop_front();
         }
         self.most = self.most.max(queue);
+        self.queues.push_back(queue);
+        if self.queues.len() > STAYS_TURNS {
+            self.queues.pop_front();
+        }
         // It matters little whether a short queue is taken for a longer route: noise may hide less.
         let whole = if queue * SHORT_PART < seen.base {
             seen.stand
@@ -194,7 +204,7 @@ impl Crowd {
                 let longer = seen.stand.as_secs_f64() / seen.base.as_secs_f64();
                 return Answer::Longer(self.regained(longer.min(MOST_LONGER)));
             }
-            let stays = queue * 2 > self.most;
+            let stays = self.queues.iter().all(|before| queue * 2 > *before);
             let long = seen.now.saturating_duration_since(self.since) >= SUSPICION;
             if stays && long && self.suspicious >= SUSPICION_TURNS {
                 let longer = seen.stand.as_secs_f64() / self.top_stand.as_secs_f64();
@@ -372,6 +382,15 @@ mod tests {
         // 90 ms at the beginning, 94 ms at the end.
         assert_eq!(same_rate.round(), 104_444.0);
         assert!((10..=14).contains(&turns), "{turns} turns");
+    }
+
+    #[test]
+    fn a_queue_of_others_that_has_shrunk_is_still_theirs() {
+        // A slow start has overshot; what it leaves stays.
+        let (answer, turns) =
+            crowded(|_, turn| ms(if turn < 4 { 250 } else { 110 } + turn % 3 * 4));
+        assert!(matches!(answer, Some(Answer::Others { .. })), "{answer:?}");
+        assert!(turns <= 16, "{turns} turns");
     }
 
     #[test]
