@@ -105,6 +105,21 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// What tests show a flow: a window of 100 kB, an empty round trip of 50 ms, a target of 5 ms.
+    #[cfg(test)]
+    pub(super) fn standing(stand: Duration) -> Self {
+        Self {
+            now: crate::testing::epoch(),
+            window: 100_000.0,
+            least: 4_000.0,
+            base: Duration::from_millis(50),
+            stand,
+            target: Duration::from_millis(5),
+            noise: Duration::ZERO,
+            is_alone: false,
+        }
+    }
+
     pub(super) fn queue(&self) -> Duration {
         self.stand.saturating_sub(self.base)
     }
@@ -299,12 +314,8 @@ mod tests {
         let seen = |turn, window, stand| Seen {
             now: epoch() + ms(100 * turn),
             window,
-            least: 4_000.0,
-            base: ms(50),
-            stand,
-            target: ms(5),
-            noise: Duration::ZERO,
             is_alone,
+            ..Seen::standing(stand)
         };
         let (mut window, mut sent) = (100_000.0, 100_000.0);
         let mut crowd = Crowd::new(&seen(0, window, rtt(window, 0)));
@@ -406,16 +417,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_falls_by_more_than_giving_way_explains_was_noise() {
-        let seen = Seen {
-            now: epoch(),
-            window: 100_000.0,
-            least: 4_000.0,
-            base: ms(50),
-            stand: ms(90),
-            target: ms(5),
-            noise: Duration::ZERO,
-            is_alone: false,
-        };
+        let seen = Seen::standing(ms(90));
         let mut crowd = Crowd::new(&seen);
         assert_eq!(crowd.turn(&seen, 1e6), Answer::GiveWay(70_000.0));
         // Giving way to 0.7 explains 63 ms instead of 90, but not 51.
@@ -448,23 +450,9 @@ mod tests {
         );
     }
 
-    /// What a flow sees at a window of 100 kB and an empty round trip of 50 ms.
-    fn seen(stand: Duration) -> Seen {
-        Seen {
-            now: epoch(),
-            window: 100_000.0,
-            least: 4_000.0,
-            base: ms(50),
-            stand,
-            target: ms(5),
-            noise: Duration::ZERO,
-            is_alone: false,
-        }
-    }
-
     #[test]
     fn turns_below_the_target_ease_the_suspicion_and_make_the_next_queue_another() {
-        let seen = seen(ms(90));
+        let seen = Seen::standing(ms(90));
         let mut crowd = Crowd::new(&seen);
         for _ in 0..5 {
             crowd.turn(&seen, 1e6);
@@ -485,7 +473,7 @@ mod tests {
 
     #[test]
     fn others_in_the_path_stay_in_mind_when_their_queue_goes_for_a_turn() {
-        let seen = seen(ms(90));
+        let seen = Seen::standing(ms(90));
         let mut crowd = Crowd::new(&seen);
         for turn in 0..6 {
             let window = 100_000.0 * 0.8_f64.powi(turn);
@@ -500,12 +488,12 @@ mod tests {
     #[test]
     fn a_queue_of_twice_the_target_is_suspicious_only_below_a_window_that_gave_way() {
         let at = |window, stand, has_others| {
-            let mut crowd = Crowd::new(&seen(ms(60)));
+            let mut crowd = Crowd::new(&Seen::standing(ms(60)));
             crowd.has_others = has_others;
             crowd.turn(
                 &Seen {
                     window,
-                    ..seen(ms(stand))
+                    ..Seen::standing(ms(stand))
                 },
                 1e6,
             );
@@ -521,14 +509,14 @@ mod tests {
     #[test]
     fn a_queue_of_others_must_stay_for_a_second() {
         // Turns of 20 ms: eight of them are suspicious long before.
-        let mut crowd = Crowd::new(&seen(ms(90)));
+        let mut crowd = Crowd::new(&Seen::standing(ms(90)));
         let mut window = 100_000.0;
         let mut found = None;
         for turn in 1..100 {
             let seen = Seen {
                 now: epoch() + ms(20 * turn),
                 window,
-                ..seen(ms(90 + turn % 3 * 4))
+                ..Seen::standing(ms(90 + turn % 3 * 4))
             };
             match crowd.turn(&seen, 1e6) {
                 Answer::GiveWay(next) => window = next,
@@ -545,14 +533,14 @@ mod tests {
 
     #[test]
     fn what_jitter_explains_is_no_noise_that_went() {
-        let top = seen(ms(90));
+        let top = Seen::standing(ms(90));
         let mut crowd = Crowd::new(&top);
         crowd.turn(&top, 1e6);
         let was_noise = |stand, noise| {
             let now = Seen {
                 window: 70_000.0,
                 noise: ms(noise),
-                ..seen(ms(stand))
+                ..Seen::standing(ms(stand))
             };
             crowd.was_noise(&now, false).is_some()
         };

@@ -183,27 +183,13 @@ mod tests {
 
     const MTU: f64 = 1000.0;
 
-    /// What a flow sees at a window of 100 kB.
-    fn seen(stand: Duration) -> Seen {
-        Seen {
-            now: epoch(),
-            window: 100_000.0,
-            least: 4_000.0,
-            base: ms(50),
-            stand,
-            target: ms(5),
-            noise: Duration::ZERO,
-            is_alone: false,
-        }
-    }
-
     /// Runs turns of 100 ms with round trips that `rtt` computes from the window; returns the turn
     /// at which keel leaves, and the windows.
     fn hold(turns: u64, rtt: impl Fn(f64) -> Duration) -> (Option<u64>, Vec<f64>) {
         let seen = |turn, window| Seen {
             now: epoch() + ms(100 * turn),
             window,
-            ..seen(rtt(window))
+            ..Seen::standing(rtt(window))
         };
         let mut windows = vec![100_000.0];
         let mut hold = Hold::new(&seen(0, 100_000.0), 100_000.0, ms(100), 0, MTU);
@@ -246,7 +232,7 @@ mod tests {
     fn it_leaves_when_routers_count_nobody_else_any_more() {
         let seen = |is_alone| Seen {
             is_alone,
-            ..seen(ms(100))
+            ..Seen::standing(ms(100))
         };
         let turn = |began: bool, now: bool| {
             let mut hold = Hold::new(&seen(began), 100_000.0, ms(100), 0, MTU);
@@ -260,7 +246,7 @@ mod tests {
 
     #[test]
     fn losses_lower_the_window_as_those_of_cubic_do() {
-        let seen = seen(ms(100));
+        let seen = Seen::standing(ms(100));
         let mut hold = Hold::new(&seen, 100_000.0, ms(100), 0, MTU);
         assert_eq!(hold.on_congestion(epoch(), 100_000.0, MTU), Some(70_000.0));
         // Two seconds later, K = cbrt(30 / 0.4) = 4.2 s, CUBIC has made up for half of it.
@@ -277,29 +263,23 @@ mod tests {
 
     #[test]
     fn it_neither_grows_nor_ages_while_the_window_is_not_in_use() {
-        let seen = seen(ms(100));
-        let after = |unused| {
-            let mut hold = Hold::new(&seen, 200_000.0, ms(100), 0, MTU);
-            let now = Seen {
-                now: epoch() + ms(1000),
-                ..seen
-            };
-            let unused: Option<Duration> = unused;
-            assert!(
-                unused.is_none()
-                    || hold.turn(&now, ms(100), false, unused, MTU) == Next::Window(100_000.0)
-            );
-            hold.turn(&now, ms(100), false, None, MTU)
+        let seen = Seen::standing(ms(100));
+        let later = Seen {
+            now: epoch() + ms(1000),
+            ..seen
         };
-        let at_once =
-            Hold::new(&seen, 200_000.0, ms(100), 0, MTU).turn(&seen, ms(100), false, None, MTU);
-        assert_eq!(after(Some(ms(1000))), at_once);
-        assert_ne!(after(None), at_once);
+        let new = || Hold::new(&seen, 200_000.0, ms(100), 0, MTU);
+        let at_once = new().turn(&seen, ms(100), false, None, MTU);
+        let mut paused = new();
+        let unused = paused.turn(&later, ms(100), false, Some(ms(1000)), MTU);
+        assert_eq!(unused, Next::Window(100_000.0));
+        assert_eq!(paused.turn(&later, ms(100), false, None, MTU), at_once);
+        assert_ne!(new().turn(&later, ms(100), false, None, MTU), at_once);
     }
 
     #[test]
     fn a_loss_below_the_last_window_leaves_room_to_others() {
-        let seen = seen(ms(100));
+        let seen = Seen::standing(ms(100));
         let most_after = |window| {
             let mut hold = Hold::new(&seen, 100_000.0, ms(100), 0, MTU);
             hold.on_congestion(epoch(), window, MTU);
@@ -317,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_short_queue_says_nothing_before_the_window_is_back_where_it_was() {
-        let seen = seen(ms(54));
+        let seen = Seen::standing(ms(54));
         let quiet = |window, stand, noise| {
             let mut hold = Hold::new(&seen, 200_000.0, ms(54), 0, MTU);
             let now = Seen {

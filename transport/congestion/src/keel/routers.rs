@@ -124,13 +124,9 @@ mod tests {
     fn seen(at: u64, target: u64) -> Seen {
         Seen {
             now: epoch() + ms(at),
-            window: 100_000.0,
-            least: 4_000.0,
             base: ms(40),
-            stand: ms(50),
             target: ms(target),
-            noise: Duration::ZERO,
-            is_alone: false,
+            ..Seen::standing(ms(50))
         }
     }
 
