@@ -109,6 +109,26 @@ fn the_same_scenario_and_seed_give_the_same_bytes_and_another_seed_others() {
 }
 
 #[test]
+fn short_flows_stand_for_many_users_and_no_server_makes_them_wait() {
+    // A server guards itself against one host that begins more than 100 connections a second.
+    let result = run(
+        "short-flows.toml",
+        &[
+            "duration_s=5",
+            "warmup_s=1",
+            "links.0.rate_bps=100000000",
+            "flows.0.stop_s=1",
+            "flows.1.stop_s=4",
+            "flows.1.short.arrivals_per_s=300",
+            "flows.1.short.mean_bytes=1000",
+        ],
+    );
+    let web = &result.flows[1].transfers;
+    assert!(web.started > 1000, "{web:?}");
+    assert_eq!(web.completed, web.started, "{web:?}");
+}
+
+#[test]
 fn every_controller_moves_a_file_intact_over_a_lossy_link() {
     for row in evenkeel::controllers().iter().map(|row| row.name) {
         let controller = format!("flows.0.controller={row}");

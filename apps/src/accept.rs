@@ -31,22 +31,37 @@ pub struct Setup {
 /// What to do with an accepted connection.
 pub type Accepted = Box<dyn FnOnce(&Connection) + Send>;
 
-/// Accepts connections until the endpoint is closed, at most `limit` at the same time; closes more.
-/// `configure` may give each attempt its own settings. The future from `serve` runs as a task, and
-/// makes room for another connection when it drops the slot. A handshake ends after `patience`.
+/// What a server lets clients do before it serves them.
+#[derive(Clone, Copy)]
+pub(crate) struct Door {
+    /// Connections at the same time; more are closed.
+    pub(crate) connections: usize,
+    /// How long a handshake may take.
+    pub(crate) patience: Duration,
+    /// Whether handshakes are bounded in number and rate.
+    pub(crate) guarded: bool,
+}
+
+/// Accepts connections until the endpoint is closed, as many as `door` lets in. `configure` may
+/// give each attempt its own settings. The future from `serve` runs as a task, and makes room for
+/// another connection when it drops the slot.
 ///
 /// Only finished handshakes count as connections. `docs/security.md` has all limits.
 pub(crate) async fn accept<F>(
     endpoint: Endpoint,
     runtime: Arc<dyn Runtime>,
-    limit: usize,
-    patience: Duration,
+    door: Door,
     configure: impl Fn() -> Setup,
     serve: impl Fn(Connection, Slot) -> F + Clone + Send + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let door = Arc::new(Mutex::new(Admission::new(limit)));
+    let Door {
+        connections: limit,
+        patience,
+        guarded,
+    } = door;
+    let door = Arc::new(Mutex::new(Admission::new(limit, guarded)));
     while let Some(incoming) = endpoint.accept().await {
         let peer = incoming.remote_address();
         let proved = incoming.remote_address_validated();

@@ -9,20 +9,30 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
-/// Handshakes at the same time with addresses that are not proved.
-const UNPROVED: usize = 64;
-
-/// Handshakes at the same time with proved addresses: a client may open 256 connections at once.
-const PROVED: Bounds = Bounds {
-    all: 1024,
-    host: 256,
-    network: 512,
+/// How many handshakes there may be. A client may open 256 connections at once, and 1000 within the
+/// 10 s that a handshake may take. Each costs the server a key exchange and a signature.
+const GUARDED: Handshakes = Handshakes {
+    unproved: 64,
+    proved: Bounds {
+        all: 1024,
+        host: 256,
+        network: 512,
+    },
+    at_once: 512.0,
 };
 
-/// Handshakes that one host may begin at once, and how many more in each second: each costs the
-/// server a key exchange and a signature. A client may open 1000 connections within the 10 s that a
-/// handshake may take.
-const AT_ONCE: f64 = 512.0;
+/// No bounds: whoever is there may begin as many as it likes.
+const OPEN: Handshakes = Handshakes {
+    unproved: usize::MAX,
+    proved: Bounds {
+        all: usize::MAX,
+        host: usize::MAX,
+        network: usize::MAX,
+    },
+    at_once: f64::INFINITY,
+};
+
+/// Handshakes that a host may begin in each second, after those at once.
 const PER_S: f64 = 100.0;
 
 /// Hosts to remember before those are forgotten that may begin all at once again.
@@ -48,6 +58,7 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct Admission {
     connections: Bounds,
+    handshakes: Handshakes,
     connected: Tally,
     /// Handshakes with proved addresses.
     proved: Tally,
@@ -62,6 +73,17 @@ struct Bounds {
     all: usize,
     host: usize,
     network: usize,
+}
+
+/// The most handshakes.
+#[derive(Clone, Copy, Debug)]
+struct Handshakes {
+    /// At the same time, with addresses that are not proved.
+    unproved: usize,
+    /// At the same time, with proved addresses.
+    proved: Bounds,
+    /// That one host begins at once.
+    at_once: f64,
 }
 
 /// The handshakes that hosts have begun lately.
@@ -97,14 +119,15 @@ enum Group {
 
 impl Admission {
     /// Allows `connections` at the same time: half of them to one host, three quarters to one
-    /// network.
-    pub(super) fn new(connections: usize) -> Self {
+    /// network. Bounds handshakes if they are `guarded`.
+    pub(super) fn new(connections: usize, guarded: bool) -> Self {
         Self {
             connections: Bounds {
                 all: connections,
                 host: (connections / 2).max(FEW),
                 network: (connections / 4 * 3).max(FEW),
             },
+            handshakes: if guarded { GUARDED } else { OPEN },
             connected: Tally::default(),
             proved: Tally::default(),
             unproved: 0,
@@ -118,13 +141,13 @@ impl Admission {
         if !self.connected.has_room(address, self.connections) {
             return Verdict::Refuse;
         }
-        let is_too_fast = !self.begun.has_room(address, now);
+        let is_too_fast = !self.begun.has_room(address, now, self.handshakes.at_once);
         if !proved {
-            if is_too_fast || self.unproved >= UNPROVED {
+            if is_too_fast || self.unproved >= self.handshakes.unproved {
                 return Verdict::Retry;
             }
             self.unproved += 1;
-        } else if !is_too_fast && self.proved.has_room(address, PROVED) {
+        } else if !is_too_fast && self.proved.has_room(address, self.handshakes.proved) {
             self.proved.add(address);
         } else {
             return Verdict::Ignore;
@@ -157,10 +180,10 @@ impl Admission {
 }
 
 impl Begun {
-    fn has_room(&self, address: IpAddr, now: Instant) -> bool {
+    fn has_room(&self, address: IpAddr, now: Instant, at_once: f64) -> bool {
         let [host, _] = groups(address);
         let lately = self.hosts.get(&host);
-        lately.is_none_or(|lately| lately.count_at(now) < AT_ONCE)
+        lately.is_none_or(|lately| lately.count_at(now) < at_once)
     }
 
     fn add(&mut self, address: IpAddr, now: Instant) {

@@ -16,7 +16,7 @@ use super::report::{CpuClock, Outcome};
 use super::send::send;
 use super::session::{Control, Progress, Session, log_end};
 use super::transport::CONNECTION_WINDOW;
-use crate::accept::{HANDSHAKE_TIMEOUT, Setup, accept};
+use crate::accept::{Door, HANDSHAKE_TIMEOUT, Setup, accept};
 use crate::error::{AppError, close, printable};
 use crate::time::sleep_until;
 
@@ -38,6 +38,9 @@ pub struct Limits {
     pub connections: usize,
     /// The longest handshake. The default is 10 s.
     pub handshake: Duration,
+    /// Whether unfinished handshakes, and new ones of one host, are bounded as `docs/security.md`
+    /// says. Default true; false where one address stands for many clients and none is hostile.
+    pub guard_handshakes: bool,
     /// The longest transfer. The default is a day.
     pub duration: Duration,
     /// A transfer fails after this long without any byte moving. The default is 30 s.
@@ -94,8 +97,12 @@ pub async fn serve(
             host.ended(&connection, &result);
         }
     };
-    let (limit, patience) = (limits.connections, limits.handshake);
-    accept(endpoint, tasks, limit, patience, || host.configure(), serve).await;
+    let door = Door {
+        connections: limits.connections,
+        patience: limits.handshake,
+        guarded: limits.guard_handshakes,
+    };
+    accept(endpoint, tasks, door, || host.configure(), serve).await;
 }
 
 /// Does the one job that the client of `connection` asks for.
@@ -133,6 +140,7 @@ impl Default for Limits {
         Self {
             connections: 256,
             handshake: HANDSHAKE_TIMEOUT,
+            guard_handshakes: true,
             duration: MAX_DURATION,
             patience: PATIENCE,
             memory: 1 << 30,

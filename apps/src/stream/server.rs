@@ -13,7 +13,7 @@ use super::clock::Clock;
 use super::media::Media;
 use super::protocol::{Accepted, Answer, Notice, Request};
 use super::send::{SendOptions, Sender, Sending};
-use crate::accept::{HANDSHAKE_TIMEOUT, Setup, accept};
+use crate::accept::{Door, HANDSHAKE_TIMEOUT, Setup, accept};
 use crate::error::{AppError, close};
 use crate::least::too_slow;
 use crate::message;
@@ -64,7 +64,12 @@ impl Host for AnyViewer {}
 
 /// Accepts viewers until the endpoint is closed, and serves each in its own task on `runtime`.
 pub async fn serve(endpoint: Endpoint, runtime: Arc<dyn Runtime>, options: ServeOptions) {
-    let (host, limit) = (options.host.clone(), options.viewers);
+    let host = options.host.clone();
+    let door = Door {
+        connections: options.viewers,
+        patience: HANDSHAKE_TIMEOUT,
+        guarded: true,
+    };
     let (tasks, viewers) = (runtime.clone(), Arc::new(AtomicU64::new(0)));
     let serve = move |connection: Connection, slot| {
         let (runtime, options) = (runtime.clone(), options.clone());
@@ -79,8 +84,7 @@ pub async fn serve(endpoint: Endpoint, runtime: Arc<dyn Runtime>, options: Serve
             options.host.ended(&connection, &sending, &result);
         }
     };
-    let patience = HANDSHAKE_TIMEOUT;
-    accept(endpoint, tasks, limit, patience, || host.configure(), serve).await;
+    accept(endpoint, tasks, door, || host.configure(), serve).await;
 }
 
 async fn serve_viewer(

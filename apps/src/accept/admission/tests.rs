@@ -25,8 +25,11 @@ fn accepted(
 
 #[test]
 fn attempts_that_never_finish_take_no_connection_and_never_lock_anybody_out() {
-    let mut admission = Admission::new(4);
-    assert_eq!(accepted(&mut admission, (0..1000).map(v4), false), UNPROVED);
+    let mut admission = Admission::new(4, true);
+    assert_eq!(
+        accepted(&mut admission, (0..1000).map(v4), false),
+        GUARDED.unproved
+    );
     assert_eq!(admission.attempt(v4(9), false, epoch()), Verdict::Retry);
     // Whoever returns the token gets in, even from an address that was abused.
     assert_eq!(admission.attempt(v4(9), true, epoch()), Verdict::Accept);
@@ -38,19 +41,19 @@ fn attempts_that_never_finish_take_no_connection_and_never_lock_anybody_out() {
 
 #[test]
 fn one_host_or_network_cannot_take_all_handshakes() {
-    let mut admission = Admission::new(10_000);
+    let mut admission = Admission::new(10_000, true);
     let one = std::iter::repeat_n(v4(0), 1000);
-    assert_eq!(accepted(&mut admission, one, true), PROVED.host);
+    assert_eq!(accepted(&mut admission, one, true), GUARDED.proved.host);
     assert_eq!(admission.attempt(v4(0), true, epoch()), Verdict::Ignore);
     let network = (1..10_000).map(|nth| v4(nth % 255 + 1));
     let more = accepted(&mut admission, network, true);
-    assert_eq!(more, PROVED.network - PROVED.host);
+    assert_eq!(more, GUARDED.proved.network - GUARDED.proved.host);
     assert_eq!(admission.attempt(v4(256), true, epoch()), Verdict::Accept);
 }
 
 #[test]
 fn one_host_cannot_begin_handshakes_faster_than_a_hundred_a_second() {
-    let mut admission = Admission::new(10_000);
+    let mut admission = Admission::new(10_000, true);
     let mut verdicts = |at: u64| {
         let (mut begun, mut last) = (0, Verdict::Accept);
         while last == Verdict::Accept && begun < 10_000 {
@@ -73,6 +76,15 @@ fn one_host_cannot_begin_handshakes_faster_than_a_hundred_a_second() {
 }
 
 #[test]
+fn without_a_guard_one_host_may_begin_as_many_handshakes_as_it_likes() {
+    for proved in [false, true] {
+        let mut admission = Admission::new(usize::MAX, false);
+        let one = std::iter::repeat_n(v4(0), 10_000);
+        assert_eq!(accepted(&mut admission, one, proved), 10_000);
+    }
+}
+
+#[test]
 fn hosts_that_are_idle_again_are_forgotten() {
     let mut begun = Begun::default();
     for nth in 0..100_000 {
@@ -83,7 +95,7 @@ fn hosts_that_are_idle_again_are_forgotten() {
 
 #[test]
 fn a_host_may_have_half_of_the_connections_and_a_network_three_quarters() {
-    let mut admission = Admission::new(100);
+    let mut admission = Admission::new(100, true);
     let taken = |admission: &mut Admission, nth: fn(u32) -> u32| {
         let room = (0..1000).map(|n| admission.connected(v4(nth(n))));
         room.filter(|room| *room).count()
@@ -99,7 +111,7 @@ fn a_host_may_have_half_of_the_connections_and_a_network_three_quarters() {
 
 #[test]
 fn a_small_server_may_be_filled_by_one_host() {
-    let mut admission = Admission::new(2);
+    let mut admission = Admission::new(2, true);
     assert!(admission.connected(v4(1)) && admission.connected(v4(1)));
     assert!(!admission.connected(v4(2)));
 }
@@ -121,7 +133,7 @@ proptest! {
     fn what_was_counted_is_forgotten_when_it_is_over(
         attempts in proptest::collection::vec((0..2000_u32, any::<bool>()), 0..300)
     ) {
-        let mut admission = Admission::new(20);
+        let mut admission = Admission::new(20, true);
         let mut running = Vec::new();
         for (nth, proved) in attempts {
             if admission.attempt(v4(nth), proved, epoch()) == Verdict::Accept {

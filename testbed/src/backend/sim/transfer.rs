@@ -48,6 +48,8 @@ pub(super) fn spawn(
         limits: Limits {
             connections: usize::MAX,
             handshake: scenario.duration,
+            // The simulated client stands for as many users as there are connections.
+            guard_handshakes: false,
             duration: scenario.duration,
             patience: scenario.duration,
             memory: u64::MAX,
