@@ -71,7 +71,7 @@ pub struct Guided<R> {
     freshness: Freshness,
     /// The least round trip time that an ACK ever measured.
     least_acked: Option<SizedRtt>,
-    /// The least round trip time that a path header ever measured.
+    /// The least round trip time that a path header ever measured; it counts before that of ACKs.
     least_echoed: Option<Duration>,
     /// The round trip time of the newest path header.
     latest_rtt: Duration,
@@ -114,12 +114,10 @@ impl<R: Rule> Guided<R> {
     }
 
     fn rtts(&self) -> Rtts {
-        let acked = self.least_acked.map(SizedRtt::rtt);
-        let plain = acked
-            .into_iter()
-            .chain(self.least_echoed)
-            .min()
-            .unwrap_or_default();
+        // A QUIC stack reads its clock before it reads its socket. If its process is kept from
+        // running in between, an ACK seems to have come early, by as much as all of the round trip.
+        let acked = || self.least_acked.map(SizedRtt::rtt);
+        let plain = self.least_echoed.or_else(acked).unwrap_or_default();
         let corrected = self
             .corrected_rtt
             .base_rtt(plain, self.corrected_rtt.is_complete());

@@ -65,6 +65,18 @@ fn follow(guided: &mut Guided<Obedient>, now: Instant, bytes: i64) {
 }
 
 #[test]
+fn an_ack_that_a_busy_machine_dates_too_early_takes_nothing_off_a_round_trip_of_headers() {
+    let t0 = epoch();
+    let mut guided = guided();
+    guided.on_ack(&ack(t0, 110, 2000));
+    assert_eq!(guided.rtts().base, ms(110), "there are ACKs only");
+    follow(&mut guided, t0 + ms(100), 7000);
+    // On a path of 100 ms: the process read its clock, and its socket 85 ms later.
+    guided.on_ack(&ack(t0 + ms(200), 15, 2000));
+    assert_eq!(guided.rtts().base, ms(100));
+}
+
+#[test]
 fn the_rule_takes_over_with_the_first_grant_and_the_fallback_when_it_has_expired() {
     let t0 = epoch();
     let mut guided = guided();
