@@ -42,25 +42,24 @@ pub(crate) struct Door {
     pub(crate) guarded: bool,
 }
 
-/// Accepts connections until the endpoint is closed, as many as `door` lets in. `configure` may
-/// give each attempt its own settings. The future from `serve` runs as a task, and makes room for
-/// another connection when it drops the slot.
+/// Accepts connections until the endpoint is closed, as many as its [`Door`] lets in. `configure`
+/// may give each attempt its own settings. The future from `serve` runs as a task, and makes room
+/// for another connection when it drops the slot.
 ///
 /// Only finished handshakes count as connections. `docs/security.md` has all limits.
 pub(crate) async fn accept<F>(
     endpoint: Endpoint,
     runtime: Arc<dyn Runtime>,
-    door: Door,
+    Door {
+        connections: limit,
+        patience,
+        guarded,
+    }: Door,
     configure: impl Fn() -> Setup,
     serve: impl Fn(Connection, Slot) -> F + Clone + Send + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let Door {
-        connections: limit,
-        patience,
-        guarded,
-    } = door;
     let door = Arc::new(Mutex::new(Admission::new(limit, guarded)));
     while let Some(incoming) = endpoint.accept().await {
         let peer = incoming.remote_address();
