@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Commands that differ in the values of some settings and in the seed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commands {
-    /// The command without its seed, with `{0}`, `{1}` ... where values differ.
+    /// The command without its seed, with `{0}`, `{1}` ... where values differ. Settings that always
+    /// take the same value share one of them.
     pub command: String,
     /// The values for `{0}`, `{1}` ... of each point that was run.
     pub values: Vec<Vec<String>>,
@@ -83,22 +84,25 @@ impl Commands {
 
     fn new(seeds: Vec<u64>, all: &[Words<'_>]) -> Self {
         let mut template = Vec::new();
-        let mut values = vec![Vec::new(); all.len()];
-        let mut places = 0;
+        // The values that each place takes, one for each of `all`.
+        let mut places: Vec<Vec<&str>> = Vec::new();
         for (index, (key, value)) in all[0].iter().enumerate() {
-            if all.iter().all(|words| words[index].1 == *value) {
+            let taken: Vec<&str> = all.iter().map(|words| words[index].1).collect();
+            if taken.iter().all(|other| other == value) {
                 template.push(format!("{key}{value}"));
                 continue;
             }
-            template.push(format!("{key}{{{places}}}"));
-            places += 1;
-            for (values, words) in values.iter_mut().zip(all) {
-                values.push(words[index].1.to_owned());
-            }
+            let place = places.iter().position(|place| *place == taken);
+            let place = place.unwrap_or_else(|| {
+                places.push(taken);
+                places.len() - 1
+            });
+            template.push(format!("{key}{{{place}}}"));
         }
+        let point = |index: usize| places.iter().map(|taken| taken[index].to_owned()).collect();
         Self {
             command: template.join(" "),
-            values,
+            values: (0..all.len()).map(point).collect(),
             seeds,
         }
     }
@@ -108,7 +112,7 @@ impl Commands {
         self.values.iter().flat_map(|values| {
             let values = values.iter().enumerate();
             let command = values.fold(self.command.clone(), |command, (index, value)| {
-                command.replacen(&format!("{{{index}}}"), value, 1)
+                command.replace(&format!("{{{index}}}"), value)
             });
             self.seeds
                 .iter()
@@ -143,5 +147,26 @@ mod tests {
         assert_eq!(groups[1].seeds, [1, 2]);
         let back: Vec<String> = groups.iter().flat_map(Commands::expand).collect();
         assert_eq!(back, commands);
+    }
+
+    #[test]
+    fn settings_that_always_take_the_same_value_are_written_once() {
+        let commands: Vec<String> = ["reno", "vegas"]
+            .iter()
+            .zip([4, 8])
+            .map(|(controller, count)| {
+                format!(
+                    "testbed run a.toml --set x={controller} --set n={count} --set y={controller} \
+                     --seed 1"
+                )
+            })
+            .collect();
+        let groups = Commands::group(&commands);
+        assert_eq!(
+            groups[0].command,
+            "testbed run a.toml --set x={0} --set n={1} --set y={0}"
+        );
+        assert_eq!(groups[0].values, [["reno", "4"], ["vegas", "8"]]);
+        assert_eq!(groups[0].expand().collect::<Vec<_>>(), commands);
     }
 }
