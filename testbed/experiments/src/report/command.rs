@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commands {
     /// The command without its seed, with `{0}`, `{1}` ... where values differ. Settings that always
-    /// take the same value share one of them.
+    /// take the same value share one.
     pub command: String,
     /// The values for `{0}`, `{1}` ... of each point that was run.
     pub values: Vec<Vec<String>>,
@@ -151,16 +151,11 @@ mod tests {
 
     #[test]
     fn settings_that_always_take_the_same_value_are_written_once() {
-        let commands: Vec<String> = ["reno", "vegas"]
-            .iter()
-            .zip([4, 8])
-            .map(|(controller, count)| {
-                format!(
-                    "testbed run a.toml --set x={controller} --set n={count} --set y={controller} \
-                     --seed 1"
-                )
-            })
-            .collect();
+        let commands = [
+            "testbed run a.toml --set x=reno --set n=4 --set y=reno --seed 1",
+            "testbed run a.toml --set x=vegas --set n=8 --set y=vegas --seed 1",
+        ]
+        .map(str::to_owned);
         let groups = Commands::group(&commands);
         assert_eq!(
             groups[0].command,
