@@ -212,8 +212,8 @@ fn quinn_proto_is_named_in_the_adapter_alone() {
 #[test]
 fn the_pure_crates_read_no_clock() {
     for directory in [
-        "transport/wire/src",
-        "transport/spec/src",
+        "transport/base/wire/src",
+        "transport/base/spec/src",
         "transport/congestion/src",
         "transport/headers/src",
         "router/queue/src",

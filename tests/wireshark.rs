@@ -56,7 +56,7 @@ fn wireshark_reads_the_published_vectors_as_the_codec_does() {
         return;
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let vectors = include_str!("../transport/wire/vectors/path-header.json");
+    let vectors = include_str!("../transport/base/wire/vectors/path-header.json");
     let vectors: Value = serde_json::from_str(vectors).expect("JSON");
     let of = |list: &str, key: &str| -> Vec<Vec<u8>> {
         let rows = vectors[list].as_array().expect("a list");
@@ -215,7 +215,7 @@ fn read(packet: &[u8]) -> Row {
 
 /// What Wireshark says.
 fn dissect(capture: &Path, fields: &[&str]) -> Vec<Row> {
-    let script = "../transport/wire/wireshark/path-header.lua";
+    let script = "../transport/base/wire/wireshark/path-header.lua";
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(script);
     let fields = fields
         .iter()

@@ -14,7 +14,7 @@ type Failure = Box<dyn Error>;
 
 fn main() -> Result<(), Failure> {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let vectors = fuzz.join("../transport/wire/vectors/path-header.json");
+    let vectors = fuzz.join("../transport/base/wire/vectors/path-header.json");
     let text = fs::read_to_string(&vectors).map_err(|e| format!("{}: {e}", vectors.display()))?;
     let vectors: Value = serde_json::from_str(&text)?;
     let mut payloads = all(&vectors, "headers", "header")?;
