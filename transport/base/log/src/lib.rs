@@ -9,8 +9,7 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::{ArgAction, Args, ValueEnum};
 use tracing::{Level, enabled, error};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -100,14 +99,18 @@ impl LogArgs {
                 format!("{},{ours}", env::var("RUST_LOG").unwrap_or_default())
             }
         };
-        let events = format!("{always},{asked_for}");
-        if events.bytes().all(|byte| byte == b',') {
+        let parts = always.split(',').chain(asked_for.split(','));
+        let events: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+        if events.is_empty() {
             return Ok(());
         }
-        let (filter, error) = match EnvFilter::try_new(events) {
+        let (filter, error) = match events.join(",").parse::<Targets>() {
             Ok(filter) => (filter, None),
             Err(error) if always.is_empty() => return Err(error.into()),
-            Err(error) => (EnvFilter::new(always), Some(error)),
+            Err(error) => {
+                let ours = always.parse().expect("our own directives are well-formed");
+                (ours, Some(error))
+            }
         };
         let printer = form::printer(self.log_format, is_journal, is_coloured(), usual.is_none());
         // Fails only where a program that calls ours has a subscriber already.
