@@ -78,6 +78,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "evenkeel-apps",
             "evenkeel-congestion",
             "evenkeel-queue",
+            "evenkeel-sim",
             "evenkeel-spec",
             "evenkeel-wire",
             "noq-proto",
@@ -85,6 +86,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "quinn-proto",
             "tokio",
         ],
+    ),
+    (
+        "evenkeel-sim",
+        &["evenkeel-queue", "evenkeel-spec", "evenkeel-wire", "quinn"],
     ),
     (
         "evenkeel-router",

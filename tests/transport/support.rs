@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel::{Congestion, Controller, SharedFactory};
 use evenkeel_testbed::scenario::{FlowBuilder, LinkBuilder, NodeIndex, Scenario, Value};
-use evenkeel_testbed::sim::{SimRuntime, Simulation};
+use evenkeel_testbed::sim::{SimRuntime, Simulation, simulation};
 use evenkeel_wire::{PATH_HEADER_MAGIC, PathHeaderMut};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -77,7 +77,7 @@ impl Net {
             .flow(FlowBuilder::bulk("flow", "reno"))
             .build()
             .unwrap_or_else(|error| panic!("{error}"));
-        let simulation = Simulation::new(&scenario).unwrap_or_else(|error| panic!("{error}"));
+        let simulation = simulation(&scenario).unwrap_or_else(|error| panic!("{error}"));
         Self {
             simulation,
             scenario,

@@ -12,10 +12,9 @@ use rand_pcg::Pcg64;
 use super::file::{AccessTable, AppName, CrossTable, Ends, FlowTable, ScenarioFile};
 use super::network::{Network, next_hops_to, router, seconds};
 use super::spec::{
-    AckSpec, App, CrossSpec, FlowSpec, LinkIndex, NodeIndex, Payload, PeriodDistribution, Periods,
-    StreamSpec,
+    AckSpec, App, CrossSpec, FlowSpec, Payload, PeriodDistribution, Periods, StreamSpec,
 };
-use super::{IpVersion, Scenario};
+use super::{IpVersion, LinkIndex, NodeIndex, Scenario};
 
 /// Most flows and sources of a scenario: each may bring two hosts and four one-way links.
 const MAX_INSTANCES: usize = 2000;

@@ -4,7 +4,6 @@ mod builder;
 mod error;
 mod expand;
 mod file;
-mod ip;
 mod network;
 mod spec;
 #[cfg(test)]
@@ -18,12 +17,11 @@ use evenkeel_spec::document;
 
 pub use builder::{FlowBuilder, LinkBuilder, ScenarioBuilder, Value};
 pub use error::ScenarioError;
+pub use evenkeel_sim::{IpVersion, LinkIndex, NodeIndex};
 pub use file::ScenarioFile;
-pub use ip::IpVersion;
-
 pub use spec::{
-    AckSpec, App, Begins, CrossSpec, Emulator, FlowSpec, LinkIndex, LinkSpec, NodeIndex, NodeSpec,
-    Payload, PeriodDistribution, Periods, StreamSpec, TraceFile,
+    AckSpec, App, Begins, CrossSpec, Emulator, FlowSpec, LinkSpec, NodeSpec, Payload,
+    PeriodDistribution, Periods, StreamSpec, TraceFile,
 };
 
 /// Largest scenario file.

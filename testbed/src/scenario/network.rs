@@ -10,7 +10,8 @@ use evenkeel_queue::description::{LinkDescription, MAX_TRACE_BYTES};
 use evenkeel_spec::document::{Fault, Located, shortened};
 
 use super::file::{AccessTable, Direction, ScenarioFile, Topology};
-use super::spec::{LinkIndex, LinkSpec, NodeIndex, NodeSpec, TraceFile};
+use super::spec::{LinkSpec, NodeSpec, TraceFile};
+use super::{LinkIndex, NodeIndex};
 
 /// The network while it is put together.
 #[derive(Debug, Default)]

@@ -1,6 +1,5 @@
 //! What a backend is given: nodes, one-way links, single flows. Plain data, checked and expanded.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,35 +8,7 @@ use evenkeel_apps::stream::{EncoderConfig, SendOptions};
 use evenkeel_queue::description::LinkDescription;
 use serde::{Deserialize, Serialize};
 
-use super::IpVersion;
-
-/// 10.0.0.1: the address of the first node; the others follow (RFC 1918 space).
-const FIRST_NODE: u32 = 0x0a00_0001;
-
-/// Position of a node in [`Scenario::nodes`](super::Scenario::nodes).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeIndex(pub usize);
-
-/// Position of a one-way link in [`Scenario::links`](super::Scenario::links).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkIndex(pub usize);
-
-impl NodeIndex {
-    /// The node's address, on every backend.
-    ///
-    /// # Panics
-    /// Beyond 8 million nodes, which the scenario's bounds exclude.
-    pub(crate) fn address(self, version: IpVersion) -> IpAddr {
-        let index = u32::try_from(self.0).expect("scenarios are smaller than 10/9");
-        version.address(FIRST_NODE + index)
-    }
-
-    /// The node with this address, though the scenario may have fewer.
-    pub(crate) fn at(address: IpAddr) -> Option<Self> {
-        let index = IpVersion::number(address)?.checked_sub(FIRST_NODE)?;
-        Some(Self(index as usize))
-    }
-}
+use super::{IpVersion, NodeIndex};
 
 /// A host or router.
 #[derive(Debug, Clone, PartialEq, Eq)]

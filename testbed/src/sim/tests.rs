@@ -1,7 +1,9 @@
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
+use bytes::BytesMut;
 use evenkeel_wire::{
     CompactRate, CompactTime, HeaderTimestamp, PATH_HEADER_LEN, PathHeaderKind, PathHeaderRepr,
     PathHeaderView, Signals,
@@ -11,6 +13,7 @@ use quinn::udp::RecvMeta;
 
 use super::*;
 use crate::scenario::{FlowBuilder, LinkBuilder, ScenarioBuilder};
+use crate::scenario::{IpVersion, LinkIndex, NodeIndex};
 
 /// a -- b -- c: 1 Mb/s and 10 ms each way on both links, MTU 1500.
 fn line() -> Simulation {
@@ -34,7 +37,7 @@ fn simulation(links: &[LinkBuilder], to: &str) -> Simulation {
     let flow = FlowBuilder::bulk("f", "reno").between("a", to);
     let line = Scenario::builder("line", Duration::from_secs(1)).flow(flow);
     let line = links.iter().cloned().fold(line, ScenarioBuilder::link);
-    Simulation::new(&line.build().expect("a scenario")).expect("links that can be built")
+    super::simulation(&line.build().expect("a scenario")).expect("links that can be built")
 }
 
 /// A path header and, behind it, so many bytes.

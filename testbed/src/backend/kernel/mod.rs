@@ -33,7 +33,7 @@ pub use error::KernelError;
 
 use crate::metrics::Observations;
 use crate::scenario::{App, Scenario};
-use crate::sim::Simulation;
+use crate::sim;
 use arguments::ships;
 use cross::CrossTraffic;
 use flow::Flow;
@@ -57,7 +57,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Whether hosts of a kernel could run `scenario`; touches nothing.
 pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
     // What virtual time cannot build, the routers would refuse one by one.
-    Simulation::new(scenario)?;
+    sim::simulation(scenario)?;
     for link in needing_netem(scenario) {
         if let Some(key) = netem::unsupported_key(link) {
             return Err(KernelError::BeyondNetem(link.name.clone(), key));

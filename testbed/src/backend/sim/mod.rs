@@ -16,7 +16,7 @@ use evenkeel_apps::trace::{TraceError, Traces};
 
 use crate::metrics::Observations;
 use crate::scenario::{LinkIndex, Scenario};
-use crate::sim::{BuildError, Simulation};
+use crate::sim::{BuildError, simulation, start_cross_traffic};
 
 /// What a run records besides its observations.
 #[derive(Debug, Clone, Default)]
@@ -86,7 +86,7 @@ impl SimError {
 /// # Errors
 /// See [`SimError`].
 pub fn check(scenario: &Scenario, options: &Options) -> Result<(), SimError> {
-    Simulation::new(scenario)?;
+    simulation(scenario)?;
     for spec in &scenario.flows {
         endpoints::controller(scenario, spec)?;
     }
@@ -110,7 +110,7 @@ pub fn run(
     options: &Options,
     mut progress: impl FnMut(Duration),
 ) -> Result<Observations, SimError> {
-    let mut simulation = Simulation::new(scenario)?;
+    let mut simulation = simulation(scenario)?;
     for (name, path) in &options.captures {
         let link = find_link(scenario, name)?;
         simulation
@@ -125,11 +125,10 @@ pub fn run(
         .map(|(index, spec)| flow::Flow::start(&simulation, scenario, index, spec, traces.as_ref()))
         .collect::<Result<Vec<_>, _>>()?;
     for (index, spec) in scenario.cross.iter().enumerate() {
-        simulation
-            .start_cross_traffic(scenario.seed, index, spec)
-            .map_err(|_| SimError::Ports {
-                flow: spec.name.clone(),
-            })?;
+        let started = start_cross_traffic(&simulation, scenario.seed, index, spec);
+        started.map_err(|_| SimError::Ports {
+            flow: spec.name.clone(),
+        })?;
     }
     let mut links = links::LinkSampler::all(scenario);
 

@@ -6,32 +6,32 @@ use bytes::BytesMut;
 use evenkeel_queue::{CarriedHeader, Carrier, FlowKey};
 use evenkeel_wire::{Ecn, PROTOCOL_UDP, PathHeaderMut, Skipped};
 
-use crate::scenario::{IpVersion, NodeIndex};
+use crate::place::{IpVersion, NodeIndex};
 
 /// A UDP datagram on its way.
 #[derive(Debug, Clone)]
-pub(crate) struct Datagram {
-    pub(super) source: SocketAddr,
+pub struct Datagram {
+    pub(crate) source: SocketAddr,
     /// Of the same version of IP.
-    pub(super) destination: SocketAddr,
+    pub(crate) destination: SocketAddr,
     /// The node that has the destination's address.
-    pub(super) to: NodeIndex,
-    pub(super) ecn: Ecn,
+    pub(crate) to: NodeIndex,
+    pub(crate) ecn: Ecn,
     /// Time to live on its next link, or on arrival.
-    pub(super) ttl: u8,
-    pub(super) contents: BytesMut,
+    pub(crate) ttl: u8,
+    pub(crate) contents: BytesMut,
 }
 
 impl Datagram {
     /// Size of the IP packet, in bytes.
-    pub(super) fn ip_bytes(&self) -> usize {
+    pub(crate) fn ip_bytes(&self) -> usize {
         let version = version(&self.destination);
         self.contents.len() + version.header_bytes()
     }
 }
 
 /// The version of IP that an address belongs to.
-pub(super) fn version(address: &SocketAddr) -> IpVersion {
+pub(crate) fn version(address: &SocketAddr) -> IpVersion {
     match address {
         SocketAddr::V4(_) => IpVersion::V4,
         SocketAddr::V6(_) => IpVersion::V6,

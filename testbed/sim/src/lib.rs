@@ -1,14 +1,15 @@
 //! The virtual network and its clock: what makes quinn, the controllers and the applications
 //! run in virtual time, unchanged.
 
-mod build;
 mod datagram;
 mod executor;
 mod network;
 mod pcap;
+mod place;
 mod socket;
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -16,15 +17,12 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use evenkeel_queue::Link;
 
-pub use build::BuildError;
+pub use datagram::Datagram;
 pub use executor::SimRuntime;
 pub use network::{HOP_LIMIT, NetworkCounters};
+pub use place::{IpVersion, LinkIndex, NodeIndex};
 pub use socket::SimSocket;
 
-use crate::random::{Purpose, generator};
-use crate::scenario::{CrossSpec, IpVersion, LinkIndex, NodeIndex, Scenario};
-use crate::traffic::{SendTimes, payload};
-use datagram::Datagram;
 use executor::{Executor, lock};
 use network::Network;
 
@@ -36,28 +34,21 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Builds the scenario's nodes and links; nothing runs on them yet.
-    ///
-    /// # Errors
-    /// If a link cannot be built: the error names it.
-    pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
-        let epoch = origin();
+    /// A network of packets of at most `mtu` bytes, with each link and the node that it leads to;
+    /// `next_hops[node][destination]` is the link to take. Virtual time begins at `epoch`, as it
+    /// did for the links. Nothing runs on the nodes yet.
+    pub fn new(
+        epoch: Instant,
+        mtu: usize,
+        links: Vec<(Link<Datagram>, NodeIndex)>,
+        next_hops: Vec<Vec<Option<LinkIndex>>>,
+    ) -> Self {
         let executor = Executor::new(epoch);
-        let mut links = Vec::with_capacity(scenario.links.len());
-        for (index, spec) in scenario.links.iter().enumerate() {
-            let rng = generator(scenario.seed, Purpose::Link, index);
-            links.push((build::link(epoch, spec, rng)?, spec.to));
-        }
-        let network = Network::new(
-            executor.core().clone(),
-            usize::from(scenario.mtu),
-            links,
-            scenario.next_hops(),
-        );
-        Ok(Self {
+        let network = Network::new(executor.core().clone(), mtu, links, next_hops);
+        Self {
             executor,
             network: Arc::new(Mutex::new(network)),
-        })
+        }
     }
 
     /// The runtime that tasks of this simulation use.
@@ -87,25 +78,21 @@ impl Simulation {
         SimSocket::bind(core, self.network.clone(), node, version, port).map(Arc::new)
     }
 
-    /// Starts a source of UDP cross traffic; `index` chooses its randomness.
-    ///
-    /// # Errors
-    /// If no port is free on its nodes.
-    pub fn start_cross_traffic(&self, seed: u64, index: usize, spec: &CrossSpec) -> io::Result<()> {
-        let sink = self.bind_ip(spec.to, spec.ip_version, 0)?;
-        sink.count_only();
-        let socket = self.bind_ip(spec.from, spec.ip_version, 0)?;
-        let times = SendTimes::new(spec, generator(seed, Purpose::Cross, index));
-        let length = (spec.packet_bytes as usize).saturating_sub(spec.ip_version.header_bytes());
-        let payload = payload(length, spec.acp_rtt);
+    /// Sends `payload` from one socket to another's address at each of `times` since the beginning.
+    pub fn send_at(
+        &self,
+        from: Arc<SimSocket>,
+        to: SocketAddr,
+        times: impl Iterator<Item = Duration> + Send + 'static,
+        payload: Vec<u8>,
+    ) {
         let runtime = self.runtime();
         self.executor.core().spawn(Box::pin(async move {
             for at in times {
                 runtime.sleep_until(runtime.epoch() + at).await;
-                socket.send_to(sink.address(), BytesMut::from(&payload[..]));
+                from.send_to(to, BytesMut::from(&payload[..]));
             }
         }));
-        Ok(())
     }
 
     /// Runs until `elapsed` after the beginning.
@@ -147,7 +134,7 @@ impl Simulation {
     }
 
     /// Looks at a link, or restarts its measurement, at the present instant.
-    pub(crate) fn with_link<T>(
+    pub fn with_link<T>(
         &self,
         link: LinkIndex,
         f: impl FnOnce(Instant, &mut Link<Datagram>) -> T,
@@ -162,13 +149,11 @@ impl Simulation {
     }
 }
 
+/// An instant to count virtual time from.
 #[expect(
     clippy::disallowed_methods,
     reason = "std offers no other Instant to count virtual time from"
 )]
-fn origin() -> Instant {
+pub fn origin() -> Instant {
     Instant::now()
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,4 @@
-//! Versions of IP.
+//! Places of a network and their addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,6 +9,34 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// fd00::/96: IPv6 addresses end in IPv4 addresses (RFC 4193 space).
 const PREFIX_V6: u128 = 0xfd00 << 112;
+
+/// 10.0.0.1: the address of the first node; the others follow (RFC 1918 space).
+const FIRST_NODE: u32 = 0x0a00_0001;
+
+/// Position of a node in a simulation's or scenario's nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeIndex(pub usize);
+
+/// Position of a one-way link in a simulation's or scenario's links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkIndex(pub usize);
+
+impl NodeIndex {
+    /// The node's address, on every backend.
+    ///
+    /// # Panics
+    /// Beyond 8 million nodes, which the scenario's bounds exclude.
+    pub fn address(self, version: IpVersion) -> IpAddr {
+        let index = u32::try_from(self.0).expect("scenarios are smaller than 10/9");
+        version.address(FIRST_NODE + index)
+    }
+
+    /// The node with this address, though the scenario may have fewer.
+    pub fn at(address: IpAddr) -> Option<Self> {
+        let index = IpVersion::number(address)?.checked_sub(FIRST_NODE)?;
+        Some(Self(index as usize))
+    }
+}
 
 /// The version of IP that a flow or a source of cross traffic uses. Files write 4 or 6.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,7 +50,7 @@ pub enum IpVersion {
 
 impl IpVersion {
     /// IP and UDP headers around every datagram, in bytes.
-    pub(crate) const fn header_bytes(self) -> usize {
+    pub const fn header_bytes(self) -> usize {
         UDP_HEADER_LEN
             + match self {
                 Self::V4 => IPV4_HEADER_LEN,
@@ -31,7 +59,7 @@ impl IpVersion {
     }
 
     /// The address with this number: of IPv4, or the one of IPv6 that ends in it.
-    pub(crate) fn address(self, number: u32) -> IpAddr {
+    pub fn address(self, number: u32) -> IpAddr {
         match self {
             Self::V4 => Ipv4Addr::from(number).into(),
             Self::V6 => Ipv6Addr::from(PREFIX_V6 | u128::from(number)).into(),
@@ -39,14 +67,15 @@ impl IpVersion {
     }
 
     /// The number of an address of [`IpVersion::address`].
-    pub(super) fn number(address: IpAddr) -> Option<u32> {
+    fn number(address: IpAddr) -> Option<u32> {
         match address {
             IpAddr::V4(address) => Some(u32::from(address)),
             IpAddr::V6(address) => u32::try_from(u128::from(address) ^ PREFIX_V6).ok(),
         }
     }
 
-    pub(super) fn is_v4(&self) -> bool {
+    /// Whether it is IPv4, the version that files need not write.
+    pub fn is_v4(&self) -> bool {
         *self == Self::V4
     }
 }

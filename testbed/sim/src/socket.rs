@@ -12,10 +12,10 @@ use evenkeel_wire::Ecn;
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
-use super::datagram::{Datagram, version};
-use super::executor::{Core, lock};
-use super::network::{HOP_LIMIT, Inbox, Network};
-use crate::scenario::{IpVersion, NodeIndex};
+use crate::datagram::{Datagram, version};
+use crate::executor::{Core, lock};
+use crate::network::{HOP_LIMIT, Inbox, Network};
+use crate::place::{IpVersion, NodeIndex};
 
 /// Datagrams that one `try_send` may carry, as Linux with UDP GSO (quinn asks for 10 at most).
 const MAX_SEGMENTS: usize = 10;
@@ -31,7 +31,7 @@ pub struct SimSocket {
 
 impl SimSocket {
     /// Binds `port` of `node`; 0 chooses a free one.
-    pub(super) fn bind(
+    pub(crate) fn bind(
         core: Arc<Core>,
         network: Arc<Mutex<Network>>,
         node: NodeIndex,
@@ -60,17 +60,17 @@ impl SimSocket {
     }
 
     /// From now on arriving datagrams are counted and thrown away.
-    pub(super) fn count_only(&self) {
+    pub fn count_only(&self) {
         lock(&self.inbox).counts_only = true;
     }
 
     /// A QUIC server reads what arrives.
-    pub(crate) fn serve_quic(&self) {
+    pub fn serve_quic(&self) {
         lock(&self.inbox).is_quic_server = true;
     }
 
     /// Sends one datagram to an address of the same version of IP.
-    pub(super) fn send_to(&self, destination: SocketAddr, contents: BytesMut) {
+    pub fn send_to(&self, destination: SocketAddr, contents: BytesMut) {
         let mut network = lock(&self.network);
         if let Some(to) = self.reach(&network, destination) {
             let datagram = Datagram {

@@ -8,27 +8,27 @@ use std::time::Instant;
 
 use evenkeel_queue::{Link, Packet, PacketMeta};
 
-use super::datagram::Datagram;
-use super::executor::{Core, lock};
-use super::pcap::Capture;
-use crate::scenario::{IpVersion, LinkIndex, NodeIndex};
+use crate::datagram::Datagram;
+use crate::executor::{Core, lock};
+use crate::pcap::Capture;
+use crate::place::{IpVersion, LinkIndex, NodeIndex};
 
 /// What a socket has received and not yet read.
 #[derive(Debug, Default)]
-pub(super) struct Inbox {
-    pub(super) datagrams: VecDeque<Datagram>,
-    pub(super) waker: Option<Waker>,
+pub(crate) struct Inbox {
+    pub(crate) datagrams: VecDeque<Datagram>,
+    pub(crate) waker: Option<Waker>,
     /// IP bytes that reached this socket since it was bound.
-    pub(super) received_bytes: u64,
+    pub(crate) received_bytes: u64,
     /// Whether arriving datagrams are only counted (the sink of UDP cross traffic).
-    pub(super) counts_only: bool,
+    pub(crate) counts_only: bool,
     /// Whether a QUIC server reads them: captures give it port 443.
-    pub(super) is_quic_server: bool,
+    pub(crate) is_quic_server: bool,
 }
 
 /// All nodes, links and bound ports of a simulation.
 #[derive(Debug)]
-pub(super) struct Network {
+pub(crate) struct Network {
     core: Arc<Core>,
     mtu: usize,
     links: Vec<SimLink>,
@@ -62,7 +62,7 @@ struct SimLink {
 }
 
 impl Network {
-    pub(super) fn new(
+    pub(crate) fn new(
         core: Arc<Core>,
         mtu: usize,
         links: Vec<(Link<Datagram>, NodeIndex)>,
@@ -88,12 +88,12 @@ impl Network {
         }
     }
 
-    pub(super) fn counters(&self) -> NetworkCounters {
+    pub(crate) fn counters(&self) -> NetworkCounters {
         self.counters
     }
 
     /// Binds a port of `node`; 0 asks for any free one from 49152 upwards (RFC 6335).
-    pub(super) fn bind(
+    pub(crate) fn bind(
         &mut self,
         node: NodeIndex,
         version: IpVersion,
@@ -112,19 +112,19 @@ impl Network {
     }
 
     /// Frees a port that [`Network::bind`] gave.
-    pub(super) fn unbind(&mut self, address: SocketAddr) {
+    pub(crate) fn unbind(&mut self, address: SocketAddr) {
         if let Some(node) = self.node_at(address.ip()) {
             self.ports[node.0].retain(|(port, _)| *port != address.port());
         }
     }
 
     /// The node that has an address.
-    pub(super) fn node_at(&self, address: IpAddr) -> Option<NodeIndex> {
+    pub(crate) fn node_at(&self, address: IpAddr) -> Option<NodeIndex> {
         NodeIndex::at(address).filter(|node| node.0 < self.ports.len())
     }
 
     /// A host puts a datagram on the network.
-    pub(super) fn send(&mut self, now: Instant, from: NodeIndex, datagram: Datagram) {
+    pub(crate) fn send(&mut self, now: Instant, from: NodeIndex, datagram: Datagram) {
         self.counters.sent += 1;
         if datagram.ip_bytes() > self.mtu {
             self.counters.too_big += 1;
@@ -134,26 +134,26 @@ impl Network {
     }
 
     /// A link's wake-up has come: what has crossed it goes on.
-    pub(super) fn on_link(&mut self, now: Instant, index: usize) {
+    pub(crate) fn on_link(&mut self, now: Instant, index: usize) {
         self.links[index].scheduled = None;
         self.drain(now, index);
     }
 
     /// Writes every packet that leaves `link` from now on to `capture`.
-    pub(super) fn capture(&mut self, link: LinkIndex, capture: Capture) {
+    pub(crate) fn capture(&mut self, link: LinkIndex, capture: Capture) {
         self.links[link.0].capture = Some(capture);
     }
 
-    pub(super) fn links(&self) -> impl Iterator<Item = &Link<Datagram>> {
+    pub(crate) fn links(&self) -> impl Iterator<Item = &Link<Datagram>> {
         self.links.iter().map(|link| &link.link)
     }
 
-    pub(super) fn link_mut(&mut self, link: LinkIndex) -> &mut Link<Datagram> {
+    pub(crate) fn link_mut(&mut self, link: LinkIndex) -> &mut Link<Datagram> {
         &mut self.links[link.0].link
     }
 
     /// Ends all captures; the first error of writing one, if any.
-    pub(super) fn finish_captures(&mut self) -> std::io::Result<()> {
+    pub(crate) fn finish_captures(&mut self) -> std::io::Result<()> {
         self.links
             .iter_mut()
             .filter_map(|link| link.capture.take())

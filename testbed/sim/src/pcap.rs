@@ -1,43 +1,44 @@
 //! A capture of one link in libpcap's format, readable by tcpdump and Wireshark.
 
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
 use evenkeel_wire::{Ipv4Repr, Ipv6Repr, PROTOCOL_UDP, PseudoHeader, UDP_HEADER_LEN, UdpRepr};
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
-use pcap_file::{DataLink, PcapError, TsResolution};
 
-use super::datagram::Datagram;
+use crate::datagram::Datagram;
+
+/// The file header (draft-ietf-opsawg-pcap, section 4): nanoseconds, version 2.4, no offset of the
+/// time zone, no accuracy, packets of at most 65,535 bytes, which begin with an IP header
+/// (LINKTYPE_RAW).
+const FILE_HEADER: [u32; 6] = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 65_535, 101];
 
 /// Writes the packets that leave a link, with IP and UDP headers as they are on the wire.
 ///
 /// Timestamps are virtual time since the run began, in nanoseconds.
 #[derive(Debug)]
-pub(super) struct Capture {
-    writer: PcapWriter<BufWriter<File>>,
+pub(crate) struct Capture {
+    writer: BufWriter<File>,
     /// The first failure; the run goes on without the capture and reports it at the end.
     error: Option<io::Error>,
 }
 
 impl Capture {
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let header = PcapHeader {
-            datalink: DataLink::RAW,
-            ts_resolution: TsResolution::NanoSecond,
-            ..PcapHeader::default()
-        };
-        let file = BufWriter::new(File::create(path)?);
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        let mut writer = BufWriter::new(File::create(path)?);
+        for field in FILE_HEADER {
+            writer.write_all(&field.to_le_bytes())?;
+        }
         Ok(Self {
-            writer: PcapWriter::with_header(file, header).map_err(into_io)?,
+            writer,
             error: None,
         })
     }
 
     /// A packet between these addresses: its source and its destination.
-    pub(super) fn packet(
+    pub(crate) fn packet(
         &mut self,
         at: Duration,
         datagram: &Datagram,
@@ -47,16 +48,23 @@ impl Capture {
             return;
         }
         let bytes = ip_packet(datagram, addresses);
-        let length = u32::try_from(bytes.len()).expect("the MTU bounds a packet");
-        let packet = PcapPacket::new(at, length, &bytes);
-        self.error = self.writer.write_packet(&packet).err().map(into_io);
+        self.error = self.write(at, &bytes).err();
+    }
+
+    fn write(&mut self, at: Duration, packet: &[u8]) -> io::Result<()> {
+        let seconds = u32::try_from(at.as_secs()).expect("a run ends before 2^32 s");
+        let length = u32::try_from(packet.len()).expect("the MTU bounds a packet");
+        for field in [seconds, at.subsec_nanos(), length, length] {
+            self.writer.write_all(&field.to_le_bytes())?;
+        }
+        self.writer.write_all(packet)
     }
 
     /// Flushes the file and reports the first failure.
-    pub(super) fn finish(self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         match self.error {
             Some(error) => Err(error),
-            None => io::Write::flush(&mut self.writer.into_writer()),
+            None => self.writer.flush(),
         }
     }
 }
@@ -111,11 +119,4 @@ fn ip_packet(datagram: &Datagram, (source, destination): (SocketAddr, SocketAddr
     packet.extend_from_slice(&udp.emit(&pseudo, &datagram.contents));
     packet.extend_from_slice(&datagram.contents);
     packet
-}
-
-fn into_io(error: PcapError) -> io::Error {
-    match error {
-        PcapError::IoError(error) => error,
-        other => io::Error::other(other.to_string()),
-    }
 }

@@ -19,7 +19,7 @@ use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TimeSource};
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs tasks and hands out the events of the virtual network, one instant at a time.
-pub(super) struct Executor {
+pub(crate) struct Executor {
     core: Arc<Core>,
     tasks: Vec<Option<(Task, Arc<TaskWaker>)>>,
     free: Vec<usize>,
@@ -27,7 +27,7 @@ pub(super) struct Executor {
 
 impl Executor {
     /// An executor whose virtual time starts at `epoch`.
-    pub(super) fn new(epoch: Instant) -> Self {
+    pub(crate) fn new(epoch: Instant) -> Self {
         Self {
             core: Arc::new(Core {
                 epoch,
@@ -42,14 +42,14 @@ impl Executor {
     }
 
     /// What tasks, timers and the network share with this executor.
-    pub(super) fn core(&self) -> &Arc<Core> {
+    pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
     /// Runs every task and event up to and including `until`, then stands there.
     ///
     /// `on_link` is called for each link wake-up asked for with [`Core::schedule_link`].
-    pub(super) fn run_until(&mut self, until: Instant, mut on_link: impl FnMut(Instant, usize)) {
+    pub(crate) fn run_until(&mut self, until: Instant, mut on_link: impl FnMut(Instant, usize)) {
         loop {
             self.run_ready();
             let Some(fired) = self.core.next_event(until) else {
@@ -111,7 +111,7 @@ impl fmt::Debug for Executor {
 }
 
 /// Clock, event queue and task queue: everything that outlives a borrow of the executor.
-pub(super) struct Core {
+pub(crate) struct Core {
     epoch: Instant,
     now_ns: AtomicU64,
     ready: Arc<Mutex<VecDeque<usize>>>,
@@ -121,22 +121,22 @@ pub(super) struct Core {
 
 impl Core {
     /// The present virtual instant.
-    pub(super) fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         self.epoch + self.elapsed()
     }
 
     /// Virtual time since the run began.
-    pub(super) fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.now_ns.load(Ordering::Relaxed))
     }
 
     /// Adds a task; it is first polled at the present instant.
-    pub(super) fn spawn(&self, task: Task) {
+    pub(crate) fn spawn(&self, task: Task) {
         lock(&self.spawned).push(task);
     }
 
     /// Asks for a link wake-up at `at` (or now, if that has passed).
-    pub(super) fn schedule_link(&self, at: Instant, link: usize) {
+    pub(crate) fn schedule_link(&self, at: Instant, link: usize) {
         let at = self.nanos(at);
         lock(&self.events).push(at, Event::Link(link));
     }
@@ -183,7 +183,7 @@ impl fmt::Debug for Core {
 
 /// A quinn runtime in virtual time. Clones share one clock.
 #[derive(Clone)]
-pub struct SimRuntime(pub(super) Arc<Core>);
+pub struct SimRuntime(pub(crate) Arc<Core>);
 
 impl SimRuntime {
     /// Virtual time since the run began.
@@ -415,7 +415,7 @@ impl Wake for TaskWaker {
 }
 
 /// One thread runs the simulation, so a lock is only ever poisoned by our own panic.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()
         .expect("the simulation has one thread, which panicked")
