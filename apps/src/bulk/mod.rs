@@ -35,7 +35,7 @@ mod transport;
 
 pub use checksum::Checksum;
 pub use client::client;
-pub use data::{Local, Readable, Reader, Sink, Source, Writable, Writer};
+pub use data::{Local, Pieces, Readable, Sink, Source, Writable, Writer};
 pub use job::{Amount, Direction, Job, MAX_BYTES, MAX_STREAMS};
 pub use pings::{PingReport, Pings, Quantiles, with_pings};
 pub(crate) use report::packets_sent;

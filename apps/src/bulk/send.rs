@@ -43,9 +43,8 @@ pub(super) async fn send(
 
     let streams = (0..plan.job.streams).map(|index| async move {
         let offset = plan.range(index).map_or(0, |range| range.start);
-        let feed = source.feed(offset).await.map_err(source_error)?;
         let stream = session.connection.open_uni().await?;
-        Ok::<_, AppError>((index, stream, feed))
+        Ok::<_, AppError>((index, stream, source.feed(offset)))
     });
     let opened = session.moving(&meter, try_join_all(streams)).await?;
 
