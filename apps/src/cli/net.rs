@@ -115,7 +115,7 @@ impl Transport {
             controller,
             headers,
             pacing: args.pacing,
-            settings: args.settings(),
+            settings: args.settings,
             traces: qlog.map(Traces::new),
         })
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use clap::Args;
 use evenkeel::Context;
 use quinn::{Connection, Runtime, SendDatagramError, SendStream, VarInt};
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use super::protocol::Delivery;
 use super::queue::{Frame, Queue};
 use crate::error::AppError;
 use crate::lock::lock;
-use crate::time::sleep_until;
+use crate::time::{positive_seconds, sleep_until};
 
 /// The application error code of streams that are reset because their frames are too late.
 const TOO_LATE: VarInt = VarInt::from_u32(1);
@@ -34,19 +35,22 @@ const FRAMES_SLACK: u64 = 4 * 1024;
 /// that follows it in the stream.
 const GROUPS_SLACK: u64 = 16 * 1024;
 
-/// How a server sends to each viewer.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// How a server sends to each viewer; also options of `evenkeel stream server`.
+#[derive(Clone, Copy, Debug, PartialEq, Args)]
 pub struct SendOptions {
-    /// How to send frames.
-    pub delivery: Delivery,
     /// How the encoder follows the connection.
+    #[command(flatten)]
     pub adapt: AdaptConfig,
-    /// Gives up a frame, and with it the rest of its group, if the connection has not taken it this
-    /// long after its capture. Later frames refer even to a frame that comes too late to be shown
-    /// in time, so choose a time longer than viewers' buffers.
+    /// How to send frames
+    #[arg(long, value_enum, default_value_t)]
+    pub delivery: Delivery,
+    /// Cancel a frame, and the rest of its group, if it is not sent this long after its capture
     ///
-    /// A viewer of live pictures begins with frames from before it came. As long as it catches up,
-    /// frames may be late by as much as the least late so far, and this time.
+    /// Later frames refer even to a frame that comes too late to be shown in time, so choose a time
+    /// longer than viewers' buffers. A viewer of live pictures begins with frames from before it
+    /// came. As long as it catches up, frames may be late by as much as the least late so far, and
+    /// this time.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = positive_seconds)]
     pub cancel_after: Duration,
 }
 

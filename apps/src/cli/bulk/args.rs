@@ -7,8 +7,9 @@ use evenkeel_spec::quantity;
 
 use crate::bulk::{Amount, Direction, Job, MAX_STREAMS};
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
-use crate::cli::units::{positive_seconds, seconds, size, within};
+use crate::cli::units::size;
 use crate::path::HeaderUse;
+use crate::time::{positive_seconds, seconds, within};
 
 /// How long a client sends by default, in seconds.
 const DEFAULT_SECONDS: u64 = 10;

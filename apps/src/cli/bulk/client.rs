@@ -62,7 +62,7 @@ pub(crate) async fn run(
     let local = Local {
         source,
         sink: (sink.clone()).map_or(Sink::Discard, |sink| Sink::Stored(sink)),
-        patience: args.transport.idle_timeout,
+        patience: args.transport.settings.idle_timeout,
         cpu: Some(cpu_time),
     };
     let directions = args.directions();

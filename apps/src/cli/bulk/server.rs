@@ -54,7 +54,7 @@ pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(
             limits: Limits {
                 connections: args.connections.into(),
                 duration: args.max_time,
-                patience: args.transport.idle_timeout,
+                patience: args.transport.settings.idle_timeout,
                 ..Limits::default()
             },
             cpu: Some(cpu_time),

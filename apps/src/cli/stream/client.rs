@@ -77,11 +77,11 @@ async fn view(
     let options = ViewOptions {
         began: clock.at,
         clock,
-        buffer: args.buffer(),
+        buffer: args.buffer,
         omit: args.omit,
         time: args.time,
         // How long the server may be silent.
-        patience: args.transport.idle_timeout,
+        patience: args.transport.settings.idle_timeout,
         output,
     };
     let viewing = watch.viewing.clone();
@@ -208,7 +208,7 @@ impl Watch<'_> {
             server: self.args.reach.server.to_string(),
             interrupted: failure.is_some_and(Failure::is_interruption),
             error: error.map(|failure| failure.cause.clone()),
-            buffer_ms: self.args.buffer().as_secs_f64() * 1e3,
+            buffer_ms: self.args.buffer.as_secs_f64() * 1e3,
             omit_s: self.args.omit.as_secs_f64(),
             report: self.viewing.report(now),
         })
