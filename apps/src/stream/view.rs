@@ -132,15 +132,14 @@ impl Viewer<'_> {
         let began_us = i64::try_from(options.clock.read(options.began)).unwrap_or(i64::MAX);
         let frame = Duration::from_secs_f64(1.0 / accepted.frame_rate);
         let player = Player::new(options.buffer, frame);
-        self.viewing.begin(Beginning {
+        let beginning = Beginning {
             began: options.began,
             began_us,
             accepted_us: accepted.clock_us,
-            omit: options.omit,
-            clock,
+            omit_until: options.began + options.omit,
             is_encoded: !accepted.real,
-            player,
-        });
+        };
+        self.viewing.begin(beginning, clock, player);
         let mut output = match options.output.take() {
             Some(output) => Some(output.await.map_err(storage)?),
             None => None,
