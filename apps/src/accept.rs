@@ -12,7 +12,7 @@ use tracing::{debug, trace};
 
 use crate::error::AppError;
 use crate::lock::lock;
-use crate::time::sleep_until;
+use crate::time::timeout;
 use admission::{Admission, Verdict};
 
 /// How long a handshake may take unless a server's owner says otherwise, 10 s: enough for four lost packets in a row, which RFC 9002,
@@ -95,16 +95,10 @@ pub(crate) async fn accept<F>(
         let (serve, clock) = (serve.clone(), runtime.clone());
         runtime.spawn(Box::pin(async move {
             // If the handshake fails, the client reports it.
-            let handshake = async { connecting?.await };
-            let connection = tokio::select! {
-                biased;
-                connected = handshake => match connected {
-                    Ok(connection) => connection,
-                    Err(error) => return debug!(%peer, %error, "handshake failed"),
-                },
-                () = sleep_until(&*clock, clock.now() + patience) => {
-                    return debug!(%peer, "handshake failed: it took too long");
-                }
+            let connection = match timeout(&*clock, patience, async { connecting?.await }).await {
+                Some(Ok(connection)) => connection,
+                Some(Err(error)) => return debug!(%peer, %error, "handshake failed"),
+                None => return debug!(%peer, "handshake failed: it took too long"),
             };
             let Some(slot) = attempt.succeed() else {
                 debug!(%peer, limit, "connection closed: the server is full");

@@ -15,6 +15,19 @@ pub(crate) async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
     poll_fn(|context| timer.as_mut().poll(context)).await;
 }
 
+/// Runs `future` for at most `time` on the runtime's own clock; `None` if it takes longer.
+pub(crate) async fn timeout<T>(
+    runtime: &dyn Runtime,
+    time: Duration,
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = future => Some(done),
+        () = sleep_until(runtime, runtime.now() + time) => None,
+    }
+}
+
 /// Returns milliseconds, exact to the nanosecond, without superfluous digits.
 pub(crate) fn milliseconds(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6

@@ -18,7 +18,7 @@ use super::session::{Control, Progress, Session, log_end};
 use super::transport::CONNECTION_WINDOW;
 use crate::accept::{Door, HANDSHAKE_TIMEOUT, Setup, accept};
 use crate::error::{AppError, close, printable};
-use crate::time::sleep_until;
+use crate::time::timeout;
 
 /// Settings of a server.
 #[derive(Clone)]
@@ -173,11 +173,8 @@ async fn serve_one(
     };
     let _answering = answer(connection, runtime);
     let limit = options.limits.duration;
-    let result = tokio::select! {
-        biased;
-        result = transfer(&session, options) => result,
-        () = sleep_until(runtime, session.now() + limit) => Err(AppError::TooLong(limit)),
-    };
+    let result = timeout(runtime, limit, transfer(&session, options)).await;
+    let result = result.unwrap_or(Err(AppError::TooLong(limit)));
     log_end(connection, &result);
     // The client closes the connection after a successful transfer.
     if result.is_err() {

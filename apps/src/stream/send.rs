@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use clap::Args;
 use evenkeel::Context;
+use futures_util::future::join_all;
 use quinn::{Connection, Runtime, SendDatagramError, SendStream, VarInt};
 use serde::{Deserialize, Serialize};
 use tracing::{debug, trace};
@@ -21,7 +22,7 @@ use super::protocol::Delivery;
 use super::queue::{Frame, Queue};
 use crate::error::AppError;
 use crate::lock::lock;
-use crate::time::{positive_seconds, sleep_until};
+use crate::time::{positive_seconds, sleep_until, timeout};
 
 /// The application error code of streams that are reset because their frames are too late.
 const TOO_LATE: VarInt = VarInt::from_u32(1);
@@ -397,14 +398,8 @@ impl Writer<'_> {
     /// After the last frame, waits until the viewer has everything, or until it is too late.
     async fn conclude(&mut self, runtime: &dyn Runtime, cancel_after: Duration) {
         self.close(runtime.now());
-        let until = runtime.now() + cancel_after;
-        for unconfirmed in std::mem::take(&mut self.unconfirmed) {
-            tokio::select! {
-                biased;
-                _ = unconfirmed.stream.stopped() => {}
-                () = sleep_until(runtime, until) => {}
-            }
-        }
+        let confirmed = self.unconfirmed.iter().map(|sent| sent.stream.stopped());
+        timeout(runtime, cancel_after, join_all(confirmed)).await;
     }
 }
 

@@ -17,7 +17,7 @@ use crate::accept::{Door, HANDSHAKE_TIMEOUT, Setup, accept};
 use crate::error::{AppError, close};
 use crate::least::too_slow;
 use crate::message;
-use crate::time::sleep_until;
+use crate::time::timeout;
 
 /// Settings of a server.
 #[derive(Clone)]
@@ -94,34 +94,26 @@ async fn serve_viewer(
     viewer: u64,
     sending: &Sending,
 ) -> Result<(), AppError> {
-    let late = || sleep_until(&*runtime, runtime.now() + options.patience);
+    let stalled = AppError::Stalled(options.patience);
     let ask = async {
         let (send, mut recv) = connection.accept_bi().await?;
         let _: Request = message::read(&mut recv).await?;
         Ok::<_, AppError>((send, recv))
     };
-    let (mut control, asked) = tokio::select! {
-        biased;
-        asked = ask => asked?,
-        () = late() => return Err(AppError::Stalled(options.patience)),
+    let Some(asked) = timeout(&*runtime, options.patience, ask).await else {
+        return Err(stalled);
     };
+    let (mut control, asked) = asked?;
     debug!(peer = %connection.remote_address(), viewer, "stream asked for");
     if options.media.has_ended() {
-        let reason = "the source has ended".to_owned();
-        message::write(
-            &mut control,
-            &Answer::Refused {
-                reason: reason.clone(),
-            },
-        )
-        .await?;
+        let reason = "the source has ended";
+        let refused = Answer::Refused {
+            reason: reason.into(),
+        };
+        message::write(&mut control, &refused).await?;
         let _ = control.finish();
-        tokio::select! {
-            biased;
-            _ = connection.closed() => {}
-            () = late() => {}
-        }
-        return Err(AppError::Job(reason));
+        timeout(&*runtime, options.patience, connection.closed()).await;
+        return Err(AppError::Job(reason.into()));
     }
     let accepted = Accepted {
         clock_us: options.clock.read(runtime.now()),
@@ -161,11 +153,8 @@ async fn serve_viewer(
     if let Err(error) = sent {
         return unless_done(connection, error);
     }
-    tokio::select! {
-        biased;
-        error = connection.closed() => unless_done(connection, error.into()),
-        () = late() => Err(AppError::Stalled(options.patience)),
-    }
+    let closed = timeout(&*runtime, options.patience, connection.closed()).await;
+    unless_done(connection, closed.map_or(stalled, AppError::from))
 }
 
 /// Tells the viewer the time whenever it asks, and at last how many frames there were.

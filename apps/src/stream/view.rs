@@ -20,7 +20,7 @@ use super::protocol::{Accepted, Answer, Delivery, Notice, Request};
 use super::viewing::{Beginning, Viewing};
 use crate::error::{AppError, close, printable};
 use crate::message;
-use crate::time::sleep_until;
+use crate::time::{sleep_until, timeout};
 
 /// How long frames may still arrive after the last message: four round trips of a satellite link.
 const GRACE: Duration = Duration::from_secs(2);
@@ -114,15 +114,9 @@ type Shown = mpsc::UnboundedSender<Vec<Bytes>>;
 
 impl Viewer<'_> {
     async fn watch(&self, mut options: ViewOptions) -> Result<(), AppError> {
-        let asking = self.ask(&options);
         let patience = options.patience;
-        let (control, accepted, clock) = tokio::select! {
-            biased;
-            asked = asking => asked?,
-            () = sleep_until(self.runtime, self.now() + patience) => {
-                return Err(AppError::Stalled(patience));
-            }
-        };
+        let asked = timeout(self.runtime, patience, self.ask(&options)).await;
+        let (control, accepted, clock) = asked.unwrap_or(Err(AppError::Stalled(patience)))?;
         if !(accepted.frame_rate >= 1.0 && accepted.frame_rate <= 240.0) {
             return Err(AppError::Protocol(
                 "its frame rate is not between 1 and 240".into(),
