@@ -57,10 +57,9 @@ impl<'a> Client<'a> {
             ),
             None => ((any, 0).into(), "check the network set-up"),
         };
-        let endpoint = transport.bind(local, None).map_err(|error| {
-            let cause = format!("cannot open a socket on {local}: {}", plain(&error));
-            Failure::failed(cause, remedy)
-        })?;
+        let what = format!("cannot open a socket on {local}");
+        let endpoint = transport.bind(local, None);
+        let endpoint = endpoint.map_err(Failure::of_system(what, remedy))?;
         Ok(Self {
             transport,
             reach,

@@ -11,7 +11,7 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tracing::debug;
 
 use super::args::{ListenArgs, OutputArgs};
-use super::failure::{Failure, complain, plain};
+use super::failure::{Failure, complain};
 use super::net::{Application, Transport, farewell, read_file, untraced};
 use super::output::{Form, Listening, Record, Stopped, announce};
 use super::series::{Periods, Span};
@@ -84,7 +84,7 @@ impl Server {
         let listening = Some(config.clone());
         let endpoint = transport
             .bind(at.listen, listening)
-            .map_err(|error| cannot_listen(at.listen, &error))?;
+            .map_err(|error| cannot_listen(at.listen, error))?;
         // Whoever reads the announcement may end the server.
         let signals = Signals::listen()?;
         let form = Form::of(output);
@@ -218,7 +218,7 @@ impl Settings {
         let begin = move |connection: &Connection| {
             let name = format!("server-{}", std::process::id());
             if let Some(Err(error)) = trace.map(|trace| trace.begin(&name)) {
-                complain(&untraced(&error));
+                complain(&untraced(error));
             }
             accepted(connection);
         };
@@ -256,7 +256,7 @@ async fn identity(args: &ListenArgs) -> Result<Identity, Failure> {
 }
 
 /// Reports that a server cannot listen on `address`.
-fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
+fn cannot_listen(address: SocketAddr, error: io::Error) -> Failure {
     let remedy = match error.kind() {
         io::ErrorKind::AddrInUse => "stop the other program or choose another --listen",
         io::ErrorKind::AddrNotAvailable => "give --listen an address of this machine",
@@ -265,10 +265,7 @@ fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
         }
         _ => "choose another --listen",
     };
-    Failure::failed(
-        format!("cannot listen on {address}: {}", plain(error)),
-        remedy,
-    )
+    Failure::of_system(format!("cannot listen on {address}"), remedy)(error)
 }
 
 /// Makes the record that says where the server is and how to reach it.
@@ -278,12 +275,9 @@ fn listening_record(
     transport: &Transport,
     pin: Fingerprint,
 ) -> Result<Listening, Failure> {
-    let address = endpoint.local_addr().map_err(|error| {
-        Failure::failed(
-            format!("cannot tell the address it listens on: {}", plain(&error)),
-            "choose another --listen",
-        )
-    })?;
+    let what = "cannot tell the address it listens on";
+    let address = endpoint.local_addr();
+    let address = address.map_err(Failure::of_system(what, "choose another --listen"))?;
     let everywhere = address.ip().is_unspecified();
     let target = match everywhere {
         true => format!("localhost:{}", address.port()),

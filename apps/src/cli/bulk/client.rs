@@ -47,8 +47,7 @@ pub(crate) async fn run(
         None => Source::Generated,
         Some(path) => {
             let file = FileSource::open(path).await;
-            let file = file.map_err(|error| Failure::unreadable(path, &error, "--file"))?;
-            Source::Stored(Arc::new(file))
+            Source::Stored(Arc::new(file.map_err(Failure::unreadable(path, "--file"))?))
         }
     };
     let job = args

@@ -91,7 +91,7 @@ impl FileSink {
     /// # Errors
     /// If there can be no file of this name.
     pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
-        let failure = |error| Failure::unwritable(path, &error, "--output");
+        let failure = Failure::unwritable(path, "--output");
         if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
             return Err(failure(io::Error::other("it is not a regular file")));
         }

@@ -15,7 +15,7 @@ use crate::accept::Setup;
 use crate::bulk::{Host, Limits, Outcome, Progress, ServeOptions, Source};
 use crate::cli::address::unmapped;
 use crate::cli::cpu::cpu_time;
-use crate::cli::failure::{Failure, plain};
+use crate::cli::failure::Failure;
 use crate::cli::net::{BULK, Transport};
 use crate::cli::server::{Event, Server, Settings};
 use crate::path::{HeaderReport, HeaderUse};
@@ -26,12 +26,11 @@ pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(
     let qlog = args.output.qlog.as_deref();
     let transport = Transport::new(BULK, &args.transport, HeaderUse::Echo, qlog, controllers)?;
     let root = match &args.root {
-        Some(directory) => Some(Root::new(directory).await.map_err(|error| {
-            Failure::failed(
-                format!("cannot offer {}: {}", directory.display(), plain(&error)),
-                "give --root a directory",
-            )
-        })?),
+        Some(directory) => {
+            let what = format!("cannot offer {}", directory.display());
+            let root = Root::new(directory).await;
+            Some(root.map_err(Failure::of_system(what, "give --root a directory"))?)
+        }
         None => None,
     };
     let controller = &args.transport.controller;

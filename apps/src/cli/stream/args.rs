@@ -160,13 +160,13 @@ pub(crate) enum ClockName {
 }
 
 impl StreamSide {
-    /// Makes a publisher the server, and a player the client, that it is.
+    /// Completes what a publisher and a player leave out.
     ///
     /// # Errors
     /// If a publisher has nothing to send, or a player would write to a terminal.
-    pub(crate) fn settle(self) -> Result<Self, Failure> {
-        Ok(match self {
-            Self::Publish(mut server) => {
+    pub(crate) fn settle(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Publish(server) => {
                 let synthetic = EncoderConfig {
                     frame_rate: EncoderConfig::default().frame_rate,
                     ..server.encoder
@@ -185,9 +185,8 @@ impl StreamSide {
                 }
                 server.input.get_or_insert_with(|| "-".into());
                 server.names = PUBLISH_AND_PLAY;
-                Self::Server(server)
             }
-            Self::Play(mut client) => {
+            Self::Play(client) => {
                 if client.output.is_none() && stdout().is_terminal() {
                     return Err(Failure::usage(
                         "standard output is a terminal, which shows no video",
@@ -196,10 +195,10 @@ impl StreamSide {
                 }
                 client.output.get_or_insert_with(|| "-".into());
                 client.names = PUBLISH_AND_PLAY;
-                Self::Client(client)
             }
-            server_or_client => server_or_client,
-        })
+            Self::Server(_) | Self::Client(_) => {}
+        }
+        Ok(())
     }
 }
 

@@ -117,10 +117,14 @@ fn output(
     }
     let path = path.to_owned();
     Ok(Box::pin(async move {
-        let file = tokio::fs::File::create(&path).await.inspect_err(|error| {
-            *lock(&unopened) = Some(Failure::unwritable(&path, error, option));
-        })?;
-        Ok(Box::new(file) as Output)
+        match tokio::fs::File::create(&path).await {
+            Ok(file) => Ok(Box::new(file) as Output),
+            Err(error) => {
+                let kind = error.kind();
+                *lock(&unopened) = Some(Failure::unwritable(&path, option)(error));
+                Err(kind.into())
+            }
+        }
     }))
 }
 
