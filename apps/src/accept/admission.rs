@@ -9,28 +9,20 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
-/// How many handshakes there may be. A client may open 256 connections at once, and 1000 within the
-/// 10 s that a handshake may take. Each costs the server a key exchange and a signature.
-const GUARDED: Handshakes = Handshakes {
-    unproved: 64,
-    proved: Bounds {
-        all: 1024,
-        host: 256,
-        network: 512,
-    },
-    at_once: 512.0,
+/// Handshakes at the same time with proved addresses. A client may open 256 connections at once, and
+/// 1000 within the 10 s that a handshake may take. Each costs the server a key exchange and a
+/// signature.
+const PROVED: Bounds = Bounds {
+    all: 1024,
+    host: 256,
+    network: 512,
 };
 
-/// No bounds: whoever is there may begin as many as it likes.
-const OPEN: Handshakes = Handshakes {
-    unproved: usize::MAX,
-    proved: Bounds {
-        all: usize::MAX,
-        host: usize::MAX,
-        network: usize::MAX,
-    },
-    at_once: f64::INFINITY,
-};
+/// Handshakes at the same time with addresses that are not proved.
+const UNPROVED: usize = 64;
+
+/// Handshakes that one host may begin at once.
+const AT_ONCE: f64 = 512.0;
 
 /// Handshakes that a host may begin in each second, after those at once.
 const PER_S: f64 = 100.0;
@@ -58,7 +50,8 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct Admission {
     connections: Bounds,
-    handshakes: Handshakes,
+    /// Whether handshakes are limited.
+    guarded: bool,
     connected: Tally,
     /// Handshakes with proved addresses.
     proved: Tally,
@@ -73,17 +66,6 @@ struct Bounds {
     all: usize,
     host: usize,
     network: usize,
-}
-
-/// The most handshakes.
-#[derive(Clone, Copy, Debug)]
-struct Handshakes {
-    /// At the same time, with addresses that are not proved.
-    unproved: usize,
-    /// At the same time, with proved addresses.
-    proved: Bounds,
-    /// That one host begins at once.
-    at_once: f64,
 }
 
 /// The handshakes that hosts have begun lately.
@@ -127,7 +109,7 @@ impl Admission {
                 host: (connections / 2).max(FEW),
                 network: (connections / 4 * 3).max(FEW),
             },
-            handshakes: if guarded { GUARDED } else { OPEN },
+            guarded,
             connected: Tally::default(),
             proved: Tally::default(),
             unproved: 0,
@@ -141,16 +123,16 @@ impl Admission {
         if !self.connected.has_room(address, self.connections) {
             return Verdict::Refuse;
         }
-        let is_too_fast = !self.begun.has_room(address, now, self.handshakes.at_once);
+        let is_too_fast = self.guarded && !self.begun.has_room(address, now);
         if !proved {
-            if is_too_fast || self.unproved >= self.handshakes.unproved {
+            if is_too_fast || self.guarded && self.unproved >= UNPROVED {
                 return Verdict::Retry;
             }
             self.unproved += 1;
-        } else if !is_too_fast && self.proved.has_room(address, self.handshakes.proved) {
-            self.proved.add(address);
-        } else {
+        } else if is_too_fast || self.guarded && !self.proved.has_room(address, PROVED) {
             return Verdict::Ignore;
+        } else {
+            self.proved.add(address);
         }
         self.begun.add(address, now);
         Verdict::Accept
@@ -180,10 +162,10 @@ impl Admission {
 }
 
 impl Begun {
-    fn has_room(&self, address: IpAddr, now: Instant, at_once: f64) -> bool {
+    fn has_room(&self, address: IpAddr, now: Instant) -> bool {
         let [host, _] = groups(address);
         let lately = self.hosts.get(&host);
-        lately.is_none_or(|lately| lately.count_at(now) < at_once)
+        lately.is_none_or(|lately| lately.count_at(now) < AT_ONCE)
     }
 
     fn add(&mut self, address: IpAddr, now: Instant) {

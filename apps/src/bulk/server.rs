@@ -57,9 +57,10 @@ pub trait Host: Send + Sync {
     /// hostile. The error goes to the client and should name no local path.
     fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Source, String>>;
 
-    /// Returns the settings of the next connection, whose handshake may yet fail.
-    fn configure(&self) -> Setup {
-        Setup::default()
+    /// Returns the settings of the next connection, whose handshake may yet fail; `None` for those
+    /// of the endpoint.
+    fn configure(&self) -> Option<Setup> {
+        None
     }
 
     /// Called after a connection's handshake; [`Host::ended`] follows.

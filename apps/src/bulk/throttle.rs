@@ -96,35 +96,22 @@ impl Throttle {
 
     /// Returns when more may be written, not before `elapsed`; both since the start.
     fn next(&self, elapsed: Duration) -> Duration {
-        let due = self.rate_bps.map_or(Duration::ZERO, |rate_bps| {
+        let due = self.rate_bps.map_or(0, |rate_bps| {
             let bits = u128::from(self.bytes.load(Ordering::Relaxed)) * 8;
-            let nanos = bits * 1_000_000_000 / u128::from(rate_bps.max(1));
-            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+            bits * 1_000_000_000 / u128::from(rate_bps.max(1))
         });
-        let Some((on, off)) = self.on_off else {
-            return due.max(elapsed);
+        let at = match self.on_off {
+            None => due.max(elapsed.as_nanos()),
+            Some((on, off)) => {
+                // The rate applies to ON periods: `due` is time spent in them.
+                let (on, cycle) = (on.as_nanos().max(1), (on + off).as_nanos().max(1));
+                let at = (due / on * cycle + due % on).max(elapsed.as_nanos());
+                let within = at % cycle;
+                if within < on { at } else { at + cycle - within }
+            }
         };
-        // The rate applies to ON periods: `due` is time spent in them.
-        let at = periods(due, on, on + off).max(elapsed);
-        let within = Duration::from_nanos(remainder(at, on + off));
-        if within < on {
-            at
-        } else {
-            at + (on + off - within)
-        }
+        Duration::from_nanos(u64::try_from(at).unwrap_or(u64::MAX))
     }
-}
-
-/// Returns when `active` of the time has been ON, if each `cycle` begins with `on`.
-fn periods(active: Duration, on: Duration, cycle: Duration) -> Duration {
-    let whole = u32::try_from(active.as_nanos() / on.as_nanos().max(1)).unwrap_or(u32::MAX);
-    cycle
-        .saturating_mul(whole)
-        .saturating_add(Duration::from_nanos(remainder(active, on)))
-}
-
-fn remainder(time: Duration, of: Duration) -> u64 {
-    u64::try_from(time.as_nanos() % of.as_nanos().max(1)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

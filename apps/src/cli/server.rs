@@ -223,8 +223,8 @@ impl Settings {
             accepted(connection);
         };
         Setup {
-            config: Some(Arc::new(config)),
-            accepted: Some(Box::new(begin)),
+            config: Arc::new(config),
+            accepted: Box::new(begin),
         }
     }
 }

@@ -61,12 +61,6 @@ impl Queue {
         lock(&self.state).wants_entry
     }
 
-    /// Returns whether some frame is not yet written.
-    pub(super) fn is_busy(&self) -> bool {
-        let state = lock(&self.state);
-        state.writing > 0 || !state.frames.is_empty()
-    }
-
     /// Returns whether decoding can begin with some frame that waits.
     pub(super) fn has_entry(&self) -> bool {
         let state = lock(&self.state);

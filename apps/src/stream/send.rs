@@ -187,7 +187,7 @@ impl Sender<'_> {
             return Path {
                 estimate_bps: Some((bytes_per_s * 8.0) as u64),
                 rtt: path.rtt,
-                backlog: queue.is_busy(),
+                backlog: queue.waiting() > 0,
                 waiting: queue.waiting(),
             };
         };
@@ -195,7 +195,7 @@ impl Sender<'_> {
         Path {
             estimate_bps: state.rate_estimate().map(|bytes| bytes.saturating_mul(8)),
             rtt: state.smoothed_rtt.unwrap_or_default(),
-            backlog: queue.is_busy() || !state.app_limited,
+            backlog: queue.waiting() > 0 || !state.app_limited,
             waiting: queue.waiting(),
         }
     }

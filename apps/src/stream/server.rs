@@ -38,18 +38,17 @@ pub struct ServeOptions {
 
 /// Decides for the owner of a server, and informs the owner.
 pub trait Host: Send + Sync {
-    /// Returns the settings of the next connection, whose handshake may yet fail.
-    fn configure(&self) -> Setup {
-        Setup::default()
+    /// Returns the settings of the next connection, whose handshake may yet fail; `None` for those
+    /// of the endpoint.
+    fn configure(&self) -> Option<Setup> {
+        None
     }
 
-    /// Returns the counters for the next viewer.
-    fn sending(&self) -> Arc<Sending> {
+    /// Called after a viewer's handshake; returns the counters of what it gets. [`Host::ended`]
+    /// follows.
+    fn accepted(&self, _connection: &Connection) -> Arc<Sending> {
         Arc::default()
     }
-
-    /// Called after a viewer's handshake; `sending` counts what it gets. [`Host::ended`] follows.
-    fn accepted(&self, _connection: &Connection, _sending: &Arc<Sending>) {}
 
     /// Called when a viewer has gone or the media has ended. A viewer that closes its connection
     /// without complaint is no error.
@@ -75,8 +74,7 @@ pub async fn serve(endpoint: Endpoint, runtime: Arc<dyn Runtime>, options: Serve
         let (runtime, options) = (runtime.clone(), options.clone());
         let viewer = viewers.fetch_add(1, Ordering::Relaxed);
         async move {
-            let sending = options.host.sending();
-            options.host.accepted(&connection, &sending);
+            let sending = options.host.accepted(&connection);
             let result = serve_viewer(&connection, runtime, &options, viewer, &sending).await;
             close(&connection, &result);
             debug!(peer = %connection.remote_address(), sent = ?sending.counts(), ?result, "viewer gone");

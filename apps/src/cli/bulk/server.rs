@@ -104,11 +104,9 @@ impl Host for ServerHost {
         })
     }
 
-    fn configure(&self) -> Setup {
-        let settings = self.settings.as_ref();
-        settings.map_or_else(Setup::default, |settings| {
-            settings.next(&settings.transport, |_| {})
-        })
+    fn configure(&self) -> Option<Setup> {
+        let settings = self.settings.as_ref()?;
+        Some(settings.next(&settings.transport, |_| {}))
     }
 
     fn accepted(&self, connection: &Connection) {

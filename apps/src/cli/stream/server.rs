@@ -54,10 +54,9 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
         Media::Synthetic(_) | Media::Recorded { .. } => None,
     };
     let viewers = Arc::new(Viewers {
-        live: Mutex::default(),
+        live: Arc::default(),
         gone: Notify::new(),
         any: AtomicBool::new(false),
-        accepted: Arc::default(),
         samples: args.samples,
         settings: server.settings.clone(),
         report,
@@ -93,13 +92,11 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
 /// Makes the command line's decisions for the library's server, and knows who watches.
 struct Viewers {
     /// Viewers by the stable identifiers of their connections.
-    live: Mutex<BTreeMap<usize, LiveViewer>>,
+    live: Arc<Mutex<BTreeMap<usize, LiveViewer>>>,
     /// One of them has gone.
     gone: Notify,
     /// Any viewer ever came.
     any: AtomicBool,
-    /// Recorders of connections that were just accepted, by their stable identifiers.
-    accepted: Arc<Mutex<BTreeMap<usize, Arc<SampleRecorder>>>>,
     samples: SampleArgs,
     settings: Settings,
     report: mpsc::UnboundedSender<Event<Viewer>>,
@@ -109,30 +106,32 @@ struct LiveViewer {
     connection: Connection,
     sending: Arc<Sending>,
     since: Instant,
-    recorder: Option<Arc<SampleRecorder>>,
+    recorder: Arc<SampleRecorder>,
     packets: PacketCounts,
 }
 
 impl Host for Viewers {
-    fn configure(&self) -> Setup {
+    fn configure(&self) -> Option<Setup> {
         let recorder = Arc::new(SampleRecorder::new(self.samples));
         let transport = self.settings.transport.observed(recorder.clone());
-        let accepted = self.accepted.clone();
-        self.settings.next(&transport, move |connection| {
-            lock(&accepted).insert(connection.stable_id(), recorder);
-        })
+        let live = self.live.clone();
+        Some(self.settings.next(&transport, move |connection| {
+            let viewer = LiveViewer {
+                connection: connection.clone(),
+                sending: Arc::default(),
+                since: TokioRuntime.now(),
+                recorder,
+                packets: PacketCounts::default(),
+            };
+            lock(&live).insert(connection.stable_id(), viewer);
+        }))
     }
 
-    fn accepted(&self, connection: &Connection, sending: &Arc<Sending>) {
-        let viewer = LiveViewer {
-            connection: connection.clone(),
-            sending: sending.clone(),
-            since: TokioRuntime.now(),
-            recorder: lock(&self.accepted).remove(&connection.stable_id()),
-            packets: PacketCounts::default(),
-        };
-        lock(&self.live).insert(connection.stable_id(), viewer);
+    fn accepted(&self, connection: &Connection) -> Arc<Sending> {
         self.any.store(true, Ordering::Relaxed);
+        let live = lock(&self.live);
+        let viewer = live.get(&connection.stable_id());
+        viewer.map_or_else(Arc::default, |viewer| viewer.sending.clone())
     }
 
     fn ended(&self, connection: &Connection, sending: &Sending, result: &Result<(), AppError>) {
@@ -200,10 +199,7 @@ impl Viewers {
             viewer: unmapped(live.connection.remote_address()).to_string(),
             span,
             sent: live.sending.counts(),
-            samples: match &live.recorder {
-                Some(recorder) => recorder.take(span.origin),
-                None => SampleRecorder::new(self.samples).take(span.origin),
-            },
+            samples: live.recorder.take(span.origin),
             sender: live.packets.figures(&live.connection),
         };
         lock(&self.live).values_mut().map(record).collect()
