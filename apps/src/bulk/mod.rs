@@ -36,7 +36,7 @@ mod transport;
 pub use checksum::Checksum;
 pub use client::client;
 pub use data::{Local, Pieces, Readable, Sink, Source, Writable, Writer};
-pub use job::{Amount, Direction, Job, MAX_BYTES, MAX_STREAMS};
+pub use job::{Amount, Direction, Job, MAX_BYTES, MAX_STREAMS, OnOff};
 pub use pings::{PingReport, Pings, Quantiles, with_pings};
 pub(crate) use report::packets_sent;
 pub use report::{CpuClock, CpuReport, CpuTime, Outcome, Report};

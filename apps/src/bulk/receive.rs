@@ -111,7 +111,8 @@ impl Receiver<'_> {
             .as_ref()
             .map_or(u64::MAX, |range| range.end - range.start);
         let offset = range.as_ref().map_or(0, |range| range.start);
-        let mut writer = self.sink.writer(offset).await.map_err(sink_error)?;
+        let stored = AppError::storage("writing the received data");
+        let mut writer = self.sink.writer(offset).await.map_err(&stored)?;
         let verify = self.plan.job.verify;
         let hasher = verify.then(|| Hasher::spawn(self.session.runtime));
 
@@ -125,7 +126,7 @@ impl Receiver<'_> {
                 left = left
                     .checked_sub(chunk.len() as u64)
                     .ok_or_else(|| AppError::Protocol("more data than agreed".into()))?;
-                writer.write_all(&chunk).await.map_err(sink_error)?;
+                writer.write_all(&chunk).await.map_err(&stored)?;
                 self.meter.add(self.session.now(), chunk.len() as u64);
                 self.session.progress.add_received(chunk.len() as u64);
             }
@@ -133,19 +134,12 @@ impl Receiver<'_> {
         if range.is_some() && left > 0 {
             return Err(AppError::Protocol("less data than agreed".into()));
         }
-        writer.shutdown().await.map_err(sink_error)?;
+        writer.shutdown().await.map_err(&stored)?;
         trace!(stream = index, "data stream received");
         let checksum = match hasher {
             Some(hasher) => Some(hasher.finish().await),
             None => None,
         };
         Ok((index, checksum))
-    }
-}
-
-fn sink_error(error: std::io::Error) -> AppError {
-    AppError::Storage {
-        action: "writing the received data",
-        error,
     }
 }

@@ -11,7 +11,8 @@ use tracing::trace;
 
 use super::checksum::{Checksum, Hasher};
 use super::data::{Feed, Source};
-use super::protocol::{Extent, Plan, Received, Sent};
+use super::job::Amount;
+use super::protocol::{Plan, Received, Sent};
 use super::report::{Meter, Outcome, Report, Start};
 use super::session::{Control, Session};
 use super::throttle::Throttle;
@@ -36,9 +37,9 @@ pub(super) async fn send(
     let meter = Meter::new(plan.job.omit);
     let begun = session.now();
     meter.start(begun);
-    let deadline = match plan.extent {
-        Extent::Duration(duration) => Some(begun + duration),
-        Extent::Bytes(_) => None,
+    let deadline = match plan.job.amount {
+        Amount::Duration(duration) => Some(begun + duration),
+        Amount::Bytes(_) | Amount::File(_) => None,
     };
 
     let streams = (0..plan.job.streams).map(|index| async move {
@@ -188,7 +189,10 @@ impl StreamWriter<'_> {
 async fn take(feed: &mut Feed, mut most: u64) -> Result<Vec<Bytes>, AppError> {
     let mut chunks = Vec::with_capacity(CHUNKS);
     while most > 0 && chunks.len() < CHUNKS {
-        let chunk = feed.next(most).await.map_err(source_error)?;
+        let chunk = feed
+            .next(most)
+            .await
+            .map_err(AppError::storage("reading the data to send"))?;
         most -= chunk.len() as u64;
         chunks.push(chunk);
     }
@@ -205,13 +209,6 @@ fn send_window(congestion_window: u64, most: u64) -> u64 {
         .saturating_mul(2)
         .saturating_add(SEND_SLACK)
         .min(most)
-}
-
-fn source_error(error: std::io::Error) -> AppError {
-    AppError::Storage {
-        action: "reading the data to send",
-        error,
-    }
 }
 
 #[cfg(test)]

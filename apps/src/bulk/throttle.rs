@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use quinn::Runtime;
 
+use super::job::OnOff;
 use crate::time::sleep_until;
 
 /// At a fixed rate, the most written at once is what 10 ms carry.
@@ -24,14 +25,11 @@ const MIN_PERIOD: Duration = Duration::from_millis(1);
 const MIN_RATE_BPS: u64 = 1000;
 
 /// Says what is out of range in a job's rate and periods, if anything.
-pub(super) fn throttle_complaint(
-    rate_bps: Option<u64>,
-    on_off: Option<(Duration, Duration)>,
-) -> Option<String> {
+pub(super) fn throttle_complaint(rate_bps: Option<u64>, on_off: Option<OnOff>) -> Option<String> {
     if rate_bps.is_some_and(|rate| rate < MIN_RATE_BPS) {
         return Some(format!("the rate is below {MIN_RATE_BPS} bits per second"));
     }
-    let (on, off) = on_off?;
+    let OnOff(on, off) = on_off?;
     for (name, period) in [("ON", on), ("OFF", off)] {
         if !(MIN_PERIOD..=MAX_PERIOD).contains(&period) {
             return Some(format!(
@@ -50,17 +48,13 @@ pub(super) fn throttle_complaint(
 #[derive(Debug)]
 pub(super) struct Throttle {
     rate_bps: Option<u64>,
-    on_off: Option<(Duration, Duration)>,
+    on_off: Option<OnOff>,
     start: Instant,
     bytes: AtomicU64,
 }
 
 impl Throttle {
-    pub(super) fn new(
-        rate_bps: Option<u64>,
-        on_off: Option<(Duration, Duration)>,
-        start: Instant,
-    ) -> Self {
+    pub(super) fn new(rate_bps: Option<u64>, on_off: Option<OnOff>, start: Instant) -> Self {
         Self {
             rate_bps,
             on_off,
@@ -102,7 +96,7 @@ impl Throttle {
         });
         let at = match self.on_off {
             None => due.max(elapsed.as_nanos()),
-            Some((on, off)) => {
+            Some(OnOff(on, off)) => {
                 // The rate applies to ON periods: `due` is time spent in them.
                 let (on, cycle) = (on.as_nanos().max(1), (on + off).as_nanos().max(1));
                 let at = (due / on * cycle + due % on).max(elapsed.as_nanos());
@@ -120,7 +114,7 @@ mod tests {
     use evenkeel_tests::time::{epoch, ms};
 
     fn throttle(rate_bps: Option<u64>, on_off_ms: Option<(u64, u64)>) -> Throttle {
-        let on_off = on_off_ms.map(|(on, off)| (ms(on), ms(off)));
+        let on_off = on_off_ms.map(|(on, off)| OnOff(ms(on), ms(off)));
         Throttle::new(rate_bps, on_off, epoch())
     }
 

@@ -32,6 +32,9 @@ const MAX_HELD: usize = 256 << 20;
 /// How long after an answer the viewer asks for the server's clock again: at first, and at most.
 const CLOCK_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
 
+/// What fails if the output takes no frames.
+const WRITING: &str = "writing the received frames";
+
 /// How to watch a stream.
 pub struct ViewOptions {
     /// When the viewer began to wait: startup is measured from here.
@@ -102,12 +105,8 @@ struct Viewer<'a> {
     held: AtomicUsize,
 }
 
-/// The control stream.
-struct Control {
-    /// Asks for the server's clock; `None` of a shared clock.
-    ask: Option<SendStream>,
-    answers: RecvStream,
-}
+/// The control stream; its first half asks for the server's clock, unless that is shared.
+type Control = (Option<SendStream>, RecvStream);
 
 /// Hands shown frames to the output.
 type Shown = mpsc::UnboundedSender<Vec<Bytes>>;
@@ -135,7 +134,7 @@ impl Viewer<'_> {
         };
         self.viewing.begin(beginning, clock, player);
         let mut output = match options.output.take() {
-            Some(output) => Some(output.await.map_err(storage)?),
+            Some(output) => Some(output.await.map_err(AppError::storage(WRITING))?),
             None => None,
         };
         let (shown, mut to_write) = mpsc::unbounded_channel();
@@ -158,7 +157,7 @@ impl Viewer<'_> {
         };
         self.write(&mut output, rest).await?;
         if let Some(output) = &mut output {
-            output.flush().await.map_err(storage)?;
+            output.flush().await.map_err(AppError::storage(WRITING))?;
         }
         ended.map(|_| ())
     }
@@ -184,24 +183,19 @@ impl Viewer<'_> {
         if !shared {
             clock.exchange(asked_us, accepted.clock_us, answered_us);
         }
-        let control = Control {
-            ask: (!shared).then_some(send),
-            answers: recv,
-        };
-        Ok((control, accepted, clock))
+        Ok((((!shared).then_some(send), recv), accepted, clock))
     }
 
     /// Receives frames; returns whether the stream ended before the time to watch.
     async fn receive(
         &self,
-        control: Control,
+        (mut ask, answers): Control,
         accepted: &Accepted,
         options: &ViewOptions,
         shown: Shown,
     ) -> Result<bool, AppError> {
         let mut streams = FuturesUnordered::new();
         let mut assembly = Assembly::default();
-        let Control { mut ask, answers } = control;
         let next = |mut answers: RecvStream| async {
             let notice = message::read::<Notice>(&mut answers).await;
             (notice, answers)
@@ -353,7 +347,10 @@ impl Viewer<'_> {
     async fn write(&self, output: &mut Option<Output>, frames: Vec<Bytes>) -> Result<(), AppError> {
         if let Some(output) = output {
             for frame in frames {
-                output.write_all(&frame).await.map_err(storage)?;
+                output
+                    .write_all(&frame)
+                    .await
+                    .map_err(AppError::storage(WRITING))?;
                 self.held.fetch_sub(frame.len(), Ordering::Relaxed);
             }
         }
@@ -362,12 +359,5 @@ impl Viewer<'_> {
 
     fn now(&self) -> Instant {
         self.runtime.now()
-    }
-}
-
-fn storage(error: std::io::Error) -> AppError {
-    AppError::Storage {
-        action: "writing the received frames",
-        error,
     }
 }

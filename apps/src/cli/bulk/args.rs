@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{ArgGroup, Args, Subcommand};
 use evenkeel_spec::quantity;
 
-use crate::bulk::{Amount, Direction, Job, MAX_STREAMS};
+use crate::bulk::{Amount, Direction, Job, MAX_STREAMS, OnOff};
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
 use crate::cli::units::size;
 use crate::path::HeaderUse;
@@ -181,7 +181,7 @@ impl ClientArgs {
             omit: self.omit,
             verify: !self.no_verify,
             rate_bps: self.bitrate,
-            on_off: self.on.zip(self.off),
+            on_off: self.on.zip(self.off).map(|(on, off)| OnOff(on, off)),
             ..Job::new(self.direction(), amount)
         };
         job.check().map_err(|error| error.to_string())?;
