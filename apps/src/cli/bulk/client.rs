@@ -16,7 +16,7 @@ use crate::bulk::{
 use crate::cli::client::Client;
 use crate::cli::cpu::cpu_time;
 use crate::cli::failure::Failure;
-use crate::cli::live::LiveLine;
+use crate::cli::live::follow;
 use crate::cli::net::{BULK, Transport};
 use crate::cli::output::{Form, print};
 use crate::cli::series::{PacketCounts, Periods, SampleRecorder, Span};
@@ -124,7 +124,7 @@ fn print_together(
 struct Transfer<'a> {
     args: &'a ClientArgs,
     form: Form,
-    /// Whether it may draw on a terminal.
+    /// Whether it may draw on a terminal: lines of several would overwrite each other.
     live: bool,
     client: &'a Client<'a>,
     /// The connection's number in its direction, from 1.
@@ -284,15 +284,9 @@ impl Watch<'_> {
                 }
             }
         }
-        // Several lines would overwrite each other.
-        if self.of.live
-            && self.of.form == Form::People
-            && let Some(mut line) = LiveLine::new()
-        {
-            let mut before = (self.elapsed(), self.bytes());
-            return line.follow(REDRAW, || self.view(&mut before)).await;
-        }
-        std::future::pending().await
+        let wanted = self.of.live && self.of.form == Form::People;
+        let mut before = (self.elapsed(), self.bytes());
+        follow(wanted, "", REDRAW, || self.view(&mut before)).await
     }
 
     /// Returns the live line and the completed share of the transfer.

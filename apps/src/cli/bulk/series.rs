@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use quinn::Connection;
+use serde::Serialize;
 
-use super::output::ServerInterval;
+use super::output::{ServerInterval, StoppedCounts};
 use crate::bulk::Progress;
+use crate::cli::output::Record;
 use crate::cli::series::Span;
+use crate::cli::server::Clients;
 use crate::lock::lock;
 
 /// Records what moves through a server; skips intervals in which nothing does.
@@ -51,7 +54,7 @@ impl ServerSeries {
     }
 
     /// Returns the record of a completed interval, if something moved in it.
-    pub(crate) fn record(&mut self, span: Span) -> Option<ServerInterval> {
+    fn record(&mut self, span: Span) -> Option<ServerInterval> {
         let now = Counts {
             bytes_sent: self.progress.sent(),
             bytes_received: self.progress.received(),
@@ -65,6 +68,25 @@ impl ServerSeries {
             udp_datagrams_received: now.udp.0 - before.udp.0,
             udp_bytes_received: now.udp.1 - before.udp.1,
         })
+    }
+}
+
+impl Clients for ServerSeries {
+    fn intervals(&mut self, span: Span, _is_rest: bool) -> Vec<impl Record> {
+        self.record(span).into_iter().collect()
+    }
+
+    fn counts(&self, served: u64, failed: u64) -> impl Serialize {
+        StoppedCounts {
+            transfers: served,
+            failed,
+            bytes_sent: self.progress.sent(),
+            bytes_received: self.progress.received(),
+        }
+    }
+
+    fn connections(&self) -> Vec<Connection> {
+        lock(&self.reception.0).live.values().cloned().collect()
     }
 }
 
@@ -83,11 +105,6 @@ impl Reception {
         if connections.live.remove(&connection.stable_id()).is_some() {
             connections.ended = plus(connections.ended, connection);
         }
-    }
-
-    /// Returns the connections that have not ended.
-    pub(crate) fn connections(&self) -> Vec<Connection> {
-        lock(&self.0).live.values().cloned().collect()
     }
 
     fn total(&self) -> UdpCounts {

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::args::ServerArgs;
 use super::files::Root;
-use super::output::{StoppedCounts, Transfer};
+use super::output::Transfer;
 use super::series::{Reception, ServerSeries};
 use crate::accept::Setup;
 use crate::bulk::{Host, Limits, Outcome, Progress, ServeOptions, Source};
@@ -60,26 +60,8 @@ pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(
         },
         progress.clone(),
     ));
-    let mut series = ServerSeries::new(progress.clone(), reception.clone());
-    let mut interval = |span| match series.record(span) {
-        Some(interval) => server.form.event(&interval),
-        None => Ok(()),
-    };
-    let result = async {
-        let (summary, rest, result) = server.attend(args.once, events, &mut interval).await;
-        if server.form.has_intervals() {
-            interval(rest)?;
-        }
-        server.print_stopped(summary, |transfers, failed| StoppedCounts {
-            transfers,
-            failed,
-            bytes_sent: progress.sent(),
-            bytes_received: progress.received(),
-        })?;
-        result
-    }
-    .await;
-    server.stop(serving, reception.connections(), result).await
+    let series = ServerSeries::new(progress, reception);
+    server.attend(serving, args.once, events, series).await
 }
 
 /// What clients are told who ask for a file of a server without `--root`.

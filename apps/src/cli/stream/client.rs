@@ -14,7 +14,7 @@ use super::output::{View, ViewInterval, plot, show_delay};
 use super::system::{descriptor, wall_clock};
 use crate::cli::client::Client;
 use crate::cli::failure::{Failure, say};
-use crate::cli::live::LiveLine;
+use crate::cli::live::follow;
 use crate::cli::net::{STREAM, Transport};
 use crate::cli::output::{Form, Record};
 use crate::cli::series::{Periods, Span};
@@ -147,15 +147,10 @@ impl Watch<'_> {
         if self.form.has_intervals() {
             return self.print_intervals().await;
         }
-        if self.live
-            && self.form == Form::People
-            && let Some(mut line) = LiveLine::new()
-        {
-            line.show("waiting for the stream", None);
-            let mut before = TokioRuntime.now();
-            return line.follow(REDRAW, || self.view(&mut before)).await;
-        }
-        std::future::pending().await
+        let wanted = self.live && self.form == Form::People;
+        let mut before = TokioRuntime.now();
+        let view = || self.view(&mut before);
+        follow(wanted, "waiting for the stream", REDRAW, view).await
     }
 
     async fn print_intervals(&self) -> Failure {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel::Controllers;
 use quinn::{Connection, Runtime, TokioRuntime};
+use serde::Serialize;
 use tokio::sync::{Notify, mpsc};
 
 use super::args::StreamServerArgs;
@@ -19,8 +20,9 @@ use crate::cli::address::unmapped;
 use crate::cli::args::SampleArgs;
 use crate::cli::failure::{Failure, say};
 use crate::cli::net::{STREAM, Transport};
+use crate::cli::output::Record;
 use crate::cli::series::{PacketCounts, SampleRecorder, Span};
-use crate::cli::server::{Event, Server, Settings};
+use crate::cli::server::{Clients, Event, Server, Settings};
 use crate::lock::lock;
 use crate::path::{HeaderReport, HeaderUse};
 use crate::stream::{Host, Live, Media, Sending, ServeOptions};
@@ -76,17 +78,7 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
     if let Some(live) = live {
         tokio::spawn(viewers.clone().end_with(live));
     }
-    let interval = |span| {
-        let mut intervals = viewers.intervals(span).into_iter();
-        intervals.try_for_each(|interval| server.form.event(&interval))
-    };
-    let result = async {
-        let (summary, _, result) = server.attend(args.once, events, interval).await;
-        server.print_stopped(summary, |viewers, failed| StoppedCounts { viewers, failed })?;
-        result
-    }
-    .await;
-    server.stop(serving, viewers.connections(), result).await
+    server.attend(serving, args.once, events, viewers).await
 }
 
 /// Makes the command line's decisions for the library's server, and knows who watches.
@@ -186,15 +178,10 @@ impl Viewers {
         };
         let _ = self.report.send(Event::Over(result));
     }
+}
 
-    /// Returns the connections of all viewers.
-    fn connections(&self) -> Vec<Connection> {
-        let live = lock(&self.live);
-        live.values().map(|live| live.connection.clone()).collect()
-    }
-
-    /// Returns a record of each viewer.
-    fn intervals(&self, span: Span) -> Vec<ViewerInterval> {
+impl Clients for Arc<Viewers> {
+    fn intervals(&mut self, span: Span, is_rest: bool) -> Vec<impl Record> {
         let record = |live: &mut LiveViewer| ViewerInterval {
             viewer: unmapped(live.connection.remote_address()).to_string(),
             span,
@@ -202,6 +189,20 @@ impl Viewers {
             samples: live.recorder.take(span.origin),
             sender: live.packets.figures(&live.connection),
         };
-        lock(&self.live).values_mut().map(record).collect()
+        let mut live = lock(&self.live);
+        let live = live.values_mut().filter(|_| !is_rest);
+        live.map(record).collect::<Vec<_>>()
+    }
+
+    fn counts(&self, served: u64, failed: u64) -> impl Serialize {
+        StoppedCounts {
+            viewers: served,
+            failed,
+        }
+    }
+
+    fn connections(&self) -> Vec<Connection> {
+        let live = lock(&self.live);
+        live.values().map(|live| live.connection.clone()).collect()
     }
 }
