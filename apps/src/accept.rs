@@ -13,7 +13,7 @@ use tracing::{debug, trace};
 use crate::error::AppError;
 use crate::lock::lock;
 use crate::time::timeout;
-use admission::{Admission, Verdict};
+use admission::{Admission, Place, Verdict};
 
 /// How long a handshake may take unless a server's owner says otherwise, 10 s: enough for four lost
 /// packets in a row, which RFC 9002, section 6.2, sends again after 1, 2 and 4 s.
@@ -78,10 +78,10 @@ pub(crate) async fn accept<F>(
                 continue;
             }
         }
-        let attempt = Attempt {
+        let attempt = Slot {
             admission: admission.clone(),
             address: peer.ip(),
-            proved,
+            place: Place::Handshake { proved },
         };
         let (connecting, accepted) = match configure() {
             Some(Setup { config, accepted }) => (incoming.accept_with(config), Some(accepted)),
@@ -96,7 +96,7 @@ pub(crate) async fn accept<F>(
                     Some(Err(error)) => return debug!(%peer, %error, "handshake failed"),
                     None => return debug!(%peer, "handshake failed: it took too long"),
                 };
-            let Some(slot) = attempt.succeed() else {
+            let Some(slot) = attempt.connect() else {
                 debug!(%peer, ?door, "connection closed: the server is full");
                 return crate::error::close::<()>(&connection, &Err(AppError::Full));
             };
@@ -109,38 +109,27 @@ pub(crate) async fn accept<F>(
     }
 }
 
-/// One of a bounded number of connections; dropping it frees the place.
+/// A place among a bounded number of handshakes or connections; dropping it frees the place.
 pub(crate) struct Slot {
     admission: Arc<Mutex<Admission>>,
     address: IpAddr,
+    place: Place,
 }
 
-/// One of a bounded number of handshakes; dropping it frees the place.
-struct Attempt {
-    admission: Arc<Mutex<Admission>>,
-    address: IpAddr,
-    proved: bool,
-}
-
-impl Attempt {
-    /// Turns it into a connection, if there is room.
-    fn succeed(self) -> Option<Slot> {
+impl Slot {
+    /// Turns a handshake into a connection, if there is room.
+    fn connect(self) -> Option<Self> {
         let has_room = lock(&self.admission).connected(self.address);
-        has_room.then(|| Slot {
+        has_room.then(|| Self {
             admission: self.admission.clone(),
             address: self.address,
+            place: Place::Connection,
         })
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        lock(&self.admission).handshake_over(self.address, self.proved);
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        lock(&self.admission).disconnected(self.address);
+        lock(&self.admission).leave(self.address, self.place);
     }
 }

@@ -65,6 +65,10 @@ pub(crate) fn close<T>(connection: &quinn::Connection, result: &Result<T, AppErr
 }
 
 impl AppError {
+    pub(crate) fn protocol(how: impl Into<String>) -> Self {
+        Self::Protocol(how.into())
+    }
+
     /// Says what could not be done with a storage.
     pub(crate) fn storage(action: &'static str) -> impl Fn(io::Error) -> Self {
         move |error| Self::Storage { action, error }

@@ -46,6 +46,13 @@ pub(super) enum Verdict {
     Refuse,
 }
 
+/// What counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    Handshake { proved: bool },
+    Connection,
+}
+
 /// Counts handshakes and connections, and limits them.
 #[derive(Debug)]
 pub(super) struct Admission {
@@ -118,7 +125,7 @@ impl Admission {
     }
 
     /// Decides about an attempt from `address`, `proved` or not, that comes `now`. One that is
-    /// accepted counts until [`Self::handshake_over`].
+    /// accepted counts until it [leaves](Self::leave).
     pub(super) fn attempt(&mut self, address: IpAddr, proved: bool, now: Instant) -> Verdict {
         if !self.connected.has_room(address, self.connections) {
             return Verdict::Refuse;
@@ -138,15 +145,7 @@ impl Admission {
         Verdict::Accept
     }
 
-    /// Counts a handshake no longer.
-    pub(super) fn handshake_over(&mut self, address: IpAddr, proved: bool) {
-        match proved {
-            true => self.proved.remove(address),
-            false => self.unproved -= 1,
-        }
-    }
-
-    /// Takes one of the connections, if there is room; until [`Self::disconnected`].
+    /// Takes one of the connections, if there is room.
     pub(super) fn connected(&mut self, address: IpAddr) -> bool {
         let has_room = self.connected.has_room(address, self.connections);
         if has_room {
@@ -155,9 +154,13 @@ impl Admission {
         has_room
     }
 
-    /// Gives the connection back.
-    pub(super) fn disconnected(&mut self, address: IpAddr) {
-        self.connected.remove(address);
+    /// Counts a handshake or a connection no longer.
+    pub(super) fn leave(&mut self, address: IpAddr, place: Place) {
+        match place {
+            Place::Handshake { proved: true } => self.proved.remove(address),
+            Place::Handshake { proved: false } => self.unproved -= 1,
+            Place::Connection => self.connected.remove(address),
+        }
     }
 }
 

@@ -113,7 +113,7 @@ impl FromStr for Checksum {
         let digest = digest.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
         digest
             .map(Self)
-            .ok_or_else(|| AppError::Protocol("a SHA-256 is not 64 hexadecimal digits".into()))
+            .ok_or_else(|| AppError::protocol("a SHA-256 is not 64 hexadecimal digits"))
     }
 }
 

@@ -55,7 +55,7 @@ impl<'a> Plan<'a> {
             (Amount::Bytes(bytes), None) => Some(*bytes),
             (Amount::Duration(_), None) => None,
             (Amount::File(_), Some(length)) if length <= MAX_BYTES => Some(length),
-            _ => return Err(AppError::Protocol("the answer does not fit the job".into())),
+            _ => return Err(AppError::protocol("the answer does not fit the job")),
         };
         Ok(Self { job, total })
     }

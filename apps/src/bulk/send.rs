@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use futures_util::future::try_join_all;
+use futures_util::future::{OptionFuture, try_join_all};
 use quinn::SendStream;
 use tracing::trace;
 
@@ -148,10 +148,7 @@ impl StreamWriter<'_> {
         // A peer cannot stop the stream unnoticed: that ends in its own error message or in a
         // mismatch.
         let _ = self.stream.finish();
-        Ok(match self.hasher {
-            Some(hasher) => Some(hasher.finish().await),
-            None => None,
-        })
+        Ok(OptionFuture::from(self.hasher.map(Hasher::finish)).await)
     }
 
     /// Writes as much of `chunks` as quinn accepts, and counts and hashes that. Leaves the rest.
@@ -163,10 +160,7 @@ impl StreamWriter<'_> {
             connection.set_send_window(send_window);
         }
 
-        let room = match &self.hasher {
-            Some(hasher) => Some(hasher.room().await),
-            None => None,
-        };
+        let room = OptionFuture::from(self.hasher.as_ref().map(Hasher::room)).await;
         let offered = chunks.clone();
         let written = self.stream.write_chunks(chunks).await?.bytes as u64;
         if let Some(room) = room {

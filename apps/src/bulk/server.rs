@@ -15,7 +15,6 @@ use super::receive::receive;
 use super::report::{CpuClock, Outcome};
 use super::send::send;
 use super::session::{Control, Progress, Session, log_end};
-use super::transport::CONNECTION_WINDOW;
 use crate::accept::{Door, HANDSHAKE_TIMEOUT, Setup, accept};
 use crate::error::{AppError, close, printable};
 use crate::time::timeout;
@@ -91,9 +90,10 @@ pub async fn serve(
         async move {
             let host = options.host.clone();
             host.accepted(&connection);
-            share.grant(&connection);
             let window = share.window;
-            let result = serve_one(&connection, &*runtime, &options, &progress, window).await;
+            connection.set_receive_window(window.into());
+            let result =
+                serve_connection(&connection, &*runtime, &options, &progress, window).await;
             drop((slot, share));
             host.ended(&connection, &result);
         }
@@ -104,26 +104,6 @@ pub async fn serve(
         guarded: limits.guard_handshakes,
     };
     accept(endpoint, tasks, door, || host.configure(), serve).await;
-}
-
-/// Does the one job that the client of `connection` asks for.
-///
-/// # Errors
-/// See [`AppError`]; the connection is closed and the client learns why.
-pub async fn serve_connection(
-    connection: Connection,
-    runtime: Arc<dyn Runtime>,
-    options: ServeOptions,
-    progress: Arc<Progress>,
-) -> Result<Outcome, AppError> {
-    serve_one(
-        &connection,
-        &*runtime,
-        &options,
-        &progress,
-        CONNECTION_WINDOW,
-    )
-    .await
 }
 
 impl Default for ServeOptions {
@@ -155,8 +135,12 @@ impl Host for NoFiles {
     }
 }
 
-/// As [`serve_connection`], with at most `window` bytes in quinn's buffers for sending.
-async fn serve_one(
+/// Does the one job that the client of `connection` asks for, with at most `window` bytes in quinn's
+/// buffers for sending.
+///
+/// # Errors
+/// See [`AppError`]; the connection is closed and the client learns why.
+pub async fn serve_connection(
     connection: &Connection,
     runtime: &dyn Runtime,
     options: &ServeOptions,

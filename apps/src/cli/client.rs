@@ -34,7 +34,7 @@ pub(crate) struct Client<'a> {
     trust: Trust,
     endpoint: Endpoint,
     address: SocketAddr,
-    signals: Signals,
+    pub(crate) signals: Signals,
     /// Whether there is no server that a last packet could reach.
     is_alone: AtomicBool,
 }
@@ -68,14 +68,6 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Runs a first `step`, and cancels it at a signal.
-    pub(crate) async fn or_signal<T>(
-        &self,
-        step: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        self.signals.or_signal(step).await
-    }
-
     /// Connects with the settings of `transport`; names the trace `trace`.
     ///
     /// # Errors
@@ -85,7 +77,8 @@ impl<'a> Client<'a> {
         transport: &Transport,
         trace: &str,
     ) -> Result<Connection, Failure> {
-        self.or_signal(self.handshake(transport, trace)).await
+        let handshake = self.handshake(transport, trace);
+        self.signals.or_signal(handshake).await
     }
 
     /// Waits for the end of `running`, while `show` displays it. At a signal, closes the

@@ -346,7 +346,7 @@ impl Writer<'_> {
             let most = self
                 .connection
                 .max_datagram_size()
-                .ok_or_else(|| AppError::Protocol("it takes no datagrams".into()))?;
+                .ok_or_else(|| AppError::protocol("it takes no datagrams"))?;
             let room = most.saturating_sub(FRAGMENT_HEADER_LEN).max(1);
             let end = content.len().min(offset + room);
             let datagram = frame.header.fragment(offset as u32, &content[offset..end]);

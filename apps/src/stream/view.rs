@@ -117,8 +117,8 @@ impl Viewer<'_> {
         let asked = timeout(self.runtime, patience, self.ask(&options)).await;
         let (control, accepted, clock) = asked.unwrap_or(Err(AppError::Stalled(patience)))?;
         if !(accepted.frame_rate >= 1.0 && accepted.frame_rate <= 240.0) {
-            return Err(AppError::Protocol(
-                "its frame rate is not between 1 and 240".into(),
+            return Err(AppError::protocol(
+                "its frame rate is not between 1 and 240",
             ));
         }
         debug!(peer = %self.connection.remote_address(), ?accepted, ?clock, "stream begins");
@@ -235,7 +235,7 @@ impl Viewer<'_> {
                     }
                     Notice::Clock { asked_us, clock_us } => {
                         if asked.take() != Some(asked_us) {
-                            return Err(AppError::Protocol("it tells the time unasked".into()));
+                            return Err(AppError::protocol("it tells the time unasked"));
                         }
                         let answered_us = options.clock.read(self.now());
                         self.viewing.exchange(asked_us, clock_us, answered_us);
@@ -290,7 +290,7 @@ impl Viewer<'_> {
                             content.extend_from_slice(&chunk.bytes);
                         }
                     }
-                    Ok(None) => return Err(AppError::Protocol("a frame ended too early".into())),
+                    Ok(None) => return Err(AppError::protocol("a frame ended too early")),
                     Err(ReadError::Reset(_)) => {
                         self.held.fetch_sub(content.len(), Ordering::Relaxed);
                         return Ok(());
@@ -324,7 +324,7 @@ impl Viewer<'_> {
     /// Passes on a complete frame.
     fn frame(&self, header: &Header, content: Bytes, shown: &Shown) -> Result<(), AppError> {
         if self.viewing.is_full() {
-            return Err(AppError::Protocol("it sends frames without end".into()));
+            return Err(AppError::protocol("it sends frames without end"));
         }
         let frames = self.viewing.frame(self.now(), header, content);
         if self.keeps && !frames.is_empty() {
@@ -337,8 +337,8 @@ impl Viewer<'_> {
     /// Counts content that is kept, and limits it.
     fn hold(&self, bytes: usize) -> Result<(), AppError> {
         if self.held.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_HELD {
-            return Err(AppError::Protocol(
-                "frames that cannot be shown yet take too much memory".into(),
+            return Err(AppError::protocol(
+                "frames that cannot be shown yet take too much memory",
             ));
         }
         Ok(())

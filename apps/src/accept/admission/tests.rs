@@ -32,7 +32,7 @@ fn attempts_that_never_finish_take_no_connection_and_never_lock_anybody_out() {
     assert_eq!(admission.attempt(v4(9), true, epoch()), Verdict::Accept);
     assert!(admission.connected(v4(9)));
     // As soon as one is over, the next needs no token.
-    admission.handshake_over(v4(0), false);
+    admission.leave(v4(0), Place::Handshake { proved: false });
     assert_eq!(admission.attempt(v4(10), false, epoch()), Verdict::Accept);
 }
 
@@ -57,7 +57,7 @@ fn one_host_cannot_begin_handshakes_faster_than_a_hundred_a_second() {
             // It ends before the next begins.
             last = admission.attempt(v4(1), true, epoch() + ms(at));
             if last == Verdict::Accept {
-                admission.handshake_over(v4(1), true);
+                admission.leave(v4(1), Place::Handshake { proved: true });
                 begun += 1;
             }
         }
@@ -102,7 +102,7 @@ fn a_host_may_have_half_of_the_connections_and_a_network_three_quarters() {
     assert_eq!(taken(&mut admission, |n| n % 255), 25);
     assert_eq!(taken(&mut admission, |n| 256 + n), 25);
     assert_eq!(admission.attempt(v4(9999), false, epoch()), Verdict::Refuse);
-    admission.disconnected(v4(7));
+    admission.leave(v4(7), Place::Connection);
     assert_eq!(admission.attempt(v4(9999), false, epoch()), Verdict::Accept);
 }
 
@@ -138,9 +138,9 @@ proptest! {
             }
         }
         for (address, proved, connected) in running {
-            admission.handshake_over(address, proved);
+            admission.leave(address, Place::Handshake { proved });
             if connected {
-                admission.disconnected(address);
+                admission.leave(address, Place::Connection);
             }
         }
         prop_assert_eq!(admission.unproved, 0);

@@ -164,7 +164,7 @@ impl Transfer<'_> {
                 pings.idle(&connection, &TokioRuntime).await;
                 Ok(())
             };
-            self.client.or_signal(idle).await?;
+            self.client.signals.or_signal(idle).await?;
         }
         let watch = Watch {
             of: self,
