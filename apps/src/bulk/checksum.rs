@@ -72,7 +72,8 @@ impl Hasher {
     pub(super) async fn room(&self) -> Room<'_> {
         match self.pieces.reserve().await {
             Ok(room) => room,
-            Err(_) => runtime_ended().await,
+            // The runtime has ended the task, and ends this one next.
+            Err(_) => pending().await,
         }
     }
 
@@ -81,14 +82,10 @@ impl Hasher {
         drop(self.pieces);
         match self.digest.await {
             Ok(checksum) => checksum,
-            Err(_) => runtime_ended().await,
+            // The runtime has ended the task, and ends this one next.
+            Err(_) => pending().await,
         }
     }
-}
-
-/// The runtime has ended the task, and ends its caller next.
-async fn runtime_ended<T>() -> T {
-    pending().await
 }
 
 impl From<Checksum> for String {

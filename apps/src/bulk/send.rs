@@ -1,5 +1,6 @@
 //! The sender's side of a transfer.
 
+use std::future::pending;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -110,38 +111,28 @@ impl StreamWriter<'_> {
         deadline: Option<Instant>,
     ) -> Result<Option<Checksum>, AppError> {
         self.stream.write_all(&index.to_be_bytes()).await?;
-        match deadline {
-            None => {
-                let mut left = length.unwrap_or(0);
-                while left > 0 {
-                    self.throttle.wait(self.session.runtime).await;
-                    let most = left.min(self.throttle.chunk());
-                    let mut chunks = take(&mut feed, most).await?;
-                    left -= chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
-                    while !chunks.is_empty() {
-                        self.write_some(&mut chunks).await?;
-                    }
-                }
+        let runtime = self.session.runtime;
+        let mut time_up = pin!(async {
+            match deadline {
+                Some(deadline) => sleep_until(runtime, deadline).await,
+                None => pending().await,
             }
-            Some(deadline) => {
-                let runtime = self.session.runtime;
-                let mut time_up = pin!(sleep_until(runtime, deadline));
-                loop {
-                    tokio::select! {
-                        biased;
-                        () = self.throttle.wait(runtime) => {}
-                        () = &mut time_up => break,
-                    }
-                    let mut chunks = take(&mut feed, self.throttle.chunk()).await?;
-                    tokio::select! {
-                        biased;
-                        written = self.write_some(&mut chunks) => written?,
-                        () = &mut time_up => break,
-                    }
-                    if self.session.now() >= deadline {
-                        break;
-                    }
+        });
+        let mut left = length.unwrap_or(u64::MAX);
+        let mut chunks = Vec::new();
+        while left > 0 && deadline.is_none_or(|deadline| runtime.now() < deadline) {
+            if chunks.is_empty() {
+                tokio::select! {
+                    biased;
+                    () = self.throttle.wait(runtime) => {}
+                    () = &mut time_up => break,
                 }
+                chunks = take(&mut feed, left.min(self.throttle.chunk())).await?;
+            }
+            tokio::select! {
+                biased;
+                written = self.write_some(&mut chunks) => left -= written?,
+                () = &mut time_up => break,
             }
         }
         trace!(stream = index, "data stream written");
@@ -151,8 +142,9 @@ impl StreamWriter<'_> {
         Ok(OptionFuture::from(self.hasher.map(Hasher::finish)).await)
     }
 
-    /// Writes as much of `chunks` as quinn accepts, and counts and hashes that. Leaves the rest.
-    async fn write_some(&mut self, chunks: &mut Vec<Bytes>) -> Result<(), AppError> {
+    /// Writes as much of `chunks` as quinn accepts, and counts and hashes that. Leaves the rest;
+    /// returns how many bytes were written.
+    async fn write_some(&mut self, chunks: &mut Vec<Bytes>) -> Result<u64, AppError> {
         let connection = self.session.connection;
         let send_window = send_window(connection.stats().path.cwnd, self.session.send_window);
         // Setting it wakes the connection, so set it only when it changes.
@@ -175,7 +167,7 @@ impl StreamWriter<'_> {
         self.meter.add(self.session.now(), written);
         self.throttle.add(written);
         self.session.progress.add_sent(written);
-        Ok(())
+        Ok(written)
     }
 }
 

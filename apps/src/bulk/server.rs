@@ -54,7 +54,10 @@ pub struct Limits {
 pub trait Host: Send + Sync {
     /// Opens the file that a client asks for by name. The name comes from the client: it is
     /// hostile. The error goes to the client and should name no local path.
-    fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Source, String>>;
+    /// By default there are no files.
+    fn open<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
+        Box::pin(async { Err(NO_FILES.into()) })
+    }
 
     /// Returns the settings of the next connection, whose handshake may yet fail; `None` for those
     /// of the endpoint.
@@ -69,6 +72,9 @@ pub trait Host: Send + Sync {
     /// closes as soon as nobody holds it.
     fn ended(&self, _connection: &Connection, _result: &Result<Outcome, AppError>) {}
 }
+
+/// What clients are told who ask a server without files for one.
+pub const NO_FILES: &str = "this server offers no files";
 
 /// The host of a server without files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -129,11 +135,7 @@ impl Default for Limits {
     }
 }
 
-impl Host for NoFiles {
-    fn open<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
-        Box::pin(async { Err("this server offers no files".into()) })
-    }
-}
+impl Host for NoFiles {}
 
 /// Does the one job that the client of `connection` asks for, with at most `window` bytes in quinn's
 /// buffers for sending.

@@ -141,7 +141,6 @@ impl Session<'_> {
         self.soon(message::read(&mut control.recv)).await
     }
 
-    /// Sends one message.
     pub(super) async fn write<T: Serialize>(
         &self,
         control: &mut Control,

@@ -83,7 +83,6 @@ impl Throttle {
         }
     }
 
-    /// Counts written bytes.
     pub(super) fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -105,7 +105,6 @@ pub(crate) struct SampleArgs {
 }
 
 impl OutputArgs {
-    /// Returns the length of an interval.
     pub(crate) fn interval(&self) -> Duration {
         self.interval.unwrap_or(Duration::from_secs(1))
     }

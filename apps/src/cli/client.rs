@@ -41,9 +41,6 @@ pub(crate) struct Client<'a> {
 
 impl<'a> Client<'a> {
     /// Finds the server, and opens a socket. From here on a signal no longer ends the process.
-    ///
-    /// # Errors
-    /// If a certificate file cannot be used, the server has no address, or no socket can be opened.
     pub(crate) async fn open(reach: &'a ReachArgs, transport: Transport) -> Result<Self, Failure> {
         let trust = trust(reach).await?;
         let address = net::resolve(&reach.server, reach.bind).await?;
@@ -69,9 +66,6 @@ impl<'a> Client<'a> {
     }
 
     /// Connects with the settings of `transport`; names the trace `trace`.
-    ///
-    /// # Errors
-    /// If nobody or the wrong server answers, or a signal arrives.
     pub(crate) async fn connect(
         &self,
         transport: &Transport,

@@ -81,7 +81,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Reports a failure on standard error.
 pub(crate) fn complain(failure: &Failure) {
     evenkeel_log::complain("evenkeel", &failure.to_string());
 }

@@ -90,9 +90,6 @@ impl Transport {
     /// Takes the settings of the command line, whose controller is one of `controllers`, and writes
     /// traces to the directory `qlog`. `unasked` says how to use path headers if neither the command
     /// line nor the controller asks for them.
-    ///
-    /// # Errors
-    /// If there is no such controller, or the directory cannot be created.
     pub(crate) fn new(
         application: Application,
         args: &TransportArgs,
@@ -129,9 +126,6 @@ impl Transport {
     }
 
     /// Writes the rest of all traces. Call it when the connections have ended.
-    ///
-    /// # Errors
-    /// If a trace could not be written, now or earlier.
     pub(crate) fn end_traces(&self) -> Result<(), Failure> {
         let ended = self.traces.as_ref().map_or(Ok(()), Traces::finish);
         ended.map_err(untraced)
@@ -185,9 +179,6 @@ impl Transport {
     }
 
     /// Binds a UDP endpoint on `address`; with `server` it accepts connections.
-    ///
-    /// # Errors
-    /// If the address cannot be used.
     pub(crate) fn bind(
         &self,
         address: SocketAddr,
@@ -219,9 +210,6 @@ pub(crate) async fn farewell(endpoint: &Endpoint) {
 }
 
 /// Returns the first address of a server that can be reached from `local`, if given.
-///
-/// # Errors
-/// If there is no such address.
 pub(crate) async fn resolve(
     server: &HostPort,
     local: Option<SocketAddr>,

@@ -68,9 +68,6 @@ pub(crate) trait Clients {
 
 impl Server {
     /// Starts to listen, and announces it.
-    ///
-    /// # Errors
-    /// If the certificate, the address or signals cannot be used.
     pub(crate) async fn start(
         at: &ListenArgs,
         output: &OutputArgs,
@@ -114,9 +111,6 @@ impl Server {
 
     /// Reports events until a signal arrives or the server is over; with `once`, until the first
     /// client is served. Then closes all connections and stops `serving`.
-    ///
-    /// # Errors
-    /// What ended the server, or that the last records or a trace could not be written.
     pub(crate) async fn attend<E: Record>(
         self,
         serving: JoinHandle<()>,

@@ -24,7 +24,6 @@ impl Signals {
         Ok(Self(received.boxed().shared()))
     }
 
-    /// Waits for a signal.
     pub(crate) async fn received(&self) -> SignalKind {
         self.0.clone().await
     }

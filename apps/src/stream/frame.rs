@@ -69,17 +69,9 @@ impl Header {
         out.put_u64(self.captured_us);
         out.put_u32(self.bitrate_bps);
         out.put_u32(self.length);
-        let Delays {
-            encoder_cs,
-            window_cs,
-            flow_control_cs,
-            queue_cs,
-            losses,
-            held_clock_cs,
-            blocked_clock_cs,
-        } = self.delays;
-        out.put_slice(&[encoder_cs, window_cs, flow_control_cs, queue_cs]);
-        out.put_slice(&[losses, held_clock_cs, blocked_clock_cs]);
+        let d = &self.delays;
+        out.put_slice(&[d.encoder_cs, d.window_cs, d.flow_control_cs, d.queue_cs]);
+        out.put_slice(&[d.losses, d.held_clock_cs, d.blocked_clock_cs]);
     }
 
     /// # Errors

@@ -181,22 +181,23 @@ impl Sender<'_> {
 
     /// Returns the present state of the connection.
     fn path(&self, context: Option<&Context>, queue: &Queue) -> Path {
-        let Some(context) = context else {
-            let path = self.connection.stats().path;
-            let bytes_per_s = path.cwnd as f64 / path.rtt.as_secs_f64().max(1e-6);
-            return Path {
-                estimate_bps: Some((bytes_per_s * 8.0) as u64),
-                rtt: path.rtt,
-                backlog: queue.waiting() > 0,
-                waiting: queue.waiting(),
-            };
+        let waiting = queue.waiting();
+        let (rate, rtt, is_limited) = match context.map(Context::state) {
+            Some(state) => {
+                let rtt = state.smoothed_rtt.unwrap_or_default();
+                (state.rate_estimate(), rtt, !state.app_limited)
+            }
+            None => {
+                let path = self.connection.stats().path;
+                let rate = path.cwnd as f64 / path.rtt.as_secs_f64().max(1e-6);
+                (Some(rate as u64), path.rtt, false)
+            }
         };
-        let state = context.state();
         Path {
-            estimate_bps: state.rate_estimate().map(|bytes| bytes.saturating_mul(8)),
-            rtt: state.smoothed_rtt.unwrap_or_default(),
-            backlog: queue.waiting() > 0 || !state.app_limited,
-            waiting: queue.waiting(),
+            estimate_bps: rate.map(|bytes| bytes.saturating_mul(8)),
+            rtt,
+            backlog: waiting > 0 || is_limited,
+            waiting,
         }
     }
 
@@ -328,7 +329,6 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Ends the current stream.
     fn close(&mut self, at: Instant) {
         if let Some(mut stream) = self.current.take() {
             // If the viewer has stopped it, there is nothing to do.

@@ -98,7 +98,6 @@ struct Bitrates {
 }
 
 impl Viewing {
-    /// Begins a stream.
     pub(super) fn begin(&self, beginning: Beginning, clock: Comparison, mut player: Player) {
         player.measured_from_us = beginning.micros(beginning.omit_until);
         *lock(&self.0) = Some(State {
@@ -406,7 +405,6 @@ impl State {
     }
 }
 
-/// Returns the percentiles of delays in microseconds.
 fn percentiles(mut delays_us: Vec<i64>) -> Option<DelayReport> {
     delays_us.sort_unstable();
     let sorted = delays_us;

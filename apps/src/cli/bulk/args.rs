@@ -136,7 +136,6 @@ impl ClientArgs {
         }
     }
 
-    /// Returns the directions of the transfers.
     pub(crate) fn directions(&self) -> Vec<Direction> {
         match self.bidir {
             true => vec![Direction::Up, Direction::Down],
@@ -158,9 +157,6 @@ impl ClientArgs {
     }
 
     /// Makes the job; `length` is that of the file to send, if there is one.
-    ///
-    /// # Errors
-    /// If the options contradict each other.
     pub(crate) fn job(&self, length: Option<u64>) -> Result<Job, String> {
         let amount = match (&self.file, self.bytes, self.time) {
             (Some(path), _, _) if self.reverse => {

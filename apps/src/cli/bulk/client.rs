@@ -29,7 +29,6 @@ const REDRAW: Duration = Duration::from_millis(200);
 /// How often to try for a moment at which every counted echo has also been observed.
 const TRIES: u32 = 1000;
 
-/// Runs the requested transfers.
 pub(crate) async fn run(
     args: ClientArgs,
     live: bool,
@@ -143,7 +142,6 @@ impl Transfer<'_> {
         format!("{way} {}", self.connection)
     }
 
-    /// Returns the name of its trace.
     fn trace(&self) -> String {
         let process = std::process::id();
         if self.alone {

@@ -87,9 +87,6 @@ impl Readable for FileSource {
 
 impl FileSink {
     /// Makes a sink for `path`, and no file yet.
-    ///
-    /// # Errors
-    /// If there can be no file of this name.
     pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
         let failure = Failure::unwritable(path, "--output");
         if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
@@ -185,7 +182,6 @@ fn create(path: &Path) -> io::Result<NamedTempFile> {
         .tempfile_in(directory(path))
 }
 
-/// Returns the directory of `path`.
 fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(directory) if directory != Path::new("") => directory,

@@ -81,7 +81,6 @@ pub(crate) struct Transfer {
     pub(crate) outcome: Option<Outcome>,
 }
 
-/// Counts of a server's work until it stopped.
 #[derive(Debug, Serialize)]
 pub(crate) struct StoppedCounts {
     pub(crate) transfers: u64,

@@ -12,7 +12,7 @@ use super::files::Root;
 use super::output::Transfer;
 use super::series::{Reception, ServerSeries};
 use crate::accept::Setup;
-use crate::bulk::{Host, Limits, Outcome, Progress, ServeOptions, Source};
+use crate::bulk::{Host, Limits, NO_FILES, Outcome, Progress, ServeOptions, Source};
 use crate::cli::address::unmapped;
 use crate::cli::cpu::cpu_time;
 use crate::cli::failure::Failure;
@@ -63,9 +63,6 @@ pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(
     let series = ServerSeries::new(progress, reception);
     server.attend(serving, args.once, events, series).await
 }
-
-/// What clients are told who ask for a file of a server without `--root`.
-const NO_FILES: &str = "this server offers no files";
 
 /// Makes the command line's decisions for the library's server.
 struct ServerHost {

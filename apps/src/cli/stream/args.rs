@@ -128,14 +128,11 @@ pub(crate) struct StreamClientArgs {
     pub(crate) output_form: OutputArgs,
 }
 
-/// What users call the sides.
+/// What users call the sides, and where a viewer writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
-    /// A server's subcommand.
     pub(crate) server: &'static str,
-    /// Its viewers' subcommand.
     pub(crate) client: &'static str,
-    /// Where a viewer writes.
     pub(crate) output: &'static str,
 }
 
@@ -161,9 +158,6 @@ pub(crate) enum ClockName {
 
 impl StreamSide {
     /// Completes what a publisher and a player leave out.
-    ///
-    /// # Errors
-    /// If a publisher has nothing to send, or a player would write to a terminal.
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
         match self {
             Self::Publish(server) => {

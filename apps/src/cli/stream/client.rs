@@ -26,7 +26,6 @@ use crate::stream::{self, Clock, Opening, Output, Snapshot, ViewOptions, Viewing
 /// How often the figures on a terminal change.
 const REDRAW: Duration = Duration::from_millis(500);
 
-/// Watches a stream.
 pub(crate) async fn run(
     args: StreamClientArgs,
     live: bool,

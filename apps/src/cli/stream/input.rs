@@ -19,9 +19,6 @@ const MAX_FILE: u64 = 1 << 30;
 const READ: usize = 64 * 1024;
 
 /// Opens the media that `args` ask for. Errors of standard input go to `report`.
-///
-/// # Errors
-/// If a file cannot be streamed, or standard input is closed.
 pub(crate) async fn open<E: Send + 'static>(
     args: &StreamServerArgs,
     encoder: EncoderConfig,

@@ -66,7 +66,6 @@ pub(crate) struct Viewer {
     pub(crate) path: Option<HeaderReport>,
 }
 
-/// Counts of a server's viewers until it stopped.
 #[derive(Debug, Serialize)]
 pub(crate) struct StoppedCounts {
     pub(crate) viewers: u64,
