@@ -64,10 +64,8 @@ impl Queue {
     /// Returns whether decoding can begin with some frame that waits.
     pub(super) fn has_entry(&self) -> bool {
         let state = lock(&self.state);
-        state
-            .frames
-            .iter()
-            .any(|frame| frame.captured.entry.is_some())
+        let mut waiting = state.frames.iter();
+        waiting.any(|frame| frame.captured.entry.is_some())
     }
 
     /// Returns the bytes of frames not yet written.

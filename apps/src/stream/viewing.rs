@@ -72,7 +72,6 @@ struct Figures {
     arrivals: Vec<Arrival>,
     previous_delay_us: Option<i64>,
     jitter_sum_us: f64,
-    jitter_count: u64,
     jitter_rfc3550_us: f64,
     /// The lowest and the highest frame number.
     sequences: Option<(u32, u32)>,
@@ -256,7 +255,6 @@ impl State {
         if let Some(before) = figures.previous_delay_us.replace(delay_us) {
             let difference = (delay_us - before).abs() as f64;
             figures.jitter_sum_us += difference;
-            figures.jitter_count += 1;
             figures.jitter_rfc3550_us += (difference - figures.jitter_rfc3550_us) / 16.0;
         }
         let sequence = header.sequence;
@@ -328,8 +326,8 @@ impl State {
             },
             causes: self.player.causes(),
             delay_ms: percentiles(delays_us),
-            jitter_ms: (figures.jitter_count > 0).then(|| JitterReport {
-                mean: figures.jitter_sum_us / figures.jitter_count as f64 / 1e3,
+            jitter_ms: (received > 1).then(|| JitterReport {
+                mean: figures.jitter_sum_us / (received - 1) as f64 / 1e3,
                 rfc3550: figures.jitter_rfc3550_us / 1e3,
             }),
             stalls: StallReport {
