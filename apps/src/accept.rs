@@ -12,27 +12,26 @@ use tracing::{debug, trace};
 
 use crate::error::AppError;
 use crate::lock::lock;
-use crate::time::sleep_until;
-use admission::{Admission, Verdict};
+use crate::time::timeout;
+use admission::{Admission, Place, Verdict};
 
-/// How long a handshake may take unless a server's owner says otherwise, 10 s: enough for four lost packets in a row, which RFC 9002,
-/// section 6.2, sends again after 1, 2 and 4 s.
+/// How long a handshake may take unless a server's owner says otherwise, 10 s: enough for four lost
+/// packets in a row, which RFC 9002, section 6.2, sends again after 1, 2 and 4 s.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The settings of one connection.
-#[derive(Default)]
 pub struct Setup {
     /// Instead of those of the endpoint.
-    pub config: Option<Arc<ServerConfig>>,
+    pub config: Arc<ServerConfig>,
     /// Called after its handshake; dropped if that fails.
-    pub accepted: Option<Accepted>,
+    pub accepted: Accepted,
 }
 
 /// What to do with an accepted connection.
 pub type Accepted = Box<dyn FnOnce(&Connection) + Send>;
 
 /// What a server lets clients do before it serves them.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Door {
     /// Connections at the same time; more are closed.
     pub(crate) connections: usize,
@@ -50,21 +49,18 @@ pub(crate) struct Door {
 pub(crate) async fn accept<F>(
     endpoint: Endpoint,
     runtime: Arc<dyn Runtime>,
-    Door {
-        connections: limit,
-        patience,
-        guarded,
-    }: Door,
-    configure: impl Fn() -> Setup,
+    door: Door,
+    configure: impl Fn() -> Option<Setup>,
     serve: impl Fn(Connection, Slot) -> F + Clone + Send + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let door = Arc::new(Mutex::new(Admission::new(limit, guarded)));
+    let admission = Admission::new(door.connections, door.guarded);
+    let admission = Arc::new(Mutex::new(admission));
     while let Some(incoming) = endpoint.accept().await {
         let peer = incoming.remote_address();
         let proved = incoming.remote_address_validated();
-        let verdict = lock(&door).attempt(peer.ip(), proved, runtime.now());
+        let verdict = lock(&admission).attempt(peer.ip(), proved, runtime.now());
         trace!(%peer, proved, ?verdict, "connection attempt");
         match verdict {
             Verdict::Accept => {}
@@ -82,32 +78,26 @@ pub(crate) async fn accept<F>(
                 continue;
             }
         }
-        let attempt = Attempt {
-            door: door.clone(),
+        let attempt = Slot {
+            admission: admission.clone(),
             address: peer.ip(),
-            proved,
+            place: Place::Handshake { proved },
         };
-        let Setup { config, accepted } = configure();
-        let connecting = match config {
-            Some(config) => incoming.accept_with(config),
-            None => incoming.accept(),
+        let (connecting, accepted) = match configure() {
+            Some(Setup { config, accepted }) => (incoming.accept_with(config), Some(accepted)),
+            None => (incoming.accept(), None),
         };
         let (serve, clock) = (serve.clone(), runtime.clone());
         runtime.spawn(Box::pin(async move {
             // If the handshake fails, the client reports it.
-            let handshake = async { connecting?.await };
-            let connection = tokio::select! {
-                biased;
-                connected = handshake => match connected {
-                    Ok(connection) => connection,
-                    Err(error) => return debug!(%peer, %error, "handshake failed"),
-                },
-                () = sleep_until(&*clock, clock.now() + patience) => {
-                    return debug!(%peer, "handshake failed: it took too long");
-                }
-            };
-            let Some(slot) = attempt.succeed() else {
-                debug!(%peer, limit, "connection closed: the server is full");
+            let connection =
+                match timeout(&*clock, door.patience, async { connecting?.await }).await {
+                    Some(Ok(connection)) => connection,
+                    Some(Err(error)) => return debug!(%peer, %error, "handshake failed"),
+                    None => return debug!(%peer, "handshake failed: it took too long"),
+                };
+            let Some(slot) = attempt.connect() else {
+                debug!(%peer, ?door, "connection closed: the server is full");
                 return crate::error::close::<()>(&connection, &Err(AppError::Full));
             };
             debug!(%peer, rtt = ?connection.rtt(), "connection accepted");
@@ -119,38 +109,27 @@ pub(crate) async fn accept<F>(
     }
 }
 
-/// One of a bounded number of connections; dropping it frees the place.
+/// A place among a bounded number of handshakes or connections; dropping it frees the place.
 pub(crate) struct Slot {
-    door: Arc<Mutex<Admission>>,
+    admission: Arc<Mutex<Admission>>,
     address: IpAddr,
+    place: Place,
 }
 
-/// One of a bounded number of handshakes; dropping it frees the place.
-struct Attempt {
-    door: Arc<Mutex<Admission>>,
-    address: IpAddr,
-    proved: bool,
-}
-
-impl Attempt {
-    /// Turns it into a connection, if there is room.
-    fn succeed(self) -> Option<Slot> {
-        let has_room = lock(&self.door).connected(self.address);
-        has_room.then(|| Slot {
-            door: self.door.clone(),
+impl Slot {
+    /// Turns a handshake into a connection, if there is room.
+    fn connect(self) -> Option<Self> {
+        let has_room = lock(&self.admission).connected(self.address);
+        has_room.then(|| Self {
+            admission: self.admission.clone(),
             address: self.address,
+            place: Place::Connection,
         })
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        lock(&self.door).handshake_over(self.address, self.proved);
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        lock(&self.door).disconnected(self.address);
+        lock(&self.admission).leave(self.address, self.place);
     }
 }

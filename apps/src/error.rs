@@ -65,6 +65,15 @@ pub(crate) fn close<T>(connection: &quinn::Connection, result: &Result<T, AppErr
 }
 
 impl AppError {
+    pub(crate) fn protocol(how: impl Into<String>) -> Self {
+        Self::Protocol(how.into())
+    }
+
+    /// Says what could not be done with a storage.
+    pub(crate) fn storage(action: &'static str) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Storage { action, error }
+    }
+
     /// Returns the application error code with which to close a connection after this error
     /// (RFC 9000, section 20.2); 0 means success.
     fn code(&self) -> VarInt {

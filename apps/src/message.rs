@@ -59,7 +59,7 @@ pub(crate) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
 pub(crate) fn checked_length(prefix: [u8; 2]) -> Result<usize, AppError> {
     let length = usize::from(u16::from_be_bytes(prefix));
     if length > MAX_MESSAGE {
-        return Err(AppError::Protocol(format!(
+        return Err(AppError::protocol(format!(
             "a message of {length} bytes is longer than {MAX_MESSAGE}"
         )));
     }
@@ -69,7 +69,7 @@ pub(crate) fn checked_length(prefix: [u8; 2]) -> Result<usize, AppError> {
 pub(crate) fn decode<T: DeserializeOwned>(message: &[u8]) -> Result<T, AppError> {
     serde_json::from_slice(message).map_err(|error| {
         let error = printable(&error.to_string());
-        AppError::Protocol(format!("unreadable message ({error})"))
+        AppError::protocol(format!("unreadable message ({error})"))
     })
 }
 

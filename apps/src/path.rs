@@ -146,20 +146,19 @@ impl fmt::Display for HeaderUse {
 impl SampleRecord {
     /// Makes the record of `sample`, in a record that began at `origin`.
     pub fn new(sample: &PathSample, origin: Instant) -> Self {
+        let (grant_bps, window_change_bytes) = match sample.grant {
+            Some(Grant::Rate(bytes_per_second)) => (Some(bytes_per_second.saturating_mul(8)), None),
+            Some(Grant::WindowChange(in_256ths)) => (None, Some(in_256ths as f64 / 256.0)),
+            None => (None, None),
+        };
         Self {
             at_s: sample.now.saturating_duration_since(origin).as_secs_f64(),
             rtt_ms: milliseconds(sample.rtt),
             forward_queueing_ms: sample.forward_queueing.map(milliseconds),
             backward_queueing_ms: sample.backward_queueing.map(milliseconds),
             complete: sample.complete,
-            grant_bps: match sample.grant {
-                Some(Grant::Rate(bytes_per_second)) => Some(bytes_per_second.saturating_mul(8)),
-                Some(Grant::WindowChange(_)) | None => None,
-            },
-            window_change_bytes: match sample.grant {
-                Some(Grant::WindowChange(in_256ths)) => Some(in_256ths as f64 / 256.0),
-                Some(Grant::Rate(_)) | None => None,
-            },
+            grant_bps,
+            window_change_bytes,
             congested: sample.congested,
             flows: sample.flows,
         }

@@ -46,9 +46,8 @@ pub enum Trust {
 #[error("{0}")]
 pub struct TlsError(String);
 
-/// Remembers the server's certificate that a client saw in its handshake.
-#[derive(Debug, Default)]
-pub struct Sight(Mutex<Option<Seen>>);
+/// The server's certificate, once a client's handshake got that far.
+pub type Sight = Arc<Mutex<Option<Seen>>>;
 
 /// A certificate that a server presented.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,8 +161,8 @@ impl Trust {
     ///
     /// # Errors
     /// If the authorities cannot be used.
-    pub fn client(self, alpn: &[u8]) -> Result<(Arc<rustls::ClientConfig>, Arc<Sight>), TlsError> {
-        let sight = Arc::new(Sight::default());
+    pub fn client(self, alpn: &[u8]) -> Result<(Arc<rustls::ClientConfig>, Sight), TlsError> {
+        let sight = Sight::default();
         let webpki = match &self {
             Self::Authorities(roots) => Some(
                 WebPkiServerVerifier::builder_with_provider(roots.clone(), provider())
@@ -190,13 +189,6 @@ impl Trust {
     }
 }
 
-impl Sight {
-    /// Returns the certificate that the server presented, once the handshake got that far.
-    pub fn seen(&self) -> Option<Seen> {
-        lock(&self.0).clone()
-    }
-}
-
 /// Decides according to [`Trust`], and remembers the certificate.
 #[derive(Debug)]
 struct Verifier {
@@ -204,7 +196,7 @@ struct Verifier {
     /// Only for [`Trust::Authorities`].
     webpki: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
-    sight: Arc<Sight>,
+    sight: Sight,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -229,7 +221,7 @@ impl ServerCertVerifier for Verifier {
             ),
             _ => Err(CertificateError::ApplicationVerificationFailure.into()),
         };
-        *lock(&self.sight.0) = Some(Seen {
+        *lock(&self.sight) = Some(Seen {
             fingerprint,
             refusal: verdict
                 .as_ref()

@@ -3,14 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
+use serde::Serialize;
+use serde_json::{Value, json};
+
 use crate::lock::lock;
 
-/// The most of a trace that waits for its file, 64 KiB: a handshake takes a few. The trace of a peer
-/// that makes it longer has no file.
+/// The most of a trace that waits in memory, 64 KiB: a handshake takes a few. The trace of a peer
+/// that makes it longer before there is a file has none.
 const MAX_WAITING: usize = 64 * 1024;
 
 /// The traces in a directory, one for each connection.
@@ -23,7 +26,7 @@ pub struct Traces {
 #[derive(Debug, Default)]
 struct State {
     /// Traces that are being written.
-    open: Vec<Weak<Mutex<TraceFile>>>,
+    open: Vec<Weak<Mutex<Trace>>>,
     /// How many files of each name have been tried.
     tried: BTreeMap<String, u64>,
     /// The first write error.
@@ -31,7 +34,8 @@ struct State {
 }
 
 /// Whose view of a connection a trace is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Vantage {
     /// The client's.
     Client,
@@ -41,10 +45,7 @@ pub enum Vantage {
 
 /// A trace that has no file yet, and never gets one if this is dropped.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    traces: Traces,
-    file: Arc<Mutex<TraceFile>>,
-}
+pub(crate) struct Waiting(Arc<Mutex<Trace>>);
 
 /// A trace that could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -76,9 +77,7 @@ impl Traces {
     ) -> Result<Box<dyn Write + Send + Sync>, TraceError> {
         let path = self.directory.join(name);
         match File::create(&path) {
-            Ok(file) => Ok(self
-                .writer(path, Output::File(BufWriter::new(file)), vantage)
-                .0),
+            Ok(file) => Ok(Box::new(self.writer(Some((path, file)), vantage))),
             Err(source) => Err(TraceError { path, source }),
         }
     }
@@ -91,17 +90,15 @@ impl Traces {
         &self,
         name: &str,
     ) -> Result<Box<dyn Write + Send + Sync>, TraceError> {
-        let (path, file) = self.new_file(name)?;
-        let output = Output::File(BufWriter::new(file));
-        Ok(self.writer(path, output, Vantage::Client).0)
+        let file = self.new_file(name)?;
+        Ok(Box::new(self.writer(Some(file), Vantage::Client)))
     }
 
     /// Creates a server's trace that gets its file later, if at all.
     pub(crate) fn create_later(&self) -> (Box<dyn Write + Send + Sync>, Waiting) {
-        let (writer, file) =
-            self.writer(PathBuf::new(), Output::Memory(Vec::new()), Vantage::Server);
-        let traces = self.clone();
-        (writer, Waiting { traces, file })
+        let writer = self.writer(None, Vantage::Server);
+        let waiting = Waiting(writer.0.clone());
+        (Box::new(writer), waiting)
     }
 
     /// Writes what remains in memory of all traces. Call it when the connections have ended.
@@ -110,36 +107,28 @@ impl Traces {
     /// The first error of any trace, now or earlier. The file stays as it was at that moment.
     pub fn finish(&self) -> Result<(), TraceError> {
         let open = std::mem::take(&mut lock(&self.state).open);
-        for file in open.iter().filter_map(Weak::upgrade) {
-            let mut file = lock(&file);
-            let flushed = file.attempt(BufWriter::flush);
+        for trace in open.iter().filter_map(Weak::upgrade) {
+            let mut trace = lock(&trace);
+            trace.flush();
             // Connections that linger may still write.
-            file.is_finished = true;
-            note(&self.state, flushed);
+            trace.is_finished = true;
         }
         lock(&self.state).error.take().map_or(Ok(()), Err)
     }
 
-    fn writer(
-        &self,
-        path: PathBuf,
-        output: Output,
-        vantage: Vantage,
-    ) -> (Box<dyn Write + Send + Sync>, Arc<Mutex<TraceFile>>) {
-        let file = Arc::new(Mutex::new(TraceFile {
-            path,
-            output,
+    fn writer(&self, file: Option<(PathBuf, File)>, vantage: Vantage) -> TraceWriter {
+        let trace = Arc::new(Mutex::new(Trace {
+            traces: self.clone(),
+            file,
+            waiting: Vec::new(),
+            vantage: Some(vantage),
             is_finished: false,
+            is_lost: false,
         }));
         let mut state = lock(&self.state);
-        state.open.retain(|file| file.strong_count() > 0);
-        state.open.push(Arc::downgrade(&file));
-        let writer = TraceWriter {
-            file: file.clone(),
-            state: self.state.clone(),
-            head: Some((Vec::new(), vantage)),
-        };
-        (Box::new(writer), file)
+        state.open.retain(|trace| trace.strong_count() > 0);
+        state.open.push(Arc::downgrade(&trace));
+        TraceWriter(trace)
     }
 
     /// Creates a file that did not exist, without following links.
@@ -170,137 +159,95 @@ impl Waiting {
     /// # Errors
     /// If no file can be created.
     pub(crate) fn begin(self, name: &str) -> Result<(), TraceError> {
-        let mut trace = lock(&self.file);
-        let Output::Memory(before) = std::mem::replace(&mut trace.output, Output::None) else {
-            return Ok(());
-        };
-        let (path, file) = self.traces.new_file(name)?;
-        trace.path = path;
-        trace.output = Output::File(BufWriter::new(file));
-        trace.attempt(|file| file.write_all(&before))
+        let mut trace = lock(&self.0);
+        if !trace.is_lost {
+            trace.file = Some(trace.traces.new_file(name)?);
+        }
+        Ok(())
     }
 }
 
 #[derive(Debug)]
-struct TraceFile {
-    path: PathBuf,
-    output: Output,
+struct Trace {
+    traces: Traces,
+    file: Option<(PathBuf, File)>,
+    /// What is not in the file yet.
+    waiting: Vec<u8>,
+    /// Until the first record tells it.
+    vantage: Option<Vantage>,
     /// No bytes stay in memory any more.
     is_finished: bool,
+    /// After a write error, or without a file for too long.
+    is_lost: bool,
 }
 
-#[derive(Debug)]
-enum Output {
-    File(BufWriter<File>),
-    /// What waits for its file.
-    Memory(Vec<u8>),
-    /// After a write error, or without a file at all.
-    None,
-}
-
-impl TraceFile {
-    fn add(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
-        match &mut self.output {
-            Output::Memory(waiting) if waiting.len() + bytes.len() > MAX_WAITING => {
-                self.output = Output::None;
-                Ok(())
-            }
-            Output::Memory(waiting) => {
-                waiting.extend_from_slice(bytes);
-                Ok(())
-            }
-            Output::File(_) | Output::None => self.attempt(|file| file.write_all(bytes)),
+impl Trace {
+    fn add(&mut self, bytes: &[u8]) {
+        if self.is_lost {
+            return;
+        }
+        self.waiting.extend_from_slice(bytes);
+        if bytes.contains(&b'\n')
+            && let Some(vantage) = self.vantage.take()
+            && let Some(first) = with_vantage(&self.waiting, vantage)
+        {
+            self.waiting = first;
+        }
+        let is_full = self.waiting.len() > MAX_WAITING;
+        match self.file {
+            Some(_) if is_full || self.is_finished => self.flush(),
+            None if is_full => self.lose(),
+            _ => {}
         }
     }
 
-    fn attempt(
-        &mut self,
-        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-    ) -> Result<(), TraceError> {
-        let Output::File(file) = &mut self.output else {
-            return Ok(());
+    fn flush(&mut self) {
+        let Some((path, file)) = &mut self.file else {
+            return;
         };
-        write(file).map_err(|source| {
-            // Do not try again to write what is in memory.
-            if let Output::File(file) = std::mem::replace(&mut self.output, Output::None) {
-                let _ = file.into_parts();
+        match file.write_all(&self.waiting) {
+            Ok(()) => self.waiting.clear(),
+            Err(source) => {
+                let path = path.clone();
+                let error = TraceError { path, source };
+                lock(&self.traces.state).error.get_or_insert(error);
+                self.lose();
             }
-            TraceError {
-                path: self.path.clone(),
-                source,
-            }
-        })
+        }
+    }
+
+    fn lose(&mut self) {
+        (self.file, self.waiting, self.is_lost) = (None, Vec::new(), true);
     }
 }
 
 /// The writer that quinn gets.
-struct TraceWriter {
-    file: Arc<Mutex<TraceFile>>,
-    state: Arc<Mutex<State>>,
-    /// What has been written of the first record, which tells the vantage.
-    head: Option<(Vec<u8>, Vantage)>,
-}
+struct TraceWriter(Arc<Mutex<Trace>>);
 
 impl Write for TraceWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let length = bytes.len();
-        let head = self.head.take().map(|(mut head, vantage)| {
-            head.extend_from_slice(bytes);
-            (head, vantage)
-        });
-        let bytes = match head {
-            Some((head, vantage)) if !head.contains(&b'\n') => {
-                self.head = Some((head, vantage));
-                return Ok(length);
-            }
-            Some((head, vantage)) => &with_vantage(head, vantage),
-            None => bytes,
-        };
-        let mut file = lock(&self.file);
-        let mut written = file.add(bytes);
-        if file.is_finished && written.is_ok() {
-            written = file.attempt(BufWriter::flush);
-        }
-        drop(file);
-        note(&self.state, written);
-        Ok(length)
+        lock(&self.0).add(bytes);
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let flushed = lock(&self.file).attempt(BufWriter::flush);
-        note(&self.state, flushed);
+        lock(&self.0).flush();
         Ok(())
     }
 }
 
 impl Drop for TraceWriter {
     fn drop(&mut self) {
-        // A flush never fails.
-        let _ = self.flush();
+        lock(&self.0).flush();
     }
 }
 
 /// Puts the vantage into the first record of a trace: quinn calls each unknown.
-fn with_vantage(head: Vec<u8>, vantage: Vantage) -> Vec<u8> {
-    let text = head.strip_prefix(b"\x1e").unwrap_or(&head);
-    let record = serde_json::from_slice::<serde_json::Value>(text);
-    let Ok(mut record) = record else {
-        return head;
-    };
-    let Some(point) = record.pointer_mut("/trace/vantage_point/type") else {
-        return head;
-    };
-    *point = match vantage {
-        Vantage::Client => "client".into(),
-        Vantage::Server => "server".into(),
-    };
-    format!("\x1e{record}\n").into_bytes()
-}
-
-fn note(state: &Mutex<State>, result: Result<(), TraceError>) {
-    if let Err(error) = result {
-        lock(state).error.get_or_insert(error);
-    }
+fn with_vantage(first: &[u8], vantage: Vantage) -> Option<Vec<u8>> {
+    let text = first.strip_prefix(b"\x1e").unwrap_or(first);
+    let mut record: Value = serde_json::from_slice(text).ok()?;
+    *record.pointer_mut("/trace/vantage_point/type")? = json!(vantage);
+    Some(format!("\x1e{record}\n").into_bytes())
 }
 
 #[cfg(test)]

@@ -163,8 +163,9 @@ impl Watch {
 struct Accepted(Mutex<Option<Connection>>);
 
 impl Owner for Accepted {
-    fn accepted(&self, connection: &Connection, _: &Arc<Sending>) {
+    fn accepted(&self, connection: &Connection) -> Arc<Sending> {
         *self.0.lock().expect("no test panics in here") = Some(connection.clone());
+        Arc::default()
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_apps::AppError;
 use evenkeel_apps::bulk::{
-    self, Amount, Direction, Host as BulkHost, Job, Limits, Local, Outcome, Pings, ServeOptions,
+    self, Amount, Direction, Host as BulkHost, Job, Limits, Local, OnOff, Outcome, Pings, ServeOptions,
     Source,
 };
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -273,8 +273,8 @@ fn the_slowest_paced_clients_are_not_too_slow() {
     let mut served = Served::new(8);
     let patterns = [
         (Some(1000), None),
-        (None, Some((Duration::from_millis(1), seconds(20)))),
-        (Some(1000), Some((seconds(20), seconds(20)))),
+        (None, Some(OnOff(Duration::from_millis(1), seconds(20)))),
+        (Some(1000), Some(OnOff(seconds(20), seconds(20)))),
     ];
     for (rate_bps, on_off) in patterns {
         for direction in [Direction::Up, Direction::Down] {

@@ -9,28 +9,20 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
-/// How many handshakes there may be. A client may open 256 connections at once, and 1000 within the
-/// 10 s that a handshake may take. Each costs the server a key exchange and a signature.
-const GUARDED: Handshakes = Handshakes {
-    unproved: 64,
-    proved: Bounds {
-        all: 1024,
-        host: 256,
-        network: 512,
-    },
-    at_once: 512.0,
+/// Handshakes at the same time with proved addresses. A client may open 256 connections at once, and
+/// 1000 within the 10 s that a handshake may take. Each costs the server a key exchange and a
+/// signature.
+const PROVED: Bounds = Bounds {
+    all: 1024,
+    host: 256,
+    network: 512,
 };
 
-/// No bounds: whoever is there may begin as many as it likes.
-const OPEN: Handshakes = Handshakes {
-    unproved: usize::MAX,
-    proved: Bounds {
-        all: usize::MAX,
-        host: usize::MAX,
-        network: usize::MAX,
-    },
-    at_once: f64::INFINITY,
-};
+/// Handshakes at the same time with addresses that are not proved.
+const UNPROVED: usize = 64;
+
+/// Handshakes that one host may begin at once.
+const AT_ONCE: f64 = 512.0;
 
 /// Handshakes that a host may begin in each second, after those at once.
 const PER_S: f64 = 100.0;
@@ -54,11 +46,19 @@ pub(super) enum Verdict {
     Refuse,
 }
 
+/// What counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    Handshake { proved: bool },
+    Connection,
+}
+
 /// Counts handshakes and connections, and limits them.
 #[derive(Debug)]
 pub(super) struct Admission {
     connections: Bounds,
-    handshakes: Handshakes,
+    /// Whether handshakes are limited.
+    guarded: bool,
     connected: Tally,
     /// Handshakes with proved addresses.
     proved: Tally,
@@ -73,17 +73,6 @@ struct Bounds {
     all: usize,
     host: usize,
     network: usize,
-}
-
-/// The most handshakes.
-#[derive(Clone, Copy, Debug)]
-struct Handshakes {
-    /// At the same time, with addresses that are not proved.
-    unproved: usize,
-    /// At the same time, with proved addresses.
-    proved: Bounds,
-    /// That one host begins at once.
-    at_once: f64,
 }
 
 /// The handshakes that hosts have begun lately.
@@ -127,7 +116,7 @@ impl Admission {
                 host: (connections / 2).max(FEW),
                 network: (connections / 4 * 3).max(FEW),
             },
-            handshakes: if guarded { GUARDED } else { OPEN },
+            guarded,
             connected: Tally::default(),
             proved: Tally::default(),
             unproved: 0,
@@ -136,35 +125,27 @@ impl Admission {
     }
 
     /// Decides about an attempt from `address`, `proved` or not, that comes `now`. One that is
-    /// accepted counts until [`Self::handshake_over`].
+    /// accepted counts until it [leaves](Self::leave).
     pub(super) fn attempt(&mut self, address: IpAddr, proved: bool, now: Instant) -> Verdict {
         if !self.connected.has_room(address, self.connections) {
             return Verdict::Refuse;
         }
-        let is_too_fast = !self.begun.has_room(address, now, self.handshakes.at_once);
+        let is_too_fast = self.guarded && !self.begun.has_room(address, now);
         if !proved {
-            if is_too_fast || self.unproved >= self.handshakes.unproved {
+            if is_too_fast || self.guarded && self.unproved >= UNPROVED {
                 return Verdict::Retry;
             }
             self.unproved += 1;
-        } else if !is_too_fast && self.proved.has_room(address, self.handshakes.proved) {
-            self.proved.add(address);
-        } else {
+        } else if is_too_fast || self.guarded && !self.proved.has_room(address, PROVED) {
             return Verdict::Ignore;
+        } else {
+            self.proved.add(address);
         }
         self.begun.add(address, now);
         Verdict::Accept
     }
 
-    /// Counts a handshake no longer.
-    pub(super) fn handshake_over(&mut self, address: IpAddr, proved: bool) {
-        match proved {
-            true => self.proved.remove(address),
-            false => self.unproved -= 1,
-        }
-    }
-
-    /// Takes one of the connections, if there is room; until [`Self::disconnected`].
+    /// Takes one of the connections, if there is room.
     pub(super) fn connected(&mut self, address: IpAddr) -> bool {
         let has_room = self.connected.has_room(address, self.connections);
         if has_room {
@@ -173,17 +154,21 @@ impl Admission {
         has_room
     }
 
-    /// Gives the connection back.
-    pub(super) fn disconnected(&mut self, address: IpAddr) {
-        self.connected.remove(address);
+    /// Counts a handshake or a connection no longer.
+    pub(super) fn leave(&mut self, address: IpAddr, place: Place) {
+        match place {
+            Place::Handshake { proved: true } => self.proved.remove(address),
+            Place::Handshake { proved: false } => self.unproved -= 1,
+            Place::Connection => self.connected.remove(address),
+        }
     }
 }
 
 impl Begun {
-    fn has_room(&self, address: IpAddr, now: Instant, at_once: f64) -> bool {
+    fn has_room(&self, address: IpAddr, now: Instant) -> bool {
         let [host, _] = groups(address);
         let lately = self.hosts.get(&host);
-        lately.is_none_or(|lately| lately.count_at(now) < at_once)
+        lately.is_none_or(|lately| lately.count_at(now) < AT_ONCE)
     }
 
     fn add(&mut self, address: IpAddr, now: Instant) {

@@ -23,22 +23,14 @@ impl Checksum {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Returns the digest as bytes.
-    pub const fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
     /// Combines all streams' digests as [`Report::checksum`](super::Report::checksum) says.
     pub(super) fn combined(streams: &[Self]) -> Option<Self> {
         match streams {
             [] => None,
             [only] => Some(*only),
             several => {
-                let mut hasher = Sha256::new();
-                for stream in several {
-                    hasher.update(stream.0);
-                }
-                Some(Self(hasher.finalize().into()))
+                let digests: Vec<_> = several.iter().map(|stream| stream.0).collect();
+                Some(Self::of(&digests.concat()))
             }
         }
     }
@@ -80,7 +72,8 @@ impl Hasher {
     pub(super) async fn room(&self) -> Room<'_> {
         match self.pieces.reserve().await {
             Ok(room) => room,
-            Err(_) => runtime_ended().await,
+            // The runtime has ended the task, and ends this one next.
+            Err(_) => pending().await,
         }
     }
 
@@ -89,19 +82,9 @@ impl Hasher {
         drop(self.pieces);
         match self.digest.await {
             Ok(checksum) => checksum,
-            Err(_) => runtime_ended().await,
+            // The runtime has ended the task, and ends this one next.
+            Err(_) => pending().await,
         }
-    }
-}
-
-/// The runtime has ended the task, and ends its caller next.
-async fn runtime_ended<T>() -> T {
-    pending().await
-}
-
-impl From<[u8; 32]> for Checksum {
-    fn from(digest: [u8; 32]) -> Self {
-        Self(digest)
     }
 }
 
@@ -127,7 +110,7 @@ impl FromStr for Checksum {
         let digest = digest.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
         digest
             .map(Self)
-            .ok_or_else(|| AppError::Protocol("a SHA-256 is not 64 hexadecimal digits".into()))
+            .ok_or_else(|| AppError::protocol("a SHA-256 is not 64 hexadecimal digits"))
     }
 }
 
@@ -159,7 +142,7 @@ mod tests {
 
         #[test]
         fn a_checksum_reads_back_as_written(digest in any::<[u8; 32]>()) {
-            let checksum = Checksum::from(digest);
+            let checksum = Checksum(digest);
             prop_assert_eq!(checksum.to_string().parse::<Checksum>().unwrap(), checksum);
         }
     }
@@ -173,8 +156,7 @@ mod tests {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
         assert_eq!(Checksum::combined(&[data]), Some(data));
-        let mut both = data.as_bytes().to_vec();
-        both.extend_from_slice(data.as_bytes());
+        let both = [data.0, data.0].concat();
         assert_eq!(Checksum::combined(&[data, data]), Some(Checksum::of(&both)));
     }
 }

@@ -4,7 +4,8 @@ use std::{fmt, io, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use tokio::io::AsyncWrite;
 
 use super::report::CpuClock;
 
@@ -18,7 +19,7 @@ const CHUNK: usize = 16 * 1024;
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The client's own end of a transfer. The direction decides which of source and sink it uses.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Local {
     /// What an upload sends.
     pub source: Source,
@@ -52,22 +53,19 @@ pub enum Sink {
     Stored(Arc<dyn Writable>),
 }
 
-/// Reads a part of a source.
-pub type Reader = Box<dyn AsyncRead + Send + Sync + Unpin>;
+/// A part of a source, piece by piece. An error ends the transfer.
+pub type Pieces = BoxStream<'static, io::Result<Bytes>>;
 
 /// Writes a part of what is received.
 pub type Writer = Box<dyn AsyncWrite + Send + Sync + Unpin>;
 
 /// Bytes of known length that several readers may read side by side.
 pub trait Readable: Send + Sync {
-    /// The length in bytes. The transfer fails if a reader ends earlier.
+    /// The length in bytes. The transfer fails if the pieces end earlier.
     fn length(&self) -> u64;
 
-    /// Opens a reader at byte `offset`.
-    ///
-    /// # Errors
-    /// The storage's error, which ends the transfer.
-    fn reader(&self, offset: u64) -> BoxFuture<'_, io::Result<Reader>>;
+    /// Reads from byte `offset` on. Pieces may have any length above 0.
+    fn read(&self, offset: u64) -> Pieces;
 }
 
 /// Storage that several writers may fill side by side.
@@ -80,10 +78,10 @@ pub trait Writable: Send + Sync {
 }
 
 /// Feeds one data stream from a [`Source`].
-pub(super) enum Feed {
-    Generated(Bytes),
-    Memory(Bytes),
-    Stored(Reader),
+pub(super) struct Feed {
+    pieces: Pieces,
+    /// What is left of the last piece.
+    rest: Bytes,
 }
 
 impl Default for Local {
@@ -107,25 +105,26 @@ impl Source {
         }
     }
 
-    pub(super) async fn feed(&self, offset: u64) -> io::Result<Feed> {
-        Ok(match self {
-            Self::Generated => Feed::Generated(generated_chunk()),
+    pub(super) fn feed(&self, offset: u64) -> Feed {
+        let rest = Bytes::new();
+        let pieces = match self {
+            Self::Generated => {
+                let chunk = generated_chunk();
+                stream::repeat_with(move || Ok(chunk.clone())).boxed()
+            }
             Self::Memory(bytes) => {
                 let start = usize::try_from(offset).map_or(bytes.len(), |o| o.min(bytes.len()));
-                Feed::Memory(bytes.slice(start..))
+                stream::iter([Ok(bytes.slice(start..))]).boxed()
             }
-            Self::Stored(storage) => Feed::Stored(storage.reader(offset).await?),
-        })
+            Self::Stored(storage) => storage.read(offset),
+        };
+        Feed { pieces, rest }
     }
 }
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Generated => f.write_str("Generated"),
-            Self::Memory(bytes) => f.debug_tuple("Memory").field(&bytes.len()).finish(),
-            Self::Stored(storage) => f.debug_tuple("Stored").field(&storage.length()).finish(),
-        }
+        write!(f, "Source({:?})", self.length())
     }
 }
 
@@ -139,38 +138,23 @@ impl Sink {
     }
 }
 
-impl fmt::Debug for Sink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Discard => "Discard",
-            Self::Stored(_) => "Stored",
-        })
-    }
-}
-
 impl Feed {
     /// Returns the next bytes, at least one and at most `limit` (which is not 0).
     ///
     /// # Errors
     /// A read error, or `UnexpectedEof` when the source is exhausted.
     pub(super) async fn next(&mut self, limit: u64) -> io::Result<Bytes> {
-        let limit = usize::try_from(limit).map_or(CHUNK, |l| l.min(CHUNK));
-        let chunk = match self {
-            Self::Generated(chunk) => chunk.slice(..limit),
-            Self::Memory(rest) => rest.split_to(limit.min(rest.len())),
-            Self::Stored(reader) => {
-                let mut chunk = BytesMut::with_capacity(limit);
-                reader.take(limit as u64).read_buf(&mut chunk).await?;
-                chunk.freeze()
-            }
-        };
-        if chunk.is_empty() {
+        if self.rest.is_empty() {
+            self.rest = self.pieces.try_next().await?.unwrap_or_default();
+        }
+        if self.rest.is_empty() {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
                 "the source became shorter while it was read",
             ));
         }
-        Ok(chunk)
+        let limit = usize::try_from(limit).map_or(CHUNK, |l| l.min(CHUNK));
+        Ok(self.rest.split_to(limit.min(self.rest.len())))
     }
 }
 
@@ -207,7 +191,7 @@ mod tests {
     #[tokio::test]
     async fn memory_is_read_from_the_offset_to_the_end() {
         let source = Source::Memory(Bytes::from_static(b"0123456789"));
-        let mut feed = source.feed(7).await.unwrap();
+        let mut feed = source.feed(7);
         assert_eq!(feed.next(2).await.unwrap(), "78");
         assert_eq!(feed.next(100).await.unwrap(), "9");
         let error = feed.next(1).await.unwrap_err();

@@ -43,15 +43,16 @@ pub struct Job {
     pub rate_bps: Option<u64>,
     /// Lengths of the sender's ON periods and of the OFF periods between them, each 1 ms to 20 s.
     /// With a rate, an ON period must have room for a packet of 1200 bytes.
-    #[serde(
-        rename = "on_off_us",
-        default,
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "periods_to_micros",
-        deserialize_with = "periods_from_micros"
-    )]
-    pub on_off: Option<(Duration, Duration)>,
+    #[serde(rename = "on_off_us", default, skip_serializing_if = "Option::is_none")]
+    pub on_off: Option<OnOff>,
 }
+
+/// The length of ON periods, and that of the OFF periods between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnOff(
+    #[serde(with = "micros")] pub Duration,
+    #[serde(with = "micros")] pub Duration,
+);
 
 /// Which way the data goes, seen from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,29 +136,11 @@ mod micros {
     use super::*;
 
     pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to_u64(*time).serialize(to)
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        micros.serialize(to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         u64::deserialize(from).map(Duration::from_micros)
     }
-
-    pub(super) fn to_u64(time: Duration) -> u64 {
-        u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-    }
-}
-
-fn periods_to_micros<S: Serializer>(
-    periods: &Option<(Duration, Duration)>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    let periods = periods.map(|(on, off)| (micros::to_u64(on), micros::to_u64(off)));
-    periods.serialize(to)
-}
-
-fn periods_from_micros<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Option<(Duration, Duration)>, D::Error> {
-    let periods = Option::<(u64, u64)>::deserialize(from)?;
-    Ok(periods.map(|(on, off)| (Duration::from_micros(on), Duration::from_micros(off))))
 }

@@ -6,8 +6,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use quinn::Connection;
-
 use super::transport::{CONNECTION_WINDOW, LEAST_WINDOW};
 use crate::lock::lock;
 
@@ -48,13 +46,6 @@ impl Memory {
             taken,
             window,
         }
-    }
-}
-
-impl Share {
-    /// Lets the peer send as much as the share allows.
-    pub(super) fn grant(&self, connection: &Connection) {
-        connection.set_receive_window(self.window.into());
     }
 }
 

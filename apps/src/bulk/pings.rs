@@ -12,7 +12,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::lock::lock;
-use crate::time::{milliseconds, sleep_until};
+use crate::time::{milliseconds, sleep_until, timeout};
 
 /// Pings before the data.
 const IDLE_PINGS: u64 = 20;
@@ -160,17 +160,10 @@ impl Pings {
 
     /// Takes pings that come back, until none is missing or `time` is over.
     async fn collect(&self, connection: &Connection, runtime: &dyn Runtime, time: Duration) {
+        let is_one_missing = || !lock(&self.0).on_the_way.is_empty();
         let all_back =
-            async { while self.is_one_missing() && self.receive(connection, runtime).await {} };
-        tokio::select! {
-            biased;
-            () = all_back => {}
-            () = sleep_until(runtime, runtime.now() + time) => {}
-        }
-    }
-
-    fn is_one_missing(&self) -> bool {
-        !lock(&self.0).on_the_way.is_empty()
+            async { while is_one_missing() && self.receive(connection, runtime).await {} };
+        timeout(runtime, time, all_back).await;
     }
 
     /// Takes one datagram. Returns false if the connection is lost.

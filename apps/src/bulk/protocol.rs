@@ -2,7 +2,7 @@
 //!
 //! `docs/bulk.md` describes the conversation.
 
-use std::{ops::Range, time::Duration};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -44,28 +44,20 @@ pub(super) struct Received {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan<'a> {
     pub(super) job: &'a Job,
-    pub(super) extent: Extent,
-}
-
-/// An [`Amount`] once a file's length is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
-    Bytes(u64),
-    Duration(Duration),
+    /// All bytes; `None` if only time limits the transfer.
+    total: Option<u64>,
 }
 
 impl<'a> Plan<'a> {
     /// Plans `job`; `file` is the length of the file, if the job names one.
     pub(super) fn new(job: &'a Job, file: Option<u64>) -> Result<Self, AppError> {
-        let extent = match (&job.amount, file) {
-            (Amount::Bytes(bytes), None) => Extent::Bytes(*bytes),
-            (Amount::Duration(duration), None) => Extent::Duration(*duration),
-            (Amount::File(_), Some(length)) if length <= MAX_BYTES => Extent::Bytes(length),
-            _ => {
-                return Err(AppError::Protocol("the answer does not fit the job".into()));
-            }
+        let total = match (&job.amount, file) {
+            (Amount::Bytes(bytes), None) => Some(*bytes),
+            (Amount::Duration(_), None) => None,
+            (Amount::File(_), Some(length)) if length <= MAX_BYTES => Some(length),
+            _ => return Err(AppError::protocol("the answer does not fit the job")),
         };
-        Ok(Self { job, extent })
+        Ok(Self { job, total })
     }
 
     /// Returns the bytes that stream `index` carries; `None` if only time limits it.
@@ -73,9 +65,7 @@ impl<'a> Plan<'a> {
     /// Stream `i` of `n` has the bytes from `total * i / n` up to the next one's start, so lengths
     /// differ by at most one.
     pub(super) fn range(&self, index: u16) -> Option<Range<u64>> {
-        let Extent::Bytes(total) = self.extent else {
-            return None;
-        };
+        let total = self.total?;
         let bound = |i: u64| {
             let bound = u128::from(total) * u128::from(i) / u128::from(self.job.streams);
             u64::try_from(bound).expect("a part is not larger than the whole")

@@ -1,9 +1,12 @@
 //! The receiver's side of a transfer.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Mutex;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::future::OptionFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use quinn::RecvStream;
 use tokio::io::AsyncWriteExt;
 use tracing::trace;
@@ -14,6 +17,7 @@ use super::protocol::{Plan, Received, Sent};
 use super::report::{Meter, Outcome, Report, Start};
 use super::session::{Control, Session};
 use crate::error::AppError;
+use crate::lock::lock;
 
 /// Chunks taken from quinn at once: one lock and one wake-up for about this many packets.
 const CHUNKS: usize = 32;
@@ -32,9 +36,7 @@ pub(super) async fn receive(
         meter: &meter,
         plan,
         sink,
-        claimed: (0..plan.job.streams)
-            .map(|_| AtomicBool::new(false))
-            .collect(),
+        claimed: Mutex::default(),
     };
     let checksums = session.moving(&meter, receiver.run()).await?;
     let checksum = Checksum::combined(&checksums);
@@ -63,7 +65,7 @@ struct Receiver<'a> {
     plan: &'a Plan<'a>,
     sink: &'a Sink,
     /// Which streams of the plan have begun.
-    claimed: Vec<AtomicBool>,
+    claimed: Mutex<BTreeSet<u16>>,
 }
 
 impl Receiver<'_> {
@@ -78,7 +80,7 @@ impl Receiver<'_> {
                 stream = self.session.connection.accept_uni() => {
                     let stream = stream?;
                     if accepted == self.plan.job.streams {
-                        return Err(AppError::Protocol("more data streams than agreed".into()));
+                        return Err(AppError::protocol("more data streams than agreed"));
                     }
                     accepted += 1;
                     self.meter.start(self.session.now());
@@ -98,20 +100,15 @@ impl Receiver<'_> {
         let mut header = [0; 2];
         stream.read_exact(&mut header).await?;
         let index = u16::from_be_bytes(header);
-        match self.claimed.get(usize::from(index)) {
-            Some(claimed) if !claimed.swap(true, Ordering::Relaxed) => {}
-            _ => {
-                return Err(AppError::Protocol(format!(
-                    "data stream {index} was not agreed, or came twice"
-                )));
-            }
+        if index >= self.plan.job.streams || !lock(&self.claimed).insert(index) {
+            let how = format!("data stream {index} was not agreed, or came twice");
+            return Err(AppError::Protocol(how));
         }
         let range = self.plan.range(index);
-        let mut left = range
-            .as_ref()
-            .map_or(u64::MAX, |range| range.end - range.start);
-        let offset = range.as_ref().map_or(0, |range| range.start);
-        let mut writer = self.sink.writer(offset).await.map_err(sink_error)?;
+        let Range { start, end } = range.clone().unwrap_or(0..u64::MAX);
+        let mut left = end - start;
+        let stored = AppError::storage("writing the received data");
+        let mut writer = self.sink.writer(start).await.map_err(&stored)?;
         let verify = self.plan.job.verify;
         let hasher = verify.then(|| Hasher::spawn(self.session.runtime));
 
@@ -124,28 +121,17 @@ impl Receiver<'_> {
                 let chunk = std::mem::take(chunk);
                 left = left
                     .checked_sub(chunk.len() as u64)
-                    .ok_or_else(|| AppError::Protocol("more data than agreed".into()))?;
-                writer.write_all(&chunk).await.map_err(sink_error)?;
+                    .ok_or_else(|| AppError::protocol("more data than agreed"))?;
+                writer.write_all(&chunk).await.map_err(&stored)?;
                 self.meter.add(self.session.now(), chunk.len() as u64);
                 self.session.progress.add_received(chunk.len() as u64);
             }
         }
         if range.is_some() && left > 0 {
-            return Err(AppError::Protocol("less data than agreed".into()));
+            return Err(AppError::protocol("less data than agreed"));
         }
-        writer.shutdown().await.map_err(sink_error)?;
+        writer.shutdown().await.map_err(&stored)?;
         trace!(stream = index, "data stream received");
-        let checksum = match hasher {
-            Some(hasher) => Some(hasher.finish().await),
-            None => None,
-        };
-        Ok((index, checksum))
-    }
-}
-
-fn sink_error(error: std::io::Error) -> AppError {
-    AppError::Storage {
-        action: "writing the received data",
-        error,
+        Ok((index, OptionFuture::from(hasher.map(Hasher::finish)).await))
     }
 }

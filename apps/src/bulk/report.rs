@@ -116,10 +116,8 @@ impl Report {
         let before = &start.stats;
         let now = connection.stats();
         let packets_sent = packets_sent(&now).saturating_sub(packets_sent(before));
-        let packets_lost = now
-            .path
-            .lost_packets
-            .saturating_sub(before.path.lost_packets);
+        let (path, path_before) = (&now.path, &before.path);
+        let packets_lost = path.lost_packets.saturating_sub(path_before.lost_packets);
         let (bytes, duration, goodput_bps) = meter.read();
         Self {
             bytes,
@@ -131,10 +129,8 @@ impl Report {
             rtt_min_ms: now.path.min_rtt.as_secs_f64() * 1e3,
             rtt_smoothed_ms: now.path.rtt.as_secs_f64() * 1e3,
             window_bytes: now.path.cwnd,
-            congestion_events: now
-                .path
-                .congestion_events
-                .saturating_sub(before.path.congestion_events),
+            congestion_events: (path.congestion_events)
+                .saturating_sub(path_before.congestion_events),
             udp_bytes_sent: now.udp_tx.bytes.saturating_sub(before.udp_tx.bytes),
             udp_bytes_received: now.udp_rx.bytes.saturating_sub(before.udp_rx.bytes),
             checksum,

@@ -1,17 +1,19 @@
 //! The sender's side of a transfer.
 
+use std::future::pending;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use futures_util::future::try_join_all;
+use futures_util::future::{OptionFuture, try_join_all};
 use quinn::SendStream;
 use tracing::trace;
 
 use super::checksum::{Checksum, Hasher};
 use super::data::{Feed, Source};
-use super::protocol::{Extent, Plan, Received, Sent};
+use super::job::Amount;
+use super::protocol::{Plan, Received, Sent};
 use super::report::{Meter, Outcome, Report, Start};
 use super::session::{Control, Session};
 use super::throttle::Throttle;
@@ -36,16 +38,15 @@ pub(super) async fn send(
     let meter = Meter::new(plan.job.omit);
     let begun = session.now();
     meter.start(begun);
-    let deadline = match plan.extent {
-        Extent::Duration(duration) => Some(begun + duration),
-        Extent::Bytes(_) => None,
+    let deadline = match plan.job.amount {
+        Amount::Duration(duration) => Some(begun + duration),
+        Amount::Bytes(_) | Amount::File(_) => None,
     };
 
     let streams = (0..plan.job.streams).map(|index| async move {
         let offset = plan.range(index).map_or(0, |range| range.start);
-        let feed = source.feed(offset).await.map_err(source_error)?;
         let stream = session.connection.open_uni().await?;
-        Ok::<_, AppError>((index, stream, feed))
+        Ok::<_, AppError>((index, stream, source.feed(offset)))
     });
     let opened = session.moving(&meter, try_join_all(streams)).await?;
 
@@ -110,52 +111,40 @@ impl StreamWriter<'_> {
         deadline: Option<Instant>,
     ) -> Result<Option<Checksum>, AppError> {
         self.stream.write_all(&index.to_be_bytes()).await?;
-        match deadline {
-            None => {
-                let mut left = length.unwrap_or(0);
-                while left > 0 {
-                    self.throttle.wait(self.session.runtime).await;
-                    let most = left.min(self.throttle.chunk());
-                    let mut chunks = take(&mut feed, most).await?;
-                    left -= chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
-                    while !chunks.is_empty() {
-                        self.write_some(&mut chunks).await?;
-                    }
-                }
+        let runtime = self.session.runtime;
+        let mut time_up = pin!(async {
+            match deadline {
+                Some(deadline) => sleep_until(runtime, deadline).await,
+                None => pending().await,
             }
-            Some(deadline) => {
-                let runtime = self.session.runtime;
-                let mut time_up = pin!(sleep_until(runtime, deadline));
-                loop {
-                    tokio::select! {
-                        biased;
-                        () = self.throttle.wait(runtime) => {}
-                        () = &mut time_up => break,
-                    }
-                    let mut chunks = take(&mut feed, self.throttle.chunk()).await?;
-                    tokio::select! {
-                        biased;
-                        written = self.write_some(&mut chunks) => written?,
-                        () = &mut time_up => break,
-                    }
-                    if self.session.now() >= deadline {
-                        break;
-                    }
+        });
+        let mut left = length.unwrap_or(u64::MAX);
+        let mut chunks = Vec::new();
+        while left > 0 && deadline.is_none_or(|deadline| runtime.now() < deadline) {
+            if chunks.is_empty() {
+                tokio::select! {
+                    biased;
+                    () = self.throttle.wait(runtime) => {}
+                    () = &mut time_up => break,
                 }
+                chunks = take(&mut feed, left.min(self.throttle.chunk())).await?;
+            }
+            tokio::select! {
+                biased;
+                written = self.write_some(&mut chunks) => left -= written?,
+                () = &mut time_up => break,
             }
         }
         trace!(stream = index, "data stream written");
         // A peer cannot stop the stream unnoticed: that ends in its own error message or in a
         // mismatch.
         let _ = self.stream.finish();
-        Ok(match self.hasher {
-            Some(hasher) => Some(hasher.finish().await),
-            None => None,
-        })
+        Ok(OptionFuture::from(self.hasher.map(Hasher::finish)).await)
     }
 
-    /// Writes as much of `chunks` as quinn accepts, and counts and hashes that. Leaves the rest.
-    async fn write_some(&mut self, chunks: &mut Vec<Bytes>) -> Result<(), AppError> {
+    /// Writes as much of `chunks` as quinn accepts, and counts and hashes that. Leaves the rest;
+    /// returns how many bytes were written.
+    async fn write_some(&mut self, chunks: &mut Vec<Bytes>) -> Result<u64, AppError> {
         let connection = self.session.connection;
         let send_window = send_window(connection.stats().path.cwnd, self.session.send_window);
         // Setting it wakes the connection, so set it only when it changes.
@@ -163,10 +152,7 @@ impl StreamWriter<'_> {
             connection.set_send_window(send_window);
         }
 
-        let room = match &self.hasher {
-            Some(hasher) => Some(hasher.room().await),
-            None => None,
-        };
+        let room = OptionFuture::from(self.hasher.as_ref().map(Hasher::room)).await;
         let offered = chunks.clone();
         let written = self.stream.write_chunks(chunks).await?.bytes as u64;
         if let Some(room) = room {
@@ -181,7 +167,7 @@ impl StreamWriter<'_> {
         self.meter.add(self.session.now(), written);
         self.throttle.add(written);
         self.session.progress.add_sent(written);
-        Ok(())
+        Ok(written)
     }
 }
 
@@ -189,7 +175,10 @@ impl StreamWriter<'_> {
 async fn take(feed: &mut Feed, mut most: u64) -> Result<Vec<Bytes>, AppError> {
     let mut chunks = Vec::with_capacity(CHUNKS);
     while most > 0 && chunks.len() < CHUNKS {
-        let chunk = feed.next(most).await.map_err(source_error)?;
+        let chunk = feed
+            .next(most)
+            .await
+            .map_err(AppError::storage("reading the data to send"))?;
         most -= chunk.len() as u64;
         chunks.push(chunk);
     }
@@ -206,13 +195,6 @@ fn send_window(congestion_window: u64, most: u64) -> u64 {
         .saturating_mul(2)
         .saturating_add(SEND_SLACK)
         .min(most)
-}
-
-fn source_error(error: std::io::Error) -> AppError {
-    AppError::Storage {
-        action: "reading the data to send",
-        error,
-    }
 }
 
 #[cfg(test)]

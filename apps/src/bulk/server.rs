@@ -15,10 +15,9 @@ use super::receive::receive;
 use super::report::{CpuClock, Outcome};
 use super::send::send;
 use super::session::{Control, Progress, Session, log_end};
-use super::transport::CONNECTION_WINDOW;
 use crate::accept::{Door, HANDSHAKE_TIMEOUT, Setup, accept};
 use crate::error::{AppError, close, printable};
-use crate::time::sleep_until;
+use crate::time::timeout;
 
 /// Settings of a server.
 #[derive(Clone)]
@@ -55,11 +54,15 @@ pub struct Limits {
 pub trait Host: Send + Sync {
     /// Opens the file that a client asks for by name. The name comes from the client: it is
     /// hostile. The error goes to the client and should name no local path.
-    fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Source, String>>;
+    /// By default there are no files.
+    fn open<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
+        Box::pin(async { Err(NO_FILES.into()) })
+    }
 
-    /// Returns the settings of the next connection, whose handshake may yet fail.
-    fn configure(&self) -> Setup {
-        Setup::default()
+    /// Returns the settings of the next connection, whose handshake may yet fail; `None` for those
+    /// of the endpoint.
+    fn configure(&self) -> Option<Setup> {
+        None
     }
 
     /// Called after a connection's handshake; [`Host::ended`] follows.
@@ -69,6 +72,9 @@ pub trait Host: Send + Sync {
     /// closes as soon as nobody holds it.
     fn ended(&self, _connection: &Connection, _result: &Result<Outcome, AppError>) {}
 }
+
+/// What clients are told who ask a server without files for one.
+pub const NO_FILES: &str = "this server offers no files";
 
 /// The host of a server without files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,9 +96,10 @@ pub async fn serve(
         async move {
             let host = options.host.clone();
             host.accepted(&connection);
-            share.grant(&connection);
             let window = share.window;
-            let result = serve_one(&connection, &*runtime, &options, &progress, window).await;
+            connection.set_receive_window(window.into());
+            let result =
+                serve_connection(&connection, &*runtime, &options, &progress, window).await;
             drop((slot, share));
             host.ended(&connection, &result);
         }
@@ -103,26 +110,6 @@ pub async fn serve(
         guarded: limits.guard_handshakes,
     };
     accept(endpoint, tasks, door, || host.configure(), serve).await;
-}
-
-/// Does the one job that the client of `connection` asks for.
-///
-/// # Errors
-/// See [`AppError`]; the connection is closed and the client learns why.
-pub async fn serve_connection(
-    connection: Connection,
-    runtime: Arc<dyn Runtime>,
-    options: ServeOptions,
-    progress: Arc<Progress>,
-) -> Result<Outcome, AppError> {
-    serve_one(
-        &connection,
-        &*runtime,
-        &options,
-        &progress,
-        CONNECTION_WINDOW,
-    )
-    .await
 }
 
 impl Default for ServeOptions {
@@ -148,14 +135,14 @@ impl Default for Limits {
     }
 }
 
-impl Host for NoFiles {
-    fn open<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
-        Box::pin(async { Err("this server offers no files".into()) })
-    }
-}
+impl Host for NoFiles {}
 
-/// As [`serve_connection`], with at most `window` bytes in quinn's buffers for sending.
-async fn serve_one(
+/// Does the one job that the client of `connection` asks for, with at most `window` bytes in quinn's
+/// buffers for sending.
+///
+/// # Errors
+/// See [`AppError`]; the connection is closed and the client learns why.
+pub async fn serve_connection(
     connection: &Connection,
     runtime: &dyn Runtime,
     options: &ServeOptions,
@@ -173,11 +160,8 @@ async fn serve_one(
     };
     let _answering = answer(connection, runtime);
     let limit = options.limits.duration;
-    let result = tokio::select! {
-        biased;
-        result = transfer(&session, options) => result,
-        () = sleep_until(runtime, session.now() + limit) => Err(AppError::TooLong(limit)),
-    };
+    let result = timeout(runtime, limit, transfer(&session, options)).await;
+    let result = result.unwrap_or(Err(AppError::TooLong(limit)));
     log_end(connection, &result);
     // The client closes the connection after a successful transfer.
     if result.is_err() {

@@ -10,7 +10,10 @@ use tracing::debug;
 
 use super::job::Direction;
 use super::report::{CpuClock, Meter, Outcome};
-use crate::{error::AppError, least::too_slow, message, time::sleep_until};
+use crate::error::AppError;
+use crate::least::too_slow;
+use crate::message;
+use crate::time::{sleep_until, timeout};
 
 /// Live counters of application bytes, for code that shows progress or samples a series while a
 /// transfer runs.
@@ -126,13 +129,8 @@ impl Session<'_> {
         &self,
         future: impl Future<Output = Result<T, AppError>>,
     ) -> Result<T, AppError> {
-        tokio::select! {
-            biased;
-            result = future => result,
-            () = sleep_until(self.runtime, self.now() + self.patience) => {
-                Err(AppError::Stalled(self.patience))
-            }
-        }
+        let done = timeout(self.runtime, self.patience, future).await;
+        done.unwrap_or(Err(AppError::Stalled(self.patience)))
     }
 
     /// Receives one message, which must come soon.
@@ -143,7 +141,6 @@ impl Session<'_> {
         self.soon(message::read(&mut control.recv)).await
     }
 
-    /// Sends one message.
     pub(super) async fn write<T: Serialize>(
         &self,
         control: &mut Control,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use quinn::Runtime;
 
+use super::job::OnOff;
 use crate::time::sleep_until;
 
 /// At a fixed rate, the most written at once is what 10 ms carry.
@@ -24,14 +25,11 @@ const MIN_PERIOD: Duration = Duration::from_millis(1);
 const MIN_RATE_BPS: u64 = 1000;
 
 /// Says what is out of range in a job's rate and periods, if anything.
-pub(super) fn throttle_complaint(
-    rate_bps: Option<u64>,
-    on_off: Option<(Duration, Duration)>,
-) -> Option<String> {
+pub(super) fn throttle_complaint(rate_bps: Option<u64>, on_off: Option<OnOff>) -> Option<String> {
     if rate_bps.is_some_and(|rate| rate < MIN_RATE_BPS) {
         return Some(format!("the rate is below {MIN_RATE_BPS} bits per second"));
     }
-    let (on, off) = on_off?;
+    let OnOff(on, off) = on_off?;
     for (name, period) in [("ON", on), ("OFF", off)] {
         if !(MIN_PERIOD..=MAX_PERIOD).contains(&period) {
             return Some(format!(
@@ -50,17 +48,13 @@ pub(super) fn throttle_complaint(
 #[derive(Debug)]
 pub(super) struct Throttle {
     rate_bps: Option<u64>,
-    on_off: Option<(Duration, Duration)>,
+    on_off: Option<OnOff>,
     start: Instant,
     bytes: AtomicU64,
 }
 
 impl Throttle {
-    pub(super) fn new(
-        rate_bps: Option<u64>,
-        on_off: Option<(Duration, Duration)>,
-        start: Instant,
-    ) -> Self {
+    pub(super) fn new(rate_bps: Option<u64>, on_off: Option<OnOff>, start: Instant) -> Self {
         Self {
             rate_bps,
             on_off,
@@ -89,42 +83,28 @@ impl Throttle {
         }
     }
 
-    /// Counts written bytes.
     pub(super) fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Returns when more may be written, not before `elapsed`; both since the start.
     fn next(&self, elapsed: Duration) -> Duration {
-        let due = self.rate_bps.map_or(Duration::ZERO, |rate_bps| {
+        let due = self.rate_bps.map_or(0, |rate_bps| {
             let bits = u128::from(self.bytes.load(Ordering::Relaxed)) * 8;
-            let nanos = bits * 1_000_000_000 / u128::from(rate_bps.max(1));
-            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+            bits * 1_000_000_000 / u128::from(rate_bps.max(1))
         });
-        let Some((on, off)) = self.on_off else {
-            return due.max(elapsed);
+        let at = match self.on_off {
+            None => due.max(elapsed.as_nanos()),
+            Some(OnOff(on, off)) => {
+                // The rate applies to ON periods: `due` is time spent in them.
+                let (on, cycle) = (on.as_nanos().max(1), (on + off).as_nanos().max(1));
+                let at = (due / on * cycle + due % on).max(elapsed.as_nanos());
+                let within = at % cycle;
+                if within < on { at } else { at + cycle - within }
+            }
         };
-        // The rate applies to ON periods: `due` is time spent in them.
-        let at = periods(due, on, on + off).max(elapsed);
-        let within = Duration::from_nanos(remainder(at, on + off));
-        if within < on {
-            at
-        } else {
-            at + (on + off - within)
-        }
+        Duration::from_nanos(u64::try_from(at).unwrap_or(u64::MAX))
     }
-}
-
-/// Returns when `active` of the time has been ON, if each `cycle` begins with `on`.
-fn periods(active: Duration, on: Duration, cycle: Duration) -> Duration {
-    let whole = u32::try_from(active.as_nanos() / on.as_nanos().max(1)).unwrap_or(u32::MAX);
-    cycle
-        .saturating_mul(whole)
-        .saturating_add(Duration::from_nanos(remainder(active, on)))
-}
-
-fn remainder(time: Duration, of: Duration) -> u64 {
-    u64::try_from(time.as_nanos() % of.as_nanos().max(1)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -133,7 +113,7 @@ mod tests {
     use evenkeel_tests::time::{epoch, ms};
 
     fn throttle(rate_bps: Option<u64>, on_off_ms: Option<(u64, u64)>) -> Throttle {
-        let on_off = on_off_ms.map(|(on, off)| (ms(on), ms(off)));
+        let on_off = on_off_ms.map(|(on, off)| OnOff(ms(on), ms(off)));
         Throttle::new(rate_bps, on_off, epoch())
     }
 

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
+use clap::{ArgAction, Args};
 use quinn::{AckFrequencyConfig, TransportConfig, VarInt};
 
 use super::job::MAX_STREAMS;
+use crate::time::within;
 
 /// Receive window of a connection, 32 MiB: the most memory a peer can make us hold.
 pub(super) const CONNECTION_WINDOW: u32 = 32 * 1024 * 1024;
@@ -26,27 +29,38 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// of them, and keeps NAT state: one every 5 s of the 30.
 const KEEP_ALIVES: u32 = 6;
 
-/// Transport settings that an experiment may vary; the defaults are QUIC's and quinn's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The longest delay of acknowledgements in QUIC, in milliseconds: below 2^14
+/// (RFC 9000, section 18.2).
+const MAX_ACK_DELAY: u64 = (1 << 14) - 1;
+
+/// Transport settings that an experiment may vary, also options of the command line; the defaults
+/// are QUIC's and quinn's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 pub struct TransportSettings {
     /// How the peer should acknowledge this side's packets.
+    #[command(flatten)]
     pub acks: AckFrequency,
-    /// Whether to search the path's MTU (RFC 8899); otherwise this side's UDP payloads stay at
-    /// 1200 bytes.
+    /// Whether to search the path's MTU (RFC 8899).
+    #[arg(long = "no-mtu-discovery", action = ArgAction::SetFalse,
+          help = "Send UDP payloads of at most 1200 bytes, plus the path header")]
     pub mtu_discovery: bool,
-    /// Silence after which a connection is given up, 1 ms or more; the shorter of both sides'
-    /// counts (RFC 9000, section 10.1).
+    /// Give up a connection after this silence, 1 to 3600; the shorter value of both sides counts
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = within(1.0, 3600.0))]
     pub idle_timeout: Duration,
 }
 
 /// When a receiver acknowledges; by default every second packet, at most 25 ms later (RFC 9000,
 /// sections 13.2.2 and 18.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 pub struct AckFrequency {
-    /// Ack-eliciting packets per acknowledgement, at least 1.
+    /// Ask the other side to acknowledge every N-th packet, 1 to 1000
+    #[arg(long = "ack-every", value_name = "N", default_value_t = Self::default().every,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub every: u32,
-    /// The longest delay of an acknowledgement. quinn asks for at least 1 ms, and at most the
-    /// greater of 25 ms and the round-trip time.
+    /// Ask the other side to delay acknowledgements by at most this long
+    // quinn asks for at least 1 ms, and at most the greater of 25 ms and the round-trip time.
+    #[arg(long = "max-ack-delay", value_name = "MILLISECONDS", default_value = "25",
+          value_parser = clap::value_parser!(u64).range(..=MAX_ACK_DELAY).map(Duration::from_millis))]
     pub max_delay: Duration,
 }
 

@@ -8,17 +8,10 @@ use clap::Args;
 use evenkeel::{Controllers, Pacing, SpecError};
 
 use super::address::{self, DEFAULT_PORT, HostPort};
-use super::units::within;
-use crate::bulk::{AckFrequency, TransportSettings};
+use crate::bulk::TransportSettings;
 use crate::path::HeaderUse;
+use crate::time::within;
 use crate::tls::Fingerprint;
-
-/// The rarest acknowledgements to ask for, in packets.
-const MAX_ACK_EVERY: i64 = 1000;
-
-/// The longest delay of acknowledgements in QUIC, in milliseconds: below 2^14
-/// (RFC 9000, section 18.2).
-const MAX_ACK_DELAY: u64 = (1 << 14) - 1;
 
 /// Where a server listens, and how it proves who it is.
 #[derive(Debug, Args)]
@@ -64,25 +57,12 @@ pub(crate) struct ReachArgs {
 pub(crate) struct TransportArgs {
     #[arg(long, value_name = "NAME", default_value = evenkeel::DEFAULT_CONTROLLER, help = controller_help())]
     pub(crate) controller: String,
-    /// Ask the other side to acknowledge every N-th packet, 1 to 1000
-    #[arg(long, value_name = "N", default_value_t = AckFrequency::default().every,
-          value_parser = clap::value_parser!(u32).range(1..=MAX_ACK_EVERY))]
-    ack_every: u32,
-    /// Ask the other side to delay acknowledgements by at most this long
-    #[arg(long, value_name = "MILLISECONDS",
-          default_value_t = AckFrequency::default().max_delay.as_millis() as u64,
-          value_parser = clap::value_parser!(u64).range(0..=MAX_ACK_DELAY))]
-    max_ack_delay: u64,
-    /// Send UDP payloads of at most 1200 bytes, plus the path header
-    #[arg(long)]
-    no_mtu_discovery: bool,
+    #[command(flatten)]
+    pub(crate) settings: TransportSettings,
     /// Pace packets at the `controller`'s rate, as `quinn` does in bursts of ten and more, or not at
     /// all (`none`)
     #[arg(long, value_name = "BY", default_value_t)]
     pub(crate) pacing: Pacing,
-    /// Give up a connection after this silence, 1 to 3600; the shorter value of both sides counts
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = within(1.0, 3600.0))]
-    pub(crate) idle_timeout: Duration,
     /// While data is in flight, send a packet at least this often, 0.01 to 60 [default: each probe
     /// doubles the interval]
     #[arg(long, value_name = "SECONDS", value_parser = within(0.01, 60.0))]
@@ -125,24 +105,12 @@ pub(crate) struct SampleArgs {
 }
 
 impl OutputArgs {
-    /// Returns the length of an interval.
     pub(crate) fn interval(&self) -> Duration {
         self.interval.unwrap_or(Duration::from_secs(1))
     }
 }
 
 impl TransportArgs {
-    pub(crate) fn settings(&self) -> TransportSettings {
-        TransportSettings {
-            acks: AckFrequency {
-                every: self.ack_every,
-                max_delay: Duration::from_millis(self.max_ack_delay),
-            },
-            mtu_discovery: !self.no_mtu_discovery,
-            idle_timeout: self.idle_timeout,
-        }
-    }
-
     /// Returns how to use path headers: `unasked` if neither the command line nor the controller
     /// asks for them.
     pub(crate) fn headers(

@@ -17,6 +17,7 @@ use super::net::{self, Transport, read_file};
 use super::signals::Signals;
 use crate::accept::HANDSHAKE_TIMEOUT;
 use crate::error::AppError;
+use crate::lock::lock;
 use crate::time::sleep_until;
 use crate::tls::{Seen, Trust};
 
@@ -33,34 +34,26 @@ pub(crate) struct Client<'a> {
     trust: Trust,
     endpoint: Endpoint,
     address: SocketAddr,
-    signals: Signals,
+    pub(crate) signals: Signals,
     /// Whether there is no server that a last packet could reach.
     is_alone: AtomicBool,
 }
 
 impl<'a> Client<'a> {
     /// Finds the server, and opens a socket. From here on a signal no longer ends the process.
-    ///
-    /// # Errors
-    /// If a certificate file cannot be used, the server has no address, or no socket can be opened.
     pub(crate) async fn open(reach: &'a ReachArgs, transport: Transport) -> Result<Self, Failure> {
         let trust = trust(reach).await?;
         let address = net::resolve(&reach.server, reach.bind).await?;
-        let any: IpAddr = match address {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
         let (local, remedy) = match reach.bind {
             Some(local) => (
                 local,
                 "give --bind an address of this machine and a free port",
             ),
-            None => ((any, 0).into(), "check the network set-up"),
+            None => (any_for(address), "check the network set-up"),
         };
-        let endpoint = transport.bind(local, None).map_err(|error| {
-            let cause = format!("cannot open a socket on {local}: {}", plain(&error));
-            Failure::failed(cause, remedy)
-        })?;
+        let what = format!("cannot open a socket on {local}");
+        let endpoint = transport.bind(local, None);
+        let endpoint = endpoint.map_err(Failure::of_system(what, remedy))?;
         Ok(Self {
             transport,
             reach,
@@ -72,24 +65,14 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Runs a first `step`, and cancels it at a signal.
-    pub(crate) async fn or_signal<T>(
-        &self,
-        step: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        self.signals.or_signal(step).await
-    }
-
     /// Connects with the settings of `transport`; names the trace `trace`.
-    ///
-    /// # Errors
-    /// If nobody or the wrong server answers, or a signal arrives.
     pub(crate) async fn connect(
         &self,
         transport: &Transport,
         trace: &str,
     ) -> Result<Connection, Failure> {
-        self.or_signal(self.handshake(transport, trace)).await
+        let handshake = self.handshake(transport, trace);
+        self.signals.or_signal(handshake).await
     }
 
     /// Waits for the end of `running`, while `show` displays it. At a signal, closes the
@@ -162,8 +145,8 @@ impl<'a> Client<'a> {
                 Err(failure(&format!("no answer within {seconds} s")))
             }
             Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) => Err(match sight.seen() {
-                Some(seen) if seen.refusal.is_some() => self.untrusted(&seen),
+            Ok(Err(error)) => Err(match &*lock(&sight) {
+                Some(seen) if seen.refusal.is_some() => self.untrusted(seen),
                 _ if speaks_another_protocol(&error) => failure(&format!(
                     "what answers there is no `evenkeel {application} server`, or one of another \
                      version"
@@ -211,11 +194,8 @@ impl<'a> Client<'a> {
 /// QUIC ignores these messages, because anybody can send them; so does this as long as the server
 /// answers. A system passes them to connected sockets alone, hence a socket beside the endpoint's.
 async fn refusal(from: Option<IpAddr>, to: SocketAddr) -> io::Error {
-    let any = match to {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let Ok(socket) = UdpSocket::bind((from.unwrap_or(any), 0)).await else {
+    let from = from.map_or(any_for(to), |ip| (ip, 0).into());
+    let Ok(socket) = UdpSocket::bind(from).await else {
         return std::future::pending().await;
     };
     let mut refusals = 0;
@@ -226,6 +206,14 @@ async fn refusal(from: Option<IpAddr>, to: SocketAddr) -> io::Error {
             Ok(Err(_)) => refusals += 1,
             Ok(Ok(())) | Err(_) => refusals = 0,
         }
+    }
+}
+
+/// Returns any address and port from which `to` can be reached.
+fn any_for(to: SocketAddr) -> SocketAddr {
+    match to {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     }
 }
 

@@ -15,9 +15,6 @@ const FIRST_FREE_PORT: u16 = 1024;
 
 /// Gives up, for good, what a server with these options does not need: `reads` is what it reads
 /// beside its certificate.
-///
-/// # Errors
-/// If something cannot be given up, or a path does not exist.
 pub(super) fn confine(
     at: &ListenArgs,
     output: &OutputArgs,

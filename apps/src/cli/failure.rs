@@ -32,20 +32,24 @@ impl Failure {
         Self::new(FAILED, cause, remedy)
     }
 
+    /// Reports what the system does not do, and its error.
+    pub(crate) fn of_system(
+        what: impl fmt::Display,
+        remedy: impl fmt::Display,
+    ) -> impl Fn(io::Error) -> Self {
+        move |error| Self::failed(format!("{what}: {}", plain(&error)), &remedy)
+    }
+
     /// Reports that a file given to `option` cannot be read.
-    pub(crate) fn unreadable(path: &Path, error: &io::Error, option: &str) -> Self {
-        Self::failed(
-            format!("cannot read {}: {}", path.display(), plain(error)),
-            format!("check the path given to {option}"),
-        )
+    pub(crate) fn unreadable(path: &Path, option: &str) -> impl Fn(io::Error) -> Self {
+        let remedy = format!("check the path given to {option}");
+        Self::of_system(format!("cannot read {}", path.display()), remedy)
     }
 
     /// Reports that a file given to `option` cannot be written.
-    pub(crate) fn unwritable(path: &Path, error: &io::Error, option: &str) -> Self {
-        Self::failed(
-            format!("cannot write {}: {}", path.display(), plain(error)),
-            format!("choose another {option}"),
-        )
+    pub(crate) fn unwritable(path: &Path, option: &str) -> impl Fn(io::Error) -> Self {
+        let remedy = format!("choose another {option}");
+        Self::of_system(format!("cannot write {}", path.display()), remedy)
     }
 
     /// Reports that a signal interrupted a client.
@@ -77,7 +81,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Reports a failure on standard error.
 pub(crate) fn complain(failure: &Failure) {
     evenkeel_log::complain("evenkeel", &failure.to_string());
 }

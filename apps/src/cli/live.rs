@@ -19,34 +19,38 @@ const BAR: (usize, usize) = (12, 32);
 const USUAL_COLUMNS: usize = 80;
 
 /// A line on standard error, redrawn in place and erased when dropped.
-pub(crate) struct LiveLine {
+struct LiveLine {
     drawn: bool,
 }
 
-impl LiveLine {
-    /// Returns `None` if standard error is no terminal, or one that cannot go back in a line.
-    pub(crate) fn new() -> Option<Self> {
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        (std::io::stderr().is_terminal() && !dumb).then_some(Self { drawn: false })
+/// Shows `first`, and then what `view` returns in each `period`, until dropped: a text, and the
+/// completed share of the work. Shows nothing if nobody wants it (`wanted`), or standard error is no
+/// terminal that can go back in a line.
+pub(crate) async fn follow<T>(
+    wanted: bool,
+    first: &str,
+    period: Duration,
+    mut view: impl FnMut() -> Option<(String, Option<f64>)>,
+) -> T {
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    if !wanted || !std::io::stderr().is_terminal() || dumb {
+        return std::future::pending().await;
     }
-
-    /// Shows what `view` returns in each `period`, until dropped: a text, and the completed share
-    /// of the work.
-    pub(crate) async fn follow<T>(
-        &mut self,
-        period: Duration,
-        mut view: impl FnMut() -> Option<(String, Option<f64>)>,
-    ) -> T {
-        loop {
-            sleep_until(&TokioRuntime, TokioRuntime.now() + period).await;
-            if let Some((text, done)) = view() {
-                self.show(&text, done);
-            }
+    let mut line = LiveLine { drawn: false };
+    if !first.is_empty() {
+        line.show(first, None);
+    }
+    loop {
+        sleep_until(&TokioRuntime, TokioRuntime.now() + period).await;
+        if let Some((text, done)) = view() {
+            line.show(&text, done);
         }
     }
+}
 
+impl LiveLine {
     /// Shows `text`, followed by a bar for the completed share of the work, if there is room.
-    pub(crate) fn show(&mut self, text: &str, done: Option<f64>) {
+    fn show(&mut self, text: &str, done: Option<f64>) {
         let columns = tcgetwinsize(std::io::stderr()).map_or(0, |size| size.ws_col.into());
         let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
         let line = fitted(text, done, columns.saturating_sub(FREE));

@@ -21,11 +21,12 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
-use bulk::BulkSide;
+use bulk::args::BulkSide;
 use evenkeel::Controllers;
 use evenkeel_log::LogArgs;
 use failure::{Failure, complain};
-use stream::StreamSide;
+use futures_util::FutureExt;
+use stream::args::StreamSide;
 
 /// Smooth, low-delay transfers over QUIC, and what they measure.
 #[derive(Debug, Parser)]
@@ -92,37 +93,37 @@ fn try_run(
         let (cause, remedy) = text.split_once("; ").unwrap_or((&text, ""));
         Failure::usage(cause, remedy)
     })?;
-    let command = match cli.command {
-        Command::Stream { side } => Command::Stream {
-            side: side.settle()?,
+    let live = !cli.log.quiet;
+    // What a server does not need it gives up before there are other threads.
+    let running = match cli.command {
+        Command::Bulk { side } => match side {
+            BulkSide::Server(args) => {
+                confinement::confine(&args.at, &args.output, args.root.as_deref())?;
+                bulk::server::run(*args, controllers).boxed_local()
+            }
+            BulkSide::Client(args) => bulk::client::run(*args, live, controllers).boxed_local(),
         },
-        bulk => bulk,
+        Command::Stream { mut side } => {
+            side.settle()?;
+            match side {
+                StreamSide::Server(args) | StreamSide::Publish(args) => {
+                    confinement::confine(&args.at, &args.output, args.input.as_deref())?;
+                    stream::server::run(*args, controllers).boxed_local()
+                }
+                StreamSide::Client(args) | StreamSide::Play(args) => {
+                    stream::client::run(*args, live, controllers).boxed_local()
+                }
+            }
+        }
     };
-    match &command {
-        Command::Bulk {
-            side: BulkSide::Server(args),
-        } => confinement::confine(&args.at, &args.output, args.root.as_deref())?,
-        Command::Stream {
-            side: StreamSide::Server(args),
-        } => confinement::confine(&args.at, &args.output, args.input.as_deref())?,
-        _ => {}
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| {
-            Failure::failed(
-                format!("cannot start worker threads: {error}"),
-                "raise the limit on threads (ulimit -u)",
-            )
-        })?;
-    let live = !cli.log.quiet;
-    let result = runtime.block_on(async {
-        match command {
-            Command::Bulk { side } => bulk::run(side, live, controllers).await,
-            Command::Stream { side } => stream::run(side, live, controllers).await,
-        }
-    });
+        .map_err(Failure::of_system(
+            "cannot start worker threads",
+            "raise the limit on threads (ulimit -u)",
+        ))?;
+    let result = runtime.block_on(running);
     // Do not wait for a thread that reads standard input.
     runtime.shutdown_background();
     result

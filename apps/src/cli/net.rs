@@ -90,9 +90,6 @@ impl Transport {
     /// Takes the settings of the command line, whose controller is one of `controllers`, and writes
     /// traces to the directory `qlog`. `unasked` says how to use path headers if neither the command
     /// line nor the controller asks for them.
-    ///
-    /// # Errors
-    /// If there is no such controller, or the directory cannot be created.
     pub(crate) fn new(
         application: Application,
         args: &TransportArgs,
@@ -115,7 +112,7 @@ impl Transport {
             controller,
             headers,
             pacing: args.pacing,
-            settings: args.settings(),
+            settings: args.settings,
             traces: qlog.map(Traces::new),
         })
     }
@@ -129,12 +126,9 @@ impl Transport {
     }
 
     /// Writes the rest of all traces. Call it when the connections have ended.
-    ///
-    /// # Errors
-    /// If a trace could not be written, now or earlier.
     pub(crate) fn end_traces(&self) -> Result<(), Failure> {
         let ended = self.traces.as_ref().map_or(Ok(()), Traces::finish);
-        ended.map_err(|error| untraced(&error))
+        ended.map_err(untraced)
     }
 
     /// Configures a client's connection, whose trace is called `trace`.
@@ -144,7 +138,7 @@ impl Transport {
         trace: &str,
     ) -> Result<ClientConfig, Failure> {
         let writer = self.traces.as_ref().map(|traces| traces.create_new(trace));
-        let writer = writer.transpose().map_err(|error| untraced(&error))?;
+        let writer = writer.transpose().map_err(untraced)?;
         let transport = self.connection(self.application.client, writer, trace);
         let config = self.evenkeel.client_config(tls, transport);
         Ok(config.expect("ring has the cipher suite of RFC 9001, section 5.2"))
@@ -185,9 +179,6 @@ impl Transport {
     }
 
     /// Binds a UDP endpoint on `address`; with `server` it accepts connections.
-    ///
-    /// # Errors
-    /// If the address cannot be used.
     pub(crate) fn bind(
         &self,
         address: SocketAddr,
@@ -205,13 +196,12 @@ impl Transport {
 
 /// Creates the directory of traces if need be.
 pub(crate) fn create_qlog_directory(path: &Path) -> Result<(), Failure> {
-    let failure = |error| Failure::unwritable(path, &error, QLOG);
-    std::fs::create_dir_all(path).map_err(failure)
+    std::fs::create_dir_all(path).map_err(Failure::unwritable(path, QLOG))
 }
 
 /// Reports a trace that cannot be written.
-pub(crate) fn untraced(error: &TraceError) -> Failure {
-    Failure::unwritable(&error.path, &error.source, QLOG)
+pub(crate) fn untraced(error: TraceError) -> Failure {
+    Failure::unwritable(&error.path, QLOG)(error.source)
 }
 
 /// Waits until the last packets have left.
@@ -220,9 +210,6 @@ pub(crate) async fn farewell(endpoint: &Endpoint) {
 }
 
 /// Returns the first address of a server that can be reached from `local`, if given.
-///
-/// # Errors
-/// If there is no such address.
 pub(crate) async fn resolve(
     server: &HostPort,
     local: Option<SocketAddr>,
@@ -255,7 +242,6 @@ pub(crate) async fn resolve(
 
 /// Reads a small file, such as a certificate, given to `option`.
 pub(crate) async fn read_file(path: &Path, option: &str) -> Result<Vec<u8>, Failure> {
-    tokio::fs::read(path)
-        .await
-        .map_err(|error| Failure::unreadable(path, &error, option))
+    let read = tokio::fs::read(path).await;
+    read.map_err(Failure::unreadable(path, option))
 }

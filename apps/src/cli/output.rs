@@ -22,11 +22,9 @@ pub(crate) enum Form {
     JsonLines,
 }
 
-/// A JSON document. `docs/bulk.md` and `docs/stream.md` describe every field.
+/// A JSON document; its kind is the field `record`. `docs/bulk.md` and `docs/stream.md` describe every
+/// field.
 pub(crate) trait Record: Serialize {
-    /// Its kind: the field `record`.
-    const KIND: &'static str;
-
     /// Returns the same for people; empty if there is nothing to tell.
     fn text(&self) -> String {
         String::new()
@@ -35,6 +33,7 @@ pub(crate) trait Record: Serialize {
 
 /// The record of a server that is ready.
 #[derive(Debug, Serialize)]
+#[serde(tag = "record", rename = "listening")]
 pub(crate) struct Listening {
     pub(crate) version: &'static str,
     pub(crate) address: String,
@@ -50,6 +49,7 @@ pub(crate) struct Listening {
 
 /// The record of a server that stops.
 #[derive(Debug, Serialize)]
+#[serde(tag = "record", rename = "stopped")]
 pub(crate) struct Stopped<'a, C, E> {
     pub(crate) version: &'static str,
     pub(crate) address: &'a str,
@@ -114,13 +114,11 @@ impl Form {
         if self.is_words() {
             return print(&record.text());
         }
-        print(&json(record))
+        print(&serde_json::to_string(record).expect("records have string keys only"))
     }
 }
 
 impl Record for Listening {
-    const KIND: &'static str = "listening";
-
     fn text(&self) -> String {
         let mut text = format!(
             "listening on {}, controller {}\ncertificate pin {}\nconnect with: {}",
@@ -133,9 +131,7 @@ impl Record for Listening {
     }
 }
 
-impl<C: Serialize, E: Serialize> Record for Stopped<'_, C, E> {
-    const KIND: &'static str = "stopped";
-}
+impl<C: Serialize, E: Serialize> Record for Stopped<'_, C, E> {}
 
 impl SenderInterval {
     pub(crate) fn text(&self) -> String {
@@ -155,17 +151,6 @@ pub(crate) fn announce(form: Form, listening: &Listening) -> Result<(), Failure>
         return Ok(());
     }
     form.print(listening)
-}
-
-fn json<R: Record>(body: &R) -> String {
-    #[derive(Serialize)]
-    struct Document<'a, R> {
-        record: &'static str,
-        #[serde(flatten)]
-        body: &'a R,
-    }
-    let record = R::KIND;
-    serde_json::to_string(&Document { record, body }).expect("records have string keys only")
 }
 
 /// Prints a line on standard output, unless it is empty. A reader that has gone is no failure.

@@ -11,7 +11,7 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tracing::debug;
 
 use super::args::{ListenArgs, OutputArgs};
-use super::failure::{Failure, complain, plain};
+use super::failure::{Failure, complain};
 use super::net::{Application, Transport, farewell, read_file, untraced};
 use super::output::{Form, Listening, Record, Stopped, announce};
 use super::series::{Periods, Span};
@@ -28,7 +28,7 @@ const STOPPING: &[u8] = b"the server stops";
 /// A listening server.
 pub(crate) struct Server {
     pub(crate) endpoint: Endpoint,
-    pub(crate) form: Form,
+    form: Form,
     /// The settings of its connections, which may vary for each.
     pub(crate) settings: Settings,
     interval: Duration,
@@ -55,18 +55,19 @@ pub(crate) enum Event<E> {
     Over(Result<(), Failure>),
 }
 
-/// A summary of a server's work.
-pub(crate) struct Summary<E> {
-    served: u64,
-    failed: u64,
-    last: Option<E>,
+/// The clients of a server, and what it records of them.
+pub(crate) trait Clients {
+    /// Returns the records of a completed interval, or of the rest when the server stops.
+    fn intervals(&mut self, span: Span, is_rest: bool) -> Vec<impl Record>;
+
+    /// Returns what the last record counts: `served` clients, of which `failed` did.
+    fn counts(&self, served: u64, failed: u64) -> impl Serialize;
+
+    fn connections(&self) -> Vec<Connection>;
 }
 
 impl Server {
     /// Starts to listen, and announces it.
-    ///
-    /// # Errors
-    /// If the certificate, the address or signals cannot be used.
     pub(crate) async fn start(
         at: &ListenArgs,
         output: &OutputArgs,
@@ -84,7 +85,7 @@ impl Server {
         let listening = Some(config.clone());
         let endpoint = transport
             .bind(at.listen, listening)
-            .map_err(|error| cannot_listen(at.listen, &error))?;
+            .map_err(|error| cannot_listen(at.listen, error))?;
         // Whoever reads the announcement may end the server.
         let signals = Signals::listen()?;
         let form = Form::of(output);
@@ -109,20 +110,15 @@ impl Server {
     }
 
     /// Reports events until a signal arrives or the server is over; with `once`, until the first
-    /// client is served. `interval` prints a completed interval.
-    ///
-    /// Returns a summary of the server's work, the rest of the last interval, and how it ended.
-    pub(crate) async fn attend<E: Record + Clone>(
-        &self,
+    /// client is served. Then closes all connections and stops `serving`.
+    pub(crate) async fn attend<E: Record>(
+        self,
+        serving: JoinHandle<()>,
         once: bool,
         mut events: mpsc::UnboundedReceiver<Event<E>>,
-        mut interval: impl FnMut(Span) -> Result<(), Failure>,
-    ) -> (Summary<E>, Span, Result<(), Failure>) {
-        let mut summary = Summary {
-            served: 0,
-            failed: 0,
-            last: None,
-        };
+        mut clients: impl Clients,
+    ) -> Result<(), Failure> {
+        let (mut served, mut failed, mut last) = (0, 0, None);
         let mut periods = Periods::new(TokioRuntime.now(), self.interval);
         let mut alive = Periods::new(TokioRuntime.now(), ALIVE);
         let result = loop {
@@ -133,10 +129,10 @@ impl Server {
                         Event::Ended(ended, failure) => (ended, failure),
                         Event::Over(result) => break result,
                     };
-                    summary.served += 1;
-                    summary.failed += u64::from(failure.is_some());
+                    served += 1;
+                    failed += u64::from(failure.is_some());
                     self.go_on(self.form.event(&ended));
-                    summary.last = Some(ended);
+                    last = Some(ended);
                     match failure {
                         Some(failure) if once => break Err(failure),
                         Some(failure) => complain(&failure),
@@ -146,12 +142,42 @@ impl Server {
                 }
                 _ = self.signals.received() => break Ok(()),
                 _ = alive.next() => tell_systemd(&[NotifyState::Watchdog]),
-                span = periods.next(), if self.form.has_intervals() => self.go_on(interval(span)),
+                span = periods.next(), if self.form.has_intervals() => {
+                    self.go_on(self.print_all(&clients.intervals(span, false)));
+                }
             }
         };
         tell_systemd(&[NotifyState::Stopping]);
         self.endpoint.set_server_config(None);
-        (summary, periods.cut(), result)
+        let rest = match self.form.has_intervals() {
+            true => self.print_all(&clients.intervals(periods.cut(), true)),
+            false => Ok(()),
+        };
+        let printed = match self.form.is_words() {
+            true => rest,
+            false => rest.and_then(|()| {
+                self.form.print(&Stopped {
+                    version: env!("CARGO_PKG_VERSION"),
+                    address: &self.address,
+                    controller: &self.controller,
+                    counts: clients.counts(served, failed),
+                    last,
+                })
+            }),
+        };
+        for connection in clients.connections() {
+            evenkeel::close(&connection, VarInt::from_u32(0), STOPPING);
+        }
+        self.endpoint.close(VarInt::from_u32(0), STOPPING);
+        farewell(&self.endpoint).await;
+        serving.abort();
+        let traced = self.settings.transport.end_traces();
+        printed.and(result).and(traced)
+    }
+
+    fn print_all(&self, records: &[impl Record]) -> Result<(), Failure> {
+        let mut records = records.iter();
+        records.try_for_each(|record| self.form.event(record))
     }
 
     /// Goes on after a record, printed or not: a full disk behind standard output is no reason to
@@ -163,44 +189,6 @@ impl Server {
             let remedy = "make room there: the server goes on, and records get lost";
             complain(&Failure::failed(failure.cause, remedy));
         }
-    }
-
-    /// Prints the last record, for programs only; `counts` names the numbers of served and failed
-    /// clients.
-    pub(crate) fn print_stopped<E: Record, C: Serialize>(
-        &self,
-        summary: Summary<E>,
-        counts: impl FnOnce(u64, u64) -> C,
-    ) -> Result<(), Failure> {
-        if self.form.is_words() {
-            return Ok(());
-        }
-        self.form.print(&Stopped {
-            version: env!("CARGO_PKG_VERSION"),
-            address: &self.address,
-            controller: &self.controller,
-            counts: counts(summary.served, summary.failed),
-            last: summary.last,
-        })
-    }
-
-    /// Closes all connections and stops `serving`.
-    ///
-    /// # Errors
-    /// Those of `result`, or of a trace that could not be written.
-    pub(crate) async fn stop(
-        self,
-        serving: JoinHandle<()>,
-        connections: Vec<Connection>,
-        result: Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        for connection in connections {
-            evenkeel::close(&connection, VarInt::from_u32(0), STOPPING);
-        }
-        self.endpoint.close(VarInt::from_u32(0), STOPPING);
-        farewell(&self.endpoint).await;
-        serving.abort();
-        result.and(self.settings.transport.end_traces())
     }
 }
 
@@ -218,13 +206,13 @@ impl Settings {
         let begin = move |connection: &Connection| {
             let name = format!("server-{}", std::process::id());
             if let Some(Err(error)) = trace.map(|trace| trace.begin(&name)) {
-                complain(&untraced(&error));
+                complain(&untraced(error));
             }
             accepted(connection);
         };
         Setup {
-            config: Some(Arc::new(config)),
-            accepted: Some(Box::new(begin)),
+            config: Arc::new(config),
+            accepted: Box::new(begin),
         }
     }
 }
@@ -256,7 +244,7 @@ async fn identity(args: &ListenArgs) -> Result<Identity, Failure> {
 }
 
 /// Reports that a server cannot listen on `address`.
-fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
+fn cannot_listen(address: SocketAddr, error: io::Error) -> Failure {
     let remedy = match error.kind() {
         io::ErrorKind::AddrInUse => "stop the other program or choose another --listen",
         io::ErrorKind::AddrNotAvailable => "give --listen an address of this machine",
@@ -265,10 +253,7 @@ fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
         }
         _ => "choose another --listen",
     };
-    Failure::failed(
-        format!("cannot listen on {address}: {}", plain(error)),
-        remedy,
-    )
+    Failure::of_system(format!("cannot listen on {address}"), remedy)(error)
 }
 
 /// Makes the record that says where the server is and how to reach it.
@@ -278,12 +263,9 @@ fn listening_record(
     transport: &Transport,
     pin: Fingerprint,
 ) -> Result<Listening, Failure> {
-    let address = endpoint.local_addr().map_err(|error| {
-        Failure::failed(
-            format!("cannot tell the address it listens on: {}", plain(&error)),
-            "choose another --listen",
-        )
-    })?;
+    let what = "cannot tell the address it listens on";
+    let address = endpoint.local_addr();
+    let address = address.map_err(Failure::of_system(what, "choose another --listen"))?;
     let everywhere = address.ip().is_unspecified();
     let target = match everywhere {
         true => format!("localhost:{}", address.port()),

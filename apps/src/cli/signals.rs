@@ -3,7 +3,7 @@
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::failure::{Failure, plain};
+use super::failure::Failure;
 
 /// Waits for such a signal. All clones get the same one, even if they start to wait after it.
 #[derive(Debug, Clone)]
@@ -12,16 +12,9 @@ pub(crate) struct Signals(Shared<BoxFuture<'static, SignalKind>>);
 impl Signals {
     /// Starts to listen: from here on a signal no longer ends the process at once.
     pub(crate) fn listen() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::failed(
-                    format!("cannot wait for signals: {}", plain(&error)),
-                    "check the system's limits",
-                )
-            })
-        };
-        let mut interrupt = listen(SignalKind::interrupt())?;
-        let mut terminate = listen(SignalKind::terminate())?;
+        let failure = Failure::of_system("cannot wait for signals", "check the system's limits");
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(&failure)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(&failure)?;
         let received = async move {
             tokio::select! {
                 _ = interrupt.recv() => SignalKind::interrupt(),
@@ -31,7 +24,6 @@ impl Signals {
         Ok(Self(received.boxed().shared()))
     }
 
-    /// Waits for a signal.
     pub(crate) async fn received(&self) -> SignalKind {
         self.0.clone().await
     }

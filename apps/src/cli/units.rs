@@ -1,13 +1,8 @@
-//! Reads and formats sizes, times and rates.
+//! Reads and formats sizes and rates.
 
-use std::time::Duration;
-
-use evenkeel_spec::quantity::{self, Unit};
+use evenkeel_spec::quantity;
 
 use crate::bulk::MAX_BYTES;
-
-/// The longest time that an option takes, a day: the longest transfer of the protocol.
-const MAX_SECONDS: f64 = 86_400.0;
 
 /// Reads the bytes of a transfer.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
@@ -18,36 +13,6 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         ));
     }
     Ok(bytes)
-}
-
-/// Reads a time of at most a day.
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    within(0.0, MAX_SECONDS)(text)
-}
-
-/// Reads a time above 0 of at most a day.
-pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
-    let time = seconds(text)?;
-    if time.is_zero() {
-        return Err("it must be above 0 seconds".into());
-    }
-    Ok(time)
-}
-
-/// Makes a reader of times from `least` to `most` seconds.
-pub(crate) fn within(
-    least: f64,
-    most: f64,
-) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
-    move |text| {
-        let seconds = quantity::time(text, Unit::Seconds).map_err(|error| error.to_string())?;
-        if !(least..=most).contains(&seconds) {
-            return Err(format!(
-                "'{text}' is not between {least} and {most} seconds"
-            ));
-        }
-        Ok(Duration::from_secs_f64(seconds))
-    }
 }
 
 /// Formats bits per second with three digits: `93.9 Mb/s`.

@@ -14,6 +14,8 @@ use clap::Args;
 use evenkeel_spec::quantity;
 use tracing::{debug, trace};
 
+use super::encoder::in_ranges;
+
 /// How long something must wait without a break to count as a standing backlog, 1 s: twice the time
 /// that a key frame five times as large as others takes to pass if a tenth of the rate is spare.
 const STANDING: Duration = Duration::from_secs(1);
@@ -106,32 +108,14 @@ impl AdaptConfig {
     /// # Errors
     /// Which value is out of its range, or contradicts another.
     pub fn check(&self) -> Result<(), String> {
-        let most = u64::from(u32::MAX);
-        if self.ceiling_bps == 0 || self.ceiling_bps > most {
-            return Err(format!(
-                "the bitrate is not between 1 and {most} bits per second"
-            ));
-        }
-        if self.floor_bps == 0 || self.floor_bps > self.ceiling_bps {
-            return Err("the floor is not between 1 bit per second and the bitrate".into());
-        }
-        for (name, value, above, most) in [
-            ("headroom", self.headroom, 0.0, 1.0),
-            ("rise", self.rise_per_s, 0.0, 10.0),
-        ] {
-            if !(value > above && value <= most) {
-                return Err(format!(
-                    "the {name} {value} is not above {above} and at most {most}"
-                ));
-            }
-        }
-        if !(0.0..=0.5).contains(&self.deadband) {
-            return Err(format!(
-                "the deadband {} is not between 0 and 0.5",
-                self.deadband
-            ));
-        }
-        Ok(())
+        let above_0 = f64::MIN_POSITIVE;
+        in_ranges(&[
+            ("bitrate", self.ceiling_bps as f64, 1.0, u32::MAX.into()),
+            ("floor", self.floor_bps as f64, 1.0, self.ceiling_bps as f64),
+            ("headroom", self.headroom, above_0, 1.0),
+            ("rise", self.rise_per_s, above_0, 10.0),
+            ("deadband", self.deadband, 0.0, 0.5),
+        ])
     }
 }
 

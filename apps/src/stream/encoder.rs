@@ -63,21 +63,30 @@ impl EncoderConfig {
     /// # Errors
     /// Which value is out of its range.
     pub fn check(&self) -> Result<(), String> {
-        for (name, value, range) in [
-            ("frame rate", self.frame_rate, 1.0..=240.0),
-            ("group of pictures", f64::from(self.group), 1.0..=10_000.0),
-            ("key frame ratio", self.key_ratio, 1.0..=100.0),
-            ("size noise", self.noise, 0.0..=2.0),
-        ] {
-            if !range.contains(&value) {
-                let (least, most) = (range.start(), range.end());
-                return Err(format!(
-                    "the {name} {value} is not between {least} and {most}"
-                ));
-            }
-        }
-        Ok(())
+        in_ranges(&[
+            ("frame rate", self.frame_rate, 1.0, 240.0),
+            ("group of pictures", self.group.into(), 1.0, 10_000.0),
+            ("key frame ratio", self.key_ratio, 1.0, 100.0),
+            ("size noise", self.noise, 0.0, 2.0),
+        ])
     }
+}
+
+/// Checks values with names, each to be between two bounds.
+///
+/// # Errors
+/// Which value is not.
+pub(super) fn in_ranges(values: &[(&str, f64, f64, f64)]) -> Result<(), String> {
+    for (name, value, least, most) in values {
+        if !(least..=most).contains(&value) {
+            let least = match *least {
+                f64::MIN_POSITIVE => "above 0".to_owned(),
+                least => least.to_string(),
+            };
+            return Err(format!("the {name} is {value}, not {least} to {most}"));
+        }
+    }
+    Ok(())
 }
 
 impl Encoder {

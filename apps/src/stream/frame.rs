@@ -69,17 +69,9 @@ impl Header {
         out.put_u64(self.captured_us);
         out.put_u32(self.bitrate_bps);
         out.put_u32(self.length);
-        let Delays {
-            encoder_cs,
-            window_cs,
-            flow_control_cs,
-            queue_cs,
-            losses,
-            held_clock_cs,
-            blocked_clock_cs,
-        } = self.delays;
-        out.put_slice(&[encoder_cs, window_cs, flow_control_cs, queue_cs]);
-        out.put_slice(&[losses, held_clock_cs, blocked_clock_cs]);
+        let d = &self.delays;
+        out.put_slice(&[d.encoder_cs, d.window_cs, d.flow_control_cs, d.queue_cs]);
+        out.put_slice(&[d.losses, d.held_clock_cs, d.blocked_clock_cs]);
     }
 
     /// # Errors
@@ -103,7 +95,10 @@ impl Header {
             },
         };
         if header.length == 0 || header.length as usize > MAX_FRAME {
-            return Err(broken(format!("a frame of {} bytes", header.length)));
+            return Err(AppError::protocol(format!(
+                "a frame of {} bytes",
+                header.length
+            )));
         }
         Ok(header)
     }
@@ -125,17 +120,17 @@ impl Assembly {
     /// [`AppError::Protocol`] for anything but a fragment, or one that contradicts an earlier one.
     pub fn add(&mut self, mut datagram: Bytes) -> Result<Option<(Header, Bytes)>, AppError> {
         let Some((head, _)) = datagram.split_first_chunk::<HEADER_LEN>() else {
-            return Err(broken("a datagram is shorter than a header".into()));
+            return Err(AppError::protocol("a datagram is shorter than a header"));
         };
         let header = Header::decode(head)?;
         if datagram.len() <= FRAGMENT_HEADER_LEN {
-            return Err(broken("a datagram without content".into()));
+            return Err(AppError::protocol("a datagram without content"));
         }
         datagram.advance(HEADER_LEN);
         let offset = datagram.get_u32();
         let end = offset as usize + datagram.len();
         if end > header.length as usize {
-            return Err(broken("a fragment is longer than its frame".into()));
+            return Err(AppError::protocol("a fragment is longer than its frame"));
         }
         let partial = self.partial.entry(header.sequence).or_insert(Partial {
             header,
@@ -143,8 +138,8 @@ impl Assembly {
             received: 0,
         });
         if partial.header != header {
-            return Err(broken(
-                "two fragments of a frame differ in its header".into(),
+            return Err(AppError::protocol(
+                "two fragments of a frame differ in its header",
             ));
         }
         let before = partial.fragments.range(..=offset).next_back();
@@ -152,7 +147,7 @@ impl Assembly {
         if before.is_some_and(|(at, bytes)| *at as usize + bytes.len() > offset as usize)
             || after.is_some_and(|(at, _)| (*at as usize) < end)
         {
-            return Err(broken("fragments of a frame overlap".into()));
+            return Err(AppError::protocol("fragments of a frame overlap"));
         }
         self.bytes += datagram.len();
         partial.received += datagram.len();
@@ -191,10 +186,6 @@ impl Assembly {
         self.fragments -= partial.fragments.len();
         partial
     }
-}
-
-fn broken(how: String) -> AppError {
-    AppError::Protocol(how)
 }
 
 #[cfg(test)]

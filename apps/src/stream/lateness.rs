@@ -85,7 +85,6 @@ impl Lateness {
         });
     }
 
-    /// Counts all late frames so far.
     pub(super) fn causes(&self) -> Causes {
         let mut causes = self.explained;
         for late in &self.unexplained {

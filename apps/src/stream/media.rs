@@ -73,14 +73,9 @@ pub(super) struct Captured {
 }
 
 /// Feeds the media to one viewer.
-#[derive(Debug)]
 pub(super) enum Feed {
-    /// Frames at even intervals.
-    Paced {
-        frames: Frames,
-        interval: Duration,
-        next: Instant,
-    },
+    Synthetic(Encoder, Pace),
+    Recorded(Box<dyn Iterator<Item = AccessUnit> + Send>, Pace),
     Live {
         live: Arc<Live>,
         /// The number of the next picture; `None` before the first.
@@ -88,16 +83,10 @@ pub(super) enum Feed {
     },
 }
 
-/// Frames that are made or read when they are due.
-#[derive(Debug)]
-pub(super) enum Frames {
-    Synthetic(Encoder),
-    Recorded {
-        pictures: Arc<[AccessUnit]>,
-        repeat: bool,
-        /// The number of pictures shown.
-        shown: usize,
-    },
+/// Frames are due at even intervals.
+pub(super) struct Pace {
+    interval: Duration,
+    next: Instant,
 }
 
 impl Media {
@@ -122,24 +111,25 @@ impl Media {
 
     /// Starts the feed of viewer number `viewer` at `now`.
     pub(super) fn feed(&self, viewer: u64, now: Instant) -> Feed {
-        let frames = match self {
-            Self::Synthetic(config) => Frames::Synthetic(Encoder::new(*config, viewer)),
-            Self::Recorded {
-                pictures, repeat, ..
-            } => Frames::Recorded {
-                pictures: pictures.clone(),
-                repeat: *repeat,
-                shown: 0,
-            },
-            Self::Live(live) => {
-                let live = live.clone();
-                return Feed::Live { live, next: None };
-            }
-        };
-        Feed::Paced {
-            frames,
+        let pace = Pace {
             interval: Duration::from_secs_f64(1.0 / self.frame_rate()),
             next: now,
+        };
+        match self {
+            Self::Synthetic(config) => Feed::Synthetic(Encoder::new(*config, viewer), pace),
+            Self::Recorded {
+                pictures, repeat, ..
+            } => {
+                let pictures = pictures.clone();
+                let count = if *repeat { usize::MAX } else { pictures.len() };
+                let numbers = (0..pictures.len()).cycle().take(count);
+                let pictures = numbers.map(move |number| pictures[number].clone());
+                Feed::Recorded(Box::new(pictures), pace)
+            }
+            Self::Live(live) => Feed::Live {
+                live: live.clone(),
+                next: None,
+            },
         }
     }
 }
@@ -248,19 +238,21 @@ impl Feed {
         wish: impl FnOnce(Instant) -> (u64, bool),
     ) -> Option<Captured> {
         match self {
-            Self::Paced {
-                frames,
-                interval,
-                next,
-            } => {
-                if frames.is_over() {
-                    return None;
-                }
-                sleep_until(runtime, *next).await;
-                let at = *next;
-                *next += *interval;
+            Self::Synthetic(encoder, pace) => {
+                let at = pace.wait(runtime).await;
                 let (bitrate_bps, restart) = wish(at);
-                Some(frames.next(at, bitrate_bps, restart))
+                let frame = encoder.next(bitrate_bps, restart);
+                Some(Captured {
+                    at,
+                    entry: frame.key.then_some(0),
+                    content: PATTERN.slice(..frame.length),
+                })
+            }
+            Self::Recorded(pictures, pace) => {
+                let picture = pictures.next()?;
+                let at = pace.wait(runtime).await;
+                wish(at);
+                Some(Captured::new(at, &picture))
             }
             Self::Live { live, next } => loop {
                 let changed = live.changed.notified();
@@ -278,36 +270,13 @@ impl Feed {
     }
 }
 
-impl Frames {
-    fn is_over(&self) -> bool {
-        match self {
-            Self::Synthetic(_) => false,
-            Self::Recorded {
-                pictures,
-                repeat,
-                shown,
-            } => pictures.is_empty() || (!repeat && *shown == pictures.len()),
-        }
-    }
-
-    fn next(&mut self, at: Instant, bitrate_bps: u64, restart: bool) -> Captured {
-        match self {
-            Self::Synthetic(encoder) => {
-                let frame = encoder.next(bitrate_bps, restart);
-                Captured {
-                    at,
-                    entry: frame.key.then_some(0),
-                    content: PATTERN.slice(..frame.length),
-                }
-            }
-            Self::Recorded {
-                pictures, shown, ..
-            } => {
-                let picture = &pictures[*shown % pictures.len()];
-                *shown += 1;
-                Captured::new(at, picture)
-            }
-        }
+impl Pace {
+    /// Waits until the next frame is due; returns when that is.
+    async fn wait(&mut self, runtime: &dyn Runtime) -> Instant {
+        let due = self.next;
+        sleep_until(runtime, due).await;
+        self.next += self.interval;
+        due
     }
 }
 

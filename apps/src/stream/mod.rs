@@ -29,7 +29,6 @@ pub use encoder::{Encoded, Encoder, EncoderConfig};
 pub use frame::{Assembly, FRAGMENT_HEADER_LEN, HEADER_LEN, Header, MAX_FRAME};
 pub use lateness::{Causes, Delays};
 pub use media::{Live, Media};
-pub use player::{Freezes, Player, PlayerCounts};
 pub use protocol::Delivery;
 pub use report::{
     BitrateReport, DelayReport, FrameCounts, JitterReport, Snapshot, StallReport, VariationReport,

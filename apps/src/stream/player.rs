@@ -9,6 +9,7 @@ use tracing::debug;
 
 use super::frame::Header;
 use super::lateness::{Causes, Delays, Lateness};
+use super::report::FrameCounts;
 
 /// A picture that stands still this much longer than a frame is a freeze to viewers (W3C,
 /// Identifiers for WebRTC's Statistics API, freezeCount: 150 ms above the mean, and three times the
@@ -37,7 +38,7 @@ const MAX_WAITING: usize = 100_000;
 /// of the others, which come after them. The first is one that can be decoded: all that it may need
 /// has come, unless a second was not enough for that.
 #[derive(Debug)]
-pub struct Player {
+pub(super) struct Player {
     buffer_us: i64,
     frame_us: i64,
     /// When the first frame came that is no preroll.
@@ -48,11 +49,14 @@ pub struct Player {
     starts_us: Option<i64>,
     waiting: BTreeMap<u32, Waiting>,
     shown: Option<Shown>,
-    counts: PlayerCounts,
+    /// What it did with the frames; those that were received or lost it does not count.
+    pub(super) counts: FrameCounts,
     /// Frames that arrive earlier are not measured.
-    measured_from_us: i64,
-    measured: PlayerCounts,
-    freezes: Freezes,
+    pub(super) measured_from_us: i64,
+    /// The counts of frames that are measured.
+    pub(super) measured: FrameCounts,
+    /// The freezes between shown frames.
+    pub(super) past_freezes: Freezes,
     lateness: Lateness,
 }
 
@@ -76,35 +80,18 @@ struct Shown {
     whole_from: Option<u32>,
 }
 
-/// Counts frames that arrived, by what the player did with them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlayerCounts {
-    /// Shown when they were due.
-    pub on_time: u64,
-    /// Shown later, because they arrived later.
-    pub late: u64,
-    /// Not shown: a later frame was already on the screen.
-    pub skipped: u64,
-    /// Shown without a frame of their group that they may refer to.
-    pub damaged: u64,
-    /// Decoded, not shown: they are from before the viewer came.
-    pub preroll: u64,
-}
-
 /// Times when the picture stood still.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Freezes {
-    /// The number of freezes.
-    pub count: u64,
+pub(super) struct Freezes {
+    pub(super) count: u64,
     /// Their total length.
-    pub total: Duration,
-    /// The longest freeze.
-    pub longest: Duration,
+    pub(super) total: Duration,
+    pub(super) longest: Duration,
 }
 
 impl Player {
     /// Creates a player with a playout buffer of `buffer`, for one frame every `frame`.
-    pub fn new(buffer: Duration, frame: Duration) -> Self {
+    pub(super) fn new(buffer: Duration, frame: Duration) -> Self {
         Self {
             buffer_us: micros(buffer),
             frame_us: micros(frame),
@@ -113,22 +100,17 @@ impl Player {
             starts_us: None,
             waiting: BTreeMap::new(),
             shown: None,
-            counts: PlayerCounts::default(),
+            counts: FrameCounts::default(),
             measured_from_us: i64::MIN,
-            measured: PlayerCounts::default(),
-            freezes: Freezes::default(),
+            measured: FrameCounts::default(),
+            past_freezes: Freezes::default(),
             lateness: Lateness::default(),
         }
     }
 
-    /// Leaves frames that arrive before `at_us` out of [`Self::measured`].
-    pub fn measure_from(&mut self, at_us: i64) {
-        self.measured_from_us = at_us;
-    }
-
     /// Takes a frame that is complete at `arrived_us` and was captured at `captured_us`; `None`
     /// makes it preroll. Returns what was shown until then, in order.
-    pub fn arrived(
+    pub(super) fn arrived(
         &mut self,
         header: &Header,
         captured_us: Option<i64>,
@@ -176,7 +158,7 @@ impl Player {
     }
 
     /// Shows the frames due until `now_us`; returns them in order.
-    pub fn advance(&mut self, now_us: i64) -> Vec<Bytes> {
+    pub(super) fn advance(&mut self, now_us: i64) -> Vec<Bytes> {
         let mut shown = Vec::new();
         while let Some(content) = self.show(now_us) {
             shown.push(content);
@@ -185,7 +167,7 @@ impl Player {
     }
 
     /// Ends the stream: shows all remaining frames when they are due.
-    pub fn finish(&mut self) -> Vec<Bytes> {
+    pub(super) fn finish(&mut self) -> Vec<Bytes> {
         // What never began was due when it came.
         self.starts_us.get_or_insert(i64::MIN);
         self.playout_delay_us.get_or_insert(self.buffer_us);
@@ -194,9 +176,9 @@ impl Player {
 
     /// Stops watching at `now_us`: ends a freeze that lasts, and shows the remaining frames when
     /// they are due.
-    pub fn cut(&mut self, now_us: i64) -> Vec<Bytes> {
+    pub(super) fn cut(&mut self, now_us: i64) -> Vec<Bytes> {
         let mut shown = self.advance(now_us);
-        self.freezes = self.freezes(now_us);
+        self.past_freezes = self.freezes(now_us);
         if let Some(screen) = &mut self.shown {
             screen.at_us = screen.at_us.max(now_us);
         }
@@ -204,42 +186,27 @@ impl Player {
         shown
     }
 
-    /// Returns the counts of frames so far.
-    pub fn counts(&self) -> PlayerCounts {
-        self.counts
-    }
-
-    /// Returns the counts of the frames that are measured.
-    pub fn measured(&self) -> PlayerCounts {
-        self.measured
-    }
-
     /// Counts the measured frames that were late or skipped, by what has delayed them.
-    pub fn causes(&self) -> Causes {
+    pub(super) fn causes(&self) -> Causes {
         self.lateness.causes()
     }
 
     /// Returns the freezes until `now_us`, including one that lasts; for a running stream.
-    pub fn freezes(&self, now_us: i64) -> Freezes {
-        let mut freezes = self.freezes;
+    pub(super) fn freezes(&self, now_us: i64) -> Freezes {
+        let mut freezes = self.past_freezes;
         if let Some(shown) = self.shown {
             freezes.add(now_us.saturating_sub(shown.at_us), self.frame_us);
         }
         freezes
     }
 
-    /// Returns the freezes between shown frames.
-    pub fn past_freezes(&self) -> Freezes {
-        self.freezes
-    }
-
     /// Returns how long after its capture a frame is due at present; `None` before the first.
-    pub fn playout_delay(&self) -> Option<Duration> {
+    pub(super) fn playout_delay(&self) -> Option<Duration> {
         self.playout_delay_us.map(duration)
     }
 
     /// Returns when the first frame is due, while none has been shown; `None` otherwise.
-    pub fn first_due_us(&self) -> Option<i64> {
+    pub(super) fn first_due_us(&self) -> Option<i64> {
         let first = self
             .waiting
             .first_key_value()
@@ -248,7 +215,7 @@ impl Player {
     }
 
     /// Returns how much there is to show at `now_us`: the time until the newest frame is due.
-    pub fn buffered(&self, now_us: i64) -> Duration {
+    pub(super) fn buffered(&self, now_us: i64) -> Duration {
         let newest = self.waiting.last_key_value();
         let due_us = newest.and_then(|(_, frame)| self.due(frame));
         duration(due_us.map_or(0, |due_us| due_us.saturating_sub(now_us)))
@@ -274,7 +241,7 @@ impl Player {
     }
 
     /// Counts something about a frame that arrived at `arrived_us`.
-    fn count(&mut self, arrived_us: i64, count: impl Fn(&mut PlayerCounts)) {
+    fn count(&mut self, arrived_us: i64, count: impl Fn(&mut FrameCounts)) {
         count(&mut self.counts);
         if arrived_us >= self.measured_from_us {
             count(&mut self.measured);
@@ -326,17 +293,14 @@ impl Player {
         let anew = frame
             .entry
             .map(|after| sequence.saturating_add(after.into()));
-        let whole_from = match (before, anew) {
-            (Some(before), Some(anew)) => Some(before.min(anew)),
-            (before, anew) => before.or(anew),
-        };
+        let whole_from = before.into_iter().chain(anew).min();
         let damaged = whole_from.is_none_or(|from| sequence < from);
         let is_preroll = frame.captured_us.is_none();
         let damage = u64::from(damaged && !is_preroll);
         self.count(frame.arrived_us, |counts| counts.damaged += damage);
         // What is only decoded is no picture that stands.
         if let Some(shown) = self.shown.filter(|_| !is_preroll) {
-            self.freezes
+            self.past_freezes
                 .add(at_us.saturating_sub(shown.at_us), self.frame_us);
         }
         self.shown = Some(Shown {

@@ -61,19 +61,11 @@ impl Queue {
         lock(&self.state).wants_entry
     }
 
-    /// Returns whether some frame is not yet written.
-    pub(super) fn is_busy(&self) -> bool {
-        let state = lock(&self.state);
-        state.writing > 0 || !state.frames.is_empty()
-    }
-
     /// Returns whether decoding can begin with some frame that waits.
     pub(super) fn has_entry(&self) -> bool {
         let state = lock(&self.state);
-        state
-            .frames
-            .iter()
-            .any(|frame| frame.captured.entry.is_some())
+        let mut waiting = state.frames.iter();
+        waiting.any(|frame| frame.captured.entry.is_some())
     }
 
     /// Returns the bytes of frames not yet written.

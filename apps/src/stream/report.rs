@@ -43,11 +43,11 @@ pub struct ViewReport {
 pub struct FrameCounts {
     /// Complete frames.
     pub received: u64,
-    /// Received in time to be shown when due.
+    /// Shown when they were due.
     pub on_time: u64,
-    /// Received, but shown late.
+    /// Shown later, because they arrived later.
     pub late: u64,
-    /// Received too late to be shown at all.
+    /// Not shown: a later frame was already on the screen when they arrived.
     pub skipped: u64,
     /// Captured after the warm-up and before the last that arrived, but never complete.
     pub lost: u64,
@@ -77,7 +77,7 @@ pub struct JitterReport {
     pub rfc3550: f64,
 }
 
-/// Times when the picture stood still: [`super::Freezes`].
+/// Times when the picture stood still.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say all there is")]
 pub struct StallReport {

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use clap::Args;
 use evenkeel::Context;
+use futures_util::future::join_all;
 use quinn::{Connection, Runtime, SendDatagramError, SendStream, VarInt};
 use serde::{Deserialize, Serialize};
 use tracing::{debug, trace};
@@ -20,7 +22,7 @@ use super::protocol::Delivery;
 use super::queue::{Frame, Queue};
 use crate::error::AppError;
 use crate::lock::lock;
-use crate::time::sleep_until;
+use crate::time::{positive_seconds, sleep_until, timeout};
 
 /// The application error code of streams that are reset because their frames are too late.
 const TOO_LATE: VarInt = VarInt::from_u32(1);
@@ -34,19 +36,22 @@ const FRAMES_SLACK: u64 = 4 * 1024;
 /// that follows it in the stream.
 const GROUPS_SLACK: u64 = 16 * 1024;
 
-/// How a server sends to each viewer.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// How a server sends to each viewer; also options of `evenkeel stream server`.
+#[derive(Clone, Copy, Debug, PartialEq, Args)]
 pub struct SendOptions {
-    /// How to send frames.
-    pub delivery: Delivery,
     /// How the encoder follows the connection.
+    #[command(flatten)]
     pub adapt: AdaptConfig,
-    /// Gives up a frame, and with it the rest of its group, if the connection has not taken it this
-    /// long after its capture. Later frames refer even to a frame that comes too late to be shown
-    /// in time, so choose a time longer than viewers' buffers.
+    /// How to send frames
+    #[arg(long, value_enum, default_value_t)]
+    pub delivery: Delivery,
+    /// Cancel a frame, and the rest of its group, if it is not sent this long after its capture
     ///
-    /// A viewer of live pictures begins with frames from before it came. As long as it catches up,
-    /// frames may be late by as much as the least late so far, and this time.
+    /// Later frames refer even to a frame that comes too late to be shown in time, so choose a time
+    /// longer than viewers' buffers. A viewer of live pictures begins with frames from before it
+    /// came. As long as it catches up, frames may be late by as much as the least late so far, and
+    /// this time.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = positive_seconds)]
     pub cancel_after: Duration,
 }
 
@@ -176,22 +181,23 @@ impl Sender<'_> {
 
     /// Returns the present state of the connection.
     fn path(&self, context: Option<&Context>, queue: &Queue) -> Path {
-        let Some(context) = context else {
-            let path = self.connection.stats().path;
-            let bytes_per_s = path.cwnd as f64 / path.rtt.as_secs_f64().max(1e-6);
-            return Path {
-                estimate_bps: Some((bytes_per_s * 8.0) as u64),
-                rtt: path.rtt,
-                backlog: queue.is_busy(),
-                waiting: queue.waiting(),
-            };
+        let waiting = queue.waiting();
+        let (rate, rtt, is_limited) = match context.map(Context::state) {
+            Some(state) => {
+                let rtt = state.smoothed_rtt.unwrap_or_default();
+                (state.rate_estimate(), rtt, !state.app_limited)
+            }
+            None => {
+                let path = self.connection.stats().path;
+                let rate = path.cwnd as f64 / path.rtt.as_secs_f64().max(1e-6);
+                (Some(rate as u64), path.rtt, false)
+            }
         };
-        let state = context.state();
         Path {
-            estimate_bps: state.rate_estimate().map(|bytes| bytes.saturating_mul(8)),
-            rtt: state.smoothed_rtt.unwrap_or_default(),
-            backlog: queue.is_busy() || !state.app_limited,
-            waiting: queue.waiting(),
+            estimate_bps: rate.map(|bytes| bytes.saturating_mul(8)),
+            rtt,
+            backlog: waiting > 0 || is_limited,
+            waiting,
         }
     }
 
@@ -323,7 +329,6 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Ends the current stream.
     fn close(&mut self, at: Instant) {
         if let Some(mut stream) = self.current.take() {
             // If the viewer has stopped it, there is nothing to do.
@@ -341,7 +346,7 @@ impl Writer<'_> {
             let most = self
                 .connection
                 .max_datagram_size()
-                .ok_or_else(|| AppError::Protocol("it takes no datagrams".into()))?;
+                .ok_or_else(|| AppError::protocol("it takes no datagrams"))?;
             let room = most.saturating_sub(FRAGMENT_HEADER_LEN).max(1);
             let end = content.len().min(offset + room);
             let datagram = frame.header.fragment(offset as u32, &content[offset..end]);
@@ -393,14 +398,8 @@ impl Writer<'_> {
     /// After the last frame, waits until the viewer has everything, or until it is too late.
     async fn conclude(&mut self, runtime: &dyn Runtime, cancel_after: Duration) {
         self.close(runtime.now());
-        let until = runtime.now() + cancel_after;
-        for unconfirmed in std::mem::take(&mut self.unconfirmed) {
-            tokio::select! {
-                biased;
-                _ = unconfirmed.stream.stopped() => {}
-                () = sleep_until(runtime, until) => {}
-            }
-        }
+        let confirmed = self.unconfirmed.iter().map(|sent| sent.stream.stopped());
+        timeout(runtime, cancel_after, join_all(confirmed)).await;
     }
 }
 

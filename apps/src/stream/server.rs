@@ -17,7 +17,7 @@ use crate::accept::{Door, HANDSHAKE_TIMEOUT, Setup, accept};
 use crate::error::{AppError, close};
 use crate::least::too_slow;
 use crate::message;
-use crate::time::sleep_until;
+use crate::time::timeout;
 
 /// Settings of a server.
 #[derive(Clone)]
@@ -38,18 +38,17 @@ pub struct ServeOptions {
 
 /// Decides for the owner of a server, and informs the owner.
 pub trait Host: Send + Sync {
-    /// Returns the settings of the next connection, whose handshake may yet fail.
-    fn configure(&self) -> Setup {
-        Setup::default()
+    /// Returns the settings of the next connection, whose handshake may yet fail; `None` for those
+    /// of the endpoint.
+    fn configure(&self) -> Option<Setup> {
+        None
     }
 
-    /// Returns the counters for the next viewer.
-    fn sending(&self) -> Arc<Sending> {
+    /// Called after a viewer's handshake; returns the counters of what it gets. [`Host::ended`]
+    /// follows.
+    fn accepted(&self, _connection: &Connection) -> Arc<Sending> {
         Arc::default()
     }
-
-    /// Called after a viewer's handshake; `sending` counts what it gets. [`Host::ended`] follows.
-    fn accepted(&self, _connection: &Connection, _sending: &Arc<Sending>) {}
 
     /// Called when a viewer has gone or the media has ended. A viewer that closes its connection
     /// without complaint is no error.
@@ -75,8 +74,7 @@ pub async fn serve(endpoint: Endpoint, runtime: Arc<dyn Runtime>, options: Serve
         let (runtime, options) = (runtime.clone(), options.clone());
         let viewer = viewers.fetch_add(1, Ordering::Relaxed);
         async move {
-            let sending = options.host.sending();
-            options.host.accepted(&connection, &sending);
+            let sending = options.host.accepted(&connection);
             let result = serve_viewer(&connection, runtime, &options, viewer, &sending).await;
             close(&connection, &result);
             debug!(peer = %connection.remote_address(), sent = ?sending.counts(), ?result, "viewer gone");
@@ -94,34 +92,26 @@ async fn serve_viewer(
     viewer: u64,
     sending: &Sending,
 ) -> Result<(), AppError> {
-    let late = || sleep_until(&*runtime, runtime.now() + options.patience);
+    let stalled = AppError::Stalled(options.patience);
     let ask = async {
         let (send, mut recv) = connection.accept_bi().await?;
         let _: Request = message::read(&mut recv).await?;
         Ok::<_, AppError>((send, recv))
     };
-    let (mut control, asked) = tokio::select! {
-        biased;
-        asked = ask => asked?,
-        () = late() => return Err(AppError::Stalled(options.patience)),
+    let Some(asked) = timeout(&*runtime, options.patience, ask).await else {
+        return Err(stalled);
     };
+    let (mut control, asked) = asked?;
     debug!(peer = %connection.remote_address(), viewer, "stream asked for");
     if options.media.has_ended() {
-        let reason = "the source has ended".to_owned();
-        message::write(
-            &mut control,
-            &Answer::Refused {
-                reason: reason.clone(),
-            },
-        )
-        .await?;
+        let reason = "the source has ended";
+        let refused = Answer::Refused {
+            reason: reason.into(),
+        };
+        message::write(&mut control, &refused).await?;
         let _ = control.finish();
-        tokio::select! {
-            biased;
-            _ = connection.closed() => {}
-            () = late() => {}
-        }
-        return Err(AppError::Job(reason));
+        timeout(&*runtime, options.patience, connection.closed()).await;
+        return Err(AppError::Job(reason.into()));
     }
     let accepted = Accepted {
         clock_us: options.clock.read(runtime.now()),
@@ -161,11 +151,8 @@ async fn serve_viewer(
     if let Err(error) = sent {
         return unless_done(connection, error);
     }
-    tokio::select! {
-        biased;
-        error = connection.closed() => unless_done(connection, error.into()),
-        () = late() => Err(AppError::Stalled(options.patience)),
-    }
+    let closed = timeout(&*runtime, options.patience, connection.closed()).await;
+    unless_done(connection, closed.map_or(stalled, AppError::from))
 }
 
 /// Tells the viewer the time whenever it asks, and at last how many frames there were.

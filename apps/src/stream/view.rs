@@ -20,7 +20,7 @@ use super::protocol::{Accepted, Answer, Delivery, Notice, Request};
 use super::viewing::{Beginning, Viewing};
 use crate::error::{AppError, close, printable};
 use crate::message;
-use crate::time::sleep_until;
+use crate::time::{sleep_until, timeout};
 
 /// How long frames may still arrive after the last message: four round trips of a satellite link.
 const GRACE: Duration = Duration::from_secs(2);
@@ -31,6 +31,9 @@ const MAX_HELD: usize = 256 << 20;
 
 /// How long after an answer the viewer asks for the server's clock again: at first, and at most.
 const CLOCK_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+
+/// What fails if the output takes no frames.
+const WRITING: &str = "writing the received frames";
 
 /// How to watch a stream.
 pub struct ViewOptions {
@@ -102,47 +105,36 @@ struct Viewer<'a> {
     held: AtomicUsize,
 }
 
-/// The control stream.
-struct Control {
-    /// Asks for the server's clock; `None` of a shared clock.
-    ask: Option<SendStream>,
-    answers: RecvStream,
-}
+/// The control stream; its first half asks for the server's clock, unless that is shared.
+type Control = (Option<SendStream>, RecvStream);
 
 /// Hands shown frames to the output.
 type Shown = mpsc::UnboundedSender<Vec<Bytes>>;
 
 impl Viewer<'_> {
     async fn watch(&self, mut options: ViewOptions) -> Result<(), AppError> {
-        let asking = self.ask(&options);
         let patience = options.patience;
-        let (control, accepted, clock) = tokio::select! {
-            biased;
-            asked = asking => asked?,
-            () = sleep_until(self.runtime, self.now() + patience) => {
-                return Err(AppError::Stalled(patience));
-            }
-        };
+        let asked = timeout(self.runtime, patience, self.ask(&options)).await;
+        let (control, accepted, clock) = asked.unwrap_or(Err(AppError::Stalled(patience)))?;
         if !(accepted.frame_rate >= 1.0 && accepted.frame_rate <= 240.0) {
-            return Err(AppError::Protocol(
-                "its frame rate is not between 1 and 240".into(),
+            return Err(AppError::protocol(
+                "its frame rate is not between 1 and 240",
             ));
         }
         debug!(peer = %self.connection.remote_address(), ?accepted, ?clock, "stream begins");
         let began_us = i64::try_from(options.clock.read(options.began)).unwrap_or(i64::MAX);
         let frame = Duration::from_secs_f64(1.0 / accepted.frame_rate);
         let player = Player::new(options.buffer, frame);
-        self.viewing.begin(Beginning {
+        let beginning = Beginning {
             began: options.began,
             began_us,
             accepted_us: accepted.clock_us,
-            omit: options.omit,
-            clock,
+            omit_until: options.began + options.omit,
             is_encoded: !accepted.real,
-            player,
-        });
+        };
+        self.viewing.begin(beginning, clock, player);
         let mut output = match options.output.take() {
-            Some(output) => Some(output.await.map_err(storage)?),
+            Some(output) => Some(output.await.map_err(AppError::storage(WRITING))?),
             None => None,
         };
         let (shown, mut to_write) = mpsc::unbounded_channel();
@@ -165,7 +157,7 @@ impl Viewer<'_> {
         };
         self.write(&mut output, rest).await?;
         if let Some(output) = &mut output {
-            output.flush().await.map_err(storage)?;
+            output.flush().await.map_err(AppError::storage(WRITING))?;
         }
         ended.map(|_| ())
     }
@@ -191,24 +183,19 @@ impl Viewer<'_> {
         if !shared {
             clock.exchange(asked_us, accepted.clock_us, answered_us);
         }
-        let control = Control {
-            ask: (!shared).then_some(send),
-            answers: recv,
-        };
-        Ok((control, accepted, clock))
+        Ok((((!shared).then_some(send), recv), accepted, clock))
     }
 
     /// Receives frames; returns whether the stream ended before the time to watch.
     async fn receive(
         &self,
-        control: Control,
+        (mut ask, answers): Control,
         accepted: &Accepted,
         options: &ViewOptions,
         shown: Shown,
     ) -> Result<bool, AppError> {
         let mut streams = FuturesUnordered::new();
         let mut assembly = Assembly::default();
-        let Control { mut ask, answers } = control;
         let next = |mut answers: RecvStream| async {
             let notice = message::read::<Notice>(&mut answers).await;
             (notice, answers)
@@ -248,7 +235,7 @@ impl Viewer<'_> {
                     }
                     Notice::Clock { asked_us, clock_us } => {
                         if asked.take() != Some(asked_us) {
-                            return Err(AppError::Protocol("it tells the time unasked".into()));
+                            return Err(AppError::protocol("it tells the time unasked"));
                         }
                         let answered_us = options.clock.read(self.now());
                         self.viewing.exchange(asked_us, clock_us, answered_us);
@@ -303,7 +290,7 @@ impl Viewer<'_> {
                             content.extend_from_slice(&chunk.bytes);
                         }
                     }
-                    Ok(None) => return Err(AppError::Protocol("a frame ended too early".into())),
+                    Ok(None) => return Err(AppError::protocol("a frame ended too early")),
                     Err(ReadError::Reset(_)) => {
                         self.held.fetch_sub(content.len(), Ordering::Relaxed);
                         return Ok(());
@@ -337,7 +324,7 @@ impl Viewer<'_> {
     /// Passes on a complete frame.
     fn frame(&self, header: &Header, content: Bytes, shown: &Shown) -> Result<(), AppError> {
         if self.viewing.is_full() {
-            return Err(AppError::Protocol("it sends frames without end".into()));
+            return Err(AppError::protocol("it sends frames without end"));
         }
         let frames = self.viewing.frame(self.now(), header, content);
         if self.keeps && !frames.is_empty() {
@@ -350,8 +337,8 @@ impl Viewer<'_> {
     /// Counts content that is kept, and limits it.
     fn hold(&self, bytes: usize) -> Result<(), AppError> {
         if self.held.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_HELD {
-            return Err(AppError::Protocol(
-                "frames that cannot be shown yet take too much memory".into(),
+            return Err(AppError::protocol(
+                "frames that cannot be shown yet take too much memory",
             ));
         }
         Ok(())
@@ -360,7 +347,10 @@ impl Viewer<'_> {
     async fn write(&self, output: &mut Option<Output>, frames: Vec<Bytes>) -> Result<(), AppError> {
         if let Some(output) = output {
             for frame in frames {
-                output.write_all(&frame).await.map_err(storage)?;
+                output
+                    .write_all(&frame)
+                    .await
+                    .map_err(AppError::storage(WRITING))?;
                 self.held.fetch_sub(frame.len(), Ordering::Relaxed);
             }
         }
@@ -369,12 +359,5 @@ impl Viewer<'_> {
 
     fn now(&self) -> Instant {
         self.runtime.now()
-    }
-}
-
-fn storage(error: std::io::Error) -> AppError {
-    AppError::Storage {
-        action: "writing the received frames",
-        error,
     }
 }

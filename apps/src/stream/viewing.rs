@@ -39,27 +39,18 @@ pub(super) struct Beginning {
     pub(super) began_us: i64,
     /// The server's clock when it accepted the viewer, microseconds. Older frames are preroll.
     pub(super) accepted_us: u64,
-    /// The warm-up, from `began` on.
-    pub(super) omit: Duration,
-    pub(super) clock: Comparison,
-    /// Whether frames tell the bitrate of an encoder.
+    /// The end of the warm-up.
+    pub(super) omit_until: Instant,
+    /// Whether an encoder follows the connection, and frames tell its bitrate.
     pub(super) is_encoded: bool,
-    pub(super) player: Player,
 }
 
 #[derive(Debug)]
 struct State {
-    began: Instant,
-    omit_until: Instant,
-    /// Our clock's reading at `began`, microseconds.
-    began_us: i64,
-    /// The server's clock when it accepted this viewer, microseconds.
-    accepted_us: u64,
+    beginning: Beginning,
     clock: Comparison,
     /// The offset between the clocks that the player uses: a better one must not move what is due.
     player_offset_us: i64,
-    /// Whether an encoder follows the connection, and frames tell its bitrate.
-    is_encoded: bool,
     player: Player,
     first_shown_us: Option<i64>,
     /// All bytes, warm-up included.
@@ -81,7 +72,6 @@ struct Figures {
     arrivals: Vec<Arrival>,
     previous_delay_us: Option<i64>,
     jitter_sum_us: f64,
-    jitter_count: u64,
     jitter_rfc3550_us: f64,
     /// The lowest and the highest frame number.
     sequences: Option<(u32, u32)>,
@@ -107,27 +97,12 @@ struct Bitrates {
 }
 
 impl Viewing {
-    /// Begins a stream.
-    pub(super) fn begin(&self, beginning: Beginning) {
-        let Beginning {
-            began,
-            began_us,
-            accepted_us,
-            omit,
-            clock,
-            is_encoded,
-            mut player,
-        } = beginning;
-        let omitted_us = i64::try_from(omit.as_micros()).unwrap_or(i64::MAX);
-        player.measure_from(began_us.saturating_add(omitted_us));
+    pub(super) fn begin(&self, beginning: Beginning, clock: Comparison, mut player: Player) {
+        player.measured_from_us = beginning.micros(beginning.omit_until);
         *lock(&self.0) = Some(State {
-            began,
-            omit_until: began + omit,
-            began_us,
-            accepted_us,
-            player_offset_us: clock.bounds(began_us).offset_us(),
+            player_offset_us: clock.bounds(beginning.began_us).offset_us(),
+            beginning,
             clock,
-            is_encoded,
             player,
             first_shown_us: None,
             bytes: 0,
@@ -169,8 +144,7 @@ impl Viewing {
     pub fn cut(&self, now: Instant) -> Vec<Bytes> {
         self.with(|state| {
             state.figures.last = Some(now);
-            let now_us = state.micros(now);
-            state.player.cut(now_us)
+            state.player.cut(state.beginning.micros(now))
         })
         .unwrap_or_default()
     }
@@ -194,7 +168,7 @@ impl Viewing {
     /// milliseconds, after the warm-up.
     pub fn delays(&self, now: Instant) -> Vec<(f64, f64)> {
         let delays = self.with(|state| {
-            let (delays_us, _) = state.delays(state.micros(now));
+            let (delays_us, _) = state.delays(state.beginning.micros(now));
             let arrivals = state.figures.arrivals.iter();
             let times_s = arrivals.map(|arrival| f64::from(arrival.at_ms) / 1e3);
             let delays_ms = delays_us.into_iter().map(|us| us as f64 / 1e3);
@@ -208,26 +182,27 @@ impl Viewing {
     }
 }
 
-impl State {
+impl Beginning {
     /// Returns our clock's reading at an instant.
     fn micros(&self, at: Instant) -> i64 {
         let since = at.saturating_duration_since(self.began).as_micros();
         self.began_us
             .saturating_add(i64::try_from(since).unwrap_or(i64::MAX))
     }
+}
 
+impl State {
     fn add_bytes(&mut self, now: Instant, bytes: u64) {
         self.bytes += bytes;
         self.since.bytes += bytes;
-        if now < self.omit_until {
+        let Beginning {
+            began, omit_until, ..
+        } = self.beginning;
+        if now < omit_until {
             return;
         }
         let figures = &mut self.figures;
-        let origin = if self.omit_until > self.began {
-            self.omit_until
-        } else {
-            now
-        };
+        let origin = if omit_until > began { omit_until } else { now };
         let origin = *figures.origin.get_or_insert(origin);
         let bin = (now.saturating_duration_since(origin).as_nanos() / BIN.as_nanos()) as usize;
         if figures.bins.len() <= bin {
@@ -238,7 +213,7 @@ impl State {
     }
 
     fn frame(&mut self, now: Instant, header: &Header, content: Bytes) -> Vec<Bytes> {
-        let now_us = self.micros(now);
+        let now_us = self.beginning.micros(now);
         self.clock.frame(header.captured_us, now_us);
         let captured_us = i64::try_from(header.captured_us)
             .unwrap_or(i64::MAX)
@@ -247,27 +222,32 @@ impl State {
         let delay_us = now_us
             .saturating_sub(captured_us)
             .clamp(-MAX_DELAY_US, MAX_DELAY_US);
-        if header.captured_us < self.accepted_us {
+        if header.captured_us < self.beginning.accepted_us {
             return self.player.arrived(header, None, now_us, content);
         }
         let captured_us = Some(now_us - delay_us);
-        let late_before = self.player.counts().late;
+        let late_before = self.player.counts.late;
         let shown = self.player.arrived(header, captured_us, now_us, content);
         // The player forgets when it began.
         self.first_shown_us = self.first_shown_us.or(self.player.first_due_us());
-        self.since.late += self.player.counts().late - late_before;
+        self.since.late += self.player.counts.late - late_before;
         self.since.frames += 1;
-        self.since.bitrate_bps = self.is_encoded.then_some(header.bitrate_bps.into());
+        self.since.bitrate_bps = self
+            .beginning
+            .is_encoded
+            .then_some(header.bitrate_bps.into());
         self.delay_sum_ms +=
             (delay_us + self.correction_us(self.clock.bounds(now_us))) as f64 / 1e3;
-        if now < self.omit_until {
+        if now < self.beginning.omit_until {
             return shown;
         }
         let figures = &mut self.figures;
-        figures.stood.get_or_insert(self.player.past_freezes());
+        figures.stood.get_or_insert(self.player.past_freezes);
         // A day is more than 2^31 us.
         let clamped = delay_us.clamp(i32::MIN.into(), i32::MAX.into());
-        let since = now.saturating_duration_since(self.began).as_millis();
+        let since = now
+            .saturating_duration_since(self.beginning.began)
+            .as_millis();
         figures.arrivals.push(Arrival {
             at_ms: u32::try_from(since).unwrap_or(u32::MAX),
             delay_us: clamped as i32,
@@ -275,7 +255,6 @@ impl State {
         if let Some(before) = figures.previous_delay_us.replace(delay_us) {
             let difference = (delay_us - before).abs() as f64;
             figures.jitter_sum_us += difference;
-            figures.jitter_count += 1;
             figures.jitter_rfc3550_us += (difference - figures.jitter_rfc3550_us) / 16.0;
         }
         let sequence = header.sequence;
@@ -301,7 +280,7 @@ impl State {
     }
 
     fn snapshot(&mut self, now: Instant) -> Snapshot {
-        let now_us = self.micros(now);
+        let now_us = self.beginning.micros(now);
         let since = std::mem::take(&mut self.since);
         let delay_sum_ms = std::mem::take(&mut self.delay_sum_ms);
         let freezes = self.player.freezes(now_us);
@@ -326,12 +305,11 @@ impl State {
         let duration = end.saturating_duration_since(origin);
         let bytes: u64 = figures.bins.iter().sum();
         let seconds = duration.as_secs_f64();
-        let player = self.player.measured();
         let stood = figures.stood.unwrap_or_default();
         let received = figures.arrivals.len() as u64;
         let expected = (figures.sequences).map_or(0, |(first, last)| u64::from(last - first) + 1);
-        let freezes = self.player.past_freezes();
-        let now_us = self.micros(now);
+        let freezes = self.player.past_freezes;
+        let now_us = self.beginning.micros(now);
         let (delays_us, clock) = self.delays(now_us);
         let correction_us = self.correction_us(self.clock.bounds(now_us));
         ViewReport {
@@ -340,20 +318,16 @@ impl State {
             throughput_bps: (seconds > 0.0).then(|| bytes as f64 * 8.0 / seconds),
             startup_s: self
                 .first_shown_us
-                .map(|at_us| at_us.saturating_sub(self.began_us) as f64 / 1e6),
+                .map(|at_us| at_us.saturating_sub(self.beginning.began_us) as f64 / 1e6),
             frames: FrameCounts {
                 received,
-                on_time: player.on_time,
-                late: player.late,
-                skipped: player.skipped,
                 lost: expected.saturating_sub(received),
-                damaged: player.damaged,
-                preroll: player.preroll,
+                ..self.player.measured
             },
             causes: self.player.causes(),
             delay_ms: percentiles(delays_us),
-            jitter_ms: (figures.jitter_count > 0).then(|| JitterReport {
-                mean: figures.jitter_sum_us / figures.jitter_count as f64 / 1e3,
+            jitter_ms: (received > 1).then(|| JitterReport {
+                mean: figures.jitter_sum_us / (received - 1) as f64 / 1e3,
                 rfc3550: figures.jitter_rfc3550_us / 1e3,
             }),
             stalls: StallReport {
@@ -366,7 +340,7 @@ impl State {
             variation: SCALES.map(|scale| self.variation(scale, duration)).into(),
             bitrate: figures
                 .bitrate
-                .filter(|_| self.is_encoded)
+                .filter(|_| self.beginning.is_encoded)
                 .map(|bitrate| BitrateReport {
                     mean_bps: bitrate.sum / received as f64,
                     ..bitrate.report
@@ -381,7 +355,7 @@ impl State {
         let arrivals = &self.figures.arrivals;
         let times_us = arrivals
             .iter()
-            .map(|arrival| self.began_us + 1000 * i64::from(arrival.at_ms));
+            .map(|arrival| self.beginning.began_us + 1000 * i64::from(arrival.at_ms));
         let mut error_ms: f64 = 0.0;
         let known = self.clock.settle(times_us);
         let delays_us = arrivals.iter().zip(known).map(|(arrival, bounds)| {
@@ -429,7 +403,6 @@ impl State {
     }
 }
 
-/// Returns the percentiles of delays in microseconds.
 fn percentiles(mut delays_us: Vec<i64>) -> Option<DelayReport> {
     delays_us.sort_unstable();
     let sorted = delays_us;

@@ -321,10 +321,6 @@ impl Watcher {
 }
 
 impl Host for Watcher {
-    fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Source, String>> {
-        bulk::NoFiles.open(name)
-    }
-
     fn accepted(&self, connection: &Connection) {
         // Held, so that no later connection has its identifier.
         self.1.lock().unwrap().push(connection.clone());

@@ -341,9 +341,10 @@ async fn served(client: impl AsyncFnOnce(Connection)) -> Result<Outcome, AppErro
     let endpoint = pair.server.clone();
     tokio::spawn(async move {
         let connection = endpoint.accept().await.unwrap().await.unwrap();
-        let runtime = Arc::new(quinn::TokioRuntime);
-        let options = impatient(Arc::new(NoFiles));
-        let result = bulk::serve_connection(connection, runtime, options, Arc::default()).await;
+        let (options, progress) = (impatient(Arc::new(NoFiles)), Progress::default());
+        let runtime = &quinn::TokioRuntime;
+        let result =
+            bulk::serve_connection(&connection, runtime, &options, &progress, 1 << 25).await;
         send.send(result).unwrap();
     });
     client(pair.connect().await).await;

@@ -197,8 +197,10 @@ async fn a_viewer_that_does_not_read_harms_nobody_else() {
 struct Seen(Mutex<Vec<Arc<stream::Sending>>>);
 
 impl stream::Host for Seen {
-    fn accepted(&self, _: &Connection, sending: &Arc<stream::Sending>) {
+    fn accepted(&self, _: &Connection) -> Arc<stream::Sending> {
+        let sending = Arc::<stream::Sending>::default();
         self.0.lock().unwrap().push(sending.clone());
+        sending
     }
 }
 

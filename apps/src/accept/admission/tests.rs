@@ -26,16 +26,13 @@ fn accepted(
 #[test]
 fn attempts_that_never_finish_take_no_connection_and_never_lock_anybody_out() {
     let mut admission = Admission::new(4, true);
-    assert_eq!(
-        accepted(&mut admission, (0..1000).map(v4), false),
-        GUARDED.unproved
-    );
+    assert_eq!(accepted(&mut admission, (0..1000).map(v4), false), UNPROVED);
     assert_eq!(admission.attempt(v4(9), false, epoch()), Verdict::Retry);
     // Whoever returns the token gets in, even from an address that was abused.
     assert_eq!(admission.attempt(v4(9), true, epoch()), Verdict::Accept);
     assert!(admission.connected(v4(9)));
     // As soon as one is over, the next needs no token.
-    admission.handshake_over(v4(0), false);
+    admission.leave(v4(0), Place::Handshake { proved: false });
     assert_eq!(admission.attempt(v4(10), false, epoch()), Verdict::Accept);
 }
 
@@ -43,11 +40,11 @@ fn attempts_that_never_finish_take_no_connection_and_never_lock_anybody_out() {
 fn one_host_or_network_cannot_take_all_handshakes() {
     let mut admission = Admission::new(10_000, true);
     let one = std::iter::repeat_n(v4(0), 1000);
-    assert_eq!(accepted(&mut admission, one, true), GUARDED.proved.host);
+    assert_eq!(accepted(&mut admission, one, true), PROVED.host);
     assert_eq!(admission.attempt(v4(0), true, epoch()), Verdict::Ignore);
     let network = (1..10_000).map(|nth| v4(nth % 255 + 1));
     let more = accepted(&mut admission, network, true);
-    assert_eq!(more, GUARDED.proved.network - GUARDED.proved.host);
+    assert_eq!(more, PROVED.network - PROVED.host);
     assert_eq!(admission.attempt(v4(256), true, epoch()), Verdict::Accept);
 }
 
@@ -60,7 +57,7 @@ fn one_host_cannot_begin_handshakes_faster_than_a_hundred_a_second() {
             // It ends before the next begins.
             last = admission.attempt(v4(1), true, epoch() + ms(at));
             if last == Verdict::Accept {
-                admission.handshake_over(v4(1), true);
+                admission.leave(v4(1), Place::Handshake { proved: true });
                 begun += 1;
             }
         }
@@ -105,7 +102,7 @@ fn a_host_may_have_half_of_the_connections_and_a_network_three_quarters() {
     assert_eq!(taken(&mut admission, |n| n % 255), 25);
     assert_eq!(taken(&mut admission, |n| 256 + n), 25);
     assert_eq!(admission.attempt(v4(9999), false, epoch()), Verdict::Refuse);
-    admission.disconnected(v4(7));
+    admission.leave(v4(7), Place::Connection);
     assert_eq!(admission.attempt(v4(9999), false, epoch()), Verdict::Accept);
 }
 
@@ -141,9 +138,9 @@ proptest! {
             }
         }
         for (address, proved, connected) in running {
-            admission.handshake_over(address, proved);
+            admission.leave(address, Place::Handshake { proved });
             if connected {
-                admission.disconnected(address);
+                admission.leave(address, Place::Connection);
             }
         }
         prop_assert_eq!(admission.unproved, 0);

@@ -1,7 +1,9 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::bulk::job::{Amount, Direction, MAX_BYTES, MAX_DURATION, MAX_STREAMS};
+use crate::bulk::job::{Amount, Direction, MAX_BYTES, MAX_DURATION, MAX_STREAMS, OnOff};
 use crate::message::{MAX_MESSAGE, checked_length, decode, encode};
 
 fn any_job() -> impl Strategy<Value = Job> {
@@ -14,7 +16,7 @@ fn any_job() -> impl Strategy<Value = Job> {
     let period = || any::<u64>().prop_map(Duration::from_micros);
     let throttle = (
         any::<Option<u64>>(),
-        proptest::option::of((period(), period())),
+        proptest::option::of((period(), period()).prop_map(|(on, off)| OnOff(on, off))),
     );
     let rest = (any::<u16>(), any::<u64>(), any::<bool>());
     (direction, amount, rest, throttle).prop_map(
@@ -119,7 +121,7 @@ fn patterned(rate_bps: Option<u64>, on_off_ms: Option<(u64, u64)>) -> Job {
     let ms = Duration::from_millis;
     Job {
         rate_bps,
-        on_off: on_off_ms.map(|(on, off)| (ms(on), ms(off))),
+        on_off: on_off_ms.map(|(on, off)| OnOff(ms(on), ms(off))),
         ..Job::new(Direction::Down, Amount::Bytes(1))
     }
 }

@@ -5,10 +5,11 @@ use std::{path::PathBuf, time::Duration};
 use clap::{ArgGroup, Args, Subcommand};
 use evenkeel_spec::quantity;
 
-use crate::bulk::{Amount, Direction, Job, MAX_STREAMS};
+use crate::bulk::{Amount, Direction, Job, MAX_STREAMS, OnOff};
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
-use crate::cli::units::{positive_seconds, seconds, size, within};
+use crate::cli::units::size;
 use crate::path::HeaderUse;
+use crate::time::{positive_seconds, seconds, within};
 
 /// How long a client sends by default, in seconds.
 const DEFAULT_SECONDS: u64 = 10;
@@ -135,7 +136,6 @@ impl ClientArgs {
         }
     }
 
-    /// Returns the directions of the transfers.
     pub(crate) fn directions(&self) -> Vec<Direction> {
         match self.bidir {
             true => vec![Direction::Up, Direction::Down],
@@ -157,9 +157,6 @@ impl ClientArgs {
     }
 
     /// Makes the job; `length` is that of the file to send, if there is one.
-    ///
-    /// # Errors
-    /// If the options contradict each other.
     pub(crate) fn job(&self, length: Option<u64>) -> Result<Job, String> {
         let amount = match (&self.file, self.bytes, self.time) {
             (Some(path), _, _) if self.reverse => {
@@ -180,7 +177,7 @@ impl ClientArgs {
             omit: self.omit,
             verify: !self.no_verify,
             rate_bps: self.bitrate,
-            on_off: self.on.zip(self.off),
+            on_off: self.on.zip(self.off).map(|(on, off)| OnOff(on, off)),
             ..Job::new(self.direction(), amount)
         };
         job.check().map_err(|error| error.to_string())?;

@@ -16,7 +16,7 @@ use crate::bulk::{
 use crate::cli::client::Client;
 use crate::cli::cpu::cpu_time;
 use crate::cli::failure::Failure;
-use crate::cli::live::LiveLine;
+use crate::cli::live::follow;
 use crate::cli::net::{BULK, Transport};
 use crate::cli::output::{Form, print};
 use crate::cli::series::{PacketCounts, Periods, SampleRecorder, Span};
@@ -29,7 +29,6 @@ const REDRAW: Duration = Duration::from_millis(200);
 /// How often to try for a moment at which every counted echo has also been observed.
 const TRIES: u32 = 1000;
 
-/// Runs the requested transfers.
 pub(crate) async fn run(
     args: ClientArgs,
     live: bool,
@@ -47,8 +46,7 @@ pub(crate) async fn run(
         None => Source::Generated,
         Some(path) => {
             let file = FileSource::open(path).await;
-            let file = file.map_err(|error| Failure::unreadable(path, &error, "--file"))?;
-            Source::Stored(Arc::new(file))
+            Source::Stored(Arc::new(file.map_err(Failure::unreadable(path, "--file"))?))
         }
     };
     let job = args
@@ -62,7 +60,7 @@ pub(crate) async fn run(
     let local = Local {
         source,
         sink: (sink.clone()).map_or(Sink::Discard, |sink| Sink::Stored(sink)),
-        patience: args.transport.idle_timeout,
+        patience: args.transport.settings.idle_timeout,
         cpu: Some(cpu_time),
     };
     let directions = args.directions();
@@ -125,7 +123,7 @@ fn print_together(
 struct Transfer<'a> {
     args: &'a ClientArgs,
     form: Form,
-    /// Whether it may draw on a terminal.
+    /// Whether it may draw on a terminal: lines of several would overwrite each other.
     live: bool,
     client: &'a Client<'a>,
     /// The connection's number in its direction, from 1.
@@ -144,7 +142,6 @@ impl Transfer<'_> {
         format!("{way} {}", self.connection)
     }
 
-    /// Returns the name of its trace.
     fn trace(&self) -> String {
         let process = std::process::id();
         if self.alone {
@@ -165,7 +162,7 @@ impl Transfer<'_> {
                 pings.idle(&connection, &TokioRuntime).await;
                 Ok(())
             };
-            self.client.or_signal(idle).await?;
+            self.client.signals.or_signal(idle).await?;
         }
         let watch = Watch {
             of: self,
@@ -285,15 +282,9 @@ impl Watch<'_> {
                 }
             }
         }
-        // Several lines would overwrite each other.
-        if self.of.live
-            && self.of.form == Form::People
-            && let Some(mut line) = LiveLine::new()
-        {
-            let mut before = (self.elapsed(), self.bytes());
-            return line.follow(REDRAW, || self.view(&mut before)).await;
-        }
-        std::future::pending().await
+        let wanted = self.of.live && self.of.form == Form::People;
+        let mut before = (self.elapsed(), self.bytes());
+        follow(wanted, "", REDRAW, || self.view(&mut before)).await
     }
 
     /// Returns the live line and the completed share of the transfer.

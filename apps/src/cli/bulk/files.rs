@@ -4,21 +4,24 @@ use std::fs::{File, Permissions};
 use std::io::{self, SeekFrom};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use futures_util::future::BoxFuture;
+use futures_util::stream::{StreamExt, try_unfold};
 use rustix::fs::OFlags;
 use tempfile::{NamedTempFile, PersistError};
-use tokio::io::{AsyncRead, AsyncSeekExt, ReadBuf};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::io::AsyncSeekExt;
+use tokio::task::spawn_blocking;
 
-use crate::bulk::{Readable, Reader, Source, Writable, Writer};
+use crate::bulk::{Pieces, Readable, Source, Writable, Writer};
 use crate::cli::failure::Failure;
 use crate::lock::lock;
+
+/// Bytes read from a file at once.
+const PIECE: usize = 16 * 1024;
 
 /// A file to read. It is opened once: what a transfer reads is what was checked.
 #[derive(Debug)]
@@ -67,56 +70,25 @@ impl Readable for FileSource {
         self.length
     }
 
-    fn reader(&self, offset: u64) -> BoxFuture<'_, io::Result<Reader>> {
-        let part = Part {
-            file: self.file.clone(),
-            offset,
-            reading: None,
-        };
-        Box::pin(async { Ok(Box::new(part) as _) })
-    }
-}
-
-/// Reads a file at an offset of its own, which several readers of an open file do not have.
-struct Part {
-    file: Arc<File>,
-    offset: u64,
-    reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
-}
-
-impl AsyncRead for Part {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let (file, offset, room) = (self.file.clone(), self.offset, buffer.remaining());
-        let reading = self.reading.get_or_insert_with(|| {
-            spawn_blocking(move || {
-                let mut bytes = vec![0; room];
-                let length = file.read_at(&mut bytes, offset)?;
-                bytes.truncate(length);
-                Ok(bytes)
+    fn read(&self, offset: u64) -> Pieces {
+        let file = self.file.clone();
+        let pieces = try_unfold(offset, move |offset| {
+            let file = file.clone();
+            blocking(move || {
+                let mut piece = vec![0; PIECE];
+                let length = file.read_at(&mut piece, offset)?;
+                piece.truncate(length);
+                Ok((length > 0).then(|| (Bytes::from(piece), offset + length as u64)))
             })
         });
-        let read = ready!(Pin::new(reading).poll(context));
-        self.reading = None;
-        let mut bytes = read.map_err(io::Error::other)??;
-        // What a smaller buffer than before cannot take is read again.
-        bytes.truncate(room);
-        buffer.put_slice(&bytes);
-        self.offset += bytes.len() as u64;
-        Poll::Ready(Ok(()))
+        pieces.boxed()
     }
 }
 
 impl FileSink {
     /// Makes a sink for `path`, and no file yet.
-    ///
-    /// # Errors
-    /// If there can be no file of this name.
     pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
-        let failure = |error| Failure::unwritable(path, &error, "--output");
+        let failure = Failure::unwritable(path, "--output");
         if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
             return Err(failure(io::Error::other("it is not a regular file")));
         }
@@ -210,7 +182,6 @@ fn create(path: &Path) -> io::Result<NamedTempFile> {
         .tempfile_in(directory(path))
 }
 
-/// Returns the directory of `path`.
 fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(directory) if directory != Path::new("") => directory,

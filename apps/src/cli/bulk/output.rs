@@ -10,6 +10,7 @@ use crate::path::{HeaderReport, SampleSummary};
 
 /// One interval of a client's connection.
 #[derive(Debug, Serialize)]
+#[serde(tag = "record", rename = "interval")]
 pub(crate) struct Interval {
     pub(crate) direction: Direction,
     pub(crate) connection: u16,
@@ -37,6 +38,7 @@ pub(crate) struct PathRecord {
 
 /// An interval of a server, if data moved in it.
 #[derive(Debug, Serialize)]
+#[serde(tag = "record", rename = "server_interval")]
 pub(crate) struct ServerInterval {
     #[serde(flatten)]
     pub(crate) span: Span,
@@ -48,6 +50,7 @@ pub(crate) struct ServerInterval {
 
 /// The record of a client's completed transfer.
 #[derive(Debug, Serialize)]
+#[serde(tag = "record", rename = "result")]
 pub(crate) struct ClientResult {
     pub(crate) version: &'static str,
     pub(crate) server: String,
@@ -69,6 +72,7 @@ pub(crate) struct ClientResult {
 
 /// The record of a server's completed transfer with one client.
 #[derive(Clone, Debug, Serialize)]
+#[serde(tag = "record", rename = "transfer")]
 pub(crate) struct Transfer {
     pub(crate) client: String,
     pub(crate) error: Option<String>,
@@ -77,7 +81,6 @@ pub(crate) struct Transfer {
     pub(crate) outcome: Option<Outcome>,
 }
 
-/// Counts of a server's work until it stopped.
 #[derive(Debug, Serialize)]
 pub(crate) struct StoppedCounts {
     pub(crate) transfers: u64,
@@ -87,8 +90,6 @@ pub(crate) struct StoppedCounts {
 }
 
 impl Record for Interval {
-    const KIND: &'static str = "interval";
-
     fn text(&self) -> String {
         let name = self.name.as_ref();
         if self.span.looks_empty() {
@@ -106,8 +107,6 @@ impl Record for Interval {
 }
 
 impl Record for ServerInterval {
-    const KIND: &'static str = "server_interval";
-
     fn text(&self) -> String {
         let rate = |bytes| show_rate(self.span.rate(bytes));
         if self.span.looks_empty() {
@@ -125,8 +124,6 @@ impl Record for ServerInterval {
 }
 
 impl Record for ClientResult {
-    const KIND: &'static str = "result";
-
     fn text(&self) -> String {
         let outcome = self.outcome.as_ref();
         outcome.map_or(String::new(), |outcome| {
@@ -141,8 +138,6 @@ impl Record for ClientResult {
 }
 
 impl Record for Transfer {
-    const KIND: &'static str = "transfer";
-
     fn text(&self) -> String {
         let Some(Outcome {
             sender, receiver, ..

@@ -4,26 +4,33 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use quinn::Connection;
+use serde::Serialize;
 
-use super::output::ServerInterval;
+use super::output::{ServerInterval, StoppedCounts};
 use crate::bulk::Progress;
+use crate::cli::output::Record;
 use crate::cli::series::Span;
+use crate::cli::server::Clients;
 use crate::lock::lock;
 
 /// Records what moves through a server; skips intervals in which nothing does.
 pub(crate) struct ServerSeries {
     progress: Arc<Progress>,
     reception: Arc<Reception>,
-    before: ServerCounts,
+    /// The counters at the end of the last interval.
+    before: Counts,
 }
 
-/// A server's counters at the end of an interval.
+/// What a server has sent and received.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct ServerCounts {
+struct Counts {
     bytes_sent: u64,
     bytes_received: u64,
     udp: UdpCounts,
 }
+
+/// UDP datagrams, and the bytes of their payload.
+type UdpCounts = (u64, u64);
 
 /// Counts what all connections of a server have received.
 #[derive(Default)]
@@ -36,38 +43,50 @@ struct Connections {
     ended: UdpCounts,
 }
 
-/// UDP datagrams and the bytes of their payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct UdpCounts {
-    datagrams: u64,
-    bytes: u64,
-}
-
 impl ServerSeries {
     /// Records what `progress` and `reception` count from now on.
     pub(crate) fn new(progress: Arc<Progress>, reception: Arc<Reception>) -> Self {
         Self {
             progress,
             reception,
-            before: ServerCounts::default(),
+            before: Counts::default(),
         }
     }
 
     /// Returns the record of a completed interval, if something moved in it.
-    pub(crate) fn record(&mut self, span: Span) -> Option<ServerInterval> {
-        let counts = ServerCounts {
+    fn record(&mut self, span: Span) -> Option<ServerInterval> {
+        let now = Counts {
             bytes_sent: self.progress.sent(),
             bytes_received: self.progress.received(),
             udp: self.reception.total(),
         };
-        let before = std::mem::replace(&mut self.before, counts);
-        (counts != before).then(|| ServerInterval {
+        let before = std::mem::replace(&mut self.before, now);
+        (now != before).then(|| ServerInterval {
             span,
-            bytes_sent: counts.bytes_sent - before.bytes_sent,
-            bytes_received: counts.bytes_received - before.bytes_received,
-            udp_datagrams_received: counts.udp.datagrams - before.udp.datagrams,
-            udp_bytes_received: counts.udp.bytes - before.udp.bytes,
+            bytes_sent: now.bytes_sent - before.bytes_sent,
+            bytes_received: now.bytes_received - before.bytes_received,
+            udp_datagrams_received: now.udp.0 - before.udp.0,
+            udp_bytes_received: now.udp.1 - before.udp.1,
         })
+    }
+}
+
+impl Clients for ServerSeries {
+    fn intervals(&mut self, span: Span, _is_rest: bool) -> Vec<impl Record> {
+        self.record(span).into_iter().collect()
+    }
+
+    fn counts(&self, served: u64, failed: u64) -> impl Serialize {
+        StoppedCounts {
+            transfers: served,
+            failed,
+            bytes_sent: self.progress.sent(),
+            bytes_received: self.progress.received(),
+        }
+    }
+
+    fn connections(&self) -> Vec<Connection> {
+        lock(&self.reception.0).live.values().cloned().collect()
     }
 }
 
@@ -84,32 +103,19 @@ impl Reception {
     pub(crate) fn ended(&self, connection: &Connection) {
         let mut connections = lock(&self.0);
         if connections.live.remove(&connection.stable_id()).is_some() {
-            connections.ended = connections.ended.plus(connection);
+            connections.ended = plus(connections.ended, connection);
         }
-    }
-
-    /// Returns the connections that have not ended.
-    pub(crate) fn connections(&self) -> Vec<Connection> {
-        lock(&self.0).live.values().cloned().collect()
     }
 
     fn total(&self) -> UdpCounts {
         let connections = lock(&self.0);
-        connections
-            .live
-            .values()
-            .fold(connections.ended, UdpCounts::plus)
+        connections.live.values().fold(connections.ended, plus)
     }
 }
 
-impl UdpCounts {
-    fn plus(self, connection: &Connection) -> Self {
-        let received = connection.stats().udp_rx;
-        Self {
-            datagrams: self.datagrams + received.datagrams,
-            bytes: self.bytes + received.bytes,
-        }
-    }
+fn plus((datagrams, bytes): UdpCounts, connection: &Connection) -> UdpCounts {
+    let received = connection.stats().udp_rx;
+    (datagrams + received.datagrams, bytes + received.bytes)
 }
 
 #[cfg(test)]
@@ -140,11 +146,11 @@ mod tests {
         let reception = Reception::default();
         reception.accepted(&theirs);
         let first = reception.total();
-        assert!(first.datagrams > 0 && first.bytes > first.datagrams);
+        assert!(first.0 > 0 && first.1 > first.0);
         ours.unwrap().close(0u32.into(), b"");
         theirs.closed().await;
         let last = reception.total();
-        assert!(last.datagrams > first.datagrams);
+        assert!(last.0 > first.0);
         for _ in 0..2 {
             reception.ended(&theirs);
             assert_eq!(reception.total(), last);
@@ -162,10 +168,7 @@ mod tests {
             end_s: 1.0,
         };
         assert!(series.record(span).is_none());
-        lock(&reception.0).ended = UdpCounts {
-            datagrams: 2,
-            bytes: 77,
-        };
+        lock(&reception.0).ended = (2, 77);
         let interval = series.record(span).unwrap();
         assert_eq!(
             (interval.udp_datagrams_received, interval.udp_bytes_received),

@@ -9,13 +9,13 @@ use tokio::sync::mpsc;
 
 use super::args::ServerArgs;
 use super::files::Root;
-use super::output::{StoppedCounts, Transfer};
+use super::output::Transfer;
 use super::series::{Reception, ServerSeries};
 use crate::accept::Setup;
-use crate::bulk::{Host, Limits, Outcome, Progress, ServeOptions, Source};
+use crate::bulk::{Host, Limits, NO_FILES, Outcome, Progress, ServeOptions, Source};
 use crate::cli::address::unmapped;
 use crate::cli::cpu::cpu_time;
-use crate::cli::failure::{Failure, plain};
+use crate::cli::failure::Failure;
 use crate::cli::net::{BULK, Transport};
 use crate::cli::server::{Event, Server, Settings};
 use crate::path::{HeaderReport, HeaderUse};
@@ -26,12 +26,11 @@ pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(
     let qlog = args.output.qlog.as_deref();
     let transport = Transport::new(BULK, &args.transport, HeaderUse::Echo, qlog, controllers)?;
     let root = match &args.root {
-        Some(directory) => Some(Root::new(directory).await.map_err(|error| {
-            Failure::failed(
-                format!("cannot offer {}: {}", directory.display(), plain(&error)),
-                "give --root a directory",
-            )
-        })?),
+        Some(directory) => {
+            let what = format!("cannot offer {}", directory.display());
+            let root = Root::new(directory).await;
+            Some(root.map_err(Failure::of_system(what, "give --root a directory"))?)
+        }
         None => None,
     };
     let controller = &args.transport.controller;
@@ -54,37 +53,16 @@ pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(
             limits: Limits {
                 connections: args.connections.into(),
                 duration: args.max_time,
-                patience: args.transport.idle_timeout,
+                patience: args.transport.settings.idle_timeout,
                 ..Limits::default()
             },
             cpu: Some(cpu_time),
         },
         progress.clone(),
     ));
-    let mut series = ServerSeries::new(progress.clone(), reception.clone());
-    let mut interval = |span| match series.record(span) {
-        Some(interval) => server.form.event(&interval),
-        None => Ok(()),
-    };
-    let result = async {
-        let (summary, rest, result) = server.attend(args.once, events, &mut interval).await;
-        if server.form.has_intervals() {
-            interval(rest)?;
-        }
-        server.print_stopped(summary, |transfers, failed| StoppedCounts {
-            transfers,
-            failed,
-            bytes_sent: progress.sent(),
-            bytes_received: progress.received(),
-        })?;
-        result
-    }
-    .await;
-    server.stop(serving, reception.connections(), result).await
+    let series = ServerSeries::new(progress, reception);
+    server.attend(serving, args.once, events, series).await
 }
-
-/// What clients are told who ask for a file of a server without `--root`.
-const NO_FILES: &str = "this server offers no files";
 
 /// Makes the command line's decisions for the library's server.
 struct ServerHost {
@@ -105,11 +83,9 @@ impl Host for ServerHost {
         })
     }
 
-    fn configure(&self) -> Setup {
-        let settings = self.settings.as_ref();
-        settings.map_or_else(Setup::default, |settings| {
-            settings.next(&settings.transport, |_| {})
-        })
+    fn configure(&self) -> Option<Setup> {
+        let settings = self.settings.as_ref()?;
+        Some(settings.next(&settings.transport, |_| {}))
     }
 
     fn accepted(&self, connection: &Connection) {

@@ -3,15 +3,13 @@
 use std::io::{IsTerminal, stdin, stdout};
 use std::{path::PathBuf, time::Duration};
 
-use clap::builder::Resettable;
-use clap::error::ErrorKind;
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand, ValueEnum};
+use clap::builder::{Resettable, TypedValueParser};
+use clap::{Arg, Args, Subcommand, ValueEnum};
 
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
 use crate::cli::failure::Failure;
-use crate::cli::units::{positive_seconds, seconds};
-use crate::stream::{AdaptConfig, Delivery, EncoderConfig, SendOptions};
+use crate::stream::{EncoderConfig, SendOptions};
+use crate::time::{positive_seconds, seconds};
 
 const SERVER_EXAMPLES: &str = "\
 Examples:
@@ -61,18 +59,12 @@ pub(crate) enum StreamSide {
     #[command(after_help = CLIENT_EXAMPLES)]
     Client(Box<StreamClientArgs>),
     /// Send a file, or what is piped in, to viewers: a server of real media.
-    #[command(after_help = PUBLISH_EXAMPLES)]
-    Publish(Box<PublishArgs>),
+    #[command(after_help = PUBLISH_EXAMPLES, mut_args(of_publisher))]
+    Publish(Box<StreamServerArgs>),
     /// Write the video of a server to a file or a pipe: a client that keeps what it sees.
-    #[command(after_help = PLAY_EXAMPLES)]
-    Play(Box<PlayArgs>),
+    #[command(after_help = PLAY_EXAMPLES, mut_args(of_player))]
+    Play(Box<StreamClientArgs>),
 }
-
-#[derive(Debug)]
-pub(crate) struct PublishArgs(StreamServerArgs);
-
-#[derive(Debug)]
-pub(crate) struct PlayArgs(StreamClientArgs);
 
 #[derive(Debug, Args)]
 pub(crate) struct StreamServerArgs {
@@ -88,15 +80,9 @@ pub(crate) struct StreamServerArgs {
     #[arg(long, requires = "input")]
     pub(crate) repeat: bool,
     #[command(flatten)]
-    adapt: AdaptConfig,
+    send: SendOptions,
     #[command(flatten)]
     encoder: EncoderConfig,
-    /// How to send frames
-    #[arg(long, value_enum, default_value_t)]
-    delivery: Delivery,
-    /// Cancel a frame, and the rest of its group, if it is not sent this long after its capture
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = positive_seconds)]
-    cancel_after: Duration,
     /// Viewers at the same time; more are refused
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) viewers: u16,
@@ -124,8 +110,9 @@ pub(crate) struct StreamClientArgs {
     #[arg(short = 'O', long, value_name = "SECONDS", default_value = "0", value_parser = seconds)]
     pub(crate) omit: Duration,
     /// Playout buffer, 0 to 60000
-    #[arg(long, value_name = "MILLISECONDS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=60_000))]
-    buffer: u64,
+    #[arg(long, value_name = "MILLISECONDS", default_value = "200",
+          value_parser = clap::value_parser!(u64).range(0..=60_000).map(Duration::from_millis))]
+    pub(crate) buffer: Duration,
     /// Write the frames to this file, or `-` for standard output, in the order of display
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -141,14 +128,11 @@ pub(crate) struct StreamClientArgs {
     pub(crate) output_form: OutputArgs,
 }
 
-/// What users call the sides.
+/// What users call the sides, and where a viewer writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
-    /// A server's subcommand.
     pub(crate) server: &'static str,
-    /// Its viewers' subcommand.
     pub(crate) client: &'static str,
-    /// Where a viewer writes.
     pub(crate) output: &'static str,
 }
 
@@ -173,14 +157,20 @@ pub(crate) enum ClockName {
 }
 
 impl StreamSide {
-    /// Makes a publisher the server, and a player the client, that it is.
-    ///
-    /// # Errors
-    /// If a publisher has nothing to send, or a player would write to a terminal.
-    pub(crate) fn settle(self) -> Result<Self, Failure> {
-        Ok(match self {
-            Self::Publish(args) => {
-                let mut server = args.0;
+    /// Completes what a publisher and a player leave out.
+    pub(crate) fn settle(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Publish(server) => {
+                let synthetic = EncoderConfig {
+                    frame_rate: EncoderConfig::default().frame_rate,
+                    ..server.encoder
+                };
+                if synthetic != EncoderConfig::default() {
+                    return Err(Failure::usage(
+                        "options of the synthetic encoder cannot be used with real media",
+                        "see `evenkeel stream publish --help`",
+                    ));
+                }
                 if server.input.is_none() && stdin().is_terminal() {
                     return Err(Failure::usage(
                         "there is nothing to publish: standard input is a terminal",
@@ -189,10 +179,8 @@ impl StreamSide {
                 }
                 server.input.get_or_insert_with(|| "-".into());
                 server.names = PUBLISH_AND_PLAY;
-                Self::Server(Box::new(server))
             }
-            Self::Play(args) => {
-                let mut client = args.0;
+            Self::Play(client) => {
                 if client.output.is_none() && stdout().is_terminal() {
                     return Err(Failure::usage(
                         "standard output is a terminal, which shows no video",
@@ -201,72 +189,32 @@ impl StreamSide {
                 }
                 client.output.get_or_insert_with(|| "-".into());
                 client.names = PUBLISH_AND_PLAY;
-                Self::Client(Box::new(client))
             }
-            server_or_client => server_or_client,
-        })
-    }
-}
-
-/// Arguments that only the synthetic encoder takes.
-const SYNTHETIC: [&str; 4] = ["group", "key_ratio", "noise", "seed"];
-
-impl Args for PublishArgs {
-    fn augment_args(command: Command) -> Command {
-        let command = StreamServerArgs::augment_args(command).mut_arg("input", |input| {
-            input.long(Resettable::Reset).index(1).help(
-                "H.264 or HEVC in Annex B format, or `-` for standard input, the default in a pipe",
-            )
-        });
-        SYNTHETIC.into_iter().fold(command, |command, name| {
-            command.mut_arg(name, |arg| arg.hide(true))
-        })
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for PublishArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let is_given =
-            |name: &&'static str| matches.value_source(name) == Some(ValueSource::CommandLine);
-        if let Some(name) = SYNTHETIC.into_iter().find(is_given) {
-            let name = name.replace('_', "-");
-            let cause = format!("--{name} cannot be used with real media");
-            return Err(Error::raw(ErrorKind::ArgumentConflict, cause));
+            Self::Server(_) | Self::Client(_) => {}
         }
-        StreamServerArgs::from_arg_matches(matches).map(Self)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        self.0.update_from_arg_matches(matches)
+        Ok(())
     }
 }
 
-impl Args for PlayArgs {
-    fn augment_args(command: Command) -> Command {
-        StreamClientArgs::augment_args(command).mut_arg("output", |output| {
-            output.long(Resettable::Reset).index(2).help(
-                "Where to write the video, or `-` for standard output, the default unless it is a \
-                 terminal",
-            )
-        })
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
+/// Makes a server's arguments a publisher's.
+fn of_publisher(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "input" => arg.long(Resettable::Reset).index(1).help(
+            "H.264 or HEVC in Annex B format, or `-` for standard input, the default in a pipe",
+        ),
+        "group" | "key_ratio" | "noise" | "seed" => arg.hide(true),
+        _ => arg,
     }
 }
 
-impl FromArgMatches for PlayArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        StreamClientArgs::from_arg_matches(matches).map(Self)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        self.0.update_from_arg_matches(matches)
+/// Makes a client's arguments a player's.
+fn of_player(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "output" => arg.long(Resettable::Reset).index(2).help(
+            "Where to write the video, or `-` for standard output, the default unless it is a \
+             terminal",
+        ),
+        _ => arg,
     }
 }
 
@@ -278,19 +226,8 @@ impl StreamServerArgs {
 
     /// Returns how to send to each viewer, or says which value is out of range.
     pub(crate) fn send(&self) -> Result<SendOptions, String> {
-        let mut adapt = self.adapt;
-        adapt.floor_bps = adapt.floor_bps.min(adapt.ceiling_bps);
-        adapt.check()?;
-        Ok(SendOptions {
-            delivery: self.delivery,
-            adapt,
-            cancel_after: self.cancel_after,
-        })
-    }
-}
-
-impl StreamClientArgs {
-    pub(crate) fn buffer(&self) -> Duration {
-        Duration::from_millis(self.buffer)
+        let mut send = self.send;
+        send.adapt.floor_bps = send.adapt.floor_bps.min(send.adapt.ceiling_bps);
+        send.adapt.check().map(|()| send)
     }
 }

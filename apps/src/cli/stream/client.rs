@@ -14,7 +14,7 @@ use super::output::{View, ViewInterval, plot, show_delay};
 use super::system::{descriptor, wall_clock};
 use crate::cli::client::Client;
 use crate::cli::failure::{Failure, say};
-use crate::cli::live::LiveLine;
+use crate::cli::live::follow;
 use crate::cli::net::{STREAM, Transport};
 use crate::cli::output::{Form, Record};
 use crate::cli::series::{Periods, Span};
@@ -26,7 +26,6 @@ use crate::stream::{self, Clock, Opening, Output, Snapshot, ViewOptions, Viewing
 /// How often the figures on a terminal change.
 const REDRAW: Duration = Duration::from_millis(500);
 
-/// Watches a stream.
 pub(crate) async fn run(
     args: StreamClientArgs,
     live: bool,
@@ -77,11 +76,11 @@ async fn view(
     let options = ViewOptions {
         began: clock.at,
         clock,
-        buffer: args.buffer(),
+        buffer: args.buffer,
         omit: args.omit,
         time: args.time,
         // How long the server may be silent.
-        patience: args.transport.idle_timeout,
+        patience: args.transport.settings.idle_timeout,
         output,
     };
     let viewing = watch.viewing.clone();
@@ -117,10 +116,14 @@ fn output(
     }
     let path = path.to_owned();
     Ok(Box::pin(async move {
-        let file = tokio::fs::File::create(&path).await.inspect_err(|error| {
-            *lock(&unopened) = Some(Failure::unwritable(&path, error, option));
-        })?;
-        Ok(Box::new(file) as Output)
+        match tokio::fs::File::create(&path).await {
+            Ok(file) => Ok(Box::new(file) as Output),
+            Err(error) => {
+                let kind = error.kind();
+                *lock(&unopened) = Some(Failure::unwritable(&path, option)(error));
+                Err(kind.into())
+            }
+        }
     }))
 }
 
@@ -143,15 +146,10 @@ impl Watch<'_> {
         if self.form.has_intervals() {
             return self.print_intervals().await;
         }
-        if self.live
-            && self.form == Form::People
-            && let Some(mut line) = LiveLine::new()
-        {
-            line.show("waiting for the stream", None);
-            let mut before = TokioRuntime.now();
-            return line.follow(REDRAW, || self.view(&mut before)).await;
-        }
-        std::future::pending().await
+        let wanted = self.live && self.form == Form::People;
+        let mut before = TokioRuntime.now();
+        let view = || self.view(&mut before);
+        follow(wanted, "waiting for the stream", REDRAW, view).await
     }
 
     async fn print_intervals(&self) -> Failure {
@@ -208,7 +206,7 @@ impl Watch<'_> {
             server: self.args.reach.server.to_string(),
             interrupted: failure.is_some_and(Failure::is_interruption),
             error: error.map(|failure| failure.cause.clone()),
-            buffer_ms: self.args.buffer().as_secs_f64() * 1e3,
+            buffer_ms: self.args.buffer.as_secs_f64() * 1e3,
             omit_s: self.args.omit.as_secs_f64(),
             report: self.viewing.report(now),
         })

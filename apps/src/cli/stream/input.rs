@@ -4,7 +4,7 @@ use std::{os::fd::AsFd, path::Path, sync::Arc};
 
 use quinn::{Runtime, TokioRuntime};
 use tokio::fs::File;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
 use super::{args::StreamServerArgs, system::descriptor};
@@ -15,13 +15,10 @@ use crate::stream::{AccessUnit, AccessUnits, EncoderConfig, Live, Media};
 /// The longest file to stream, 1 GiB: all viewers share it in memory.
 const MAX_FILE: u64 = 1 << 30;
 
-/// Bytes read from standard input at once.
+/// Bytes read at once.
 const READ: usize = 64 * 1024;
 
 /// Opens the media that `args` ask for. Errors of standard input go to `report`.
-///
-/// # Errors
-/// If a file cannot be streamed, or standard input is closed.
 pub(crate) async fn open<E: Send + 'static>(
     args: &StreamServerArgs,
     encoder: EncoderConfig,
@@ -52,21 +49,16 @@ async fn recorded(path: &Path) -> Result<Arc<[AccessUnit]>, Failure> {
              OUT` makes it, `-c:v copy` where it is one of them already",
         )
     };
-    let metadata = tokio::fs::metadata(path)
-        .await
-        .map_err(|error| failure(&plain(&error)))?;
+    let metadata = tokio::fs::metadata(path).await;
+    let metadata = metadata.map_err(|error| failure(&plain(&error)))?;
     if !metadata.is_file() || metadata.len() > MAX_FILE {
         return Err(failure(&"it is no regular file of at most 1 GiB"));
     }
-    let bytes = tokio::fs::read(path)
-        .await
-        .map_err(|error| failure(&plain(&error)))?;
-    let mut parser = AccessUnits::default();
+    let file = File::open(path).await;
+    let file = file.map_err(|error| failure(&plain(&error)))?;
     let mut pictures = Vec::new();
-    for bytes in bytes.chunks(READ) {
-        pictures.extend(parser.push(bytes).map_err(|error| failure(&error))?);
-    }
-    pictures.extend(parser.finish());
+    let read = read_pictures(file, |picture| pictures.push(picture)).await;
+    read.map_err(|cause| failure(&cause))?;
     if pictures.is_empty() {
         return Err(failure(&"it has no picture"));
     }
@@ -74,8 +66,9 @@ async fn recorded(path: &Path) -> Result<Arc<[AccessUnit]>, Failure> {
 }
 
 /// Reads pictures from standard input, until it ends or is no byte stream.
-async fn read<E>(mut input: File, live: Arc<Live>, report: mpsc::UnboundedSender<Event<E>>) {
-    if let Err(cause) = read_pictures(&mut input, &live).await {
+async fn read<E>(input: File, live: Arc<Live>, report: mpsc::UnboundedSender<Event<E>>) {
+    let take = |picture| live.push(TokioRuntime.now(), picture);
+    if let Err(cause) = read_pictures(input, take).await {
         // Nobody listens once the server stops.
         let _ = report.send(Event::Over(Err(Failure::failed(
             format!("cannot stream standard input: {cause}"),
@@ -85,26 +78,19 @@ async fn read<E>(mut input: File, live: Arc<Live>, report: mpsc::UnboundedSender
     live.end();
 }
 
-async fn read_pictures(input: &mut (impl AsyncRead + Unpin), live: &Live) -> Result<(), String> {
+async fn read_pictures(mut input: File, mut take: impl FnMut(AccessUnit)) -> Result<(), String> {
     let mut parser = AccessUnits::default();
     let mut buffer = vec![0; READ];
     loop {
-        let length = input
-            .read(&mut buffer)
-            .await
-            .map_err(|error| plain(&error))?;
+        let length = input.read(&mut buffer).await;
+        let length = length.map_err(|error| plain(&error))?;
         if length == 0 {
             break;
         }
-        let pictures = parser
-            .push(&buffer[..length])
-            .map_err(|error| error.to_string())?;
-        for picture in pictures {
-            live.push(TokioRuntime.now(), picture);
-        }
+        let pictures = parser.push(&buffer[..length]);
+        let pictures = pictures.map_err(|error| error.to_string())?;
+        pictures.into_iter().for_each(&mut take);
     }
-    if let Some(last) = parser.finish() {
-        live.push(TokioRuntime.now(), last);
-    }
+    parser.finish().into_iter().for_each(take);
     Ok(())
 }

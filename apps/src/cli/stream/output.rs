@@ -10,6 +10,7 @@ use crate::stream::{Causes, ClockReport, SentCounts, Snapshot, ViewReport};
 
 /// One interval of a viewer.
 #[derive(Debug, Serialize)]
+#[serde(tag = "record", rename = "view_interval")]
 pub(crate) struct ViewInterval {
     #[serde(flatten)]
     pub(crate) span: Span,
@@ -22,6 +23,7 @@ pub(crate) struct ViewInterval {
 
 /// The record of a viewer at its end.
 #[derive(Debug, Serialize)]
+#[serde(tag = "record", rename = "view")]
 pub(crate) struct View {
     pub(crate) version: &'static str,
     pub(crate) server: String,
@@ -37,6 +39,7 @@ pub(crate) struct View {
 
 /// One interval of a server's viewer.
 #[derive(Debug, Serialize)]
+#[serde(tag = "record", rename = "viewer_interval")]
 pub(crate) struct ViewerInterval {
     pub(crate) viewer: String,
     #[serde(flatten)]
@@ -51,6 +54,7 @@ pub(crate) struct ViewerInterval {
 
 /// The record of a server's viewer that has gone.
 #[derive(Clone, Debug, Serialize)]
+#[serde(tag = "record", rename = "viewer")]
 pub(crate) struct Viewer {
     pub(crate) viewer: String,
     pub(crate) error: Option<String>,
@@ -62,7 +66,6 @@ pub(crate) struct Viewer {
     pub(crate) path: Option<HeaderReport>,
 }
 
-/// Counts of a server's viewers until it stopped.
 #[derive(Debug, Serialize)]
 pub(crate) struct StoppedCounts {
     pub(crate) viewers: u64,
@@ -70,8 +73,6 @@ pub(crate) struct StoppedCounts {
 }
 
 impl Record for ViewInterval {
-    const KIND: &'static str = "view_interval";
-
     fn text(&self) -> String {
         let seen = &self.seen;
         if self.span.looks_empty() {
@@ -92,8 +93,6 @@ impl Record for ViewInterval {
 }
 
 impl Record for View {
-    const KIND: &'static str = "view";
-
     fn text(&self) -> String {
         let report = self.report.as_ref();
         let report = report.filter(|report| report.frames.received > 0);
@@ -102,8 +101,6 @@ impl Record for View {
 }
 
 impl Record for ViewerInterval {
-    const KIND: &'static str = "viewer_interval";
-
     fn text(&self) -> String {
         let target = match self.sent.bitrate_bps {
             0 => String::new(),
@@ -121,8 +118,6 @@ impl Record for ViewerInterval {
 }
 
 impl Record for Viewer {
-    const KIND: &'static str = "viewer";
-
     fn text(&self) -> String {
         let switches = match self.sent.bitrate_bps {
             0 => String::new(),

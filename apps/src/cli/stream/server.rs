@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel::Controllers;
 use quinn::{Connection, Runtime, TokioRuntime};
+use serde::Serialize;
 use tokio::sync::{Notify, mpsc};
 
 use super::args::StreamServerArgs;
@@ -19,8 +20,9 @@ use crate::cli::address::unmapped;
 use crate::cli::args::SampleArgs;
 use crate::cli::failure::{Failure, say};
 use crate::cli::net::{STREAM, Transport};
+use crate::cli::output::Record;
 use crate::cli::series::{PacketCounts, SampleRecorder, Span};
-use crate::cli::server::{Event, Server, Settings};
+use crate::cli::server::{Clients, Event, Server, Settings};
 use crate::lock::lock;
 use crate::path::{HeaderReport, HeaderUse};
 use crate::stream::{Host, Live, Media, Sending, ServeOptions};
@@ -54,10 +56,9 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
         Media::Synthetic(_) | Media::Recorded { .. } => None,
     };
     let viewers = Arc::new(Viewers {
-        live: Mutex::default(),
+        live: Arc::default(),
         gone: Notify::new(),
         any: AtomicBool::new(false),
-        accepted: Arc::default(),
         samples: args.samples,
         settings: server.settings.clone(),
         report,
@@ -77,29 +78,17 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
     if let Some(live) = live {
         tokio::spawn(viewers.clone().end_with(live));
     }
-    let interval = |span| {
-        let mut intervals = viewers.intervals(span).into_iter();
-        intervals.try_for_each(|interval| server.form.event(&interval))
-    };
-    let result = async {
-        let (summary, _, result) = server.attend(args.once, events, interval).await;
-        server.print_stopped(summary, |viewers, failed| StoppedCounts { viewers, failed })?;
-        result
-    }
-    .await;
-    server.stop(serving, viewers.connections(), result).await
+    server.attend(serving, args.once, events, viewers).await
 }
 
 /// Makes the command line's decisions for the library's server, and knows who watches.
 struct Viewers {
     /// Viewers by the stable identifiers of their connections.
-    live: Mutex<BTreeMap<usize, LiveViewer>>,
+    live: Arc<Mutex<BTreeMap<usize, LiveViewer>>>,
     /// One of them has gone.
     gone: Notify,
     /// Any viewer ever came.
     any: AtomicBool,
-    /// Recorders of connections that were just accepted, by their stable identifiers.
-    accepted: Arc<Mutex<BTreeMap<usize, Arc<SampleRecorder>>>>,
     samples: SampleArgs,
     settings: Settings,
     report: mpsc::UnboundedSender<Event<Viewer>>,
@@ -109,30 +98,32 @@ struct LiveViewer {
     connection: Connection,
     sending: Arc<Sending>,
     since: Instant,
-    recorder: Option<Arc<SampleRecorder>>,
+    recorder: Arc<SampleRecorder>,
     packets: PacketCounts,
 }
 
 impl Host for Viewers {
-    fn configure(&self) -> Setup {
+    fn configure(&self) -> Option<Setup> {
         let recorder = Arc::new(SampleRecorder::new(self.samples));
         let transport = self.settings.transport.observed(recorder.clone());
-        let accepted = self.accepted.clone();
-        self.settings.next(&transport, move |connection| {
-            lock(&accepted).insert(connection.stable_id(), recorder);
-        })
+        let live = self.live.clone();
+        Some(self.settings.next(&transport, move |connection| {
+            let viewer = LiveViewer {
+                connection: connection.clone(),
+                sending: Arc::default(),
+                since: TokioRuntime.now(),
+                recorder,
+                packets: PacketCounts::default(),
+            };
+            lock(&live).insert(connection.stable_id(), viewer);
+        }))
     }
 
-    fn accepted(&self, connection: &Connection, sending: &Arc<Sending>) {
-        let viewer = LiveViewer {
-            connection: connection.clone(),
-            sending: sending.clone(),
-            since: TokioRuntime.now(),
-            recorder: lock(&self.accepted).remove(&connection.stable_id()),
-            packets: PacketCounts::default(),
-        };
-        lock(&self.live).insert(connection.stable_id(), viewer);
+    fn accepted(&self, connection: &Connection) -> Arc<Sending> {
         self.any.store(true, Ordering::Relaxed);
+        let live = lock(&self.live);
+        let viewer = live.get(&connection.stable_id());
+        viewer.map_or_else(Arc::default, |viewer| viewer.sending.clone())
     }
 
     fn ended(&self, connection: &Connection, sending: &Sending, result: &Result<(), AppError>) {
@@ -187,25 +178,31 @@ impl Viewers {
         };
         let _ = self.report.send(Event::Over(result));
     }
+}
 
-    /// Returns the connections of all viewers.
-    fn connections(&self) -> Vec<Connection> {
-        let live = lock(&self.live);
-        live.values().map(|live| live.connection.clone()).collect()
-    }
-
-    /// Returns a record of each viewer.
-    fn intervals(&self, span: Span) -> Vec<ViewerInterval> {
+impl Clients for Arc<Viewers> {
+    fn intervals(&mut self, span: Span, is_rest: bool) -> Vec<impl Record> {
         let record = |live: &mut LiveViewer| ViewerInterval {
             viewer: unmapped(live.connection.remote_address()).to_string(),
             span,
             sent: live.sending.counts(),
-            samples: match &live.recorder {
-                Some(recorder) => recorder.take(span.origin),
-                None => SampleRecorder::new(self.samples).take(span.origin),
-            },
+            samples: live.recorder.take(span.origin),
             sender: live.packets.figures(&live.connection),
         };
-        lock(&self.live).values_mut().map(record).collect()
+        let mut live = lock(&self.live);
+        let live = live.values_mut().filter(|_| !is_rest);
+        live.map(record).collect::<Vec<_>>()
+    }
+
+    fn counts(&self, served: u64, failed: u64) -> impl Serialize {
+        StoppedCounts {
+            viewers: served,
+            failed,
+        }
+    }
+
+    fn connections(&self) -> Vec<Connection> {
+        let live = lock(&self.live);
+        live.values().map(|live| live.connection.clone()).collect()
     }
 }

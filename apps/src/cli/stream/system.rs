@@ -5,7 +5,7 @@ use std::{os::fd::BorrowedFd, time::SystemTime};
 use quinn::{Runtime, TokioRuntime};
 use tokio::fs::File;
 
-use crate::cli::failure::{Failure, plain};
+use crate::cli::failure::Failure;
 use crate::stream::Clock;
 
 /// Returns this machine's clock, which programs on it share.
@@ -25,11 +25,8 @@ pub(crate) fn wall_clock(shared: bool) -> Clock {
 
 /// Opens standard input or output as a file.
 pub(crate) fn descriptor(fd: BorrowedFd<'_>, which: &str) -> Result<File, Failure> {
-    let owned = fd.try_clone_to_owned().map_err(|error| {
-        Failure::failed(
-            format!("cannot use standard {which}: {}", plain(&error)),
-            "do not close it",
-        )
-    })?;
+    let what = format!("cannot use standard {which}");
+    let owned = fd.try_clone_to_owned();
+    let owned = owned.map_err(Failure::of_system(what, "do not close it"))?;
     Ok(File::from_std(std::fs::File::from(owned)))
 }

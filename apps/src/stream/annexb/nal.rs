@@ -52,10 +52,7 @@ impl Codec {
     /// Returns how many bytes of a NAL unit [`Self::slice`] and [`Self::opens`] need: its header
     /// and the first byte of a slice header.
     pub(super) fn look_ahead(self) -> usize {
-        match self {
-            Self::H264 => 2,
-            Self::Hevc => 3,
-        }
+        self.header_len() + 1
     }
 
     /// Returns true if the NAL unit is part of a picture.
@@ -164,34 +161,29 @@ fn hevc_sequence_id(mut bits: Bits<'_>) -> Option<u32> {
 /// Reads a NAL unit bit by bit, without its emulation prevention bytes (H.264, 7.3.1).
 struct Bits<'a> {
     bytes: &'a [u8],
-    /// Zero bytes before `bytes`.
+    /// Zero bytes right before the present one.
     zeros: usize,
-    /// The byte that was begun, its next bit at the top, and how many bits it has left.
-    byte: u8,
-    left: u8,
+    /// Bits of the first byte that were read.
+    read: u8,
 }
 
 impl<'a> Bits<'a> {
     fn of(bytes: &'a [u8]) -> Self {
-        Self {
-            bytes,
-            zeros: 0,
-            byte: 0,
-            left: 0,
-        }
+        let (zeros, read) = (0, 0);
+        Self { bytes, zeros, read }
     }
 
     fn bit(&mut self) -> Option<u32> {
-        if self.left == 0 {
-            if self.zeros >= 2 && self.bytes.first() == Some(&3) {
-                (self.bytes, self.zeros) = (&self.bytes[1..], 0);
-            }
-            (self.byte, self.left) = (*self.bytes.first()?, 8);
-            self.bytes = &self.bytes[1..];
-            self.zeros = if self.byte == 0 { self.zeros + 1 } else { 0 };
+        if self.read == 0 && self.zeros >= 2 && self.bytes.first() == Some(&3) {
+            (self.bytes, self.zeros) = (&self.bytes[1..], 0);
         }
-        let bit = self.byte >> 7;
-        (self.byte, self.left) = (self.byte << 1, self.left - 1);
+        let byte = *self.bytes.first()?;
+        let bit = byte >> (7 - self.read) & 1;
+        self.read = (self.read + 1) % 8;
+        if self.read == 0 {
+            self.bytes = &self.bytes[1..];
+            self.zeros = if byte == 0 { self.zeros + 1 } else { 0 };
+        }
         Some(bit.into())
     }
 

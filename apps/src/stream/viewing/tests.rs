@@ -5,15 +5,14 @@ use evenkeel_tests::time::{epoch, ms};
 fn begin(began: Instant, omit: Duration, clock: Comparison) -> Viewing {
     let viewing = Viewing::default();
     let player = Player::new(ms(100), ms(50));
-    viewing.begin(Beginning {
+    let beginning = Beginning {
         began,
         began_us: 5_000_000,
         accepted_us: 0,
-        omit,
-        clock,
+        omit_until: began + omit,
         is_encoded: true,
-        player,
-    });
+    };
+    viewing.begin(beginning, clock, player);
     viewing
 }
 
@@ -179,15 +178,15 @@ fn a_snapshot_tells_what_came_since_the_one_before() {
 fn frames_from_before_the_viewer_came_are_decoded_and_counted_apart() {
     let began = epoch();
     let viewing = Viewing::default();
-    viewing.begin(Beginning {
+    let beginning = Beginning {
         began,
         began_us: 5_500_000,
         accepted_us: 5_500_000,
-        omit: Duration::ZERO,
-        clock: Comparison::default(),
+        omit_until: began,
         is_encoded: false,
-        player: Player::new(ms(100), ms(50)),
-    });
+    };
+    let player = Player::new(ms(100), ms(50));
+    viewing.begin(beginning, Comparison::default(), player);
     let receive = |sequence: u32, at: Duration| {
         let content = Bytes::copy_from_slice(&[sequence as u8]);
         viewing.frame(began + at, &header(sequence), content)

@@ -108,12 +108,9 @@ struct OneViewer {
 }
 
 impl Host for OneViewer {
-    fn sending(&self) -> Arc<Sending> {
-        self.counts.clone()
-    }
-
-    fn accepted(&self, connection: &Connection, _sending: &Arc<Sending>) {
+    fn accepted(&self, connection: &Connection) -> Arc<Sending> {
         self.record.connected(connection);
+        self.counts.clone()
     }
 
     fn ended(&self, connection: &Connection, _sending: &Sending, result: &Result<(), AppError>) {

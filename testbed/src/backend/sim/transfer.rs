@@ -1,21 +1,18 @@
 //! What a flow's sender does over time: one transfer, ON and OFF, or many short ones.
 
-use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use evenkeel_apps::bulk::{
-    self, Amount, Direction, Job, Limits, Local, Progress, Readable, ServeOptions, Source,
+    self, Amount, Direction, Job, Limits, Local, Pieces, Progress, Readable, ServeOptions, Source,
 };
-use futures_util::future::{BoxFuture, Either, FutureExt, select};
-use quinn::{AsyncTimer, Connection, Endpoint, Runtime};
+use futures_util::future::{Either, select};
+use futures_util::stream::{StreamExt, unfold};
+use quinn::{Connection, Endpoint, Runtime};
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64;
-use tokio::io::{AsyncRead, ReadBuf};
 
 use super::endpoints::{Endpoints, SERVER_NAME};
 use super::record::Record;
@@ -285,6 +282,9 @@ impl Drop for Carried<'_> {
     }
 }
 
+/// Bytes that it gives at once: as many as a transfer takes.
+const BLOCK: usize = 16 * 1024;
+
 /// An endless source that has nothing to give in OFF periods.
 struct OnOffSource {
     runtime: SimRuntime,
@@ -298,67 +298,22 @@ impl Readable for OnOffSource {
         bulk::MAX_BYTES
     }
 
-    fn reader(
-        &self,
-        _: u64,
-    ) -> BoxFuture<'_, io::Result<Box<dyn AsyncRead + Send + Sync + Unpin>>> {
+    fn read(&self, _: u64) -> Pieces {
+        let (runtime, on, off) = (self.runtime.clone(), self.on, self.off);
         let mut rng = self.rng.clone();
-        let off_at = self.runtime.now() + self.on.sample(&mut rng);
-        let reader = OnOffReader {
-            runtime: self.runtime.clone(),
-            on: self.on,
-            off: self.off,
-            rng,
-            off_at,
-            silence: None,
-        };
-        async { Ok(Box::new(reader) as Box<_>) }.boxed()
-    }
-}
-
-struct OnOffReader {
-    runtime: SimRuntime,
-    on: PeriodLength,
-    off: PeriodLength,
-    rng: Pcg64,
-    off_at: Instant,
-    /// The OFF period, while in one.
-    silence: Option<Silence>,
-}
-
-struct Silence {
-    ends: Instant,
-    /// A reader must be `Sync`, which timers are not.
-    timer: Mutex<Pin<Box<dyn AsyncTimer>>>,
-}
-
-impl AsyncRead for OnOffReader {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        loop {
-            if let Some(Silence { ends, timer }) = &mut this.silence {
-                let timer = timer
-                    .get_mut()
-                    .expect("one owner, which never panics with it");
-                ready!(timer.as_mut().poll(cx));
-                this.off_at = *ends + this.on.sample(&mut this.rng);
-                this.silence = None;
+        let off_at = runtime.now() + on.sample(&mut rng);
+        let block = Bytes::from(vec![0; BLOCK]);
+        let pieces = unfold((off_at, rng), move |(mut off_at, mut rng)| {
+            let (runtime, block) = (runtime.clone(), block.clone());
+            async move {
+                while runtime.now() >= off_at {
+                    let ends = off_at + off.sample(&mut rng);
+                    runtime.sleep_until(ends).await;
+                    off_at = ends + on.sample(&mut rng);
+                }
+                Some((Ok(block), (off_at, rng)))
             }
-            if this.runtime.now() < this.off_at {
-                let len = buf.remaining();
-                buf.initialize_unfilled();
-                buf.advance(len);
-                return Poll::Ready(Ok(()));
-            }
-            let ends = this.off_at + this.off.sample(&mut this.rng);
-            this.silence = Some(Silence {
-                ends,
-                timer: Mutex::new(this.runtime.new_timer(ends)),
-            });
-        }
+        });
+        pieces.boxed()
     }
 }
