@@ -1,14 +1,12 @@
 //! The import rules of docs/architecture.md, read off Cargo's own metadata and the sources.
 
-mod modules;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Target};
 
-use modules::Modules;
+use crate::modules::Modules;
 
 /// What each crate may import of our own crates and of the ones that own I/O. Crates
 /// without I/O (serde, rand, thiserror ...) are free, except in wire, which is std only.

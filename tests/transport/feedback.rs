@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use evenkeel::{Ack, Congestion, Controller, Feedback, PathSample};
 use evenkeel_wire::PathHeaderView;
 
-use crate::pair::{HEADED, Kind, Pair, seconds};
-use crate::support::{Net, drain, flood};
+use super::pair::{HEADED, Kind, Pair, seconds};
+use super::support::{Net, drain, flood};
 
 /// A controller that follows routers, and what it was given.
 #[derive(Debug, Clone)]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use evenkeel::{Context, HeaderState};
 use quinn::TransportConfig;
 
-use crate::pair::{HEADED, Pair, reno, seconds};
-use crate::support::{Departure, Host, Net, client_tls, flood, identity, server_tls};
+use super::pair::{HEADED, Pair, reno, seconds};
+use super::support::{Departure, Host, Net, client_tls, flood, identity, server_tls};
 
 /// UDP payload of a full-size packet before any search.
 const FIRST_MTU: usize = 1200;

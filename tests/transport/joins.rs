@@ -16,7 +16,7 @@ use evenkeel_tests::skip::{Need, can_run};
 use quinn::{Endpoint, Runtime};
 use tokio::io::AsyncWrite;
 
-use crate::support::{Host, Net, client_tls, identity, server_tls, stock_client, stock_server};
+use super::support::{Host, Net, client_tls, identity, server_tls, stock_client, stock_server};
 
 /// Pictures a second.
 const RATE: u32 = 25;

@@ -11,8 +11,8 @@ use evenkeel_apps::stream::{
 };
 use quinn::{Connection, Runtime, TransportConfig, VarInt};
 
-use crate::pair::seconds;
-use crate::support::{Host, Net, client_tls, constant, identity, server_tls};
+use super::pair::seconds;
+use super::support::{Host, Net, client_tls, constant, identity, server_tls};
 
 /// A stream over `net`, 20 s of it.
 struct Watch {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel::Context;
 use quinn::TransportConfig;
 
-use crate::support::{
+use super::support::{
     Host, Net, client_tls, flood, identity, server_tls, sink, stock_client, stock_server,
 };
 

@@ -11,8 +11,8 @@ use evenkeel_testbed::scenario::LinkBuilder;
 use evenkeel_testbed::sim::SimRuntime;
 use quinn::{Runtime, TransportConfig, VarInt};
 
-use crate::pair::{reno, seconds};
-use crate::support::{
+use super::pair::{reno, seconds};
+use super::support::{
     Host, Net, Recorder, client_tls, constant, drain, flood, identity, server_tls,
 };
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::support::{
+use super::support::{
     Departure, Host, Net, Recorder, client_tls, constant, flood, identity, server_tls, sink,
     stock_client, stock_server,
 };

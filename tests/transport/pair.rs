@@ -7,7 +7,7 @@ use std::time::Duration;
 use evenkeel::{Context, HeaderCounters, HeaderState, SharedFactory};
 use quinn::{ServerConfig, TransportConfig};
 
-use crate::support::{
+use super::support::{
     Host, Net, Recorder, client_tls, flood, identity, server_tls, stock_client, stock_server,
 };
 
@@ -177,7 +177,7 @@ async fn sink_into(
         *slot.lock().expect("no test panics in here") = Some(connection.clone());
         quinn::Runtime::spawn(
             &*runtime,
-            Box::pin(crate::support::drain(connection, received.clone())),
+            Box::pin(super::support::drain(connection, received.clone())),
         );
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use evenkeel::{Congestion, Controller, Feedback, Grant, HeaderState, PathSample};
 use evenkeel_wire::{CompactCount, CompactRate};
 
-use crate::pair::{HEADED, Kind, Pair, has_header, reno, seconds};
-use crate::support::{Host, Net, constant, stamped};
+use super::pair::{HEADED, Kind, Pair, has_header, reno, seconds};
+use super::support::{Host, Net, constant, stamped};
 
 /// Length of a path header.
 const HEADER: usize = 32;

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use evenkeel_apps::AppError;
 use evenkeel_apps::bulk::{
-    self, Amount, Direction, Host as BulkHost, Job, Limits, Local, OnOff, Outcome, Pings, ServeOptions,
-    Source,
+    self, Amount, Direction, Host as BulkHost, Job, Limits, Local, OnOff, Outcome, Pings,
+    ServeOptions, Source,
 };
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use quinn::{Connection, Endpoint, Runtime};
 
-use crate::pair::{plain, seconds};
-use crate::support::{
+use super::pair::{plain, seconds};
+use super::support::{
     Host, Net, Recorder, client_tls, identity, server_tls, stock_client, stock_server,
 };
 

@@ -6,11 +6,10 @@ use std::process::{Child, Command};
 
 use rustix::process::Signal;
 
+use super::{ROUTERS, assert_nothing_left, namespaces_of, processes_of, start};
 use crate::support::{
-    self, alone, eventually, has_namespaces, has_namespaces_and, scenario, signal, spawn, testbed,
-    text,
+    alone, eventually, has_namespaces, has_namespaces_and, scenario, signal, spawn, testbed, text,
 };
-use crate::{ROUTERS, assert_nothing_left, namespaces_of, processes_of, start};
 
 /// What ends a run, and its exit status then.
 const ENDINGS: [(Signal, i32); 2] = [(Signal::INT, 130), (Signal::TERM, 143)];
@@ -91,7 +90,7 @@ fn a_termination_of_a_run_on_several_backends_ends_the_one_under_way() {
     }
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
-    let mut command = support::run(
+    let mut command = crate::support::run(
         &scenario("dumbbell.toml"),
         "netns,sim",
         directory.path(),

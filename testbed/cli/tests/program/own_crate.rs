@@ -1,13 +1,11 @@
 //! A crate outside the workspace, as `docs/league.md` describes it.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::text;
 use serde_json::Value;
-use support::text;
 
 /// The file of the documentation's block below a marker.
 fn documented(marker: &str) -> String {

@@ -1,8 +1,6 @@
 //! Scenarios inside user-mode Linux. Needs Debian's packages user-mode-linux and kmod, iproute2,
 //! and the workspace's programs; no rights.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -11,7 +9,7 @@ use evenkeel_tests::one_of_three_tries;
 use evenkeel_tests::skip::{self, Need};
 use rustix::process::Signal;
 
-use support::{alone, eventually, number, scenario, signal, testbed, text};
+use crate::support::{alone, eventually, number, scenario, signal, testbed, text};
 
 /// Whether the tests of this file can run; says why if not.
 #[track_caller]
@@ -78,7 +76,7 @@ impl Inside {
 
     /// The processes that know of the directory: guard and kernel.
     fn processes(&self) -> String {
-        support::processes_with(self.path())
+        crate::support::processes_with(self.path())
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -193,9 +191,9 @@ fn run(inside: &Inside, name: &str, on: &str, settings: &[&str]) -> serde_json::
 /// The same with a scenario at any path.
 fn run_file(inside: &Inside, path: &str, on: &str, settings: &[&str]) -> serde_json::Value {
     let results = inside.directory.path().join(format!("results-{on}"));
-    let mut command = support::run(path, on, &results, settings);
+    let mut command = crate::support::run(path, on, &results, settings);
     command.env("TMPDIR", inside.path());
-    let result = support::result(&output(command));
+    let result = crate::support::result(&output(command));
     assert!(
         results.join("series.json").is_file(),
         "{on} wrote its series"
@@ -334,12 +332,12 @@ fn netem_lets_the_share_that_was_asked_for_overtake_and_a_transfer_arrives_intac
     one_of_three_tries(|| {
         let inside = Inside::new();
         let path = inside.directory.path().join("reordering.toml");
-        fs::write(&path, support::REORDERING).expect("it can be written");
+        fs::write(&path, crate::support::REORDERING).expect("it can be written");
         let path = path.to_str().expect("a path in UTF-8");
         let mut exec = inside.command(&["exec", path, "--on", "uml", "--host", "client", "--"]);
-        exec.args(support::PINGS);
-        support::assert_reordered(&text(&output(exec).stdout));
-        support::assert_transferred(&run_file(&inside, path, "uml", &[]), "netem");
+        exec.args(crate::support::PINGS);
+        crate::support::assert_reordered(&text(&output(exec).stdout));
+        crate::support::assert_transferred(&run_file(&inside, path, "uml", &[]), "netem");
     });
 }
 
@@ -352,11 +350,11 @@ fn both_versions_of_ip_pass_a_router_that_stamps_them_and_netem_on_the_way_back(
     let _alone = alone();
     let inside = Inside::new();
     let path = inside.directory.path().join("both.toml");
-    fs::write(&path, support::BOTH_VERSIONS).expect("it can be written");
+    fs::write(&path, crate::support::BOTH_VERSIONS).expect("it can be written");
     let path = path.to_str().expect("a path in UTF-8");
     let result = run_file(&inside, path, "uml", &["links.1.reverse.stamps=[]"]);
     assert_eq!(result["links"][3]["emulator"], "netem");
-    support::assert_both_versions(&result);
+    crate::support::assert_both_versions(&result);
 }
 
 #[test]

@@ -1,14 +1,12 @@
 //! Streams of live media as flows of a scenario.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
 use evenkeel_tests::one_of_three_tries;
 use serde_json::Value;
 
-use support::{has_namespaces, number, scenario, testbed};
+use crate::support::{has_namespaces, number, scenario, testbed};
 
 /// `result.json` of a run, as text.
 fn run(name: &str, arguments: &[&str]) -> String {

@@ -1,14 +1,12 @@
 //! docs/router.md, from nothing to a shaped, stamped link, as it is written there: its marked commands
 //! on two hosts. Needs root, TUN, util-linux, ping, sysctl and the workspace's programs.
 
-mod support;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use support::{eventually, has_namespaces_and, number, program, text};
+use crate::support::{eventually, has_namespaces_and, number, program, text};
 
 /// Commands of the manual.
 #[derive(Debug, PartialEq)]
@@ -212,7 +210,7 @@ fn an_operator_who_types_what_the_manual_says_has_a_shaped_and_stamped_link() {
         "{ready}"
     );
     // ping, a transfer, and what the router saw of them.
-    let least = support::least_round_trip_ms(&said[2]);
+    let least = crate::support::least_round_trip_ms(&said[2]);
     assert!((20.0..30.0).contains(&least), "{least} ms: {}", said[2]);
     let status = alpha.run("evenkeel-router status --json");
     let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");

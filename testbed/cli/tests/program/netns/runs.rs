@@ -5,8 +5,8 @@ use std::io::Read;
 
 use evenkeel_tests::one_of_three_tries;
 
-use crate::support::{self, alone, has_namespaces, number, on_sim, result_of, scenario, text};
-use crate::{ROUTERS, assert_nothing_left, start};
+use super::{ROUTERS, assert_nothing_left, start};
+use crate::support::{alone, has_namespaces, number, on_sim, result_of, scenario, text};
 
 #[test]
 #[ignore = "compares real time; .ci/full runs it"]
@@ -67,9 +67,9 @@ fn both_versions_of_ip_pass_a_router_that_stamps_them() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("both.toml");
-    fs::write(&path, support::BOTH_VERSIONS).expect("it can be written");
+    fs::write(&path, crate::support::BOTH_VERSIONS).expect("it can be written");
     let (child, _out) = start(path.to_str().expect("a path in UTF-8"), &[]);
-    support::assert_both_versions(&result_of(child));
+    crate::support::assert_both_versions(&result_of(child));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn the_league_plays_on_the_kernel_and_says_so() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().to_str().expect("a path in UTF-8");
     let one = ["--controllers", "noq-bbr3", "--cases", "start/100-kB"];
-    let output = support::testbed(&["league", "--quick", "--on", "netns", "--out", out])
+    let output = crate::support::testbed(&["league", "--quick", "--on", "netns", "--out", out])
         .args(one)
         .output()
         .expect("it starts");

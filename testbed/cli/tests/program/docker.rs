@@ -1,7 +1,5 @@
 //! Scenarios on containers. Needs Docker's engine and the image of the repository's Dockerfile.
 
-mod support;
-
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -9,7 +7,7 @@ use evenkeel_tests::one_of_three_tries;
 use evenkeel_tests::skip::{self, Need};
 use rustix::process::Signal;
 
-use support::{
+use crate::support::{
     alone, eventually, number, on_sim, result, result_of, scenario, signal, spawn, testbed, text,
 };
 
@@ -37,7 +35,7 @@ fn can_run() -> bool {
 
 /// Starts the dumbbell in containers, in a directory of its own.
 fn start(settings: &[&str]) -> (Child, tempfile::TempDir) {
-    support::start(&scenario("dumbbell.toml"), "docker", settings)
+    crate::support::start(&scenario("dumbbell.toml"), "docker", settings)
 }
 
 /// How many programs a run has started on a node.
@@ -98,10 +96,10 @@ fn both_versions_of_ip_pass_a_router_that_stamps_them() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("both.toml");
-    std::fs::write(&path, support::BOTH_VERSIONS).expect("it can be written");
+    std::fs::write(&path, crate::support::BOTH_VERSIONS).expect("it can be written");
     let path = path.to_str().expect("a path in UTF-8");
-    let (child, _out) = support::start(path, "docker", &[]);
-    support::assert_both_versions(&result_of(child));
+    let (child, _out) = crate::support::start(path, "docker", &[]);
+    crate::support::assert_both_versions(&result_of(child));
 }
 
 #[test]
@@ -244,7 +242,7 @@ fn what_a_killed_run_has_left_in_docker_is_removed_by_the_next_one() {
 fn refused(settings: &[&str], environment: &[(&str, &Path)]) -> (Option<i32>, String) {
     let directory = tempfile::tempdir().expect("a directory");
     let name = scenario("dumbbell.toml");
-    let mut command = support::run(&name, "docker", directory.path(), settings);
+    let mut command = crate::support::run(&name, "docker", directory.path(), settings);
     let output = command.envs(environment.iter().copied()).output();
     let output = output.expect("the program starts");
     let error = text(&output.stderr);
@@ -340,7 +338,7 @@ fn one_report_has_all_four_backends_side_by_side() {
     let uml = ["/usr/bin/linux.uml", "/usr/sbin/linux.uml"]
         .iter()
         .any(|path| Path::new(path).exists());
-    if !can_run() || !support::has_namespaces() || !uml {
+    if !can_run() || !crate::support::has_namespaces() || !uml {
         return;
     }
     let _alone = alone();
@@ -353,7 +351,8 @@ fn one_report_has_all_four_backends_side_by_side() {
             "links.0.emulator=evenkeel",
         ];
         let name = scenario("dumbbell.toml");
-        let mut command = support::run(&name, "sim,netns,uml,docker", directory.path(), &settings);
+        let mut command =
+            crate::support::run(&name, "sim,netns,uml,docker", directory.path(), &settings);
         let report = result(&command.output().expect("the program starts"));
         assert_eq!(report["reference"], "sim");
         let backends = report["backends"].as_array().expect("backends");

@@ -1,7 +1,5 @@
 //! What goes wrong in the middle of a run. Needs root, TUN, iproute2, and the workspace's programs.
 
-mod support;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,7 +11,7 @@ use evenkeel_tests::one_of_three_tries;
 use evenkeel_tests::skip::{Need, can_run};
 use rustix::process::{Pid, Signal, kill_process};
 
-use support::{
+use crate::support::{
     alone, eventually, has_namespaces, has_namespaces_and, number, pause, program, scenario,
     testbed, text,
 };
@@ -196,8 +194,8 @@ fn through_a_router(text_of_traffic: &str, settings: &[&str]) -> serde_json::Val
     fs::write(&path, scenario).expect("it can be written");
     let path = path.to_str().expect("a path in UTF-8");
     let out = directory.path().join("out");
-    let mut command = support::run(path, "netns", &out, settings);
-    support::result(&command.output().expect("the program starts"))
+    let mut command = crate::support::run(path, "netns", &out, settings);
+    crate::support::result(&command.output().expect("the program starts"))
 }
 
 /// Mean size of the packets that the first link forwarded, in bytes.
@@ -295,7 +293,7 @@ fn a_qlog_that_finds_the_disk_full_ends_a_run_with_one_line() {
     std::os::unix::fs::symlink("/dev/full", &qlog).expect("a link");
     let settings = ["duration_s=5", "warmup_s=1", "flows.0.name=one"];
     let name = scenario("dumbbell.toml");
-    let mut command = support::run(&name, "sim", directory.path(), &settings);
+    let mut command = crate::support::run(&name, "sim", directory.path(), &settings);
     let output = command.arg("--qlog").output().expect("the program starts");
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
@@ -313,7 +311,7 @@ fn a_program_whose_messages_find_the_disk_full_keeps_its_exit_status() {
     let directory = tempfile::tempdir().expect("a directory");
     let name = scenario("dumbbell.toml");
     let settings = ["duration_s=5", "warmup_s=1"];
-    let mut command = support::run(&name, "sim", directory.path(), &settings);
+    let mut command = crate::support::run(&name, "sim", directory.path(), &settings);
     let status = command
         .stdout(Stdio::null())
         .stderr(full().expect("Linux has it"))
@@ -365,12 +363,12 @@ fn with_each(controllers: &[&str], keys: &str, flow: &str) -> Vec<[serde_json::V
         );
         fs::write(&path, scenario).expect("it can be written");
         let path = path.to_str().expect("a path in UTF-8");
-        let child = support::spawn(&mut support::run(path, "netns", &out, &[]));
+        let child = crate::support::spawn(&mut crate::support::run(path, "netns", &out, &[]));
         (child, out)
     });
     let runs: Vec<_> = runs.collect();
     let end = |(child, out): (Child, std::path::PathBuf)| {
-        let result = support::result_of(child);
+        let result = crate::support::result_of(child);
         let series = fs::read_to_string(out.join("series.json")).expect("it was written");
         [result, serde_json::from_str(&series).expect("JSON")]
     };

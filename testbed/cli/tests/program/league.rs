@@ -1,19 +1,17 @@
 //! `league`, as a user meets it.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::text;
 use serde_json::Value;
-use support::text;
 
 /// Two short cases, so that a test is one too.
 const CASES: &str = "start/100-kB,start/1-MB";
 
 fn league(directory: &Path, arguments: &[&str]) -> Output {
-    let mut command = support::testbed(&["league"]);
+    let mut command = crate::support::testbed(&["league"]);
     command.current_dir(directory).args(arguments);
     command.output().expect("the program starts")
 }
@@ -63,7 +61,7 @@ fn a_league_leaves_a_table_a_page_its_figures_and_scenarios_that_run() {
     let command = document["cases"][0]["command"].as_str().unwrap();
     let command = command.replace("CONTROLLER", "reno").replace("SEED", "3");
     let words: Vec<&str> = command.split(' ').skip(1).collect();
-    let output = support::testbed(&words)
+    let output = crate::support::testbed(&words)
         .current_dir(place.join("out"))
         .output()
         .unwrap();

@@ -5,9 +5,9 @@ use std::process::Output;
 
 use evenkeel_tests::one_of_three_tries;
 
-use crate::start;
+use super::start;
 use crate::support::{
-    self, alone, has_namespaces_and, number, program, result_of, scenario, testbed, text,
+    alone, has_namespaces_and, number, program, result_of, scenario, testbed, text,
 };
 
 #[test]
@@ -48,7 +48,7 @@ fn exec_runs_a_program_on_a_host_and_passes_its_status_on() {
         let summary = text(&ping.stdout);
         assert!(ping.status.success(), "{summary}{}", text(&ping.stderr));
         // 10 ms there and back, and what machines take.
-        let least = support::least_round_trip_ms(&summary);
+        let least = crate::support::least_round_trip_ms(&summary);
         assert!((20.0..21.0).contains(&least), "{least} ms");
     });
     let unknown = testbed(&["exec", &lossy, "--host", "nobody", "--", "true"])
@@ -72,14 +72,14 @@ fn a_router_lets_the_share_that_was_asked_for_overtake_and_a_transfer_arrives_in
     one_of_three_tries(|| {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("reordering.toml");
-        fs::write(&path, support::REORDERING).expect("it can be written");
+        fs::write(&path, crate::support::REORDERING).expect("it can be written");
         let path = path.to_str().expect("a path in UTF-8");
         let settings = ["links.0.emulator=evenkeel"];
         let mut exec = testbed(&["exec", path, "--set", settings[0], "--host", "client", "--"]);
-        let pings = exec.args(support::PINGS).output();
-        support::assert_reordered(&text(&pings.expect("the program starts").stdout));
+        let pings = exec.args(crate::support::PINGS).output();
+        crate::support::assert_reordered(&text(&pings.expect("the program starts").stdout));
         let (child, _out) = start(path, &settings);
-        support::assert_transferred(&result_of(child), "evenkeel");
+        crate::support::assert_transferred(&result_of(child), "evenkeel");
     });
 }
 

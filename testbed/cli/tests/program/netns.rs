@@ -3,16 +3,13 @@
 mod endings;
 mod exec;
 mod runs;
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::process::{Child, Command};
 
-use support::{eventually, text};
+use crate::support::{eventually, text};
 
 /// Starts `run SCENARIO --on netns --json` in a directory of its own.
 fn start(path: &str, settings: &[&str]) -> (Child, tempfile::TempDir) {
-    support::start(path, "netns", settings)
+    crate::support::start(path, "netns", settings)
 }
 
 /// Namespaces of the run with this process number.
@@ -30,7 +27,7 @@ fn namespaces_of(pid: u32) -> Vec<String> {
 }
 
 fn processes_of(pid: u32) -> String {
-    support::processes_with(&format!("/run/evenkeel-testbed/{pid}-"))
+    crate::support::processes_with(&format!("/run/evenkeel-testbed/{pid}-"))
 }
 
 fn assert_nothing_left(pid: u32) {

@@ -1,0 +1,11 @@
+//! Tests that cross crates, and the rules of docs/architecture.md: one program, linked once.
+
+mod acp;
+mod faults;
+mod guided;
+mod house_rules;
+mod modules;
+mod ro_vegas;
+mod transport;
+mod virtual_time;
+mod wireshark;
