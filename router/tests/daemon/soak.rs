@@ -16,8 +16,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::metrics::exchange;
-use crate::stamps::header;
-use crate::support::{Host, Lab, Router, StopWhenDropped, Versions, eventually, number};
+use crate::support::{Host, Lab, Router, StopWhenDropped, Versions, eventually, header, number};
 
 /// How long it lasts; `.ci/full soak` asks for an hour.
 const SECONDS: &str = "EVENKEEL_SOAK_SECONDS";
