@@ -19,7 +19,8 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use crate::{Amount, NodeCounters, Packet};
+use crate::conservation::NodeCounters;
+use crate::packet::{Amount, Packet};
 
 pub use aggregation::Aggregation;
 pub use blackout::Blackout;

@@ -6,7 +6,9 @@ mod queue_length;
 use std::ops::Sub;
 use std::time::{Duration, Instant};
 
-use crate::{Amount, DropReason, HeaderCounts};
+use crate::discipline::DropReason;
+use crate::packet::Amount;
+use crate::stamp::HeaderCounts;
 
 pub use histogram::DurationHistogram;
 pub use queue_length::{QueueInterval, QueueLength};

@@ -22,7 +22,8 @@ use super::control::{
     self, INITIAL_RTT, MeanRtt, PersistentQueue, RTT_MAX_MS, RttBounds, queue_delay,
 };
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
-use crate::{PortView, Rate};
+use crate::discipline::PortView;
+use crate::rate::Rate;
 
 /// k_i: gain of the excess capacity (below equation 7).
 const CAPACITY_GAIN: f64 = 0.1587;

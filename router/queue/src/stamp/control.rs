@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use evenkeel_spec::{SpecError, SpecParameter, SpecValues};
 use evenkeel_wire::{ECHO_LIFETIME, PathHeaderView};
 
-use crate::PortView;
+use crate::discipline::PortView;
 
 /// The mean round trip before any was heard of: d(0) of ACP, section II-D. XCP's paper is silent;
 /// RCP's authors' router has 200 ms.

@@ -17,7 +17,8 @@ use evenkeel_wire::{CompactRate, PathHeaderKind};
 
 use super::control::{self, INITIAL_RTT, MeanRtt, RttBounds};
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
-use crate::{PortView, Rate};
+use crate::discipline::PortView;
+use crate::rate::Rate;
 
 const PARAMETERS: &[SpecParameter] = &[
     SpecParameter::number(

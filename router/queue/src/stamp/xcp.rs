@@ -18,7 +18,7 @@ use evenkeel_wire::{PathHeaderKind, PathHeaderView, WindowChange};
 
 use super::control::{self, INITIAL_RTT, MeanRtt, PersistentQueue, RttBounds, queue_delay};
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
-use crate::PortView;
+use crate::discipline::PortView;
 
 /// A mean over flows believes whoever claims to be many: d is at most so many times the mean by bytes.
 const MOST_BY_FLOWS: u32 = 2;
