@@ -242,3 +242,18 @@ impl PortStats {
         self.in_transmission = Amount::ZERO;
     }
 }
+
+/// The first of these counts, which come to `total`, up to which there is at least the share `p` of
+/// them; `None` if all are 0.
+fn percentile(counts: &[u64], total: u64, p: f64) -> Option<usize> {
+    assert!(
+        (0.0..=1.0).contains(&p),
+        "a percentile is a share of the whole"
+    );
+    let wanted = p * total as f64;
+    let mut sum = 0;
+    counts.iter().position(|count| {
+        sum += count;
+        sum > 0 && sum as f64 >= wanted
+    })
+}
