@@ -10,8 +10,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use evenkeel_queue::LinkError;
-use evenkeel_sandbox::{Confinement, Held, SandboxError};
+use evenkeel_sandbox::{Confinement, Held};
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -24,60 +23,15 @@ use crate::clock;
 use crate::config::{Config, LinkSpec};
 use crate::confinement;
 use crate::device::Device;
+use crate::failure::Failure;
 use crate::forwarder::Forwarder;
-use crate::host::HostError;
 use crate::metrics::{Endpoint, Figures};
 use crate::netlink::{Events, Netlink};
-use crate::plumbing::{Lack, Plumbing, SetupError};
+use crate::plumbing::{Lack, Plumbing};
 use crate::preflight;
-use crate::status::{Answer, LinkStatus, Meter, Request, Server, SocketError, Status};
+use crate::status::{Answer, LinkStatus, Meter, Request, Server, Status};
 use crate::supervisor::Supervisor;
 use crate::transit::Transit;
-
-/// Why a router did not start, or stopped.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RunError {
-    /// The host does not allow it.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The kernel refused something.
-    #[error(transparent)]
-    Setup(#[from] SetupError),
-    /// There is no status socket.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// It would run with more rights than it needs.
-    #[error(transparent)]
-    Sandbox(#[from] SandboxError),
-    /// A link cannot be built.
-    #[error("link {name}: {source}")]
-    Link {
-        /// The link's name.
-        name: String,
-        /// The error.
-        source: LinkError,
-    },
-    /// A device stopped working.
-    #[error(
-        "link {name} has lost its TUN device {tun}: {source}; was it removed? start the router again"
-    )]
-    Device {
-        /// The link's name.
-        name: String,
-        /// The device's name.
-        tun: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// The system refused something that it normally grants.
-    #[error("cannot start {what}: {source}; are there too many open files or processes?")]
-    System {
-        /// What the router asked for.
-        what: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
-}
 
 /// A link of a running router.
 struct Line {
@@ -97,7 +51,7 @@ struct Router {
     /// Where the configuration is read again.
     path: PathBuf,
     flow_hash_key: [u8; 16],
-    tasks: RefCell<JoinSet<RunError>>,
+    tasks: RefCell<JoinSet<Failure>>,
     /// `None` if it keeps all its rights.
     confinement: Option<(Confinement, Held)>,
     supervisor: Supervisor,
@@ -116,25 +70,25 @@ const CHECK: Duration = Duration::from_secs(1);
 /// the rights that it does not need before it forwards.
 ///
 /// # Errors
-/// [`RunError`] if it cannot start, or loses a device.
-pub(crate) fn run(config: Config, path: PathBuf, confined: bool) -> Result<(), RunError> {
+/// If it cannot start, or loses a device.
+pub(crate) fn run(config: Config, path: PathBuf, confined: bool) -> Result<(), Failure> {
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .event_interval(EVENT_INTERVAL)
         .build()
-        .map_err(system("the event loop"))?;
+        .map_err(Failure::system("the event loop"))?;
     LocalSet::new().block_on(&runtime, route(config, path, confined))
 }
 
-async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), RunError> {
+async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), Failure> {
     // First: from here on a signal no longer ends the process at once.
-    let mut signals = Signals::listen().map_err(system("listening to signals"))?;
+    let mut signals = Signals::listen().map_err(Failure::system("listening to signals"))?;
     let server = Server::bind(&config.socket)?;
     let metrics = config.metrics.as_ref().map(Endpoint::bind).transpose()?;
-    let mut netlink = Netlink::open().map_err(system("netlink"))?;
-    let events = Events::listen().map_err(system("listening to netlink"))?;
+    let mut netlink = Netlink::open().map_err(Failure::system("netlink"))?;
+    let events = Events::listen().map_err(Failure::system("listening to netlink"))?;
     preflight::examine(&config, &BTreeSet::new(), &mut netlink)?;
-    let flow_hash_key = secret().map_err(system("the random number generator"))?;
+    let flow_hash_key = secret().map_err(Failure::system("the random number generator"))?;
     let began = clock::now();
     let transits = (0..config.links.len())
         .map(|index| build(&config, index, flow_hash_key, began))
@@ -144,7 +98,7 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), RunE
     let lines = links.map(|((link, transit), tun)| Line::new(link, transit, tun));
     let lines = lines.collect::<Result<_, _>>()?;
     let confine = || confinement::rights(&config, &path).confine();
-    let confinement = confined.then(confine).transpose()?;
+    let confinement = confined.then(confine).transpose().map_err(Failure::new)?;
     debug!(?confinement, "rights given up");
     let router = Rc::new(Router {
         began,
@@ -165,7 +119,9 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), RunE
     router.spawn(watch(Rc::clone(&router), events));
     if let Some(metrics) = metrics {
         // It has the rights that this thread has by now.
-        let scrapes = metrics.serve().map_err(system("a thread for metrics"))?;
+        let scrapes = metrics
+            .serve()
+            .map_err(Failure::system("a thread for metrics"))?;
         let answering = Rc::clone(&router);
         router.spawn(async move { match scrapes.answer(|| answering.figures()).await {} });
     }
@@ -182,7 +138,7 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), RunE
                     break Ok(());
                 }
                 if let Err(error) = router.reload() {
-                    for cause in error.to_string().lines() {
+                    for cause in error.causes() {
                         error!("nothing has been reloaded: {cause}");
                     }
                 }
@@ -203,13 +159,10 @@ fn build(
     index: usize,
     flow_hash_key: [u8; 16],
     now: Instant,
-) -> Result<Transit, RunError> {
+) -> Result<Transit, Failure> {
     let link = &config.links[index];
     let transit = Transit::new(now, link, config.seed, index, flow_hash_key);
-    transit.map_err(|source| RunError::Link {
-        name: link.name.clone(),
-        source,
-    })
+    transit.map_err(|error| Failure::new(format!("link {}: {error}", link.name)))
 }
 
 impl Router {
@@ -220,12 +173,12 @@ impl Router {
         *line.task.borrow_mut() = Some(task);
     }
 
-    fn spawn(&self, task: impl Future<Output = RunError> + 'static) -> AbortHandle {
+    fn spawn(&self, task: impl Future<Output = Failure> + 'static) -> AbortHandle {
         self.tasks.borrow_mut().spawn_local(task)
     }
 
     /// Waits until a task cannot go on.
-    async fn failure(&self) -> RunError {
+    async fn failure(&self) -> Failure {
         loop {
             match poll_fn(|cx| self.tasks.borrow_mut().poll_join_next(cx)).await {
                 Some(Ok(error)) => return error,
@@ -244,11 +197,11 @@ impl Router {
             _ => (Ok(()), ""),
         };
         if let Err(error) = obeyed {
-            let causes = error.to_string();
-            let causes = causes.lines().map(|cause| format!("{prefix}{cause}"));
+            let causes = error.causes().iter();
+            let causes = causes.map(|cause| format!("{prefix}{cause}"));
             return Answer::Error {
                 error: causes.collect::<Vec<_>>().join("\n"),
-                configuration: error.is_config(),
+                configuration: error.is_usage(),
             };
         }
         let now = clock::now();
@@ -303,7 +256,7 @@ impl Router {
     }
 
     /// Puts back what links have lost. Returns an error if one has no device any more.
-    fn mend(&self, thoroughly: bool) -> Result<(), RunError> {
+    fn mend(&self, thoroughly: bool) -> Result<(), Failure> {
         let lacks = self.plumbing.borrow_mut().mend(thoroughly);
         for (line, lack) in self.lines.borrow().iter().zip(lacks) {
             let reason = match lack {
@@ -337,8 +290,9 @@ impl Router {
 }
 
 impl Line {
-    fn new(link: &LinkSpec, transit: Transit, tun: Device) -> Result<Rc<Self>, RunError> {
-        let forwarder = Forwarder::new(tun, transit, link.timing).map_err(system("a timer"))?;
+    fn new(link: &LinkSpec, transit: Transit, tun: Device) -> Result<Rc<Self>, Failure> {
+        let forwarder =
+            Forwarder::new(tun, transit, link.timing).map_err(Failure::system("a timer"))?;
         Ok(Rc::new(Self {
             task: RefCell::default(),
             meter: RefCell::new(Meter::new(link.clone())),
@@ -370,13 +324,12 @@ impl Line {
         }
     }
 
-    fn lost_device(&self, source: io::Error) -> RunError {
+    fn lost_device(&self, source: io::Error) -> Failure {
         let meter = self.meter.borrow();
-        RunError::Device {
-            name: meter.spec().name.clone(),
-            tun: meter.spec().tun.clone(),
-            source,
-        }
+        let LinkSpec { name, tun, .. } = meter.spec();
+        Failure::new(format!(
+            "link {name} has lost its TUN device {tun}: {source}; was it removed? start the router again"
+        ))
     }
 }
 
@@ -407,14 +360,14 @@ impl Signals {
     }
 }
 
-async fn forward(line: Rc<Line>) -> RunError {
+async fn forward(line: Rc<Line>) -> Failure {
     let source = poll_fn(|cx| line.forwarder.borrow_mut().turn(cx)).await;
     line.lost_device(source)
 }
 
 /// Looks after what is installed in the kernel, at once when something changes there. What only the
 /// files of /proc/sys/net tell is looked at every second.
-async fn watch(router: Rc<Router>, events: Events) -> RunError {
+async fn watch(router: Rc<Router>, events: Events) -> Failure {
     let mut is_degraded = false;
     loop {
         let concerns = |route: &_| router.plumbing.borrow().concerns(route);
@@ -452,8 +405,4 @@ fn announce(config: &Config) {
         links.join(",")
     );
     let _ = stdout.flush();
-}
-
-fn system(what: &'static str) -> impl FnOnce(io::Error) -> RunError {
-    move |source| RunError::System { what, source }
 }

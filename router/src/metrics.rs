@@ -20,7 +20,8 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::debug;
 
 use crate::config::MetricsAddress;
-use crate::status::{self, SocketError, Status};
+use crate::failure::Failure;
+use crate::status::{self, Status};
 
 /// What a router knows at a moment.
 #[derive(Debug)]
@@ -59,14 +60,14 @@ impl Drop for SocketFile {
 
 impl Endpoint {
     /// Binds an address. A socket in the file system is for its owner only.
-    pub(crate) fn bind(address: &MetricsAddress) -> Result<Self, SocketError> {
+    pub(crate) fn bind(address: &MetricsAddress) -> Result<Self, Failure> {
         const KEY: &str = "metrics";
         let name = address.to_string();
-        let failed = |source| status::failed(&name, KEY)(source);
+        let failed = status::failed(name.clone(), KEY);
         let (listener, file) = match address {
             MetricsAddress::Tcp(address) => {
-                let listener = TcpListener::bind(address).map_err(failed)?;
-                listener.set_nonblocking(true).map_err(failed)?;
+                let listener = TcpListener::bind(address).map_err(&failed)?;
+                listener.set_nonblocking(true).map_err(&failed)?;
                 (Listener::Tcp(listener), None)
             }
             MetricsAddress::Unix(path) => {

@@ -17,9 +17,9 @@ use evenkeel_queue::{Amount, HeaderCounts};
 use evenkeel_sandbox::Confinement;
 use serde::{Deserialize, Serialize};
 
-pub use client::{StatusError, ask, find_socket};
+pub use client::{ask, find_socket};
 pub(crate) use meter::Meter;
-pub(crate) use server::{Server, SocketError, bind, failed, is_served};
+pub(crate) use server::{Server, bind, failed, is_served};
 pub use table::table;
 
 /// A request, such as `{"request": "status"}`.
