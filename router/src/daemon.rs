@@ -233,7 +233,7 @@ impl Router {
         let lines = self.lines.borrow();
         let sojourns = lines.iter().map(|line| {
             let mut forwarder = line.forwarder.borrow_mut();
-            forwarder.transit().stats(now).sojourn_total()
+            forwarder.transit().link.stats(now).sojourn_total()
         });
         Some(Figures {
             status,

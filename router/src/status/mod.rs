@@ -11,6 +11,7 @@ mod table;
 pub(crate) mod testing;
 
 use std::collections::BTreeMap;
+use std::ops::Sub;
 use std::path::PathBuf;
 
 use evenkeel_queue::{Amount, HeaderCounts};
@@ -160,6 +161,30 @@ pub struct Counters {
     /// Path headers that the stamps have seen; zero at a link without stamps.
     #[serde(default)]
     pub headers: HeaderCounts,
+}
+
+impl Sub for Counters {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            arrived: self.arrived - earlier.arrived,
+            forwarded: self.forwarded - earlier.forwarded,
+            dropped: self.dropped - earlier.dropped,
+            dropped_full: self.dropped_full - earlier.dropped_full,
+            dropped_early: self.dropped_early - earlier.dropped_early,
+            marked: self.marked - earlier.marked,
+            duplicated: self.duplicated - earlier.duplicated,
+            lost: self.lost - earlier.lost,
+            delivered: self.delivered - earlier.delivered,
+            refused: self.refused - earlier.refused,
+            full_ttl: self.full_ttl - earlier.full_ttl,
+            link_scope: self.link_scope - earlier.link_scope,
+            not_ip: self.not_ip - earlier.not_ip,
+            ring_dropped: self.ring_dropped.saturating_sub(earlier.ring_dropped),
+            headers: self.headers - earlier.headers,
+        }
+    }
 }
 
 /// Queue length in packets.
