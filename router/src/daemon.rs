@@ -82,7 +82,10 @@ pub(crate) fn run(config: Config, path: PathBuf, confined: bool) -> Result<(), F
 
 async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), Failure> {
     // First: from here on a signal no longer ends the process at once.
-    let mut signals = Signals::listen().map_err(Failure::system("listening to signals"))?;
+    let listen = |kind| signal(kind).map_err(Failure::system("listening to signals"));
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut hangup = listen(SignalKind::hangup())?;
     let server = Server::bind(&config.socket)?;
     let metrics = config.metrics.as_ref().map(Endpoint::bind).transpose()?;
     let mut netlink = Netlink::open().map_err(Failure::system("netlink"))?;
@@ -133,10 +136,9 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), Fail
     router.supervisor.ready();
     let ended = loop {
         tokio::select! {
-            signal = signals.next() => {
-                if signal != SignalKind::hangup() {
-                    break Ok(());
-                }
+            _ = interrupt.recv() => break Ok(()),
+            _ = terminate.recv() => break Ok(()),
+            _ = hangup.recv() => {
                 if let Err(error) = router.reload() {
                     for cause in error.causes() {
                         error!("nothing has been reloaded: {cause}");
@@ -330,33 +332,6 @@ impl Line {
         Failure::new(format!(
             "link {name} has lost its TUN device {tun}: {source}; was it removed? start the router again"
         ))
-    }
-}
-
-/// The signals that stop a router or make it read its configuration.
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hangup: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> SignalKind {
-        let signal = tokio::select! {
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.hangup.recv() => SignalKind::hangup(),
-        };
-        debug!(?signal, "signal");
-        signal
     }
 }
 
