@@ -7,8 +7,6 @@ mod client;
 mod meter;
 mod server;
 mod table;
-#[cfg(test)]
-pub(crate) mod testing;
 
 use std::collections::BTreeMap;
 use std::ops::Sub;
@@ -75,7 +73,7 @@ pub struct Status {
 }
 
 /// An output link's figures.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkStatus {
     /// The link's name.
     pub name: String,
@@ -188,7 +186,7 @@ impl Sub for Counters {
 }
 
 /// Queue length in packets.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueFigures {
     /// Mean.
     pub mean: f64,
@@ -233,4 +231,28 @@ pub struct Interval {
     pub lost: Amount,
     /// Packets that found the TUN device's ring full.
     pub ring_dropped: u64,
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::{LinkStatus, Status};
+
+    /// A router with links of these names, up for ten seconds: 8 Mb/s, and nothing has come.
+    pub(crate) fn status(links: &[&str]) -> Status {
+        let links = links.iter().map(|name| LinkStatus {
+            name: (*name).to_owned(),
+            tun: "ek-bn".to_owned(),
+            table: 1001,
+            rate_bps: Some(8_000_000),
+            window_s: 10.0,
+            ..LinkStatus::default()
+        });
+        Status {
+            router: "r1".to_owned(),
+            pid: 4711,
+            sandbox: None,
+            uptime_s: 10.0,
+            links: links.collect(),
+        }
+    }
 }
