@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_sandbox::{Confinement, Held};
 use rustix::rand::{GetRandomFlags, getrandom};
+use sd_notify::NotifyState;
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{AbortHandle, JoinSet, LocalSet};
@@ -30,7 +31,7 @@ use crate::netlink::{Events, Netlink};
 use crate::plumbing::{Lack, Plumbing};
 use crate::preflight;
 use crate::status::{Answer, LinkStatus, Meter, Request, Server, Status};
-use crate::supervisor::Supervisor;
+use crate::supervisor;
 use crate::transit::Transit;
 
 /// A link of a running router.
@@ -54,7 +55,6 @@ struct Router {
     tasks: RefCell<JoinSet<Failure>>,
     /// `None` if it keeps all its rights.
     confinement: Option<(Confinement, Held)>,
-    supervisor: Supervisor,
 }
 
 /// How many tasks tokio polls between two looks at sockets and timers: with its own 61, a flood on
@@ -112,7 +112,6 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), Fail
         flow_hash_key,
         tasks: RefCell::default(),
         confinement,
-        supervisor: Supervisor::default(),
     });
     for line in router.lines.borrow().iter() {
         router.start(line);
@@ -133,7 +132,7 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), Fail
         unreachable!("it serves for ever")
     });
     announce(&router.config.borrow());
-    router.supervisor.ready();
+    supervisor::tell(NotifyState::Ready);
     let ended = loop {
         tokio::select! {
             _ = interrupt.recv() => break Ok(()),
@@ -148,7 +147,7 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), Fail
             ended = router.failure() => break Err(ended),
         }
     };
-    router.supervisor.stopping();
+    supervisor::tell(NotifyState::Stopping);
     // The tasks share the router: once they end, it is dropped and the host is clean.
     let mut tasks = router.tasks.take();
     tasks.shutdown().await;
@@ -235,7 +234,7 @@ impl Router {
         let lines = self.lines.borrow();
         let sojourns = lines.iter().map(|line| {
             let mut forwarder = line.forwarder.borrow_mut();
-            forwarder.transit().link.stats(now).sojourn_total()
+            forwarder.transit.link.stats(now).sojourn_total()
         });
         Some(Figures {
             status,
@@ -247,7 +246,7 @@ impl Router {
         let ring_dropped = self.ring_dropped(line)?;
         let mut meter = line.meter.borrow_mut();
         let mut forwarder = line.forwarder.borrow_mut();
-        let transit = forwarder.transit();
+        let transit = &mut forwarder.transit;
         if *request == Request::Sample {
             return Ok(meter.sample(transit, ring_dropped, now));
         }
@@ -287,7 +286,7 @@ impl Router {
 
     fn ring_dropped(&self, line: &Line) -> io::Result<u64> {
         let mut plumbing = self.plumbing.borrow_mut();
-        plumbing.ring_dropped(&line.meter.borrow().spec().tun)
+        plumbing.ring_dropped(&line.meter.borrow().spec.tun)
     }
 }
 
@@ -311,7 +310,7 @@ impl Line {
     fn lack(&self) -> Option<String> {
         let meter = self.meter.borrow();
         let reason = meter.lack()?;
-        Some(format!("link {} is degraded: {reason}", meter.spec().name))
+        Some(format!("link {} is degraded: {reason}", meter.spec.name))
     }
 
     fn note_lack(&self, reason: Option<String>) {
@@ -319,7 +318,7 @@ impl Line {
         if !meter.note_lack(reason.clone(), clock::now()) {
             return;
         }
-        let link = &meter.spec().name;
+        let link = &meter.spec.name;
         match reason {
             Some(reason) => warn!(link, "link {link} is degraded: {reason}"),
             None => info!(link, "link {link} has everything again"),
@@ -328,7 +327,7 @@ impl Line {
 
     fn lost_device(&self, source: io::Error) -> Failure {
         let meter = self.meter.borrow();
-        let LinkSpec { name, tun, .. } = meter.spec();
+        let LinkSpec { name, tun, .. } = &meter.spec;
         Failure::new(format!(
             "link {name} has lost its TUN device {tun}: {source}; was it removed? start the router again"
         ))
@@ -344,6 +343,7 @@ async fn forward(line: Rc<Line>) -> Failure {
 /// files of /proc/sys/net tell is looked at every second.
 async fn watch(router: Rc<Router>, events: Events) -> Failure {
     let mut is_degraded = false;
+    let mut told = String::new();
     loop {
         let concerns = |route: &_| router.plumbing.borrow().concerns(route);
         let has_changed = timeout(CHECK, events.changed(concerns)).await.is_ok();
@@ -352,7 +352,12 @@ async fn watch(router: Rc<Router>, events: Events) -> Failure {
         }
         let summary;
         (is_degraded, summary) = router.summary();
-        router.supervisor.alive(summary);
+        // systemd kills a router that does not say so for too long.
+        supervisor::tell(NotifyState::Watchdog);
+        if summary != told {
+            supervisor::tell(NotifyState::Status(&summary));
+            told = summary;
+        }
         if has_changed {
             clock::pause(CHECK).await;
         }

@@ -74,7 +74,7 @@ impl Router {
         let known = self.lines.borrow().clone();
         let known = |link: &LinkSpec| {
             let mut lines = known.iter();
-            lines.find(|line| line.meter.borrow().spec().name == link.name)
+            lines.find(|line| line.meter.borrow().spec.name == link.name)
         };
         let mut plumbing = self.plumbing.borrow_mut();
         let mut fresh = Vec::new();
@@ -89,7 +89,7 @@ impl Router {
                 Ok(line) => fresh.push(line),
                 Err(error) => {
                     for line in fresh {
-                        plumbing.undo(line.meter.borrow().spec());
+                        plumbing.undo(&line.meter.borrow().spec);
                     }
                     plumbing.undo(link);
                     return Err(error);
@@ -112,7 +112,7 @@ impl Router {
                 line.meter.replace(Meter::new(link.clone()));
                 self.start(&line);
             } else {
-                line.meter.borrow_mut().set_spec(link.clone());
+                line.meter.borrow_mut().spec = link.clone();
             }
             if is_new {
                 self.start(&line);
@@ -184,16 +184,13 @@ fn fixed(before: &Config, after: &Config) -> Vec<Failure> {
     for link in &after.links {
         let mut links = before.links.iter();
         if let Some(other) = links.find(|other| other.name == link.name) {
-            check(
-                other.tun == link.tun,
-                format!("tun of link {:?}", link.name),
-            );
-            check(
-                other.table == link.table,
-                format!("table of link {:?}", link.name),
-            );
-            let offload = other.offload == link.offload;
-            check(offload, format!("offload of link {:?}", link.name));
+            for (key, is_same) in [
+                ("tun", other.tun == link.tun),
+                ("table", other.table == link.table),
+                ("offload", other.offload == link.offload),
+            ] {
+                check(is_same, format!("{key} of link {:?}", link.name));
+            }
         } else if let Some(other) = before.links.iter().find(|other| other.tun == link.tun) {
             check(false, format!("the name of link {:?}", other.name));
         }

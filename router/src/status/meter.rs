@@ -12,7 +12,8 @@ use crate::transit::Transit;
 /// Reads a link's figures, and remembers when their window and interval began.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    spec: LinkSpec,
+    /// The link; one that has the same queue may take its place, with other routes perhaps.
+    pub(crate) spec: LinkSpec,
     /// The counters when the measurement window began, and at the last sample.
     at_restart: Counters,
     sampled: Counters,
@@ -28,16 +29,6 @@ impl Meter {
             sampled: Counters::default(),
             degraded: None,
         }
-    }
-
-    /// The link.
-    pub(crate) fn spec(&self) -> &LinkSpec {
-        &self.spec
-    }
-
-    /// Goes on with a link that has the same queue, other routes perhaps.
-    pub(crate) fn set_spec(&mut self, spec: LinkSpec) {
-        self.spec = spec;
     }
 
     /// Notes what the link lacks now; returns true if that is something else than before.
