@@ -24,20 +24,10 @@ pub fn find_socket(name: Option<&str>) -> Result<PathBuf, Failure> {
     if let Some(name) = name {
         return Ok(Path::new(SOCKET_DIRECTORY).join(format!("{name}.sock")));
     }
-    let names = fs::read_dir(SOCKET_DIRECTORY)
-        .into_iter()
-        .flatten()
-        .flatten();
+    let entries = fs::read_dir(SOCKET_DIRECTORY).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut names: Vec<_> = names
-        .filter_map(|entry| {
-            Some(
-                entry
-                    .file_name()
-                    .to_str()?
-                    .strip_suffix(".sock")?
-                    .to_owned(),
-            )
-        })
+        .filter_map(|name| Some(name.strip_suffix(".sock")?.to_owned()))
         .collect();
     names.sort();
     match &names[..] {

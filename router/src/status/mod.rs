@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use client::{ask, find_socket};
 pub(crate) use meter::Meter;
-pub(crate) use server::{Server, bind, failed, is_served};
+pub(crate) use server::{Server, SocketFile, bind, failed, is_served};
 pub use table::table;
 
 /// A request, such as `{"request": "status"}`.

@@ -27,21 +27,26 @@ const IDLE: Duration = Duration::from_secs(30);
 /// How long a client may take to read its answer before another client gets its place.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A bound socket, removed when dropped.
+/// A bound socket.
 #[derive(Debug)]
 pub(crate) struct Server {
     listener: UnixListener,
-    path: PathBuf,
+    file: SocketFile,
 }
+
+/// A socket in the file system, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct SocketFile(PathBuf);
 
 impl Server {
     /// Binds the socket, for its owner only; replaces one that nobody serves any more. Call it
     /// within a tokio runtime.
     pub(crate) fn bind(path: &Path) -> Result<Self, Failure> {
-        let listener = bind(path, "socket")?;
+        let (listener, file) = bind(path, "socket")?;
+        let listener = UnixListener::from_std(listener);
         let server = Self {
-            listener: UnixListener::from_std(listener).map_err(failed(path.display(), "socket"))?,
-            path: path.to_owned(),
+            listener: listener.map_err(failed(path.display(), "socket"))?,
+            file,
         };
         debug!(path = %path.display(), "status socket bound");
         Ok(server)
@@ -50,7 +55,7 @@ impl Server {
     /// Answers requests, for ever. Call it within a `LocalSet`.
     pub(crate) async fn serve(&self, answer: Rc<dyn Fn(Request) -> Answer>) {
         let next = async || Ok(self.listener.accept().await?.0);
-        clients::serve(&self.path.display().to_string(), next, |client, seat| {
+        clients::serve(&self.file.0.display().to_string(), next, |client, seat| {
             let answer = Rc::clone(&answer);
             async move {
                 let answer = |request| {
@@ -67,15 +72,15 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.0);
     }
 }
 
 /// Binds a socket in the file system, for its owner only; replaces one that nobody serves any more.
 /// `key` of the configuration names it.
-pub(crate) fn bind(path: &Path, key: &str) -> Result<net::UnixListener, Failure> {
+pub(crate) fn bind(path: &Path, key: &str) -> Result<(net::UnixListener, SocketFile), Failure> {
     let failed = failed(path.display(), key);
     if is_served(path)? {
         return Err(Failure::new(format!(
@@ -93,7 +98,7 @@ pub(crate) fn bind(path: &Path, key: &str) -> Result<net::UnixListener, Failure>
     let listener = net::UnixListener::bind(path).map_err(&failed)?;
     listener.set_nonblocking(true).map_err(&failed)?;
     fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(&failed)?;
-    Ok(listener)
+    Ok((listener, SocketFile(path.to_owned())))
 }
 
 /// The error of a socket that the system does not give, which the configuration names by `key`.
