@@ -10,121 +10,70 @@ mod support;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use evenkeel_wire::{
-    CompactRate, CompactTime, HeaderTimestamp, PATH_HEADER_LEN, PathHeaderKind, PathHeaderRepr,
-    Signals,
-};
+use evenkeel_wire::PATH_HEADER_LEN;
 use quinn_udp::{Transmit, UdpSocketState};
+use rustix::param::clock_ticks_per_second;
 use serde_json::Value;
-use support::{Host, Lab, Versions, link};
+use support::{Host, Lab, Versions, header, link};
 use tun_rs::DeviceBuilder;
 
-/// What is offered, and what the link is.
-struct Load {
-    title: &'static str,
-    sender: Sender,
-    link: &'static str,
-}
-
-/// Who sends.
-enum Sender {
-    /// UDP datagrams of this payload, one by one.
-    Singles {
-        payload: usize,
-        /// Whether the payload begins with a path header.
-        header: bool,
-        /// Packets per second; as many as the sender can if `None`.
-        rate: Option<u32>,
-    },
-    /// UDP datagrams of 1200 bytes, so many in each call (UDP_SEGMENT, udp(7)).
-    Segmented { packets: usize, header: bool },
-    /// One TCP connection.
+/// What is offered: UDP datagrams to a link, or one TCP connection.
+#[derive(Debug)]
+enum Load {
+    Udp(Datagrams),
     Tcp,
 }
 
-const fn singles(payload: usize) -> Sender {
-    Sender::Singles {
-        payload,
-        header: false,
-        rate: None,
-    }
+#[derive(Debug)]
+struct Datagrams {
+    /// Bytes.
+    payload: usize,
+    /// So many leave in each call (UDP_SEGMENT, udp(7)).
+    together: usize,
+    /// Whether each payload begins with a path header.
+    has_header: bool,
+    /// Calls per second; as many as the sender can if `None`.
+    rate: Option<u32>,
 }
 
+const fn flood(payload: usize, together: usize, has_header: bool) -> Load {
+    Load::Udp(Datagrams {
+        payload,
+        together,
+        has_header,
+        rate: None,
+    })
+}
+
+const PACED: Load = Load::Udp(Datagrams {
+    payload: 1200,
+    together: 1,
+    has_header: false,
+    rate: Some(18_324),
+});
+
+const NO_RATE: &str = "queue_packets = 1000";
 const FAST: &str = "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000";
+const PLAIN: &str = "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000\noffload = false";
 const STAMPED: &str =
     "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000\nstamps = [\"aqt\", \"acp\", \"flows\"]";
+const SLOW: &str = "rate_bps = 200e6\ndelay_ms = 5\nqueue_packets = 1000";
 
-const LOADS: &[Load] = &[
-    Load {
-        title: "flood of 1228-byte packets, no rate",
-        sender: singles(1200),
-        link: "queue_packets = 1000",
-    },
-    Load {
-        title: "flood of 1228-byte packets, 10 Gb/s, 1 ms",
-        sender: singles(1200),
-        link: FAST,
-    },
-    Load {
-        title: "the same with path headers, stamped",
-        sender: Sender::Singles {
-            payload: 1200,
-            header: true,
-            rate: None,
-        },
-        link: STAMPED,
-    },
-    Load {
-        title: "flood of 128-byte packets, 10 Gb/s, 1 ms",
-        sender: singles(100),
-        link: FAST,
-    },
-    Load {
-        title: "the same without offloads",
-        sender: singles(100),
-        link: "rate_bps = 10e9\ndelay_ms = 1\nqueue_packets = 1000\noffload = false",
-    },
-    Load {
-        title: "flood of 1228-byte packets sent in tens, 10 Gb/s, 1 ms",
-        sender: Sender::Segmented {
-            packets: 10,
-            header: false,
-        },
-        link: FAST,
-    },
-    Load {
-        title: "flood of 1228-byte packets sent in forties, 10 Gb/s, 1 ms",
-        sender: Sender::Segmented {
-            packets: 40,
-            header: false,
-        },
-        link: FAST,
-    },
-    Load {
-        title: "the same with path headers, stamped",
-        sender: Sender::Segmented {
-            packets: 40,
-            header: true,
-        },
-        link: STAMPED,
-    },
-    Load {
-        title: "one TCP connection, 10 Gb/s, 1 ms",
-        sender: Sender::Tcp,
-        link: FAST,
-    },
-    Load {
-        title: "180 Mb/s of 1228-byte packets, 200 Mb/s, 5 ms",
-        sender: Sender::Singles {
-            payload: 1200,
-            header: false,
-            rate: Some(18_324),
-        },
-        link: "rate_bps = 200e6\ndelay_ms = 5\nqueue_packets = 1000",
-    },
+/// What is offered, and to which link.
+const LOADS: [(Load, &str); 10] = [
+    (flood(1200, 1, false), NO_RATE),
+    (flood(1200, 1, false), FAST),
+    (flood(1200, 1, true), STAMPED),
+    (flood(100, 1, false), FAST),
+    (flood(100, 1, false), PLAIN),
+    (flood(1200, 10, false), FAST),
+    (flood(1200, 40, false), FAST),
+    (flood(1200, 40, true), STAMPED),
+    (Load::Tcp, FAST),
+    (PACED, SLOW),
 ];
 
 fn main() {
@@ -145,8 +94,12 @@ fn main() {
     let seconds = numbers.next().unwrap_or(3);
     let mut wanted = arguments.iter().filter(|argument| *argument != "--bench");
     let wanted = wanted.nth(2).cloned().unwrap_or_default();
-    for load in LOADS.iter().filter(|load| load.title.contains(&wanted)) {
-        compare(load, runs, Duration::from_secs(seconds));
+    for (load, values) in LOADS {
+        let title = format!("{load:?} to {}", values.replace('\n', ", "));
+        if title.contains(&wanted) {
+            println!("{title}");
+            compare(&load, values, runs, Duration::from_secs(seconds));
+        }
     }
 }
 
@@ -167,8 +120,7 @@ fn bare_loop(tun: &str) {
     });
 }
 
-fn compare(load: &Load, runs: u64, time: Duration) {
-    println!("{}", load.title);
+fn compare(load: &Load, values: &str, runs: u64, time: Duration) {
     let (mut bare, mut router) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         let Some(lab) = Lab::new(Versions::Both) else {
@@ -179,7 +131,7 @@ fn compare(load: &Load, runs: u64, time: Duration) {
         let Some(lab) = Lab::new(Versions::Both) else {
             return;
         };
-        let process = lab.start(&link(load.link));
+        let process = lab.start(&link(values));
         router.push(measure(&lab, process.pid(), load, time));
     }
     let [bare, router] = [bare, router].map(|mut runs: Vec<Figures>| {
@@ -249,29 +201,23 @@ fn measure_bare(lab: &Lab, load: &Load, time: Duration) -> Figures {
 /// Offers the load and counts what arrives: bytes, because the receiver's device counts a superpacket
 /// as one packet.
 fn measure(lab: &Lab, pid: u32, load: &Load, time: Duration) -> Figures {
-    let mut blast: Box<dyn FnMut(Duration)> = match load.sender {
-        Sender::Singles {
-            payload,
-            header,
-            rate,
-        } => {
-            let (sender, _) = sockets(lab);
-            let payload = payload_of(payload, header);
-            Box::new(move |time| singly(&sender, &payload, rate, time))
-        }
-        Sender::Segmented { packets, header } => {
-            let (sender, to) = sockets(lab);
-            let payload = payload_of(1200, header).repeat(packets);
+    let mut blast: Box<dyn FnMut(Duration)> = match load {
+        Load::Udp(datagrams) => {
+            let receiver = lab.udp(Host::B, "10.0.2.1:9");
+            let sender = lab.udp(Host::A, "10.0.1.1:0");
+            let to = receiver.local_addr().unwrap();
+            // Open until the process ends: nobody says that the port is closed.
+            std::mem::forget(receiver);
             let state = UdpSocketState::new((&sender).into()).unwrap();
-            Box::new(move |time| segmented(&sender, &state, to, &payload, time))
+            Box::new(move |time| datagrams.send(&sender, &state, to, time))
         }
-        Sender::Tcp => {
+        Load::Tcp => {
             let listener = lab.within(Host::B, || TcpListener::bind("10.0.2.1:9").unwrap());
             let mut sender = lab.within(Host::A, || TcpStream::connect("10.0.2.1:9").unwrap());
             let mut receiver = listener.accept().unwrap().0;
             // It ends with the connection.
             std::thread::spawn(move || std::io::copy(&mut receiver, &mut std::io::sink()));
-            Box::new(move |time| repeat(time, || drop(sender.write(&[0; 65_536]))))
+            Box::new(move |time| repeat(time, None, || drop(sender.write(&[0; 65_536]))))
         }
     };
     blast(Duration::from_millis(300));
@@ -279,101 +225,58 @@ fn measure(lab: &Lab, pid: u32, load: &Load, time: Duration) -> Figures {
     blast(time);
     let after = (received(lab), cpu_seconds(pid));
     Figures {
-        packets: (after.0 - before.0) / load.sender.frame_len(),
+        packets: (after.0 - before.0) / load.frame_len(),
         cpu_seconds: after.1 - before.1,
     }
 }
 
-impl Sender {
+impl Load {
     /// Bytes of a packet on the receiver's Ethernet.
     fn frame_len(&self) -> f64 {
         match self {
-            Self::Singles { payload, .. } => (14 + 28 + payload) as f64,
-            Self::Segmented { .. } => 1242.0,
+            Self::Udp(datagrams) => (14 + 28 + datagrams.payload) as f64,
             Self::Tcp => 1514.0,
         }
     }
 }
 
-/// A socket that sends from host A to another at host B, whose buffer may fill.
-fn sockets(lab: &Lab) -> (UdpSocket, SocketAddr) {
-    let receiver = lab.udp(Host::B, "10.0.2.1:9");
-    let sender = lab.udp(Host::A, "10.0.1.1:0");
-    let to = receiver.local_addr().unwrap();
-    sender.connect(to).unwrap();
-    // Open until the process ends: nobody says that the port is closed.
-    std::mem::forget(receiver);
-    (sender, to)
-}
-
-fn payload_of(length: usize, header: bool) -> Vec<u8> {
-    let mut payload = vec![0; length];
-    if header {
-        payload[..PATH_HEADER_LEN].copy_from_slice(&path_header());
-    }
-    payload
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a benchmark of a daemon in real time"
-)]
-fn singly(sender: &UdpSocket, payload: &[u8], rate: Option<u32>, time: Duration) {
-    let began = Instant::now();
-    let mut sent = 0;
-    repeat(time, || {
-        // Whatever is not sent now is none of the router's business.
-        let _ = sender.send(payload);
-        sent += 1;
-        if let Some(rate) = rate {
-            let next = began + Duration::from_secs(1) * sent / rate;
-            if let Some(pause) = next.checked_duration_since(Instant::now()) {
-                std::thread::sleep(pause);
-            }
+impl Datagrams {
+    fn send(&self, sender: &UdpSocket, state: &UdpSocketState, to: SocketAddr, time: Duration) {
+        let mut payload = vec![0; self.payload];
+        if self.has_header {
+            payload[..PATH_HEADER_LEN].copy_from_slice(&header());
         }
-    });
+        let transmit = Transmit {
+            destination: to,
+            ecn: None,
+            contents: &payload.repeat(self.together),
+            segment_size: (self.together > 1).then_some(self.payload),
+            src_ip: None,
+        };
+        // Whatever is not sent now is none of the router's business.
+        repeat(time, self.rate, || {
+            drop(state.try_send(sender.into(), &transmit));
+        });
+    }
 }
 
-fn segmented(
-    sender: &UdpSocket,
-    state: &UdpSocketState,
-    destination: SocketAddr,
-    payload: &[u8],
-    time: Duration,
-) {
-    let transmit = Transmit {
-        destination,
-        ecn: None,
-        contents: payload,
-        segment_size: Some(1200),
-        src_ip: None,
-    };
-    repeat(time, || drop(state.try_send(sender.into(), &transmit)));
-}
-
+/// Works for this time, so often a second if there is a rate.
 #[expect(
     clippy::disallowed_methods,
     reason = "a benchmark of a daemon in real time"
 )]
-fn repeat(time: Duration, mut work: impl FnMut()) {
+fn repeat(time: Duration, rate: Option<u32>, mut work: impl FnMut()) {
     let began = Instant::now();
-    while began.elapsed() < time {
+    for done in 1.. {
         work();
+        if let Some(rate) = rate {
+            let next = began + Duration::from_secs(1) * done / rate;
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        }
+        if began.elapsed() >= time {
+            return;
+        }
     }
-}
-
-/// As a sender that follows ACP writes it.
-fn path_header() -> [u8; PATH_HEADER_LEN] {
-    let repr = PathHeaderRepr {
-        kind: PathHeaderKind::Acp,
-        rtt: CompactTime::from_duration(Duration::from_millis(2)),
-        signals: Signals::initial(CompactRate::NO_LIMIT, Some(64)),
-        phase: false,
-        timestamp: HeaderTimestamp::from_micros(0),
-        echo: None,
-        tag: [1, 2, 3, 4],
-    };
-    repr.emit()
 }
 
 /// Bytes that have come to host B.
@@ -393,14 +296,5 @@ fn cpu_seconds(pid: u32) -> f64 {
         .skip(11)
         .take(2)
         .map(|field| field.parse::<f64>().unwrap());
-    ticks.sum::<f64>() / ticks_per_second()
-}
-
-fn ticks_per_second() -> f64 {
-    let output = Command::new("getconf").arg("CLK_TCK").output().unwrap();
-    String::from_utf8(output.stdout)
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap()
+    ticks.sum::<f64>() / clock_ticks_per_second() as f64
 }

@@ -7,17 +7,17 @@ use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use evenkeel_log::{LogArgs, LogError, complain};
+use evenkeel_log::{LogArgs, complain};
 use tracing::debug;
 
-use crate::config::{Config, ConfigError};
-use crate::daemon::{self, RunError};
-use crate::host::HostError;
+use crate::config::Config;
+use crate::daemon;
+use crate::failure::Failure;
 use crate::netlink::Netlink;
 use crate::plumbing;
 use crate::preflight;
-use crate::status::{self, Request, SocketError, StatusError};
-use crate::watch::{self, WatchError};
+use crate::status::{self, Request};
+use crate::watch;
 
 /// Give this host's routes the rate, queue, delay and loss of a link.
 #[derive(Debug, Parser)]
@@ -97,44 +97,9 @@ struct RunningRouter {
 }
 
 impl RunningRouter {
-    fn socket(self) -> Result<PathBuf, StatusError> {
+    fn socket(self) -> Result<PathBuf, Failure> {
         let name = self.name.as_deref();
         self.socket.map_or_else(|| status::find_socket(name), Ok)
-    }
-}
-
-/// Why a command failed. Displays as one line for each cause.
-#[derive(Debug, thiserror::Error)]
-enum CliError {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Host(#[from] HostError),
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    #[error(transparent)]
-    Run(#[from] RunError),
-    #[error(transparent)]
-    Status(#[from] StatusError),
-    #[error(transparent)]
-    Log(#[from] LogError),
-    #[error(transparent)]
-    Watch(#[from] WatchError),
-    #[error("cannot ask the kernel anything: {0}; the router needs netlink")]
-    Netlink(io::Error),
-    #[error("cannot write to standard output: {0}; is the disk full?")]
-    Output(io::Error),
-}
-
-impl CliError {
-    /// 2 for a usage or configuration error, else 1.
-    fn exit_code(&self) -> u8 {
-        match self {
-            Self::Config(_) | Self::Log(_) => 2,
-            Self::Host(error) | Self::Run(RunError::Host(error)) if error.is_config() => 2,
-            Self::Status(error) if error.is_usage() => 2,
-            _ => 1,
-        }
     }
 }
 
@@ -158,24 +123,22 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         _ => arguments.log.start(),
     };
     match started
-        .map_err(CliError::from)
+        .map_err(Failure::usage)
         .and_then(|()| carry_out(arguments.command))
     {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            for line in error.to_string().lines() {
-                complain("evenkeel-router", line);
+            for cause in error.causes() {
+                complain("evenkeel-router", cause);
             }
-            ExitCode::from(error.exit_code())
+            ExitCode::from(if error.is_usage() { 2 } else { 1 })
         }
     }
 }
 
-fn carry_out(command: Command) -> Result<(), CliError> {
+fn carry_out(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Run { config, no_sandbox } => {
-            Ok(daemon::run(load(&config)?, config, !no_sandbox)?)
-        }
+        Command::Run { config, no_sandbox } => daemon::run(load(&config)?, config, !no_sandbox),
         Command::Check { explain, config } => print(&check(&config, explain)?),
         Command::Reload { router } => {
             let status = status::ask(&router.socket()?, Request::Reload)?;
@@ -193,7 +156,7 @@ fn carry_out(command: Command) -> Result<(), CliError> {
         } => {
             let socket = router.socket()?;
             if watch {
-                return Ok(watch::watch(&socket)?);
+                return watch::watch(&socket);
             }
             let status = status::ask(&socket, Request::Status)?;
             if json {
@@ -206,7 +169,7 @@ fn carry_out(command: Command) -> Result<(), CliError> {
     }
 }
 
-fn load(path: &Path) -> Result<Config, ConfigError> {
+fn load(path: &Path) -> Result<Config, Failure> {
     let config = Config::load(path)?;
     debug!(path = %path.display(), router = config.name, links = config.links.len(), "configured");
     Ok(config)
@@ -214,9 +177,13 @@ fn load(path: &Path) -> Result<Config, ConfigError> {
 
 /// Runs the checks that `run` does first, or `reload` if the router is running, without changing
 /// anything; returns what they would do.
-fn check(path: &Path, explain: bool) -> Result<String, CliError> {
+fn check(path: &Path, explain: bool) -> Result<String, Failure> {
     let mut config = load(path)?;
-    let mut netlink = Netlink::open().map_err(CliError::Netlink)?;
+    let mut netlink = Netlink::open().map_err(|error| {
+        Failure::new(format!(
+            "cannot ask the kernel anything: {error}; the router needs netlink"
+        ))
+    })?;
     let mut text = format!("router {}: nothing wrong\n", config.name);
     if status::is_served(&config.socket)? {
         let path = path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -232,7 +199,7 @@ fn check(path: &Path, explain: bool) -> Result<String, CliError> {
         preflight::examine(&config, &BTreeSet::new(), &mut netlink)?;
     }
     if explain {
-        return Ok(plumbing::explain(&config, &mut netlink)?);
+        return plumbing::explain(&config, &mut netlink);
     }
     for link in &config.links {
         for route in &link.routes {
@@ -249,7 +216,7 @@ fn check(path: &Path, explain: bool) -> Result<String, CliError> {
     Ok(text)
 }
 
-fn print(text: &str) -> Result<(), CliError> {
+fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let written = stdout
         .write_all(text.as_bytes())
@@ -257,6 +224,6 @@ fn print(text: &str) -> Result<(), CliError> {
     match written {
         // Whoever closed the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(CliError::Output),
+        written => written.map_err(Failure::output),
     }
 }

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use evenkeel_queue::LinkError;
-use evenkeel_sandbox::{Confinement, Held, SandboxError};
+use evenkeel_sandbox::{Confinement, Held};
 use rustix::rand::{GetRandomFlags, getrandom};
+use sd_notify::NotifyState;
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{AbortHandle, JoinSet, LocalSet};
@@ -24,60 +24,15 @@ use crate::clock;
 use crate::config::{Config, LinkSpec};
 use crate::confinement;
 use crate::device::Device;
+use crate::failure::Failure;
 use crate::forwarder::Forwarder;
-use crate::host::HostError;
 use crate::metrics::{Endpoint, Figures};
 use crate::netlink::{Events, Netlink};
-use crate::plumbing::{Lack, Plumbing, SetupError};
+use crate::plumbing::{Lack, Plumbing};
 use crate::preflight;
-use crate::status::{Answer, LinkStatus, Meter, Request, Server, SocketError, Status};
-use crate::supervisor::Supervisor;
+use crate::status::{Answer, LinkStatus, Meter, Request, Server, Status};
+use crate::supervisor;
 use crate::transit::Transit;
-
-/// Why a router did not start, or stopped.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RunError {
-    /// The host does not allow it.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The kernel refused something.
-    #[error(transparent)]
-    Setup(#[from] SetupError),
-    /// There is no status socket.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// It would run with more rights than it needs.
-    #[error(transparent)]
-    Sandbox(#[from] SandboxError),
-    /// A link cannot be built.
-    #[error("link {name}: {source}")]
-    Link {
-        /// The link's name.
-        name: String,
-        /// The error.
-        source: LinkError,
-    },
-    /// A device stopped working.
-    #[error(
-        "link {name} has lost its TUN device {tun}: {source}; was it removed? start the router again"
-    )]
-    Device {
-        /// The link's name.
-        name: String,
-        /// The device's name.
-        tun: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// The system refused something that it normally grants.
-    #[error("cannot start {what}: {source}; are there too many open files or processes?")]
-    System {
-        /// What the router asked for.
-        what: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
-}
 
 /// A link of a running router.
 struct Line {
@@ -97,10 +52,9 @@ struct Router {
     /// Where the configuration is read again.
     path: PathBuf,
     flow_hash_key: [u8; 16],
-    tasks: RefCell<JoinSet<RunError>>,
+    tasks: RefCell<JoinSet<Failure>>,
     /// `None` if it keeps all its rights.
     confinement: Option<(Confinement, Held)>,
-    supervisor: Supervisor,
 }
 
 /// How many tasks tokio polls between two looks at sockets and timers: with its own 61, a flood on
@@ -116,25 +70,28 @@ const CHECK: Duration = Duration::from_secs(1);
 /// the rights that it does not need before it forwards.
 ///
 /// # Errors
-/// [`RunError`] if it cannot start, or loses a device.
-pub(crate) fn run(config: Config, path: PathBuf, confined: bool) -> Result<(), RunError> {
+/// If it cannot start, or loses a device.
+pub(crate) fn run(config: Config, path: PathBuf, confined: bool) -> Result<(), Failure> {
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .event_interval(EVENT_INTERVAL)
         .build()
-        .map_err(system("the event loop"))?;
+        .map_err(Failure::system("the event loop"))?;
     LocalSet::new().block_on(&runtime, route(config, path, confined))
 }
 
-async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), RunError> {
+async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), Failure> {
     // First: from here on a signal no longer ends the process at once.
-    let mut signals = Signals::listen().map_err(system("listening to signals"))?;
+    let listen = |kind| signal(kind).map_err(Failure::system("listening to signals"));
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut hangup = listen(SignalKind::hangup())?;
     let server = Server::bind(&config.socket)?;
     let metrics = config.metrics.as_ref().map(Endpoint::bind).transpose()?;
-    let mut netlink = Netlink::open().map_err(system("netlink"))?;
-    let events = Events::listen().map_err(system("listening to netlink"))?;
+    let mut netlink = Netlink::open().map_err(Failure::system("netlink"))?;
+    let events = Events::listen().map_err(Failure::system("listening to netlink"))?;
     preflight::examine(&config, &BTreeSet::new(), &mut netlink)?;
-    let flow_hash_key = secret().map_err(system("the random number generator"))?;
+    let flow_hash_key = secret().map_err(Failure::system("the random number generator"))?;
     let began = clock::now();
     let transits = (0..config.links.len())
         .map(|index| build(&config, index, flow_hash_key, began))
@@ -144,7 +101,7 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), RunE
     let lines = links.map(|((link, transit), tun)| Line::new(link, transit, tun));
     let lines = lines.collect::<Result<_, _>>()?;
     let confine = || confinement::rights(&config, &path).confine();
-    let confinement = confined.then(confine).transpose()?;
+    let confinement = confined.then(confine).transpose().map_err(Failure::new)?;
     debug!(?confinement, "rights given up");
     let router = Rc::new(Router {
         began,
@@ -155,7 +112,6 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), RunE
         flow_hash_key,
         tasks: RefCell::default(),
         confinement,
-        supervisor: Supervisor::default(),
     });
     for line in router.lines.borrow().iter() {
         router.start(line);
@@ -165,7 +121,9 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), RunE
     router.spawn(watch(Rc::clone(&router), events));
     if let Some(metrics) = metrics {
         // It has the rights that this thread has by now.
-        let scrapes = metrics.serve().map_err(system("a thread for metrics"))?;
+        let scrapes = metrics
+            .serve()
+            .map_err(Failure::system("a thread for metrics"))?;
         let answering = Rc::clone(&router);
         router.spawn(async move { match scrapes.answer(|| answering.figures()).await {} });
     }
@@ -174,15 +132,14 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), RunE
         unreachable!("it serves for ever")
     });
     announce(&router.config.borrow());
-    router.supervisor.ready();
+    supervisor::tell(NotifyState::Ready);
     let ended = loop {
         tokio::select! {
-            signal = signals.next() => {
-                if signal != SignalKind::hangup() {
-                    break Ok(());
-                }
+            _ = interrupt.recv() => break Ok(()),
+            _ = terminate.recv() => break Ok(()),
+            _ = hangup.recv() => {
                 if let Err(error) = router.reload() {
-                    for cause in error.to_string().lines() {
+                    for cause in error.causes() {
                         error!("nothing has been reloaded: {cause}");
                     }
                 }
@@ -190,7 +147,7 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), RunE
             ended = router.failure() => break Err(ended),
         }
     };
-    router.supervisor.stopping();
+    supervisor::tell(NotifyState::Stopping);
     // The tasks share the router: once they end, it is dropped and the host is clean.
     let mut tasks = router.tasks.take();
     tasks.shutdown().await;
@@ -203,13 +160,10 @@ fn build(
     index: usize,
     flow_hash_key: [u8; 16],
     now: Instant,
-) -> Result<Transit, RunError> {
+) -> Result<Transit, Failure> {
     let link = &config.links[index];
     let transit = Transit::new(now, link, config.seed, index, flow_hash_key);
-    transit.map_err(|source| RunError::Link {
-        name: link.name.clone(),
-        source,
-    })
+    transit.map_err(|error| Failure::new(format!("link {}: {error}", link.name)))
 }
 
 impl Router {
@@ -220,12 +174,12 @@ impl Router {
         *line.task.borrow_mut() = Some(task);
     }
 
-    fn spawn(&self, task: impl Future<Output = RunError> + 'static) -> AbortHandle {
+    fn spawn(&self, task: impl Future<Output = Failure> + 'static) -> AbortHandle {
         self.tasks.borrow_mut().spawn_local(task)
     }
 
     /// Waits until a task cannot go on.
-    async fn failure(&self) -> RunError {
+    async fn failure(&self) -> Failure {
         loop {
             match poll_fn(|cx| self.tasks.borrow_mut().poll_join_next(cx)).await {
                 Some(Ok(error)) => return error,
@@ -244,11 +198,11 @@ impl Router {
             _ => (Ok(()), ""),
         };
         if let Err(error) = obeyed {
-            let causes = error.to_string();
-            let causes = causes.lines().map(|cause| format!("{prefix}{cause}"));
+            let causes = error.causes().iter();
+            let causes = causes.map(|cause| format!("{prefix}{cause}"));
             return Answer::Error {
                 error: causes.collect::<Vec<_>>().join("\n"),
-                configuration: error.is_config(),
+                configuration: error.is_usage(),
             };
         }
         let now = clock::now();
@@ -280,7 +234,7 @@ impl Router {
         let lines = self.lines.borrow();
         let sojourns = lines.iter().map(|line| {
             let mut forwarder = line.forwarder.borrow_mut();
-            forwarder.transit().stats(now).sojourn_total()
+            forwarder.transit.link.stats(now).sojourn_total()
         });
         Some(Figures {
             status,
@@ -292,7 +246,7 @@ impl Router {
         let ring_dropped = self.ring_dropped(line)?;
         let mut meter = line.meter.borrow_mut();
         let mut forwarder = line.forwarder.borrow_mut();
-        let transit = forwarder.transit();
+        let transit = &mut forwarder.transit;
         if *request == Request::Sample {
             return Ok(meter.sample(transit, ring_dropped, now));
         }
@@ -303,7 +257,7 @@ impl Router {
     }
 
     /// Puts back what links have lost. Returns an error if one has no device any more.
-    fn mend(&self, thoroughly: bool) -> Result<(), RunError> {
+    fn mend(&self, thoroughly: bool) -> Result<(), Failure> {
         let lacks = self.plumbing.borrow_mut().mend(thoroughly);
         for (line, lack) in self.lines.borrow().iter().zip(lacks) {
             let reason = match lack {
@@ -332,13 +286,14 @@ impl Router {
 
     fn ring_dropped(&self, line: &Line) -> io::Result<u64> {
         let mut plumbing = self.plumbing.borrow_mut();
-        plumbing.ring_dropped(&line.meter.borrow().spec().tun)
+        plumbing.ring_dropped(&line.meter.borrow().spec.tun)
     }
 }
 
 impl Line {
-    fn new(link: &LinkSpec, transit: Transit, tun: Device) -> Result<Rc<Self>, RunError> {
-        let forwarder = Forwarder::new(tun, transit, link.timing).map_err(system("a timer"))?;
+    fn new(link: &LinkSpec, transit: Transit, tun: Device) -> Result<Rc<Self>, Failure> {
+        let forwarder =
+            Forwarder::new(tun, transit, link.timing).map_err(Failure::system("a timer"))?;
         Ok(Rc::new(Self {
             task: RefCell::default(),
             meter: RefCell::new(Meter::new(link.clone())),
@@ -355,7 +310,7 @@ impl Line {
     fn lack(&self) -> Option<String> {
         let meter = self.meter.borrow();
         let reason = meter.lack()?;
-        Some(format!("link {} is degraded: {reason}", meter.spec().name))
+        Some(format!("link {} is degraded: {reason}", meter.spec.name))
     }
 
     fn note_lack(&self, reason: Option<String>) {
@@ -363,59 +318,32 @@ impl Line {
         if !meter.note_lack(reason.clone(), clock::now()) {
             return;
         }
-        let link = &meter.spec().name;
+        let link = &meter.spec.name;
         match reason {
             Some(reason) => warn!(link, "link {link} is degraded: {reason}"),
             None => info!(link, "link {link} has everything again"),
         }
     }
 
-    fn lost_device(&self, source: io::Error) -> RunError {
+    fn lost_device(&self, source: io::Error) -> Failure {
         let meter = self.meter.borrow();
-        RunError::Device {
-            name: meter.spec().name.clone(),
-            tun: meter.spec().tun.clone(),
-            source,
-        }
+        let LinkSpec { name, tun, .. } = &meter.spec;
+        Failure::new(format!(
+            "link {name} has lost its TUN device {tun}: {source}; was it removed? start the router again"
+        ))
     }
 }
 
-/// The signals that stop a router or make it read its configuration.
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hangup: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> SignalKind {
-        let signal = tokio::select! {
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.hangup.recv() => SignalKind::hangup(),
-        };
-        debug!(?signal, "signal");
-        signal
-    }
-}
-
-async fn forward(line: Rc<Line>) -> RunError {
+async fn forward(line: Rc<Line>) -> Failure {
     let source = poll_fn(|cx| line.forwarder.borrow_mut().turn(cx)).await;
     line.lost_device(source)
 }
 
 /// Looks after what is installed in the kernel, at once when something changes there. What only the
 /// files of /proc/sys/net tell is looked at every second.
-async fn watch(router: Rc<Router>, events: Events) -> RunError {
+async fn watch(router: Rc<Router>, events: Events) -> Failure {
     let mut is_degraded = false;
+    let mut told = String::new();
     loop {
         let concerns = |route: &_| router.plumbing.borrow().concerns(route);
         let has_changed = timeout(CHECK, events.changed(concerns)).await.is_ok();
@@ -424,7 +352,12 @@ async fn watch(router: Rc<Router>, events: Events) -> RunError {
         }
         let summary;
         (is_degraded, summary) = router.summary();
-        router.supervisor.alive(summary);
+        // systemd kills a router that does not say so for too long.
+        supervisor::tell(NotifyState::Watchdog);
+        if summary != told {
+            supervisor::tell(NotifyState::Status(&summary));
+            told = summary;
+        }
         if has_changed {
             clock::pause(CHECK).await;
         }
@@ -452,8 +385,4 @@ fn announce(config: &Config) {
         links.join(",")
     );
     let _ = stdout.flush();
-}
-
-fn system(what: &'static str) -> impl FnOnce(io::Error) -> RunError {
-    move |source| RunError::System { what, source }
 }

@@ -31,7 +31,7 @@ const LARGEST_READ: usize = OffloadHeader::LEN + 65_535;
 pub(crate) struct Forwarder {
     device: Device,
     timer: Timer,
-    transit: Transit,
+    pub(crate) transit: Transit,
     pace: Pace,
     burst: Burst,
     train: Train,
@@ -56,11 +56,6 @@ impl Forwarder {
         let earlier = std::mem::replace(&mut self.transit, link);
         self.transit.succeed(now, earlier);
         self.pace = Pace::new(now, timing == Timing::Exact);
-    }
-
-    /// The link.
-    pub(crate) fn transit(&mut self) -> &mut Transit {
-        &mut self.transit
     }
 
     /// Does all work that is due. Becomes ready only with an error: the device is gone.

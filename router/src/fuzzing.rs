@@ -67,7 +67,7 @@ impl PacketPath {
 
     /// Returns how many packets the queue has dropped so far.
     pub fn dropped(&mut self, now: Instant) -> u64 {
-        self.transit.stats(now).total().dropped.total().packets
+        self.transit.link.stats(now).total().dropped.total().packets
     }
 
     fn write(&mut self) {

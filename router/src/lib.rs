@@ -17,6 +17,7 @@ mod clock;
 mod confinement;
 mod daemon;
 mod device;
+mod failure;
 mod family;
 mod forwarder;
 mod host;
@@ -34,5 +35,6 @@ mod timer;
 mod transit;
 mod watch;
 
+pub use failure::Failure;
 pub use family::Family;
 pub use prefix::{Prefix, PrefixError};

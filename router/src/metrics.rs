@@ -7,11 +7,9 @@ mod families;
 mod server;
 
 use std::convert::Infallible;
-use std::fs;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::thread;
 
 use evenkeel_queue::DurationHistogram;
@@ -20,7 +18,8 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::debug;
 
 use crate::config::MetricsAddress;
-use crate::status::{self, SocketError, Status};
+use crate::failure::Failure;
+use crate::status::{self, SocketFile, Status};
 
 /// What a router knows at a moment.
 #[derive(Debug)]
@@ -47,31 +46,21 @@ enum Listener {
     Unix(UnixListener),
 }
 
-/// A socket in the file system, removed when dropped.
-#[derive(Debug)]
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 impl Endpoint {
     /// Binds an address. A socket in the file system is for its owner only.
-    pub(crate) fn bind(address: &MetricsAddress) -> Result<Self, SocketError> {
+    pub(crate) fn bind(address: &MetricsAddress) -> Result<Self, Failure> {
         const KEY: &str = "metrics";
         let name = address.to_string();
-        let failed = |source| status::failed(&name, KEY)(source);
+        let failed = status::failed(name.clone(), KEY);
         let (listener, file) = match address {
             MetricsAddress::Tcp(address) => {
-                let listener = TcpListener::bind(address).map_err(failed)?;
-                listener.set_nonblocking(true).map_err(failed)?;
+                let listener = TcpListener::bind(address).map_err(&failed)?;
+                listener.set_nonblocking(true).map_err(&failed)?;
                 (Listener::Tcp(listener), None)
             }
             MetricsAddress::Unix(path) => {
-                let listener = status::bind(path, KEY)?;
-                (Listener::Unix(listener), Some(SocketFile(path.clone())))
+                let (listener, file) = status::bind(path, KEY)?;
+                (Listener::Unix(listener), Some(file))
             }
         };
         debug!(address = name, "metrics socket bound");

@@ -5,6 +5,7 @@
 mod events;
 
 use std::io;
+use std::iter;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use netlink_packet_core::{
@@ -118,47 +119,36 @@ impl Netlink {
     /// Returns the interface with this name, if there is one.
     pub(crate) fn interface(&mut self, name: &str) -> io::Result<Option<Interface>> {
         let mut message = LinkMessage::default();
-        message
-            .attributes
-            .push(LinkAttribute::IfName(name.to_owned()));
+        message.attributes = vec![LinkAttribute::IfName(name.to_owned())];
         self.find_interface(message)
     }
 
     /// Returns the interface with this index, whatever its name is now.
     pub(crate) fn interface_at(&mut self, index: u32) -> io::Result<Option<Interface>> {
-        let mut message = LinkMessage::default();
-        message.header.index = index;
-        self.find_interface(message)
+        self.find_interface(link_message(index))
     }
 
     /// Names an interface.
     pub(crate) fn rename(&mut self, index: u32, name: &str) -> io::Result<()> {
-        let mut message = LinkMessage::default();
-        message.header.index = index;
-        message
-            .attributes
-            .push(LinkAttribute::IfName(name.to_owned()));
-        self.request(RouteNetlinkMessage::SetLink(message), NLM_F_ACK)?;
-        Ok(())
+        let mut message = link_message(index);
+        message.attributes = vec![LinkAttribute::IfName(name.to_owned())];
+        self.change(RouteNetlinkMessage::SetLink(message), 0)
     }
 
     /// Sets MTU (bytes) and ring length (packets) of an interface, and switches it on without
     /// multicast, so that services that look for neighbours (mDNS and the like) ignore it.
     pub(crate) fn bring_up(&mut self, index: u32, mtu: u32, ring_packets: u32) -> io::Result<()> {
-        let mut quiet = LinkMessage::default();
-        quiet.header.index = index;
+        let mut quiet = link_message(index);
         quiet.header.change_mask = LinkFlags::Multicast;
         quiet.attributes = vec![
             LinkAttribute::Mtu(mtu),
             LinkAttribute::TxQueueLen(ring_packets),
         ];
-        self.request(RouteNetlinkMessage::SetLink(quiet), NLM_F_ACK)?;
-        let mut up = LinkMessage::default();
-        up.header.index = index;
+        self.change(RouteNetlinkMessage::SetLink(quiet), 0)?;
+        let mut up = link_message(index);
         up.header.flags = LinkFlags::Up;
         up.header.change_mask = LinkFlags::Up;
-        self.request(RouteNetlinkMessage::SetLink(up), NLM_F_ACK)?;
-        Ok(())
+        self.change(RouteNetlinkMessage::SetLink(up), 0)
     }
 
     /// Returns the unicast and unreachable routes of a family that are selected.
@@ -187,22 +177,19 @@ impl Netlink {
 
     /// Adds a route and marks it as ours; fails if there is one like it.
     pub(crate) fn add_route(&mut self, route: &RouteEntry) -> io::Result<()> {
-        let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
-        self.request(RouteNetlinkMessage::NewRoute(route.message()), flags)?;
-        Ok(())
+        let message = RouteNetlinkMessage::NewRoute(route.message());
+        self.change(message, NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Puts a route in the place of the one with its destination and metric.
     pub(crate) fn replace_route(&mut self, route: &RouteEntry) -> io::Result<()> {
-        let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
-        self.request(RouteNetlinkMessage::NewRoute(route.message()), flags)?;
-        Ok(())
+        let message = RouteNetlinkMessage::NewRoute(route.message());
+        self.change(message, NLM_F_CREATE | NLM_F_REPLACE)
     }
 
     /// Removes a route; succeeds if it is already gone.
     pub(crate) fn delete_route(&mut self, route: &RouteEntry) -> io::Result<()> {
-        let message = RouteNetlinkMessage::DelRoute(route.message());
-        unless_gone(self.request(message, NLM_F_ACK))
+        unless_gone(self.change(RouteNetlinkMessage::DelRoute(route.message()), 0))
     }
 
     /// Returns all rules of a family.
@@ -219,15 +206,13 @@ impl Netlink {
 
     /// Adds a rule and marks it as ours; fails if there is one like it.
     pub(crate) fn add_rule(&mut self, rule: &RuleEntry) -> io::Result<()> {
-        let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
-        self.request(RouteNetlinkMessage::NewRule(rule.message()), flags)?;
-        Ok(())
+        let message = RouteNetlinkMessage::NewRule(rule.message());
+        self.change(message, NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Removes a rule; succeeds if it is already gone.
     pub(crate) fn delete_rule(&mut self, rule: &RuleEntry) -> io::Result<()> {
-        let message = RouteNetlinkMessage::DelRule(rule.message());
-        unless_gone(self.request(message, NLM_F_ACK))
+        unless_gone(self.change(RouteNetlinkMessage::DelRule(rule.message()), 0))
     }
 
     fn find_interface(&mut self, message: LinkMessage) -> io::Result<Option<Interface>> {
@@ -240,6 +225,10 @@ impl Netlink {
             _ => None,
         });
         Ok(interface)
+    }
+
+    fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.request(message, NLM_F_ACK | flags).map(drop)
     }
 
     /// Sends a request and collects the answers, up to the acknowledgement or the end.
@@ -263,16 +252,9 @@ impl Netlink {
         let mut answers = Vec::new();
         loop {
             let (datagram, _) = self.socket.recv_from_full()?;
-            let mut rest = &datagram[..];
-            while let Some((bytes, following)) = split_message(rest) {
-                rest = following;
-                let Ok(answer) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes) else {
-                    // The library cannot read some attribute: such a route or rule is none of ours.
-                    continue;
-                };
-                if answer.header.sequence_number != self.sequence {
-                    continue;
-                }
+            let answers_to_this =
+                |answer: &NetlinkMessage<_>| answer.header.sequence_number == self.sequence;
+            for answer in messages(&datagram).filter(answers_to_this) {
                 match answer.payload {
                     NetlinkPayload::Error(error) if error.code.is_some() => {
                         return Err(error.to_io());
@@ -458,17 +440,30 @@ fn split_message(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((message, following))
 }
 
-fn unless_gone(result: io::Result<Vec<RouteNetlinkMessage>>) -> io::Result<()> {
-    match result {
-        Err(error) if !is_gone(&error) => Err(error),
-        _ => Ok(()),
-    }
+/// The messages of a datagram. Some attributes the library cannot read: such a route or rule is none
+/// of ours.
+fn messages(mut rest: &[u8]) -> impl Iterator<Item = NetlinkMessage<RouteNetlinkMessage>> {
+    let read = iter::from_fn(move || {
+        let (message, following) = split_message(rest)?;
+        rest = following;
+        Some(NetlinkMessage::deserialize(message).ok())
+    });
+    read.flatten()
+}
+
+fn link_message(index: u32) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message
+}
+
+fn unless_gone(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) })
 }
 
 fn is_gone(error: &io::Error) -> bool {
-    error
-        .raw_os_error()
-        .is_some_and(|number| GONE.contains(&number))
+    let number = error.raw_os_error();
+    number.is_some_and(|number| GONE.contains(&number))
 }
 
 fn address_family(family: Family) -> AddressFamily {

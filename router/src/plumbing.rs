@@ -15,8 +15,9 @@ use tracing::{debug, warn};
 
 use crate::config::{Config, LinkSpec, RouteSpec};
 use crate::device::Device;
+use crate::failure::Failure;
 use crate::family::Family;
-use crate::host::{self, HostError};
+use crate::host;
 use crate::netlink::{Interface, MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
 use crate::prefix::Prefix;
 use crate::sysctl::Sysctl;
@@ -37,45 +38,13 @@ const LAST_METRIC: u32 = u32::MAX;
 /// No file descriptor was left (errno(3)): nothing is known then, and nothing lost.
 const NO_FILES: [i32; 2] = [23, 24];
 
-/// Why something could not be installed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SetupError {
-    /// No privilege.
-    #[error("{what} is not permitted; run as root, or give the program CAP_NET_ADMIN")]
-    NotPermitted {
-        /// What the router tried.
-        what: String,
-    },
-    /// The kernel refused.
-    #[error("{what} failed: {source}; `evenkeel-router check` may tell more")]
-    Failed {
-        /// What the router tried.
-        what: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// Somebody else's route has the place of ours.
-    #[error(
-        "another route to {to} is in the place of the link's; remove it: ip route del {to} table {table}"
-    )]
-    Occupied {
-        /// The destinations.
-        to: Prefix,
-        /// The routing table.
-        table: u32,
-    },
-    /// The host does not allow it.
-    #[error(transparent)]
-    Host(#[from] HostError),
-}
-
 /// What a link has not got.
 #[derive(Debug)]
 pub(crate) enum Lack {
     /// Its device: there is no link any more.
     Device(io::Error),
     /// Something that is tried again; at least one.
-    Parts(Vec<SetupError>),
+    Parts(Vec<Failure>),
 }
 
 /// Everything installed in the kernel. Dropping it removes rules and tables; closing the devices
@@ -127,7 +96,7 @@ impl Plumbing {
     pub(crate) fn install(
         config: &Config,
         netlink: Netlink,
-    ) -> Result<(Self, Vec<Device>), SetupError> {
+    ) -> Result<(Self, Vec<Device>), Failure> {
         let mut plumbing = Self {
             netlink,
             links: Vec::new(),
@@ -165,13 +134,8 @@ impl Plumbing {
         let present = match present.transpose() {
             Ok(present) => present,
             Err(error) => {
-                let lack = |_| {
-                    let what = failed("reading rules and routes");
-                    let source = error.raw_os_error().unwrap_or_default();
-                    Err(Lack::Parts(vec![what(io::Error::from_raw_os_error(
-                        source,
-                    ))]))
-                };
+                let lack = failed("reading rules and routes")(error);
+                let lack = |_| Err(Lack::Parts(vec![lack.clone()]));
                 return self.links.iter().map(lack).collect();
             }
         };
@@ -224,7 +188,7 @@ impl Plumbing {
     }
 
     /// Makes the device of a link, and everything that leads into and out of it.
-    pub(crate) fn add(&mut self, spec: &LinkSpec) -> Result<Device, SetupError> {
+    pub(crate) fn add(&mut self, spec: &LinkSpec) -> Result<Device, Failure> {
         let what = format!("creating the TUN device {}", spec.tun);
         let tun = Device::create(&spec.tun, spec.offload).map_err(failed(&what))?;
         let interface = self.netlink.interface(&spec.tun).map_err(failed(&what))?;
@@ -284,11 +248,12 @@ impl Laid {
         let mut parts = Vec::new();
         let is_named = self.lay_device(netlink, &mut parts)?;
         for family in self.spec.families() {
-            note(host::check_forwarding(family), &mut parts);
+            // One that cannot be read tells nothing.
+            parts.extend(host::forwarding_problem(family).ok().flatten());
         }
         for route in &self.spec.routes {
             if route.to.family() == Family::V4 {
-                note(host::check_reverse_path(&route.dev), &mut parts);
+                parts.extend(host::reverse_path_problem(&route.dev).ok().flatten());
             }
         }
         if let Some(present) = present {
@@ -310,7 +275,7 @@ impl Laid {
     }
 
     /// Returns whether the device has its name.
-    fn lay_device(&self, netlink: &mut Netlink, parts: &mut Vec<SetupError>) -> Result<bool, Lack> {
+    fn lay_device(&self, netlink: &mut Netlink, parts: &mut Vec<Failure>) -> Result<bool, Lack> {
         let link = &self.spec;
         let Interface {
             name, is_up, mtu, ..
@@ -353,7 +318,7 @@ impl Laid {
         netlink: &mut Netlink,
         present: &Present,
         family: Family,
-    ) -> Result<(), SetupError> {
+    ) -> Result<(), Failure> {
         let link = &self.spec;
         let everything = match family {
             Family::V4 => Prefix::of(IpAddr::from([0; 4]), 0),
@@ -388,13 +353,13 @@ impl Laid {
         netlink: &mut Netlink,
         present: &Present,
         route: &RouteSpec,
-        parts: &mut Vec<SetupError>,
+        parts: &mut Vec<Failure>,
     ) {
         let family = route.to.family();
         let exit = match host::find_exit(netlink, route) {
             Ok(exit) => Some(exit),
             Err(error) => {
-                parts.push(error.into());
+                parts.push(error);
                 None
             }
         };
@@ -447,7 +412,7 @@ impl Present {
     }
 
     /// Adds a route unless it is present; it may take the place of one of ours.
-    fn lay(&self, netlink: &mut Netlink, route: &RouteEntry, by: &str) -> Result<(), SetupError> {
+    fn lay(&self, netlink: &mut Netlink, route: &RouteEntry, by: &str) -> Result<(), Failure> {
         let is_in_place = |entry: &&RouteEntry| {
             (entry.table, entry.to, entry.metric) == (route.table, route.to, route.metric)
         };
@@ -464,7 +429,10 @@ impl Present {
         };
         let RouteEntry { table, to, .. } = *route;
         added.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => SetupError::Occupied { to, table },
+            io::ErrorKind::AlreadyExists => Failure::new(format!(
+                "another route to {to} is in the place of the link's; remove it: \
+                 ip route del {to} table {table}"
+            )),
             _ => failed(&format!(
                 "adding the route to {to} by {by} in table {table}"
             ))(error),
@@ -477,14 +445,6 @@ impl Drop for Plumbing {
         for link in std::mem::take(&mut self.links) {
             self.sweep_or_warn(&link.spec);
         }
-    }
-}
-
-/// Notes a setting of the host's that swallows packets; one that cannot be read tells nothing.
-fn note(checked: Result<(), HostError>, parts: &mut Vec<SetupError>) {
-    match checked {
-        Ok(()) | Err(HostError::Kernel { .. }) => {}
-        Err(error) => parts.push(error.into()),
     }
 }
 
@@ -520,11 +480,14 @@ fn settings(link: &LinkSpec) -> Vec<(Sysctl, i64)> {
     settings
 }
 
-fn failed(what: &str) -> impl FnOnce(io::Error) -> SetupError {
-    let what = what.to_owned();
-    move |source| match source.kind() {
-        io::ErrorKind::PermissionDenied => SetupError::NotPermitted { what },
-        _ => SetupError::Failed { what, source },
+fn failed(what: &str) -> impl FnOnce(io::Error) -> Failure {
+    move |source| {
+        Failure::new(match source.kind() {
+            io::ErrorKind::PermissionDenied => {
+                format!("{what} is not permitted; run as root, or give the program CAP_NET_ADMIN")
+            }
+            _ => format!("{what} failed: {source}; `evenkeel-router check` may tell more"),
+        })
     }
 }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::config::{Config, LinkSpec, RouteSpec};
+use crate::failure::Failure;
 use crate::family::Family;
-use crate::host::{HostError, check_forwarding, check_reverse_path, find_exit, kernel, refuse};
+use crate::host::{find_exit, forwarding_problem, kernel, refuse, reverse_path_problem};
 use crate::netlink::{Interface, MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
 use crate::plumbing::main_metric;
 
@@ -13,19 +14,22 @@ use crate::plumbing::main_metric;
 /// version of it, `running` names the TUN devices: they and what leads to them are in nobody's way.
 ///
 /// # Errors
-/// [`HostError`] with all that is wrong.
+/// All that is wrong.
 pub(crate) fn examine(
     config: &Config,
     running: &BTreeSet<String>,
     netlink: &mut Netlink,
-) -> Result<(), HostError> {
+) -> Result<(), Failure> {
     if !Path::new("/dev/net/tun").exists() {
-        return Err(HostError::NoTun);
+        return Err(Failure::new(
+            "there is no /dev/net/tun; load it with `modprobe tun`, or give it to the container \
+             (--device /dev/net/tun)",
+        ));
     }
     let mut host = Host::read(netlink, running)?;
     let mut problems = Vec::new();
     for family in config.families() {
-        problems.extend(check_forwarding(family).err());
+        problems.extend(forwarding_problem(family).unwrap_or_else(Some));
     }
     for link in &config.links {
         problems.extend(host.check_tun(link).err());
@@ -34,7 +38,7 @@ pub(crate) fn examine(
             problems.extend(host.check_route(link, route).err());
         }
     }
-    HostError::of(problems)
+    Failure::of(problems)
 }
 
 /// The routes and rules that the kernel has.
@@ -48,7 +52,7 @@ struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    fn read(netlink: &'a mut Netlink, running: &'a BTreeSet<String>) -> Result<Self, HostError> {
+    fn read(netlink: &'a mut Netlink, running: &'a BTreeSet<String>) -> Result<Self, Failure> {
         let (mut routes, mut rules) = (Vec::new(), Vec::new());
         for family in Family::ALL {
             routes.extend(
@@ -72,11 +76,11 @@ impl<'a> Host<'a> {
         })
     }
 
-    fn interface(&mut self, name: &str) -> Result<Option<Interface>, HostError> {
+    fn interface(&mut self, name: &str) -> Result<Option<Interface>, Failure> {
         self.netlink.interface(name).map_err(kernel("interfaces"))
     }
 
-    fn check_tun(&mut self, link: &LinkSpec) -> Result<(), HostError> {
+    fn check_tun(&mut self, link: &LinkSpec) -> Result<(), Failure> {
         match self.interface(&link.tun)? {
             Some(_) if self.running.contains(&link.tun) => Ok(()),
             None => Ok(()),
@@ -91,7 +95,7 @@ impl<'a> Host<'a> {
     }
 
     /// Allows in a table only what a killed router has left.
-    fn check_table(&mut self, link: &LinkSpec) -> Result<(), HostError> {
+    fn check_table(&mut self, link: &LinkSpec) -> Result<(), Failure> {
         let table = link.table;
         let taken = |by: &str| {
             let message = format!(
@@ -120,11 +124,11 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn check_route(&mut self, link: &LinkSpec, route: &RouteSpec) -> Result<(), HostError> {
+    fn check_route(&mut self, link: &LinkSpec, route: &RouteSpec) -> Result<(), Failure> {
         find_exit(self.netlink, route)?;
         let family = route.to.family();
         if family == Family::V4 {
-            check_reverse_path(&route.dev)?;
+            Failure::of(reverse_path_problem(&route.dev)?)?;
         }
         let metric = main_metric(family);
         let is_running = |entry: &RouteEntry| {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_queue::{
     Amount, CarriedHeader, Carrier, FlowKey, Link, LinkConfig, LinkError, Packet, PacketMeta,
-    PortStats, QueueInterval, Remains, StampFigures,
+    Remains,
 };
 use evenkeel_wire::{PathHeaderMut, Skipped};
 use rand_pcg::Pcg64;
@@ -22,12 +22,11 @@ const SPARE_BUFFERS: usize = 1024;
 /// A link with packets of bytes in it.
 #[derive(Debug)]
 pub(crate) struct Transit {
-    link: Link<Datagram>,
+    pub(crate) link: Link<Datagram>,
     /// What is still on its way in the links that this one replaces, the latest last.
     before: VecDeque<Remains<Datagram>>,
     began: Instant,
     tally: Tally,
-    at_restart: Tally,
     /// Buffers to reuse: the allocator is slow for packets of over a kilobyte.
     spare: Vec<Vec<u8>>,
 }
@@ -98,7 +97,6 @@ impl Transit {
             before: VecDeque::new(),
             began: epoch,
             tally: Tally::default(),
-            at_restart: Tally::default(),
             spare: Vec::new(),
         })
     }
@@ -229,52 +227,12 @@ impl Transit {
         now.saturating_duration_since(self.began)
     }
 
-    /// Returns what the port has measured up to `now`.
-    pub(crate) fn stats(&mut self, now: Instant) -> &PortStats {
-        self.link.stats(now)
-    }
-
-    /// Returns the figures of the stamps.
-    pub(crate) fn stamp_figures(&mut self, now: Instant) -> Vec<StampFigures> {
-        self.link.stamp_figures(now)
-    }
-
     /// Returns the remaining counters since the beginning.
     pub(crate) fn total(&self) -> Tally {
         Tally {
             duplicated: self.link.duplicated(),
             lost: self.link.lost(),
             ..self.tally
-        }
-    }
-
-    /// Returns the remaining counters of the measurement window.
-    pub(crate) fn window(&self) -> Tally {
-        self.total().since(&self.at_restart)
-    }
-
-    /// Starts a new measurement window.
-    pub(crate) fn restart_measurement(&mut self, now: Instant) {
-        self.link.restart_measurement(now);
-        self.at_restart = self.total();
-    }
-
-    /// Returns the figures of the port's queue since the last call.
-    pub(crate) fn take_interval(&mut self, now: Instant) -> QueueInterval {
-        self.link.take_interval(now)
-    }
-}
-
-impl Tally {
-    fn since(&self, earlier: &Self) -> Self {
-        Self {
-            delivered: self.delivered - earlier.delivered,
-            duplicated: self.duplicated - earlier.duplicated,
-            lost: self.lost - earlier.lost,
-            link_scope: self.link_scope - earlier.link_scope,
-            not_ip: self.not_ip - earlier.not_ip,
-            full_ttl: self.full_ttl - earlier.full_ttl,
-            refused: self.refused - earlier.refused,
         }
     }
 }

@@ -12,7 +12,8 @@ use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use crate::status::{self, Request, StatusError};
+use crate::failure::Failure;
+use crate::status::{self, Request};
 use view::View;
 
 /// How often to look.
@@ -22,33 +23,24 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// stands there erases it with the rest of the line.
 const USUAL_COLUMNS: usize = 79;
 
-/// Why there is nothing more to see.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum WatchError {
-    /// The router does not answer.
-    #[error(transparent)]
-    Status(#[from] StatusError),
-    /// Nobody can be told.
-    #[error("cannot write to standard output: {0}; is the disk full?")]
-    Output(io::Error),
-    /// The system refused something that it normally grants.
-    #[error("cannot listen to signals: {0}; are there too many open files?")]
-    System(io::Error),
-}
-
 /// Shows the figures of the router with this socket until SIGINT or SIGTERM.
 ///
 /// # Errors
-/// [`WatchError`] if the router ends, or standard output takes no more.
-pub(crate) fn watch(socket: &Path) -> Result<(), WatchError> {
+/// If the router ends, or standard output takes no more.
+pub(crate) fn watch(socket: &Path) -> Result<(), Failure> {
+    let system = |error| {
+        Failure::new(format!(
+            "cannot listen to signals: {error}; are there too many open files?"
+        ))
+    };
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(WatchError::System)?;
+        .map_err(system)?;
     runtime.block_on(async {
         // First: from here on a signal does not leave the terminal as it is drawn.
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(WatchError::System)?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(WatchError::System)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(system)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(system)?;
         let mut view = View::default();
         let mut status = status::ask(socket, Request::Status)?;
         let screen = Screen::open();
@@ -57,7 +49,7 @@ pub(crate) fn watch(socket: &Path) -> Result<(), WatchError> {
             match screen.show(&view.draw(status, columns, rows, screen.is_coloured)) {
                 // Whoever closed the pipe has seen enough.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-                shown => shown.map_err(WatchError::Output)?,
+                shown => shown.map_err(Failure::output)?,
             }
             let signalled = async {
                 tokio::select! {

@@ -1,6 +1,6 @@
 //! The identity that every queue keeps.
 
-use crate::Amount;
+use crate::packet::Amount;
 
 /// What a part of a link has done since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

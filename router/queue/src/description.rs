@@ -380,29 +380,20 @@ impl LinkDescription {
             }
         }
         for change in &self.changes {
-            let ChangeKeys {
-                at_s: _,
-                rate_bps,
-                delay_ms,
-                wifi_jitter_ms,
-                loss,
-                queue_packets,
-            } = change.value;
-            if rate_bps.is_some() && self.rate_bps.is_none() {
+            let at_s = change.value.at_s;
+            if change.value.rate_bps.is_some() && self.rate_bps.is_none() {
                 let message = "a change sets a rate on a link that begins without one; give the link a rate_bps";
                 faults.push(change.fault(message));
             }
-            let is_empty = rate_bps.is_none()
-                && queue_packets.is_none()
-                && [delay_ms, wifi_jitter_ms, loss].iter().all(Option::is_none);
-            if is_empty {
+            let nothing = ChangeKeys {
+                at_s,
+                ..ChangeKeys::default()
+            };
+            if change.value == nothing {
                 let message = "the change changes nothing; add one of rate_bps, delay_ms, wifi_jitter_ms, loss, queue_packets";
                 faults.push(change.fault(message));
             }
-            if self
-                .period_s()
-                .is_some_and(|period_s| change.value.at_s >= period_s)
-            {
+            if self.period_s().is_some_and(|period_s| at_s >= period_s) {
                 let message = "the change comes after the others have begun again; let at_s be below changes_period_s";
                 faults.push(change.fault(message));
             }

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use evenkeel_spec::{Row, SpecError, SpecValues};
 use rand::rngs::Xoshiro256PlusPlus;
 
-use crate::{Amount, Limit, PacketMeta, Rate};
+use crate::limit::Limit;
+use crate::packet::{Amount, PacketMeta};
+use crate::rate::Rate;
 
 pub use drop_tail::DropTail;
 pub use table::{discipline, disciplines};

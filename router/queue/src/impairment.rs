@@ -19,7 +19,8 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use crate::{Amount, NodeCounters, Packet};
+use crate::conservation::NodeCounters;
+use crate::packet::{Amount, Packet};
 
 pub use aggregation::Aggregation;
 pub use blackout::Blackout;
@@ -73,10 +74,8 @@ pub struct Node<P, I: ?Sized> {
     packets: VecDeque<(Instant, Packet<P>)>,
     /// When the last packet that did not jump comes out.
     last: Option<Instant>,
-    arrived: Amount,
-    duplicated: Amount,
-    forwarded: Amount,
-    dropped: Amount,
+    /// All but what is inside.
+    counted: NodeCounters,
     /// What it does to packets.
     pub impairment: I,
 }
@@ -87,10 +86,7 @@ impl<P, I> Node<P, I> {
         Self {
             packets: VecDeque::new(),
             last: None,
-            arrived: Amount::ZERO,
-            duplicated: Amount::ZERO,
-            forwarded: Amount::ZERO,
-            dropped: Amount::ZERO,
+            counted: NodeCounters::default(),
             impairment,
         }
     }
@@ -100,7 +96,7 @@ impl<P: Clone, I: Impairment + ?Sized> Node<P, I> {
     /// A packet comes in. Instants do not decrease from one call to the next.
     pub fn push(&mut self, now: Instant, packet: Packet<P>) {
         let bytes = packet.meta.bytes;
-        self.arrived += Amount::one(bytes);
+        self.counted.arrived += Amount::one(bytes);
         match self.impairment.decide(now, bytes) {
             Fate::Out(at) => self.append(at, packet),
             Fate::Jumps => {
@@ -114,13 +110,13 @@ impl<P: Clone, I: Impairment + ?Sized> Node<P, I> {
                 self.append(now, packet);
             }
             Fate::Twice => {
-                self.duplicated += Amount::one(bytes);
+                self.counted.duplicated += Amount::one(bytes);
                 self.append(now, packet.clone());
                 self.append(now, packet);
             }
             Fate::Lost => {
                 tracing::trace!(bytes, reason = "lost", "packet dropped");
-                self.dropped += Amount::one(bytes);
+                self.counted.dropped += Amount::one(bytes);
             }
         }
     }
@@ -139,7 +135,7 @@ impl<P, I: ?Sized> Node<P, I> {
             return None;
         }
         let (at, packet) = self.packets.pop_front()?;
-        self.forwarded += Amount::one(packet.meta.bytes);
+        self.counted.forwarded += Amount::one(packet.meta.bytes);
         Some((at, packet))
     }
 
@@ -152,11 +148,8 @@ impl<P, I: ?Sized> Node<P, I> {
     pub fn counters(&self) -> NodeCounters {
         let held = self.packets.iter();
         NodeCounters {
-            arrived: self.arrived,
-            duplicated: self.duplicated,
-            forwarded: self.forwarded,
-            dropped: self.dropped,
             held: held.map(|(_, packet)| Amount::one(packet.meta.bytes)).sum(),
+            ..self.counted
         }
     }
 }

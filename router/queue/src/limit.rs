@@ -1,6 +1,6 @@
 //! How long a queue may grow.
 
-use crate::Amount;
+use crate::packet::Amount;
 
 /// The most that may wait at a port, not counting the packet in transmission.
 ///

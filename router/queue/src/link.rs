@@ -9,12 +9,16 @@ use std::time::{Duration, Instant};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 
+use crate::conservation::{ConservationError, NodeCounters};
+use crate::discipline::{DisciplineConfig, DropTail, Verdict};
 use crate::impairment::{Aggregation, NotAProbability, Policer};
-use crate::{
-    Amount, Carrier, ConservationError, DisciplineConfig, DropTail, FixedService, Limit,
-    NodeCounters, Packet, Port, PortConfig, PortStats, QueueInterval, Rate, Service, StampConfig,
-    StampFigures, Verdict,
-};
+use crate::limit::Limit;
+use crate::packet::{Amount, Packet};
+use crate::port::{FixedService, Port, PortConfig};
+use crate::rate::Rate;
+use crate::server::Service;
+use crate::stamp::{Carrier, StampConfig, StampFigures};
+use crate::stats::{PortStats, QueueInterval};
 use wire::Wire;
 
 /// What a link is made of. Times count from the link's epoch.

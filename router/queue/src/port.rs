@@ -5,13 +5,16 @@ use std::time::{Duration, Instant};
 
 use siphasher::sip::SipHasher13;
 
+use crate::conservation::{ConservationError, NodeCounters};
+use crate::discipline::{Discipline, DropReason, PortView, Sender, Verdict};
+use crate::limit::Limit;
+use crate::packet::{Amount, Packet, PacketMeta};
+use crate::rate::Rate;
 use crate::server::Server;
+use crate::server::Service;
 use crate::stamp::Stamper;
-use crate::{
-    Amount, Carrier, ConservationError, Discipline, DropReason, Limit, NodeCounters, Packet,
-    PacketMeta, PortStats, PortView, QueueInterval, Rate, Sender, Service, StampConfig,
-    StampFigures, Verdict,
-};
+use crate::stamp::{Carrier, StampConfig, StampFigures};
+use crate::stats::{PortStats, QueueInterval};
 
 /// What a port is made of.
 #[derive(Debug)]

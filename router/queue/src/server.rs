@@ -4,8 +4,9 @@ mod cellular;
 
 use std::time::{Duration, Instant};
 
+use crate::rate::Rate;
+use crate::trace::DeliveryTrace;
 use crate::trace::OPPORTUNITY_BYTES;
-use crate::{DeliveryTrace, Rate};
 use cellular::CellularServer;
 pub use cellular::{Cellular, NotCellular};
 

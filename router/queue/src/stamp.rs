@@ -21,7 +21,7 @@ use evenkeel_spec::{Row, SpecError, SpecValues};
 use evenkeel_wire::{PathHeaderMut, PathHeaderView, Skipped};
 use serde::{Deserialize, Serialize};
 
-use crate::PortView;
+use crate::discipline::PortView;
 
 pub use flow_key::FlowKey;
 pub(crate) use stamper::Stamper;

@@ -6,7 +6,9 @@ mod queue_length;
 use std::ops::Sub;
 use std::time::{Duration, Instant};
 
-use crate::{Amount, DropReason, HeaderCounts};
+use crate::discipline::DropReason;
+use crate::packet::Amount;
+use crate::stamp::HeaderCounts;
 
 pub use histogram::DurationHistogram;
 pub use queue_length::{QueueInterval, QueueLength};
@@ -239,4 +241,19 @@ impl PortStats {
         self.total.forwarded += self.in_transmission;
         self.in_transmission = Amount::ZERO;
     }
+}
+
+/// The first of these counts, which come to `total`, up to which there is at least the share `p` of
+/// them; `None` if all are 0.
+fn percentile(counts: &[u64], total: u64, p: f64) -> Option<usize> {
+    assert!(
+        (0.0..=1.0).contains(&p),
+        "a percentile is a share of the whole"
+    );
+    let wanted = p * total as f64;
+    let mut sum = 0;
+    counts.iter().position(|count| {
+        sum += count;
+        sum > 0 && sum as f64 >= wanted
+    })
 }

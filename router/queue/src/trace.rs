@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Rate;
+use crate::rate::Rate;
 
 /// Bytes that one line of a trace lets through (mahimahi, mm-link(1): an MTU-sized packet).
 pub const OPPORTUNITY_BYTES: u32 = 1500;

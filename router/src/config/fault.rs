@@ -2,52 +2,24 @@
 //! the remedy.
 
 use std::fmt;
-use std::io;
-use std::path::PathBuf;
 
 use evenkeel_spec::document::{Fault, Node};
 
 use super::Place;
 use super::file::WHOLE;
+use crate::failure::Failure;
 
-/// A configuration that cannot be read or is wrong. Displays as one line for each mistake.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("cannot read the configuration {path}: {source}; name a file with --config", path = OneLine(.path.display()))]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// Something in the file is wrong.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    Invalid(Vec<Mistake>),
-}
-
-/// What is wrong in a line. Displays as one line.
-#[derive(Debug, thiserror::Error)]
-#[error("{place}: {message}")]
-pub struct Mistake {
-    /// The line.
-    pub place: Place,
-    /// The path to the value, the cause and the remedy.
-    pub message: String,
-}
-
-impl ConfigError {
-    /// The errors of the document below `root`.
-    pub(super) fn from_faults(root: &Node, faults: Vec<Fault>, file: &str) -> Self {
-        let mistakes = faults.into_iter().map(|fault| Mistake {
-            place: Place {
-                file: file.to_owned(),
-                line: fault.origin.line(),
-            },
-            message: OneLine(beginning_with(&root.path(&fault.origin), &fault.message)).to_string(),
-        });
-        Self::Invalid(mistakes.collect())
-    }
+/// The failure for these errors of the document below `root`.
+pub(super) fn failure(root: &Node, faults: Vec<Fault>, file: &str) -> Failure {
+    let mistakes = faults.into_iter().map(|fault| {
+        let place = Place {
+            file: file.to_owned(),
+            line: fault.origin.line(),
+        };
+        let message = OneLine(beginning_with(&root.path(&fault.origin), &fault.message));
+        format!("{place}: {message}")
+    });
+    Failure::usage(mistakes.collect::<Vec<_>>().join("\n"))
 }
 
 /// Puts the path to a value before a message, which may begin with the value's key. What is said

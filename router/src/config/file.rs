@@ -1,6 +1,7 @@
 //! Reads the file and checks it.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -164,14 +165,13 @@ impl File<'_> {
         let (description, contradictions) = keys.clone().review(&LinkDescription::default());
         // What seems to contradict a value that is wrong may not contradict the right one.
         if faults.is_whole(at) {
-            contradictions
-                .into_iter()
-                .for_each(|fault| faults.push(fault));
+            for fault in contradictions {
+                faults.push(fault);
+            }
         }
-        description
-            .misnamed()
-            .into_iter()
-            .for_each(|fault| faults.push(fault));
+        for fault in description.misnamed() {
+            faults.push(fault);
+        }
         // One that contradicts a rate may be the one to go.
         let trace = description.trace.as_ref();
         let trace = trace.filter(|_| description.rate_bps.is_none());
@@ -275,34 +275,29 @@ impl File<'_> {
 
 /// Checks that names, devices, tables and destinations belong to one link each.
 fn check_uniqueness(links: &[LinkEntry], faults: &mut Faults) {
-    let mut names = BTreeMap::new();
-    let mut tuns = BTreeMap::new();
-    let mut numbers = BTreeMap::new();
+    // Who has what, as a message says it: the key and its value.
+    let mut owners = BTreeMap::new();
     let mut destinations = BTreeMap::new();
-    let mut taken = |origin: &Origin, what: String, by: &str| {
-        let message = format!("{what} is taken by link {by:?}; choose another");
-        faults.push(Fault::new(origin, message));
-    };
     for (link, default_table) in links.iter().zip(FIRST_TABLE..) {
         let Joined(table, _) = &link.value;
         let own = table.name.as_ref().map_or("", |name| &name.value);
-        if let Some(name) = &table.name
-            && let Some(by) = names.insert(&name.value, own)
-        {
-            taken(&name.origin, format!("name = {:?}", name.value), by);
-        }
-        if let Some(tun) = &table.tun
-            && let Some(by) = tuns.insert(&tun.value, own)
-        {
-            taken(&tun.origin, format!("tun = {:?}", tun.value), by);
-        }
-        let (number, origin) = match (&table.table, &table.name) {
-            (Some(number), _) => (number.value, &number.origin),
-            (None, Some(name)) => (default_table, &name.origin),
-            (None, None) => (default_table, &link.origin),
+        let mut take = |key: &str, value: &dyn Debug, origin: &Origin| {
+            let what = format!("{key} = {value:?}");
+            if let Some(by) = owners.insert(what.clone(), own) {
+                let message = format!("{what} is taken by link {by:?}; choose another");
+                faults.push(Fault::new(origin, message));
+            }
         };
-        if let Some(by) = numbers.insert(number, own) {
-            taken(origin, format!("table = {number}"), by);
+        if let Some(name) = &table.name {
+            take("name", &name.value, &name.origin);
+        }
+        if let Some(tun) = &table.tun {
+            take("tun", &tun.value, &tun.origin);
+        }
+        match (&table.table, &table.name) {
+            (Some(number), _) => take("table", &number.value, &number.origin),
+            (None, Some(name)) => take("table", &default_table, &name.origin),
+            (None, None) => take("table", &default_table, &link.origin),
         }
     }
     for link in links {
@@ -317,7 +312,7 @@ fn check_uniqueness(links: &[LinkEntry], faults: &mut Faults) {
                 )));
             }
             if let Some(dev) = &route.value.dev
-                && tuns.contains_key(&dev.value)
+                && owners.contains_key(&format!("tun = {:?}", dev.value))
             {
                 faults.push(route.fault(format!(
                     "dev = {:?} is the tun of a link; name the device that packets leave by",

@@ -13,10 +13,9 @@ use evenkeel_queue::DeliveryTrace;
 use evenkeel_queue::description::LinkDescription;
 use serde::Deserialize;
 
+use crate::failure::Failure;
 use crate::family::Family;
 use crate::prefix::Prefix;
-
-pub use fault::{ConfigError, Mistake};
 
 /// The default directory of status sockets, one per router, called `NAME.sock`.
 pub const SOCKET_DIRECTORY: &str = "/run/evenkeel";
@@ -109,12 +108,22 @@ impl Config {
     /// Reads and checks a file, and the traces that it names.
     ///
     /// # Errors
-    /// [`ConfigError`]: all mistakes, each in one line with its place and the remedy.
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = read_bounded(path, MAX_CONFIG_BYTES).map_err(|source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+    /// All mistakes, each in one line with its place and the remedy.
+    pub fn load(path: &Path) -> Result<Self, Failure> {
+        Self::load_or(path, |source| {
+            let path = fault::OneLine(path.display());
+            Failure::usage(format!(
+                "cannot read the configuration {path}: {source}; name a file with --config"
+            ))
+        })
+    }
+
+    /// The same with another error for a file that cannot be read.
+    pub(crate) fn load_or(
+        path: &Path,
+        unreadable: impl FnOnce(io::Error) -> Failure,
+    ) -> Result<Self, Failure> {
+        let text = read_bounded(path, MAX_CONFIG_BYTES).map_err(unreadable)?;
         let directory = path.parent().unwrap_or(Path::new("."));
         Self::parse(&text, &path.display().to_string(), directory)
     }
@@ -123,9 +132,9 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::load`].
-    pub fn parse(text: &str, file: &str, directory: &Path) -> Result<Self, ConfigError> {
+    pub fn parse(text: &str, file: &str, directory: &Path) -> Result<Self, Failure> {
         file::parse(text, file, directory)
-            .map_err(|(root, faults)| ConfigError::from_faults(&root, faults, file))
+            .map_err(|(root, faults)| fault::failure(&root, faults, file))
     }
 
     /// Returns the address families of the routes.

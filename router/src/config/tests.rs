@@ -7,7 +7,7 @@ use super::*;
 
 const ROUTES: &str = r#"routes = [{ to = "10.0.2.0/24", via = "10.0.9.2", dev = "veth1" }]"#;
 
-fn parse(text: &str) -> Result<Config, ConfigError> {
+fn parse(text: &str) -> Result<Config, Failure> {
     Config::parse(text, "r.toml", Path::new("/nowhere"))
 }
 

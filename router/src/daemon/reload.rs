@@ -1,16 +1,15 @@
 //! Takes over a changed configuration while packets go on.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
 use tracing::{debug, info};
 
-use super::{Line, Router, RunError, build, system};
+use super::{Line, Router, build};
 use crate::clock;
-use crate::config::{Config, ConfigError, LinkSpec};
-use crate::host::HostError;
+use crate::config::{Config, LinkSpec};
+use crate::failure::Failure;
 use crate::netlink::Netlink;
 use crate::preflight;
 use crate::status::Meter;
@@ -19,45 +18,13 @@ use crate::transit::Transit;
 /// A configuration with its tables, and the links that are made anew, by their position.
 type Prepared = (Config, Vec<Option<Transit>>);
 
-/// Why a configuration was not taken over. Displays as one line for each cause.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ReloadError {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// What only a router that starts can take over, and what does not fit the host.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// A file that is to be checked is out of reach.
-    #[error(
-        "the running router cannot read {path}: {source}; put the file beside its configuration, {own}"
-    )]
-    OutOfReach {
-        path: String,
-        source: io::Error,
-        own: String,
-    },
-}
-
-impl ReloadError {
-    /// Returns true if another configuration solves the problem.
-    pub(super) fn is_config(&self) -> bool {
-        match self {
-            Self::Config(_) => true,
-            Self::Host(error) => error.is_config(),
-            Self::Run(_) | Self::OutOfReach { .. } => false,
-        }
-    }
-}
-
 impl Router {
     /// Reads the configuration again and makes what has changed so. Links are known by their names;
     /// those that did not change notice nothing.
     ///
     /// # Errors
-    /// [`ReloadError`]; then nothing has changed.
-    pub(super) fn reload(&self) -> Result<(), ReloadError> {
+    /// What is in the way; then nothing has changed.
+    pub(super) fn reload(&self) -> Result<(), Failure> {
         let (config, transits) = self.prepare(Config::load(&self.path)?)?;
         self.take_over(config, transits)
     }
@@ -66,31 +33,30 @@ impl Router {
     ///
     /// # Errors
     /// As [`reload`](Self::reload). A file that the router may not read is one more.
-    pub(super) fn check(&self, path: &Path) -> Result<(), ReloadError> {
-        let config = Config::load(path).map_err(|error| match error {
-            ConfigError::Read { path, source } => ReloadError::OutOfReach {
-                path: path.display().to_string(),
-                source,
-                own: self.path.display().to_string(),
-            },
-            other => other.into(),
+    pub(super) fn check(&self, path: &Path) -> Result<(), Failure> {
+        let config = Config::load_or(path, |source| {
+            let (path, own) = (path.display(), self.path.display());
+            Failure::new(format!(
+                "the running router cannot read {path}: {source}; put the file beside its \
+                 configuration, {own}"
+            ))
         })?;
         self.prepare(config).map(drop)
     }
 
     /// Makes what a configuration needs besides changes of the host: the links that are new or have
     /// changed, by their position.
-    fn prepare(&self, mut config: Config) -> Result<Prepared, ReloadError> {
+    fn prepare(&self, mut config: Config) -> Result<Prepared, Failure> {
         let before = self.config.borrow().clone();
         let tables = before.links.iter();
         let tables: Vec<_> = tables.map(|link| (&link.name[..], link.table)).collect();
         keep_tables(&tables, &mut config);
-        let mut netlink = Netlink::open().map_err(system("netlink"))?;
+        let mut netlink = Netlink::open().map_err(Failure::system("netlink"))?;
         let running = before.links.iter().map(|link| link.tun.clone());
         let running: BTreeSet<_> = running.collect();
         let mut problems = fixed(&before, &config);
         problems.extend(preflight::examine(&config, &running, &mut netlink).err());
-        HostError::of(problems)?;
+        Failure::of(problems)?;
 
         let now = clock::now();
         let earlier = |link: &LinkSpec| before.links.iter().find(|other| other.name == link.name);
@@ -103,16 +69,12 @@ impl Router {
         Ok((config, transits))
     }
 
-    fn take_over(
-        &self,
-        config: Config,
-        mut transits: Vec<Option<Transit>>,
-    ) -> Result<(), ReloadError> {
+    fn take_over(&self, config: Config, mut transits: Vec<Option<Transit>>) -> Result<(), Failure> {
         let now = clock::now();
         let known = self.lines.borrow().clone();
         let known = |link: &LinkSpec| {
             let mut lines = known.iter();
-            lines.find(|line| line.meter.borrow().spec().name == link.name)
+            lines.find(|line| line.meter.borrow().spec.name == link.name)
         };
         let mut plumbing = self.plumbing.borrow_mut();
         let mut fresh = Vec::new();
@@ -122,15 +84,15 @@ impl Router {
             }
             debug!(link = link.name, "adding");
             let transit = transit.take().expect("a new link has been built");
-            let device = plumbing.add(link).map_err(RunError::from);
+            let device = plumbing.add(link);
             match device.and_then(|device| Line::new(link, transit, device)) {
                 Ok(line) => fresh.push(line),
                 Err(error) => {
                     for line in fresh {
-                        plumbing.undo(line.meter.borrow().spec());
+                        plumbing.undo(&line.meter.borrow().spec);
                     }
                     plumbing.undo(link);
-                    return Err(error.into());
+                    return Err(error);
                 }
             }
         }
@@ -150,7 +112,7 @@ impl Router {
                 line.meter.replace(Meter::new(link.clone()));
                 self.start(&line);
             } else {
-                line.meter.borrow_mut().set_spec(link.clone());
+                line.meter.borrow_mut().spec = link.clone();
             }
             if is_new {
                 self.start(&line);
@@ -207,11 +169,13 @@ fn is_same_link(before: &LinkSpec, after: &LinkSpec) -> bool {
 }
 
 /// Returns what only a router that starts can take over.
-fn fixed(before: &Config, after: &Config) -> Vec<HostError> {
+fn fixed(before: &Config, after: &Config) -> Vec<Failure> {
     let mut problems = Vec::new();
     let mut check = |is_same: bool, what: String| {
         if !is_same {
-            problems.push(HostError::Fixed(what));
+            problems.push(Failure::usage(format!(
+                "{what} cannot change while the router runs; restart it, or take the change back"
+            )));
         }
     };
     check(before.name == after.name, "the router's name".to_owned());
@@ -220,16 +184,13 @@ fn fixed(before: &Config, after: &Config) -> Vec<HostError> {
     for link in &after.links {
         let mut links = before.links.iter();
         if let Some(other) = links.find(|other| other.name == link.name) {
-            check(
-                other.tun == link.tun,
-                format!("tun of link {:?}", link.name),
-            );
-            check(
-                other.table == link.table,
-                format!("table of link {:?}", link.name),
-            );
-            let offload = other.offload == link.offload;
-            check(offload, format!("offload of link {:?}", link.name));
+            for (key, is_same) in [
+                ("tun", other.tun == link.tun),
+                ("table", other.table == link.table),
+                ("offload", other.offload == link.offload),
+            ] {
+                check(is_same, format!("{key} of link {:?}", link.name));
+            }
         } else if let Some(other) = before.links.iter().find(|other| other.tun == link.tun) {
             check(false, format!("the name of link {:?}", other.name));
         }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use evenkeel_queue::{Amount, DurationHistogram};
+use evenkeel_queue::{Amount, DurationHistogram, HeaderCounts};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet, text};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
@@ -20,11 +20,11 @@ const BOUNDS_US: [u64; 16] = [
     1_000_000, 2_000_000, 5_000_000, 10_000_000,
 ];
 
-/// Where something is counted.
-type Count<T> = fn(&Counters) -> T;
+/// Where in figures something is counted.
+type Count<F, T> = fn(&F) -> T;
 
 /// Counted in packets and in bytes: the name, what happened to them, and where it is counted.
-const AMOUNTS: [(&str, &str, Count<Amount>); 7] = [
+const AMOUNTS: [(&str, &str, Count<Counters, Amount>); 7] = [
     ("arrived", "came to the queue", |count| count.arrived),
     ("forwarded", "left the queue", |count| count.forwarded),
     (
@@ -51,7 +51,7 @@ const AMOUNTS: [(&str, &str, Count<Amount>); 7] = [
 ];
 
 /// Why packets are dropped, and where that is counted.
-const DROPS: [(&str, Count<Amount>); 4] = [
+const DROPS: [(&str, Count<Counters, Amount>); 4] = [
     ("full", |count| count.dropped_full),
     ("early", |count| count.dropped_early),
     ("link_scope", |count| count.link_scope),
@@ -59,11 +59,11 @@ const DROPS: [(&str, Count<Amount>); 4] = [
 ];
 
 /// Why stamps leave path headers alone, and where that is counted.
-const REFUSALS: [(&str, Count<u64>); 4] = [
-    ("truncated", |count| count.headers.truncated),
-    ("version", |count| count.headers.version),
-    ("kind", |count| count.headers.kind),
-    ("untouchable", |count| count.headers.untouchable),
+const REFUSALS: [(&str, Count<HeaderCounts, u64>); 4] = [
+    ("truncated", |headers| headers.truncated),
+    ("version", |headers| headers.version),
+    ("kind", |headers| headers.kind),
+    ("untouchable", |headers| headers.untouchable),
 ];
 
 /// Where stamps tell how many flows there are, and which rate they offer each.
@@ -112,128 +112,101 @@ impl<'a> Writer<'_, 'a> {
             .encode_descriptor("build", help, None, MetricType::Info)?;
         encoder.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
         let help = "Time since the links began";
-        let mut encoder = self.encoder.encode_descriptor(
-            "uptime",
-            help,
-            Some(&Unit::Seconds),
-            MetricType::Gauge,
-        )?;
+        let seconds = Some(&Unit::Seconds);
+        let mut encoder =
+            self.encoder
+                .encode_descriptor("uptime", help, seconds, MetricType::Gauge)?;
         encoder.encode_gauge(&status.uptime_s)
     }
 
     fn states(&mut self) -> fmt::Result {
-        self.gauges(
+        self.gauge(
             "rate_bps",
             "Bits per second of IP packets now; missing without a rate, and where it varies",
             |link| Some(link.rate_bps? as f64),
         )?;
-        self.gauges("queue_packets", "Packets that wait now", |link| {
-            Some(link.queued.packets as f64)
-        })?;
-        self.gauges("queue_bytes", "Bytes that wait now", |link| {
-            Some(link.queued.bytes as f64)
-        })?;
-        self.gauges("inside_packets", "Packets anywhere in the link", |link| {
-            Some(link.inside.packets as f64)
-        })?;
-        self.gauges("inside_bytes", "Bytes anywhere in the link", |link| {
-            Some(link.inside.bytes as f64)
-        })?;
-        self.gauges(
+        let amounts: [(_, _, Count<LinkStatus, u64>); 4] = [
+            ("queue_packets", "Packets that wait now", |link| {
+                link.queued.packets
+            }),
+            ("queue_bytes", "Bytes that wait now", |link| {
+                link.queued.bytes
+            }),
+            ("inside_packets", "Packets anywhere in the link", |link| {
+                link.inside.packets
+            }),
+            ("inside_bytes", "Bytes anywhere in the link", |link| {
+                link.inside.bytes
+            }),
+        ];
+        for (name, help, value) in amounts {
+            self.gauge(name, help, |link| Some(value(link) as f64))?;
+        }
+        self.gauge(
             "degraded",
             "1 if something keeps packets from taking the link as configured",
             |link| Some(f64::from(u8::from(link.degraded.is_some()))),
         )?;
-        self.gauges(
+        self.gauge(
             "degraded_seconds",
             "For how long something has been missing; 0 if nothing is",
-            |link| {
-                Some(
-                    link.degraded
-                        .as_ref()
-                        .map_or(0.0, |degraded| degraded.since_s),
-                )
-            },
+            |link| Some(link.degraded.as_ref().map_or(0.0, |lack| lack.since_s)),
         )?;
         let reasons = self.links.iter().filter_map(|link| {
             let reason = &link.degraded.as_ref()?.reason;
-            Some(vec![("link", &link.name[..]), ("reason", reason)])
+            Some(because(link, reason))
         });
-        let reasons = reasons.collect();
+        let reasons: Vec<_> = reasons.collect();
+        if reasons.is_empty() {
+            return Ok(());
+        }
         let help = "What is missing, and what to do; only of degraded links";
-        self.infos("link_degraded_reason", help, reasons)
+        let name = "link_degraded_reason";
+        let mut encoder = self
+            .encoder
+            .encode_descriptor(name, help, None, MetricType::Info)?;
+        reasons
+            .iter()
+            .try_for_each(|labels| encoder.encode_info(labels))
     }
 
     fn counters(&mut self) -> fmt::Result {
-        let links = self.links;
         for (name, what, count) in AMOUNTS {
-            let rows = |value: fn(Amount) -> u64| {
-                let rows = links.iter();
-                let rows = rows.map(|link| (of(link), value(count(&link.total))));
-                rows.collect()
-            };
-            let packets = rows(|amount| amount.packets);
             let help = format!("Packets that {what}");
-            self.counter(&format!("link_{name}_packets"), &help, packets)?;
-            let bytes = rows(|amount| amount.bytes);
+            let packets = self.of_all(|link| Some(count(&link.total).packets));
+            self.counter(&format!("{name}_packets"), &help, packets)?;
             let help = format!("Bytes of packets that {what}");
-            self.counter(&format!("link_{name}_bytes"), &help, bytes)?;
+            let bytes = self.of_all(|link| Some(count(&link.total).bytes));
+            self.counter(&format!("{name}_bytes"), &help, bytes)?;
         }
-        let drops = |value: fn(Amount) -> u64| {
-            let rows = links.iter().flat_map(move |link| {
-                DROPS.map(|(reason, count)| (because(link, reason), value(count(&link.total))))
-            });
-            rows.collect::<Vec<_>>()
-        };
-        let bytes = drops(|amount| amount.bytes);
-        let mut packets = drops(|amount| amount.packets);
+        let mut packets = self.by_reason(DROPS, |link, count| Some(count(&link.total).packets));
         // The kernel counts no bytes there.
-        let ring = links.iter();
+        let ring = self.links.iter();
         packets.extend(ring.map(|link| (because(link, "ring"), link.total.ring_dropped)));
         let help = "Packets that did not enter the link, or not leave its queue, by reason";
-        self.counter("link_dropped_packets", help, packets)?;
+        self.counter("dropped_packets", help, packets)?;
+        let bytes = self.by_reason(DROPS, |link, count| Some(count(&link.total).bytes));
         let help =
             "Bytes of packets dropped, by reason; of those dropped by the device's ring unknown";
-        self.counter("link_dropped_bytes", help, bytes)?;
-        let rows = links.iter().map(|link| (of(link), link.total.full_ttl));
+        self.counter("dropped_bytes", help, bytes)?;
+        let rows = self.of_all(|link| Some(link.total.full_ttl));
         let help = "Packets that went on with a hop too few: they came with 255";
-        self.counter("link_full_ttl_packets", help, rows.collect())
+        self.counter("full_ttl_packets", help, rows)
     }
 
     fn headers(&mut self) -> fmt::Result {
-        let links = self.links;
-        let stamping = || links.iter().filter(|link| !link.stamps.is_empty());
-        let of_all = |value: Count<u64>| {
-            let rows = stamping().map(|link| (of(link), value(&link.total)));
-            rows.collect::<Vec<_>>()
-        };
-        let recognised = of_all(|count| count.headers.recognised);
-        let stamped = of_all(|count| count.headers.stamped);
-        let foreign = of_all(|count| count.headers.foreign);
-        let refused = stamping().flat_map(|link| {
-            REFUSALS.map(|(reason, count)| (because(link, reason), count(&link.total)))
-        });
-        let refused = refused.collect();
-        self.counter(
-            "link_recognised_headers",
-            "Path headers that came to a link with stamps",
-            recognised,
-        )?;
-        self.counter(
-            "link_stamped_headers",
-            "Path headers that left with the link's stamps",
-            stamped,
-        )?;
-        self.counter(
-            "link_refused_headers",
-            "Path headers that the stamps left alone, by reason",
-            refused,
-        )?;
-        self.counter(
-            "link_foreign_packets",
-            "Packets without a path header",
-            foreign,
-        )
+        let headers = |link: &LinkStatus| (!link.stamps.is_empty()).then_some(link.total.headers);
+        let recognised = self.of_all(|link| Some(headers(link)?.recognised));
+        let help = "Path headers that came to a link with stamps";
+        self.counter("recognised_headers", help, recognised)?;
+        let stamped = self.of_all(|link| Some(headers(link)?.stamped));
+        let help = "Path headers that left with the link's stamps";
+        self.counter("stamped_headers", help, stamped)?;
+        let refused = self.by_reason(REFUSALS, |link, count| Some(count(&headers(link)?)));
+        let help = "Path headers that the stamps left alone, by reason";
+        self.counter("refused_headers", help, refused)?;
+        let foreign = self.of_all(|link| Some(headers(link)?.foreign));
+        self.counter("foreign_packets", "Packets without a path header", foreign)
     }
 
     fn stamps(&mut self) -> fmt::Result {
@@ -247,12 +220,11 @@ impl<'a> Writer<'_, 'a> {
             });
             rows.collect::<Vec<_>>()
         };
-        let (flows, grants) = (figures(FLOWS), figures(GRANTS));
         let help = "How many flows the stamp counts, or how many users of its rate";
-        self.gauge("link_flows", help, flows)?;
+        self.gauges("flows", help, figures(FLOWS))?;
         let help = "Bits per second that the stamp offers to each flow";
-        self.gauge("link_grant_bps", help, grants)?;
-        self.gauges(
+        self.gauges("grant_bps", help, figures(GRANTS))?;
+        self.gauge(
             "feedback_bytes",
             "By how many bytes XCP wants all windows together to change in a control period",
             |link| link.stamps.get("xcp")?.get("feedback_bytes").copied(),
@@ -267,70 +239,76 @@ impl<'a> Writer<'_, 'a> {
             MetricType::Histogram,
         )?;
         for (link, sojourn) in self.links.iter().zip(sojourns) {
-            let labels = of(link);
+            let (sum, buckets) = (sojourn.sum().as_secs_f64(), buckets(sojourn));
             encoder
-                .encode_family(&labels)?
-                .encode_histogram::<NoLabelSet>(
-                    sojourn.sum().as_secs_f64(),
-                    sojourn.count(),
-                    &buckets(sojourn),
-                    None,
-                )?;
+                .encode_family(&of(link))?
+                .encode_histogram::<NoLabelSet>(sum, sojourn.count(), &buckets, None)?;
         }
         Ok(())
     }
 
+    /// A figure of each link that has it.
+    fn of_all<T>(&self, value: impl Fn(&LinkStatus) -> Option<T>) -> Vec<(Labels<'a>, T)> {
+        let rows = self.links.iter();
+        rows.filter_map(|link| Some((of(link), value(link)?)))
+            .collect()
+    }
+
+    /// Counters of each link that has them, by reason.
+    fn by_reason<T: Copy>(
+        &self,
+        reasons: [(&'static str, T); 4],
+        value: impl Fn(&LinkStatus, T) -> Option<u64>,
+    ) -> Vec<(Labels<'a>, u64)> {
+        let rows = self.links.iter().flat_map(|link| {
+            let value = &value;
+            let rows = reasons.into_iter();
+            rows.filter_map(move |(reason, count)| {
+                Some((because(link, reason), value(link, count)?))
+            })
+        });
+        rows.collect()
+    }
+
     /// A gauge of each link that has it.
-    fn gauges(
+    fn gauge(
         &mut self,
         name: &str,
         help: &str,
         value: impl Fn(&LinkStatus) -> Option<f64>,
     ) -> fmt::Result {
-        let rows = self.links.iter();
-        let rows = rows.filter_map(|link| Some((of(link), value(link)?)));
-        let rows = rows.collect();
-        self.gauge(&format!("link_{name}"), help, rows)
+        self.gauges(name, help, self.of_all(value))
     }
 
-    fn gauge(&mut self, name: &str, help: &str, rows: Vec<(Labels<'a>, f64)>) -> fmt::Result {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let mut encoder = self
-            .encoder
-            .encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (labels, value) in &rows {
-            encoder.encode_family(labels)?.encode_gauge(value)?;
-        }
-        Ok(())
+    fn gauges(&mut self, name: &str, help: &str, rows: Vec<(Labels<'a>, f64)>) -> fmt::Result {
+        self.family(name, help, MetricType::Gauge, rows, |mut encoder, value| {
+            encoder.encode_gauge(&value)
+        })
     }
 
     fn counter(&mut self, name: &str, help: &str, rows: Vec<(Labels<'a>, u64)>) -> fmt::Result {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let mut encoder = self
-            .encoder
-            .encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (labels, value) in &rows {
-            let mut encoder = encoder.encode_family(labels)?;
-            encoder.encode_counter::<NoLabelSet, u64, f64>(value, None)?;
-        }
-        Ok(())
+        let kind = MetricType::Counter;
+        self.family(name, help, kind, rows, |mut encoder, value| {
+            encoder.encode_counter::<NoLabelSet, u64, f64>(&value, None)
+        })
     }
 
-    fn infos(&mut self, name: &str, help: &str, rows: Vec<impl EncodeLabelSet>) -> fmt::Result {
+    /// Writes the rows of a name, if there are any.
+    fn family<T>(
+        &mut self,
+        name: &str,
+        help: &str,
+        kind: MetricType,
+        rows: Vec<(Labels<'a>, T)>,
+        write: impl Fn(MetricEncoder<'_>, T) -> fmt::Result,
+    ) -> fmt::Result {
         if rows.is_empty() {
             return Ok(());
         }
-        let mut encoder = self
-            .encoder
-            .encode_descriptor(name, help, None, MetricType::Info)?;
-        for labels in &rows {
-            encoder.encode_info(labels)?;
-        }
-        Ok(())
+        let name = format!("link_{name}");
+        let mut encoder = self.encoder.encode_descriptor(&name, help, None, kind)?;
+        rows.into_iter()
+            .try_for_each(|(labels, value)| write(encoder.encode_family(&labels)?, value))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -10,7 +10,7 @@ use netlink_sys::{Socket, SocketAddr};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::{RouteEntry, split_message};
+use super::{RouteEntry, messages};
 use crate::family::Family;
 
 /// The multicast groups of interfaces, and of addresses, routes and rules of both versions of IP
@@ -71,29 +71,17 @@ impl Events {
 }
 
 fn is_relevant(datagram: &[u8], of_interest: impl Fn(&RouteEntry) -> bool) -> bool {
-    let mut rest = datagram;
-    while let Some((bytes, following)) = split_message(rest) {
-        rest = following;
-        // What the library cannot read is none of ours.
-        let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes) else {
-            continue;
-        };
-        let NetlinkPayload::InnerMessage(message) = message.payload else {
-            continue;
-        };
-        let is_relevant = match message {
-            RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) => {
-                let family = match route.header.address_family {
-                    AddressFamily::Inet => Family::V4,
-                    _ => Family::V6,
-                };
-                RouteEntry::read(family, &route).is_some_and(|route| of_interest(&route))
-            }
-            _ => true,
-        };
-        if is_relevant {
-            return true;
+    messages(datagram).any(|message| match message.payload {
+        NetlinkPayload::InnerMessage(
+            RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route),
+        ) => {
+            let family = match route.header.address_family {
+                AddressFamily::Inet => Family::V4,
+                _ => Family::V6,
+            };
+            RouteEntry::read(family, &route).is_some_and(|route| of_interest(&route))
         }
-    }
-    false
+        NetlinkPayload::InnerMessage(_) => true,
+        _ => false,
+    })
 }

@@ -2,16 +2,17 @@
 
 use super::{LAST_METRIC, RING_PACKETS, RULE_PRIORITY, main_metric, settings};
 use crate::config::{Config, LinkSpec, RouteSpec};
+use crate::failure::Failure;
 use crate::family::Family;
-use crate::host::{self, HostError};
+use crate::host;
 use crate::netlink::{Netlink, OUR_PROTOCOL};
 
 /// Returns the commands that would do what [`Plumbing::install`](super::Plumbing::install) does, one
 /// a line.
 ///
 /// # Errors
-/// [`HostError`] if a route does not lead out of the host.
-pub(crate) fn explain(config: &Config, netlink: &mut Netlink) -> Result<String, HostError> {
+/// If a route does not lead out of the host.
+pub(crate) fn explain(config: &Config, netlink: &mut Netlink) -> Result<String, Failure> {
     let mut lines = Vec::new();
     for link in &config.links {
         explain_device(link, &mut lines);
@@ -52,7 +53,7 @@ fn explain_route(
     route: &RouteSpec,
     netlink: &mut Netlink,
     lines: &mut Vec<String>,
-) -> Result<(), HostError> {
+) -> Result<(), Failure> {
     let RouteSpec { to, via, dev, .. } = route;
     let (ip, tun, table) = (ip(to.family()), &link.tun, link.table);
     let via = via.map_or(String::new(), |via| format!("via {via} "));

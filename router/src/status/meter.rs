@@ -7,15 +7,15 @@ use evenkeel_queue::{DurationHistogram, PortStats, QueueLength, StampFigures};
 
 use super::{Counters, Degraded, Interval, LinkStatus, QueueFigures, SojournFigures};
 use crate::config::LinkSpec;
-use crate::transit::{Tally, Transit};
+use crate::transit::Transit;
 
 /// Reads a link's figures, and remembers when their window and interval began.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    spec: LinkSpec,
-    /// The ring's drops when the measurement window began.
-    ring_dropped_at_restart: u64,
-    /// The counters at the last sample.
+    /// The link; one that has the same queue may take its place, with other routes perhaps.
+    pub(crate) spec: LinkSpec,
+    /// The counters when the measurement window began, and at the last sample.
+    at_restart: Counters,
     sampled: Counters,
     /// What the link lacks, and since when.
     degraded: Option<(String, Instant)>,
@@ -25,20 +25,10 @@ impl Meter {
     pub(crate) fn new(spec: LinkSpec) -> Self {
         Self {
             spec,
-            ring_dropped_at_restart: 0,
+            at_restart: Counters::default(),
             sampled: Counters::default(),
             degraded: None,
         }
-    }
-
-    /// The link.
-    pub(crate) fn spec(&self) -> &LinkSpec {
-        &self.spec
-    }
-
-    /// Goes on with a link that has the same queue, other routes perhaps.
-    pub(crate) fn set_spec(&mut self, spec: LinkSpec) {
-        self.spec = spec;
     }
 
     /// Notes what the link lacks now; returns true if that is something else than before.
@@ -63,16 +53,11 @@ impl Meter {
         ring_dropped: u64,
         now: Instant,
     ) -> LinkStatus {
-        let (total, window) = (transit.total(), transit.window());
+        let total = counters(transit, ring_dropped, now);
         let elapsed = transit.elapsed(now);
-        let stamps = transit
-            .stamp_figures(now)
-            .into_iter()
-            .map(by_name)
-            .collect();
-        let stats = transit.stats(now);
-        let ring_dropped_in_window = ring_dropped.saturating_sub(self.ring_dropped_at_restart);
-        let total = counters(&stats.total(), &total, ring_dropped);
+        let stamps = transit.link.stamp_figures(now).into_iter();
+        let stamps = stamps.map(by_name).collect();
+        let stats = transit.link.stats(now);
         let description = &self.spec.description;
         LinkStatus {
             name: self.spec.name.clone(),
@@ -88,7 +73,7 @@ impl Meter {
             inside: total.arrived + total.duplicated - total.dropped - total.lost - total.delivered,
             total,
             window_s: stats.window_length().as_secs_f64(),
-            window: counters(&stats.window(), &window, ring_dropped_in_window),
+            window: total - self.at_restart,
             queue_packets: queue_figures(stats.queue(), stats),
             sojourn_us: sojourn_figures(stats.sojourn()),
             utilization: stats.utilization(),
@@ -105,28 +90,25 @@ impl Meter {
         ring_dropped: u64,
         now: Instant,
     ) -> LinkStatus {
-        let queue = transit.take_interval(now);
+        let queue = transit.link.take_interval(now);
         let mut status = self.status(transit, ring_dropped, now);
-        let before = std::mem::replace(&mut self.sampled, status.total);
+        let since = status.total - std::mem::replace(&mut self.sampled, status.total);
         status.interval = Some(Interval {
             queue_mean: queue.mean,
             queue_max: queue.max,
-            arrived: status.total.arrived - before.arrived,
-            forwarded: status.total.forwarded - before.forwarded,
-            dropped: status.total.dropped - before.dropped,
-            lost: status.total.lost - before.lost,
-            ring_dropped: status
-                .total
-                .ring_dropped
-                .saturating_sub(before.ring_dropped),
+            arrived: since.arrived,
+            forwarded: since.forwarded,
+            dropped: since.dropped,
+            lost: since.lost,
+            ring_dropped: since.ring_dropped,
         });
         status
     }
 
     /// Begins a new measurement window.
     pub(crate) fn restart(&mut self, transit: &mut Transit, ring_dropped: u64, now: Instant) {
-        transit.restart_measurement(now);
-        self.ring_dropped_at_restart = ring_dropped;
+        transit.link.restart_measurement(now);
+        self.at_restart = counters(transit, ring_dropped, now);
     }
 }
 
@@ -136,7 +118,10 @@ fn by_name(stamp: StampFigures) -> (String, BTreeMap<String, f64>) {
     (stamp.stamp.to_owned(), figures.collect())
 }
 
-fn counters(port: &evenkeel_queue::Counters, rest: &Tally, ring_dropped: u64) -> Counters {
+/// The counters since the start.
+fn counters(transit: &mut Transit, ring_dropped: u64, now: Instant) -> Counters {
+    let port = transit.link.stats(now).total();
+    let rest = transit.total();
     Counters {
         arrived: port.arrived,
         forwarded: port.forwarded,

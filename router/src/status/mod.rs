@@ -7,19 +7,18 @@ mod client;
 mod meter;
 mod server;
 mod table;
-#[cfg(test)]
-pub(crate) mod testing;
 
 use std::collections::BTreeMap;
+use std::ops::Sub;
 use std::path::PathBuf;
 
 use evenkeel_queue::{Amount, HeaderCounts};
 use evenkeel_sandbox::Confinement;
 use serde::{Deserialize, Serialize};
 
-pub use client::{StatusError, ask, find_socket};
+pub use client::{ask, find_socket};
 pub(crate) use meter::Meter;
-pub(crate) use server::{Server, SocketError, bind, failed, is_served};
+pub(crate) use server::{Server, SocketFile, bind, failed, is_served};
 pub use table::table;
 
 /// A request, such as `{"request": "status"}`.
@@ -74,7 +73,7 @@ pub struct Status {
 }
 
 /// An output link's figures.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkStatus {
     /// The link's name.
     pub name: String,
@@ -162,8 +161,32 @@ pub struct Counters {
     pub headers: HeaderCounts,
 }
 
+impl Sub for Counters {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            arrived: self.arrived - earlier.arrived,
+            forwarded: self.forwarded - earlier.forwarded,
+            dropped: self.dropped - earlier.dropped,
+            dropped_full: self.dropped_full - earlier.dropped_full,
+            dropped_early: self.dropped_early - earlier.dropped_early,
+            marked: self.marked - earlier.marked,
+            duplicated: self.duplicated - earlier.duplicated,
+            lost: self.lost - earlier.lost,
+            delivered: self.delivered - earlier.delivered,
+            refused: self.refused - earlier.refused,
+            full_ttl: self.full_ttl - earlier.full_ttl,
+            link_scope: self.link_scope - earlier.link_scope,
+            not_ip: self.not_ip - earlier.not_ip,
+            ring_dropped: self.ring_dropped.saturating_sub(earlier.ring_dropped),
+            headers: self.headers - earlier.headers,
+        }
+    }
+}
+
 /// Queue length in packets.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueFigures {
     /// Mean.
     pub mean: f64,
@@ -208,4 +231,28 @@ pub struct Interval {
     pub lost: Amount,
     /// Packets that found the TUN device's ring full.
     pub ring_dropped: u64,
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::{LinkStatus, Status};
+
+    /// A router with links of these names, up for ten seconds: 8 Mb/s, and nothing has come.
+    pub(crate) fn status(links: &[&str]) -> Status {
+        let links = links.iter().map(|name| LinkStatus {
+            name: (*name).to_owned(),
+            tun: "ek-bn".to_owned(),
+            table: 1001,
+            rate_bps: Some(8_000_000),
+            window_s: 10.0,
+            ..LinkStatus::default()
+        });
+        Status {
+            router: "r1".to_owned(),
+            pid: 4711,
+            sandbox: None,
+            uptime_s: 10.0,
+            links: links.collect(),
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Serves the status socket: reads requests and writes answers, one per line.
 
-use std::fs;
-use std::fs::Permissions;
+use std::fmt::Display;
+use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net;
@@ -16,6 +16,7 @@ use tracing::{debug, trace};
 
 use super::{Answer, Request};
 use crate::clients;
+use crate::failure::Failure;
 
 /// The longest request in bytes; only a path can be that long.
 const MAX_REQUEST: u64 = 1024;
@@ -26,42 +27,26 @@ const IDLE: Duration = Duration::from_secs(30);
 /// How long a client may take to read its answer before another client gets its place.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why there is no status socket.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SocketError {
-    /// Somebody answers at this path.
-    #[error("a router is running on {}; stop it, or choose another name or socket", .0.display())]
-    Taken(PathBuf),
-    /// The path exists and is no socket.
-    #[error("{} exists and is no socket; remove it, or choose another socket", .0.display())]
-    NoSocket(PathBuf),
-    /// The system does not allow it.
-    #[error("cannot make the socket {at}: {source}; choose another with {key} = ...")]
-    Bind {
-        /// Its path or address.
-        at: String,
-        /// The key of the configuration that names it.
-        key: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
-/// A bound socket, removed when dropped.
+/// A bound socket.
 #[derive(Debug)]
 pub(crate) struct Server {
     listener: UnixListener,
-    path: PathBuf,
+    file: SocketFile,
 }
+
+/// A socket in the file system, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct SocketFile(PathBuf);
 
 impl Server {
     /// Binds the socket, for its owner only; replaces one that nobody serves any more. Call it
     /// within a tokio runtime.
-    pub(crate) fn bind(path: &Path) -> Result<Self, SocketError> {
-        let listener = bind(path, "socket")?;
+    pub(crate) fn bind(path: &Path) -> Result<Self, Failure> {
+        let (listener, file) = bind(path, "socket")?;
+        let listener = UnixListener::from_std(listener);
         let server = Self {
-            listener: UnixListener::from_std(listener).map_err(failed(path.display(), "socket"))?,
-            path: path.to_owned(),
+            listener: listener.map_err(failed(path.display(), "socket"))?,
+            file,
         };
         debug!(path = %path.display(), "status socket bound");
         Ok(server)
@@ -70,7 +55,7 @@ impl Server {
     /// Answers requests, for ever. Call it within a `LocalSet`.
     pub(crate) async fn serve(&self, answer: Rc<dyn Fn(Request) -> Answer>) {
         let next = async || Ok(self.listener.accept().await?.0);
-        clients::serve(&self.path.display().to_string(), next, |client, seat| {
+        clients::serve(&self.file.0.display().to_string(), next, |client, seat| {
             let answer = Rc::clone(&answer);
             async move {
                 let answer = |request| {
@@ -87,47 +72,53 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.0);
     }
 }
 
 /// Binds a socket in the file system, for its owner only; replaces one that nobody serves any more.
 /// `key` of the configuration names it.
-pub(crate) fn bind(path: &Path, key: &'static str) -> Result<net::UnixListener, SocketError> {
-    let failed = |source| failed(path.display(), key)(source);
+pub(crate) fn bind(path: &Path, key: &str) -> Result<(net::UnixListener, SocketFile), Failure> {
+    let failed = failed(path.display(), key);
     if is_served(path)? {
-        return Err(SocketError::Taken(path.to_owned()));
+        return Err(Failure::new(format!(
+            "a router is running on {}; stop it, or choose another name or socket",
+            path.display()
+        )));
     }
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
     if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).map_err(failed)?;
+        fs::create_dir_all(directory).map_err(&failed)?;
     }
-    let listener = net::UnixListener::bind(path).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
-    Ok(listener)
+    let listener = net::UnixListener::bind(path).map_err(&failed)?;
+    listener.set_nonblocking(true).map_err(&failed)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(&failed)?;
+    Ok((listener, SocketFile(path.to_owned())))
 }
 
-/// The error of a socket that the system does not give.
-pub(crate) fn failed(
-    at: impl ToString,
-    key: &'static str,
-) -> impl FnOnce(io::Error) -> SocketError {
-    let at = at.to_string();
-    move |source| SocketError::Bind { at, key, source }
+/// The error of a socket that the system does not give, which the configuration names by `key`.
+pub(crate) fn failed(at: impl Display, key: &str) -> impl Fn(io::Error) -> Failure {
+    move |source| {
+        Failure::new(format!(
+            "cannot make the socket {at}: {source}; choose another with {key} = ..."
+        ))
+    }
 }
 
 /// Returns true if somebody listens on a socket.
-pub(crate) fn is_served(path: &Path) -> Result<bool, SocketError> {
+pub(crate) fn is_served(path: &Path) -> Result<bool, Failure> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Ok(metadata) if !metadata.file_type().is_socket() => {
-            return Err(SocketError::NoSocket(path.to_owned()));
+            return Err(Failure::new(format!(
+                "{} exists and is no socket; remove it, or choose another socket",
+                path.display()
+            )));
         }
         _ => {}
     }

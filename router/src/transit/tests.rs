@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::clock;
 use crate::config::Config;
+use crate::status::{LinkStatus, Meter};
 
 fn spec(values: &str) -> LinkSpec {
     let text = format!(
@@ -104,7 +105,7 @@ fn another_link_in_its_place_gives_all_packets_in_their_order() {
     }
     assert_eq!(lengths, [80, 81, 82, 83]);
     assert_eq!(after.total().delivered.packets, 2);
-    assert_eq!(after.stats(now).total().arrived.packets, 2);
+    assert_eq!(after.link.stats(now).total().arrived.packets, 2);
 }
 
 #[test]
@@ -126,21 +127,22 @@ fn what_is_no_traffic_is_counted_apart() {
             bytes: 60
         }
     );
-    assert_eq!(transit.stats(epoch).total().arrived, Amount::ZERO);
+    assert_eq!(transit.link.stats(epoch).total().arrived, Amount::ZERO);
 }
 
 #[test]
 fn a_full_ttl_is_counted_and_a_restart_begins_a_new_window() {
     let epoch = clock::now();
+    let mut meter = Meter::new(spec(""));
     let mut transit = transit(epoch, "");
     transit.take(epoch, &v6(255));
     assert_eq!(transit.give(epoch), Some(v6(255)));
-    assert_eq!(transit.window().full_ttl, 1);
-    transit.restart_measurement(epoch);
+    assert_eq!(meter.status(&mut transit, 0, epoch).window.full_ttl, 1);
+    meter.restart(&mut transit, 0, epoch);
     transit.take(epoch, &v6(254));
     assert_eq!(transit.give(epoch), Some(v6(255)));
     transit.refused(40);
-    let (total, window) = (transit.total(), transit.window());
+    let LinkStatus { total, window, .. } = meter.status(&mut transit, 0, epoch);
     assert_eq!((total.full_ttl, window.full_ttl), (1, 0));
     assert_eq!((total.delivered.packets, window.delivered.packets), (2, 1));
     assert_eq!(window.refused, Amount::one(40));
@@ -336,7 +338,7 @@ proptest! {
         let (mut now, mut read, mut out) = (epoch, Amount::ZERO, Amount::ZERO);
         let account = |transit: &mut Transit, now, read: Amount, out: Amount| {
             let total = transit.total();
-            let port = transit.stats(now).total();
+            let port = transit.link.stats(now).total();
             prop_assert_eq!(read, port.arrived + total.link_scope + total.not_ip);
             prop_assert_eq!(out, total.delivered);
             transit.link.check_conservation().unwrap();

@@ -9,8 +9,7 @@ use quinn_udp::{Transmit, UdpSocketState};
 use rustix::net::sockopt;
 
 use crate::raw::{self, Injector, Sniffer};
-use crate::stamps::header;
-use crate::support::{Host, Lab, Router, Versions, link, number};
+use crate::support::{Host, Lab, Router, Versions, header, link, number};
 
 /// Answers to whoever sends, until nobody has for two seconds.
 fn echo(socket: &UdpSocket) {

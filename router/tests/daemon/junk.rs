@@ -12,8 +12,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::Value;
 
 use crate::raw::{self, Injector};
-use crate::stamps::header;
-use crate::support::{Host, Lab, Router, Versions, link, number};
+use crate::support::{Host, Lab, Router, Versions, header, link, number};
 
 /// Packets that look like nothing in particular.
 fn any_packet() -> impl Strategy<Value = Vec<u8>> {

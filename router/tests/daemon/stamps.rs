@@ -2,31 +2,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use evenkeel_wire::{
-    CompactRate, CompactTime, HeaderTimestamp, Ipv4View, Ipv6View, PATH_HEADER_LEN, PathHeaderKind,
-    PathHeaderRepr, PathHeaderView, PseudoHeader, Signals, UdpRepr,
-};
+use evenkeel_wire::{Ipv4View, Ipv6View, PATH_HEADER_LEN, PathHeaderView, PseudoHeader, UdpRepr};
 
 use evenkeel_tests::one_of_three_tries;
 
 use crate::raw::{self, Injector, Sniffer, V4, V6};
-use crate::support::{Host, Lab, Versions, link, number};
+use crate::support::{Host, Lab, Versions, header, link, number};
 
 const STAMPS: &str = r#"stamps = ["aqt", "acp", "flows"]"#;
-
-/// A header as it leaves a sender whose packets have a TTL of 64.
-pub(crate) fn header() -> [u8; PATH_HEADER_LEN] {
-    let repr = PathHeaderRepr {
-        kind: PathHeaderKind::Acp,
-        rtt: CompactTime::from_duration(Duration::from_millis(20)),
-        signals: Signals::initial(CompactRate::NO_LIMIT, Some(64)),
-        phase: false,
-        timestamp: HeaderTimestamp::from_micros(99),
-        echo: None,
-        tag: [1, 2, 3, 4],
-    };
-    repr.emit()
-}
 
 /// A UDP datagram with a right checksum.
 fn datagram(source: IpAddr, destination: IpAddr, payload: &[u8]) -> Vec<u8> {

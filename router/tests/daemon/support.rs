@@ -14,6 +14,10 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use evenkeel_tests::skip::{Need, can_run};
+use evenkeel_wire::{
+    CompactRate, CompactTime, HeaderTimestamp, PATH_HEADER_LEN, PathHeaderKind, PathHeaderRepr,
+    Signals,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
@@ -67,6 +71,20 @@ static LABS: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn link(values: &str) -> String {
     let routes = r#"{ to = "10.0.2.0/24", via = "10.0.9.2", dev = "vb" }, { to = "fd00:2::/64", via = "fd00:9::2", dev = "vb" }"#;
     format!("[[links]]\nname = \"bottleneck\"\ntun = \"ek-bn\"\n{values}\nroutes = [{routes}]\n")
+}
+
+/// A header as it leaves a sender whose packets have a TTL of 64.
+pub(crate) fn header() -> [u8; PATH_HEADER_LEN] {
+    let repr = PathHeaderRepr {
+        kind: PathHeaderKind::Acp,
+        rtt: CompactTime::from_duration(Duration::from_millis(20)),
+        signals: Signals::initial(CompactRate::NO_LIMIT, Some(64)),
+        phase: false,
+        timestamp: HeaderTimestamp::from_micros(99),
+        echo: None,
+        tag: [1, 2, 3, 4],
+    };
+    repr.emit()
 }
 
 impl Lab {

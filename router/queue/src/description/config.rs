@@ -3,14 +3,18 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use evenkeel_spec::SpecError;
 use evenkeel_spec::document::Fault;
 
 use super::{CellularKeys, ChangeKeys, LinkDescription};
+use crate::discipline::discipline;
 use crate::impairment::{Aggregation, Policer};
-use crate::{
-    Cellular, Change, DeliveryTrace, Limit, LinkConfig, Rate, Service, SpecError, discipline,
-    stamp_set,
-};
+use crate::limit::Limit;
+use crate::link::{Change, LinkConfig};
+use crate::rate::Rate;
+use crate::server::{Cellular, Service};
+use crate::stamp::stamp_set;
+use crate::trace::DeliveryTrace;
 
 impl LinkDescription {
     /// What the link is made of; `trace` is what its trace file holds.

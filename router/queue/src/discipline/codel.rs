@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use evenkeel_spec::{Row, SpecParameter, SpecValues};
 
 use super::{Discipline, DisciplineRow, DropReason, PortView, Verdict};
-use crate::PacketMeta;
+use crate::packet::PacketMeta;
 
 /// TARGET and INTERVAL (RFC 8289, section 4).
 const TARGET_MS: f64 = 5.0;

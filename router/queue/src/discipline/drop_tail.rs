@@ -5,7 +5,7 @@ use std::time::Instant;
 use evenkeel_spec::Row;
 
 use super::{Discipline, DisciplineRow, PortView, Verdict};
-use crate::PacketMeta;
+use crate::packet::PacketMeta;
 
 pub(super) const ROW: DisciplineRow = Row {
     name: "drop-tail",

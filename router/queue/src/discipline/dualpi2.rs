@@ -12,7 +12,7 @@ use evenkeel_spec::{Row, SpecParameter, SpecValues};
 use evenkeel_wire::Ecn;
 
 use super::{Discipline, DisciplineRow, DropReason, PortView, Sender, Verdict};
-use crate::{Amount, PacketMeta};
+use crate::packet::{Amount, PacketMeta};
 
 /// target, Tupdate and RTT_max.
 const TARGET_MS: f64 = 15.0;

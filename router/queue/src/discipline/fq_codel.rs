@@ -13,7 +13,7 @@ use evenkeel_spec::{Row, SpecParameter};
 
 use super::codel::{Control, INTERVAL, Params, TARGET, ecn};
 use super::{Discipline, DisciplineRow, PortView, Sender, Verdict};
-use crate::{Amount, PacketMeta};
+use crate::packet::{Amount, PacketMeta};
 
 /// Queues (RFC 8290, section 5.2).
 const FLOWS: u64 = 1024;

@@ -21,7 +21,8 @@ use self::flows::{Flows, Past};
 use super::{
     Discipline, DisciplineConfig, DisciplineRow, PortView, Sender, Verdict, drop_tail, fq_codel,
 };
-use crate::{Amount, PacketMeta, Rate};
+use crate::packet::{Amount, PacketMeta};
+use crate::rate::Rate;
 
 /// How often flows are counted: about the longest round trip of those that matter.
 const PERIOD: Duration = Duration::from_millis(100);

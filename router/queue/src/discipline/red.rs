@@ -20,7 +20,9 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt};
 
 use super::{Discipline, DisciplineConfig, DisciplineRow, DropReason, PortView, Verdict};
-use crate::{Limit, PacketMeta, Rate};
+use crate::limit::Limit;
+use crate::packet::PacketMeta;
+use crate::rate::Rate;
 
 /// The lower threshold as a share of the limit (C. Zhang and V. Tsaoussidis, "TCP Smoothness and
 /// Window Adjustment Strategy", section IV-A).

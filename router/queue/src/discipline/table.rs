@@ -3,7 +3,7 @@
 use evenkeel_spec::{SpecError, find};
 
 use super::{DisciplineConfig, DisciplineRow, codel, drop_tail, dualpi2, fq_codel, guided, red};
-use crate::Limit;
+use crate::limit::Limit;
 
 static TABLE: &[DisciplineRow] = &[
     drop_tail::ROW,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{Fate, Impairment};
-use crate::Rate;
+use crate::rate::Rate;
 
 /// 10^-9 bit: what one bit per second brings in a nanosecond.
 const NANOBITS_PER_BYTE: u128 = 8_000_000_000;

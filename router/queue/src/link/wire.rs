@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use rand::rngs::Xoshiro256PlusPlus;
 
 use super::{Change, Generators, LinkConfig, LinkError};
-use crate::Packet;
 use crate::impairment::{
     Aggregation, Blackout, Delay, Duplication, Impairment, Jitter, Loss, Node, NotAProbability,
     Policer, WifiJitter,
 };
+use crate::packet::Packet;
 
 /// The impairments of a link, in the order in which packets pass them. Those that would do nothing
 /// during the whole run are not built; the delay always is: it is the wire.

@@ -6,7 +6,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 use super::NANOBITS_PER_BYTE;
-use crate::Rate;
+use crate::rate::Rate;
 
 /// How long a rate holds: the tick of Sprout's model.
 const STEP: Duration = Duration::from_millis(20);

@@ -9,20 +9,19 @@
 //! Rates are bytes of IP packets per second at this link.
 //!
 //! Deviations: round trips outside bounds are not counted, the others by bytes and not as more than
-//! a few times the mean, and a period that is much too long ends early ([`MeanRtt`]); the number of
+//! a few times the mean, and a period that is much too long ends early ([`MeanRtt`](super::control::MeanRtt)); the number of
 //! users has an upper bound; a link with nothing to do stops its timer; how the paper's queue is read
-//! is said at [`PersistentQueue`].
+//! is said at [`PersistentQueue`](super::control::PersistentQueue).
 
 use std::time::{Duration, Instant};
 
 use evenkeel_spec::{Row, SpecError, SpecParameter, SpecValues};
 use evenkeel_wire::{CompactRate, PathHeaderKind};
 
-use super::control::{
-    self, INITIAL_RTT, MeanRtt, PersistentQueue, RTT_MAX_MS, RttBounds, queue_delay,
-};
+use super::control::{self, INITIAL_RTT, Period, RTT_MAX_MS, RttBounds, queue_delay};
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
-use crate::{PortView, Rate};
+use crate::discipline::PortView;
+use crate::rate::Rate;
 
 /// k_i: gain of the excess capacity (below equation 7).
 const CAPACITY_GAIN: f64 = 0.1587;
@@ -148,41 +147,6 @@ impl Vars {
     }
 }
 
-/// What is counted during a control period, which lasts a mean round trip.
-#[derive(Debug, Clone, Copy)]
-struct Window {
-    began: Instant,
-    /// When it is over.
-    ends: Instant,
-    /// Bytes that arrived.
-    bytes: u64,
-    queue: PersistentQueue,
-    rtt: MeanRtt,
-}
-
-impl Window {
-    /// `rtt` is the mean round trip that was told last.
-    fn new(now: Instant, length: Duration, rtt: Option<Duration>, queue_delay: Duration) -> Self {
-        Self {
-            began: now,
-            ends: now + length,
-            bytes: 0,
-            queue: PersistentQueue::new(now, length, queue_delay),
-            rtt: MeanRtt::new(rtt),
-        }
-    }
-
-    /// Ends it if it is much too long: whoever was alone before has set its length.
-    fn shorten(&mut self, now: Instant, capacity: f64) {
-        let passed = now - self.began;
-        if let Some(longest) = self.rtt.longest_period(passed, capacity)
-            && passed >= longest
-        {
-            self.ends = self.ends.min(now);
-        }
-    }
-}
-
 /// The stamp of one link.
 #[derive(Debug)]
 struct Acp {
@@ -190,8 +154,8 @@ struct Acp {
     vars: Vars,
     /// d, if somebody has told it.
     told: Option<Duration>,
-    /// `None` while the link has nothing to do, or no capacity to speak of.
-    window: Option<Window>,
+    /// It lasts a mean round trip; `None` while the link has nothing to do, or no capacity to speak of.
+    window: Option<Period>,
 }
 
 impl Acp {
@@ -200,16 +164,16 @@ impl Acp {
             params,
             vars: Vars::initial(params.first_period),
             told: None,
-            window: Some(Window::new(now, params.first_period, None, Duration::ZERO)),
+            window: Some(Period::new(now, params.first_period, None, Duration::ZERO)),
         }
     }
 
     /// The window of an arrival at `now`. A link that has slept would have reached its whole
     /// capacity by now, whatever that was meanwhile.
-    fn window(&mut self, now: Instant, capacity: f64) -> &mut Window {
+    fn window(&mut self, now: Instant, capacity: f64) -> &mut Period {
         self.window.get_or_insert_with(|| {
             self.vars.desired = capacity;
-            Window::new(now, self.vars.rtt, self.told, Duration::ZERO)
+            Period::new(now, self.vars.rtt, self.told, Duration::ZERO)
         })
     }
 }
@@ -221,14 +185,13 @@ impl Stamp for Acp {
         };
         let rtts = self.params.rtts;
         let window = self.window(now, capacity);
-        window.bytes = window.bytes.saturating_add(arrival.bytes.into());
-        window.queue.see(now, port);
+        window.see(now, arrival.bytes, port);
         // Only its own users' round trips are those of the control loop; zero says that it is none.
         if let Some(header) = &arrival.header
             && header.kind() == PathHeaderKind::Acp
         {
             window.rtt.hear(header, rtts, arrival.bytes);
-            window.shorten(now, capacity);
+            window.shorten(now, capacity, 1);
         }
     }
 
@@ -265,7 +228,7 @@ impl Stamp for Acp {
         self.vars = vars.updated(self.params.gamma, capacity);
         if !self.vars.is_at_rest(capacity) {
             let queue_delay = queue_delay(port, capacity);
-            self.window = Some(Window::new(now, self.vars.rtt, self.told, queue_delay));
+            self.window = Some(Period::new(now, self.vars.rtt, self.told, queue_delay));
         }
     }
 

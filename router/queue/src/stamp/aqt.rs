@@ -10,7 +10,7 @@ use std::time::Instant;
 use evenkeel_spec::Row;
 
 use super::{Departure, Stamp, StampConfig, StampRow};
-use crate::PortView;
+use crate::discipline::PortView;
 
 pub(super) const ROW: StampRow = Row {
     name: "aqt",

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use evenkeel_spec::{SpecError, SpecParameter, SpecValues};
 use evenkeel_wire::{ECHO_LIFETIME, PathHeaderView};
 
-use crate::PortView;
+use crate::discipline::PortView;
 
 /// The mean round trip before any was heard of: d(0) of ACP, section II-D. XCP's paper is silent;
 /// RCP's authors' router has 200 ms.
@@ -162,6 +162,54 @@ impl PersistentQueue {
     #[cfg(test)]
     pub(super) fn watch_from(&self) -> Instant {
         self.watch_from
+    }
+}
+
+/// What is counted during a control period.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Period {
+    pub(super) began: Instant,
+    /// When it is over.
+    pub(super) ends: Instant,
+    /// Bytes that arrived.
+    pub(super) bytes: u64,
+    pub(super) queue: PersistentQueue,
+    pub(super) rtt: MeanRtt,
+}
+
+impl Period {
+    /// Of this `length`, with a queue at its begin that takes `queue_delay` to send. `rtt` is the mean
+    /// round trip that was told last.
+    pub(super) fn new(
+        now: Instant,
+        length: Duration,
+        rtt: Option<Duration>,
+        queue_delay: Duration,
+    ) -> Self {
+        Self {
+            began: now,
+            ends: now + length,
+            bytes: 0,
+            queue: PersistentQueue::new(now, length, queue_delay),
+            rtt: MeanRtt::new(rtt),
+        }
+    }
+
+    /// A packet arrives.
+    pub(super) fn see(&mut self, now: Instant, bytes: u32, port: &PortView) {
+        self.bytes = self.bytes.saturating_add(bytes.into());
+        self.queue.see(now, port);
+    }
+
+    /// Ends it if it has lasted so many times as long as those say who have sent more than a trickle:
+    /// whoever was alone before has set its length.
+    pub(super) fn shorten(&mut self, now: Instant, capacity: f64, times: u32) {
+        let passed = now - self.began;
+        if let Some(longest) = self.rtt.longest_period(passed, capacity)
+            && passed >= longest * times
+        {
+            self.ends = self.ends.min(now);
+        }
     }
 }
 

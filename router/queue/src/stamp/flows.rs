@@ -15,7 +15,7 @@ use evenkeel_spec::{Row, SpecParameter, SpecValues};
 use evenkeel_wire::CompactCount;
 
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
-use crate::PortView;
+use crate::discipline::PortView;
 
 /// m: bits of the map. A standard error of 1.2 % and less up to 10,000 flows; 1 KiB.
 const BITS: usize = 8192;

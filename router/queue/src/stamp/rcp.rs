@@ -8,16 +8,17 @@
 //! Rates are bytes of IP packets per second at this link.
 //!
 //! Deviations: round trips outside bounds are not counted, the others by bytes and not as more than
-//! a few times the mean ([`MeanRtt`]); a link with nothing to do stops its timer.
+//! a few times the mean ([`MeanRtt`](super::control::MeanRtt)); a link with nothing to do stops its timer.
 
 use std::time::{Duration, Instant};
 
 use evenkeel_spec::{Row, SpecError, SpecParameter, SpecValues};
 use evenkeel_wire::{CompactRate, PathHeaderKind};
 
-use super::control::{self, INITIAL_RTT, MeanRtt, RttBounds};
+use super::control::{self, INITIAL_RTT, Period, RttBounds};
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
-use crate::{PortView, Rate};
+use crate::discipline::PortView;
+use crate::rate::Rate;
 
 const PARAMETERS: &[SpecParameter] = &[
     SpecParameter::number(
@@ -100,17 +101,6 @@ impl StampConfig for Params {
     }
 }
 
-/// What is counted from one update to the next.
-#[derive(Debug, Clone, Copy)]
-struct Period {
-    began: Instant,
-    /// When it is over.
-    ends: Instant,
-    /// Bytes that arrived.
-    bytes: u64,
-    rtt: MeanRtt,
-}
-
 /// The stamp of one link. All values are finite.
 #[derive(Debug)]
 struct Rcp {
@@ -145,12 +135,9 @@ impl Rcp {
 
     /// A period that begins at `now`.
     fn period(&self, now: Instant) -> Period {
-        Period {
-            began: now,
-            ends: now + self.params.period.min(self.rtt),
-            bytes: 0,
-            rtt: MeanRtt::new(self.is_told.then_some(self.rtt)),
-        }
+        let length = self.params.period.min(self.rtt);
+        let told = self.is_told.then_some(self.rtt);
+        Period::new(now, length, told, Duration::ZERO)
     }
 }
 
@@ -166,7 +153,7 @@ impl Stamp for Rcp {
         }
         let fresh = self.period(now);
         let period = self.period.get_or_insert(fresh);
-        period.bytes = period.bytes.saturating_add(arrival.bytes.into());
+        period.see(now, arrival.bytes, port);
         // Only its own users' round trips are those of the control loop; zero says that it is none.
         if let Some(header) = &arrival.header
             && header.kind() == PathHeaderKind::Rcp

@@ -7,7 +7,7 @@ use evenkeel_wire::Skipped;
 use super::{
     Arrival, CarriedHeader, Carrier, Departure, HeaderCounts, Stamp, StampConfig, StampFigures,
 };
-use crate::PortView;
+use crate::discipline::PortView;
 
 /// All stamps of one port; none, for most ports.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@
 //! Rates are bytes of IP packets per second at this link.
 //!
 //! Deviations: only packets that follow XCP are shuffled and given feedback; no packet is given more than
-//! what is left; the mean round trip has bounds, and one from the mean by bytes ([`MeanRtt`]); a link
+//! what is left; the mean round trip has bounds, and one from the mean by bytes ([`MeanRtt`](super::control::MeanRtt)); a link
 //! without traffic stops its timer.
 
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use evenkeel_spec::{Row, SpecError, SpecParameter, SpecValues};
 use evenkeel_wire::{PathHeaderKind, PathHeaderView, WindowChange};
 
-use super::control::{self, INITIAL_RTT, MeanRtt, PersistentQueue, RttBounds, queue_delay};
+use super::control::{self, INITIAL_RTT, Period, RttBounds, queue_delay};
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
-use crate::PortView;
+use crate::discipline::PortView;
 
 /// A mean over flows believes whoever claims to be many: d is at most so many times the mean by bytes.
 const MOST_BY_FLOWS: u32 = 2;
@@ -193,13 +193,7 @@ impl Shares {
 /// What is counted during a control interval.
 #[derive(Debug, Clone, Copy)]
 struct Interval {
-    began: Instant,
-    /// When it is over.
-    ends: Instant,
-    /// Bytes that arrived.
-    bytes: u64,
-    queue: PersistentQueue,
-    rtt: MeanRtt,
+    period: Period,
     /// Of packets that can be given feedback: sums of s, rtt s / cwnd, and rtt^2 s / cwnd, in
     /// bytes, seconds and seconds squared.
     followers_bytes: f64,
@@ -211,11 +205,7 @@ impl Interval {
     /// `rtt` is the mean round trip by bytes that was told last.
     fn new(now: Instant, length: Duration, rtt: Option<Duration>, queue_delay: Duration) -> Self {
         Self {
-            began: now,
-            ends: now + length,
-            bytes: 0,
-            rtt: MeanRtt::new(rtt),
-            queue: PersistentQueue::new(now, length, queue_delay),
+            period: Period::new(now, length, rtt, queue_delay),
             followers_bytes: 0.0,
             spacing: 0.0,
             rtt_spacing: 0.0,
@@ -269,21 +259,16 @@ impl Stamp for Xcp {
         let interval = self.interval.get_or_insert_with(|| {
             Interval::new(now, length, by_bytes, queue_delay(port, capacity))
         });
-        interval.bytes = interval.bytes.saturating_add(arrival.bytes.into());
-        interval.queue.see(now, port);
+        interval.period.see(now, arrival.bytes, port);
         if let Some(header) = &arrival.header
             && let Some(told) = Told::by(header, arrival.bytes, self.params.rtts.max)
         {
             interval.followers_bytes += told.bytes;
             interval.spacing += told.spacing();
             interval.rtt_spacing += told.rtt * told.spacing();
-            interval.rtt.count(header.rtt().duration(), arrival.bytes);
-            let passed = now - interval.began;
-            if let Some(longest) = interval.rtt.longest_period(passed, capacity)
-                && passed >= longest * MOST_BY_FLOWS
-            {
-                interval.ends = interval.ends.min(now);
-            }
+            let rtt = header.rtt().duration();
+            interval.period.rtt.count(rtt, arrival.bytes);
+            interval.period.shorten(now, capacity, MOST_BY_FLOWS);
         }
     }
 
@@ -311,17 +296,17 @@ impl Stamp for Xcp {
             return;
         };
         let capacity = rate.bytes_per_second();
-        let passed = (now - interval.began).as_secs_f64();
+        let passed = (now - interval.period.began).as_secs_f64();
         let followers = interval.followers_bytes / passed;
-        let rtt = match interval.rtt.get() {
+        let rtt = match interval.period.rtt.get() {
             Some(by_bytes) => {
                 self.by_bytes = Some(by_bytes);
                 self.params.rtts.clamp(interval.mean_rtt(by_bytes))
             }
             None => self.vars.rtt,
         };
-        let input = interval.bytes as f64 / passed;
-        let queue = interval.queue.bytes(port);
+        let input = interval.period.bytes as f64 / passed;
+        let queue = interval.period.queue.bytes(port);
         let feedback = aggregate_feedback(&self.params, capacity - input, queue, rtt);
         self.vars = Vars {
             rtt,
@@ -331,7 +316,7 @@ impl Stamp for Xcp {
             shuffled: shuffled(self.params.gamma, followers, feedback, rtt),
         };
         self.shares = Shares::new(&self.vars, followers, interval.spacing / passed);
-        if interval.bytes > 0 {
+        if interval.period.bytes > 0 {
             self.interval = Some(Interval::new(
                 now,
                 rtt,
@@ -342,7 +327,7 @@ impl Stamp for Xcp {
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        self.interval.map(|interval| interval.ends)
+        self.interval.map(|interval| interval.period.ends)
     }
 
     fn figures(&self) -> Vec<(&'static str, f64)> {

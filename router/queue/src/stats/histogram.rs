@@ -66,17 +66,7 @@ impl DurationHistogram {
     /// # Panics
     /// If `p` is not within 0 to 1.
     pub fn percentile(&self, p: f64) -> Option<Duration> {
-        assert!(
-            (0.0..=1.0).contains(&p),
-            "a percentile is a share of the whole"
-        );
-        let wanted = p * self.count as f64;
-        let mut count = 0;
-        let mut at_most = self.buckets.iter().map(|bucket| {
-            count += bucket;
-            count
-        });
-        let bucket = at_most.position(|count| count > 0 && count as f64 >= wanted)?;
+        let bucket = super::percentile(&self.buckets, self.count, p)?;
         let bound = upper_bound(bucket).clamp(self.min_nanoseconds, self.max_nanoseconds);
         Some(Duration::from_nanos(bound))
     }

@@ -54,19 +54,7 @@ impl QueueLength {
     /// # Panics
     /// If `p` is not within 0 to 1.
     pub fn percentile(&self, p: f64) -> Option<u64> {
-        assert!(
-            (0.0..=1.0).contains(&p),
-            "a percentile is a share of the whole"
-        );
-        let wanted = p * self.nanoseconds() as f64;
-        let mut time = 0;
-        let mut at_most = self.held.iter().map(|held| {
-            time += held;
-            time
-        });
-        at_most
-            .position(|time| time > 0 && time as f64 >= wanted)
-            .map(|length| length as u64)
+        super::percentile(&self.held, self.nanoseconds(), p).map(|length| length as u64)
     }
 
     /// Greatest length in packets.

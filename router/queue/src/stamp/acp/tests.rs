@@ -7,6 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::stamp::control::PersistentQueue;
 use crate::stamp::tests::testing::{
     IpPacket, assert_close, figure, header, idle_view, megabyte_per_second, port,
 };

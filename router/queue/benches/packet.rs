@@ -1,8 +1,10 @@
-//! What stamps and FQ-CoDel cost per packet, and that it does not depend on how many flows there are.
+//! What a packet costs: with stamps and FQ-CoDel, whatever the number of flows, and on a hop of the
+//! simulator.
 //!
-//! `cargo bench -p evenkeel-queue --bench stamp`
+//! `cargo bench -p evenkeel-queue --bench packet`
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::hint::black_box;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -85,16 +87,17 @@ fn packet(flow: u32) -> Vec<u8> {
     [&ip.emit()[..], &udp.emit(&pseudo, &payload), &payload].concat()
 }
 
-/// A link of 1 Gb/s with this discipline and these stamps.
-fn link(epoch: Instant, queue: &str, specs: &[&str]) -> Link<IpPacket> {
-    let limit = Limit::packets(1000);
-    let config = LinkConfig {
-        service: Service::Rate(Rate::new(1_000_000_000).expect("not zero")),
-        limit,
-        discipline: discipline(queue, limit).expect("a right name"),
-        stamps: stamp_set(specs).expect("right names"),
-        ..LinkConfig::default()
-    };
+/// As large as the simulator's datagrams.
+#[derive(Debug, Clone)]
+struct SimPacket(#[expect(dead_code, reason = "only its size matters")] [u64; 12]);
+
+impl Carrier for SimPacket {}
+
+fn rate(bits_per_second: u64) -> Service {
+    Service::Rate(Rate::new(bits_per_second).expect("not zero"))
+}
+
+fn link<P: Carrier + Clone + Debug + Send>(epoch: Instant, config: LinkConfig) -> Link<P> {
     Link::new(epoch, config, Box::new(Pcg64::new(1, 0))).expect("a plain link")
 }
 
@@ -122,7 +125,15 @@ fn per_packet(criterion: &mut Criterion) {
                 let mut packets: VecDeque<_> =
                     (0..ROUND).map(|number| packet(number % flows)).collect();
                 let mut now = clock();
-                let mut link = link(now, queue, specs);
+                let limit = Limit::packets(1000);
+                let config = LinkConfig {
+                    service: rate(1_000_000_000),
+                    limit,
+                    discipline: discipline(queue, limit).expect("a right name"),
+                    stamps: stamp_set(specs).expect("right names"),
+                    ..LinkConfig::default()
+                };
+                let mut link = link(now, config);
                 bencher.iter(|| {
                     // A packet takes 9.8 us: the link is nearly full.
                     now += Duration::from_micros(10);
@@ -139,5 +150,53 @@ fn per_packet(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, per_packet);
+/// Pushes a packet every so many nanoseconds of virtual time, and follows the link's wake-ups in between.
+fn hop(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("hop");
+    group.throughput(Throughput::Elements(1));
+    let slow = |packets| LinkConfig {
+        service: rate(155_000_000),
+        limit: packets,
+        ..delayed()
+    };
+    let impaired = || LinkConfig {
+        loss: 0.01,
+        jitter: Duration::from_millis(1),
+        ..slow(Limit::packets(100))
+    };
+    let cases: [(&str, u64, &dyn Fn() -> LinkConfig); 4] = [
+        ("unlimited + delay", 1000, &delayed),
+        ("rate + delay, idle", 100_000, &|| slow(Limit::NONE)),
+        ("rate + delay, saturated", 60_000, &|| {
+            slow(Limit::packets(100))
+        }),
+        ("rate + delay, loss, jitter", 70_000, &impaired),
+    ];
+    for (name, gap, config) in cases {
+        group.bench_function(name, |bencher| {
+            let mut now = clock();
+            let mut link = link(now, config());
+            bencher.iter(|| {
+                now += Duration::from_nanos(gap);
+                while let Some(at) = link.next_timeout().filter(|at| *at <= now) {
+                    while let Some(packet) = link.pop(at) {
+                        black_box(packet);
+                    }
+                }
+                let meta = PacketMeta::new(BYTES, Ecn::Ect0);
+                link.push(now, Packet::new(meta, SimPacket([gap; 12])));
+            });
+        });
+    }
+    group.finish();
+}
+
+fn delayed() -> LinkConfig {
+    LinkConfig {
+        delay: Duration::from_millis(10),
+        ..LinkConfig::default()
+    }
+}
+
+criterion_group!(benches, per_packet, hop);
 criterion_main!(benches);
