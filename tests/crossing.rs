@@ -5,6 +5,7 @@ mod faults;
 mod guided;
 mod house_rules;
 mod modules;
+mod results;
 mod ro_vegas;
 mod transport;
 mod virtual_time;

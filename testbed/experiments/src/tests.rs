@@ -112,6 +112,7 @@ fn plan(quick: bool, seeds: u64) -> Plan {
         build: Build {
             version: "0".into(),
             executable: "test".into(),
+            commit: None,
         },
         quick,
         backend: "sim".into(),
@@ -280,6 +281,7 @@ fn a_run_that_was_made_is_found_again_and_any_change_makes_it_another() {
         build: Build {
             version: "0".into(),
             executable: "newer".into(),
+            commit: None,
         },
         ..plan
     };
@@ -343,6 +345,39 @@ fn shards_are_joined_from_their_files_alone() {
         error.contains("differ in the experiment paper/e"),
         "{error}"
     );
+}
+
+#[test]
+fn a_report_names_the_commit_of_the_program_and_holds_runs_of_no_other() {
+    let (directory, path) = papers(EXPERIMENT);
+    let experiment = Experiment::load(&path).unwrap();
+    let made_at = |commit: Option<&str>| {
+        let mut plan = plan(false, 1);
+        plan.build.commit = commit.map(str::to_owned);
+        let store = Store::new(&directory.path().join(commit.unwrap_or("unknown")));
+        for run in experiment.runs(Extent::Full, Some(1)).unwrap() {
+            store.keep(&run, &plan, &record(&run, &plan, 10.0)).unwrap();
+        }
+        store
+            .begin(&plan, directory.path(), &experiment.files())
+            .unwrap();
+        store.directory().to_owned()
+    };
+    let parts = [made_at(Some("abc")), made_at(None)];
+    let written = |parts: &[PathBuf]| {
+        let report = Report::new(parts, "c").unwrap();
+        report.write(directory.path()).unwrap();
+        let read = |name| fs::read_to_string(directory.path().join(name)).unwrap();
+        (read("report.json"), read("report.html"))
+    };
+    let (json, page) = written(&parts[..1]);
+    assert!(json.starts_with("{\n\"version\": \"0\",\n\"commit\": \"abc\",\n"));
+    assert!(page.contains("evenkeel-testbed 0, commit <code>abc</code>."));
+    let (json, page) = written(&parts[1..]);
+    assert!(!json.contains("\"commit\""));
+    assert!(page.contains("evenkeel-testbed 0.</p>"));
+    let error = Report::new(&parts, "c").unwrap_err().to_string();
+    assert!(error.contains("differ in the commit"), "{error}");
 }
 
 /// The experiment with runs for the kernel, and a reason for what differs there.

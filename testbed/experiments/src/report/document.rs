@@ -12,6 +12,12 @@ use crate::spec::claim::Stated;
 /// All claims and what came of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Document {
+    /// Version of evenkeel-testbed that made the runs that are not taken over.
+    #[serde(default)]
+    pub version: String,
+    /// The commit that it was built from, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// The command that made the report.
     pub command: String,
     /// What was run.
@@ -139,7 +145,9 @@ pub struct RunsRow {
 impl Document {
     /// As `report.json` holds it: an element of a list on each line.
     pub(super) fn json(&self) -> String {
-        let fields = [
+        let mut fields = vec![("version", line(&self.version))];
+        fields.extend(self.commit.iter().map(|commit| ("commit", line(commit))));
+        fields.extend([
             ("command", line(&self.command)),
             ("plan", line(&json!(self.plan))),
             ("kernel_plan", line(&json!(self.kernel_plan))),
@@ -152,9 +160,8 @@ impl Document {
             ("not_run", lines(self.not_run.iter().map(|row| json!(row)))),
             ("kernel", lines(&self.kernel)),
             ("runs", lines(&self.runs)),
-        ];
-        let fields = fields.map(|(name, text)| format!("{name:?}: {text}"));
-        format!("{{\n{}\n}}\n", fields.join(",\n"))
+        ]);
+        object(&fields)
     }
 
     /// Leaves only the experiments whose id is `wanted`.
@@ -174,8 +181,6 @@ impl Document {
             _ => {}
         }
         self.builds.extend(earlier.builds.iter().cloned());
-        self.builds.sort();
-        self.builds.dedup();
         let ids = earlier.runs.iter().map(|row| row.experiment.clone());
         self.taken_over = ids.collect();
         self.claims.extend(earlier.claims.iter().cloned());
@@ -189,12 +194,26 @@ impl Document {
                 }
                 row
             }));
+        // Experiments that were run again leave no other version behind.
+        self.builds
+            .retain(|build| self.runs.iter().any(|row| row.version == build.version));
+        self.builds.sort();
+        self.builds.dedup();
         // Stable: claims stay in the order of their experiments' files.
         self.claims.sort_by(|a, b| a.experiment.cmp(&b.experiment));
         self.not_run.sort_by(|a, b| a.experiment.cmp(&b.experiment));
         self.kernel.sort_by(|a, b| a.experiment.cmp(&b.experiment));
         self.runs.sort_by(|a, b| a.experiment.cmp(&b.experiment));
     }
+}
+
+/// An object with a field on each line, or on several.
+pub(super) fn object(fields: &[(&str, String)]) -> String {
+    let fields: Vec<String> = fields
+        .iter()
+        .map(|(name, text)| format!("{name:?}: {text}"))
+        .collect();
+    format!("{{\n{}\n}}\n", fields.join(",\n"))
 }
 
 pub(super) fn line(value: &impl Serialize) -> String {

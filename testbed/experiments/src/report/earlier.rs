@@ -25,11 +25,11 @@ impl Earlier {
         })
     }
 
-    /// Checks that its experiments fit those of `plan`, whose results are in `directory`. Its version
-    /// may be another: each experiment states its own.
+    /// Checks that its experiments fit those of `plan`, whose results are in `directory`. Its program
+    /// may be another: each experiment states its own version.
     pub(super) fn check(&self, plan: &Plan, directory: &Path) -> Result<(), StoreError> {
         let mut theirs = self.document.plan.clone();
-        theirs.build.version.clone_from(&plan.build.version);
+        theirs.build.clone_from(&plan.build);
         match plan.apart(&theirs) {
             None => Ok(()),
             Some(what) => Err(StoreError::Apart {

@@ -73,6 +73,8 @@ impl Report {
             .collect::<Result<Vec<_>, _>>()?;
         let all = sections.iter();
         let mut document = Document {
+            version: main.plan.build.version.clone(),
+            commit: main.plan.build.commit.clone(),
             command: command.to_owned(),
             plan: main.plan,
             kernel_plan: beside.map(|whole| whole.plan),

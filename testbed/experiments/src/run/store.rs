@@ -61,6 +61,10 @@ pub struct Build {
     pub version: String,
     /// Beginning of the SHA-256 of its executable.
     pub executable: String,
+    /// The commit that it was built from, if `EVENKEEL_COMMIT` said so to the build: `.ci/release`
+    /// does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
 }
 
 /// What was asked for. It applies to all results of a directory.
@@ -117,6 +121,7 @@ impl Build {
         Ok(Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             executable: digest(&fs::read(path)?),
+            commit: option_env!("EVENKEEL_COMMIT").map(str::to_owned),
         })
     }
 }
@@ -140,6 +145,10 @@ impl Plan {
             (
                 self.build.version == other.build.version,
                 "the version of evenkeel-testbed",
+            ),
+            (
+                self.build.commit == other.build.commit,
+                "the commit of evenkeel-testbed",
             ),
         ];
         same.into_iter()

@@ -106,6 +106,7 @@ fn bins_average_neighbours_and_flows_are_taken_together() {
         build: crate::run::store::Build {
             version: "0".into(),
             executable: "0".into(),
+            commit: None,
         },
         command: String::new(),
         result: Value::Null,

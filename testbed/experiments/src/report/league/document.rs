@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use super::Standings;
 use super::distributions::{DistributionRow, FIGURES, is_random};
 use crate::evaluate::dataset::Spread;
-use crate::report::document::{line, lines};
+use crate::report::document::{line, lines, object};
 use crate::run::store::Plan;
 use crate::spec::league::{Case, Figure, LeagueGroup};
 
@@ -20,6 +20,9 @@ pub(super) const TOTAL: &str = "total";
 pub struct LeagueDocument {
     /// Version of evenkeel-testbed.
     pub version: String,
+    /// The commit that it was built from, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// Whether it was played with one seed for a quick look.
     pub quick: bool,
     /// What the runs ran on: `sim`, `netns`, `uml` or `docker`.
@@ -180,6 +183,7 @@ impl LeagueDocument {
             .collect();
         Self {
             version: plan.build.version.clone(),
+            commit: plan.build.commit.clone(),
             quick: plan.quick,
             backend: plan.backend.clone(),
             seeds,
@@ -196,8 +200,9 @@ impl LeagueDocument {
 
     /// As `league.json` holds it: an element of a list on each line.
     pub(super) fn json(&self) -> String {
-        let mut fields = vec![
-            ("version", line(&self.version)),
+        let mut fields = vec![("version", line(&self.version))];
+        fields.extend(self.commit.iter().map(|commit| ("commit", line(commit))));
+        fields.extend([
             ("quick", line(&self.quick)),
             ("backend", line(&self.backend)),
             ("seeds", line(&self.seeds)),
@@ -206,15 +211,11 @@ impl LeagueDocument {
             ("cases", lines(&self.cases)),
             ("table", lines(&self.table)),
             ("results", lines(&self.results)),
-        ];
+        ]);
         if !self.distributions.is_empty() {
             fields.push(("distributions", lines(&self.distributions)));
         }
-        let fields = fields.iter();
-        let fields: Vec<_> = fields
-            .map(|(name, text)| format!("{name:?}: {text}"))
-            .collect();
-        format!("{{\n{}\n}}\n", fields.join(",\n"))
+        object(&fields)
     }
 
     /// The score of a controller in a group.
