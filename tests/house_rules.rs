@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Target};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 use crate::modules::Modules;
 
@@ -356,22 +356,6 @@ fn tests_that_compare_real_time_wait_for_the_full_run() {
 }
 
 /// With fat LTO rustc generates all code of a program at the level of the program's own crate.
-#[test]
-fn dist_optimises_programs_that_release_does_not() {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("a readable manifest");
-    for package in metadata().workspace_packages() {
-        let name = &package.name;
-        if package.targets.iter().any(Target::is_bin)
-            && manifest.contains(&format!("[profile.release.package.{name}]\n"))
-        {
-            assert!(
-                manifest.contains(&format!("[profile.dist.package.{name}]\nopt-level = 3\n")),
-                "dist links {name} at the level that release gives it"
-            );
-        }
-    }
-}
-
 /// Returns the pages that people read: directory, file and contents of each.
 fn pages() -> Vec<(PathBuf, PathBuf, String)> {
     let root = root();
