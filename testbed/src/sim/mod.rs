@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use evenkeel_queue::Link;
 
+pub(crate) use executor::lock;
+
 pub use build::BuildError;
 pub use executor::SimRuntime;
 pub use network::{HOP_LIMIT, NetworkCounters};
@@ -25,7 +27,7 @@ use crate::random::{Purpose, generator};
 use crate::scenario::{CrossSpec, IpVersion, LinkIndex, NodeIndex, Scenario};
 use crate::traffic::{SendTimes, payload};
 use datagram::Datagram;
-use executor::{Executor, lock};
+use executor::Executor;
 use network::Network;
 
 /// A network in virtual time, with the tasks that run on its nodes.
