@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use evenkeel::Controllers;
+use evenkeel_apps::bulk::AckFrequency;
 use evenkeel_spec::document::{Fault, Located, Origin};
 use rand::RngExt;
 use rand_pcg::Pcg64;
@@ -12,7 +13,7 @@ use rand_pcg::Pcg64;
 use super::file::{AccessTable, AppName, CrossTable, Ends, FlowTable, ScenarioFile};
 use super::network::{Network, next_hops_to, router, seconds};
 use super::spec::{
-    AckSpec, App, CrossSpec, FlowSpec, LinkIndex, NodeIndex, Payload, PeriodDistribution, Periods,
+    App, CrossSpec, FlowSpec, LinkIndex, NodeIndex, Payload, PeriodDistribution, Periods,
     StreamSpec,
 };
 use super::{IpVersion, Scenario};
@@ -150,7 +151,7 @@ impl Expansion<'_> {
                 stop,
                 streams: table.streams,
                 verify: table.verify,
-                acks: AckSpec {
+                acks: AckFrequency {
                     every: table.ack_every,
                     max_delay: Duration::from_millis(u64::from(table.max_ack_delay_ms)),
                 },
