@@ -23,43 +23,37 @@ pub(crate) fn generator(seed: u64, purpose: Purpose, index: usize) -> Pcg64 {
     Pcg64::new(u128::from(seed), stream)
 }
 
-/// How long ON or OFF periods last.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum PeriodLength {
-    /// Exponentially distributed with this mean.
-    Exponential(Duration),
-    /// Pareto distributed with this mean and shape (above 1: below it there is no mean).
-    Pareto { mean: Duration, shape: f64 },
-}
-
 /// A Pareto tail has no end: ten years outlast every scenario and still fit a `Duration`.
 const LONGEST: f64 = 10.0 * 365.0 * 86400.0;
 
-impl PeriodLength {
-    /// ON and OFF periods as a scenario states them.
-    pub(crate) fn pair(periods: &Periods) -> (Self, Self) {
-        let length = |mean| match periods.distribution {
-            PeriodDistribution::Exponential => Self::Exponential(mean),
-            PeriodDistribution::Pareto { shape } => Self::Pareto { mean, shape },
-        };
-        (length(periods.on), length(periods.off))
+impl Periods {
+    /// How long the next ON period lasts.
+    pub(crate) fn sample_on(&self, rng: &mut Pcg64) -> Duration {
+        self.distribution.sample(self.on, rng)
     }
 
-    /// How long a flow with OFF periods of this length is silent before its first ON period.
+    /// How long the next OFF period lasts.
+    pub(crate) fn sample_off(&self, rng: &mut Pcg64) -> Duration {
+        self.distribution.sample(self.off, rng)
+    }
+
+    /// How long a flow is silent before its first ON period.
     pub(crate) fn before_first(&self, begins: Begins, rng: &mut Pcg64) -> Duration {
         match begins {
             Begins::On => Duration::ZERO,
-            Begins::Off => self.sample(rng),
+            Begins::Off => self.sample_off(rng),
         }
     }
+}
 
-    pub(crate) fn sample(&self, rng: &mut Pcg64) -> Duration {
-        let seconds = match *self {
-            Self::Exponential(mean) => {
+impl PeriodDistribution {
+    fn sample(self, mean: Duration, rng: &mut Pcg64) -> Duration {
+        let seconds = match self {
+            Self::Exponential => {
                 let unit: f64 = Exp1.sample(rng);
                 mean.as_secs_f64() * unit
             }
-            Self::Pareto { mean, shape } => pareto(rng, mean.as_secs_f64(), shape),
+            Self::Pareto { shape } => pareto(rng, mean.as_secs_f64(), shape),
         };
         Duration::from_secs_f64(seconds.min(LONGEST))
     }
@@ -84,7 +78,7 @@ mod tests {
     fn the_same_seed_purpose_and_index_give_the_same_draws_and_others_do_not() {
         let draw = |seed, purpose, index| {
             let mean = Duration::from_secs(1);
-            PeriodLength::Exponential(mean).sample(&mut generator(seed, purpose, index))
+            PeriodDistribution::Exponential.sample(mean, &mut generator(seed, purpose, index))
         };
         let first = draw(1, Purpose::Cross, 0);
         assert_eq!(first, draw(1, Purpose::Cross, 0));
@@ -98,17 +92,20 @@ mod tests {
         // 200,000 draws: the mean of exponential(1 s) has a standard deviation of 2.2 ms,
         // that of Pareto(shape 2.5) one of 2 ms; the band is over ten of them.
         let mean = Duration::from_secs(1);
-        for length in [
-            PeriodLength::Exponential(mean),
-            PeriodLength::Pareto { mean, shape: 2.5 },
+        for distribution in [
+            PeriodDistribution::Exponential,
+            PeriodDistribution::Pareto { shape: 2.5 },
         ] {
             let mut rng = generator(7, Purpose::Flow, 0);
             let draws = 200_000;
             let sum: f64 = (0..draws)
-                .map(|_| length.sample(&mut rng).as_secs_f64())
+                .map(|_| distribution.sample(mean, &mut rng).as_secs_f64())
                 .sum();
             let measured = sum / f64::from(draws);
-            assert!((measured - 1.0).abs() < 0.03, "{length:?}: {measured}");
+            assert!(
+                (measured - 1.0).abs() < 0.03,
+                "{distribution:?}: {measured}"
+            );
         }
     }
 }

@@ -7,7 +7,9 @@ use std::time::Instant;
 use evenkeel_queue::{DeliveryTrace, Link, LinkError, TraceError};
 use rand_pcg::Pcg64;
 
-pub use evenkeel_sim::{Datagram, HOP_LIMIT, NetworkCounters, SimRuntime, SimSocket, Simulation};
+pub use evenkeel_sim::{
+    Datagram, HOP_LIMIT, NetworkCounters, SimRuntime, SimSocket, Simulation, lock,
+};
 
 use crate::random::{Purpose, generator};
 use crate::scenario::{CrossSpec, LinkSpec, Scenario, TraceFile};
@@ -16,32 +18,16 @@ use crate::traffic::{SendTimes, payload};
 /// Why a link cannot be built as the scenario says.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The queue discipline or a stamp does not exist, or not with these parameters or this limit.
-    #[error("link {name}: {message}")]
-    Queue {
-        /// The link's name.
-        name: String,
-        /// What is wrong, and what would be right.
-        message: String,
-    },
-    /// The packet-delivery trace is not one.
-    #[error("link {name}: trace {path}: {source}", path = .path.display())]
-    Trace {
-        /// The link's name.
-        name: String,
-        /// The trace file.
-        path: PathBuf,
-        /// What is wrong, with its line.
-        source: TraceError,
-    },
-    /// The link's values do not go together.
-    #[error("link {name}: {source}")]
-    Link {
-        /// The link's name.
-        name: String,
-        /// What is wrong.
-        source: LinkError,
-    },
+    /// This link's queue discipline or a stamp does not exist, or not with these parameters or this
+    /// limit.
+    #[error("link {0}: {1}")]
+    Queue(String, String),
+    /// This link's packet-delivery trace is not one.
+    #[error("link {0}: trace {path}: {2}", path = .1.display())]
+    Trace(String, PathBuf, #[source] TraceError),
+    /// This link's values do not go together.
+    #[error("link {0}: {1}")]
+    Link(String, #[source] LinkError),
 }
 
 /// Builds the scenario's nodes and links; nothing runs on them yet.
@@ -82,22 +68,13 @@ pub fn start_cross_traffic(
 fn link(epoch: Instant, spec: &LinkSpec, rng: Pcg64) -> Result<Link<Datagram>, BuildError> {
     let name = || spec.name.clone();
     let parse = |trace: &TraceFile| {
-        DeliveryTrace::parse(&trace.contents).map_err(|source| BuildError::Trace {
-            name: name(),
-            path: trace.path.clone(),
-            source,
-        })
+        DeliveryTrace::parse(&trace.contents)
+            .map_err(|error| BuildError::Trace(name(), trace.path.clone(), error))
     };
     let trace = spec.trace.as_ref().map(parse).transpose()?;
     let config = spec.description.config(trace);
-    let config = config.map_err(|fault| BuildError::Queue {
-        name: name(),
-        message: fault.message,
-    })?;
-    Link::new(epoch, config, Box::new(rng)).map_err(|source| BuildError::Link {
-        name: name(),
-        source,
-    })
+    let config = config.map_err(|fault| BuildError::Queue(name(), fault.message))?;
+    Link::new(epoch, config, Box::new(rng)).map_err(|error| BuildError::Link(name(), error))
 }
 
 #[cfg(test)]

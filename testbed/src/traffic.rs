@@ -1,16 +1,97 @@
-//! When a source of UDP cross traffic sends: constant rate, or ON/OFF with exponential or
-//! Pareto periods. Every backend sends at these times.
+//! When flows begin their transfers, and when a source of UDP cross traffic sends: at a constant rate,
+//! or ON/OFF with exponential or Pareto periods. Every backend sends at these times.
 
 use std::time::Duration;
 
+use evenkeel_apps::bulk::MAX_BYTES;
 use evenkeel_wire::{
     CompactRate, CompactTime, HeaderTimestamp, PATH_HEADER_LEN, PathHeaderKind, PathHeaderRepr,
     Signals,
 };
+use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64;
 
-use crate::random::PeriodLength;
-use crate::scenario::CrossSpec;
+use crate::random::{Purpose, generator, pareto};
+use crate::scenario::{App, CrossSpec, Payload, Periods, Scenario};
+
+/// A transfer of a flow.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    /// When it begins.
+    pub(crate) at: Duration,
+    /// When it is broken off; `None`: at the end of the run.
+    pub(crate) until: Option<Duration>,
+    pub(crate) payload: Payload,
+}
+
+/// The transfers of a flow that is no stream, in order: one, one for each ON period, or short ones
+/// that may overlap. Times are from the beginning of the run.
+#[derive(Debug)]
+pub(crate) struct Transfers {
+    app: App,
+    pub(crate) rng: Pcg64,
+    /// When the next one begins, or from when on it may.
+    pub(crate) now: Duration,
+    /// `None`: at the end of the run.
+    pub(crate) stop: Option<Duration>,
+}
+
+impl Transfers {
+    /// Those of the flow `index` of the scenario.
+    pub(crate) fn new(scenario: &Scenario, index: usize) -> Self {
+        let spec = &scenario.flows[index];
+        let mut rng = generator(scenario.seed, Purpose::Flow, index);
+        let silence = match &spec.app {
+            App::OnOff {
+                periods, begins, ..
+            } => periods.before_first(*begins, &mut rng),
+            _ => Duration::ZERO,
+        };
+        Self {
+            app: spec.app.clone(),
+            rng,
+            now: spec.start + silence,
+            // A flow that lasts to the end of the run is not torn down in its last instant.
+            stop: (spec.stop < scenario.duration).then_some(spec.stop),
+        }
+    }
+}
+
+impl Iterator for Transfers {
+    type Item = Planned;
+
+    fn next(&mut self) -> Option<Planned> {
+        if let App::Short { arrivals_per_s, .. } = self.app {
+            let gap: f64 = Exp1.sample(&mut self.rng);
+            self.now += Duration::from_secs_f64(gap / arrivals_per_s);
+        }
+        let (at, stop) = (self.now, self.stop);
+        if stop.is_some_and(|stop| at >= stop) {
+            return None;
+        }
+        let (until, payload) = match &self.app {
+            App::Bulk(payload) => {
+                let payload = payload.clone();
+                self.stop = Some(at);
+                (stop, payload)
+            }
+            App::OnOff { periods, .. } => {
+                let ends = at + periods.sample_on(&mut self.rng);
+                let ends = stop.map_or(ends, |stop| ends.min(stop));
+                self.now = ends + periods.sample_off(&mut self.rng);
+                (Some(ends), Payload::Endless)
+            }
+            App::Short {
+                mean_bytes, shape, ..
+            } => {
+                let bytes = pareto(&mut self.rng, *mean_bytes as f64, *shape).max(1.0);
+                (None, Payload::Bytes((bytes as u64).min(MAX_BYTES)))
+            }
+            App::Stream(_) => return None,
+        };
+        Some(Planned { at, until, payload })
+    }
+}
 
 /// `length` bytes that a source sends behind IPv4 and UDP headers: zeros, behind a path header of
 /// kind ACP if it is to tell a round trip.
@@ -39,8 +120,8 @@ pub(crate) fn payload(length: usize, acp_rtt: Option<Duration>) -> Vec<u8> {
 #[derive(Debug, Clone)]
 pub(crate) struct SendTimes {
     rng: Pcg64,
-    /// Lengths of ON and OFF periods; `None` for a constant rate.
-    periods: Option<(PeriodLength, PeriodLength)>,
+    /// ON and OFF; `None` for a constant rate.
+    periods: Option<Periods>,
     /// ON time per packet.
     interval: Duration,
     now: Duration,
@@ -55,7 +136,7 @@ impl SendTimes {
         let bits = f64::from(spec.packet_bytes) * 8.0;
         let mut times = Self {
             rng,
-            periods: spec.periods.as_ref().map(PeriodLength::pair),
+            periods: spec.periods,
             interval: Duration::from_secs_f64(bits / spec.rate_bps as f64),
             now: spec.start,
             until_packet: Duration::ZERO,
@@ -68,7 +149,7 @@ impl SendTimes {
 
     fn turn_on(&mut self) {
         self.off_at = match &self.periods {
-            Some((on, _)) => self.stop.min(self.now + on.sample(&mut self.rng)),
+            Some(periods) => self.stop.min(self.now + periods.sample_on(&mut self.rng)),
             None => self.stop,
         };
     }
@@ -87,8 +168,8 @@ impl Iterator for SendTimes {
             }
             self.until_packet -= self.off_at - self.now;
             self.now = self.off_at;
-            if let Some((_, off)) = &self.periods {
-                self.now += off.sample(&mut self.rng);
+            if let Some(periods) = &self.periods {
+                self.now += periods.sample_off(&mut self.rng);
                 self.turn_on();
             }
         }
@@ -99,8 +180,7 @@ impl Iterator for SendTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::{Purpose, generator};
-    use crate::scenario::{IpVersion, NodeIndex, PeriodDistribution, Periods};
+    use crate::scenario::{IpVersion, NodeIndex, PeriodDistribution};
 
     fn source(periods: Option<Periods>) -> CrossSpec {
         CrossSpec {

@@ -16,12 +16,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use evenkeel_experiments::{ExperimentError, LeagueError, ReportError, StoreError};
 use evenkeel_log::{LogArgs, LogError};
 use evenkeel_spec::SpecError;
+use evenkeel_testbed::backend::kernel::{pause, wall_clock};
 use evenkeel_testbed::backend::{Hosts, kernel, netns, sim, uml};
 use evenkeel_testbed::report;
 use evenkeel_testbed::scenario::{Controllers, Scenario, ScenarioError};
@@ -202,8 +203,8 @@ pub(crate) enum CliError {
     NotOnKernel,
     #[error("{0}: {1}")]
     Run(String, #[source] Box<Self>),
-    #[error("no [[flows]] table has the name {name:?}; the scenario has {known}")]
-    NoFlow { name: String, known: String },
+    #[error("no [[flows]] table has the name {0:?}; the scenario has {1}")]
+    NoFlow(String, String),
     #[error(transparent)]
     Log(#[from] LogError),
     #[error("--controllers: {0}")]
@@ -226,8 +227,8 @@ pub(crate) enum CliError {
     Executable(io::Error),
     #[error("cannot write to standard output: {0}; send it elsewhere")]
     Stdout(io::Error),
-    #[error("cannot write to {path}: {source}; choose another place with --out", path = .path.display())]
-    Output { path: PathBuf, source: io::Error },
+    #[error("cannot write to {path}: {1}; choose another place with --out", path = .0.display())]
+    Output(PathBuf, #[source] io::Error),
 }
 
 impl CliError {
@@ -244,8 +245,10 @@ impl CliError {
             | Self::NoQuick
             | Self::NotOnKernel
             | Self::Controllers(_)
-            | Self::NoFlow { .. } => 2,
-            Self::Experiment(_) | Self::League(_) | Self::Log(_) => 2,
+            | Self::NoFlow(..)
+            | Self::Experiment(_)
+            | Self::League(_)
+            | Self::Log(_) => 2,
             Self::Netns(kernel::KernelError::Interrupted)
             | Self::Uml(uml::UmlError::Interrupted) => signals::interrupted(),
             _ => 1,
@@ -346,10 +349,7 @@ fn run_scenario(arguments: &RunArguments, controllers: &Controllers) -> Result<E
 }
 
 fn create_directory(path: &Path) -> Result<(), CliError> {
-    std::fs::create_dir_all(path).map_err(|source| CliError::Output {
-        path: path.to_owned(),
-        source,
-    })
+    std::fs::create_dir_all(path).map_err(|error| CliError::Output(path.to_owned(), error))
 }
 
 /// Runs this very command inside user-mode Linux.
@@ -421,7 +421,8 @@ fn is_quiet() -> bool {
     LOG.get().is_some_and(|log| log.quiet)
 }
 
-fn progress_bar(scenario: &Scenario) -> ProgressBar {
+/// A bar of so many steps; hidden with `-q`.
+fn bar(steps: u64) -> ProgressBar {
     if is_quiet() {
         return ProgressBar::hidden();
     }
@@ -429,15 +430,9 @@ fn progress_bar(scenario: &Scenario) -> ProgressBar {
         .expect("the template is well formed")
         .progress_chars("=> ");
     // indicatif draws on a terminal only and stays silent in a pipe.
-    ProgressBar::new(scenario.duration.as_millis() as u64)
-        .with_style(style)
-        .with_message(scenario.name.clone())
+    ProgressBar::new(steps).with_style(style)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the binary tells how long a run took"
-)]
-fn wall_clock() -> Instant {
-    Instant::now()
+fn progress_bar(scenario: &Scenario) -> ProgressBar {
+    bar(scenario.duration.as_millis() as u64).with_message(scenario.name.clone())
 }

@@ -4,6 +4,7 @@
 //! Events of one instant happen in the order in which they were scheduled, so a run
 //! depends on nothing but its inputs.
 
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 use std::future::Future;
@@ -159,11 +160,8 @@ impl Core {
     fn next_event(&self, until: Instant) -> Option<Fired> {
         let until = self.nanos(until);
         let mut events = lock(&self.events);
-        let next = events.heap.peek()?;
-        if next.at > until {
-            return None;
-        }
-        let Scheduled { at, event, .. } = events.heap.pop()?;
+        events.heap.peek().filter(|Reverse(next)| next.0 <= until)?;
+        let Reverse((at, _, event)) = events.heap.pop()?;
         let now = at.max(self.now_ns.load(Ordering::Relaxed));
         self.now_ns.store(now, Ordering::Relaxed);
         Some(match event {
@@ -182,7 +180,7 @@ impl fmt::Debug for Core {
 }
 
 /// A quinn runtime in virtual time. Clones share one clock.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct SimRuntime(pub(crate) Arc<Core>);
 
 impl SimRuntime {
@@ -200,12 +198,6 @@ impl SimRuntime {
     /// The instant at which virtual time began.
     pub fn epoch(&self) -> Instant {
         self.0.epoch
-    }
-}
-
-impl fmt::Debug for SimRuntime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SimRuntime({:?})", self.0.elapsed())
     }
 }
 
@@ -244,6 +236,7 @@ impl TimeSource for SimRuntime {
 }
 
 /// A timer of virtual time.
+#[derive(Debug)]
 struct SimTimer {
     core: Arc<Core>,
     slot: usize,
@@ -277,18 +270,11 @@ impl Drop for SimTimer {
     }
 }
 
-impl fmt::Debug for SimTimer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimTimer")
-            .field("slot", &self.slot)
-            .finish()
-    }
-}
-
 /// What is to happen, in order of time and, within an instant, of scheduling.
 #[derive(Default)]
 struct Events {
-    heap: BinaryHeap<Scheduled>,
+    /// When each is to happen, and the number of its scheduling.
+    heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
     timers: Vec<Timer>,
     free: Vec<usize>,
@@ -308,11 +294,7 @@ struct Timer {
 impl Events {
     fn push(&mut self, at: u64, event: Event) {
         self.sequence += 1;
-        self.heap.push(Scheduled {
-            at,
-            sequence: self.sequence,
-            event,
-        });
+        self.heap.push(Reverse((at, self.sequence, event)));
     }
 
     fn new_timer(&mut self, at: u64) -> (usize, u64) {
@@ -364,37 +346,11 @@ enum Fired {
     Nothing,
 }
 
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Timer { slot: usize, generation: u64 },
     Link(usize),
 }
-
-struct Scheduled {
-    at: u64,
-    sequence: u64,
-    event: Event,
-}
-
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        // `BinaryHeap` gives the greatest first: the earliest must be the greatest.
-        (other.at, other.sequence).cmp(&(self.at, self.sequence))
-    }
-}
-
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Scheduled {}
 
 struct TaskWaker {
     id: usize,
@@ -415,7 +371,7 @@ impl Wake for TaskWaker {
 }
 
 /// One thread runs the simulation, so a lock is only ever poisoned by our own panic.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()
         .expect("the simulation has one thread, which panicked")

@@ -18,12 +18,12 @@ use bytes::BytesMut;
 use evenkeel_queue::Link;
 
 pub use datagram::Datagram;
-pub use executor::SimRuntime;
+pub use executor::{SimRuntime, lock};
 pub use network::{HOP_LIMIT, NetworkCounters};
 pub use place::{IpVersion, LinkIndex, NodeIndex};
 pub use socket::SimSocket;
 
-use executor::{Executor, lock};
+use executor::Executor;
 use network::Network;
 
 /// A network in virtual time, with the tasks that run on its nodes.

@@ -73,25 +73,34 @@ impl SimSocket {
     pub fn send_to(&self, destination: SocketAddr, contents: BytesMut) {
         let mut network = lock(&self.network);
         if let Some(to) = self.reach(&network, destination) {
-            let datagram = Datagram {
-                source: self.address,
-                destination,
-                to,
-                ecn: Ecn::NotEct,
-                ttl: HOP_LIMIT,
-                contents,
-            };
-            network.send(self.core.now(), self.node, datagram);
+            self.put(&mut network, (destination, to), Ecn::NotEct, contents);
         }
     }
-}
 
-impl SimSocket {
     /// The node that has an address, if this socket can send there.
     fn reach(&self, network: &Network, destination: SocketAddr) -> Option<NodeIndex> {
         (version(&destination) == version(&self.address))
             .then(|| network.node_at(destination.ip()))
             .flatten()
+    }
+
+    /// Puts a datagram for an address and its node on the network.
+    fn put(
+        &self,
+        network: &mut Network,
+        (destination, to): (SocketAddr, NodeIndex),
+        ecn: Ecn,
+        contents: BytesMut,
+    ) {
+        let datagram = Datagram {
+            source: self.address,
+            destination,
+            to,
+            ecn,
+            ttl: HOP_LIMIT,
+            contents,
+        };
+        network.send(self.core.now(), self.node, datagram);
     }
 }
 
@@ -101,7 +110,6 @@ impl AsyncUdpSocket for SimSocket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        let now = self.core.now();
         let mut network = lock(&self.network);
         let destination = transmit.destination;
         let Some(to) = self.reach(&network, destination) else {
@@ -109,15 +117,8 @@ impl AsyncUdpSocket for SimSocket {
         };
         let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
         for contents in transmit.contents.chunks(segment.max(1)) {
-            let datagram = Datagram {
-                source: self.address,
-                destination,
-                to,
-                ecn: to_wire(transmit.ecn),
-                ttl: HOP_LIMIT,
-                contents: BytesMut::from(contents),
-            };
-            network.send(now, self.node, datagram);
+            let ecn = to_wire(transmit.ecn);
+            self.put(&mut network, (destination, to), ecn, contents.into());
         }
         Ok(())
     }

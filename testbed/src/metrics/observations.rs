@@ -9,7 +9,7 @@ use evenkeel_apps::stream::{SentCounts, ViewReport};
 use evenkeel_queue::HeaderCounts;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::scenario::{App, FlowSpec};
+use crate::scenario::{App, FlowSpec, LinkSpec, Scenario};
 
 /// All that a backend reports of a run. Times count from the run's beginning.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -230,6 +230,17 @@ pub struct LinkObservation {
 }
 
 impl LinkObservation {
+    /// That of a link of which nothing has been seen yet; `emulator` makes it.
+    pub(crate) fn of(spec: &LinkSpec, scenario: &Scenario, emulator: Option<&'static str>) -> Self {
+        Self {
+            name: spec.name.clone(),
+            rate_bps: spec.mean_rate_bps(scenario.warmup, scenario.duration),
+            delay: spec.description.delay(),
+            emulator,
+            ..Self::default()
+        }
+    }
+
     /// A sampling interval is over: each figure of each stamp, always the same in the same order.
     pub(crate) fn sample_stamps<'a>(
         &mut self,
@@ -257,6 +268,16 @@ pub struct StampObservation {
     pub figure: String,
     /// Its value at the end of each sampling interval from 0.
     pub series: Vec<f64>,
+}
+
+impl PacketSample {
+    /// Both together.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            sent: self.sent + other.sent,
+            lost: self.lost + other.lost,
+        }
+    }
 }
 
 impl ControllerSample {

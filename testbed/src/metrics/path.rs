@@ -1,12 +1,13 @@
 //! What path headers told a flow's sender.
 
 use evenkeel_apps::path::{SampleRecord, SampleSummary, Samples};
+use serde::Serialize;
 
 use super::{PathObservation, Timing};
 
 /// What headers told in each interval of a run. An interval in which no header came back, or none
 /// told the value, has `None`.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct PathSeries {
     /// Mean of the queueing times on the way to the receiver, in milliseconds.
     pub forward_queueing_ms: Vec<Option<f64>>,

@@ -10,13 +10,13 @@ mod ro_vegas;
 mod timeouts;
 mod vegas;
 
-use evenkeel_congestion::SpecParameter;
 use evenkeel_congestion::abgd::{self, Abgd};
 use evenkeel_congestion::ada_vegas::RELAPSE;
 use evenkeel_congestion::gaimd::{self, Gaimd};
 use evenkeel_congestion::ro_vegas::{Config as RoVegasConfig, PARAMETERS, RoVegas};
 use evenkeel_congestion::vegas::{Config, GAMMA, parameters};
 use evenkeel_congestion::{ControllerBuild, ControllerRow, InitialWindow, adapt};
+use evenkeel_congestion::{SharedFactory, SpecError, SpecParameter, SpecValues};
 
 use ro_vegas::MeanRoVegas;
 use timeouts::{TIMEOUT, with_timeouts};
@@ -34,64 +34,58 @@ const INITIAL_WINDOW: SpecParameter = SpecParameter::count(
 
 /// The rows of this module.
 pub(crate) const ROWS: [ControllerRow; 8] = [
-    ControllerRow {
-        name: "ns2-reno",
-        summary: "reno with ns-2's timeouts",
-        parameters: &[TIMEOUT, INITIAL_WINDOW],
-        build: ControllerBuild {
-            uses_path: |_| false,
-            factory: |values| {
-                let config = gaimd::Config {
-                    initial_window: InitialWindow::read(values, "iw"),
-                    ..gaimd::Config::RENO
-                };
-                Ok(with_timeouts(values, move |mtu| Gaimd::new(config, mtu)))
-            },
+    row(
+        "ns2-reno",
+        "reno with ns-2's timeouts",
+        &[TIMEOUT, INITIAL_WINDOW],
+        |values| {
+            let config = gaimd::Config {
+                initial_window: InitialWindow::read(values, "iw"),
+                ..gaimd::Config::RENO
+            };
+            Ok(with_timeouts(values, move |mtu| Gaimd::new(config, mtu)))
         },
-    },
-    ControllerRow {
-        name: "ns2-gaimd",
-        summary: "gaimd with ns-2's timeouts",
-        parameters: &aimd_parameters(gaimd::Config::RENO),
-        build: AIMD,
-    },
-    ControllerRow {
-        name: "ns2-smooth-aimd",
-        summary: "smooth-aimd with ns-2's timeouts",
-        parameters: &aimd_parameters(gaimd::Config::SMOOTH),
-        build: AIMD,
-    },
-    ControllerRow {
-        name: "ns2-abgd",
-        summary: "abgd with ns-2's timeouts",
-        parameters: &{
+    ),
+    row(
+        "ns2-gaimd",
+        "gaimd with ns-2's timeouts",
+        const { &aimd_parameters(gaimd::Config::RENO) },
+        aimd,
+    ),
+    row(
+        "ns2-smooth-aimd",
+        "smooth-aimd with ns-2's timeouts",
+        const { &aimd_parameters(gaimd::Config::SMOOTH) },
+        aimd,
+    ),
+    row(
+        "ns2-abgd",
+        "abgd with ns-2's timeouts",
+        const {
             let [alpha, beta, delta, upper, lower] = abgd::PARAMETERS;
-            [alpha, beta, delta, upper, lower, TIMEOUT, INITIAL_WINDOW]
+            &[alpha, beta, delta, upper, lower, TIMEOUT, INITIAL_WINDOW]
         },
-        build: ControllerBuild {
-            uses_path: |_| false,
-            factory: |values| {
-                let config = abgd::Config::read(values)?;
-                Ok(with_timeouts(values, move |mtu| Abgd::new(config, mtu)))
-            },
+        |values| {
+            let config = abgd::Config::read(values)?;
+            Ok(with_timeouts(values, move |mtu| Abgd::new(config, mtu)))
         },
-    },
-    ControllerRow {
-        name: "ns2-vegas",
-        summary: "vegas with ns-2's rules",
-        parameters: &vegas_parameters(Config::VEGAS_1),
-        build: VEGAS,
-    },
-    ControllerRow {
-        name: "ns2-vegas8",
-        summary: "vegas8 with ns-2's rules",
-        parameters: &vegas_parameters(Config::VEGAS_8),
-        build: VEGAS,
-    },
-    ControllerRow {
-        name: "ns2-ada-vegas",
-        summary: "ada-vegas with ns-2's rules",
-        parameters: &[
+    ),
+    row(
+        "ns2-vegas",
+        "vegas with ns-2's rules",
+        const { &vegas_parameters(Config::VEGAS_1) },
+        |values| Ok(vegas(values, vegas::Config::read(values)?)),
+    ),
+    row(
+        "ns2-vegas8",
+        "vegas8 with ns-2's rules",
+        const { &vegas_parameters(Config::VEGAS_8) },
+        |values| Ok(vegas(values, vegas::Config::read(values)?)),
+    ),
+    row(
+        "ns2-ada-vegas",
+        "ada-vegas with ns-2's rules",
+        &[
             RELAPSE,
             GAMMA,
             RTT,
@@ -101,15 +95,8 @@ pub(crate) const ROWS: [ControllerRow; 8] = [
             TIMEOUT,
             INITIAL_WINDOW,
         ],
-        build: ControllerBuild {
-            uses_path: |_| false,
-            factory: |values| {
-                let config = vegas::Config::read_ada(values);
-                let build = move |mtu| vegas::Vegas::new(config, mtu);
-                Ok(with_timeouts(values, build))
-            },
-        },
-    },
+        |values| Ok(vegas(values, vegas::Config::read_ada(values))),
+    ),
     ControllerRow {
         name: "ns2-ro-vegas",
         summary: "ro-vegas by the mean of a round's samples, or by the least",
@@ -134,22 +121,32 @@ pub(crate) const ROWS: [ControllerRow; 8] = [
     },
 ];
 
-const AIMD: ControllerBuild = ControllerBuild {
-    uses_path: |_| false,
-    factory: |values| {
-        let config = gaimd::Config::read(values);
-        Ok(with_timeouts(values, move |mtu| Gaimd::new(config, mtu)))
-    },
-};
+/// The row of a controller without path headers.
+const fn row(
+    name: &'static str,
+    summary: &'static str,
+    parameters: &'static [SpecParameter],
+    factory: fn(&SpecValues) -> Result<SharedFactory, SpecError>,
+) -> ControllerRow {
+    ControllerRow {
+        name,
+        summary,
+        parameters,
+        build: ControllerBuild {
+            uses_path: |_| false,
+            factory,
+        },
+    }
+}
 
-const VEGAS: ControllerBuild = ControllerBuild {
-    uses_path: |_| false,
-    factory: |values| {
-        let config = vegas::Config::read(values)?;
-        let build = move |mtu| vegas::Vegas::new(config, mtu);
-        Ok(with_timeouts(values, build))
-    },
-};
+fn aimd(values: &SpecValues) -> Result<SharedFactory, SpecError> {
+    let config = gaimd::Config::read(values);
+    Ok(with_timeouts(values, move |mtu| Gaimd::new(config, mtu)))
+}
+
+fn vegas(values: &SpecValues, config: vegas::Config) -> SharedFactory {
+    with_timeouts(values, move |mtu| vegas::Vegas::new(config, mtu))
+}
 
 const fn aimd_parameters(default: gaimd::Config) -> [SpecParameter; 4] {
     let [alpha, beta] = gaimd::parameters(default);

@@ -68,39 +68,32 @@ pub(super) fn with_timeouts<C: TcpController>(
     let kinds = [Timeouts::Quic, Timeouts::Tcp, Timeouts::Reno];
     match values.choice("timeout", &kinds) {
         Timeouts::Quic => adapt(move |_, mtu| Box::new(build(mtu))),
-        timeouts => Arc::new(Factory { timeouts, build }),
+        timeouts => Arc::new(Factory(Box::new(move |now, mtu, feed| {
+            let adapter = |factory: SharedFactory| factory.build_fed(now, mtu, feed);
+            Box::new(Timer::new(timeouts, now, mtu, build.clone(), adapter))
+        }))),
     }
 }
 
-struct Factory<B> {
-    timeouts: Timeouts,
-    build: B,
-}
+/// Builds a controller for a path, which begins now, with packets of so many bytes.
+type Build = dyn Fn(Instant, u16, PathFeed) -> Box<dyn congestion::Controller> + Send + Sync;
 
-impl<C, B> ControllerFactory for Factory<B>
-where
-    C: TcpController,
-    B: Fn(u16) -> C + Clone + Send + Sync + 'static,
-{
+struct Factory(Box<Build>);
+
+impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn congestion::Controller> {
         self.build_fed(now, current_mtu, PathFeed::default())
     }
 }
 
-impl<C, B> PathFactory for Factory<B>
-where
-    C: TcpController,
-    B: Fn(u16) -> C + Clone + Send + Sync + 'static,
-{
+impl PathFactory for Factory {
     fn build_fed(
         self: Arc<Self>,
         now: Instant,
         current_mtu: u16,
         feed: PathFeed,
     ) -> Box<dyn congestion::Controller> {
-        let adapter = |factory: SharedFactory| factory.build_fed(now, current_mtu, feed);
-        let build = self.build.clone();
-        Box::new(Timer::new(self.timeouts, now, current_mtu, build, adapter))
+        (self.0)(now, current_mtu, feed)
     }
 }
 

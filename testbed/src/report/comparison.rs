@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::document::{FlowResult, ResultDocument, rounded, unseeded_note};
 use super::page::{Page, Plot};
 use super::table::{COUNT, Column, MBPS, MS, PERCENT, RATIO, SECONDS, Table, column};
-use super::{ReportError, json, plot, save};
+use super::{ReportError, plot, save};
 use crate::metrics::Observations;
 use crate::scenario::Scenario;
 
@@ -48,7 +49,7 @@ pub struct ComparedRun {
 }
 
 /// The figures of a run. Flows that are streams count if there are any; otherwise all do.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ComparedFigures {
     /// Mean CoV of the throughput in 0.5 s ([`metrics::cov`](crate::metrics::cov)).
     pub cov: Option<f64>,
@@ -67,7 +68,7 @@ pub struct ComparedFigures {
 }
 
 /// What viewers saw: means over the streams, or sums where it says so.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ComparedStreams {
     /// Mean of the encoders' mean rates, bits per second.
     pub bitrate_bps: Option<f64>,
@@ -222,7 +223,7 @@ pub fn write_comparison(
     let about = format!("{}, on {}", document.scenario, document.backend);
     let mut plots = Vec::new();
     for (name, picture) in plot::of_flows(scenario, &observations, &about) {
-        save(directory, name, &picture.file())?;
+        save(&directory.join(name), picture.file().as_bytes())?;
         plots.push((String::new(), picture.inline()));
     }
     let page = Page {
@@ -235,8 +236,11 @@ pub fn write_comparison(
             pictures: plots,
         }],
     };
-    save(directory, "comparison.html", &page.html())?;
-    save(directory, "comparison.json", &json(&document))?;
+    save(&directory.join("comparison.html"), page.html().as_bytes())?;
+    save(
+        &directory.join("comparison.json"),
+        super::json(&document).as_bytes(),
+    )?;
     Ok(document)
 }
 
@@ -302,14 +306,23 @@ impl ComparedRun {
     }
 }
 
-/// The value of this rank among those that there are, `rank` being told how many.
-fn ranked<T: PartialOrd>(
-    values: impl Iterator<Item = Option<T>>,
-    rank: impl Fn(usize) -> usize,
-) -> Option<T> {
-    let mut values: Vec<T> = values.flatten().collect();
-    values.sort_by(|a, b| a.partial_cmp(b).expect("no NaN"));
-    (!values.is_empty()).then(|| values.swap_remove(rank(values.len())))
+/// The number of this rank among those that there are, `rank` being told how many; of objects the
+/// same key by key.
+fn ranked(mut values: Vec<Value>, rank: fn(usize) -> usize) -> Value {
+    values.retain(|value| !value.is_null());
+    match values.first() {
+        None => Value::Null,
+        Some(Value::Object(first)) => {
+            let of = |key| values.iter().map(|value| value[key].clone()).collect();
+            let keys = first.keys();
+            keys.map(|key| (key.clone(), ranked(of(key), rank)))
+                .collect()
+        }
+        Some(_) => {
+            values.sort_by(|a, b| a.as_f64().partial_cmp(&b.as_f64()).expect("no NaN"));
+            values.swap_remove(rank(values.len()))
+        }
+    }
 }
 
 impl ComparedFigures {
@@ -334,18 +347,8 @@ impl ComparedFigures {
 
     /// Each figure's value of this rank among these runs.
     fn ranked(runs: &[Self], rank: fn(usize) -> usize) -> Self {
-        let of = |figure: fn(&Self) -> Option<f64>| ranked(runs.iter().map(figure), rank);
-        let count = |figure: fn(&Self) -> Option<u64>| ranked(runs.iter().map(figure), rank);
-        let streams: Vec<ComparedStreams> = runs.iter().filter_map(|run| run.stream).collect();
-        Self {
-            cov: of(|run| run.cov),
-            throughput_bps: count(|run| Some(run.throughput_bps)).unwrap_or(0),
-            goodput_bps: count(|run| Some(run.goodput_bps)).unwrap_or(0),
-            rtt_p50_ms: of(|run| run.rtt_p50_ms),
-            retransmitted_ratio: of(|run| run.retransmitted_ratio),
-            stream: (!streams.is_empty()).then(|| ComparedStreams::ranked(&streams, rank)),
-            others_goodput_bps: count(|run| run.others_goodput_bps),
-        }
+        let runs = runs.iter().map(|run| json!(run)).collect();
+        serde_json::from_value(ranked(runs, rank)).expect("at least one run has every key")
     }
 }
 
@@ -379,27 +382,6 @@ impl ComparedStreams {
             lost_ratio: share(sum(&|report| report.frames.lost)),
             switches: sum(&|report| report.bitrate.map_or(0, |bitrate| bitrate.switches)),
             cov_1s: of(&|report| report.variation.iter().find(|v| v.interval_s == 1.0)?.cov),
-        }
-    }
-
-    /// Each figure's value of this rank among these runs.
-    fn ranked(runs: &[Self], rank: fn(usize) -> usize) -> Self {
-        let of = |figure: fn(&Self) -> Option<f64>| ranked(runs.iter().map(figure), rank);
-        let count = |figure: fn(&Self) -> u64| {
-            ranked(runs.iter().map(|run| Some(figure(run))), rank).unwrap_or(0)
-        };
-        Self {
-            bitrate_bps: of(|run| run.bitrate_bps),
-            delay_p50_ms: of(|run| run.delay_p50_ms),
-            delay_p95_ms: of(|run| run.delay_p95_ms),
-            delay_max_ms: of(|run| run.delay_max_ms),
-            playout_delay_ms: of(|run| run.playout_delay_ms),
-            stalls: count(|run| run.stalls),
-            stalled_s: of(|run| Some(run.stalled_s)).unwrap_or(0.0),
-            late_ratio: of(|run| run.late_ratio),
-            lost_ratio: of(|run| run.lost_ratio),
-            switches: count(|run| run.switches),
-            cov_1s: of(|run| run.cov_1s),
         }
     }
 }

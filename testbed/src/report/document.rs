@@ -7,7 +7,7 @@ use evenkeel::Pacing;
 use evenkeel_apps::path::{HeaderReport, LastAndMean, SampleSummary};
 use evenkeel_apps::stream::{BitrateReport, JitterReport, SentCounts, VariationReport, ViewReport};
 use evenkeel_queue::HeaderCounts;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::SERIES_FILE;
 use crate::metrics::{
@@ -120,7 +120,7 @@ pub struct StreamResult {
 }
 
 /// Round-trip times in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RttResult {
     /// Smallest.
     pub min: f64,
@@ -220,7 +220,7 @@ pub struct LinkResult {
 }
 
 /// Queue length in packets.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct QueueResult {
     /// Mean.
     pub mean: Option<f64>,
@@ -307,9 +307,7 @@ impl FlowResult {
             error: flow.error.clone(),
         }
     }
-}
 
-impl FlowResult {
     /// A line for people if it died or failed.
     pub(super) fn failure(&self) -> Option<String> {
         let (name, error) = (&self.name, self.error.as_ref()?);

@@ -2,7 +2,6 @@
 
 mod comparison;
 mod document;
-pub mod markup;
 pub mod page;
 pub mod picture;
 mod plot;
@@ -39,11 +38,8 @@ const SERIES_FILE: &str = "series.json";
 
 /// A result that cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write {path}: {source}; choose another place with --out", path = .path.display())]
-pub struct ReportError {
-    path: PathBuf,
-    source: io::Error,
-}
+#[error("cannot write {path}: {1}; choose another place with --out", path = .0.display())]
+pub struct ReportError(pub PathBuf, #[source] pub io::Error);
 
 /// Computes the figures of a run and writes `result.json`, `series.json`, the page `result.html` and
 /// the plots on it into `directory`, which must exist: `rate.svg`, `window.svg` and `queue.svg`,
@@ -60,10 +56,10 @@ pub fn write(
 ) -> Result<ResultDocument, ReportError> {
     let document = ResultDocument::new(scenario, backend, observations);
     let series = Series::new(scenario, observations);
-    save(directory, SERIES_FILE, &series.json())?;
+    save(&directory.join(SERIES_FILE), series.json().as_bytes())?;
     let mut pictures = Vec::new();
     for (name, picture) in plot::all(scenario, observations) {
-        save(directory, name, &picture.file())?;
+        save(&directory.join(name), picture.file().as_bytes())?;
         pictures.push((String::new(), picture.inline()));
     }
     let mut page = summary::page(&document);
@@ -71,23 +67,25 @@ pub fn write(
         title: "Plots".into(),
         pictures,
     });
-    save(directory, "result.html", &page.html())?;
+    save(&directory.join("result.html"), page.html().as_bytes())?;
     // The last: where it is, all is.
-    save(directory, "result.json", &json(&document))?;
+    save(&directory.join("result.json"), json(&document).as_bytes())?;
     Ok(document)
 }
 
 /// Writes a file whole or not at all: a disk that is full leaves what was there before.
-fn save(directory: &Path, name: &str, contents: &str) -> Result<(), ReportError> {
-    let path = directory.join(name);
+///
+/// # Errors
+/// If it cannot be written.
+pub fn save(path: &Path, contents: &[u8]) -> Result<(), ReportError> {
     let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let written = fs::write(&part, contents).and_then(|()| fs::rename(&part, &path));
+    part.push(format!(".part{}", std::process::id()));
+    let written = fs::write(&part, contents).and_then(|()| fs::rename(&part, path));
     if written.is_err() {
         // What fails here has failed above, and was told there.
         let _ = fs::remove_file(&part);
     }
-    written.map_err(|source| ReportError { path, source })
+    written.map_err(|error| ReportError(path.to_owned(), error))
 }
 
 /// A document as its file holds it: `result.json`, `comparison.json` or `backends.json`.

@@ -4,8 +4,7 @@ use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind};
 use serde::Serialize;
 
-use super::markup::escaped;
-use super::picture;
+use super::picture::{self, escaped};
 use super::table::Table;
 
 const BASE: &str = include_str!("templates/base.html");

@@ -9,7 +9,6 @@ use std::fmt::Write;
 
 pub use scale::digits;
 
-use super::markup::escaped;
 use scale::{Scale, ends, parted};
 
 /// Style of pictures, for the pages that hold them.
@@ -435,6 +434,14 @@ fn text(x: f64, y: f64, class: &str, text: &str) -> String {
         class => format!(" class=\"{class}\""),
     };
     format!("<text x=\"{x:.0}\" y=\"{y:.0}\"{class}>{text}</text>")
+}
+
+/// What is special in HTML and SVG, spelled out.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 /// A mark whose shape tells lines apart without colour.

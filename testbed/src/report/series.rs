@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::document::{by_stamp, rounded, timing, to_three_decimals};
 use crate::metrics::{
     self, ControllerSample, FlowObservation, LinkObservation, Observations, PathObservation,
-    Transfer,
+    PathSeries, Transfer,
 };
 use crate::scenario::Scenario;
 
@@ -65,14 +65,9 @@ pub struct StreamSeries {
 /// What path headers told in each interval; `None` where none did.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HeaderSeries {
-    /// Mean queueing time on the way to the receiver, in milliseconds.
-    pub forward_queueing_ms: Vec<Option<f64>>,
-    /// Mean queueing time on the way back, in milliseconds.
-    pub backward_queueing_ms: Vec<Option<f64>>,
-    /// Bits per second that routers granted last.
-    pub grant_bps: Vec<Option<u64>>,
-    /// Flows at the most crowded link, as counted last.
-    pub flows: Vec<Option<u32>>,
+    /// What they told on the whole.
+    #[serde(flatten)]
+    pub series: PathSeries,
     /// Every sample, if the scenario asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<Vec<SampleRecord>>,
@@ -154,11 +149,10 @@ impl FlowSeries {
 
 impl HeaderSeries {
     fn new(scenario: &Scenario, path: &PathObservation, intervals: usize) -> Self {
-        let series = metrics::path_series(path, &timing(scenario), intervals);
-        let rounded = |times: Vec<Option<f64>>| {
-            let times = times.into_iter();
-            times.map(|time| time.map(to_three_decimals)).collect()
-        };
+        let mut series = metrics::path_series(path, &timing(scenario), intervals);
+        let there = series.forward_queueing_ms.iter_mut();
+        let times = there.chain(&mut series.backward_queueing_ms).flatten();
+        times.for_each(|time| *time = to_three_decimals(*time));
         let record = |sample: &SampleRecord| SampleRecord {
             at_s: (sample.at_s * 1e6).round() / 1e6,
             rtt_ms: to_three_decimals(sample.rtt_ms),
@@ -167,10 +161,7 @@ impl HeaderSeries {
             ..sample.clone()
         };
         Self {
-            forward_queueing_ms: rounded(series.forward_queueing_ms),
-            backward_queueing_ms: rounded(series.backward_queueing_ms),
-            grant_bps: series.grant_bps,
-            flows: series.flows,
+            series,
             samples: scenario
                 .path_samples
                 .then(|| path.samples.iter().map(record).collect()),

@@ -4,9 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::document::{QueueResult, RttResult, rounded};
+use super::document::rounded;
 use super::page::{Page, Plot};
 use super::table::{MBPS, MS, NONE, Table, Unit};
 use super::{ReportError, json, save};
@@ -82,38 +83,8 @@ pub struct LinkFigures {
 
 /// A result of a run that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read {path}: {source}; run that backend again", path = .path.display())]
-pub struct UnreadableResult {
-    path: PathBuf,
-    source: io::Error,
-}
-
-/// `result.json` as far as it is needed.
-#[derive(Debug, Deserialize)]
-struct Outcome {
-    scenario: String,
-    seed: u64,
-    flows: Vec<Flow>,
-    links: Vec<Link>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Flow {
-    name: String,
-    throughput_bps: Option<u64>,
-    rtt_ms: Option<RttResult>,
-    lost_packets: u64,
-    error: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Link {
-    name: String,
-    emulator: Option<String>,
-    utilization: Option<f64>,
-    queue_packets: QueueResult,
-    dropped: u64,
-}
+#[error("cannot read {path}: {1}; run that backend again", path = .0.display())]
+pub struct UnreadableResult(PathBuf, #[source] io::Error);
 
 impl SideBySide {
     /// Reads what runs on `backends` have left in directories of these names in `directory`.
@@ -124,18 +95,18 @@ impl SideBySide {
     /// # Panics
     /// Without backends.
     pub fn read(directory: &Path, backends: &[&str]) -> Result<Self, UnreadableResult> {
-        let outcomes: Vec<Outcome> = backends
+        let results = backends
             .iter()
-            .map(|backend| outcome(&directory.join(backend).join("result.json")))
-            .collect::<Result<_, _>>()?;
-        let reference = outcomes.first().expect("there are backends");
+            .map(|backend| result(&directory.join(backend).join("result.json")))
+            .collect::<Result<Vec<_>, _>>()?;
+        let reference = results.first().expect("there are backends");
         let figures = backends
             .iter()
-            .zip(&outcomes)
-            .map(|(backend, outcome)| BackendFigures::new(backend, outcome, reference));
+            .zip(&results)
+            .map(|(backend, result)| BackendFigures::new(backend, result, reference));
         Ok(Self {
-            scenario: reference.scenario.clone(),
-            seed: reference.seed,
+            scenario: text(&reference["scenario"]).unwrap_or_default(),
+            seed: reference["seed"].as_u64().unwrap_or_default(),
             reference: backends[0].into(),
             backends: figures.collect(),
         })
@@ -147,8 +118,11 @@ impl SideBySide {
     /// # Errors
     /// If a file cannot be written.
     pub fn write(&self, directory: &Path) -> Result<(), ReportError> {
-        save(directory, "backends.html", &self.page(directory))?;
-        save(directory, "backends.json", &json(self))
+        save(
+            &directory.join("backends.html"),
+            self.page(directory).as_bytes(),
+        )?;
+        save(&directory.join("backends.json"), json(self).as_bytes())
     }
 
     /// A line for people for each flow that died or failed, with its backend.
@@ -261,8 +235,10 @@ impl SideBySide {
                 pictures: self.backends.iter().filter_map(of_backend).collect(),
             }
         });
+        let names = self.backends.iter().map(|one| one.backend.as_str());
+        let names = names.collect::<Vec<_>>().join(", ");
         let page = Page {
-            title: format!("{} on {}", self.scenario, self.names()),
+            title: format!("{} on {names}", self.scenario),
             intro: format!(
                 "Seed {}. Differences are from {}.",
                 self.seed, self.reference
@@ -273,72 +249,66 @@ impl SideBySide {
         };
         page.html()
     }
-
-    fn names(&self) -> String {
-        let names: Vec<&str> = self
-            .backends
-            .iter()
-            .map(|one| one.backend.as_str())
-            .collect();
-        names.join(", ")
-    }
 }
 
 impl BackendFigures {
-    fn new(backend: &str, outcome: &Outcome, reference: &Outcome) -> Self {
-        let flows = outcome.flows.iter().map(|flow| {
-            let same = reference.flows.iter().find(|other| other.name == flow.name);
+    fn new(backend: &str, result: &Value, reference: &Value) -> Self {
+        let throughput = |flow: &Value| flow["throughput_bps"].as_u64();
+        let total = |result: &Value| {
+            elements(result, "flows")
+                .filter_map(throughput)
+                .sum::<u64>()
+        };
+        let flows = elements(result, "flows").map(|flow| {
+            let same = elements(reference, "flows").find(|other| other["name"] == flow["name"]);
             FlowFigures {
-                name: flow.name.clone(),
-                throughput_bps: flow.throughput_bps,
-                difference: share(
-                    flow.throughput_bps,
-                    same.and_then(|flow| flow.throughput_bps),
-                ),
-                rtt_p50_ms: flow.rtt_ms.as_ref().map(|rtt| rtt.p50),
-                rtt_p95_ms: flow.rtt_ms.as_ref().map(|rtt| rtt.p95),
-                lost_packets: flow.lost_packets,
-                error: flow.error.clone(),
+                name: text(&flow["name"]).unwrap_or_default(),
+                throughput_bps: throughput(flow),
+                difference: share(throughput(flow), same.and_then(throughput)),
+                rtt_p50_ms: flow["rtt_ms"]["p50"].as_f64(),
+                rtt_p95_ms: flow["rtt_ms"]["p95"].as_f64(),
+                lost_packets: flow["lost_packets"].as_u64().unwrap_or_default(),
+                error: text(&flow["error"]),
             }
         });
-        let links = outcome.links.iter().map(|link| LinkFigures {
-            name: link.name.clone(),
-            emulator: link.emulator.clone(),
-            utilization: link.utilization,
-            queue_mean: link.queue_packets.mean,
-            dropped: link.dropped,
+        let links = elements(result, "links").map(|link| LinkFigures {
+            name: text(&link["name"]).unwrap_or_default(),
+            emulator: text(&link["emulator"]),
+            utilization: link["utilization"].as_f64(),
+            queue_mean: link["queue_packets"]["mean"].as_f64(),
+            dropped: link["dropped"].as_u64().unwrap_or_default(),
         });
         Self {
             backend: backend.into(),
-            throughput_bps: outcome.throughput_bps(),
-            difference: share(
-                Some(outcome.throughput_bps()),
-                Some(reference.throughput_bps()),
-            ),
+            throughput_bps: total(result),
+            difference: share(Some(total(result)), Some(total(reference))),
             flows: flows.collect(),
             links: links.collect(),
         }
     }
 }
 
-impl Outcome {
-    fn throughput_bps(&self) -> u64 {
-        self.flows
+/// The contents of a `result.json`, which has flows and links.
+fn result(path: &Path) -> Result<Value, UnreadableResult> {
+    let read = || -> io::Result<Value> {
+        let result: Value = serde_json::from_str(&fs::read_to_string(path)?)?;
+        match ["flows", "links"]
             .iter()
-            .filter_map(|flow| flow.throughput_bps)
-            .sum()
-    }
+            .find(|key| !result[key].is_array())
+        {
+            Some(key) => Err(io::Error::other(format!("it has no {key}"))),
+            None => Ok(result),
+        }
+    };
+    read().map_err(|error| UnreadableResult(path.to_owned(), error))
 }
 
-fn outcome(path: &Path) -> Result<Outcome, UnreadableResult> {
-    let read = fs::read_to_string(path).and_then(|text| {
-        serde_json::from_str(&text)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-    });
-    read.map_err(|source| UnreadableResult {
-        path: path.to_owned(),
-        source,
-    })
+fn elements<'v>(result: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
+    result[key].as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
 }
 
 /// By how much a value differs from the reference, as a share of it.

@@ -10,37 +10,25 @@ use evenkeel_spec::document::Fault;
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// The file cannot be read.
-    #[error("cannot read the scenario {path}: {source}", path = OneLine(&.path.display()))]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A line of the file, or an override, that is wrong.
-    #[error("{}: {}", OneLine(place), OneLine(message))]
-    Invalid {
-        /// `FILE:LINE`, or `--set PATH=VALUE`.
-        place: String,
-        /// Cause and remedy.
-        message: String,
-    },
+    #[error("cannot read the scenario {path}: {1}", path = OneLine(&.0.display()))]
+    Read(PathBuf, #[source] io::Error),
+    /// A line of the file (`FILE:LINE`), or an override (`--set PATH=VALUE`), that is wrong: cause and
+    /// remedy.
+    #[error("{}: {}", OneLine(.0), OneLine(.1))]
+    Invalid(String, String),
 }
 
 impl ScenarioError {
     /// Whether another command line or another scenario mends it.
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Read { source, .. } => source.kind() == io::ErrorKind::NotFound,
-            Self::Invalid { .. } => true,
+            Self::Read(_, source) => source.kind() == io::ErrorKind::NotFound,
+            Self::Invalid(..) => true,
         }
     }
 
     pub(super) fn from_fault(file_name: &str, fault: Fault) -> Self {
-        Self::Invalid {
-            place: fault.place(file_name),
-            message: fault.message,
-        }
+        Self::Invalid(fault.place(file_name), fault.message)
     }
 }
 

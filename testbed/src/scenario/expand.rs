@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use evenkeel::Controllers;
+use evenkeel_apps::bulk::AckFrequency;
 use evenkeel_spec::document::{Fault, Located, Origin};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use super::file::{AccessTable, AppName, CrossTable, Ends, FlowTable, ScenarioFile};
 use super::network::{Network, next_hops_to, router, seconds};
-use super::spec::{
-    AckSpec, App, CrossSpec, FlowSpec, Payload, PeriodDistribution, Periods, StreamSpec,
-};
+use super::spec::{App, CrossSpec, FlowSpec, Payload, PeriodDistribution, Periods, StreamSpec};
 use super::{IpVersion, LinkIndex, NodeIndex, Scenario};
 
 /// Most flows and sources of a scenario: each may bring two hosts and four one-way links.
@@ -149,7 +148,7 @@ impl Expansion<'_> {
                 stop,
                 streams: table.streams,
                 verify: table.verify,
-                acks: AckSpec {
+                acks: AckFrequency {
                     every: table.ack_every,
                     max_delay: Duration::from_millis(u64::from(table.max_ack_delay_ms)),
                 },

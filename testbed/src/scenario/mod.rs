@@ -20,8 +20,8 @@ pub use error::ScenarioError;
 pub use evenkeel_sim::{IpVersion, LinkIndex, NodeIndex};
 pub use file::ScenarioFile;
 pub use spec::{
-    AckSpec, App, Begins, CrossSpec, Emulator, FlowSpec, LinkSpec, NodeSpec, Payload,
-    PeriodDistribution, Periods, StreamSpec, TraceFile,
+    App, Begins, CrossSpec, Emulator, FlowSpec, LinkSpec, NodeSpec, Payload, PeriodDistribution,
+    Periods, StreamSpec, TraceFile,
 };
 
 /// Largest scenario file.
@@ -79,11 +79,8 @@ impl Scenario {
         overrides: &[String],
         controllers: &Controllers,
     ) -> Result<Self, ScenarioError> {
-        let text =
-            network::read_text(path, MAX_FILE_BYTES).map_err(|source| ScenarioError::Read {
-                path: path.to_owned(),
-                source,
-            })?;
+        let text = network::read_text(path, MAX_FILE_BYTES)
+            .map_err(|error| ScenarioError::Read(path.to_owned(), error))?;
         Self::parse_with(&text, &path.display().to_string(), overrides, controllers)
     }
 

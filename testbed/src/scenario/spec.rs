@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel::Pacing;
+use evenkeel_apps::bulk::AckFrequency;
 use evenkeel_apps::stream::{EncoderConfig, SendOptions};
 use evenkeel_queue::description::LinkDescription;
+use evenkeel_queue::{DeliveryTrace, OPPORTUNITY_BYTES};
 use serde::{Deserialize, Serialize};
 
 use super::{IpVersion, NodeIndex};
@@ -90,7 +92,7 @@ pub struct FlowSpec {
     /// Whether the receiver compares SHA-256 of what came with what was sent.
     pub verify: bool,
     /// Acknowledgements: the receiver's habits.
-    pub acks: AckSpec,
+    pub acks: AckFrequency,
     /// Whether the path's MTU is searched; otherwise UDP payloads stay at 1200 bytes.
     pub mtu_discovery: bool,
     /// How packets are paced.
@@ -102,15 +104,6 @@ pub struct FlowSpec {
     pub idle_timeout: Option<Duration>,
     /// While something is in flight, the sender is not silent for longer; `None`: as RFC 9002 says.
     pub probe_interval: Option<Duration>,
-}
-
-/// When a receiver acknowledges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AckSpec {
-    /// Ack-eliciting packets per acknowledgement, at least 1 (RFC 9000 section 13.2.2: 2).
-    pub every: u32,
-    /// Longest time that an acknowledgement is held back (RFC 9000 section 18.2: 25 ms).
-    pub max_delay: Duration,
 }
 
 /// What a flow sends.
@@ -253,19 +246,11 @@ impl LinkSpec {
 }
 
 impl TraceFile {
-    /// Bytes of one delivery opportunity (mahimahi: a packet of Ethernet's MTU).
-    const OPPORTUNITY_BYTES: f64 = 1500.0;
-
-    /// Opportunities over the trace's period, which is its last line in milliseconds.
+    /// Opportunities over the trace's period; `None` if it is no trace.
     fn mean_rate_bps(&self) -> Option<u64> {
-        let mut lines = self
-            .contents
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty());
-        let count = lines.clone().count();
-        let period_ms: f64 = lines.next_back()?.parse().ok().filter(|ms| *ms > 0.0)?;
-        Some((count as f64 * Self::OPPORTUNITY_BYTES * 8.0 * 1000.0 / period_ms).round() as u64)
+        let trace = DeliveryTrace::parse(&self.contents).ok()?;
+        let bits = trace.opportunities() as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0;
+        Some((bits * 1000.0 / trace.period().as_millis() as f64).round() as u64)
     }
 }
 

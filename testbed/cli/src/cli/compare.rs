@@ -126,10 +126,7 @@ fn groups(scenario: &Scenario, names: &[String]) -> Result<Vec<usize>, CliError>
     }
     let find = |name: &String| {
         let found = groups.iter().position(|group| group == name);
-        found.ok_or_else(|| CliError::NoFlow {
-            name: name.clone(),
-            known: groups.join(", "),
-        })
+        found.ok_or_else(|| CliError::NoFlow(name.clone(), groups.join(", ")))
     };
     names.iter().map(find).collect()
 }

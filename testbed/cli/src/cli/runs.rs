@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use evenkeel_experiments::{Build, Event, Outcome, Plan, Run, Store, heaviest_first, run, shard};
 use evenkeel_testbed::backend::sim;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
-use super::{Backend, CliError, interrupts, is_quiet, note, say, signals, wall_clock};
+use super::{Backend, CliError, bar, interrupts, note, say, signals, wall_clock};
 
 /// Part `index` of `count`, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,15 +125,8 @@ impl Progress {
     const STEPS: f64 = 1e6;
 
     fn new(runs: &[Run]) -> Self {
-        let style = ProgressStyle::with_template("{msg} [{wide_bar}] {percent}% ({eta} left)")
-            .expect("the template is well formed")
-            .progress_chars("=> ");
         Self {
-            bar: if is_quiet() {
-                ProgressBar::hidden()
-            } else {
-                ProgressBar::new(Self::STEPS as u64).with_style(style)
-            },
+            bar: bar(Self::STEPS as u64),
             began: wall_clock(),
             runs: runs.len(),
             ended: 0,

@@ -9,7 +9,7 @@ use evenkeel_testbed::report::{self, SideBySide};
 use evenkeel_testbed::scenario::Scenario;
 use rustix::process::{Pid, kill_process};
 
-use super::{Backend, CliError, LOG, RunArguments, interrupts, note, print_out, signals};
+use super::{Backend, CliError, LOG, RunArguments, interrupts, note, pause, print_out, signals};
 
 /// Runs the scenario on each backend, as a command of its own would, and compares what came out.
 pub(super) fn run(
@@ -83,9 +83,4 @@ pub(super) fn check(backends: &[Backend]) -> Result<(), CliError> {
         Some(index) => Err(CliError::Twice(backends[index].name())),
         None => Ok(()),
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "waits for another process")]
-fn pause(time: Duration) {
-    std::thread::sleep(time);
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::dataset::Spread;
-use super::values::Samples;
+use super::values::{Samples, descend};
 use crate::run::store::Record;
 use crate::spec::league::{Aims, Case, Figure};
 use crate::spec::metric::{Across, Reduce, ReducedSeries, Selection};
@@ -23,67 +23,15 @@ pub(crate) struct Standing {
     pub(crate) dead: Vec<String>,
 }
 
-/// What the league reads of `result.json`.
-#[derive(Debug, Deserialize)]
-struct Outcome {
+/// A run of a case: its flows and links as `result.json` has them.
+struct Outcome<'r> {
+    record: &'r Record,
+    measured: Vec<&'r Value>,
+    others: Vec<&'r Value>,
+    /// Those of the case, at least one.
+    links: Vec<&'r Value>,
     duration_s: f64,
     warmup_s: f64,
-    flows: Vec<Flow>,
-    links: Vec<Link>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Flow {
-    name: String,
-    group: String,
-    start_s: f64,
-    stop_s: f64,
-    throughput_bps: Option<f64>,
-    sent_packets: f64,
-    lost_packets: f64,
-    transfers: Transfers,
-    stream: Option<Stream>,
-    error: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Transfers {
-    completion_s: Option<Percentiles>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Link {
-    name: String,
-    rate_bps: Option<f64>,
-    sojourn_ms: Option<Percentiles>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-struct Percentiles {
-    p50: f64,
-    p95: f64,
-    p99: f64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Stream {
-    frames: Frames,
-    delay_ms: Option<Percentiles>,
-    stalls: Stalls,
-}
-
-#[derive(Debug, Deserialize)]
-struct Frames {
-    received: f64,
-    late: f64,
-    skipped: f64,
-    lost: f64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Stalls {
-    count: f64,
-    total_s: f64,
 }
 
 impl Standing {
@@ -92,18 +40,14 @@ impl Standing {
     /// # Errors
     /// If the record lacks something.
     pub(crate) fn of(case: &Case, record: &Record) -> Result<Self, String> {
-        let outcome = Outcome::deserialize(&record.result).map_err(|error| error.to_string())?;
-        let (measured, others): (Vec<&Flow>, Vec<&Flow>) = outcome
-            .flows
-            .iter()
-            .partition(|flow| case.measured.contains(&flow.group));
-        let dead = measured.iter().filter_map(|flow| {
-            let error = flow.error.as_ref()?;
-            Some(format!("{}: {error}", flow.name))
+        let outcome = Outcome::new(case, record)?;
+        let dead = outcome.measured.iter().filter_map(|flow| {
+            let error = flow["error"].as_str()?;
+            Some(format!("{}: {error}", name(flow)))
         });
         let dead: Vec<String> = dead.collect();
         let mut figures = Figures::new();
-        for (figure, value) in outcome.values(case, record, &measured, &others)? {
+        for (figure, value) in outcome.values(case)? {
             figures.extend(value.filter(|value| value.is_finite()).map(|v| (figure, v)));
         }
         let score = if dead.is_empty() {
@@ -119,73 +63,71 @@ impl Standing {
     }
 }
 
-impl Outcome {
-    fn values(
-        &self,
-        case: &Case,
-        record: &Record,
-        measured: &[&Flow],
-        others: &[&Flow],
-    ) -> Result<Vec<(Figure, Option<f64>)>, String> {
+impl<'r> Outcome<'r> {
+    fn new(case: &Case, record: &'r Record) -> Result<Self, String> {
+        let result = &record.result;
+        let elements = |key: &str| {
+            let elements = result[key].as_array();
+            elements.ok_or_else(|| format!("the results have no {key}"))
+        };
+        let is_measured = |flow: &&Value| case.measured.iter().any(|name| flow["group"] == **name);
+        let (measured, others) = elements("flows")?.iter().partition(is_measured);
+        let all = elements("links")?;
         let link = |name: &String| {
-            let found = self.links.iter().find(|link| link.name == *name);
+            let found = all.iter().find(|link| link["name"] == **name);
             found.ok_or_else(|| format!("the results have no link {name}"))
         };
-        let links = case.links.iter().map(link).collect::<Result<Vec<_>, _>>()?;
-        let capacity_bps = case.capacity_bps.or(links[0].rate_bps);
-        let share = |flows: &[&Flow], fair: f64| {
-            let goodput_bps = self.goodput_bps(record, flows)?;
+        let number = |key| number(result, key).ok_or_else(|| format!("the results have no {key}"));
+        Ok(Self {
+            record,
+            measured,
+            others,
+            links: case.file.links.iter().map(link).collect::<Result<_, _>>()?,
+            duration_s: number("duration_s")?,
+            warmup_s: number("warmup_s")?,
+        })
+    }
+
+    fn values(&self, case: &Case) -> Result<Vec<(Figure, Option<f64>)>, String> {
+        let (measured, links) = (&self.measured, &self.links);
+        let capacity_bps = case.file.capacity_bps.or(number(links[0], "rate_bps"));
+        let share = |flows: &[&Value], fair: f64| {
+            let goodput_bps = self.goodput_bps(flows)?;
             Ok::<_, String>(capacity_bps.map(|capacity_bps| goodput_bps / (capacity_bps * fair)))
         };
-        let others = case
-            .others_fair
-            .map(|fair| share(others, fair))
-            .transpose()?;
+        let others = case.file.others_fair.map(|fair| share(&self.others, fair));
         // Of several queues on the way the longest counts.
-        let queueing = |of: fn(&Percentiles) -> f64| {
-            let sojourns = links.iter().filter_map(|link| link.sojourn_ms.as_ref());
-            Across::Max.of(&sojourns.map(of).collect::<Vec<_>>())
-        };
+        let queueing = |path| Across::Max.of(&numbers(links, path));
         let cov = |bin_s: f64| {
-            let covs = measured.iter().map(|flow| self.cov(record, flow, bin_s));
+            let covs = measured.iter().map(|flow| self.cov(flow, bin_s));
             let covs = covs.collect::<Result<Vec<_>, String>>()?;
             Ok::<_, String>(Across::Mean.of(&covs.into_iter().flatten().collect::<Vec<_>>()))
         };
-        let sum = |of: fn(&Flow) -> f64| measured.iter().map(|flow| of(flow)).sum::<f64>();
-        let rates = measured.iter().filter_map(|flow| flow.throughput_bps);
-        let rates: Vec<f64> = rates.collect();
-        let completions = measured.iter().map(|flow| flow.transfers.completion_s);
-        let completions: Option<Vec<Percentiles>> = completions.collect();
-        let completion = completions
-            .and_then(|all| Spread::of(all.iter().map(|completion| completion.p50).collect()));
-        let streams: Vec<&Stream> = measured.iter().filter_map(|f| f.stream.as_ref()).collect();
-        let seen = |of: fn(&Stream) -> f64| {
-            (!streams.is_empty()).then(|| streams.iter().map(|stream| of(stream)).sum::<f64>())
+        let sum = |path| numbers(measured, path).iter().sum::<f64>();
+        let rates = numbers(measured, "throughput_bps");
+        let completions = numbers(measured, "transfers.completion_s.p50");
+        let all_complete = completions.len() == measured.len();
+        let completion = Spread::of(completions).filter(|_| all_complete);
+        let streams = measured.iter().filter_map(|flow| flow.get("stream"));
+        let streams: Vec<&Value> = streams.collect();
+        let seen = |paths: &[&str]| {
+            let sum = |path: &&str| numbers(&streams, path).iter().sum::<f64>();
+            (!streams.is_empty()).then(|| paths.iter().map(sum).sum::<f64>())
         };
-        let frames = seen(|stream| stream.frames.received + stream.frames.lost);
-        let late = seen(|stream| {
-            let Frames {
-                late,
-                skipped,
-                lost,
-                ..
-            } = stream.frames;
-            late + skipped + lost
-        });
-        let delays = streams.iter().filter_map(|stream| stream.delay_ms);
-        let delays: Vec<f64> = delays.map(|delay| delay.p95).collect();
+        let frames = seen(&["frames.received", "frames.lost"]);
+        let late = seen(&["frames.late", "frames.skipped", "frames.lost"]);
         Ok(vec![
-            (Figure::Share, share(measured, case.fair)?),
-            (Figure::Others, others.flatten()),
-            (Figure::QueueingP50Ms, queueing(|sojourn| sojourn.p50)),
-            (Figure::QueueingP95Ms, queueing(|sojourn| sojourn.p95)),
-            (Figure::QueueingP99Ms, queueing(|sojourn| sojourn.p99)),
+            (Figure::Share, share(measured, case.file.fair)?),
+            (Figure::Others, others.transpose()?.flatten()),
+            (Figure::QueueingP50Ms, queueing("sojourn_ms.p50")),
+            (Figure::QueueingP95Ms, queueing("sojourn_ms.p95")),
+            (Figure::QueueingP99Ms, queueing("sojourn_ms.p99")),
             (Figure::Cov100Ms, cov(0.1)?),
             (Figure::Cov500Ms, cov(0.5)?),
             (Figure::Cov5S, cov(5.0)?),
             (
                 Figure::Loss,
-                Some(sum(|flow| flow.lost_packets) / sum(|flow| flow.sent_packets)),
+                Some(sum("lost_packets") / sum("sent_packets")),
             ),
             (
                 Figure::Jain,
@@ -196,37 +138,54 @@ impl Outcome {
                 Figure::FramesLate,
                 late.zip(frames).map(|(late, all)| late / all),
             ),
-            (Figure::FrameP95Ms, Across::Max.of(&delays)),
-            (Figure::Stalls, seen(|stream| stream.stalls.count)),
-            (Figure::StalledS, seen(|stream| stream.stalls.total_s)),
+            (
+                Figure::FrameP95Ms,
+                Across::Max.of(&numbers(&streams, "delay_ms.p95")),
+            ),
+            (Figure::Stalls, seen(&["stalls.count"])),
+            (Figure::StalledS, seen(&["stalls.total_s"])),
         ])
     }
 
     /// Bits of application data per second of the whole measured time, of these flows together.
-    fn goodput_bps(&self, record: &Record, flows: &[&Flow]) -> Result<f64, String> {
+    fn goodput_bps(&self, flows: &[&Value]) -> Result<f64, String> {
         let mut bits = 0.0;
         for flow in flows {
-            let series = series(flow, "goodput_bps", None)?;
-            let mut reduced = reduced(series, Reduce::Sum);
+            let mut reduced = reduced(series(flow, "goodput_bps", None)?, Reduce::Sum);
             reduced.from_s = self.warmup_s;
-            let samples = reduced.selection.read(record)?;
+            let samples = reduced.selection.read(self.record)?;
             bits += reduced.value(&samples[0], None).unwrap_or(0.0) * samples[0].bin_s;
         }
         Ok(bits / (self.duration_s - self.warmup_s))
     }
 
     /// Standard deviation over mean of the rate in bins that lie in a flow's active time.
-    fn cov(&self, record: &Record, flow: &Flow, bin_s: f64) -> Result<Option<f64>, String> {
+    fn cov(&self, flow: &Value, bin_s: f64) -> Result<Option<f64>, String> {
         let mut reduced = reduced(series(flow, "rate_bps", Some(bin_s))?, Reduce::Cov);
-        reduced.from_s = self.warmup_s.max(flow.start_s);
-        reduced.to_s = flow.stop_s;
+        let time = |key| number(flow, key).ok_or_else(|| format!("a flow has no {key}"));
+        reduced.from_s = self.warmup_s.max(time("start_s")?);
+        reduced.to_s = time("stop_s")?;
         // Fewer than two bins do not vary.
         if reduced.to_s - reduced.from_s < 2.0 * bin_s {
             return Ok(None);
         }
-        let samples = reduced.selection.read(record)?;
+        let samples = reduced.selection.read(self.record)?;
         Ok(reduced.value(&samples[0], None))
     }
+}
+
+fn number(value: &Value, path: &str) -> Option<f64> {
+    descend(value, path)?.as_f64()
+}
+
+/// The numbers that `path` leads to, of those that have one.
+fn numbers(values: &[&Value], path: &str) -> Vec<f64> {
+    let numbers = values.iter().filter_map(|value| number(value, path));
+    numbers.collect()
+}
+
+fn name(flow: &Value) -> &str {
+    flow["name"].as_str().unwrap_or_default()
 }
 
 /// Points of a line over time; more would not show.
@@ -234,10 +193,9 @@ const POINTS: f64 = 40.0;
 
 /// Bits per second of IP packets of the measured flows together, over time.
 pub(crate) fn rate(case: &Case, record: &Record) -> Result<Samples, String> {
-    let outcome = Outcome::deserialize(&record.result).map_err(|error| error.to_string())?;
-    let flows = outcome.flows.iter();
+    let outcome = Outcome::new(case, record)?;
     let mut total: Option<Samples> = None;
-    for flow in flows.filter(|flow| case.measured.contains(&flow.group)) {
+    for flow in outcome.measured {
         let series = series(flow, "rate_bps", Some(outcome.duration_s / POINTS))?;
         let samples = series.read(record)?.remove(0);
         match &mut total {
@@ -252,8 +210,8 @@ pub(crate) fn rate(case: &Case, record: &Record) -> Result<Samples, String> {
     total.ok_or_else(|| "no flow is measured".into())
 }
 
-fn series(flow: &Flow, field: &str, bin_s: Option<f64>) -> Result<Selection, String> {
-    Selection::new(&format!("flows.{}.{field}", flow.name), None, bin_s)
+fn series(flow: &Value, field: &str, bin_s: Option<f64>) -> Result<Selection, String> {
+    Selection::new(&format!("flows.{}.{field}", name(flow)), None, bin_s)
 }
 
 fn reduced(selection: Selection, reduce: Reduce) -> ReducedSeries {

@@ -67,7 +67,7 @@ fn after_name<'r>(rest: &'r str, name: &str) -> Option<&'r str> {
     Some(field)
 }
 
-fn descend<'d>(value: &'d Value, path: &str) -> Option<&'d Value> {
+pub(super) fn descend<'d>(value: &'d Value, path: &str) -> Option<&'d Value> {
     path.split('.').try_fold(value, |value, key| value.get(key))
 }
 

@@ -21,7 +21,7 @@ impl Earlier {
         Ok(Self {
             directory: directory.to_owned(),
             document: read_json(&directory.join("report.json"))?,
-            page: fs::read_to_string(&path).map_err(|source| StoreError::Read { path, source })?,
+            page: fs::read_to_string(&path).map_err(|error| StoreError::Read(path, error))?,
         })
     }
 
@@ -30,21 +30,20 @@ impl Earlier {
     pub(super) fn check(&self, plan: &Plan, directory: &Path) -> Result<(), StoreError> {
         let mut theirs = self.document.plan.clone();
         theirs.build.clone_from(&plan.build);
-        match plan.apart(&theirs) {
-            None => Ok(()),
-            Some(what) => Err(StoreError::Apart {
-                first: directory.to_owned(),
-                second: self.directory.clone(),
-                what: what.to_owned(),
-            }),
-        }
+        plan.apart(&theirs).map_or(Ok(()), |what| {
+            Err(StoreError::Apart(
+                directory.into(),
+                self.directory.clone(),
+                what.into(),
+            ))
+        })
     }
 
     /// The figures of an experiment on the page.
     pub(super) fn figures(&self, id: &str) -> Result<&str, StoreError> {
-        figures_of(&self.page, id).ok_or_else(|| StoreError::Damaged {
-            path: self.directory.join("report.html"),
-            message: format!("it does not have {id}, which report.json has"),
+        figures_of(&self.page, id).ok_or_else(|| {
+            let message = format!("it does not have {id}, which report.json has");
+            StoreError::Damaged(self.directory.join("report.html"), message)
         })
     }
 }

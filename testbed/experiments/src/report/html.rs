@@ -1,22 +1,23 @@
 //! `report.html`: one file that needs nothing else.
 
 use evenkeel_testbed::report::page::{environment, render};
-use minijinja::value::Value;
+use evenkeel_testbed::report::picture::digits;
+use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, context};
 use serde::Serialize;
 
 use super::chart;
 use super::document::{Document, RunsRow};
 use super::section::Section;
-use super::table;
 use crate::evaluate::claims::Verdict;
 use crate::evaluate::figures::Drawing;
 use crate::run::store::StoreError;
 use crate::spec::runs::Extent;
 
-const TEMPLATES: [(&str, &str); 2] = [
+const TEMPLATES: [(&str, &str); 3] = [
     ("report.html", include_str!("templates/report.html")),
     ("figures.html", include_str!("templates/figures.html")),
+    ("table.txt", include_str!("templates/table.txt")),
 ];
 
 /// Longest summary of a reason, in characters.
@@ -24,7 +25,7 @@ const GIST: usize = 170;
 
 /// Claims by verdict, and runs.
 #[derive(Debug, Default, Serialize)]
-struct Counts {
+pub(super) struct Counts {
     claims: usize,
     holds: usize,
     differs: usize,
@@ -34,43 +35,22 @@ struct Counts {
     missing: usize,
 }
 
-/// A paper and its experiments.
-#[derive(Debug, Serialize)]
-struct Paper<'d> {
-    name: &'d str,
-    counts: Counts,
-    experiments: Vec<Experiment<'d>>,
-}
-
-/// An experiment on the page.
-#[derive(Debug, Serialize)]
-struct Experiment<'d> {
-    anchor: String,
-    runs: &'d RunsRow,
-    claims: Vec<Value>,
-    kernel: Vec<Value>,
-    /// Its figures, as HTML.
-    figures: String,
-}
-
 /// The page, with the figures that `figures` gives for an experiment's id.
 pub(super) fn page(
     document: &Document,
     figures: impl Fn(&str) -> Result<String, StoreError>,
 ) -> Result<String, StoreError> {
-    let mut papers: Vec<Paper<'_>> = Vec::new();
-    for row in &document.runs {
-        let id = &row.experiment;
-        let experiment = Experiment::new(document, row, figures(id)?);
-        let name = id.split('/').next().unwrap_or_default();
-        match papers.last_mut().filter(|paper| paper.name == name) {
-            Some(paper) => paper.experiments.push(experiment),
-            None => papers.push(Paper {
-                name,
-                counts: Counts::of(document, |id| id.split('/').next() == Some(name)),
-                experiments: vec![experiment],
-            }),
-        }
+    let paper_of = |row: &RunsRow| row.experiment.split('/').next().map(str::to_owned);
+    let mut papers = Vec::new();
+    for runs in document.runs.chunk_by(|a, b| paper_of(a) == paper_of(b)) {
+        let name = paper_of(&runs[0]).unwrap_or_default();
+        let counts = Counts::of(document, |id| id.split('/').next() == Some(&*name));
+        let experiments = runs.iter().map(|row| {
+            let figures = figures(&row.experiment)?;
+            Ok(experiment(document, row, figures))
+        });
+        let experiments = experiments.collect::<Result<Vec<_>, StoreError>>()?;
+        papers.push(context! { name, counts, experiments });
     }
     let extent = match document.plan.extent() {
         Extent::Quick => "the decisive points (--quick)",
@@ -101,7 +81,8 @@ pub(super) fn figures_of<'p>(page: &'p str, id: &str) -> Option<&'p str> {
     Some(&rest[..rest.find("<!--end of figures-->")?])
 }
 
-fn templates() -> Environment<'static> {
+/// The templates, with what they use.
+pub(super) fn templates() -> Environment<'static> {
     let mut environment = environment(&TEMPLATES);
     environment.add_filter("plain", plain);
     environment.add_filter("anchor", anchor);
@@ -112,7 +93,7 @@ fn templates() -> Environment<'static> {
 
 impl Counts {
     /// Of the experiments whose id is one of `these`.
-    fn of(document: &Document, these: impl Fn(&str) -> bool) -> Self {
+    pub(super) fn of(document: &Document, these: impl Fn(&str) -> bool) -> Self {
         let mut counts = Self::default();
         for row in document.claims.iter().filter(|row| these(&row.experiment)) {
             counts.claims += 1;
@@ -136,31 +117,21 @@ impl Counts {
     }
 }
 
-impl<'d> Experiment<'d> {
-    fn new(document: &'d Document, runs: &'d RunsRow, figures: String) -> Self {
-        let id = &runs.experiment;
-        let claims = document.claims.iter().filter(|row| row.experiment == *id);
-        let kernel = document.kernel.iter().filter(|row| row.experiment == *id);
-        let mut given = Given::default();
-        let claims = claims.map(|row| {
-            let without = row
-                .commands
-                .first()
-                .and_then(|commands| commands.expand().next());
-            context! { row, without, reason => given.once(row.reason.as_deref()) }
-        });
-        let claims = claims.collect();
-        let kernel =
-            kernel.map(|row| context! { row, reason => given.once(row.reason.as_deref()) });
-        let kernel = kernel.collect();
-        Self {
-            anchor: anchor(id),
-            runs,
-            claims,
-            kernel,
-            figures,
-        }
-    }
+/// An experiment on the page, with its figures as HTML.
+fn experiment(document: &Document, runs: &RunsRow, figures: String) -> Value {
+    let id = &runs.experiment;
+    let claims = document.claims.iter().filter(|row| row.experiment == *id);
+    let kernel = document.kernel.iter().filter(|row| row.experiment == *id);
+    let mut given = Given::default();
+    let claims = claims.map(|row| {
+        let commands = row.commands.first();
+        let without = commands.and_then(|commands| commands.expand().next());
+        context! { row, without, reason => given.once(row.reason.as_deref()) }
+    });
+    let claims: Vec<Value> = claims.collect();
+    let kernel = kernel.map(|row| context! { row, reason => given.once(row.reason.as_deref()) });
+    let kernel: Vec<Value> = kernel.collect();
+    context! { anchor => anchor(id), runs, claims, kernel, figures }
 }
 
 /// The reasons that a section has given.
@@ -229,9 +200,19 @@ fn gist(reason: &str) -> String {
     }
 }
 
-/// A value in words, as [`table::plain`] writes it.
+/// A value in words: numbers with four digits, lists with commas.
 fn plain(value: &Value) -> String {
-    serde_json::to_value(value).map_or_else(|_| value.to_string(), |value| table::plain(&value))
+    match value.kind() {
+        ValueKind::None => "none".into(),
+        ValueKind::Number => digits(f64::try_from(value.clone()).unwrap_or(f64::NAN)),
+        ValueKind::Seq => {
+            let values: Vec<Value> = value.try_iter().into_iter().flatten().collect();
+            let nested = values.iter().any(|value| value.kind() == ValueKind::Seq);
+            let texts: Vec<String> = values.iter().map(plain).collect();
+            texts.join(if nested { "; " } else { ", " })
+        }
+        _ => value.to_string(),
+    }
 }
 
 #[cfg(test)]

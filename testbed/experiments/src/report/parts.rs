@@ -63,11 +63,8 @@ impl Whole {
 
 impl Part {
     fn apart(&self, other: &Self, what: &str) -> StoreError {
-        StoreError::Apart {
-            first: self.store.directory().to_owned(),
-            second: other.store.directory().to_owned(),
-            what: what.to_owned(),
-        }
+        let [first, second] = [self, other].map(|part| part.store.directory().to_owned());
+        StoreError::Apart(first, second, what.to_owned())
     }
 
     /// The text of an experiment's file as it was run.

@@ -248,9 +248,6 @@ fn drawn(experiment: &Experiment, data: &Dataset<'_>) -> Result<Vec<Option<Drawi
 pub(super) fn exactly(papers: &Path, id: &str) -> Result<Experiment, ExperimentError> {
     let mut found = find(papers, Some(id))?;
     found.retain(|experiment| experiment.id == id);
-    found.pop().ok_or_else(|| ExperimentError::NoMatch {
-        directory: papers.to_owned(),
-        pattern: id.to_owned(),
-        known: "others".into(),
-    })
+    let missing = || ExperimentError::NoMatch(papers.into(), id.into(), "others".into());
+    found.pop().ok_or_else(missing)
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use evenkeel_testbed::metrics::Observations;
-use evenkeel_testbed::report::{ResultDocument, Series};
+use evenkeel_testbed::report::{ReportError, ResultDocument, Series, save};
 
 use crate::spec::runs::{Extent, Run};
 
@@ -19,39 +19,17 @@ use crate::spec::runs::{Extent, Run};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file cannot be written.
-    #[error("cannot write {path}: {source}; choose another place with --out", path = .path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Write(#[from] ReportError),
     /// A file cannot be read.
-    #[error("cannot read {path}: {source}; name a directory that reproduce has written", path = .path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A file is not what `reproduce` writes.
-    #[error("{path} is damaged: {message}; delete it and run reproduce again", path = .path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        message: String,
-    },
-    /// Directories that do not belong together.
-    #[error("{first} and {second} differ in {what}; report only what belongs to one version and extent", first = .first.display(), second = .second.display())]
-    Apart {
-        /// One directory.
-        first: PathBuf,
-        /// Another.
-        second: PathBuf,
-        /// In what.
-        what: String,
-    },
+    #[error("cannot read {path}: {1}; name a directory that reproduce has written", path = .0.display())]
+    Read(PathBuf, #[source] io::Error),
+    /// A file is not what `reproduce` writes, for this reason.
+    #[error("{path} is damaged: {1}; delete it and run reproduce again", path = .0.display())]
+    Damaged(PathBuf, String),
+    /// Two directories do not belong together: they differ in this.
+    #[error("{first} and {second} differ in {2}; report only what belongs to one version and extent", first = .0.display(), second = .1.display())]
+    Apart(PathBuf, PathBuf, String),
 }
 
 /// The program that made a run.
@@ -273,24 +251,15 @@ impl Store {
         self.write(&file_name(run, plan), text.as_bytes())
     }
 
-    /// Writes a file below the directory: aside first, then under its name.
+    /// Writes a file below the directory, whole or not at all.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, name: &Path, contents: &[u8]) -> Result<(), StoreError> {
         let path = self.directory.join(name);
-        let write = || -> io::Result<()> {
-            if let Some(parent) = path.parent() {
-                fs::create_dir_all(parent)?;
-            }
-            let aside = path.with_extension(format!("part{}", std::process::id()));
-            fs::write(&aside, contents)?;
-            fs::rename(&aside, &path)
-        };
-        write().map_err(|source| StoreError::Write {
-            path: path.clone(),
-            source,
-        })
+        let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+        made.map_err(|error| ReportError(path.clone(), error))?;
+        Ok(save(&path, contents)?)
     }
 }
 
@@ -355,19 +324,14 @@ fn kept(series: &Value, kept: &[String]) -> Value {
 
 /// Reads a file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
-    fs::read(path).map_err(|source| StoreError::Read {
-        path: path.to_owned(),
-        source,
-    })
+    fs::read(path).map_err(|error| StoreError::Read(path.to_owned(), error))
 }
 
 /// Reads a file of JSON.
 pub(crate) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, StoreError> {
     let text = read(path)?;
-    serde_json::from_slice(&text).map_err(|error| StoreError::Damaged {
-        path: path.to_owned(),
-        message: error.to_string(),
-    })
+    serde_json::from_slice(&text)
+        .map_err(|error| StoreError::Damaged(path.to_owned(), error.to_string()))
 }
 
 fn pretty(value: &impl Serialize) -> String {

@@ -14,48 +14,24 @@ use super::claim::{Claim, ClaimFile};
 use super::figure::{Figure, FigureFile};
 use super::matrix::{Group, GroupFile};
 use super::metric::{Metric, MetricFile};
-use super::runs::{Extent, Point, Run};
+use super::runs::{Extent, Run};
 use super::scope::Scope;
 
 /// An experiment that cannot be read or makes no sense. Displays as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// A file or directory cannot be read.
-    #[error("cannot read {path}: {source}", path = .path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// An experiment file that is wrong.
-    #[error("{}: {message}", .path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// Line, cause and remedy.
-        message: String,
-    },
-    /// A run's scenario is wrong, or cannot be run.
-    #[error("{}: run {run}: {message}", .path.display())]
-    Run {
-        /// The experiment's file.
-        path: PathBuf,
-        /// The run.
-        run: String,
-        /// Why.
-        message: String,
-    },
-    /// Nothing was found.
-    #[error("no experiment in {directory} has {pattern:?} in its name; there are {known}", directory = .directory.display())]
-    NoMatch {
-        /// Where it was looked for.
-        directory: PathBuf,
-        /// What was asked for.
-        pattern: String,
-        /// The experiments there are.
-        known: String,
-    },
+    #[error("cannot read {path}: {1}", path = .0.display())]
+    Read(PathBuf, #[source] io::Error),
+    /// This experiment file is wrong: line, cause and remedy.
+    #[error("{path}: {1}", path = .0.display())]
+    Invalid(PathBuf, String),
+    /// The scenario of a run of this experiment file is wrong, or cannot be run: the run, and why.
+    #[error("{path}: run {1}: {2}", path = .0.display())]
+    Run(PathBuf, String, String),
+    /// No experiment in this directory has this in its name; it has those listed.
+    #[error("no experiment in {directory} has {1:?} in its name; there are {2}", directory = .0.display())]
+    NoMatch(PathBuf, String, String),
     /// There are no experiments at all.
     #[error("{directory} holds no experiments; run this in the repository's root, or name the directory with --papers", directory = .0.display())]
     None(PathBuf),
@@ -130,10 +106,8 @@ impl Experiment {
     /// # Errors
     /// If it cannot be read or makes no sense.
     pub fn load(path: &Path) -> Result<Self, ExperimentError> {
-        let text = fs::read_to_string(path).map_err(|source| ExperimentError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text = fs::read_to_string(path)
+            .map_err(|error| ExperimentError::Read(path.to_owned(), error))?;
         Self::parse(&text, path)
     }
 
@@ -142,10 +116,7 @@ impl Experiment {
     /// # Errors
     /// If it makes no sense.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ExperimentError> {
-        let invalid = |message: String| ExperimentError::Invalid {
-            path: path.to_owned(),
-            message,
-        };
+        let invalid = |message| ExperimentError::Invalid(path.to_owned(), message);
         let file: ExperimentFile = toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
             let line = 1 + text[..start.min(text.len())].matches('\n').count();
@@ -246,15 +217,15 @@ impl Experiment {
         for group in &self.scope.groups {
             for point in group.points(extent) {
                 let overrides = group.overrides(&self.scope.axes, &point, extent);
-                let overrides = overrides.map_err(|message| ExperimentError::Invalid {
-                    path: self.path.clone(),
-                    message,
-                })?;
+                let overrides = overrides
+                    .map_err(|message| ExperimentError::Invalid(self.path.clone(), message))?;
                 for seed in self.scope.seeds(extent, seeds, &point) {
                     let scenario = scenario(&group.scenario, &overrides, seed, controllers);
                     runs.push(Run {
                         experiment: self.id.clone(),
-                        scenario: scenario.map_err(|message| self.unrunnable(&point, message))?,
+                        scenario: scenario.map_err(|message| {
+                            ExperimentError::Run(self.path.clone(), point.label(), message)
+                        })?,
                         point: point.clone(),
                         seed,
                         scenario_path: group.scenario.clone(),
@@ -265,14 +236,6 @@ impl Experiment {
             }
         }
         Ok(runs)
-    }
-
-    fn unrunnable(&self, point: &Point, message: String) -> ExperimentError {
-        ExperimentError::Run {
-            path: self.path.clone(),
-            run: point.label(),
-            message,
-        }
     }
 
     /// Whether some of its runs are also made on the kernel.
@@ -346,11 +309,15 @@ pub fn find(papers: &Path, pattern: Option<&str>) -> Result<Vec<Experiment>, Exp
     let wanted = |path: &&PathBuf| pattern.is_none_or(|pattern| id(path).contains(pattern));
     let found: Vec<_> = files.iter().filter(wanted).collect();
     if found.is_empty() {
-        return Err(ExperimentError::NoMatch {
-            directory: papers.to_owned(),
-            pattern: pattern.unwrap_or_default().to_owned(),
-            known: listed(files.iter().map(|path| id(path))),
-        });
+        let (pattern, known) = (
+            pattern.unwrap_or_default(),
+            files.iter().map(|path| id(path)),
+        );
+        return Err(ExperimentError::NoMatch(
+            papers.into(),
+            pattern.into(),
+            listed(known),
+        ));
     }
     found
         .into_iter()
@@ -371,9 +338,6 @@ fn entries(directory: &Path) -> Result<Vec<PathBuf>, ExperimentError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(ExperimentError::None(directory.to_owned()))
         }
-        other => other.map_err(|source| ExperimentError::Read {
-            path: directory.to_owned(),
-            source,
-        }),
+        other => other.map_err(|error| ExperimentError::Read(directory.to_owned(), error)),
     }
 }

@@ -2,18 +2,19 @@
 
 use super::runs::Point;
 
-/// Longest expression, in bytes. It also bounds the depth of the tree.
+/// Longest expression, in bytes.
 const MAX_LENGTH: usize = 400;
 
 /// Deepest nesting of parentheses and signs.
 const MAX_DEPTH: usize = 40;
 
-/// An expression, parsed. `+ - * /`, parentheses, numbers and references.
+/// An expression that makes sense: `+ - * /`, parentheses, numbers and references.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Expression {
     /// As it was written.
     pub(crate) text: String,
-    tree: Tree,
+    /// From left to right.
+    references: Vec<Reference>,
 }
 
 /// A metric or axis by name, at other values of axes than the expression if brackets say so.
@@ -25,44 +26,27 @@ pub(crate) struct Reference {
     pub(crate) selectors: Vec<(String, String)>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Tree {
-    Number(f64),
-    Reference(Reference),
-    Negated(Box<Self>),
-    Binary(Box<Self>, Operator, Box<Self>),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operator {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-}
-
 impl Expression {
     /// Parses `text`. The error says what is wrong with it, in one line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_LENGTH {
             return Err(format!("an expression has at most {MAX_LENGTH} bytes"));
         }
-        let mut parser = Parser { text, at: 0 };
-        let tree = parser.sum(0)?;
-        match parser.peek() {
-            None => Ok(Self {
-                text: text.to_owned(),
-                tree,
-            }),
-            Some(c) => Err(format!("{text:?} makes no sense from {c:?} on")),
-        }
+        let mut references = Vec::new();
+        let mut noted = |reference: &Reference| {
+            references.push(reference.clone());
+            None
+        };
+        value(text, &mut noted)?;
+        Ok(Self {
+            text: text.to_owned(),
+            references,
+        })
     }
 
     /// All references in it, from left to right.
-    pub(crate) fn references(&self) -> Vec<&Reference> {
-        let mut found = Vec::new();
-        self.tree.references(&mut found);
-        found
+    pub(crate) fn references(&self) -> &[Reference] {
+        &self.references
     }
 
     /// Its value, with the references' values from `lookup`. `None` if one of them has no value or
@@ -71,7 +55,15 @@ impl Expression {
         &self,
         lookup: &mut dyn FnMut(&Reference) -> Option<f64>,
     ) -> Option<f64> {
-        self.tree.evaluate(lookup).filter(|value| value.is_finite())
+        let mut is_whole = true;
+        // Behind what has no value nothing is looked up.
+        let mut each = |reference: &Reference| {
+            let value = is_whole.then(|| lookup(reference)).flatten();
+            is_whole = value.is_some();
+            value
+        };
+        let value = value(&self.text, &mut each).expect("it was parsed before");
+        value.filter(|value| value.is_finite())
     }
 }
 
@@ -83,79 +75,65 @@ impl Reference {
     }
 }
 
-impl Tree {
-    fn references<'t>(&'t self, found: &mut Vec<&'t Reference>) {
-        match self {
-            Self::Number(_) => {}
-            Self::Reference(reference) => found.push(reference),
-            Self::Negated(tree) => tree.references(found),
-            Self::Binary(left, _, right) => {
-                left.references(found);
-                right.references(found);
-            }
-        }
-    }
-
-    fn evaluate(&self, lookup: &mut dyn FnMut(&Reference) -> Option<f64>) -> Option<f64> {
-        Some(match self {
-            Self::Number(number) => *number,
-            Self::Reference(reference) => lookup(reference)?,
-            Self::Negated(tree) => -tree.evaluate(lookup)?,
-            Self::Binary(left, operator, right) => {
-                let (left, right) = (left.evaluate(lookup)?, right.evaluate(lookup)?);
-                match operator {
-                    Operator::Add => left + right,
-                    Operator::Subtract => left - right,
-                    Operator::Multiply => left * right,
-                    Operator::Divide => left / right,
-                }
-            }
-        })
+/// The value of `text`, or what is wrong with it.
+fn value(text: &str, lookup: &mut dyn FnMut(&Reference) -> Option<f64>) -> Parsed {
+    let at = 0;
+    let mut parser = Parser { text, at, lookup };
+    let value = parser.sum(0)?;
+    match parser.peek() {
+        None => Ok(value),
+        Some(c) => Err(format!("{text:?} makes no sense from {c:?} on")),
     }
 }
 
+/// `None` if a reference in it has no value.
+type Parsed = Result<Option<f64>, String>;
+
+/// Computes while it reads.
 struct Parser<'t> {
     text: &'t str,
     at: usize,
+    lookup: &'t mut dyn FnMut(&Reference) -> Option<f64>,
 }
 
 impl<'t> Parser<'t> {
-    fn sum(&mut self, depth: usize) -> Result<Tree, String> {
-        let operators = [('+', Operator::Add), ('-', Operator::Subtract)];
-        self.chain(depth, operators, Self::product)
+    fn sum(&mut self, depth: usize) -> Parsed {
+        self.chain(depth, ['+', '-'], Self::product)
     }
 
-    fn product(&mut self, depth: usize) -> Result<Tree, String> {
-        let operators = [('*', Operator::Multiply), ('/', Operator::Divide)];
-        self.chain(depth, operators, Self::factor)
+    fn product(&mut self, depth: usize) -> Parsed {
+        self.chain(depth, ['*', '/'], Self::factor)
     }
 
     /// Operands with operators of one precedence between them.
     fn chain(
         &mut self,
         depth: usize,
-        operators: [(char, Operator); 2],
-        operand: fn(&mut Self, usize) -> Result<Tree, String>,
-    ) -> Result<Tree, String> {
+        signs: [char; 2],
+        operand: fn(&mut Self, usize) -> Parsed,
+    ) -> Parsed {
         let mut left = operand(self, depth)?;
-        loop {
-            let next = self.peek();
-            let Some((_, operator)) = operators.iter().find(|(sign, _)| next == Some(*sign)) else {
-                return Ok(left);
-            };
+        while let Some(sign) = self.peek().filter(|c| signs.contains(c)) {
             self.at += 1;
-            left = Tree::Binary(left.into(), *operator, operand(self, depth)?.into());
+            let both = left.zip(operand(self, depth)?);
+            left = both.map(|(left, right)| match sign {
+                '+' => left + right,
+                '-' => left - right,
+                '*' => left * right,
+                _ => left / right,
+            });
         }
+        Ok(left)
     }
 
-    fn factor(&mut self, depth: usize) -> Result<Tree, String> {
+    fn factor(&mut self, depth: usize) -> Parsed {
         if depth > MAX_DEPTH {
             return Err(format!("nothing is nested deeper than {MAX_DEPTH}"));
         }
         match self.peek() {
             Some('-') => {
                 self.at += 1;
-                Ok(Tree::Negated(self.factor(depth + 1)?.into()))
+                Ok(self.factor(depth + 1)?.map(|value| -value))
             }
             Some('(') => {
                 self.at += 1;
@@ -164,7 +142,10 @@ impl<'t> Parser<'t> {
                 Ok(inner)
             }
             Some(c) if c.is_ascii_digit() => self.number(),
-            Some(c) if c.is_ascii_alphabetic() || c == '_' => self.reference().map(Tree::Reference),
+            Some(c) if c.is_ascii_alphabetic() || c == '_' => {
+                let reference = self.reference()?;
+                Ok((self.lookup)(&reference))
+            }
             found => {
                 let what = found.map_or("ends".into(), |c| format!("has {c:?}"));
                 let text = self.text;
@@ -173,25 +154,16 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn number(&mut self) -> Result<Tree, String> {
-        let rest = &self.text[self.at..];
-        let mut end = 0;
-        let bytes = rest.as_bytes();
-        while end < bytes.len() {
-            let exponent_sign = (bytes[end] == b'-' || bytes[end] == b'+')
-                && end > 0
-                && bytes[end - 1].eq_ignore_ascii_case(&b'e');
-            let digit = bytes[end].is_ascii_digit() || b".eE".contains(&bytes[end]);
-            if !digit && !exponent_sign {
-                break;
-            }
-            end += 1;
-        }
-        let number = rest[..end]
-            .parse()
-            .map_err(|_| format!("{:?} is no number", &rest[..end]))?;
-        self.at += end;
-        Ok(Tree::Number(number))
+    fn number(&mut self) -> Parsed {
+        let mut before = ' ';
+        let number = self.while_true(|c| {
+            let before = std::mem::replace(&mut before, c);
+            c.is_ascii_digit() || ".eE".contains(c) || ("+-".contains(c) && "eE".contains(before))
+        });
+        let value = number.parse();
+        value
+            .map(Some)
+            .map_err(|_| format!("{number:?} is no number"))
     }
 
     fn reference(&mut self) -> Result<Reference, String> {
@@ -221,7 +193,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    fn while_true(&mut self, belongs: impl Fn(char) -> bool) -> &'t str {
+    fn while_true(&mut self, mut belongs: impl FnMut(char) -> bool) -> &'t str {
         let rest = &self.text[self.at..];
         let end = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
         self.at += end;

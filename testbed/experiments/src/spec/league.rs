@@ -48,30 +48,15 @@ pub(crate) const CONTROLLER: &str = "controller";
 /// Cases that make no sense. Displays as one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeagueError {
-    /// A group's file is wrong.
-    #[error("league/{group}.toml: {message}")]
-    Invalid {
-        /// The group.
-        group: String,
-        /// Cause and remedy.
-        message: String,
-    },
-    /// A case cannot be run.
-    #[error("case {case}: {message}")]
-    Case {
-        /// Its id.
-        case: String,
-        /// Why.
-        message: String,
-    },
-    /// No case has such a name.
-    #[error("no case has {pattern:?} in its name; the groups are {known}")]
-    NoMatch {
-        /// What was asked for.
-        pattern: String,
-        /// The groups there are.
-        known: String,
-    },
+    /// This group's file is wrong: cause and remedy.
+    #[error("league/{0}.toml: {1}")]
+    Invalid(String, String),
+    /// The case of this id cannot be run, for this reason.
+    #[error("case {0}: {1}")]
+    Case(String, String),
+    /// No case has this in its name; the groups are those listed.
+    #[error("no case has {0:?} in its name; the groups are {1}")]
+    NoMatch(String, String),
 }
 
 /// A raw figure of a run; docs/league.md defines each.
@@ -115,25 +100,28 @@ struct GroupFile {
 }
 
 /// A case as its group's file describes it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CaseFile {
+pub(crate) struct CaseFile {
     name: String,
-    models: String,
-    source: String,
-    good: String,
+    /// What it models.
+    pub(crate) models: String,
+    /// Where that is from.
+    pub(crate) source: String,
+    /// What a good controller does there, in words.
+    pub(crate) good: String,
     /// Instead of the group's.
     aims: Option<Aims>,
     /// Links whose queueing counts; the first of the scenario without it.
     #[serde(default)]
-    links: Vec<String>,
+    pub(crate) links: Vec<String>,
     /// What the path can carry, where that is not the mean rate of the first of its links.
-    capacity_bps: Option<f64>,
+    pub(crate) capacity_bps: Option<f64>,
     /// Share of the capacity that is fair for the measured flows together.
     #[serde(default = "whole")]
-    fair: f64,
+    pub(crate) fair: f64,
     /// The same for the others together; without it they are not counted.
-    others_fair: Option<f64>,
+    pub(crate) others_fair: Option<f64>,
     /// Laid over the group's.
     #[serde(default)]
     scenario: Table,
@@ -161,17 +149,9 @@ pub struct LeagueGroup {
 pub struct Case {
     /// `GROUP/NAME`.
     pub id: String,
-    /// What it models.
-    pub models: String,
-    /// Where that is from.
-    pub source: String,
-    /// What a good controller does there, in words.
-    pub good: String,
+    /// Its description, with the links that count.
+    pub(crate) file: CaseFile,
     pub(crate) aims: Aims,
-    pub(crate) links: Vec<String>,
-    pub(crate) capacity_bps: Option<f64>,
-    pub(crate) fair: f64,
-    pub(crate) others_fair: Option<f64>,
     /// Names of the measured `[[flows]]`.
     pub(crate) measured: Vec<String>,
     /// Controllers of the other flows.
@@ -238,10 +218,8 @@ fn matching(
     for pattern in patterns {
         let mut cases = groups.iter().flat_map(|group| &group.cases);
         if !cases.any(|case| found(&case.id, pattern)) {
-            return Err(LeagueError::NoMatch {
-                pattern: pattern.clone(),
-                known: listed(FILES.iter().map(|(name, _)| name)),
-            });
+            let known = listed(FILES.iter().map(|(name, _)| name));
+            return Err(LeagueError::NoMatch(pattern.clone(), known));
         }
     }
     for group in &mut groups {
@@ -254,9 +232,8 @@ fn matching(
 
 /// A group from its file.
 pub(crate) fn group(name: &str, text: &str) -> Result<LeagueGroup, LeagueError> {
-    let invalid = |message: String| LeagueError::Invalid {
-        group: name.to_owned(),
-        message: message.trim_end().replace('\n', " "),
+    let invalid = |message: String| {
+        LeagueError::Invalid(name.to_owned(), message.trim_end().replace('\n', " "))
     };
     let file: GroupFile = toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
     let GroupFile {
@@ -277,8 +254,8 @@ pub(crate) fn group(name: &str, text: &str) -> Result<LeagueGroup, LeagueError> 
 }
 
 impl Case {
-    fn new(id: String, file: CaseFile, aims: &Aims, base: &Table) -> Result<Self, String> {
-        let aims = file.aims.unwrap_or_else(|| aims.clone());
+    fn new(id: String, mut file: CaseFile, aims: &Aims, base: &Table) -> Result<Self, String> {
+        let aims = file.aims.clone().unwrap_or_else(|| aims.clone());
         if aims.is_empty()
             || aims
                 .values()
@@ -287,7 +264,7 @@ impl Case {
             return Err("it needs aims, each with a target above 0".into());
         }
         let mut scenario = Value::Table(base.clone());
-        lay_over(&mut scenario, Value::Table(file.scenario));
+        lay_over(&mut scenario, Value::Table(file.scenario.clone()));
         let Value::Table(mut scenario) = scenario else {
             unreachable!("a table laid over a table is a table");
         };
@@ -319,22 +296,15 @@ impl Case {
         }
         let first = scenario.get("links").and_then(|links| links.get(0));
         let first = first.and_then(|link| link.get("name")?.as_str());
-        let links = match (file.links.is_empty(), first) {
-            (false, _) => file.links,
-            (true, Some(first)) => vec![first.to_owned()],
-            (true, None) => return Err("its scenario has no link with a name; add one".into()),
-        };
+        if file.links.is_empty() {
+            let first = first.ok_or("its scenario has no link with a name; add one")?;
+            file.links.push(first.to_owned());
+        }
         let text = toml::to_string(&scenario).map_err(|error| error.to_string())?;
         Ok(Self {
             id,
-            models: file.models,
-            source: file.source,
-            good: file.good,
+            file,
             aims,
-            links,
-            capacity_bps: file.capacity_bps,
-            fair: file.fair,
-            others_fair: file.others_fair,
             measured,
             opponents,
             places,
@@ -349,10 +319,8 @@ impl Case {
 
     /// What that file holds: CUBIC stands for the controller.
     pub fn scenario(&self) -> String {
-        format!(
-            "# {}\n# Source: {}\n{}",
-            self.models, self.source, self.text
-        )
+        let CaseFile { models, source, .. } = &self.file;
+        format!("# {models}\n# Source: {source}\n{}", self.text)
     }
 
     /// Makes one of its runs on `backend` alone, with a controller and a seed to choose.
@@ -377,10 +345,7 @@ impl Case {
         for name in names {
             for seed in 1..=seeds {
                 let run = self.run(name, seed, controllers);
-                runs.push(run.map_err(|message| LeagueError::Case {
-                    case: self.id.clone(),
-                    message,
-                })?);
+                runs.push(run.map_err(|why| LeagueError::Case(self.id.clone(), why))?);
             }
         }
         Ok(runs)
@@ -505,7 +470,7 @@ scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
         assert_eq!(beside.measured, ["own"]);
         assert_eq!(run.scenario.flows[1].controller, "cubic");
         assert_eq!(run.scenario.links[0].description.delay().as_millis(), 5);
-        assert_eq!(beside.links, ["bottleneck"]);
+        assert_eq!(beside.file.links, ["bottleneck"]);
     }
 
     #[test]
@@ -517,7 +482,7 @@ scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
             let runs = case.runs(&["ro-vegas".into()], 1, &evenkeel_testbed::controllers());
             let runs = runs.unwrap_or_else(|error| panic!("{error}"));
             let links = &runs[0].scenario.links;
-            for name in &case.links {
+            for name in &case.file.links {
                 assert!(
                     links.iter().any(|link| link.name == *name),
                     "{}: {name}",

@@ -126,15 +126,13 @@ impl Metric {
     }
 
     /// The metrics and axes that it needs.
-    pub(crate) fn references(&self) -> Vec<&Reference> {
-        match self {
-            Self::Field { .. } => Vec::new(),
-            Self::Series(series) => {
-                let level = series.level.as_ref();
-                level.map_or_else(Vec::new, Expression::references)
-            }
-            Self::Formula(expression) => expression.references(),
-        }
+    pub(crate) fn references(&self) -> &[Reference] {
+        let expression = match self {
+            Self::Field { .. } => None,
+            Self::Series(series) => series.level.as_ref(),
+            Self::Formula(expression) => Some(expression),
+        };
+        expression.map_or(&[], Expression::references)
     }
 }
 

@@ -1,8 +1,12 @@
 //! Networks drawn at random: what a controller meets that nobody chose. docs/league.md has the
 //! distributions.
 
+use evenkeel_testbed::report::page::{environment, render};
+use minijinja::context;
+use minijinja::value::Value;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
 
 /// The name of their group.
 pub(crate) const RANDOM: &str = "random";
@@ -14,25 +18,12 @@ const PACKET: f64 = 1228.0;
 const SHORT_LOAD: f64 = 0.2;
 const SHORT_BYTES: f64 = 50_000.0;
 
-/// What all of them have.
-const COMMON: &str = r#"
-title = "Networks drawn at random"
-about = "Nobody chose them; docs/league.md has the distributions. Their own downloads have the controller, other traffic its own."
-[scenario]
-duration_s = 60
-warmup_s = 10
-topology = "dumbbell"
-[[scenario.links]]
-name = "bottleneck"
-[[scenario.flows]]
-name = "download"
-app = "bulk"
-controller = "measured"
-streams = 16
-"#;
+/// The file of their group, of what was drawn.
+const TEMPLATE: &str = include_str!("../../league/random.toml.jinja");
 
 /// What becomes of the rate; shares are of the rate.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum Varies {
     Constant,
     /// A random walk that goes down to this share.
@@ -44,7 +35,8 @@ enum Varies {
 }
 
 /// Other traffic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum Neighbour {
     None,
     /// Downloads with this controller.
@@ -56,7 +48,7 @@ enum Neighbour {
 }
 
 /// A network and its traffic.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct Network {
     rate_bps: f64,
     rtt_ms: f64,
@@ -74,12 +66,14 @@ struct Network {
 /// The file of a group with these networks, in the words of docs/league.md. A number is the same
 /// network each time.
 pub(crate) fn file(numbers: impl IntoIterator<Item = u64>) -> String {
-    let numbers = numbers.into_iter();
-    let cases = numbers.map(|number| {
+    let networks = numbers.into_iter().map(|number| {
         let network = Network::draw(&mut Pcg64Mcg::seed_from_u64(number));
         network.case(number)
     });
-    COMMON.to_owned() + &cases.collect::<String>()
+    let mut environment = environment(&[("random.toml", TEMPLATE)]);
+    environment.add_filter("n", |number: f64| number.to_string());
+    let networks: Vec<Value> = networks.collect();
+    render(&environment, "random.toml", context! { networks })
 }
 
 impl Network {
@@ -138,130 +132,36 @@ impl Network {
         }
     }
 
-    fn words(&self) -> String {
-        let mut words = format!(
-            "{} Mb/s, {} ms, a queue of {} x bandwidth x delay",
-            self.rate_bps / 1e6,
-            self.rtt_ms,
-            self.queue
-        );
-        if self.loss > 0.0 {
-            words += &format!(", {:.2} % loss", self.loss * 100.0);
-        }
-        if self.jitter_ms > 0.0 {
-            words += &format!(", jitter up to {} ms", self.jitter_ms);
-        }
-        words += &match self.varies {
-            Varies::Constant => String::new(),
-            Varies::Walk(share) => format!(", a rate that walks down to {share} of that"),
-            Varies::Step(share, lasts_s) => {
-                format!(", {share} of that rate every other {lasts_s} s")
-            }
-            Varies::Policed(share, burst) => {
-                format!(", policed at {share} of that with {burst} bytes")
-            }
+    /// What its `[[cases]]` is made of.
+    fn case(&self, number: u64) -> Value {
+        let Self {
+            rate_bps,
+            rtt_ms,
+            loss,
+            ..
+        } = self;
+        let share = match self.varies {
+            Varies::Constant => 1.0,
+            Varies::Walk(share) | Varies::Step(share, _) | Varies::Policed(share, _) => share,
         };
-        if let Some(held_ms) = self.held_ms {
-            words += &format!(", acknowledgements held for {held_ms} ms");
-        }
-        if self.own > 1 {
-            words += &format!(", {} downloads", self.own);
-        }
-        words += &match self.neighbour {
-            Neighbour::None => String::new(),
-            Neighbour::Downloads(controller, others) => format!(", beside {others} {controller}"),
-            Neighbour::Upload => ", a cubic upload".into(),
-            Neighbour::Short => ", beside short transfers".into(),
-        };
-        words
-    }
-
-    /// Its `[[cases]]`.
-    fn case(&self, number: u64) -> String {
-        let Self { rate_bps, .. } = self;
-        let delay_ms = self.rtt_ms / 2.0;
-        let product = rate_bps / 8.0 * self.rtt_ms / 1e3 / PACKET;
-        let queue_packets = (self.queue * product).ceil().max(10.0);
-        let mut link = format!(
-            "delay_ms = {delay_ms}, queue_packets = {queue_packets}, loss = {}, jitter_ms = {}",
-            self.loss, self.jitter_ms
-        );
-        // Random loss and jitter are those of the way there.
-        let mut back = "loss = 0, jitter_ms = 0".to_owned();
-        let part = |share: f64| (share * rate_bps).round();
-        let (mut rate, mut capacity) = (format!("rate_bps = {rate_bps}"), String::new());
-        match self.varies {
-            Varies::Constant => {}
-            Varies::Walk(share) => {
-                back += &format!(", {rate}");
-                rate = format!(
-                    "cellular = {{ min_bps = {}, max_bps = {rate_bps} }}",
-                    part(share)
-                );
-            }
-            Varies::Step(share, lasts_s) => {
-                back += ", changes = []";
-                rate += &format!(
-                    ", changes_period_s = {}, changes = [{{ at_s = 0, rate_bps = {rate_bps} }}, \
-                     {{ at_s = {lasts_s}, rate_bps = {} }}]",
-                    2.0 * lasts_s,
-                    part(share)
-                );
-            }
-            Varies::Policed(share, burst) => {
-                back += ", police_bps = 0";
-                capacity = format!("capacity_bps = {}", part(share));
-                rate += &format!(
-                    ", police_bps = {}, police_burst_bytes = {burst}",
-                    part(share)
-                );
-            }
-        }
-        link += &format!(", {rate}");
-        if let Some(held_ms) = self.held_ms {
-            back += &format!(", aggregate_ms = {held_ms}");
-        }
         let (fair, others_fair) = self.fair();
-        let own = match self.own {
-            1 => "{}".to_owned(),
-            own => format!("{{ count = {own}, start_spread_s = 5 }}"),
-        };
-        let other = match self.neighbour {
-            Neighbour::None => String::new(),
-            Neighbour::Downloads(controller, others) => format!(
-                ", {{ name = \"other\", app = \"bulk\", controller = \"{controller}\", \
-                 streams = 16, count = {others}, start_spread_s = 5 }}"
-            ),
-            Neighbour::Upload => ", { name = \"other\", app = \"bulk\", controller = \"cubic\", \
-                                  streams = 16, from = \"right\", to = \"left\" }"
-                .into(),
-            Neighbour::Short => format!(
-                ", {{ name = \"other\", app = \"short\", controller = \"cubic\", \
-                 short = {{ arrivals_per_s = {}, mean_bytes = {SHORT_BYTES} }} }}",
-                SHORT_LOAD * rate_bps / 8.0 / SHORT_BYTES
-            ),
-        };
-        // Others who fill the queue are not the measured flows' fault.
-        let queued = matches!(self.neighbour, Neighbour::Downloads(..));
+        let product = rate_bps / 8.0 * rtt_ms / 1e3 / PACKET;
         let packets_ms = 10.0 * PACKET * 8.0 / rate_bps * 1e3;
-        let queueing = match queued {
-            true => String::new(),
-            false => format!(
-                ", queueing_p95_ms = {:.1}",
-                (self.rtt_ms / 2.0).max(packets_ms)
-            ),
-        };
-        let others = others_fair.map_or(String::new(), |_| ", others = 0.9".into());
-        let others_fair = others_fair.map_or(String::new(), |fair| format!("others_fair = {fair}"));
-        format!(
-            "[[cases]]\nname = \"{number}\"\nmodels = \"{}.\"\nsource = \"drawn with seed \
-             {number}\"\ngood = \"As the aims say.\"\naims = {{ share = 0.9, loss = {}\
-             {queueing}{others} }}\nfair = {fair}\n{others_fair}\n{capacity}\n\
-             scenario.links = [{{ {link}, reverse = {{ {back} }} }}]\n\
-             scenario.flows = [{own}{other}]\n",
-            self.words(),
-            self.loss + 0.01,
-        )
+        context! {
+            number,
+            network => self,
+            share,
+            part => (share * rate_bps).round(),
+            delay_ms => rtt_ms / 2.0,
+            queue_packets => (self.queue * product).ceil().max(10.0),
+            loss_percent => format!("{:.2}", loss * 100.0),
+            loss_aim => loss + 0.01,
+            queueing_ms => format!("{:.1}", (rtt_ms / 2.0).max(packets_ms)),
+            fair,
+            others_fair,
+            arrivals_per_s => SHORT_LOAD * rate_bps / 8.0 / SHORT_BYTES,
+            short_bytes => SHORT_BYTES,
+        }
     }
 }
 

@@ -1,21 +1,12 @@
 //! A flow as command lines of `evenkeel`, or of `evenkeel-testbed` with a controller of its own.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream::Delivery;
 
-use crate::scenario::{FlowSpec, Scenario, StreamSpec};
-
-/// What a bulk client is asked to send.
-#[derive(Debug)]
-pub(super) enum Amount {
-    /// Data until the flow stops.
-    Endless,
-    Bytes(u64),
-    File(PathBuf),
-}
+use super::router_file::absolute;
+use crate::scenario::{FlowSpec, Payload, Scenario, StreamSpec};
 
 /// The command of `evenkeel-testbed` that is `evenkeel` with the testbed's controllers.
 const APPS: &str = "apps";
@@ -83,24 +74,24 @@ pub(super) fn bulk_server(scenario: &Scenario, spec: &FlowSpec, address: &str) -
     arguments.0
 }
 
-/// A client that sends `amount` to the server at `address`.
+/// A client that sends `payload` to the server at `address`.
 pub(super) fn bulk_client(
     scenario: &Scenario,
     spec: &FlowSpec,
     address: &str,
     pin: &str,
-    amount: &Amount,
+    payload: &Payload,
 ) -> Vec<String> {
     let mut arguments = Arguments::new(spec, ["bulk", "client"]);
     arguments.0.push(address.to_owned());
     arguments.add("--pin", pin);
     arguments.add("--bind", spec.from.address(spec.ip_version));
     arguments.add("--streams", spec.streams);
-    match amount {
+    match payload {
         // Longer than the run, which ends it.
-        Amount::Endless => arguments.add("--time", scenario.duration.as_secs_f64() + 60.0),
-        Amount::Bytes(bytes) => arguments.add("--bytes", bytes),
-        Amount::File(path) => arguments.add("--file", path.display()),
+        Payload::Endless => arguments.add("--time", scenario.duration.as_secs_f64() + 60.0),
+        Payload::Bytes(bytes) => arguments.add("--bytes", bytes),
+        Payload::File(path) => arguments.add("--file", absolute(path).display()),
     }
     arguments.add_sender(spec, scenario.sampling_interval);
     arguments.flag("--no-verify", !spec.verify);

@@ -5,19 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use rand_distr::{Distribution, Exp1};
-use rand_pcg::Pcg64;
-
-use super::arguments::{Amount, bulk_client, stream_client};
+use super::arguments::{bulk_client, stream_client};
 use super::clock::{pause, wall_clock};
 use super::error::KernelError;
 use super::network::Network;
 use super::process::{Line, Process};
 use super::reports::{Reporter, Reports};
-use super::router_file::absolute;
 use crate::metrics::Transfer;
-use crate::random::{PeriodLength, Purpose, generator, pareto};
 use crate::scenario::{App, FlowSpec, Payload, StreamSpec};
+use crate::traffic::{Planned, Transfers};
 
 /// How often a waiting thread looks whether the run is over.
 const LOOK: Duration = Duration::from_millis(10);
@@ -52,68 +48,36 @@ impl Client {
     /// Carries out what the flow's application does in a run that began at `epoch`.
     pub(super) fn run(self: &Arc<Self>, epoch: Instant) {
         let (spec, scenario) = (self.spec(), &self.network.scenario);
-        let start = epoch + spec.start;
-        // A flow that lasts to the end of the run is not torn down in its last instant.
-        let stop = (spec.stop < scenario.duration).then(|| epoch + spec.stop);
-        let mut rng = generator(scenario.seed, Purpose::Flow, self.index);
-        self.wait_until(start);
-        match &spec.app {
-            App::Bulk(payload) => {
-                let amount = match payload {
-                    Payload::Endless => Amount::Endless,
-                    Payload::Bytes(bytes) => Amount::Bytes(*bytes),
-                    Payload::File(path) => Amount::File(absolute(path)),
-                };
-                if self.transfer(epoch, &amount, stop) {
-                    self.lock().reports.done = Some(wall_clock() - epoch);
-                }
+        let transfers = Transfers::new(scenario, self.index);
+        if let App::Stream(stream) = &spec.app {
+            self.wait_until(epoch + spec.start);
+            return self.view(epoch, stream, transfers.stop.map(|stop| epoch + stop));
+        }
+        let mut running = Vec::new();
+        for Planned { at, until, payload } in transfers {
+            self.wait_until(epoch + at);
+            if self.is_over() {
+                break;
             }
-            App::OnOff {
-                periods, begins, ..
-            } => {
-                let (on, off) = PeriodLength::pair(periods);
-                let mut now = start + off.before_first(*begins, &mut rng);
-                self.wait_until(now);
-                while !self.is_over() && stop.is_none_or(|stop| now < stop) {
-                    let ends = now + on.sample(&mut rng);
-                    let ends = stop.map_or(ends, |stop| ends.min(stop));
-                    self.transfer(epoch, &Amount::Endless, Some(ends));
-                    now = ends + off.sample(&mut rng);
-                    self.wait_until(now);
-                }
+            let until = until.map(|until| epoch + until);
+            if let App::Short { .. } = spec.app {
+                let client = self.clone();
+                let transfer = move || client.transfer(epoch, &payload, until);
+                running.push(std::thread::spawn(transfer));
+                running.retain(|transfer| !transfer.is_finished());
+            } else if self.transfer(epoch, &payload, until)
+                && let App::Bulk(_) = spec.app
+            {
+                self.lock().reports.done = Some(wall_clock() - epoch);
             }
-            App::Short {
-                arrivals_per_s,
-                mean_bytes,
-                shape,
-            } => {
-                let bytes = |rng: &mut Pcg64| pareto(rng, *mean_bytes as f64, *shape).max(1.0);
-                let mut transfers = Vec::new();
-                let mut now = start;
-                loop {
-                    let gap: f64 = Exp1.sample(&mut rng);
-                    now += Duration::from_secs_f64(gap / arrivals_per_s);
-                    self.wait_until(now);
-                    if self.is_over() || stop.is_some_and(|stop| now >= stop) {
-                        break;
-                    }
-                    let amount = Amount::Bytes(bytes(&mut rng) as u64);
-                    let client = self.clone();
-                    transfers.push(std::thread::spawn(move || {
-                        client.transfer(epoch, &amount, None)
-                    }));
-                    transfers.retain(|transfer| !transfer.is_finished());
-                }
-                for transfer in transfers {
-                    let _ = transfer.join();
-                }
-            }
-            App::Stream(stream) => self.view(epoch, stream, stop),
+        }
+        for transfer in running {
+            let _ = transfer.join();
         }
     }
 
     /// Runs one bulk client, broken off at `until`; returns whether it completed its transfer.
-    fn transfer(&self, epoch: Instant, amount: &Amount, until: Option<Instant>) -> bool {
+    fn transfer(&self, epoch: Instant, payload: &Payload, until: Option<Instant>) -> bool {
         if self.is_over() {
             return false;
         }
@@ -129,7 +93,7 @@ impl Client {
             Reporter::of_transfer(state.reports.transfers.len() - 1)
         };
         let (spec, scenario) = (self.spec(), &self.network.scenario);
-        let arguments = bulk_client(scenario, spec, &self.server_address, &self.pin, amount);
+        let arguments = bulk_client(scenario, spec, &self.server_address, &self.pin, payload);
         let what = format!("the client of {}", spec.name);
         let started = Process::start(&self.network, what, spec.from, &self.program, &arguments);
         let completed = self.follow(epoch, started, reporter, until);

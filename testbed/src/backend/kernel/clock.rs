@@ -1,19 +1,21 @@
-//! The machine's clock, for the backends that run in its time.
+//! The machine's clock, for what runs in its time.
 
 use std::time::{Duration, Instant};
 
+/// What the machine's clock says.
 #[expect(
     clippy::disallowed_methods,
     reason = "a kernel backend runs in the machine's time"
 )]
-pub(in crate::backend) fn wall_clock() -> Instant {
+pub fn wall_clock() -> Instant {
     Instant::now()
 }
 
+/// Waits for so long.
 #[expect(
     clippy::disallowed_methods,
     reason = "a kernel backend runs in the machine's time"
 )]
-pub(in crate::backend) fn pause(time: Duration) {
+pub fn pause(time: Duration) {
     std::thread::sleep(time);
 }

@@ -75,21 +75,15 @@ impl Links {
         let links = scenario.links.iter().enumerate();
         for (index, link) in links.filter(|(_, link)| link.reported) {
             let source = source(network, LinkIndex(index), &mut readers)?;
-            let observation = LinkObservation {
-                name: link.name.clone(),
-                rate_bps: link.mean_rate_bps(scenario.warmup, scenario.duration),
-                delay: link.description.delay(),
-                emulator: match source {
-                    Source::None => None,
-                    Source::Router(..) => Some("evenkeel"),
-                    Source::Netem(_) => Some("netem"),
-                },
-                ..LinkObservation::default()
+            let emulator = match source {
+                Source::None => None,
+                Source::Router(..) => Some("evenkeel"),
+                Source::Netem(_) => Some("netem"),
             };
             reported.push(Link {
                 has_stamps: !link.description.stamps.is_empty(),
                 source,
-                observation,
+                observation: LinkObservation::of(link, scenario, emulator),
             });
         }
         Ok(Self {

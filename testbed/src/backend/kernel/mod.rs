@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+pub use clock::{pause, wall_clock};
 pub use cross::{udp_sink, udp_source};
 pub use error::KernelError;
 
@@ -42,7 +43,6 @@ use network::Network;
 use process::Running;
 use routers::Routers;
 
-pub(super) use clock::{pause, wall_clock};
 pub(super) use error::{IMAGE, PROGRAMS, check_interrupt};
 pub(super) use identity::{is_alive, label_prefix, own_identity};
 pub(super) use netem::trial;

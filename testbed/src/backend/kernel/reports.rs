@@ -198,13 +198,13 @@ impl Reports {
         let stream = self.view.take().map(|report| StreamObservation {
             report,
             sent: self.frames,
-            series: stream_series(&self.viewed, interval, buckets),
+            series: in_intervals(&self.viewed, interval, buckets, |_, last| last),
         });
         let mut observation = FlowObservation {
             stop: self.done.unwrap_or(spec.stop),
             delivered: spread(|received| received.ip_bytes),
             app_delivered: spread(|received| received.app_bytes),
-            packet_series: packet_series(&self.packets, interval, buckets),
+            packet_series: in_intervals(&self.packets, interval, buckets, PacketSample::plus),
             controller_state,
             rtt: std::mem::take(&mut self.rtt),
             path,
@@ -247,41 +247,23 @@ fn spread(
     rounded.collect()
 }
 
-/// What a viewer saw, in the run's intervals.
-fn stream_series(
-    viewed: &[(Duration, StreamSample)],
+/// What was reported, in the run's intervals; `join` makes one of two in the same interval.
+fn in_intervals<T: Copy + Default>(
+    reported: &[(Duration, T)],
     interval: Duration,
     buckets: usize,
-) -> Vec<StreamSample> {
-    let mut series = vec![StreamSample::default(); buckets];
-    for (at, sample) in viewed {
-        if let Some(entry) = series.get_mut(bucket(*at, interval)) {
-            *entry = *sample;
+    join: fn(T, T) -> T,
+) -> Vec<T> {
+    let mut series = vec![T::default(); buckets];
+    for (at, sample) in reported {
+        // A record comes a little after the end of the interval that it is about.
+        let within = at.saturating_sub(interval / 2);
+        let bucket = (within.as_nanos() / interval.as_nanos()) as usize;
+        if let Some(entry) = series.get_mut(bucket) {
+            *entry = join(*entry, *sample);
         }
     }
     series
-}
-
-/// Packets in the run's intervals.
-fn packet_series(
-    reported: &[(Duration, PacketSample)],
-    interval: Duration,
-    buckets: usize,
-) -> Vec<PacketSample> {
-    let mut series = vec![PacketSample::default(); buckets];
-    for (at, packets) in reported {
-        if let Some(entry) = series.get_mut(bucket(*at, interval)) {
-            entry.sent += packets.sent;
-            entry.lost += packets.lost;
-        }
-    }
-    series
-}
-
-/// The run's interval that a record `at` is about: it comes a little after its interval's end.
-fn bucket(at: Duration, interval: Duration) -> usize {
-    let within = at.saturating_sub(interval / 2);
-    (within.as_nanos() / interval.as_nanos()) as usize
 }
 
 #[cfg(test)]
@@ -315,7 +297,7 @@ mod tests {
             (ms(208), packets(2, 2)),
             (ms(900), packets(1, 1)),
         ];
-        let series = packet_series(&reported, ms(100), 3);
+        let series = in_intervals(&reported, ms(100), 3, PacketSample::plus);
         assert_eq!(series, [packets(9, 1), packets(7, 2), packets(0, 0)]);
     }
 

@@ -1,12 +1,12 @@
 //! Namespaces that are gone when the run is, whatever ends it.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::AtomicBool;
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::backend::kernel::{
     Host, KernelError, Plan, Platform, is_alive, label_prefix, needing_netem, output_of,
@@ -189,18 +189,10 @@ fn remove(directory: &Path) {
 
 /// Whether this process may create namespaces and devices.
 pub(super) fn may_administer() -> Result<(), KernelError> {
-    let status =
-        fs::read_to_string("/proc/self/status").map_err(|_: io::Error| KernelError::NoProc)?;
-    let effective = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .unwrap_or("0");
-    let capabilities = u64::from_str_radix(effective.trim(), 16).unwrap_or(0);
-    // CAP_NET_ADMIN is 12 and CAP_SYS_ADMIN 21 (linux/capability.h): devices, and namespaces.
-    let needed = 1 << 12 | 1 << 21;
-    if capabilities & needed == needed {
-        Ok(())
-    } else {
-        Err(KernelError::NotRoot)
+    // For devices, and for namespaces.
+    let needed = CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN;
+    match capabilities(None) {
+        Ok(sets) if sets.effective.contains(needed) => Ok(()),
+        _ => Err(KernelError::NotRoot),
     }
 }

@@ -3,15 +3,16 @@
 use std::sync::{Arc, LazyLock};
 
 use evenkeel::SharedFactory;
-use evenkeel_apps::bulk::{self, AckFrequency, TransportSettings};
+use evenkeel_apps::bulk::{self, TransportSettings};
 use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream;
+use evenkeel_apps::tls::{Identity, Trust};
 use evenkeel_apps::trace::{Traces, Vantage};
 use quinn::{Endpoint, EndpointConfig, QlogConfig, ServerConfig, TransportConfig};
 use rand::Rng;
 use rand_pcg::Pcg64;
 use rcgen::{CertificateParams, KeyPair};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::PrivatePkcs8KeyDer;
 
 use super::SimError;
 use super::record::Record;
@@ -41,9 +42,7 @@ impl Endpoints {
         traces: Option<&Traces>,
         record: &Arc<Record>,
     ) -> Result<Self, SimError> {
-        let ports = |_| SimError::Ports {
-            flow: spec.name.clone(),
-        };
+        let ports = |_| SimError::Ports(spec.name.clone());
         let bind = |node| simulation.bind_ip(node, spec.ip_version, 0).map_err(ports);
         let receiver_socket = bind(spec.to)?;
         let sender_socket = bind(spec.from)?;
@@ -68,10 +67,7 @@ impl Endpoints {
             ..unasked
         };
         let mut sending = application(TransportSettings {
-            acks: AckFrequency {
-                every: spec.acks.every,
-                max_delay: spec.acks.max_delay,
-            },
+            acks: spec.acks,
             ..receiving
         });
         if let Some(traces) = traces {
@@ -98,15 +94,9 @@ impl Endpoints {
         let mut binder = Binder {
             runtime,
             seeds: generator(scenario.seed, Purpose::Endpoint, index),
-            identity: Identity::fixed(),
             alpn: if is_stream { stream::ALPN } else { bulk::ALPN },
         };
-        let server = if is_stream {
-            &sender_socket
-        } else {
-            &receiver_socket
-        };
-        server.serve_quic();
+        // The server is bound first.
         let (sender, receiver) = if is_stream {
             let sender = binder.server(sending);
             (sender, binder.client(receiving))
@@ -134,13 +124,13 @@ struct Half {
 struct Binder {
     runtime: SimRuntime,
     seeds: Pcg64,
-    identity: Identity,
     alpn: &'static [u8],
 }
 
 impl Binder {
     fn server(&mut self, half: Half) -> Endpoint {
-        let tls = self.identity.server(self.alpn);
+        half.socket.serve_quic();
+        let tls = server_tls(self.alpn);
         let server = half.evenkeel.server_config(tls, half.transport.clone());
         let mut server = server.expect("ring has QUIC's initial cipher suite");
         // A machine that simulates slowly must not let tokens expire.
@@ -149,7 +139,7 @@ impl Binder {
     }
 
     fn client(&mut self, half: Half) -> Endpoint {
-        let tls = self.identity.client(self.alpn);
+        let tls = client_tls(self.alpn);
         let client = half.evenkeel.client_config(tls, half.transport.clone());
         let mut endpoint = self.bind(&half, None);
         endpoint.set_default_client_config(client.expect("ring has QUIC's initial cipher suite"));
@@ -171,10 +161,7 @@ impl Binder {
 /// The factory of the sender's controller.
 pub(super) fn controller(scenario: &Scenario, spec: &FlowSpec) -> Result<SharedFactory, SimError> {
     let factory = scenario.controllers.factory(&spec.controller);
-    factory.map_err(|source| SimError::Controller {
-        flow: spec.name.clone(),
-        source,
-    })
+    factory.map_err(|error| SimError::Controller(spec.name.clone(), error))
 }
 
 fn qlog(
@@ -197,66 +184,39 @@ fn qlog(
 static KEY_LOG: LazyLock<Arc<rustls::KeyLogFile>> =
     LazyLock::new(|| Arc::new(rustls::KeyLogFile::new()));
 
-/// Certificate and key of every simulated receiver.
-struct Identity {
-    certificate: CertificateDer<'static>,
-    key: PrivatePkcs8KeyDer<'static>,
+/// Certificate and key of every simulated server. Always the same, and Ed25519: ECDSA signatures vary
+/// in length from run to run, and with them the handshake's bytes and all of virtual time after it. It
+/// guards nothing: both ends are in this process.
+fn identity() -> Identity {
+    // RFC 8410: the PKCS #8 wrapping of a 32-byte Ed25519 seed, here 32 times 0x2a.
+    const PREFIX: [u8; 16] = [
+        0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04,
+        0x20,
+    ];
+    let key = PrivatePkcs8KeyDer::from([&PREFIX[..], &[0x2a; 32]].concat());
+    let key = KeyPair::from_pkcs8_der_and_sign_algo(&key, &rcgen::PKCS_ED25519);
+    let key = key.expect("a well-formed key");
+    let params = CertificateParams::new([SERVER_NAME.to_owned()]).expect("a valid name");
+    let certificate = params.self_signed(&key).expect("a key that can sign");
+    Identity::from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes())
+        .expect("what rcgen writes is PEM")
 }
 
-impl Identity {
-    /// Always the same, and Ed25519: ECDSA signatures vary in length from run to run, and with
-    /// them the handshake's bytes and all of virtual time after it. It guards nothing: both
-    /// ends are in this process.
-    fn fixed() -> Self {
-        // RFC 8410: the PKCS #8 wrapping of a 32-byte Ed25519 seed, here 32 times 0x2a.
-        const PREFIX: [u8; 16] = [
-            0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22,
-            0x04, 0x20,
-        ];
-        let key = PrivatePkcs8KeyDer::from([&PREFIX[..], &[0x2a; 32]].concat());
-        let pair = KeyPair::from_pkcs8_der_and_sign_algo(&key, &rcgen::PKCS_ED25519)
-            .expect("a well-formed key");
-        let params = CertificateParams::new([SERVER_NAME.to_owned()]).expect("a valid name");
-        let certificate = params.self_signed(&pair).expect("a key that can sign");
-        Self {
-            certificate: certificate.der().clone(),
-            key,
-        }
-    }
-
-    fn server(&self, alpn: &[u8]) -> rustls::ServerConfig {
-        let mut tls = rustls::ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .expect("ring has TLS 1.3")
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![self.certificate.clone()],
-                PrivateKeyDer::Pkcs8(self.key.clone_key()),
-            )
-            .expect("the key is the certificate's");
-        tls.alpn_protocols = vec![alpn.to_vec()];
-        tls
-    }
-
-    fn client(&self, alpn: &[u8]) -> rustls::ClientConfig {
-        let mut roots = rustls::RootCertStore::empty();
-        roots
-            .add(self.certificate.clone())
-            .expect("our own certificate is well formed");
-        let mut tls = rustls::ClientConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .expect("ring has TLS 1.3")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        tls.alpn_protocols = vec![alpn.to_vec()];
-        // A client knows all secrets; a server need not log them again.
-        tls.key_log = KEY_LOG.clone();
-        // Every connection of a flow makes the whole handshake, the first and the last alike.
-        tls.resumption = rustls::client::Resumption::disabled();
-        tls
-    }
+fn server_tls(alpn: &[u8]) -> rustls::ServerConfig {
+    let tls = identity()
+        .server(alpn)
+        .expect("the key is the certificate's");
+    let mut tls = Arc::unwrap_or_clone(tls);
+    // A client knows all secrets; a server need not log them again.
+    tls.key_log = Arc::new(rustls::NoKeyLog {});
+    tls
 }
 
-fn provider() -> Arc<rustls::crypto::CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
+fn client_tls(alpn: &[u8]) -> rustls::ClientConfig {
+    let (tls, _) = Trust::Anybody.client(alpn).expect("it has no authorities");
+    let mut tls = Arc::unwrap_or_clone(tls);
+    tls.key_log = KEY_LOG.clone();
+    // Every connection of a flow makes the whole handshake, the first and the last alike.
+    tls.resumption = rustls::client::Resumption::disabled();
+    tls
 }

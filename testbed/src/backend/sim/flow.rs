@@ -21,7 +21,6 @@ pub(super) struct Flow {
     record: Arc<Record>,
     socket: Arc<SimSocket>,
     received: Received,
-    observation: FlowObservation,
     delivered_before: u64,
     app_before: u64,
 }
@@ -47,7 +46,7 @@ impl Flow {
         traces: Option<&Traces>,
     ) -> Result<Self, SimError> {
         let epoch = simulation.runtime().epoch();
-        let record = Record::new(epoch);
+        let record = Record::new(epoch, spec);
         let endpoints = Endpoints::bind(simulation, scenario, index, spec, traces, &record)?;
         let socket = endpoints.receiver_socket.clone();
         let received = if let App::Stream(media) = &spec.app {
@@ -69,7 +68,6 @@ impl Flow {
             record,
             socket,
             received,
-            observation: FlowObservation::of(spec),
             delivered_before: 0,
             app_before: 0,
         })
@@ -96,20 +94,14 @@ impl Flow {
                 viewing.received()
             }
         };
-        let observation = &mut self.observation;
-        observation
-            .delivered
-            .push(delivered - self.delivered_before);
-        observation.app_delivered.push(app - self.app_before);
-        observation.controller_state.push(self.record.controllers());
-        self.record.sample_packets();
+        let arrived = delivered - self.delivered_before;
+        self.record.sample(arrived, app - self.app_before);
         (self.delivered_before, self.app_before) = (delivered, app);
     }
 
     /// All that was seen of the flow that `spec` describes.
     pub(super) fn finish(self, spec: &FlowSpec, duration: Duration) -> FlowObservation {
-        let mut observation = self.observation;
-        self.record.finish(spec, &mut observation);
+        let mut observation = self.record.finish(spec);
         if let Received::Stream {
             viewing,
             sending,

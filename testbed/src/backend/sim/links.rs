@@ -26,13 +26,7 @@ impl LinkSampler {
             .filter(|(_, spec)| spec.reported)
             .map(|(index, spec)| Self {
                 index: LinkIndex(index),
-                observation: LinkObservation {
-                    name: spec.name.clone(),
-                    rate_bps: spec.mean_rate_bps(scenario.warmup, scenario.duration),
-                    delay: spec.description.delay(),
-                    emulator: Some("evenkeel"),
-                    ..LinkObservation::default()
-                },
+                observation: LinkObservation::of(spec, scenario, Some("evenkeel")),
                 stamps: !spec.description.stamps.is_empty(),
                 cellular: spec.description.cellular.is_some(),
                 dropped_before: 0,

@@ -40,44 +40,24 @@ pub enum SimError {
     /// A link cannot be built as the scenario says.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// A flow names a controller that does not exist, or a wrong parameter of one.
-    #[error("flow {flow}: {source}")]
-    Controller {
-        /// The flow's name.
-        flow: String,
-        /// What is wrong.
-        source: evenkeel::SpecError,
-    },
-    /// A capture was asked for a link that the scenario does not have.
-    #[error("no link {name:?} to capture; the scenario has {known}")]
-    UnknownLink {
-        /// What was asked for.
-        name: String,
-        /// The links there are.
-        known: String,
-    },
-    /// A file cannot be read or written.
-    #[error("{action} {path}: {source}", path = .path.display())]
-    File {
-        /// What was tried.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
-    /// Too many endpoints on one node of the scenario.
-    #[error("flow {flow}: no UDP port is free on its node; spread the flows over more hosts")]
-    Ports {
-        /// The flow's name.
-        flow: String,
-    },
+    /// This flow names a controller that does not exist, or a wrong parameter of one.
+    #[error("flow {0}: {1}")]
+    Controller(String, #[source] evenkeel::SpecError),
+    /// A capture was asked for this link, which the scenario does not have; it has those listed.
+    #[error("no link {0:?} to capture; the scenario has {1}")]
+    UnknownLink(String, String),
+    /// This was tried with this file in vain.
+    #[error("{0} {path}: {2}", path = .1.display())]
+    File(&'static str, PathBuf, #[source] io::Error),
+    /// Too many endpoints on this flow's node.
+    #[error("flow {0}: no UDP port is free on its node; spread the flows over more hosts")]
+    Ports(String),
 }
 
 impl SimError {
     /// Whether the scenario or the command is wrong, as opposed to a file that failed.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Self::File { .. })
+        !matches!(self, Self::File(..))
     }
 }
 
@@ -115,7 +95,7 @@ pub fn run(
         let link = find_link(scenario, name)?;
         simulation
             .capture(link, path)
-            .map_err(|source| file_error("cannot create", path, source))?;
+            .map_err(|error| SimError::File("cannot create", path.clone(), error))?;
     }
     let traces = options.qlog.as_deref().map(Traces::new);
     let mut flows = scenario
@@ -126,9 +106,7 @@ pub fn run(
         .collect::<Result<Vec<_>, _>>()?;
     for (index, spec) in scenario.cross.iter().enumerate() {
         let started = start_cross_traffic(&simulation, scenario.seed, index, spec);
-        started.map_err(|_| SimError::Ports {
-            flow: spec.name.clone(),
-        })?;
+        started.map_err(|_| SimError::Ports(spec.name.clone()))?;
     }
     let mut links = links::LinkSampler::all(scenario);
 
@@ -155,17 +133,14 @@ pub fn run(
         }
         sample_at += scenario.sampling_interval;
     }
-    simulation
-        .finish_captures()
-        .map_err(|source| SimError::File {
-            action: "cannot write a capture to",
-            path: options
-                .captures
-                .first()
-                .map(|c| c.1.clone())
-                .unwrap_or_default(),
-            source,
-        })?;
+    let first = options.captures.first().map(|(_, path)| path.clone());
+    simulation.finish_captures().map_err(|error| {
+        SimError::File(
+            "cannot write a capture to",
+            first.unwrap_or_default(),
+            error,
+        )
+    })?;
     simulation.assert_conservation();
     let links = links
         .into_iter()
@@ -188,28 +163,16 @@ pub fn run(
 }
 
 fn find_link(scenario: &Scenario, name: &str) -> Result<LinkIndex, SimError> {
-    let index = scenario.links.iter().position(|link| link.name == name);
-    index.map(LinkIndex).ok_or_else(|| SimError::UnknownLink {
-        name: name.into(),
-        known: scenario
-            .links
-            .iter()
-            .map(|link| link.name.as_str())
-            .collect::<Vec<_>>()
-            .join(", "),
+    let names = || scenario.links.iter().map(|link| link.name.as_str());
+    let index = names().position(|known| known == name);
+    index.map(LinkIndex).ok_or_else(|| {
+        let known = names().collect::<Vec<_>>().join(", ");
+        SimError::UnknownLink(name.into(), known)
     })
 }
 
 impl From<TraceError> for SimError {
     fn from(error: TraceError) -> Self {
-        file_error("cannot write", &error.path, error.source)
-    }
-}
-
-fn file_error(action: &'static str, path: &std::path::Path, source: io::Error) -> SimError {
-    SimError::File {
-        action,
-        path: path.into(),
-        source,
+        Self::File("cannot write", error.path, error.source)
     }
 }

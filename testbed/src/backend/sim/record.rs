@@ -11,6 +11,7 @@ use crate::metrics::{
     ControllerSample, FlowObservation, PacketSample, PathObservation, RttSample, Transfer,
 };
 use crate::scenario::FlowSpec;
+use crate::sim::lock;
 
 /// The record of one flow, shared by its tasks, its controllers and the sampler.
 #[derive(Debug)]
@@ -23,34 +24,28 @@ pub(super) struct Record {
 struct State {
     live: Vec<Connection>,
     /// Packets of connections that have ended.
-    ended: Packets,
+    ended: PacketSample,
     /// Path headers of connections that have ended; the state is the last one's.
     ended_headers: Option<HeaderReport>,
     /// What was counted when the warm-up ended.
-    warm: Packets,
+    warm: PacketSample,
     warm_headers: HeaderCounters,
-    /// What was counted when the last sampling interval ended, and in each interval.
-    sampled: Packets,
-    packet_series: Vec<PacketSample>,
-    rtt: Vec<RttSample>,
+    /// What was counted when the last sampling interval ended.
+    sampled: PacketSample,
     path: Vec<SampleRecord>,
-    transfers: Vec<Transfer>,
     /// The first failure.
     failure: Option<(Duration, String)>,
-    done: Option<Duration>,
-    asked_for_rate: bool,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Packets {
-    sent: u64,
-    lost: u64,
+    /// What is known of the flow otherwise.
+    observation: FlowObservation,
 }
 
 impl Record {
-    /// The record of a flow of a run that begins at `epoch`.
-    pub(super) fn new(epoch: Instant) -> Arc<Self> {
-        let state = Mutex::default();
+    /// The record of the flow that `spec` describes, of a run that begins at `epoch`.
+    pub(super) fn new(epoch: Instant, spec: &FlowSpec) -> Arc<Self> {
+        let state = Mutex::new(State {
+            observation: FlowObservation::of(spec),
+            ..State::default()
+        });
         Arc::new(Self { epoch, state })
     }
 
@@ -65,21 +60,21 @@ impl Record {
         state
             .live
             .retain(|live| live.stable_id() != connection.stable_id());
-        state.ended = state.ended.plus(connection);
-        state.ended_headers = plus(state.ended_headers.take(), connection);
+        state.ended = plus_packets(state.ended, connection);
+        state.ended_headers = plus_headers(state.ended_headers.take(), connection);
     }
 
     /// A transfer has begun; its number is for [`Record::transferred`].
     pub(super) fn transfer_began(&self, now: Instant) -> usize {
         let start = now - self.epoch;
-        let mut state = self.lock();
-        state.transfers.push(Transfer {
+        let transfers = &mut self.lock().observation.transfers;
+        transfers.push(Transfer {
             start,
             end: None,
             bytes: 0,
             sha256_verified: None,
         });
-        state.transfers.len() - 1
+        transfers.len() - 1
     }
 
     /// A transfer is complete: the receiver has all its bytes.
@@ -91,18 +86,18 @@ impl Record {
         verified: Option<bool>,
     ) {
         let end = Some(now - self.epoch);
-        let transfer = &mut self.lock().transfers[transfer];
+        let transfer = &mut self.lock().observation.transfers[transfer];
         (transfer.end, transfer.bytes, transfer.sha256_verified) = (end, bytes, verified);
     }
 
     /// A transfer was broken off when the receiver had `bytes` bytes.
     pub(super) fn broken_off(&self, transfer: usize, bytes: u64) {
-        self.lock().transfers[transfer].bytes = bytes;
+        self.lock().observation.transfers[transfer].bytes = bytes;
     }
 
     /// The flow has delivered all it had to.
     pub(super) fn done(&self, now: Instant) {
-        self.lock().done = Some(now - self.epoch);
+        self.lock().observation.stop = now - self.epoch;
     }
 
     /// The flow failed; the first reason stands.
@@ -121,25 +116,24 @@ impl Record {
             .unwrap_or_default();
     }
 
-    /// A sampling interval is over.
-    pub(super) fn sample_packets(&self) {
-        let mut state = self.lock();
+    /// A sampling interval is over, in which so many bytes arrived: of IP packets, and of the
+    /// application.
+    pub(super) fn sample(&self, delivered: u64, app_delivered: u64) {
+        let state = &mut *self.lock();
         let packets = state.packets();
         let before = std::mem::replace(&mut state.sampled, packets);
-        state.packet_series.push(PacketSample {
+        let seen = &mut state.observation;
+        seen.packet_series.push(PacketSample {
             sent: packets.sent - before.sent,
             lost: packets.lost - before.lost,
         });
-    }
-
-    /// The controllers of all connections together.
-    pub(super) fn controllers(&self) -> Option<ControllerSample> {
-        let mut state = self.lock();
-        let mut asked_for_rate = false;
+        seen.delivered.push(delivered);
+        seen.app_delivered.push(app_delivered);
+        // The controllers of all connections together.
         let contexts = state.live.iter().filter_map(Context::of);
         let samples = contexts.map(|context| {
             let path = context.state();
-            asked_for_rate |= path.own_rate.is_some();
+            seen.asked_for_rate |= path.own_rate.is_some();
             ControllerSample {
                 window: path.window,
                 slow_start_threshold: path.slow_start_threshold,
@@ -147,13 +141,13 @@ impl Record {
             }
         });
         let sample = samples.reduce(ControllerSample::plus);
-        state.asked_for_rate |= asked_for_rate;
-        sample
+        seen.controller_state.push(sample);
     }
 
-    /// Moves what was recorded into the flow's observation.
-    pub(super) fn finish(&self, spec: &FlowSpec, observation: &mut FlowObservation) {
+    /// All that was seen of the flow that `spec` describes.
+    pub(super) fn finish(&self, spec: &FlowSpec) -> FlowObservation {
         let mut state = self.lock();
+        let mut observation = std::mem::take(&mut state.observation);
         let packets = state.packets();
         observation.sent_packets = packets.sent - state.warm.sent;
         observation.lost_packets = packets.lost - state.warm.lost;
@@ -164,48 +158,40 @@ impl Record {
             },
             samples: std::mem::take(&mut state.path),
         });
-        observation.packet_series = std::mem::take(&mut state.packet_series);
-        observation.rtt = std::mem::take(&mut state.rtt);
-        observation.asked_for_rate = state.asked_for_rate;
-        observation.transfers = std::mem::take(&mut state.transfers);
-        if let Some(done) = state.done {
-            observation.stop = done;
-        }
         if let Some((at, reason)) = state.failure.take() {
             observation.failed(spec, at, reason);
         }
+        observation
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .expect("the simulation has one thread, which panicked")
+        lock(&self.state)
     }
 }
 
 impl State {
-    fn packets(&self) -> Packets {
-        self.live.iter().fold(self.ended, Packets::plus)
+    fn packets(&self) -> PacketSample {
+        self.live.iter().fold(self.ended, plus_packets)
     }
 
     /// Path headers of all connections; `None` if no peer took any.
     fn headers(&self) -> Option<HeaderReport> {
-        self.live.iter().fold(self.ended_headers.clone(), plus)
+        let live = self.live.iter();
+        live.fold(self.ended_headers.clone(), plus_headers)
     }
 }
 
-impl Packets {
-    fn plus(self, connection: &Connection) -> Self {
-        let path = connection.stats().path;
-        Self {
-            sent: self.sent + path.sent_packets,
-            lost: self.lost + path.lost_packets,
-        }
-    }
+/// Adds the packets of one more connection.
+fn plus_packets(packets: PacketSample, connection: &Connection) -> PacketSample {
+    let path = connection.stats().path;
+    packets.plus(PacketSample {
+        sent: path.sent_packets,
+        lost: path.lost_packets,
+    })
 }
 
 /// Adds the headers of one more connection.
-fn plus(reports: Option<HeaderReport>, connection: &Connection) -> Option<HeaderReport> {
+fn plus_headers(reports: Option<HeaderReport>, connection: &Connection) -> Option<HeaderReport> {
     let Some(report) = HeaderReport::of(connection) else {
         return reports;
     };
@@ -220,7 +206,7 @@ impl Observer for Record {
     fn on_acks(&self, report: &AckReport) {
         let at = report.now - self.epoch;
         let sample = report.rtt.map(|rtt| RttSample { at, rtt });
-        self.lock().rtt.extend(sample);
+        self.lock().observation.rtt.extend(sample);
     }
 
     fn on_path(&self, sample: &PathSample) {

@@ -11,15 +11,14 @@ use evenkeel_apps::bulk::{
 use futures_util::future::{Either, select};
 use futures_util::stream::{StreamExt, unfold};
 use quinn::{Connection, Endpoint, Runtime};
-use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64;
 
+use super::SimError;
 use super::endpoints::{Endpoints, SERVER_NAME};
 use super::record::Record;
-use super::{SimError, file_error};
-use crate::random::{PeriodLength, Purpose, generator, pareto};
-use crate::scenario::{App, FlowSpec, Payload, Scenario};
+use crate::scenario::{App, FlowSpec, Payload, Periods, Scenario};
 use crate::sim::{SimRuntime, Simulation};
+use crate::traffic::{Planned, Transfers};
 
 /// Serves the receiver, and starts the task that is the flow's application; it waits for the
 /// flow's start. Returns what the receiver counts.
@@ -33,8 +32,8 @@ pub(super) fn spawn(
 ) -> Result<Arc<Progress>, SimError> {
     let file = match &spec.app {
         App::Bulk(Payload::File(path)) => {
-            let bytes =
-                std::fs::read(path).map_err(|source| file_error("cannot read", path, source))?;
+            let bytes = std::fs::read(path)
+                .map_err(|error| SimError::File("cannot read", path.clone(), error))?;
             Some(Bytes::from(bytes))
         }
         _ => None,
@@ -59,10 +58,8 @@ pub(super) fn spawn(
         serve,
         progress.clone(),
     )));
-    let sender = Sender {
-        start: runtime.epoch() + spec.start,
-        // A flow that lasts to the end of the run is not torn down in its last instant.
-        stop: (spec.stop < scenario.duration).then(|| runtime.epoch() + spec.stop),
+    let epoch = runtime.epoch();
+    let sender = Arc::new(Sender {
         longest: scenario.duration,
         streams: u16::try_from(spec.streams).unwrap_or(bulk::MAX_STREAMS),
         verify: spec.verify,
@@ -71,40 +68,41 @@ pub(super) fn spawn(
         receiver: endpoints.receiver_socket.address(),
         progress: progress.clone(),
         record,
-    };
-    let mut rng = generator(scenario.seed, Purpose::Flow, index);
-    let app = spec.app.clone();
+    });
+    let transfers = Transfers::new(scenario, index);
+    let (app, start) = (spec.app.clone(), epoch + spec.start);
     runtime.clone().spawn(Box::pin(async move {
-        sender.runtime.sleep_until(sender.start).await;
-        match app {
-            App::Bulk(payload) => sender.bulk(payload, file).await,
-            App::OnOff {
-                periods,
-                begins,
-                reconnect,
-            } => {
-                let (on, off) = PeriodLength::pair(&periods);
-                let first = sender.start + off.before_first(begins, &mut rng);
-                if sender.stop.is_some_and(|stop| first >= stop) {
-                    return;
-                }
-                sender.runtime.sleep_until(first).await;
-                if reconnect {
-                    sender.on_off(first, on, off, rng).await;
-                } else {
-                    sender.on_off_one_connection(on, off, rng).await;
-                }
+        runtime.sleep_until(start).await;
+        if let App::OnOff {
+            periods,
+            reconnect: false,
+            ..
+        } = app
+        {
+            return sender.on_off_one_connection(periods, transfers).await;
+        }
+        for Planned { at, until, payload } in transfers {
+            runtime.sleep_until(epoch + at).await;
+            let until = until.map(|until| epoch + until);
+            let (amount, source) = match (payload, &file) {
+                (_, Some(bytes)) => (
+                    Amount::Bytes(bytes.len() as u64),
+                    Source::Memory(bytes.clone()),
+                ),
+                (Payload::Bytes(bytes), None) => (Amount::Bytes(bytes), Source::Generated),
+                _ => (Amount::Duration(sender.longest), Source::Generated),
+            };
+            if let App::Short { .. } = app {
+                // Those that run when the flow stops are finished.
+                let sender = sender.clone();
+                runtime.spawn(Box::pin(async move {
+                    sender.transfer_until(until, amount, source).await;
+                }));
+            } else if sender.transfer_until(until, amount, source).await
+                && let App::Bulk(_) = app
+            {
+                sender.record.done(runtime.now());
             }
-            App::Short {
-                arrivals_per_s,
-                mean_bytes,
-                shape,
-            } => {
-                Arc::new(sender)
-                    .short(arrivals_per_s, mean_bytes, shape, rng)
-                    .await;
-            }
-            App::Stream(_) => unreachable!("streams have tasks of their own"),
         }
     }));
     Ok(progress)
@@ -119,9 +117,6 @@ struct Sender {
     /// What the receiver counts.
     progress: Arc<Progress>,
     record: Arc<Record>,
-    start: Instant,
-    /// When to break off; `None` at the end of the run.
-    stop: Option<Instant>,
     /// No transfer lasts longer than the run.
     longest: Duration,
     streams: u16,
@@ -129,67 +124,23 @@ struct Sender {
 }
 
 impl Sender {
-    async fn bulk(&self, payload: Payload, file: Option<Bytes>) {
-        let (amount, source) = match (payload, file) {
-            (_, Some(bytes)) => (Amount::Bytes(bytes.len() as u64), Source::Memory(bytes)),
-            (Payload::Bytes(bytes), None) => (Amount::Bytes(bytes), Source::Generated),
-            _ => (Amount::Duration(self.longest), Source::Generated),
-        };
-        if self.transfer_until(self.stop, amount, source).await {
-            self.record.done(self.runtime.now());
-        }
-    }
-
-    /// Every ON period is a new connection that is broken off at its end.
-    async fn on_off(&self, first: Instant, on: PeriodLength, off: PeriodLength, mut rng: Pcg64) {
-        let mut now = first;
-        while self.stop.is_none_or(|stop| now < stop) {
-            let ends = now + on.sample(&mut rng);
-            let ends = self.stop.map_or(ends, |stop| ends.min(stop));
-            let amount = Amount::Duration(self.longest);
-            self.transfer_until(Some(ends), amount, Source::Generated)
-                .await;
-            now = ends + off.sample(&mut rng);
-            self.runtime.sleep_until(now).await;
-        }
-    }
-
     /// One connection whose application has nothing to send in OFF periods. What quinn holds
     /// when a period ends, about two windows, is still sent.
-    async fn on_off_one_connection(&self, on: PeriodLength, off: PeriodLength, rng: Pcg64) {
+    async fn on_off_one_connection(&self, periods: Periods, transfers: Transfers) {
+        let Transfers { now, stop, rng, .. } = transfers;
+        if stop.is_some_and(|stop| now >= stop) {
+            return;
+        }
+        let epoch = self.runtime.epoch();
+        self.runtime.sleep_until(epoch + now).await;
         let source = Source::Stored(Arc::new(OnOffSource {
             runtime: self.runtime.clone(),
-            on,
-            off,
+            periods,
             rng,
         }));
         let amount = Amount::Bytes(bulk::MAX_BYTES);
-        self.transfer_until(self.stop, amount, source).await;
-    }
-
-    /// New transfers until the flow stops; those that run then are finished.
-    async fn short(
-        self: Arc<Self>,
-        arrivals_per_s: f64,
-        mean_bytes: u64,
-        shape: f64,
-        mut rng: Pcg64,
-    ) {
-        let mut now = self.start;
-        loop {
-            let gap: f64 = Exp1.sample(&mut rng);
-            now += Duration::from_secs_f64(gap / arrivals_per_s);
-            if self.stop.is_some_and(|stop| now >= stop) {
-                return;
-            }
-            self.runtime.sleep_until(now).await;
-            let bytes = pareto(&mut rng, mean_bytes as f64, shape).max(1.0) as u64;
-            let sender = self.clone();
-            self.runtime.spawn(Box::pin(async move {
-                let amount = Amount::Bytes(bytes.min(bulk::MAX_BYTES));
-                sender.transfer_until(None, amount, Source::Generated).await;
-            }));
-        }
+        let stop = stop.map(|stop| epoch + stop);
+        self.transfer_until(stop, amount, source).await;
     }
 
     /// One transfer over a new connection, broken off at `until`; whether it was completed.
@@ -288,8 +239,7 @@ const BLOCK: usize = 16 * 1024;
 /// An endless source that has nothing to give in OFF periods.
 struct OnOffSource {
     runtime: SimRuntime,
-    on: PeriodLength,
-    off: PeriodLength,
+    periods: Periods,
     rng: Pcg64,
 }
 
@@ -299,17 +249,17 @@ impl Readable for OnOffSource {
     }
 
     fn read(&self, _: u64) -> Pieces {
-        let (runtime, on, off) = (self.runtime.clone(), self.on, self.off);
+        let (runtime, periods) = (self.runtime.clone(), self.periods);
         let mut rng = self.rng.clone();
-        let off_at = runtime.now() + on.sample(&mut rng);
+        let off_at = runtime.now() + periods.sample_on(&mut rng);
         let block = Bytes::from(vec![0; BLOCK]);
         let pieces = unfold((off_at, rng), move |(mut off_at, mut rng)| {
             let (runtime, block) = (runtime.clone(), block.clone());
             async move {
                 while runtime.now() >= off_at {
-                    let ends = off_at + off.sample(&mut rng);
+                    let ends = off_at + periods.sample_off(&mut rng);
                     runtime.sleep_until(ends).await;
-                    off_at = ends + on.sample(&mut rng);
+                    off_at = ends + periods.sample_on(&mut rng);
                 }
                 Some((Ok(block), (off_at, rng)))
             }

@@ -47,9 +47,9 @@ pub struct ScenarioFile {
     pub(super) duration_s: f64,
     #[serde(default, deserialize_with = "warmup_s")]
     pub(super) warmup_s: Located<f64>,
-    #[serde(default = "one", deserialize_with = "seed")]
+    #[serde(default = "default::<1, _>", deserialize_with = "seed")]
     pub(super) seed: u64,
-    #[serde(default = "default_mtu", deserialize_with = "mtu")]
+    #[serde(default = "default::<1500, _>", deserialize_with = "mtu")]
     pub(super) mtu: u16,
     #[serde(default, skip_serializing_if = "IpVersion::is_v4")]
     pub(super) ip_version: IpVersion,
@@ -187,10 +187,7 @@ fn interval_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Err
     Ok(interval_ms)
 }
 
-fn one<T: From<u8>>() -> T {
-    1.into()
-}
-
-fn default_mtu() -> u16 {
-    1500
+/// A default.
+fn default<const NUMBER: u16, T: From<u16>>() -> T {
+    NUMBER.into()
 }

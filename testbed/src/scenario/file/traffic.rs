@@ -10,7 +10,7 @@ use evenkeel_spec::quantity::Unit;
 use serde::{Deserialize, Serialize};
 
 use super::stream::StreamTable;
-use super::{MAX_DURATION_S, one};
+use super::{MAX_DURATION_S, default};
 use crate::scenario::IpVersion;
 use crate::scenario::spec::Begins;
 
@@ -39,7 +39,7 @@ const PROBE_INTERVALS_S: RangeInclusive<f64> = 0.01..=60.0;
 const MIN_PACKET_BYTES: u64 = 28;
 
 /// QUIC's smallest full-size packet on the wire: 1200 bytes and an IPv4 and a UDP header.
-const DEFAULT_PACKET_BYTES: u32 = 1228;
+const DEFAULT_PACKET_BYTES: u16 = 1228;
 
 /// The longest round trip that a path header can tell, in milliseconds (docs/path-header.md).
 const MOST_ACP_RTT_MS: f64 = 134_000.0;
@@ -73,7 +73,7 @@ pub(in crate::scenario) struct FlowTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) stream: Option<Located<StreamTable>>,
     pub(in crate::scenario) controller: Located<String>,
-    #[serde(default = "one", deserialize_with = "count")]
+    #[serde(default = "default::<1, _>", deserialize_with = "count")]
     pub(in crate::scenario) count: u32,
     #[serde(default, deserialize_with = "seconds")]
     pub(in crate::scenario) start_s: f64,
@@ -86,13 +86,13 @@ pub(in crate::scenario) struct FlowTable {
     pub(in crate::scenario) stop_s: Option<f64>,
     #[serde(flatten, skip_deserializing)]
     pub(in crate::scenario) ends: Ends,
-    #[serde(default = "one", deserialize_with = "streams")]
+    #[serde(default = "default::<1, _>", deserialize_with = "streams")]
     pub(in crate::scenario) streams: u32,
     #[serde(default)]
     pub(in crate::scenario) verify: bool,
-    #[serde(default = "default_ack_every", deserialize_with = "ack_every")]
+    #[serde(default = "default::<2, _>", deserialize_with = "ack_every")]
     pub(in crate::scenario) ack_every: u32,
-    #[serde(default = "default_max_ack_delay_ms")]
+    #[serde(default = "default::<25, _>")]
     #[serde(deserialize_with = "max_ack_delay_ms")]
     pub(in crate::scenario) max_ack_delay_ms: u32,
     #[serde(default)]
@@ -207,12 +207,15 @@ pub(in crate::scenario) struct CrossTable {
     #[serde(default, deserialize_with = "load")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) load: Option<Located<f64>>,
-    #[serde(default = "default_packet_bytes", deserialize_with = "packet_bytes")]
+    #[serde(
+        default = "default::<DEFAULT_PACKET_BYTES, _>",
+        deserialize_with = "packet_bytes"
+    )]
     pub(in crate::scenario) packet_bytes: u32,
     #[serde(default, deserialize_with = "acp_rtt_ms")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) acp_rtt_ms: Option<f64>,
-    #[serde(default = "one", deserialize_with = "count")]
+    #[serde(default = "default::<1, _>", deserialize_with = "count")]
     pub(in crate::scenario) count: u32,
     #[serde(default, deserialize_with = "seconds")]
     pub(in crate::scenario) start_s: f64,
@@ -265,34 +268,21 @@ impl FlowTable {
         let uses_path = controllers.uses_path_headers(&table.controller.value);
         let every = u32::from(uses_path.unwrap_or(false));
         table.path_headers.get_or_insert(every);
-        let (app, bulk) = (table.app, AppName::Bulk);
+        let app = table.app;
+        let of = |owner, words| (app == owner, words);
+        let bulk = of(AppName::Bulk, "app = \"bulk\"");
+        refuse("bytes", &table.bytes, bulk)?;
+        refuse("file", &table.file, bulk)?;
+        refuse("onoff", &table.onoff, of(AppName::OnOff, "app = \"onoff\""))?;
+        refuse("short", &table.short, of(AppName::Short, "app = \"short\""))?;
         refuse(
-            &table.bytes,
-            app == bulk,
-            "bytes is for app = \"bulk\" alone",
-        )?;
-        refuse(&table.file, app == bulk, "file is for app = \"bulk\" alone")?;
-        let (onoff, short) = (AppName::OnOff, AppName::Short);
-        refuse(
-            &table.onoff,
-            app == onoff,
-            "onoff is for app = \"onoff\" alone",
-        )?;
-        refuse(
-            &table.short,
-            app == short,
-            "short is for app = \"short\" alone",
-        )?;
-        let stream = AppName::Stream;
-        refuse(
+            "stream",
             &table.stream,
-            app == stream,
-            "stream is for app = \"stream\" alone",
+            of(AppName::Stream, "app = \"stream\""),
         )?;
         if let Some(Located { value: onoff, .. }) = &mut table.onoff {
             let is_pareto = onoff.distribution == Distribution::Pareto;
-            let owner = "shape is for distribution = \"pareto\" alone";
-            complete_shape(&mut onoff.shape, is_pareto, owner)?;
+            complete_shape(&mut onoff.shape, (is_pareto, "distribution = \"pareto\""))?;
         }
         if let Some(stream) = &mut table.stream {
             if table.streams > 1 || table.verify {
@@ -315,20 +305,16 @@ impl CrossTable {
         table.ends = ends;
         let fault = |message: &str| Err(Fault::new(&cross.origin, message));
         let is_pareto = table.kind == CrossKind::Pareto;
-        complete_shape(
-            &mut table.shape,
-            is_pareto,
-            "shape is for kind = \"pareto\" alone",
-        )?;
+        complete_shape(&mut table.shape, (is_pareto, "kind = \"pareto\""))?;
         let given = [
             table.rate_bps.is_some(),
             table.load.is_some(),
             table.off_s.is_some(),
         ];
         if table.kind == CrossKind::Cbr {
-            let owners = "is for kind = \"exponential\" or \"pareto\"";
-            refuse(&table.on_s, false, &format!("on_s {owners}"))?;
-            refuse(&table.off_s, false, &format!("off_s {owners}"))?;
+            let owners = (false, "kind = \"exponential\" or \"pareto\"");
+            refuse("on_s", &table.on_s, owners)?;
+            refuse("off_s", &table.off_s, owners)?;
             if table.rate_bps.is_some() == table.load.is_some() {
                 return fault("a constant rate needs either rate_bps or load; give one of them");
             }
@@ -345,41 +331,31 @@ impl CrossTable {
     }
 }
 
-/// Refuses a key that means nothing here; `owner` says where it would.
-fn refuse<T>(key: &Option<Located<T>>, means_something: bool, owner: &str) -> Result<(), Fault> {
-    match key {
-        Some(key) if !means_something => Err(key.fault(format!("{owner}; remove it"))),
+/// Refuses a key unless it means something here; `owner` says where it does.
+fn refuse<T>(
+    key: &str,
+    value: &Option<Located<T>>,
+    (means_something, owner): (bool, &str),
+) -> Result<(), Fault> {
+    match value {
+        Some(value) if !means_something => {
+            Err(value.fault(format!("{key} is for {owner} alone; remove it")))
+        }
         _ => Ok(()),
     }
 }
 
 /// The shape of periods, which Pareto's alone have.
-fn complete_shape(
-    shape: &mut Option<Located<f64>>,
-    is_pareto: bool,
-    owner: &str,
-) -> Result<(), Fault> {
-    refuse(shape, is_pareto, owner)?;
-    if is_pareto {
+fn complete_shape(shape: &mut Option<Located<f64>>, pareto: (bool, &str)) -> Result<(), Fault> {
+    refuse("shape", shape, pareto)?;
+    if pareto.0 {
         shape.get_or_insert(DEFAULT_PERIOD_SHAPE.into());
     }
     Ok(())
 }
 
-fn default_ack_every() -> u32 {
-    2
-}
-
-fn default_max_ack_delay_ms() -> u32 {
-    25
-}
-
 fn default_size_shape() -> f64 {
     DEFAULT_SIZE_SHAPE
-}
-
-fn default_packet_bytes() -> u32 {
-    DEFAULT_PACKET_BYTES
 }
 
 fn yes() -> bool {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use evenkeel::Pacing;
+use evenkeel_apps::bulk::AckFrequency;
 use evenkeel_queue::description::{BlackoutKeys, ChangeKeys, LinkDescription};
 use evenkeel_queue::{Change, Service};
 
@@ -132,7 +133,7 @@ fn quantities_become_durations_and_bits() {
     assert_eq!(flow.stop, Duration::from_secs(100));
     assert_eq!(
         flow.acks,
-        AckSpec {
+        AckFrequency {
             every: 2,
             max_delay: Duration::from_millis(25)
         }

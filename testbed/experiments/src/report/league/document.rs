@@ -279,9 +279,9 @@ impl CaseRow {
         Self {
             repeats: case.opponents.iter().all(repeats),
             case: case.id.clone(),
-            models: case.models.clone(),
-            source: case.source.clone(),
-            good: case.good.clone(),
+            models: case.file.models.clone(),
+            source: case.file.source.clone(),
+            good: case.file.good.clone(),
             aims: case.aims.clone(),
             command: case.command(backend),
         }
