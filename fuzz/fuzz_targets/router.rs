@@ -6,12 +6,10 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use evenkeel_fuzz::datagram::{in_packet, udp_checksum};
 use evenkeel_router::config::{Config, LinkSpec};
 use evenkeel_router::fuzzing::PacketPath;
-use evenkeel_wire::{
-    Ecn, Ipv4Repr, Ipv4View, Ipv6Repr, Ipv6View, PATH_HEADER_LEN, PATH_HEADER_MAGIC, PROTOCOL_UDP,
-    PathHeaderView, PseudoHeader, UdpRepr,
-};
+use evenkeel_wire::{Ipv4View, PATH_HEADER_LEN, PATH_HEADER_MAGIC, PathHeaderView};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
@@ -155,7 +153,8 @@ fn changes(before: &[u8], after: &[u8]) -> Option<&'static str> {
         if later.queueing_time < earlier.queueing_time || later.contention < earlier.contention {
             return Some("less queueing or contention");
         }
-        if udp_checksum_holds(before) != udp_checksum_holds(after) {
+        let holds = |packet| udp_checksum(packet).map(|(_, holds)| holds);
+        if holds(before) != holds(after) {
             return Some("UDP checksum");
         }
         let at = if is_v4 {
@@ -172,26 +171,6 @@ fn changes(before: &[u8], after: &[u8]) -> Option<&'static str> {
 
 fn header_checksum_holds(packet: &[u8]) -> Option<bool> {
     Some(Ipv4View::parse(packet).ok()?.checksum_holds())
-}
-
-fn udp_checksum_holds(packet: &[u8]) -> Option<bool> {
-    if packet[0] >> 4 == 4 {
-        let view = Ipv4View::parse(packet).ok()?;
-        let (source, destination) = (view.source(), view.destination());
-        let pseudo = PseudoHeader::V4 {
-            source,
-            destination,
-        };
-        Some(view.udp().ok()??.checksum_holds(&pseudo))
-    } else {
-        let view = Ipv6View::parse(packet).ok()?;
-        let (source, destination) = (view.source(), view.destination());
-        let pseudo = PseudoHeader::V6 {
-            source,
-            destination,
-        };
-        Some(view.udp().ok()??.checksum_holds(&pseudo))
-    }
 }
 
 impl Made {
@@ -212,47 +191,8 @@ impl Made {
             .into_iter()
             .chain(rest.into_iter().take(1400))
             .collect();
-        let udp = UdpRepr {
-            source_port: ports.0,
-            destination_port: ports.1,
-        };
-        let payload_len = u16::try_from(8 + payload.len()).expect("below 1500 bytes");
-        let mut packet = if over_ipv6 {
-            let (source, destination) = ([0xfd; 16].into(), [0xfc; 16].into());
-            let pseudo = PseudoHeader::V6 {
-                source,
-                destination,
-            };
-            let ip = Ipv6Repr {
-                source,
-                destination,
-                protocol: PROTOCOL_UDP,
-                ecn: Ecn::Ect0,
-                dscp: 0,
-                flow_label: 0,
-                hop_limit: hops,
-                payload_len,
-            };
-            [&ip.emit()[..], &udp.emit(&pseudo, &payload), &payload].concat()
-        } else {
-            let (source, destination) = ([10, 0, 0, 1].into(), [10, 0, 2, 1].into());
-            let pseudo = PseudoHeader::V4 {
-                source,
-                destination,
-            };
-            let ip = Ipv4Repr {
-                source,
-                destination,
-                protocol: PROTOCOL_UDP,
-                ecn: Ecn::Ect0,
-                dscp: 0,
-                ttl: hops,
-                identification: 0,
-                dont_fragment: true,
-                payload_len,
-            };
-            [&ip.emit()[..], &udp.emit(&pseudo, &payload), &payload].concat()
-        };
+        let packet = in_packet(over_ipv6, hops, ports, &payload);
+        let mut packet = packet.expect("below 1500 bytes");
         if let Some((at, flip)) = damage {
             let at = usize::from(at) % packet.len();
             packet[at] ^= flip;

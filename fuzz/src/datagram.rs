@@ -1,6 +1,11 @@
-//! Inputs of `path_header` and `packet`: bytes, and what a router does to the header in them.
+//! Inputs of `path_header` and `packet`: bytes, and what a router does to the header in them. And IP
+//! packets around a payload, for all targets.
 
 use arbitrary::{Result, Unstructured};
+use evenkeel_wire::{
+    Ecn, Ipv4Repr, Ipv4View, Ipv6Repr, Ipv6View, PROTOCOL_UDP, PseudoHeader, UDP_HEADER_LEN,
+    UdpRepr, UdpView,
+};
 
 use crate::{Operation, read_operations, write_operations};
 
@@ -89,4 +94,55 @@ impl Packet {
         input.extend(&self.bytes);
         input
     }
+}
+
+/// Returns `payload` in a UDP datagram between `ports` in an IP packet with right lengths and
+/// checksums; `None` if no packet holds as much.
+pub fn in_packet(over_ipv6: bool, hops: u8, ports: (u16, u16), payload: &[u8]) -> Option<Vec<u8>> {
+    // IPv4 counts its own header.
+    let payload_len = u16::try_from(UDP_HEADER_LEN + payload.len()).ok()?;
+    payload_len.checked_add(20)?;
+    let (mut packet, pseudo) = if over_ipv6 {
+        let header = Ipv6Repr {
+            source: [0xfd; 16].into(),
+            destination: [0xfc; 16].into(),
+            protocol: PROTOCOL_UDP,
+            ecn: Ecn::Ect0,
+            dscp: 0,
+            flow_label: 0,
+            hop_limit: hops,
+            payload_len,
+        };
+        (header.emit().to_vec(), header.pseudo_header())
+    } else {
+        let header = Ipv4Repr {
+            source: [10, 0, 0, 1].into(),
+            destination: [10, 0, 2, 1].into(),
+            protocol: PROTOCOL_UDP,
+            ecn: Ecn::Ect0,
+            dscp: 0,
+            ttl: hops,
+            identification: 0,
+            dont_fragment: true,
+            payload_len,
+        };
+        (header.emit().to_vec(), header.pseudo_header())
+    };
+    let udp = UdpRepr {
+        source_port: ports.0,
+        destination_port: ports.1,
+    };
+    packet.extend(udp.emit(&pseudo, payload));
+    packet.extend(payload);
+    Some(packet)
+}
+
+/// Returns the checksum field of the datagram in an IP packet, and whether it is right.
+pub fn udp_checksum(packet: &[u8]) -> Option<(u16, bool)> {
+    let of = |udp: UdpView<'_>, pseudo: PseudoHeader| (udp.checksum(), udp.checksum_holds(&pseudo));
+    if let Ok(view) = Ipv4View::parse(packet) {
+        return Some(of(view.udp().ok()??, view.pseudo_header()));
+    }
+    let view = Ipv6View::parse(packet).ok()?;
+    Some(of(view.udp().ok()??, view.pseudo_header()))
 }

@@ -4,6 +4,9 @@
 //! loopback with a header on every datagram, measures the CPU time of such a transfer without a
 //! subscriber and that of one disabled event, and prints the share of all of them.
 
+#[path = "../examples/tls/mod.rs"]
+mod tls;
+
 use std::error::Error;
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -11,8 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quinn::TransportConfig;
-use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
-use quinn::rustls::{self, RootCertStore};
 use rustix::time::{ClockId, clock_gettime};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -87,17 +88,7 @@ fn disabled_event_s() -> f64 {
 
 /// Sends between two endpoints of this thread.
 fn transfer(megabytes: usize) -> Result<(), Failure> {
-    let identity = rcgen::generate_simple_self_signed(["localhost".into()])?;
-    let certificate = identity.cert.der().clone();
-    let key = PrivatePkcs8KeyDer::from(identity.signing_key.serialize_der());
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate.clone())?;
-    let server_tls = rustls::ServerConfig::builder()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key.into())?;
-    let client_tls = rustls::ClientConfig::builder()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let (server_tls, client_tls) = tls::configs()?;
     let evenkeel = evenkeel::Endpoint::new().path_headers(1);
     let transport = |controller| {
         let factory = evenkeel::controller(controller)?;

@@ -7,9 +7,11 @@
 //! the variable `MODE` set to `Quinn`, `Paced` or `Headed`, only that is run, for a profiler.
 //! docs/performance.md has the commands.
 
+mod tls;
+
 use std::error::Error;
 use std::fs::File;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,11 +19,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use quinn::rustls::{self, RootCertStore};
-use quinn::{
-    ClientConfig, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime, TransportConfig,
-};
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::rustls;
+use quinn::{ClientConfig, Endpoint, Runtime, ServerConfig, TokioRuntime, TransportConfig};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -132,11 +132,9 @@ fn spread(outcomes: &[Outcome], value: impl Fn(&Outcome) -> f64) -> (f64, f64, f
 
 /// Sends from one thread to another.
 fn transfer(plan: &Plan, mode: Mode) -> Result<Outcome, Failure> {
-    let identity = rcgen::generate_simple_self_signed(["localhost".into()])?;
-    let certificate = identity.cert.der().clone();
-    let key = PrivatePkcs8KeyDer::from(identity.signing_key.serialize_der());
+    let (server_tls, client_tls) = tls::configs()?;
     let (address, bound) = channel();
-    let (server_certificate, controller) = (certificate.clone(), plan.controller.clone());
+    let controller = plan.controller.clone();
     let (at, elsewhere) = (plan.receiver, plan.elsewhere.clone());
     let receiver = thread::spawn(move || -> Result<f64, Failure> {
         if let Some(namespace) = elsewhere {
@@ -144,7 +142,7 @@ fn transfer(plan: &Plan, mode: Mode) -> Result<Outcome, Failure> {
             move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
         }
         block_on(async {
-            let server = server(mode, at, &controller, server_certificate, key)?;
+            let server = server(mode, at, &controller, server_tls)?;
             address.send(server.local_addr()?)?;
             let connection = server
                 .accept()
@@ -161,7 +159,7 @@ fn transfer(plan: &Plan, mode: Mode) -> Result<Outcome, Failure> {
     });
     let to = bound.recv()?;
     let (sent, elapsed, pacing_waits) = block_on(async {
-        let client = client(mode, &plan.controller, certificate)?;
+        let client = client(mode, &plan.controller, client_tls)?;
         let connection = client.connect(to, "localhost")?.await?;
         let mut stream = connection.open_uni().await?;
         let block = vec![0; 1_000_000];
@@ -187,69 +185,47 @@ fn transfer(plan: &Plan, mode: Mode) -> Result<Outcome, Failure> {
     })
 }
 
-fn evenkeel(mode: Mode) -> evenkeel::Endpoint {
-    evenkeel::Endpoint::new().path_headers(u32::from(mode == Mode::Headed))
-}
-
 fn server(
     mode: Mode,
     at: IpAddr,
     controller: &str,
-    certificate: CertificateDer<'static>,
-    key: PrivatePkcs8KeyDer<'static>,
+    tls: rustls::ServerConfig,
 ) -> Result<Endpoint, Failure> {
     if mode == Mode::Quinn {
-        let mut config = ServerConfig::with_single_cert(vec![certificate], key.into())?;
+        let tls = QuicServerConfig::try_from(tls)?;
+        let mut config = ServerConfig::with_crypto(Arc::new(tls));
         config.transport_config(Arc::new(plain(controller)?));
         return Ok(Endpoint::server(config, (at, 0).into())?);
     }
-    let tls = rustls::ServerConfig::builder()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key.into())?;
-    let evenkeel = evenkeel(mode);
-    let transport = evenkeel.transport(
-        TransportConfig::default(),
-        evenkeel::controller(controller)?,
-    );
+    let (evenkeel, transport) = evenkeel(mode, controller)?;
     let config = evenkeel.server_config(tls, transport)?;
     Ok(evenkeel.bind((at, 0).into(), Some(config))?)
 }
 
-fn client(
-    mode: Mode,
-    controller: &str,
-    certificate: CertificateDer<'static>,
-) -> Result<Endpoint, Failure> {
+fn client(mode: Mode, controller: &str, tls: rustls::ClientConfig) -> Result<Endpoint, Failure> {
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate)?;
     let (mut endpoint, config) = if mode == Mode::Quinn {
-        let mut config = ClientConfig::with_root_certificates(Arc::new(roots))?;
+        let tls = QuicClientConfig::try_from(tls)?;
+        let mut config = ClientConfig::new(Arc::new(tls));
         config.transport_config(Arc::new(plain(controller)?));
-        let socket = UdpSocket::bind(any)?;
-        let endpoint = Endpoint::new(
-            EndpointConfig::default(),
-            None,
-            socket,
-            Arc::new(TokioRuntime),
-        )?;
-        (endpoint, config)
+        (Endpoint::client(any)?, config)
     } else {
-        let tls = rustls::ClientConfig::builder()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let evenkeel = evenkeel(mode);
-        let transport = evenkeel.transport(
-            TransportConfig::default(),
-            evenkeel::controller(controller)?,
-        );
-        (
-            evenkeel.bind(any, None)?,
-            evenkeel.client_config(tls, transport)?,
-        )
+        let (evenkeel, transport) = evenkeel(mode, controller)?;
+        let config = evenkeel.client_config(tls, transport)?;
+        (evenkeel.bind(any, None)?, config)
     };
     endpoint.set_default_client_config(config);
     Ok(endpoint)
+}
+
+fn evenkeel(
+    mode: Mode,
+    controller: &str,
+) -> Result<(evenkeel::Endpoint, Arc<TransportConfig>), Failure> {
+    let evenkeel = evenkeel::Endpoint::new().path_headers(u32::from(mode == Mode::Headed));
+    let factory = evenkeel::controller(controller)?;
+    let transport = evenkeel.transport(TransportConfig::default(), factory);
+    Ok((evenkeel, transport))
 }
 
 fn plain(controller: &str) -> Result<TransportConfig, Failure> {

@@ -1,10 +1,11 @@
 //! Live media that follows the connection's estimate: `cargo run -p evenkeel --example live`
 
+mod tls;
+
 use std::error::Error;
 use std::time::Duration;
 
 use evenkeel::{Context, PathState};
-use quinn::rustls::{ClientConfig, RootCertStore, ServerConfig, pki_types::PrivatePkcs8KeyDer};
 
 /// Frames a second, how many in all, and the encoder's range in bytes per second.
 const FRAME_RATE: u32 = 30;
@@ -12,18 +13,10 @@ const FRAMES: u32 = 150;
 const BYTES_PER_SECOND: std::ops::RangeInclusive<u64> = 12_500..=1_000_000;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    // A certificate for this run. A real server loads its own; a real client trusts authorities.
-    let own = rcgen::generate_simple_self_signed(["localhost".into()])?;
-    let certificate = own.cert.der().clone();
-    let key = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
-    let mut trusted = RootCertStore::empty();
-    trusted.add(certificate.clone())?;
-    let tls = ServerConfig::builder().with_no_client_auth();
-    let tls = tls.with_single_cert(vec![certificate], key.into())?;
-    let server = evenkeel::server("127.0.0.1:0".parse()?, tls, "keel")?;
-    let tls = ClientConfig::builder().with_root_certificates(trusted);
-    let client = evenkeel::client("127.0.0.1:0".parse()?, tls.with_no_client_auth(), "keel")?;
+async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+    let (server_tls, client_tls) = tls::configs()?;
+    let server = evenkeel::server("127.0.0.1:0".parse()?, server_tls, "keel")?;
+    let client = evenkeel::client("127.0.0.1:0".parse()?, client_tls, "keel")?;
 
     let connecting = client.connect(server.local_addr()?, "localhost")?;
     let accepting = async { server.accept().await.expect("it is open").await };
@@ -36,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Sends each frame on a stream of its own, at the bitrate that the path takes.
-async fn publish(connection: &quinn::Connection) -> Result<(), Box<dyn Error>> {
+async fn publish(connection: &quinn::Connection) -> Result<(), Box<dyn Error + Send + Sync>> {
     let context = Context::of(connection).ok_or("the server is evenkeel's")?;
     let mut changes = context.changes();
     let mut clock = tokio::time::interval(Duration::from_secs(1) / FRAME_RATE);

@@ -2,12 +2,15 @@
 //!
 //! Games send their state in the same way: late packets are worthless, so nothing is sent again.
 
+mod tls;
+
 use std::error::Error;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quinn::Runtime;
-use quinn::rustls::{ClientConfig, RootCertStore, ServerConfig, pki_types::PrivatePkcs8KeyDer};
+
+type Failure = Box<dyn Error + Send + Sync>;
 
 /// One packet of voice each 20 ms, 64 kb/s, for 5 s.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -15,18 +18,10 @@ const BYTES: usize = 160;
 const PACKETS: u32 = 250;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    // A certificate for this run. A real server loads its own; a real client trusts authorities.
-    let own = rcgen::generate_simple_self_signed(["localhost".into()])?;
-    let certificate = own.cert.der().clone();
-    let key = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
-    let mut trusted = RootCertStore::empty();
-    trusted.add(certificate.clone())?;
-    let tls = ServerConfig::builder().with_no_client_auth();
-    let tls = tls.with_single_cert(vec![certificate], key.into())?;
-    let server = evenkeel::server("127.0.0.1:0".parse()?, tls, "keel")?;
-    let tls = ClientConfig::builder().with_root_certificates(trusted);
-    let client = evenkeel::client("127.0.0.1:0".parse()?, tls.with_no_client_auth(), "keel")?;
+async fn main() -> Result<(), Failure> {
+    let (server_tls, client_tls) = tls::configs()?;
+    let server = evenkeel::server("127.0.0.1:0".parse()?, server_tls, "keel")?;
+    let client = evenkeel::client("127.0.0.1:0".parse()?, client_tls, "keel")?;
 
     let connecting = client.connect(server.local_addr()?, "localhost")?;
     let accepting = async { server.accept().await.expect("it is open").await };
@@ -48,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Sends packets of voice with their numbers and the times at which they were spoken.
-async fn speak(connection: &quinn::Connection, start: Instant) -> Result<(), Box<dyn Error>> {
+async fn speak(connection: &quinn::Connection, start: Instant) -> Result<(), Failure> {
     if connection.max_datagram_size() < Some(BYTES) {
         return Err("the peer takes no datagrams of this size".into());
     }

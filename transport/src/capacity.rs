@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use evenkeel_congestion::AckedPackets;
 use tokio::sync::oneshot;
 
-use crate::measure::Acked;
 use crate::path::{PathState, rate};
 
 /// What a probe of the path's capacity found; see [`Context::probe`](crate::Context::probe).
@@ -95,11 +95,11 @@ impl Probe {
     /// Returns why the probe ends, if it does.
     pub(crate) fn on_ack(
         &mut self,
-        acked: &Acked,
+        acked: &AckedPackets,
         rtt: Option<Duration>,
         path: &PathState,
     ) -> Option<ProbeEnd> {
-        let Acked { now, sent, .. } = *acked;
+        let AckedPackets { now, sent, .. } = *acked;
         let Some(run) = &mut self.run else {
             self.run = Run::new(self.rate, self.time, now, path);
             return None;
@@ -231,13 +231,8 @@ mod tests {
     }
 
     /// The ACK of a packet of 1500 bytes.
-    fn acked(now: Instant, sent: Instant) -> Acked {
-        Acked {
-            now,
-            sent,
-            bytes: 1500,
-            is_repeated: false,
-        }
+    fn acked(now: Instant, sent: Instant) -> AckedPackets {
+        AckedPackets::new(now, sent, 1500)
     }
 
     /// A probe of 1.5 MB/s for 100 ms.

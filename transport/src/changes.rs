@@ -1,6 +1,5 @@
 //! Lets an application wait for changes of a connection's state.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -10,6 +9,7 @@ use crate::path::PathState;
 
 /// The changes of a connection's [`PathState`]; [`Context::changes`](crate::Context::changes)
 /// returns it.
+#[derive(Debug)]
 pub struct Changes {
     connection: Arc<Connection>,
     receiver: Option<watch::Receiver<()>>,
@@ -30,11 +30,5 @@ impl Changes {
     pub async fn next(&mut self) -> Option<PathState> {
         self.receiver.as_mut()?.changed().await.ok()?;
         Some(self.connection.path_state())
-    }
-}
-
-impl fmt::Debug for Changes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Changes").field(&self.connection).finish()
     }
 }

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::{FeedState, PathSample, SharedFactory};
-use evenkeel_headers::{Owner, Part, PathFacts, PathHeaders, locked};
+use evenkeel_congestion::{SharedFactory, feedback_lifetime};
+use evenkeel_headers::{Kept, Owner, Part, PathFacts, locked};
 use tracing::debug;
 
 use crate::capacity::{self, ProbeEnd};
@@ -54,13 +54,7 @@ pub(crate) struct State {
     /// The packet that ends a silence; `None` while nothing is in flight, or without a probe
     /// interval.
     pub(crate) probe: Option<Probe>,
-    /// Samples on their way to the controller.
-    pub(crate) feed: FeedState,
-    /// `None` unless the peer takes headers.
-    pub(crate) headers: Option<PathHeaders>,
-    /// The most that the application can use, in bytes per second.
-    pub(crate) desired_rate: Option<u64>,
-    pub(crate) last_sample: Option<PathSample>,
+    pub(crate) kept: Kept,
     /// The application has closed the connection: only CONNECTION_CLOSE still leaves.
     pub(crate) is_closed: bool,
     /// Builds controllers, if the application has replaced the first.
@@ -77,11 +71,6 @@ pub(crate) struct Probe {
     /// How long nothing will have left by then.
     pub(crate) silence: Duration,
 }
-
-/// What routers report holds for so many round trips, and at least so long, as it does for
-/// controllers (`docs/path-header.md`, section 4.3, Expiry).
-const REPORTED_ROUND_TRIPS: u32 = 4;
-const LEAST_REPORTED: Duration = Duration::from_millis(100);
 
 impl Connection {
     pub(crate) fn new(connections: Arc<Connections>) -> Arc<Self> {
@@ -167,7 +156,7 @@ impl Connection {
         state.probe = None;
         state.path = PathState::new(mtu);
         state.measure = Measure::default();
-        state.feed.resume(None);
+        state.kept.feed.resume(None);
         state.is_choice_new = false;
         let chosen = state.chosen.clone();
         let probe_of_the_old = state.capacity.take();
@@ -189,7 +178,7 @@ impl Connection {
                 ?delay,
                 "a lost ACK was repeated"
             );
-            state.feed.set_repeated(largest);
+            state.kept.feed.set_repeated(largest);
         }
     }
 }
@@ -223,29 +212,22 @@ impl Drop for Connection {
 impl State {
     /// Returns what concerns the headers.
     pub(crate) fn part(&mut self) -> Part<'_> {
-        Part {
-            headers: &mut self.headers,
-            feed: &mut self.feed,
-            last_sample: &mut self.last_sample,
-            desired_rate: self.desired_rate,
-            path: PathFacts {
-                mtu: self.path.mtu,
-                window: self.path.window,
-                rtt: self.path.smoothed_rtt,
-                rate: self.path.own_rate,
-            },
-        }
+        self.kept.part(PathFacts {
+            mtu: self.path.mtu,
+            window: self.path.window,
+            rtt: self.path.smoothed_rtt,
+            rate: self.path.own_rate,
+        })
     }
 
     /// Returns the queueing time that routers have reported in the last round trips.
     fn reported_queueing(&self) -> Option<Duration> {
-        let sample = self.last_sample.as_ref()?;
+        let sample = self.kept.feed.newest()?;
         let age = self.path.updated?.saturating_duration_since(sample.now);
-        let round_trips = self.path.smoothed_rtt?.saturating_mul(REPORTED_ROUND_TRIPS);
-        let hold = round_trips.max(LEAST_REPORTED);
+        let lifetime = feedback_lifetime(self.path.smoothed_rtt?);
         let ways = [sample.forward_queueing, sample.backward_queueing];
         let sum = ways.into_iter().flatten().reduce(Duration::saturating_add);
-        sum.filter(|_| age <= hold)
+        sum.filter(|_| age <= lifetime)
     }
 
     /// Ends the probe of capacity. What the path has carried is the controller's to use.
@@ -255,16 +237,9 @@ impl State {
         let rtt = self.path.smoothed_rtt.unwrap_or_default();
         let window = answer.report.delivered_rate as f64 * rtt.as_secs_f64();
         if end == ProbeEnd::Carried && window as u64 > self.path.window {
-            self.feed.resume(Some(window as u64));
+            self.kept.feed.resume(Some(window as u64));
         }
         Some(answer)
-    }
-
-    /// Notes that the peer's address is validated: quinn lets a controller count ACKs only then.
-    pub(crate) fn validated(&mut self) {
-        if let Some(to) = &mut self.headers {
-            to.validated();
-        }
     }
 
     /// Switches the connection to what `factory` builds, from the next ACK on.
@@ -283,6 +258,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_congestion::PathSample;
     use evenkeel_tests::time::{epoch, ms};
 
     use super::*;
@@ -314,7 +290,7 @@ mod tests {
             state.path.updated = Some(epoch() + ms(age));
             let mut sample = PathSample::new(epoch(), ms(50));
             (sample.forward_queueing, sample.backward_queueing) = (forward, backward);
-            state.last_sample = Some(sample);
+            state.kept.feed.push(sample);
             state.reported_queueing()
         };
         assert_eq!(reported(Some(ms(7)), Some(ms(2)), 200), Some(ms(9)));

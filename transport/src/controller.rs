@@ -5,7 +5,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::{InitialWindow, LEAST_PACED_RTT, SharedFactory};
+use evenkeel_congestion::{AckFrame, InitialWindow, LEAST_PACED_RTT, SharedFactory};
 use evenkeel_headers::Owner;
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
@@ -13,7 +13,6 @@ use tracing::{debug, trace};
 
 use crate::connection::{Connection, Connections, Probe, State};
 use crate::hooks::{self, Allowance};
-use crate::measure::Acked;
 use crate::pacing::Pacing;
 use crate::path::rate;
 
@@ -41,7 +40,8 @@ impl ControllerFactory for PacedFactory {
             probe_interval: self.probe_interval,
             mtu: current_mtu,
             smoothed_rtt: None,
-            batch: None,
+            frame: AckFrame::default(),
+            estimate: Duration::ZERO,
         })
     }
 }
@@ -54,18 +54,10 @@ pub(crate) struct Paced {
     probe_interval: Option<Duration>,
     mtu: u16,
     smoothed_rtt: Option<Duration>,
-    batch: Option<Batch>,
-}
-
-/// The packets of one ACK frame.
-#[derive(Debug, Clone, Copy)]
-struct Batch {
-    now: Instant,
-    /// Sending time of the newest packet.
-    sent: Instant,
-    bytes: u64,
-    /// The estimate of quinn before this ACK; before the first ACK, a guess.
-    smoothed_rtt: Duration,
+    /// The ACK frame being processed.
+    frame: AckFrame,
+    /// quinn's estimate of the round trip before this frame; before the first ACK, a guess.
+    estimate: Duration,
 }
 
 /// A window per round trip is the rate that fills the window exactly. A little more lets a delayed
@@ -83,20 +75,6 @@ const ROUND_TRIPS_PER_PROBE: u32 = 2;
 const LEAST_DATA: u64 = 600;
 
 impl Paced {
-    /// Takes in one packet of an ACK frame.
-    fn acked(&mut self, now: Instant, sent: Instant, bytes: u64, smoothed_rtt: Duration) {
-        let (newest, before) = match self.batch {
-            Some(batch) if batch.now == now => (batch.sent.max(sent), batch.bytes),
-            _ => (sent, 0),
-        };
-        self.batch = Some(Batch {
-            now,
-            sent: newest,
-            bytes: before + bytes,
-            smoothed_rtt,
-        });
-    }
-
     /// The probe that ends the silence after `now`.
     fn next_probe(&self, now: Instant) -> Option<Probe> {
         let (interval, rtt) = self.probe_interval.zip(self.smoothed_rtt)?;
@@ -124,7 +102,7 @@ impl Paced {
             Some((tried, _)) => pacing_rate.max(Some(tried)),
             None => pacing_rate,
         };
-        let own_burst = own_rate.and_then(|_| state.feed.largest_burst());
+        let own_burst = own_rate.and_then(|_| state.kept.feed.largest_burst());
         state.pacer.set_burst(own_burst);
         state.pacer.set_rate(now, pacing_rate);
         let path = &mut state.path;
@@ -184,7 +162,8 @@ impl Controller for Paced {
         app_limited: bool,
         rtt: &RttEstimator,
     ) {
-        self.acked(now, sent, bytes, rtt.get());
+        self.frame.add(now, sent, bytes);
+        self.estimate = rtt.get();
         self.controller.on_ack(now, sent, bytes, app_limited, rtt);
     }
 
@@ -197,40 +176,34 @@ impl Controller for Paced {
     ) {
         self.controller
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
-        // A Retry leaves an older batch.
-        let Some(batch) = self.batch.take().filter(|batch| batch.now == now) else {
+        let Some(packets) = self.frame.take(now) else {
             return;
         };
         self.smoothed_rtt = Some(match self.smoothed_rtt {
-            None => now.saturating_duration_since(batch.sent),
-            Some(_) => batch.smoothed_rtt,
+            None => now.saturating_duration_since(packets.sent),
+            Some(_) => self.estimate,
         });
         let newly_chosen = self.connection.state().newly_chosen();
         if let Some(factory) = newly_chosen {
             // What the path had in flight, or what any path may have.
             let initial = InitialWindow::default().bytes(self.mtu);
-            let window = in_flight.saturating_add(batch.bytes).max(initial);
+            let window = in_flight.saturating_add(packets.bytes).max(initial);
             debug!(
                 connection = self.connection.id,
                 window, "another controller takes over"
             );
-            self.connection.state().feed.resume(Some(window));
+            self.connection.state().kept.feed.resume(Some(window));
             let feed = self.connection.feed();
             self.controller = factory.build_fed(now, self.mtu, feed);
         }
         let metrics = self.controller.metrics();
         let mut guard = self.connection.state();
         let state = &mut *guard;
-        state.validated();
-        let acked = Acked {
-            now,
-            sent: batch.sent,
-            bytes: batch.bytes,
-            is_repeated: state.feed.is_repeated(largest_packet_num_acked),
-        };
-        let rtt = state.measure.on_ack(&acked, &mut state.path);
+        state.kept.validated();
+        let is_repeated = state.kept.feed.is_repeated(largest_packet_num_acked);
+        let rtt = state.measure.on_ack(&packets, is_repeated, &mut state.path);
         let probe = state.capacity.as_mut();
-        let end = probe.and_then(|probe| probe.on_ack(&acked, rtt, &state.path));
+        let end = probe.and_then(|probe| probe.on_ack(&packets, rtt, &state.path));
         let answer = end.and_then(|end| state.end_capacity(end));
         (state.path.in_flight, state.path.app_limited) = (in_flight, app_limited);
         if in_flight == 0 {

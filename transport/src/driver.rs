@@ -14,7 +14,6 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use std::{io, mem};
 
-use evenkeel_headers::{Usage, fix_hop_limit};
 use quinn::{AsyncTimer, AsyncUdpSocket};
 
 use crate::connection::Connection;
@@ -55,10 +54,7 @@ impl quinn::Runtime for Runtime {
 
     fn wrap_udp_socket(&self, socket: std::net::UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
         let headers = self.headers.clone().map(|settings| HeaderSettings {
-            usage: Usage {
-                hop_limit: fix_hop_limit(&socket),
-                ..settings.usage
-            },
+            usage: settings.usage.on_socket(&socket),
             ..settings
         });
         let socket = self.inner.wrap_udp_socket(socket)?;

@@ -16,10 +16,10 @@ use tokio::sync::oneshot;
 
 use crate::capacity::{Probe, ProbeReport};
 use crate::changes::Changes;
-use crate::connection::{Connection, Connections};
+use crate::connection::Connection;
 use crate::controller::{Paced, PacedFactory};
 use crate::driver::Runtime;
-use crate::handshake::{ClientCrypto, ServerCrypto};
+use crate::handshake::Crypto;
 use crate::pacing::Pacing;
 use crate::path::PathState;
 use crate::socket::{HeaderSettings, Socket};
@@ -102,10 +102,7 @@ fn with_defaults(controller: &str) -> Result<(Endpoint, Arc<TransportConfig>), S
 pub struct Endpoint {
     pacing: Pacing,
     probe_interval: Option<Duration>,
-    /// 0 turns headers off.
-    header_every: u32,
-    hop_limit: Option<u8>,
-    connections: Arc<Connections>,
+    headers: Usage<Connection>,
 }
 
 impl Endpoint {
@@ -144,23 +141,22 @@ impl Endpoint {
     /// A header takes 32 bytes, for which path MTU discovery leaves room. Choose an initial MTU
     /// that leaves room too.
     pub fn path_headers(mut self, every: u32) -> Self {
-        self.header_every = every;
+        self.headers.every = every;
         self
     }
 
     /// Offers path headers as [`path_headers`](Self::path_headers) does, but sends only two per
     /// round trip and those that answer the peer's: for endpoints that mainly receive, or whose
     /// controller does not use headers.
-    pub fn answer_path_headers(mut self) -> Self {
-        self.header_every = ANSWERS;
-        self
+    pub fn answer_path_headers(self) -> Self {
+        self.path_headers(ANSWERS)
     }
 
     /// Sets the TTL or hop limit of packets that abstract sockets send. Without it, path headers
     /// cannot show whether every router has stamped ([`PathSample::complete`]). The endpoint sets
     /// that of system sockets itself.
     pub fn hop_limit(mut self, hop_limit: u8) -> Self {
-        self.hop_limit = Some(hop_limit);
+        self.headers.hop_limit = Some(hop_limit);
         self
     }
 
@@ -175,8 +171,7 @@ impl Endpoint {
         tls: impl Into<Arc<rustls::ServerConfig>>,
         transport: Arc<TransportConfig>,
     ) -> Result<ServerConfig, rustls::Error> {
-        let offers_headers = self.header_every > 0;
-        let crypto = ServerCrypto::new(tls.into(), self.connections.clone(), offers_headers)?;
+        let crypto = Crypto::server(tls.into(), &self.headers)?;
         let mut config = ServerConfig::with_crypto(Arc::new(crypto));
         config.transport_config(transport);
         Ok(config)
@@ -192,8 +187,7 @@ impl Endpoint {
         tls: impl Into<Arc<rustls::ClientConfig>>,
         transport: Arc<TransportConfig>,
     ) -> Result<ClientConfig, rustls::Error> {
-        let offers_headers = self.header_every > 0;
-        let crypto = ClientCrypto::new(tls.into(), self.connections.clone(), offers_headers)?;
+        let crypto = Crypto::client(tls.into(), &self.headers)?;
         let mut config = ClientConfig::new(Arc::new(crypto));
         config.transport_config(transport);
         Ok(config)
@@ -213,7 +207,7 @@ impl Endpoint {
         }
         config.congestion_controller_factory(Arc::new(PacedFactory {
             factory: controller,
-            connections: self.connections.clone(),
+            connections: self.headers.connections.clone(),
             pacing: self.pacing,
             probe_interval: self.probe_interval,
         }));
@@ -269,7 +263,7 @@ impl Endpoint {
     /// Counts the connections that have a context, of all endpoints made with this configuration or
     /// its clones. A context lives as long as its connection and the [`Context`]s that refer to it.
     pub fn contexts(&self) -> usize {
-        self.connections.alive()
+        self.headers.connections.alive()
     }
 
     /// Wraps `socket` for [`quinn::Endpoint::rebind_abstract`], for an endpoint on `runtime`.
@@ -278,32 +272,28 @@ impl Endpoint {
         socket: Arc<dyn AsyncUdpSocket>,
         runtime: Arc<dyn quinn::Runtime>,
     ) -> Arc<dyn AsyncUdpSocket> {
-        Arc::new(Socket::new(socket, self.headers(runtime)))
+        Arc::new(Socket::new(socket, self.settings(runtime)))
     }
 
     fn runtime(&self, inner: Arc<dyn quinn::Runtime>, tokio: bool) -> Arc<Runtime> {
         Arc::new(Runtime {
-            headers: self.headers(inner.clone()),
+            headers: self.settings(inner.clone()),
             inner,
             tokio,
         })
     }
 
-    fn headers(&self, runtime: Arc<dyn quinn::Runtime>) -> Option<HeaderSettings> {
-        (self.header_every > 0).then(|| HeaderSettings {
-            usage: Usage {
-                connections: self.connections.clone(),
-                every: self.header_every,
-                hop_limit: self.hop_limit,
-            },
-            runtime,
-        })
+    fn settings(&self, runtime: Arc<dyn quinn::Runtime>) -> Option<HeaderSettings> {
+        let usage = self.headers.clone();
+        usage
+            .is_offered()
+            .then_some(HeaderSettings { usage, runtime })
     }
 
     /// Prepares for path headers: makes room for one in receive buffers, and keeps the fixed bit,
     /// which distinguishes QUIC packets from headers.
     fn prepared(&self, mut config: EndpointConfig) -> EndpointConfig {
-        if self.header_every > 0 {
+        if self.headers.is_offered() {
             let largest = with_room_for_header(config.get_max_udp_payload_size());
             config
                 .max_udp_payload_size(largest)
@@ -404,13 +394,13 @@ impl Context {
 
     /// Returns what the newest path header said about the path.
     pub fn path_sample(&self) -> Option<PathSample> {
-        self.connection.state().last_sample.clone()
+        self.connection.path_sample()
     }
 
     /// Limits the rate that this endpoint asks routers for, in bytes of UDP payload per second: the
     /// most that the application can use. `None`, the default, sets no limit.
     pub fn desire(&self, bytes_per_second: Option<u64>) {
-        self.connection.state().desired_rate = bytes_per_second;
+        self.connection.state().kept.desired_rate = bytes_per_second;
     }
 
     /// Switches to another controller with the next ACK, on this path and later ones. It continues

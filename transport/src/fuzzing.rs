@@ -162,7 +162,7 @@ impl HeaderConnection {
 
     /// Returns what the newest echo said.
     pub fn path_sample(&self) -> Option<PathSample> {
-        self.connection.state().last_sample.clone()
+        self.connection.path_sample()
     }
 
     /// Runs a controller of `factory` on the connection from `now` on.

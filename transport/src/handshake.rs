@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use evenkeel_headers::parameters::{ack_delays, patient};
-use evenkeel_headers::{NewKeys, Owner, Sessions, no_initial_suite, retry, tls_version};
+use evenkeel_headers::{NewKeys, Owner, Sessions, Usage, no_initial_suite, retry, tls_version};
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::crypto::{
     self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
@@ -25,65 +25,49 @@ use crate::connection::{Connection, Connections};
 use crate::hooks;
 use acks::WatchingKey;
 
-/// TLS for connections that a server accepts.
-pub(crate) struct ServerCrypto {
-    sessions: Sessions<rustls::ServerConfig>,
-    common: Common,
-}
-
-/// TLS for connections that a client opens.
-pub(crate) struct ClientCrypto {
-    sessions: Sessions<rustls::ClientConfig>,
-    common: Common,
-}
-
-/// What all sessions of a configuration share.
-#[derive(Clone)]
-struct Common {
+/// TLS for connections that an endpoint opens or accepts; `T` is rustls's configuration.
+pub(crate) struct Crypto<T> {
+    sessions: Sessions<T>,
     /// quinn's own configuration, for what needs no session.
     stock: Arc<QuicServerConfig>,
     connections: Arc<Connections>,
-    offers_headers: bool,
 }
 
-impl ServerCrypto {
+impl Crypto<rustls::ServerConfig> {
     /// # Errors
     /// If `tls` does not suit QUIC.
-    pub(crate) fn new(
+    pub(crate) fn server(
         tls: Arc<rustls::ServerConfig>,
-        connections: Arc<Connections>,
-        offers_headers: bool,
+        headers: &Usage<Connection>,
     ) -> Result<Self, rustls::Error> {
-        let sessions = Sessions::<rustls::ServerConfig>::new(tls.clone(), offers_headers)?;
-        let common = Common::new(tls, connections, offers_headers)?;
-        Ok(Self { sessions, common })
+        let sessions = Sessions::<rustls::ServerConfig>::new(tls.clone(), headers.is_offered())?;
+        Self::new(sessions, tls, headers)
     }
 }
 
-impl ClientCrypto {
+impl Crypto<rustls::ClientConfig> {
     /// # Errors
     /// If `tls` does not suit QUIC.
-    pub(crate) fn new(
+    pub(crate) fn client(
         tls: Arc<rustls::ClientConfig>,
-        connections: Arc<Connections>,
-        offers_headers: bool,
+        headers: &Usage<Connection>,
     ) -> Result<Self, rustls::Error> {
-        let sessions = Sessions::<rustls::ClientConfig>::new(tls, offers_headers)?;
-        let common = Common::new(sessions.without_certificate()?, connections, offers_headers)?;
-        Ok(Self { sessions, common })
+        let sessions = Sessions::<rustls::ClientConfig>::new(tls, headers.is_offered())?;
+        let stock = sessions.without_certificate()?;
+        Self::new(sessions, stock, headers)
     }
 }
 
-impl Common {
+impl<T> Crypto<T> {
     fn new(
-        tls: Arc<rustls::ServerConfig>,
-        connections: Arc<Connections>,
-        offers_headers: bool,
+        sessions: Sessions<T>,
+        stock: Arc<rustls::ServerConfig>,
+        headers: &Usage<Connection>,
     ) -> Result<Self, rustls::Error> {
         Ok(Self {
-            stock: Arc::new(tls.try_into().map_err(|_| no_initial_suite())?),
-            connections,
-            offers_headers,
+            sessions,
+            stock: Arc::new(stock.try_into().map_err(|_| no_initial_suite())?),
+            connections: headers.connections.clone(),
         })
     }
 
@@ -93,8 +77,9 @@ impl Common {
         Box::new(HeaderSession {
             version,
             tls,
-            common: self.clone(),
+            stock: self.stock.clone(),
             connection,
+            offers_headers: self.sessions.offers_headers(),
         })
     }
 }
@@ -105,17 +90,17 @@ fn encoded(params: &TransportParameters) -> Vec<u8> {
     bytes
 }
 
-impl crypto::ServerConfig for ServerCrypto {
+impl crypto::ServerConfig for Crypto<rustls::ServerConfig> {
     fn initial_keys(
         &self,
         version: u32,
         dst_cid: &ConnectionId,
     ) -> Result<Keys, UnsupportedVersion> {
-        self.common.stock.initial_keys(version, dst_cid)
+        self.stock.initial_keys(version, dst_cid)
     }
 
     fn retry_tag(&self, version: u32, orig_dst_cid: &ConnectionId, packet: &[u8]) -> [u8; 16] {
-        self.common.stock.retry_tag(version, orig_dst_cid, packet)
+        self.stock.retry_tag(version, orig_dst_cid, packet)
     }
 
     fn start_session(
@@ -125,11 +110,11 @@ impl crypto::ServerConfig for ServerCrypto {
     ) -> Box<dyn Session> {
         let known = tls_version(version).expect("quinn asks initial_keys first, which knows it");
         let tls = self.sessions.start(known, encoded(params));
-        self.common.session(version, tls)
+        self.session(version, tls)
     }
 }
 
-impl crypto::ClientConfig for ClientCrypto {
+impl crypto::ClientConfig for Crypto<rustls::ClientConfig> {
     fn start_session(
         self: Arc<Self>,
         version: u32,
@@ -139,7 +124,7 @@ impl crypto::ClientConfig for ClientCrypto {
         let known = tls_version(version).ok_or(ConnectError::UnsupportedVersion)?;
         let tls = self.sessions.start(known, server_name, encoded(params));
         let tls = tls.ok_or_else(|| ConnectError::InvalidServerName(server_name.into()))?;
-        Ok(self.common.session(version, tls))
+        Ok(self.session(version, tls))
     }
 }
 
@@ -148,8 +133,9 @@ struct HeaderSession {
     /// The QUIC version.
     version: u32,
     tls: evenkeel_headers::Session,
-    common: Common,
+    stock: Arc<QuicServerConfig>,
     connection: Arc<Connection>,
+    offers_headers: bool,
 }
 
 impl HeaderSession {
@@ -180,7 +166,7 @@ impl HeaderSession {
 
 impl Session for HeaderSession {
     fn initial_keys(&self, dst_cid: &ConnectionId, side: Side) -> Keys {
-        both_directions(self.tls.initial_keys(dst_cid, side.into()))
+        both_directions(self.tls.initial_keys(dst_cid, side.into()), plain)
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
@@ -232,8 +218,8 @@ impl Session for HeaderSession {
             Side::Server
         };
         // quinn has built the controller by the time of the first call.
-        let bytes = match self.connection.state().feed.followed() {
-            Some(_) if self.common.offers_headers => patient(bytes),
+        let bytes = match self.connection.state().kept.feed.followed() {
+            Some(_) if self.offers_headers => patient(bytes),
             _ => bytes.to_vec(),
         };
         Ok(Some(TransportParameters::read(
@@ -246,14 +232,8 @@ impl Session for HeaderSession {
         let keys = self.tls.write(buf);
         self.agree();
         Some(match keys? {
-            NewKeys::Handshake(keys) => both_directions(keys),
-            NewKeys::OneRtt { header, packet } => Keys {
-                header: KeyPair {
-                    local: Box::new(header.local),
-                    remote: Box::new(header.remote),
-                },
-                packet: self.packet_keys(packet),
-            },
+            NewKeys::Handshake(keys) => both_directions(keys, plain),
+            NewKeys::OneRtt(keys) => both_directions(keys, |keys| self.packet_keys(keys)),
         })
     }
 
@@ -264,7 +244,7 @@ impl Session for HeaderSession {
 
     fn is_valid_retry(&self, orig_dst_cid: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
         retry(header, payload).is_some_and(|(packet, tag)| {
-            let stock = &*self.common.stock;
+            let stock = &*self.stock;
             tag == crypto::ServerConfig::retry_tag(stock, self.version, orig_dst_cid, &packet)
         })
     }
@@ -280,15 +260,25 @@ impl Session for HeaderSession {
     }
 }
 
-fn both_directions(keys: rustls::quic::Keys) -> Keys {
+fn both_directions(
+    keys: rustls::quic::Keys,
+    packet_keys: impl FnOnce(PacketKeySet) -> KeyPair<Box<dyn PacketKey>>,
+) -> Keys {
     Keys {
         header: KeyPair {
             local: Box::new(keys.local.header),
             remote: Box::new(keys.remote.header),
         },
-        packet: KeyPair {
-            local: Box::new(keys.local.packet),
-            remote: Box::new(keys.remote.packet),
-        },
+        packet: packet_keys(PacketKeySet {
+            local: keys.local.packet,
+            remote: keys.remote.packet,
+        }),
+    }
+}
+
+fn plain(keys: PacketKeySet) -> KeyPair<Box<dyn PacketKey>> {
+    KeyPair {
+        local: Box::new(keys.local),
+        remote: Box::new(keys.remote),
     }
 }

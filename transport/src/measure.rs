@@ -8,6 +8,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use evenkeel_congestion::AckedPackets;
+
 use crate::path::{PathState, rate};
 
 /// What was delivered counts for so many seconds.
@@ -18,18 +20,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The shortest time that makes a rate. Within a shorter round trip lies a part of a frame.
 const LEAST_TIME: Duration = Duration::from_millis(20);
-
-/// The packets that one ACK frame newly acknowledged.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Acked {
-    pub(crate) now: Instant,
-    /// When the newest of them was sent.
-    pub(crate) sent: Instant,
-    /// Bytes of UDP payload.
-    pub(crate) bytes: u64,
-    /// The frame repeats one that was lost: it gives no round trip.
-    pub(crate) is_repeated: bool,
-}
 
 /// The measurements of one path.
 #[derive(Debug, Default)]
@@ -52,14 +42,20 @@ struct Round {
 }
 
 impl Measure {
-    /// Takes in an ACK frame, and updates `path`. Returns its round trip time, if it gives one.
-    pub(crate) fn on_ack(&mut self, acked: &Acked, path: &mut PathState) -> Option<Duration> {
+    /// Takes in an ACK frame, and updates `path`. Returns its round trip time, if it gives one: one
+    /// that `is_repeated`, because an earlier one was lost, does not.
+    pub(crate) fn on_ack(
+        &mut self,
+        acked: &AckedPackets,
+        is_repeated: bool,
+        path: &mut PathState,
+    ) -> Option<Duration> {
         path.updated = Some(acked.now);
         let is_in_order = self.newest.is_none_or(|newest| acked.sent >= newest);
         if let Some(round) = &mut self.round {
             round.bytes = round.bytes.saturating_add(acked.bytes);
         }
-        if !is_in_order || acked.is_repeated {
+        if !is_in_order || is_repeated {
             return None;
         }
         self.newest = Some(acked.sent);
@@ -85,7 +81,7 @@ impl Measure {
         Some(rtt)
     }
 
-    fn begin(&mut self, acked: &Acked) {
+    fn begin(&mut self, acked: &AckedPackets) {
         self.round = Some(Round {
             began: acked.now,
             sent: acked.sent,
@@ -132,13 +128,8 @@ mod tests {
         }
 
         fn ack(&mut self, at: u64, sent: u64, bytes: u64) {
-            let acked = Acked {
-                now: epoch() + ms(at),
-                sent: epoch() + ms(sent),
-                bytes,
-                is_repeated: false,
-            };
-            self.measure.on_ack(&acked, &mut self.state);
+            let acked = AckedPackets::new(epoch() + ms(at), epoch() + ms(sent), bytes);
+            self.measure.on_ack(&acked, false, &mut self.state);
         }
 
         /// Sends `bytes` each 10 ms from `from` ms to `to` ms, on a path of 40 ms.
@@ -198,13 +189,8 @@ mod tests {
         path.ack(60, 20, 1000);
         path.ack(500, 10, 1000);
         assert_eq!(path.state.latest_rtt, Some(ms(40)));
-        let repeated = Acked {
-            now: epoch() + ms(9000),
-            sent: epoch() + ms(30),
-            bytes: 1000,
-            is_repeated: true,
-        };
-        assert_eq!(path.measure.on_ack(&repeated, &mut path.state), None);
+        let repeated = AckedPackets::new(epoch() + ms(9000), epoch() + ms(30), 1000);
+        assert_eq!(path.measure.on_ack(&repeated, true, &mut path.state), None);
         assert_eq!(path.state.latest_rtt, Some(ms(40)));
     }
 }

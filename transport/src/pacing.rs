@@ -20,7 +20,8 @@ pub enum Pacing {
 }
 
 /// The error for a word that names no [`Pacing`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no pacing is called {0:?}; use one of {names}", names = Pacing::ALL.map(Pacing::name).join(", "))]
 pub struct UnknownPacing(String);
 
 impl Pacing {
@@ -51,15 +52,6 @@ impl FromStr for Pacing {
         found.ok_or_else(|| UnknownPacing(text.to_owned()))
     }
 }
-
-impl fmt::Display for UnknownPacing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Pacing::ALL.map(Pacing::name).join(", ");
-        write!(f, "no pacing is called {:?}; use one of {names}", self.0)
-    }
-}
-
-impl std::error::Error for UnknownPacing {}
 
 #[cfg(test)]
 mod tests {

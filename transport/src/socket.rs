@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
-use evenkeel_headers::{Datagrams, Received, Stack, Usage, locked};
+use evenkeel_headers::{Datagrams, Filled, Received, Usage, locked};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, Runtime, UdpPoller};
 
@@ -19,31 +19,7 @@ use crate::hooks;
 pub(crate) struct Socket {
     inner: Arc<dyn AsyncUdpSocket>,
     headers: Option<HeaderSettings>,
-    received: Mutex<Received<Quinn>>,
-}
-
-/// quinn's receive buffers.
-#[derive(Debug)]
-struct Quinn;
-
-impl Stack for Quinn {
-    type Meta = RecvMeta;
-
-    fn address(meta: &RecvMeta) -> SocketAddr {
-        meta.addr
-    }
-
-    fn size(meta: &RecvMeta) -> (usize, usize) {
-        (meta.len, meta.stride)
-    }
-
-    fn resized(meta: &RecvMeta, len: usize, stride: usize) -> RecvMeta {
-        RecvMeta {
-            len,
-            stride,
-            ..*meta
-        }
-    }
+    received: Mutex<Received<RecvMeta>>,
 }
 
 /// How an endpoint uses headers.
@@ -58,7 +34,7 @@ impl Socket {
         Self {
             inner,
             headers,
-            received: Mutex::default(),
+            received: Mutex::new(Received::new(filled)),
         }
     }
 
@@ -141,6 +117,14 @@ impl AsyncUdpSocket for Socket {
 
     fn may_fragment(&self) -> bool {
         self.inner.may_fragment()
+    }
+}
+
+fn filled(meta: &mut RecvMeta) -> Filled<'_> {
+    Filled {
+        address: meta.addr,
+        len: &mut meta.len,
+        stride: &mut meta.stride,
     }
 }
 

@@ -164,7 +164,7 @@ impl PathFactory for Foreign {
 }
 
 /// One of our controllers as quinn sees it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Adapter {
     path: PathControl,
 }
@@ -224,9 +224,7 @@ impl congestion::Controller for Adapter {
     }
 
     fn clone_box(&self) -> Box<dyn congestion::Controller> {
-        Box::new(Self {
-            path: self.path.clone(),
-        })
+        Box::new(self.clone())
     }
 
     fn initial_window(&self) -> u64 {

@@ -98,6 +98,12 @@ impl<C: Controller + Clone + 'static> CloneController for C {
     }
 }
 
+impl Clone for Box<dyn Controller> {
+    fn clone(&self) -> Self {
+        (**self).clone_box()
+    }
+}
+
 /// Controllers see no shorter round trip. Hosts that wake up late, and ACKs that wait for each other
 /// in a batch, lengthen round trips by up to this, also where nothing queues. A controller that
 /// watches delays may so keep a window that leaves in this time, and a queue of that length.

@@ -11,6 +11,14 @@ const ROUND_TRIPS: u32 = 4;
 /// Feedback holds at least this long.
 const LEAST_HOLD: Duration = Duration::from_millis(100);
 
+/// Returns how long routers' feedback holds, for controllers and for all that shows it, on a path
+/// with a round trip time of `rtt`: four round trips, at least 100 ms, and at most as long as a
+/// header may be echoed (`docs/path-header.md`, section 4.3, Expiry).
+pub fn feedback_lifetime(rtt: Duration) -> Duration {
+    let round_trips = rtt.saturating_mul(ROUND_TRIPS);
+    round_trips.clamp(LEAST_HOLD, ECHO_LIFETIME)
+}
+
 /// Share of a new sample in the smoothed round trip time, as a power of two: 1/8
 /// (RFC 9002, section 5.3).
 const SMOOTHING: u32 = 8;
@@ -49,8 +57,7 @@ impl Freshness {
 
     /// Returns for how long feedback holds.
     pub(crate) fn hold(&self) -> Duration {
-        let round_trips = self.smoothed_rtt().saturating_mul(ROUND_TRIPS);
-        round_trips.clamp(LEAST_HOLD, ECHO_LIFETIME)
+        feedback_lifetime(self.smoothed_rtt())
     }
 
     /// Returns the smoothed round trip time, 0 before the first sample.

@@ -21,7 +21,6 @@ use crate::loss_bound::LossBound;
 use crate::row::{ControllerBuild, ControllerRow};
 use crate::sized_rtt::SizedRtt;
 use config::PARAMETERS;
-use fallback::Fallback;
 
 pub use config::Config;
 pub use fallback::FallbackKind;
@@ -66,7 +65,7 @@ pub struct Guided<R> {
     /// `None` while the fallback decides.
     guidance: Option<Guidance>,
     /// Keeps measuring while the rule decides.
-    fallback: Fallback,
+    fallback: Box<dyn Controller>,
     bound: LossBound,
     freshness: Freshness,
     /// The least round trip time that an ACK ever measured.
@@ -101,7 +100,7 @@ impl<R: Rule> Guided<R> {
         Self {
             rule,
             guidance: None,
-            fallback: Fallback::new(config.fallback, config.initial_window, mtu),
+            fallback: config.fallback.build(config.initial_window, mtu),
             bound: LossBound::new(config.bound, mtu),
             freshness: Freshness::default(),
             least_acked: None,
@@ -138,7 +137,7 @@ impl<R: Rule> Guided<R> {
     fn in_force(&self) -> u64 {
         match self.guidance {
             Some(guidance) => self.within_bound(guidance.window) as u64,
-            None => self.fallback.get().window(),
+            None => self.fallback.window(),
         }
     }
 
@@ -166,7 +165,7 @@ impl<R: Rule> Guided<R> {
                 before.window * change.min(most)
             }
             Some(before) => before.window,
-            None => self.fallback.get().window() as f64,
+            None => self.fallback.window() as f64,
         };
         let facts = Facts {
             ack,
@@ -210,7 +209,7 @@ impl<R: Rule> Controller for Guided<R> {
             self.least_acked = Some(sample.least(self.least_acked));
             self.freshness.on_rtt(sample.rtt());
         }
-        self.fallback.get_mut().on_ack(ack);
+        self.fallback.on_ack(ack);
         self.bound.on_ack(ack);
         let holds = self.freshness.holds(ack.now);
         // Do not begin in a recovery period: the rule allows slack beyond its window.
@@ -222,32 +221,32 @@ impl<R: Rule> Controller for Guided<R> {
                 self.leave_rule();
             }
             // Losses and round trips have allowed the fallback's window.
-            self.bound.raise_to(self.fallback.get().window());
+            self.bound.raise_to(self.fallback.window());
         }
     }
 
     fn on_round(&mut self, round: &Round) {
-        self.fallback.get_mut().on_round(round);
+        self.fallback.on_round(round);
         self.corrected_rtt.end_round();
         if self.guidance.is_none() {
-            self.bound.raise_to(self.fallback.get().window());
+            self.bound.raise_to(self.fallback.window());
         }
     }
 
     fn on_congestion(&mut self, event: &Congestion) {
         self.bound.on_congestion(event, self.in_force());
-        self.fallback.get_mut().on_congestion(event);
+        self.fallback.on_congestion(event);
     }
 
     fn on_persistent_congestion(&mut self) {
         self.bound.on_persistent_congestion();
-        self.fallback.get_mut().on_persistent_congestion();
+        self.fallback.on_persistent_congestion();
     }
 
     fn on_mtu(&mut self, mtu: u16) {
         self.mtu = mtu;
         self.bound.on_mtu(mtu);
-        self.fallback.get_mut().on_mtu(mtu);
+        self.fallback.on_mtu(mtu);
     }
 
     fn resume(&mut self, window: u64) {
@@ -267,7 +266,7 @@ impl<R: Rule> Controller for Guided<R> {
                 let packet = f64::from(self.mtu);
                 self.within_bound((window + R::slack(window, self.mtu)).max(packet)) as u64
             }
-            None => self.fallback.get().window(),
+            None => self.fallback.window(),
         }
     }
 
@@ -284,7 +283,7 @@ impl<R: Rule> Controller for Guided<R> {
     fn slow_start_threshold(&self) -> Option<u64> {
         match self.guidance {
             Some(_) => self.bound.threshold(),
-            None => self.fallback.get().slow_start_threshold(),
+            None => self.fallback.slow_start_threshold(),
         }
     }
 }

@@ -26,7 +26,6 @@ mod freshness;
 pub mod gaimd;
 pub mod guided;
 pub mod keel;
-
 mod loss_bound;
 mod path_control;
 pub mod rcp;
@@ -46,8 +45,10 @@ pub use controller::{
     Grant, LEAST_PACED_RTT, LEAST_RTT, PathSample, Round,
 };
 pub use evenkeel_spec::{ParameterKind, SpecError, SpecParameter, SpecValues};
+pub use freshness::feedback_lifetime;
 pub use path_control::{
-    AckReport, AckReporter, FeedHolder, FeedState, LONGEST_GAP, Observer, PathControl, PathFeed,
+    AckFrame, AckReport, AckReporter, AckedPackets, FeedHolder, FeedState, LONGEST_GAP, Observer,
+    PathControl, PathFeed,
 };
 pub use row::{ControllerBuild, ControllerRow};
 pub use slow_start::SlowStart;

@@ -1,6 +1,7 @@
 //! Turns what a QUIC stack reports, packet by packet, into the facts that a [`Controller`] gets.
 //! What an adapter to any stack needs is here; it knows no stack.
 
+mod acked;
 mod deliveries;
 mod feed;
 mod observer;
@@ -12,6 +13,7 @@ use crate::controller::{Ack, Congestion, Controller, DEFAULT_OVERHEAD, LEAST_RTT
 use deliveries::Deliveries;
 use rounds::Rounds;
 
+pub use acked::{AckFrame, AckedPackets};
 pub use feed::{FeedHolder, FeedState, PathFeed};
 pub use observer::{AckReport, AckReporter, Observer};
 
@@ -29,7 +31,7 @@ pub const LONGEST_GAP: Duration = Duration::from_secs(10);
 /// Several detections of losses may belong to one recovery period; the controller hears of one
 /// congestion event in each. A period begins with the event and covers packets sent up to then
 /// (RFC 9002, section 7.3.2).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PathControl {
     pub(crate) controller: Box<dyn Controller>,
     pub(crate) feed: PathFeed,
@@ -43,8 +45,8 @@ pub struct PathControl {
     recovery_start: Option<Instant>,
     /// The latest sending time of any acknowledged packet.
     newest_acked: Option<Instant>,
-    /// Packets of the ACK frame being processed.
-    batch: Option<Batch>,
+    /// The ACK frame being processed.
+    frame: AckFrame,
     rounds: Rounds,
     deliveries: Deliveries,
 }
@@ -70,7 +72,7 @@ impl PathControl {
             overhead: DEFAULT_OVERHEAD,
             recovery_start: None,
             newest_acked: None,
-            batch: None,
+            frame: AckFrame::default(),
             rounds: Rounds::new(now),
             deliveries: Deliveries::new(now),
         }
@@ -84,27 +86,8 @@ impl PathControl {
     /// An ACK frame that is processed at `now` newly acknowledged an ack-eliciting packet of `bytes`
     /// bytes, sent at `sent`.
     pub fn on_packet_acked(&mut self, now: Instant, sent: Instant, bytes: u64) {
-        let after_recovery = if self.in_recovery(sent) { 0 } else { bytes };
-        match &mut self.batch {
-            Some(batch) if batch.now == now => {
-                // Of packets that left at the same time the largest: the ACK is for all of them.
-                (batch.sent, batch.newest_bytes) =
-                    (batch.sent, batch.newest_bytes).max((sent, bytes));
-                batch.packets += 1;
-                batch.bytes += bytes;
-                batch.bytes_after_recovery += after_recovery;
-            }
-            stale_or_none => {
-                *stale_or_none = Some(Batch {
-                    now,
-                    sent,
-                    newest_bytes: bytes,
-                    packets: 1,
-                    bytes,
-                    bytes_after_recovery: after_recovery,
-                });
-            }
-        }
+        let in_recovery = if self.in_recovery(sent) { bytes } else { 0 };
+        self.frame.add(now, sent, bytes).in_recovery += in_recovery;
     }
 
     /// The ACK frame is processed. `in_flight` are the bytes in flight without its packets,
@@ -117,26 +100,26 @@ impl PathControl {
         app_limited: bool,
         largest_acked: Option<u64>,
     ) {
-        let Some(batch) = self.batch.take().filter(|batch| batch.now == now) else {
+        let Some(acked) = self.frame.take(now) else {
             return;
         };
-        let in_order = self.newest_acked.is_none_or(|newest| batch.sent >= newest);
+        let in_order = self.newest_acked.is_none_or(|newest| acked.sent >= newest);
         if in_order {
-            self.newest_acked = Some(batch.sent);
+            self.newest_acked = Some(acked.sent);
         }
         let delivery = self
             .deliveries
-            .on_ack(now, batch.sent, batch.bytes, in_flight, app_limited);
+            .on_ack(now, acked.sent, acked.bytes, in_flight, app_limited);
         let has_sample = in_order && !self.feed.is_repeated(largest_acked);
         let ack = Ack {
             now,
-            sent: batch.sent,
-            rtt: has_sample.then(|| now.saturating_duration_since(batch.sent).max(LEAST_RTT)),
-            newest_bytes: batch.newest_bytes,
-            packets: batch.packets,
-            bytes: batch.bytes,
-            bytes_after_recovery: batch.bytes_after_recovery,
-            in_flight: in_flight.saturating_add(batch.bytes),
+            sent: acked.sent,
+            rtt: has_sample.then(|| now.saturating_duration_since(acked.sent).max(LEAST_RTT)),
+            newest_bytes: acked.newest_bytes,
+            packets: acked.packets,
+            bytes: acked.bytes,
+            bytes_after_recovery: acked.bytes - acked.in_recovery,
+            in_flight: in_flight.saturating_add(acked.bytes),
             app_limited,
             delivery: delivery.filter(|_| in_order),
         };
@@ -171,7 +154,7 @@ impl PathControl {
         lost_bytes: u64,
     ) {
         // A Retry left what is still gathered: stacks report losses after `on_end_acks`.
-        self.batch = None;
+        self.frame = AckFrame::default();
         if lost_bytes > 0 {
             self.rounds.on_lost(lost_bytes);
             self.controller.on_lost(now, lost_bytes);
@@ -236,31 +219,4 @@ impl PathControl {
     fn in_recovery(&self, sent: Instant) -> bool {
         self.recovery_start.is_some_and(|start| sent <= start)
     }
-}
-
-impl Clone for PathControl {
-    /// A copy with the same state and feed, for a path on which only the port has changed.
-    fn clone(&self) -> Self {
-        Self {
-            controller: self.controller.clone_box(),
-            feed: self.feed.clone(),
-            batch: self.batch.clone(),
-            rounds: self.rounds.clone(),
-            deliveries: self.deliveries.clone(),
-            ..*self
-        }
-    }
-}
-
-/// Packets of one ACK frame, gathered until the stack says that it was the last one.
-#[derive(Debug, Clone)]
-struct Batch {
-    now: Instant,
-    /// Sending time of the newest packet.
-    sent: Instant,
-    /// Its size.
-    newest_bytes: u64,
-    packets: u64,
-    bytes: u64,
-    bytes_after_recovery: u64,
 }

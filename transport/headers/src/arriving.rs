@@ -14,27 +14,23 @@ use crate::header::{Headers, NotOurs};
 use crate::path::Owner;
 use crate::usage::Usage;
 
-/// A QUIC stack whose sockets say of each receive buffer what is in it: datagrams of one peer, back
-/// to back.
-pub trait Stack {
-    /// What is said of a buffer.
-    type Meta: Copy + Send;
-
-    /// Returns the peer's address.
-    fn address(meta: &Self::Meta) -> SocketAddr;
-
-    /// Returns the bytes in the buffer, and those in each datagram except the last, which may have
-    /// fewer.
-    fn size(meta: &Self::Meta) -> (usize, usize);
-
-    /// Returns what is said of a buffer of another size, otherwise as of `meta`.
-    fn resized(meta: &Self::Meta, len: usize, stride: usize) -> Self::Meta;
+/// What is in a receive buffer: datagrams of one peer, back to back.
+#[derive(Debug)]
+pub struct Filled<'a> {
+    /// The peer's address.
+    pub address: SocketAddr,
+    /// Bytes in the buffer.
+    pub len: &'a mut usize,
+    /// Bytes in each datagram except the last, which may have fewer.
+    pub stride: &'a mut usize,
 }
 
-/// State of arriving datagrams.
-pub struct Received<S: Stack> {
+/// State of arriving datagrams. `M` is what a QUIC stack's sockets say of a receive buffer.
+pub struct Received<M> {
+    /// Finds in it what matters here.
+    filled: fn(&mut M) -> Filled<'_>,
     /// Datagrams that could not stay in their batch, in order.
-    overflow: VecDeque<(S::Meta, Vec<u8>)>,
+    overflow: VecDeque<(M, Vec<u8>)>,
     /// Positions of one buffer's datagrams, without their headers. Kept only to reuse its memory.
     datagrams: Vec<Range<usize>>,
 }
@@ -44,16 +40,7 @@ pub struct Received<S: Stack> {
 /// few such searches.
 pub const MOST_TRIED: usize = 64;
 
-impl<S: Stack> Default for Received<S> {
-    fn default() -> Self {
-        Self {
-            overflow: VecDeque::new(),
-            datagrams: Vec::new(),
-        }
-    }
-}
-
-impl<S: Stack> fmt::Debug for Received<S> {
+impl<M> fmt::Debug for Received<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Received")
             .field("overflow", &self.overflow.len())
@@ -61,7 +48,16 @@ impl<S: Stack> fmt::Debug for Received<S> {
     }
 }
 
-impl<S: Stack> Received<S> {
+impl<M: Copy> Received<M> {
+    /// Nothing has arrived. `filled` finds in `M` what is in a buffer.
+    pub fn new(filled: fn(&mut M) -> Filled<'_>) -> Self {
+        Self {
+            filled,
+            overflow: VecDeque::new(),
+            datagrams: Vec::new(),
+        }
+    }
+
     /// Removes the headers from what has arrived in `bufs`. Returns how many buffers are still in
     /// use.
     pub fn take_headers_off<C: Owner>(
@@ -69,17 +65,19 @@ impl<S: Stack> Received<S> {
         usage: &Usage<C>,
         now: Instant,
         bufs: &mut [IoSliceMut<'_>],
-        metas: &mut [S::Meta],
+        metas: &mut [M],
     ) -> usize {
         let Self {
+            filled,
             overflow,
             datagrams,
         } = self;
         let mut in_place = 0;
         let mut last_bare = None;
         for (buf, meta) in bufs.iter_mut().zip(metas) {
-            let address = S::address(meta);
-            let accepted = split(buf, S::size(meta), datagrams, |header| {
+            let all = filled(meta);
+            let address = all.address;
+            let accepted = split(buf, (*all.len, *all.stride), datagrams, |header| {
                 usage.arrived(now, address, header)
             });
             if !accepted && last_bare != Some(address) {
@@ -89,14 +87,15 @@ impl<S: Stack> Received<S> {
             if overflow.is_empty() {
                 in_place += 1;
                 if are_a_batch(datagrams) {
-                    let (len, stride) = close_gaps(buf, datagrams);
-                    *meta = S::resized(meta, len, stride);
+                    (*all.len, *all.stride) = close_gaps(buf, datagrams);
                     continue;
                 }
             }
             // Only some had a header. Pass them on one by one; whatever arrived later must follow.
             for (nth, datagram) in datagrams.iter().cloned().enumerate() {
-                let single = S::resized(meta, datagram.len(), datagram.len());
+                let mut single = *meta;
+                let one = filled(&mut single);
+                (*one.len, *one.stride) = (datagram.len(), datagram.len());
                 if nth == 0 && overflow.is_empty() {
                     buf.copy_within(datagram, 0);
                     *meta = single;
@@ -109,7 +108,7 @@ impl<S: Stack> Received<S> {
     }
 
     /// Hands out datagrams that did not fit before, and returns how many.
-    pub fn take_overflow(&mut self, bufs: &mut [IoSliceMut<'_>], metas: &mut [S::Meta]) -> usize {
+    pub fn take_overflow(&mut self, bufs: &mut [IoSliceMut<'_>], metas: &mut [M]) -> usize {
         let mut count = 0;
         for (buf, meta) in bufs.iter_mut().zip(metas) {
             let Some((single, datagram)) = self.overflow.pop_front() else {
@@ -178,7 +177,6 @@ fn header_arrived<C: Owner>(
             Err(error) => return Some(Err(error)),
         };
         let header_state = to.headers.state();
-        *part.last_sample = Some(sample.clone());
         let observer = part.feed.push(sample.clone());
         Some(Ok(Some((sample, observer, state_before, header_state))))
     })?;

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 
 /// Fixes the TTL and hop limit of a socket's packets, so that routers can see whether an earlier
 /// hop has not stamped; `None` if the system does not allow it.
-pub fn fix_hop_limit(socket: &UdpSocket) -> Option<u8> {
+pub(crate) fn fix_hop_limit(socket: &UdpSocket) -> Option<u8> {
     /// The common default of hosts (IANA, IP option numbers, default TTL).
     const HOP_LIMIT: u8 = 64;
     // IPv4 packets of an IPv6 socket take the IPv4 option.

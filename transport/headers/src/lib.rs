@@ -5,7 +5,7 @@
 //! [`Headers`] are those of one connection, and the functions of [`parameters`] read and write
 //! the transport parameter by which two ends agree on them. [`Usage`] adds headers to datagrams that
 //! leave, [`Received`] removes them from those that arrive. Nothing here does I/O, except that
-//! [`fix_hop_limit`] sets an option of a socket.
+//! [`Usage::on_socket`] sets an option of a socket.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -23,7 +23,7 @@ mod session;
 mod setup;
 mod usage;
 
-pub use arriving::{MOST_TRIED, Received, Stack};
+pub use arriving::{Filled, MOST_TRIED, Received};
 pub use beginning::Beginning;
 pub use connections::{Connections, locked};
 #[cfg(any(test, feature = "work"))]
@@ -32,11 +32,10 @@ pub use header::{
     ANSWERS, Agreement, Facts, Grease, HeaderCounters, HeaderState, Headers, Master, NotOurs,
     Prepared,
 };
-pub use hop_limit::fix_hop_limit;
-pub use path::{Owner, Part, PathFacts, PathHeaders};
+pub use path::{Kept, Owner, Part, PathFacts, PathHeaders};
 pub use sending::Datagrams;
 pub use session::{
-    Failure, HeaderKeySet, NewKeys, Session, Sessions, Shown, no_initial_suite, retry, tls_version,
+    Failure, NewKeys, Session, Sessions, Shown, no_initial_suite, retry, tls_version,
 };
 pub use setup::SetupError;
 pub use usage::{Usage, with_room_for_header};

@@ -38,6 +38,11 @@ pub trait Owner: Send + Sync + Sized + 'static {
         })
     }
 
+    /// Returns what the newest header said about the path.
+    fn path_sample(&self) -> Option<PathSample> {
+        self.with(|part| part.feed.newest().cloned())
+    }
+
     /// Starts headers: the handshake is complete, and both ends understand them.
     fn agreed(&self, agreement: Agreement, now: Instant) {
         debug!(connection = self.id(), "both ends take path headers");
@@ -73,18 +78,42 @@ impl<C: Owner> FeedHolder for Feed<C> {
     }
 }
 
-/// What a connection keeps for its headers, while it is locked.
-pub struct Part<'a> {
+/// What a connection keeps for its headers, behind its lock.
+#[derive(Default)]
+pub struct Kept {
     /// `None` unless the peer takes headers.
-    pub headers: &'a mut Option<PathHeaders>,
-    /// Samples on their way to the controller.
-    pub feed: &'a mut FeedState,
-    /// What the newest header said about the path.
-    pub last_sample: &'a mut Option<PathSample>,
+    pub headers: Option<PathHeaders>,
+    /// What routers have reported, on its way to the controller.
+    pub feed: FeedState,
     /// The most that the application can use, in bytes of UDP payload per second.
     pub desired_rate: Option<u64>,
-    /// What the controller knows of the path.
-    pub path: PathFacts,
+}
+
+impl Kept {
+    /// Returns it with what the controller knows of the path.
+    pub fn part(&mut self, path: PathFacts) -> Part<'_> {
+        Part {
+            headers: &mut self.headers,
+            feed: &mut self.feed,
+            desired_rate: self.desired_rate,
+            path,
+        }
+    }
+
+    /// Notes that the peer's address is validated: QUIC stacks let a controller count ACKs only then.
+    pub fn validated(&mut self) {
+        if let Some(to) = &mut self.headers {
+            to.is_unvalidated = false;
+        }
+    }
+}
+
+/// What a connection keeps for its headers, while it is locked.
+pub struct Part<'a> {
+    pub(crate) headers: &'a mut Option<PathHeaders>,
+    pub(crate) feed: &'a mut FeedState,
+    pub(crate) desired_rate: Option<u64>,
+    pub(crate) path: PathFacts,
 }
 
 /// What a connection's controller knows of its path.
@@ -106,7 +135,7 @@ const STRAYS_OF_A_NEW_PATH: u8 = 3;
 /// The headers of a connection whose peer understands them.
 pub struct PathHeaders {
     /// What is sent and what has arrived.
-    pub headers: Headers,
+    pub(crate) headers: Headers,
     /// The destination of the connection's packets.
     remote: Option<SocketAddr>,
     /// Packets sent elsewhere since the last one sent to `remote`.
@@ -121,7 +150,7 @@ pub struct PathHeaders {
 
 impl PathHeaders {
     /// The headers have begun, and nothing was sent.
-    pub fn new(headers: Headers) -> Self {
+    pub(crate) fn new(headers: Headers) -> Self {
         Self {
             headers,
             remote: None,
@@ -130,11 +159,6 @@ impl PathHeaders {
             mtu: 0,
             room: 0,
         }
-    }
-
-    /// Notes that the peer's address is validated.
-    pub fn validated(&mut self) {
-        self.is_unvalidated = false;
     }
 
     /// Returns true if packets of `connection` to `destination` follow the path of the headers and

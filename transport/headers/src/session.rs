@@ -11,8 +11,8 @@ use std::sync::Arc;
 use rustls::CipherSuite;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::quic::{
-    ClientConnection, Connection, DirectionalKeys, HeaderProtectionKey, KeyChange, Keys,
-    PacketKeySet, Secrets, ServerConnection, Suite, Version,
+    ClientConnection, Connection, DirectionalKeys, KeyChange, Keys, PacketKeySet, Secrets,
+    ServerConnection, Suite, Version,
 };
 use rustls::server::ResolvesServerCertUsingSni;
 
@@ -204,20 +204,7 @@ pub enum NewKeys {
     /// For Handshake packets.
     Handshake(Keys),
     /// For 1-RTT packets.
-    OneRtt {
-        /// Keys that protect packet headers.
-        header: HeaderKeySet,
-        /// Keys that protect packets.
-        packet: PacketKeySet,
-    },
-}
-
-/// The keys of both directions that protect packet headers.
-pub struct HeaderKeySet {
-    /// For packets that are sent.
-    pub local: Box<dyn HeaderProtectionKey>,
-    /// For packets that arrive.
-    pub remote: Box<dyn HeaderProtectionKey>,
+    OneRtt(Keys),
 }
 
 /// What the handshake has shown of the peer.
@@ -273,16 +260,7 @@ impl Session {
             KeyChange::Handshake { keys } => NewKeys::Handshake(keys),
             KeyChange::OneRtt { keys, next } => {
                 self.next_secrets = Some(next);
-                NewKeys::OneRtt {
-                    header: HeaderKeySet {
-                        local: keys.local.header,
-                        remote: keys.remote.header,
-                    },
-                    packet: PacketKeySet {
-                        local: keys.local.packet,
-                        remote: keys.remote.packet,
-                    },
-                }
+                NewKeys::OneRtt(keys)
             }
         })
     }

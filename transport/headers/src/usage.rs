@@ -1,17 +1,19 @@
 //! How an endpoint uses headers.
 
-use std::fmt;
+use std::net::UdpSocket;
 use std::sync::Arc;
 
 use evenkeel_wire::PATH_HEADER_LEN;
 
 use crate::connections::Connections;
+use crate::hop_limit::fix_hop_limit;
 
-/// How an endpoint uses headers.
+/// How an endpoint uses headers; by default, not at all.
+#[derive(Debug)]
 pub struct Usage<C> {
     /// The endpoint's connections.
     pub connections: Arc<Connections<C>>,
-    /// One datagram in this many carries a header, once the peer echoes them.
+    /// One datagram in this many carries a header, once the peer echoes them; 0 turns headers off.
     pub every: u32,
     /// The TTL or hop limit of packets sent, if known.
     pub hop_limit: Option<u8>,
@@ -28,6 +30,22 @@ pub fn with_room_for_header(packet: u64) -> u16 {
         .min(LARGEST_PAYLOAD)
 }
 
+impl<C> Usage<C> {
+    /// Returns whether the endpoint uses headers, and offers them in handshakes.
+    pub fn is_offered(&self) -> bool {
+        self.every > 0
+    }
+
+    /// Returns the same for a socket of the system, and fixes the TTL or hop limit of its packets.
+    #[must_use]
+    pub fn on_socket(&self, socket: &UdpSocket) -> Self {
+        Self {
+            hop_limit: fix_hop_limit(socket),
+            ..self.clone()
+        }
+    }
+}
+
 impl<C> Clone for Usage<C> {
     fn clone(&self) -> Self {
         Self {
@@ -37,12 +55,12 @@ impl<C> Clone for Usage<C> {
     }
 }
 
-impl<C> fmt::Debug for Usage<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Usage")
-            .field("connections", &self.connections)
-            .field("every", &self.every)
-            .field("hop_limit", &self.hop_limit)
-            .finish()
+impl<C> Default for Usage<C> {
+    fn default() -> Self {
+        Self {
+            connections: Arc::default(),
+            every: 0,
+            hop_limit: None,
+        }
     }
 }

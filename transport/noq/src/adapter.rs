@@ -51,7 +51,7 @@ impl PathFactory for Factory {
 }
 
 /// One of our controllers as noq sees it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Adapter {
     path: PathControl,
     /// Bytes of UDP payload in a full-size packet.
@@ -121,10 +121,7 @@ impl Controller for Adapter {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self {
-            path: self.path.clone(),
-            mtu: self.mtu,
-        })
+        Box::new(self.clone())
     }
 
     fn initial_window(&self) -> u64 {

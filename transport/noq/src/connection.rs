@@ -6,8 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use evenkeel_congestion::{FeedState, PathSample};
-use evenkeel_headers::{Owner, Part, PathFacts, PathHeaders, locked};
+use evenkeel_headers::{Kept, Owner, Part, PathFacts, locked};
 use tracing::debug;
 
 /// The connections of one configured endpoint.
@@ -23,13 +22,7 @@ pub(crate) struct Connection {
 /// What an endpoint knows about a connection.
 #[derive(Default)]
 pub(crate) struct State {
-    /// `None` unless the peer takes headers.
-    pub(crate) headers: Option<PathHeaders>,
-    /// Samples on their way to the controller.
-    pub(crate) feed: FeedState,
-    pub(crate) last_sample: Option<PathSample>,
-    /// The most that the application can use, in bytes of UDP payload per second.
-    pub(crate) desired_rate: Option<u64>,
+    pub(crate) kept: Kept,
     pub(crate) path: PathFacts,
     /// The datagrams built last hold more than ACKs.
     pub(crate) is_data: bool,
@@ -64,13 +57,7 @@ impl Connection {
 impl State {
     /// Returns what concerns the headers.
     pub(crate) fn part(&mut self) -> Part<'_> {
-        Part {
-            headers: &mut self.headers,
-            feed: &mut self.feed,
-            last_sample: &mut self.last_sample,
-            desired_rate: self.desired_rate,
-            path: self.path,
-        }
+        self.kept.part(self.path)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use evenkeel_headers::{Beginning, Usage, fix_hop_limit};
+use evenkeel_headers::Beginning;
 use noq::{AsyncTimer, AsyncUdpSocket};
 
 use crate::connection::Connection;
@@ -41,10 +41,7 @@ impl noq::Runtime for Runtime {
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Box<dyn AsyncUdpSocket>> {
         let headers = self.headers.clone().map(|settings| HeaderSettings {
-            usage: Usage {
-                hop_limit: fix_hop_limit(&socket),
-                ..settings.usage
-            },
+            usage: settings.usage.on_socket(&socket),
             ..settings
         });
         let socket = self.inner.wrap_udp_socket(socket)?;

@@ -1,6 +1,5 @@
 //! Makes noq endpoints whose connections use path headers.
 
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use noq::{
 };
 
 use crate::SharedFactory;
-use crate::connection::{Connection, Connections};
+use crate::connection::Connection;
 use crate::driver::Runtime;
 use crate::handshake::Crypto;
 use crate::linked::{Link, LinkedFactory};
@@ -78,10 +77,7 @@ pub fn client(
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Endpoint {
-    /// 0 turns headers off.
-    header_every: u32,
-    hop_limit: Option<u8>,
-    connections: Arc<Connections>,
+    headers: Usage<Connection>,
 }
 
 impl Endpoint {
@@ -97,7 +93,7 @@ impl Endpoint {
     ///
     /// A header takes 32 bytes, for which path MTU discovery leaves room.
     pub fn path_headers(mut self, every: u32) -> Self {
-        self.header_every = every;
+        self.headers.every = every;
         self
     }
 
@@ -110,7 +106,7 @@ impl Endpoint {
     /// Sets the TTL or hop limit of packets that abstract sockets send; without it,
     /// [`PathSample::complete`] stays false. The endpoint sets that of system sockets itself.
     pub fn hop_limit(mut self, hop_limit: u8) -> Self {
-        self.hop_limit = Some(hop_limit);
+        self.headers.hop_limit = Some(hop_limit);
         self
     }
 
@@ -125,7 +121,7 @@ impl Endpoint {
         tls: impl Into<Arc<rustls::ServerConfig>>,
         transport: Arc<TransportConfig>,
     ) -> Result<ServerConfig, rustls::Error> {
-        let crypto = Crypto::server(tls.into(), self.connections.clone(), self.offers())?;
+        let crypto = Crypto::server(tls.into(), &self.headers)?;
         let mut config = ServerConfig::with_crypto(Arc::new(crypto));
         config.transport_config(transport);
         Ok(config)
@@ -141,7 +137,7 @@ impl Endpoint {
         tls: impl Into<Arc<rustls::ClientConfig>>,
         transport: Arc<TransportConfig>,
     ) -> Result<ClientConfig, rustls::Error> {
-        let crypto = Crypto::client(tls.into(), self.connections.clone(), self.offers())?;
+        let crypto = Crypto::client(tls.into(), &self.headers)?;
         let mut config = ClientConfig::new(Arc::new(crypto));
         config.transport_config(transport);
         Ok(config)
@@ -157,7 +153,7 @@ impl Endpoint {
     ) -> Arc<TransportConfig> {
         config.congestion_controller_factory(Arc::new(LinkedFactory {
             factory: controller,
-            connections: self.connections.clone(),
+            connections: self.headers.connections.clone(),
         }));
         Arc::new(config)
     }
@@ -215,13 +211,13 @@ impl Endpoint {
         socket: Box<dyn AsyncUdpSocket>,
         runtime: Arc<dyn noq::Runtime>,
     ) -> Box<dyn AsyncUdpSocket> {
-        Box::new(Socket::new(socket, self.headers(runtime)))
+        Box::new(Socket::new(socket, self.settings(runtime)))
     }
 
     /// Counts the connections that have a context, of all endpoints made with this configuration or
     /// its clones.
     pub fn contexts(&self) -> usize {
-        self.connections.alive()
+        self.headers.connections.alive()
     }
 
     /// What suits a controller, and its transport configuration.
@@ -233,28 +229,22 @@ impl Endpoint {
         Ok((evenkeel, transport))
     }
 
-    fn offers(&self) -> bool {
-        self.header_every > 0
-    }
-
     fn runtime(&self, inner: Arc<dyn noq::Runtime>) -> Arc<Runtime> {
-        let headers = self.headers(inner.clone());
+        let headers = self.settings(inner.clone());
         Arc::new(Runtime { inner, headers })
     }
 
-    fn headers(&self, runtime: Arc<dyn noq::Runtime>) -> Option<HeaderSettings> {
-        let usage = Usage {
-            connections: self.connections.clone(),
-            every: self.header_every,
-            hop_limit: self.hop_limit,
-        };
-        self.offers().then_some(HeaderSettings { usage, runtime })
+    fn settings(&self, runtime: Arc<dyn noq::Runtime>) -> Option<HeaderSettings> {
+        let usage = self.headers.clone();
+        usage
+            .is_offered()
+            .then_some(HeaderSettings { usage, runtime })
     }
 
     /// Makes room for a header in receive buffers, and keeps the fixed bit, which distinguishes QUIC
     /// packets from headers.
     fn prepared(&self, mut config: EndpointConfig) -> EndpointConfig {
-        if self.offers() {
+        if self.headers.is_offered() {
             let largest = with_room_for_header(config.get_max_udp_payload_size());
             let config = config.max_udp_payload_size(largest);
             config.expect("1200 or more").grease_quic_bit(false);
@@ -265,7 +255,7 @@ impl Endpoint {
 
 /// What path headers tell about a connection. Clones, and later contexts of the same connection,
 /// share it. A context does not keep the connection open.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Context {
     connection: Arc<Connection>,
 }
@@ -289,18 +279,12 @@ impl Context {
 
     /// Returns what the newest path header said about the path.
     pub fn path_sample(&self) -> Option<PathSample> {
-        self.connection.state().last_sample.clone()
+        self.connection.path_sample()
     }
 
     /// Limits the rate that this endpoint asks routers for, in bytes of UDP payload per second: the
     /// most that the application can use. `None`, the default, sets no limit.
     pub fn desire(&self, bytes_per_second: Option<u64>) {
-        self.connection.state().desired_rate = bytes_per_second;
-    }
-}
-
-impl fmt::Debug for Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Context").field(&self.connection).finish()
+        self.connection.state().kept.desired_rate = bytes_per_second;
     }
 }

@@ -7,7 +7,9 @@ use std::io;
 use std::sync::Arc;
 
 use evenkeel_headers::parameters::{parameter, patient};
-use evenkeel_headers::{Failure, NewKeys, Owner, Sessions, no_initial_suite, retry, tls_version};
+use evenkeel_headers::{
+    Failure, NewKeys, Owner, Sessions, Usage, no_initial_suite, retry, tls_version,
+};
 use noq_proto::crypto::rustls::QuicServerConfig;
 use noq_proto::crypto::{
     self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
@@ -38,11 +40,10 @@ impl Crypto<rustls::ServerConfig> {
     /// If `tls` does not suit QUIC.
     pub(crate) fn server(
         tls: Arc<rustls::ServerConfig>,
-        connections: Arc<Connections>,
-        offers_headers: bool,
+        headers: &Usage<Connection>,
     ) -> Result<Self, rustls::Error> {
-        let sessions = Sessions::<rustls::ServerConfig>::new(tls.clone(), offers_headers)?;
-        Self::new(sessions, tls, connections)
+        let sessions = Sessions::<rustls::ServerConfig>::new(tls.clone(), headers.is_offered())?;
+        Self::new(sessions, tls, headers)
     }
 }
 
@@ -51,12 +52,11 @@ impl Crypto<rustls::ClientConfig> {
     /// If `tls` does not suit QUIC.
     pub(crate) fn client(
         tls: Arc<rustls::ClientConfig>,
-        connections: Arc<Connections>,
-        offers_headers: bool,
+        headers: &Usage<Connection>,
     ) -> Result<Self, rustls::Error> {
-        let sessions = Sessions::<rustls::ClientConfig>::new(tls, offers_headers)?;
+        let sessions = Sessions::<rustls::ClientConfig>::new(tls, headers.is_offered())?;
         let stock = sessions.without_certificate()?;
-        Self::new(sessions, stock, connections)
+        Self::new(sessions, stock, headers)
     }
 }
 
@@ -64,13 +64,13 @@ impl<T> Crypto<T> {
     fn new(
         sessions: Sessions<T>,
         stock: Arc<rustls::ServerConfig>,
-        connections: Arc<Connections>,
+        headers: &Usage<Connection>,
     ) -> Result<Self, rustls::Error> {
         Ok(Self {
             sessions,
             template: Template::new(stock.crypto_provider())?,
             stock: Arc::new(stock.try_into().map_err(|_| no_initial_suite())?),
-            connections,
+            connections: headers.connections.clone(),
         })
     }
 
@@ -203,7 +203,7 @@ impl Session for HeaderSession {
             false => Side::Server,
         };
         // noq has built the controller by the time of the first call.
-        let follows = self.connection.state().feed.followed().is_some();
+        let follows = self.connection.state().kept.feed.followed().is_some();
         let patient = (follows && self.offers_headers).then(|| patient(bytes));
         let mut bytes = io::Cursor::new(patient.as_deref().unwrap_or(bytes));
         Ok(Some(TransportParameters::read(side, &mut bytes)?))
@@ -212,16 +212,8 @@ impl Session for HeaderSession {
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
         let keys = self.tls.write(buf);
         self.agree();
-        Some(match keys? {
-            NewKeys::Handshake(keys) => all(keys),
-            NewKeys::OneRtt { header, packet } => Keys {
-                header: KeyPair {
-                    local: Box::new(header.local),
-                    remote: Box::new(header.remote),
-                },
-                packet: packets(packet),
-            },
-        })
+        let (NewKeys::Handshake(keys) | NewKeys::OneRtt(keys)) = keys?;
+        Some(all(keys))
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {

@@ -5,13 +5,14 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use evenkeel_congestion::AckFrame;
 use evenkeel_headers::{Owner, PathFacts};
 use noq_proto::congestion::{Controller, ControllerFactory};
 
 use crate::SharedFactory;
 use crate::connection::{Connection, Connections};
 use crate::hooks;
-use crate::watched::{AckFrame, Watch, Watched};
+use crate::watched::{AckEnd, Watch, Watched};
 
 /// Builds controllers that are linked with their connections.
 pub(crate) struct LinkedFactory {
@@ -30,7 +31,8 @@ impl ControllerFactory for LinkedFactory {
         let link = Link {
             connection,
             smoothed_rtt: None,
-            newest: None,
+            frame: AckFrame::default(),
+            estimate: Duration::ZERO,
             has_data: false,
         };
         link.publish(&*controller);
@@ -46,18 +48,12 @@ impl ControllerFactory for LinkedFactory {
 pub(crate) struct Link {
     pub(crate) connection: Arc<Connection>,
     smoothed_rtt: Option<Duration>,
-    newest: Option<Newest>,
+    /// The ACK frame being processed.
+    frame: AckFrame,
+    /// noq's estimate of the round trip before this frame; before the first ACK, a guess.
+    estimate: Duration,
     /// The datagrams that are being built hold more than ACKs.
     has_data: bool,
-}
-
-/// The newest packet of the ACK frame that is being processed.
-#[derive(Debug, Clone, Copy)]
-struct Newest {
-    now: Instant,
-    sent: Instant,
-    /// The estimate of noq before this ACK; before the first ACK, a guess.
-    smoothed_rtt: Duration,
 }
 
 impl Link {
@@ -82,32 +78,21 @@ impl Watch for Link {
         self.connection.state().is_data = std::mem::take(&mut self.has_data);
     }
 
-    fn on_packet_acked(&mut self, now: Instant, sent: Instant, _bytes: u64, rtt: Duration) {
-        let newest = match self.newest {
-            Some(newest) if newest.now == now => newest.sent.max(sent),
-            _ => sent,
-        };
-        self.newest = Some(Newest {
-            now,
-            sent: newest,
-            smoothed_rtt: rtt,
-        });
+    fn on_packet_acked(&mut self, now: Instant, sent: Instant, bytes: u64, rtt: Duration) {
+        self.frame.add(now, sent, bytes);
+        self.estimate = rtt;
     }
 
-    fn on_end_acks(&mut self, frame: &AckFrame, controller: &dyn Controller) {
-        // A Retry leaves an older packet.
-        let newest = self.newest.take().filter(|newest| newest.now == frame.now);
-        let Some(newest) = newest else {
+    fn on_end_acks(&mut self, end: &AckEnd, controller: &dyn Controller) {
+        let Some(packets) = self.frame.take(end.now) else {
             return;
         };
         self.smoothed_rtt = Some(match self.smoothed_rtt {
-            None => frame.now.saturating_duration_since(newest.sent),
-            Some(_) => newest.smoothed_rtt,
+            None => end.now.saturating_duration_since(packets.sent),
+            Some(_) => self.estimate,
         });
         // noq tells a controller of ACKs only for packets that were sent to the present address.
-        if let Some(to) = &mut self.connection.state().headers {
-            to.validated();
-        }
+        self.connection.state().kept.validated();
         self.publish(controller);
     }
 

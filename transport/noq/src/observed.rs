@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use evenkeel_congestion::{AckReporter, Observer, PathFeed};
 use noq_proto::congestion::{Controller, ControllerFactory};
 
-use crate::watched::{AckFrame, Watch, Watched};
+use crate::watched::{AckEnd, Watch, Watched};
 use crate::{PathFactory, SharedFactory};
 
 /// Returns a factory like `factory`, ours or [`foreign`](crate::foreign), whose controllers report
@@ -55,10 +55,10 @@ impl Watch for Observed {
         self.0.on_packet_acked(now, sent, bytes);
     }
 
-    fn on_end_acks(&mut self, frame: &AckFrame, controller: &dyn Controller) {
+    fn on_end_acks(&mut self, end: &AckEnd, controller: &dyn Controller) {
         let window = controller.window();
         self.0
-            .on_end_acks(frame.now, frame.in_flight, frame.app_limited, false, window);
+            .on_end_acks(end.now, end.in_flight, end.app_limited, false, window);
     }
 
     fn on_congestion(&mut self, now: Instant, lost_bytes: u64, _controller: &dyn Controller) {

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use evenkeel_headers::{Beginning, Datagrams, Owner, Received, Stack, Usage};
+use evenkeel_headers::{Beginning, Datagrams, Filled, Owner, Received, Usage};
 use noq::udp::{RecvMeta, Transmit};
 use noq::{AsyncUdpSocket, UdpSender};
 
@@ -20,7 +20,7 @@ use crate::hooks;
 pub(crate) struct Socket {
     inner: Box<dyn AsyncUdpSocket>,
     headers: Option<HeaderSettings>,
-    received: Received<Noq>,
+    received: Received<RecvMeta>,
 }
 
 /// How an endpoint uses headers.
@@ -30,28 +30,6 @@ pub(crate) struct HeaderSettings {
     pub(crate) runtime: Arc<dyn noq::Runtime>,
 }
 
-/// noq's receive buffers.
-#[derive(Debug)]
-struct Noq;
-
-impl Stack for Noq {
-    type Meta = RecvMeta;
-
-    fn address(meta: &RecvMeta) -> SocketAddr {
-        meta.addr
-    }
-
-    fn size(meta: &RecvMeta) -> (usize, usize) {
-        (meta.len, meta.stride)
-    }
-
-    fn resized(meta: &RecvMeta, len: usize, stride: usize) -> RecvMeta {
-        let mut resized = *meta;
-        (resized.len, resized.stride) = (len, stride);
-        resized
-    }
-}
-
 impl Socket {
     pub(crate) fn new(inner: Box<dyn AsyncUdpSocket>, headers: Option<HeaderSettings>) -> Self {
         // A path that the application has opened on this thread has built a controller, too.
@@ -59,7 +37,7 @@ impl Socket {
         Self {
             inner,
             headers,
-            received: Received::default(),
+            received: Received::new(filled),
         }
     }
 }
@@ -116,13 +94,6 @@ struct Sender {
     is_later: bool,
 }
 
-/// Why a datagram has not left.
-enum Unsent {
-    /// The system has no room for it at present.
-    Pending,
-    Failed(io::Error),
-}
-
 impl UdpSender for Sender {
     fn poll_send(
         mut self: Pin<&mut Self>,
@@ -153,14 +124,13 @@ impl UdpSender for Sender {
                 ..*transmit
             };
             match inner.as_mut().poll_send(&transmit, cx) {
-                Poll::Ready(sent) => sent.map_err(Unsent::Failed),
-                Poll::Pending => Err(Unsent::Pending),
+                Poll::Ready(sent) => sent.map_err(Poll::Ready),
+                Poll::Pending => Err(Poll::Pending),
             }
         };
         match usage.send(&connection, now, &datagrams, || is_data, give) {
             Ok(()) => Poll::Ready(Ok(())),
-            Err(Unsent::Failed(error)) => Poll::Ready(Err(error)),
-            Err(Unsent::Pending) => Poll::Pending,
+            Err(unsent) => unsent.map(Err),
         }
     }
 
@@ -172,5 +142,13 @@ impl UdpSender for Sender {
         let mut state = connection.state();
         let batch = usage.batch(&connection, state.part(), now, most.get());
         NonZeroUsize::new(batch).unwrap_or(NonZeroUsize::MIN)
+    }
+}
+
+fn filled(meta: &mut RecvMeta) -> Filled<'_> {
+    Filled {
+        address: meta.addr,
+        len: &mut meta.len,
+        stride: &mut meta.stride,
     }
 }

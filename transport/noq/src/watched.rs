@@ -19,7 +19,7 @@ pub(crate) trait Watch: Clone + Debug + Send + Sync + 'static {
     fn on_packet_acked(&mut self, now: Instant, sent: Instant, bytes: u64, rtt: Duration);
 
     /// The ACK frame is processed.
-    fn on_end_acks(&mut self, frame: &AckFrame, controller: &dyn Controller);
+    fn on_end_acks(&mut self, end: &AckEnd, controller: &dyn Controller);
 
     /// Packets were lost or marked.
     fn on_congestion(&mut self, now: Instant, lost_bytes: u64, controller: &dyn Controller);
@@ -33,7 +33,7 @@ pub(crate) trait Watch: Clone + Debug + Send + Sync + 'static {
 
 /// What noq says of an ACK frame when it has processed it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AckFrame {
+pub(crate) struct AckEnd {
     pub(crate) now: Instant,
     /// Bytes in flight without those that it acknowledged.
     pub(crate) in_flight: u64,
@@ -85,12 +85,12 @@ impl<W: Watch> Controller for Watched<W> {
     ) {
         self.controller
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
-        let frame = AckFrame {
+        let end = AckEnd {
             now,
             in_flight,
             app_limited,
         };
-        self.watch.on_end_acks(&frame, &*self.controller);
+        self.watch.on_end_acks(&end, &*self.controller);
     }
 
     fn on_congestion_event(

@@ -50,7 +50,7 @@ pub(crate) fn interop() -> Result<(String, usize), Failure> {
                 let offered = if headers { "offered" } else { "off" };
                 let mut row = format!("| {} | {role} | {offered} |", peer.name());
                 for feature in FEATURES {
-                    let outcome = match peer.can(feature, side) {
+                    let outcome = match peer.can(feature) {
                         true => patiently(move || attempt(peer, side, headers, feature)),
                         false => Outcome::Without,
                     };

@@ -173,20 +173,14 @@ fn bulk(checksums: bool, megabytes: u64) -> Result<Outcome, Failure> {
         command.arg("--no-verify");
     }
     let result: Value = serde_json::from_str(&output(&mut command)?)?;
-    let number = |at: &str| {
-        result
-            .pointer(at)
-            .and_then(Value::as_f64)
-            .ok_or("not in the result")
-    };
     let side = |side: &str| {
-        let cpu = |kind: &str| number(&format!("/{side}/cpu/{kind}_s"));
+        let cpu = |kind: &str| number(&result, &format!("/{side}/cpu/{kind}_s"));
         Ok::<_, Failure>(cpu("user")? + cpu("system")?)
     };
     let cpu_s = side("sender")? + side("receiver")?;
     Ok(Outcome::new(
         megabytes,
-        number("/receiver/duration_s")?,
+        number(&result, "/receiver/duration_s")?,
         cpu_s,
     ))
 }
@@ -227,16 +221,16 @@ fn iperf3(megabytes: u64) -> Result<Outcome, Failure> {
             result => break result?,
         }
     };
-    let number = |at: &str| {
-        result
-            .pointer(at)
-            .and_then(Value::as_f64)
-            .ok_or("not in the result")
-    };
-    let seconds = number("/end/sum_received/seconds")?;
-    let percent = number("/end/cpu_utilization_percent/host_total")?
-        + number("/end/cpu_utilization_percent/remote_total")?;
+    let seconds = number(&result, "/end/sum_received/seconds")?;
+    let percent = number(&result, "/end/cpu_utilization_percent/host_total")?
+        + number(&result, "/end/cpu_utilization_percent/remote_total")?;
     Ok(Outcome::new(megabytes, seconds, seconds * percent / 100.0))
+}
+
+/// Returns the number at a place of a result.
+fn number(result: &Value, at: &str) -> Result<f64, Failure> {
+    let number = result.pointer(at).and_then(Value::as_f64);
+    Ok(number.ok_or_else(|| format!("{at} is not in the result"))?)
 }
 
 /// A server that ends with its variable.

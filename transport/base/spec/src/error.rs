@@ -1,9 +1,8 @@
 //! Says why a spec is refused.
 
-use std::fmt;
-
 /// Why a spec, or a list of specs, is refused. Displays as one line with the cause and the remedy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct SpecError(String);
 
 impl SpecError {
@@ -12,11 +11,3 @@ impl SpecError {
         Self(message.into())
     }
 }
-
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for SpecError {}

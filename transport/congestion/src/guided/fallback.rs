@@ -16,52 +16,24 @@ pub enum FallbackKind {
     Reno,
 }
 
-#[derive(Debug, Clone)]
-pub(super) enum Fallback {
-    Vegas(Vegas),
-    Reno(Gaimd),
-}
-
-impl Fallback {
-    pub(super) fn new(kind: FallbackKind, initial_window: InitialWindow, mtu: u16) -> Self {
-        match kind {
-            FallbackKind::Vegas => Self::Vegas(Vegas::new(
-                vegas::Config {
+impl FallbackKind {
+    pub(super) fn build(self, initial_window: InitialWindow, mtu: u16) -> Box<dyn Controller> {
+        match self {
+            Self::Vegas => {
+                let config = vegas::Config {
                     initial_window,
                     ..vegas::Config::VEGAS_1
-                },
-                mtu,
-            )),
-            FallbackKind::Reno => Self::Reno(Gaimd::new(
-                gaimd::Config {
+                };
+                Box::new(Vegas::new(config, mtu))
+            }
+            Self::Reno => {
+                let config = gaimd::Config {
                     initial_window,
                     slow_start: SlowStart::HyStart,
                     ..gaimd::Config::RENO
-                },
-                mtu,
-            )),
-        }
-    }
-
-    pub(super) fn get(&self) -> &dyn Controller {
-        match self {
-            Self::Vegas(vegas) => vegas,
-            Self::Reno(reno) => reno,
-        }
-    }
-
-    pub(super) fn get_mut(&mut self) -> &mut dyn Controller {
-        match self {
-            Self::Vegas(vegas) => vegas,
-            Self::Reno(reno) => reno,
-        }
-    }
-
-    /// Continues in congestion avoidance with `window` bytes.
-    pub(super) fn resume(&mut self, window: u64) {
-        match self {
-            Self::Vegas(vegas) => vegas.resume(window),
-            Self::Reno(reno) => reno.avoid_congestion(window),
+                };
+                Box::new(Gaimd::new(config, mtu))
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::controller::{DEFAULT_OVERHEAD, Feedback, PathSample};
 /// Plain data. An endpoint keeps it behind the lock of its connection ([`FeedHolder`]).
 pub struct FeedState {
     waiting: VecDeque<PathSample>,
+    newest: Option<PathSample>,
     observer: Option<Arc<dyn Observer>>,
     followed: Option<Feedback>,
     /// Bytes.
@@ -37,8 +38,14 @@ impl FeedState {
         if self.waiting.len() == Self::MOST_WAITING {
             self.waiting.pop_front();
         }
-        self.waiting.push_back(sample);
+        self.waiting.push_back(sample.clone());
+        self.newest = Some(sample);
         self.observer.clone()
+    }
+
+    /// Returns the newest sample, whether or not a controller has heard of it.
+    pub fn newest(&self) -> Option<&PathSample> {
+        self.newest.as_ref()
     }
 
     /// Whose feedback the present controller follows.
@@ -88,6 +95,7 @@ impl Default for FeedState {
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
+            newest: None,
             observer: None,
             followed: None,
             overhead: DEFAULT_OVERHEAD,

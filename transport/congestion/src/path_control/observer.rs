@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::acked::AckFrame;
 use crate::controller::PathSample;
 
 /// Receives what every controller of one factory sees and decides.
@@ -62,17 +63,7 @@ pub struct AckReport {
 #[derive(Clone)]
 pub struct AckReporter {
     observer: Arc<dyn Observer>,
-    batch: Option<Batch>,
-}
-
-/// Totals of the packets of one ACK frame.
-#[derive(Debug, Clone, Copy)]
-struct Batch {
-    now: Instant,
-    /// Sending time of the newest packet.
-    sent: Instant,
-    /// Bytes.
-    acked: u64,
+    frame: AckFrame,
 }
 
 impl AckReporter {
@@ -80,7 +71,7 @@ impl AckReporter {
     pub fn new(observer: Arc<dyn Observer>) -> Self {
         Self {
             observer,
-            batch: None,
+            frame: AckFrame::default(),
         }
     }
 
@@ -91,19 +82,7 @@ impl AckReporter {
 
     /// As [`PathControl::on_packet_acked`](super::PathControl::on_packet_acked).
     pub fn on_packet_acked(&mut self, now: Instant, sent: Instant, bytes: u64) {
-        self.batch = Some(match self.batch {
-            Some(batch) if batch.now == now => Batch {
-                now,
-                sent: batch.sent.max(sent),
-                acked: batch.acked + bytes,
-            },
-            // An older batch belongs to a Retry, which brings no `on_end_acks`.
-            _ => Batch {
-                now,
-                sent,
-                acked: bytes,
-            },
-        });
+        self.frame.add(now, sent, bytes);
     }
 
     /// Reports the ACK frame, which the controller has processed and whose `window` it is now:
@@ -117,13 +96,13 @@ impl AckReporter {
         is_repeated: bool,
         window: u64,
     ) {
-        let Some(batch) = self.batch.take().filter(|batch| batch.now == now) else {
+        let Some(acked) = self.frame.take(now) else {
             return;
         };
         self.observer.on_acks(&AckReport {
             now,
-            rtt: (!is_repeated).then(|| now.saturating_duration_since(batch.sent)),
-            acked: batch.acked,
+            rtt: (!is_repeated).then(|| now.saturating_duration_since(acked.sent)),
+            acked: acked.bytes,
             window,
             in_flight,
             app_limited,
@@ -134,7 +113,7 @@ impl AckReporter {
 impl fmt::Debug for AckReporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AckReporter")
-            .field("batch", &self.batch)
+            .field("frame", &self.frame)
             .finish_non_exhaustive()
     }
 }

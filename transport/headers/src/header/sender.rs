@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::Feedback as Followed;
+use evenkeel_congestion::{Feedback as Followed, feedback_lifetime};
 use evenkeel_wire::{
-    CompactBytes, CompactRate, CompactTime, ECHO_LIFETIME, Echo, Feedback, HeaderTimestamp,
-    PATH_HEADER_LEN, PathHeaderKind, PathHeaderRepr, PathHeaderTemplate, Signals, WindowChange,
+    CompactBytes, CompactRate, CompactTime, Echo, Feedback, HeaderTimestamp, PATH_HEADER_LEN,
+    PathHeaderKind, PathHeaderRepr, PathHeaderTemplate, Signals, WindowChange,
 };
 
 use super::tag::{Keys, Master, micros};
@@ -85,9 +85,6 @@ const INITIAL_RTT: Duration = Duration::from_millis(333);
 
 /// As `every`: send only headers that answer the peer's.
 pub const ANSWERS: u32 = u32::MAX;
-
-/// Feedback holds at least this long: section 4.3, expiry.
-const LEAST_HOLD: Duration = Duration::from_millis(100);
 
 /// The finest granularity assumed of timers: RFC 9002, section 6.1.2.
 const GRANULARITY: Duration = Duration::from_millis(1);
@@ -262,7 +259,7 @@ impl Sender {
                 let waited = micros(now, self.epoch).saturating_sub(since);
                 Duration::from_micros(waited) > waits.longest() + self.max_ack_delay
             });
-        silent || now.saturating_duration_since(echoed) > hold(rtt)
+        silent || now.saturating_duration_since(echoed) > feedback_lifetime(rtt)
     }
 
     /// Returns the time for the next header.
@@ -367,7 +364,7 @@ impl Sender {
         let Some(since) = self.unanswered else { return };
         let waited = Duration::from_micros(micros(now, self.epoch).saturating_sub(since));
         // A peer that was silent for long says nothing about the path.
-        let waited = waited.min(hold(smoothed));
+        let waited = waited.min(feedback_lifetime(smoothed));
         match &mut self.waits {
             Some(waits) => waits.update(waited),
             None => self.waits = Some(Estimate::first(waited)),
@@ -397,11 +394,6 @@ impl Sender {
         let time = (clock + ahead).checked_sub(passed)?;
         Some((time, rtt.saturating_sub(Duration::from_micros(ahead))))
     }
-}
-
-/// Returns how long feedback holds: section 4.3, expiry.
-fn hold(rtt: Duration) -> Duration {
-    (4 * rtt).max(LEAST_HOLD).min(ECHO_LIFETIME)
 }
 
 impl Probing {

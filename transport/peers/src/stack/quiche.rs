@@ -12,7 +12,7 @@ use tokio::net::UdpSocket;
 
 use super::{
     ALPN, DATAGRAM, DATAGRAMS, DATAGRAMS_BACK, Failure, Feature, Identity, LOOPBACK, Order,
-    Pattern, Request, SERVER_NAME, Serving, Side, Stack, WINDOW, on_thread, runtime,
+    Pattern, Request, SERVER_NAME, Serving, Stack, WINDOW, on_thread, runtime,
 };
 
 /// quiche as crates.io has it. Its packets leave in batches (GSO) and unpaced: the times that quiche
@@ -56,20 +56,11 @@ impl Stack for Quiche {
             if order.feature != Feature::EarlyData {
                 return connect(server, &mut config, order, None).await.map(drop);
             }
-            let first = Order {
-                up: 1000,
-                down: 1000,
-                feature: Feature::Transfer,
-            };
-            let session = connect(server, &mut config, first, None).await?;
+            let session = connect(server, &mut config, Order::FIRST, None).await?;
             let session = session.ok_or("no ticket for 0-RTT")?;
             connect(server, &mut config, order, Some(session)).await?;
             Ok(())
         })
-    }
-
-    fn can(&self, _: Feature, _: Side) -> bool {
-        true
     }
 }
 
@@ -195,9 +186,8 @@ impl Exchange {
             *received += bytes.len() as u64;
             Ok(())
         })?;
-        if self.ended && self.received != self.order.down {
-            let (received, down) = (self.received, self.order.down);
-            return Err(format!("{received} of {down} bytes came back").into());
+        if self.ended {
+            self.order.check(self.received)?;
         }
         Ok(())
     }

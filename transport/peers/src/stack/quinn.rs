@@ -3,12 +3,8 @@
 use bytes::Bytes;
 
 use super::streams::streams;
-use super::{Side, Stack};
 
-streams!(quinn);
-
-/// quinn as crates.io has it.
-pub(crate) struct Quinn;
+streams!(quinn, Quinn, "quinn 0.11");
 
 /// evenkeel's endpoint on quinn.
 pub(crate) struct Evenkeel {
@@ -16,29 +12,6 @@ pub(crate) struct Evenkeel {
     pub(crate) controller: &'static str,
     /// Whether it offers path headers, one on every datagram unless the controller asks for fewer.
     pub(crate) headers: bool,
-}
-
-impl Stack for Quinn {
-    fn name(&self) -> String {
-        "quinn 0.11".into()
-    }
-
-    fn serve(&self, identity: &Identity, serving: Serving) -> Result<SocketAddr, Failure> {
-        serve_stock(identity, serving)
-    }
-
-    fn exchange(
-        &self,
-        server: SocketAddr,
-        identity: &Identity,
-        order: Order,
-    ) -> Result<(), Failure> {
-        exchange_stock(server, identity, order)
-    }
-
-    fn can(&self, _: Feature, _: Side) -> bool {
-        true
-    }
 }
 
 impl Stack for Evenkeel {
@@ -69,10 +42,6 @@ impl Stack for Evenkeel {
         runtime()?.block_on(async {
             exchange(&evenkeel.bind(LOOPBACK, None)?, config, server, order).await
         })
-    }
-
-    fn can(&self, _: Feature, _: Side) -> bool {
-        true
     }
 }
 

@@ -16,7 +16,7 @@ use s2n_quic::{Client, Server};
 
 use super::{
     ALPN, DATAGRAM, DATAGRAMS, DATAGRAMS_BACK, Failure, Feature, Identity, LOOPBACK, Order,
-    Pattern, Request, SERVER_NAME, Serving, Side, Stack, WINDOW, on_thread, runtime,
+    Pattern, Request, SERVER_NAME, Serving, Stack, WINDOW, on_thread, runtime,
 };
 
 /// s2n-quic as crates.io has it.
@@ -82,7 +82,7 @@ impl Stack for S2n {
         })
     }
 
-    fn can(&self, feature: Feature, _: Side) -> bool {
+    fn can(&self, feature: Feature) -> bool {
         feature != Feature::EarlyData
     }
 }
@@ -160,10 +160,7 @@ async fn transfer(connection: &mut Connection, order: Order) -> Result<(), Failu
         Ok::<_, Failure>(received)
     };
     let ((), received) = tokio::try_join!(sending, receiving)?;
-    if received != order.down {
-        return Err(format!("{received} of {} bytes came back", order.down).into());
-    }
-    Ok(())
+    order.check(received)
 }
 
 async fn exchange_datagrams(connection: &Handle) -> Result<(), Failure> {

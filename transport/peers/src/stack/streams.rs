@@ -1,11 +1,11 @@
 //! What quinn and noq share: noq began as quinn, and most of its interface is the same to the letter.
 
-/// Writes `serve` and `exchange` on the types of a stack.
+/// Writes `$stack`, with `serve` and `exchange` on the types of the crate `$quic`.
 macro_rules! streams {
-    ($quic:ident) => {
+    ($quic:ident, $stack:ident, $name:literal) => {
         use crate::stack::{
             DATAGRAM, DATAGRAMS, DATAGRAMS_BACK, Failure, Feature, Identity, LOOPBACK, Order,
-            Pattern, Request, SERVER_NAME, Serving, WINDOW, on_thread, runtime,
+            Pattern, Request, SERVER_NAME, Serving, Stack, WINDOW, on_thread, runtime,
         };
         use ::$quic::crypto::rustls::{QuicClientConfig, QuicServerConfig};
         use ::$quic::{
@@ -16,26 +16,34 @@ macro_rules! streams {
         use std::sync::Arc;
         use std::time::Duration;
 
-        /// Serves with the stack as crates.io has it.
-        fn serve_stock(identity: &Identity, serving: Serving) -> Result<SocketAddr, Failure> {
-            let tls = QuicServerConfig::try_from(identity.server()?)?;
-            let mut config = ServerConfig::with_crypto(Arc::new(tls));
-            config.transport_config(Arc::new(transport()));
-            spawn_server(serving, || Ok(Endpoint::server(config, LOOPBACK)?))
-        }
+        /// The stack as crates.io has it.
+        pub(crate) struct $stack;
 
-        /// Exchanges bytes, likewise.
-        fn exchange_stock(
-            server: SocketAddr,
-            identity: &Identity,
-            order: Order,
-        ) -> Result<(), Failure> {
-            let tls = QuicClientConfig::try_from(identity.client()?)?;
-            let mut config = ClientConfig::new(Arc::new(tls));
-            config.transport_config(Arc::new(transport()));
-            runtime()?.block_on(async {
-                exchange(&Endpoint::client(LOOPBACK)?, config, server, order).await
-            })
+        impl Stack for $stack {
+            fn name(&self) -> String {
+                $name.into()
+            }
+
+            fn serve(&self, identity: &Identity, serving: Serving) -> Result<SocketAddr, Failure> {
+                let tls = QuicServerConfig::try_from(identity.server()?)?;
+                let mut config = ServerConfig::with_crypto(Arc::new(tls));
+                config.transport_config(Arc::new(transport()));
+                spawn_server(serving, || Ok(Endpoint::server(config, LOOPBACK)?))
+            }
+
+            fn exchange(
+                &self,
+                server: SocketAddr,
+                identity: &Identity,
+                order: Order,
+            ) -> Result<(), Failure> {
+                let tls = QuicClientConfig::try_from(identity.client()?)?;
+                let mut config = ClientConfig::new(Arc::new(tls));
+                config.transport_config(Arc::new(transport()));
+                runtime()?.block_on(async {
+                    exchange(&Endpoint::client(LOOPBACK)?, config, server, order).await
+                })
+            }
         }
 
         fn transport() -> TransportConfig {
@@ -136,14 +144,9 @@ macro_rules! streams {
         ) -> Result<(), Failure> {
             let connect = || endpoint.connect_with(config.clone(), server, SERVER_NAME);
             let connection = connect()?.await?;
-            match order.feature {
+            let connection = match order.feature {
                 Feature::EarlyData => {
-                    let first = Order {
-                        up: 1000,
-                        down: 1000,
-                        feature: Feature::Transfer,
-                    };
-                    transfer(&connection, first).await?;
+                    transfer(&connection, Order::FIRST).await?;
                     connection.close(0_u32.into(), b"");
                     let Ok((connection, accepted)) = connect()?.into_0rtt() else {
                         return Err("no ticket for 0-RTT".into());
@@ -152,7 +155,7 @@ macro_rules! streams {
                     if !accepted.await {
                         return Err("0-RTT was refused".into());
                     }
-                    connection.close(0_u32.into(), b"");
+                    connection
                 }
                 Feature::Datagrams => {
                     for _ in 0..DATAGRAMS {
@@ -165,13 +168,14 @@ macro_rules! streams {
                             return Err("a datagram came back changed".into());
                         }
                     }
-                    connection.close(0_u32.into(), b"");
+                    connection
                 }
                 _ => {
                     transfer(&connection, order).await?;
-                    connection.close(0_u32.into(), b"");
+                    connection
                 }
-            }
+            };
+            connection.close(0_u32.into(), b"");
             endpoint.wait_idle().await;
             Ok(())
         }
@@ -197,10 +201,7 @@ macro_rules! streams {
                 Ok::<_, Failure>(received)
             };
             let ((), received) = tokio::try_join!(sending, receiving)?;
-            if received != order.down {
-                return Err(format!("{received} of {} bytes came back", order.down).into());
-            }
-            Ok(())
+            order.check(received)
         }
     };
 }

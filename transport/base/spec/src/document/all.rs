@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use super::de::{Kind, Step, lacks};
+use super::de::{Kind, lacks};
 use super::tree::{Fault, MOST_FAULTS, Node, Origin, Value};
 
 /// All that is wrong with a document: what reading it has found, and what later checks add.
@@ -113,51 +113,13 @@ impl Faults {
     }
 
     /// Notes in all tables on the way that a value of theirs is left out.
-    fn note(&mut self, root: &Node, path: &[Step]) {
-        for (depth, step) in path.iter().enumerate() {
-            if let (Some(table), Step::Key(key)) = (root.at(&path[..depth]), step) {
+    fn note(&mut self, root: &Node, path: &[String]) {
+        for (depth, key) in path.iter().enumerate() {
+            if let Some(table) = root.at(&path[..depth])
+                && matches!(table.value, Value::Table(_))
+            {
                 self.left_out.push((table.origin.clone(), key.clone()));
             }
-        }
-    }
-}
-
-impl Node {
-    fn at(&self, path: &[Step]) -> Option<&Self> {
-        let mut at = self;
-        for step in path {
-            at = match (&at.value, step) {
-                (Value::Table(table), Step::Key(key)) => {
-                    let mut entries = table.entries.iter();
-                    &entries.find(|entry| entry.key == *key)?.node
-                }
-                (Value::Array(elements), Step::Index(index)) => elements.get(*index)?,
-                _ => return None,
-            };
-        }
-        Some(at)
-    }
-
-    /// Takes a value away.
-    fn remove(&mut self, path: &[Step]) {
-        let Some((step, below)) = path.split_first() else {
-            return;
-        };
-        match (&mut self.value, step) {
-            (Value::Table(table), Step::Key(key)) => {
-                let mut entries = table.entries.iter();
-                let index = entries.position(|entry| entry.key == *key);
-                let index = index.expect("the path leads to a value");
-                match below {
-                    [] => drop(table.entries.remove(index)),
-                    below => table.entries[index].node.remove(below),
-                }
-            }
-            (Value::Array(elements), Step::Index(index)) => match below {
-                [] => drop(elements.remove(*index)),
-                below => elements[*index].remove(below),
-            },
-            _ => unreachable!("the path leads to a value"),
         }
     }
 }

@@ -1,8 +1,6 @@
 //! Deserializes values of a document, with errors that name key and origin.
 
 use std::fmt::{self, Display};
-use std::iter::Enumerate;
-use std::slice;
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
@@ -30,17 +28,10 @@ pub fn read<'a, T: Deserialize<'a>>(node: &'a Node) -> Result<T, Fault> {
 #[derive(Debug)]
 pub struct Error {
     origin: Option<Origin>,
-    cause: Cause,
-    /// From the value, or the table that lacks one, outwards to where reading began.
-    pub(super) path: Vec<Step>,
+    message: Message,
+    /// Keys from the value, or the table that lacks one, outwards to where reading began.
+    pub(super) path: Vec<String>,
     pub(super) kind: Kind,
-}
-
-/// A step from a value to the one inside.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
-    Key(String),
-    Index(usize),
 }
 
 /// What leaving the value out means.
@@ -55,11 +46,9 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug)]
-enum Cause {
-    /// A sentence without its subject, the key or title: `is a string; it must be a number`.
-    Predicate(String),
-    /// An unknown key, in a table whose title will follow.
-    UnknownKey { key: String, known: String },
+enum Message {
+    /// What comes before and behind the key or title, which will follow.
+    Around(String, String),
     /// A complete sentence.
     Sentence(String),
 }
@@ -67,31 +56,28 @@ enum Cause {
 impl Error {
     /// Adds the key or title to the message, and the origin unless a deeper one is known.
     fn about(self, subject: &str, origin: &Origin) -> Self {
-        let sentence = match self.cause {
-            Cause::Predicate(text) if text.starts_with(':') => format!("{subject}{text}"),
-            Cause::Predicate(text) => format!("{subject} {text}"),
-            Cause::UnknownKey { key, known } => {
-                format!("unknown key {key:?} in {subject}; use one of {known}")
-            }
-            Cause::Sentence(text) => text,
+        let sentence = match self.message {
+            Message::Around(before, behind) => format!("{before}{subject}{behind}"),
+            Message::Sentence(text) => text,
         };
         Self {
             origin: self.origin.or_else(|| Some(origin.clone())),
-            cause: Cause::Sentence(sentence),
+            message: Message::Sentence(sentence),
             ..self
         }
     }
 
-    /// Notes in which value of a table or array the value is.
-    fn within(mut self, step: Step) -> Self {
-        self.path.push(step);
+    /// Notes that the value is in `entry`.
+    fn within(mut self, entry: &Entry) -> Self {
+        self.path.push(entry.key.clone());
+        self.origin.get_or_insert_with(|| entry.node.origin.clone());
         self
     }
 
     /// The error of what was read from `node`, as people see it.
     pub(super) fn into_fault(self, node: &Node) -> Fault {
         let error = self.about("the document", &node.origin);
-        let Cause::Sentence(message) = error.cause else {
+        let Message::Sentence(message) = error.message else {
             unreachable!("what is about something is a sentence");
         };
         Fault {
@@ -103,11 +89,11 @@ impl Error {
     fn unknown_key(entry: &Entry, known: &[&str]) -> Self {
         Self {
             origin: Some(entry.key_origin.clone()),
-            cause: Cause::UnknownKey {
-                key: entry.key.clone(),
-                known: known.join(", "),
-            },
-            path: vec![Step::Key(entry.key.clone())],
+            message: Message::Around(
+                format!("unknown key {:?} in ", entry.key),
+                format!("; use one of {}", known.join(", ")),
+            ),
+            path: vec![entry.key.clone()],
             kind: Kind::UnknownKey,
         }
     }
@@ -118,10 +104,13 @@ impl Error {
 }
 
 impl de::Error for Error {
+    /// `message` is a sentence without its subject: `is a string; it must be a number`.
     fn custom<T: Display>(message: T) -> Self {
+        let message = message.to_string();
+        let gap = if message.starts_with(':') { "" } else { " " };
         Self {
             origin: None,
-            cause: Cause::Predicate(message.to_string()),
+            message: Message::Around(String::new(), format!("{gap}{message}")),
             path: Vec::new(),
             kind: Kind::Wrong,
         }
@@ -162,7 +151,7 @@ impl de::Error for Error {
 
 impl Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.cause)
+        write!(f, "{:?}", self.message)
     }
 }
 
@@ -190,8 +179,8 @@ impl<'de> Deserializer<'de> for &'de Node {
                     elements.len()
                 )))
             }
-            Value::Array(elements) => visitor.visit_seq(Elements(elements.iter().enumerate())),
-            Value::Table(table) => visitor.visit_map(Entries::of(&table.entries, |_| true)),
+            Value::Array(elements) => visitor.visit_seq(Entries::of(elements, |_| true)),
+            Value::Table(entries) => visitor.visit_map(Entries::of(entries, |_| true)),
         }
     }
 
@@ -255,15 +244,15 @@ impl Node {
         visitor: V,
     ) -> Result<V::Value, Error> {
         let visit = || {
-            let Value::Table(table) = &self.value else {
+            let Value::Table(entries) = &self.value else {
                 return Err(Error::wrong_type(&self.value, "a table"));
             };
             let unknown = |entry: &&Entry| !known.contains(&entry.key.as_str());
-            if let Some(entry) = table.entries.iter().find(unknown) {
+            if let Some(entry) = entries.iter().find(unknown) {
                 return Err(Error::unknown_key(entry, known));
             }
             let of_type = |entry: &Entry| fields.contains(&entry.key.as_str());
-            visitor.visit_map(Entries::of(&table.entries, of_type))
+            visitor.visit_map(Entries::of(entries, of_type))
         };
         let is_title = type_name.contains(['[', ' ']);
         visit().map_err(|error| match is_title {
@@ -278,30 +267,9 @@ pub(super) fn lacks(key: &str) -> String {
     format!("has no {key}; add one")
 }
 
-struct Elements<'de>(Enumerate<slice::Iter<'de, Node>>);
-
-impl<'de> SeqAccess<'de> for Elements<'de> {
-    type Error = Error;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, Error> {
-        let Some((index, node)) = self.0.next() else {
-            return Ok(None);
-        };
-        let value = seed.deserialize(node).map_err(|error| {
-            let error = error.within(Step::Index(index));
-            Error {
-                origin: error.origin.or_else(|| Some(node.origin.clone())),
-                ..error
-            }
-        })?;
-        Ok(Some(value))
-    }
-}
-
+/// What is in an array or a table.
 struct Entries<'de> {
+    /// What is left, the last first.
     entries: Vec<&'de Entry>,
     /// The entry whose value comes next.
     at: Option<&'de Entry>,
@@ -313,6 +281,21 @@ impl<'de> Entries<'de> {
             entries: entries.iter().rev().filter(|entry| counts(entry)).collect(),
             at: None,
         }
+    }
+}
+
+impl<'de> SeqAccess<'de> for Entries<'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
+        let read = |entry: &'de Entry| {
+            let value = seed.deserialize(&entry.node);
+            value.map_err(|error| error.within(entry))
+        };
+        self.entries.pop().map(read).transpose()
     }
 }
 
@@ -331,10 +314,8 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let entry = self.at.expect("a value comes after its key");
-        seed.deserialize(&entry.node).map_err(|error| {
-            let error = error.within(Step::Key(entry.key.clone()));
-            error.about(&entry.key, &entry.node.origin)
-        })
+        let value = seed.deserialize(&entry.node);
+        value.map_err(|error| error.within(entry).about(&entry.key, &entry.node.origin))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `--set path.to.key=value`: replaces or adds a value of the document.
 
-use super::tree::{Entry, Fault, Node, Origin, Table, Value, parse_value};
+use super::tree::{Entry, Fault, Node, Origin, Value, parse_value};
 
 /// Applies one override, such as `flows.0.controller=reno`. Reading the document later checks the
 /// key and the value.
@@ -31,52 +31,42 @@ fn step<'n>(
     above: &[&str],
     origin: &Origin,
 ) -> Result<&'n mut Node, Fault> {
+    let index = at.entries().iter().position(|entry| entry.key == key);
+    let refused = |why: String| Err(Fault::new(origin, why));
     let above = above.join(".");
-    match &mut at.value {
-        Value::Table(table) => Ok(child(table, key, origin)),
-        Value::Array(elements) => {
-            let count = elements.len();
-            let element = key
-                .parse()
-                .ok()
-                .and_then(|index: usize| elements.get_mut(index));
-            element.ok_or_else(|| {
-                let remedy = match count {
-                    0 => format!("{above} is empty"),
-                    1 => format!("{above} has one element, {above}.0"),
-                    _ => format!(
-                        "{above} has the elements {above}.0 to {above}.{}",
-                        count - 1
-                    ),
-                };
-                Fault::new(origin, format!("there is no {above}.{key}: {remedy}"))
-            })
+    match (&mut at.value, index) {
+        (Value::Table(entries) | Value::Array(entries), Some(index)) => {
+            Ok(&mut entries[index].node)
         }
-        value => {
-            let message = format!(
-                "{above} is {}, there is nothing below it; set {above} itself",
-                value.kind()
-            );
-            Err(Fault::new(origin, message))
+        (Value::Table(entries), None) => {
+            entries.push(Entry {
+                key: key.to_owned(),
+                key_origin: origin.clone(),
+                node: Node {
+                    value: Value::default(),
+                    origin: origin.clone(),
+                },
+            });
+            Ok(&mut entries.last_mut().expect("one was added").node)
+        }
+        (Value::Array(elements), None) => {
+            let remedy = match elements.len() {
+                0 => format!("{above} is empty"),
+                1 => format!("{above} has one element, {above}.0"),
+                count => {
+                    let last = count - 1;
+                    format!("{above} has the elements {above}.0 to {above}.{last}")
+                }
+            };
+            refused(format!("there is no {above}.{key}: {remedy}"))
+        }
+        (value, _) => {
+            let kind = value.kind();
+            refused(format!(
+                "{above} is {kind}, there is nothing below it; set {above} itself"
+            ))
         }
     }
-}
-
-fn child<'n>(table: &'n mut Table, key: &str, origin: &Origin) -> &'n mut Node {
-    let index = table.entries.iter().position(|entry| entry.key == key);
-    let index = index.unwrap_or_else(|| {
-        table.entries.push(Entry {
-            key: key.to_owned(),
-            key_origin: origin.clone(),
-            node: Node {
-                value: Value::Table(Table::default()),
-                origin: origin.clone(),
-            },
-        });
-        table.entries.len() - 1
-    });
-    let entry = &mut table.entries[index];
-    &mut entry.node
 }
 
 #[cfg(test)]

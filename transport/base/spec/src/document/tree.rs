@@ -81,26 +81,22 @@ pub(super) enum Value {
     Boolean(bool),
     /// A date: kept only so that an error can name its kind.
     Datetime,
-    /// Values.
-    Array(Vec<Node>),
-    /// Keys and values.
-    Table(Table),
+    /// Elements, in their order.
+    Array(Vec<Entry>),
+    /// Keys and their values, in the order of the file.
+    Table(Vec<Entry>),
 }
 
 impl Default for Value {
     fn default() -> Self {
-        Self::Table(Table::default())
+        Self::Table(Vec::new())
     }
 }
 
-/// Keys and their values, in the order of the file.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Table {
-    pub(super) entries: Vec<Entry>,
-}
-
+/// A value of a table or an array.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
+    /// In an array its number, from 0; it stays when another element is taken away.
     pub(super) key: String,
     pub(super) key_origin: Origin,
     pub(super) node: Node,
@@ -175,6 +171,40 @@ pub(super) fn parse_value(text: &str, origin: &Origin) -> Result<Node, Fault> {
     }
 }
 
+impl Node {
+    /// Returns what is in this table or array; nothing is in any other value.
+    pub(super) fn entries(&self) -> &[Entry] {
+        match &self.value {
+            Value::Array(entries) | Value::Table(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// Returns the value to which the keys of `path` lead.
+    pub(super) fn at(&self, path: &[String]) -> Option<&Self> {
+        path.iter().try_fold(self, |node, key| {
+            let entry = node.entries().iter().find(|entry| entry.key == *key)?;
+            Some(&entry.node)
+        })
+    }
+
+    /// Takes away the value to which `path` leads.
+    pub(super) fn remove(&mut self, path: &[String]) {
+        let (Value::Array(entries) | Value::Table(entries)) = &mut self.value else {
+            return;
+        };
+        match path {
+            [] => {}
+            [key] => entries.retain(|entry| entry.key != *key),
+            [key, below @ ..] => {
+                if let Some(entry) = entries.iter_mut().find(|entry| entry.key == *key) {
+                    entry.node.remove(below);
+                }
+            }
+        }
+    }
+}
+
 impl Value {
     /// Returns its kind, for messages.
     pub(super) fn kind(&self) -> &'static str {
@@ -230,7 +260,7 @@ impl Lines {
     }
 }
 
-fn table(table: DeTable<'_>, origin: &dyn Fn(usize) -> Origin) -> Result<Table, Fault> {
+fn table(table: DeTable<'_>, origin: &dyn Fn(usize) -> Origin) -> Result<Vec<Entry>, Fault> {
     let mut entries: Vec<_> = table.into_iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     let entries = entries.into_iter().map(|(key, value)| {
@@ -240,9 +270,7 @@ fn table(table: DeTable<'_>, origin: &dyn Fn(usize) -> Origin) -> Result<Table, 
             node: node(value, origin)?,
         })
     });
-    Ok(Table {
-        entries: entries.collect::<Result<_, Fault>>()?,
-    })
+    entries.collect()
 }
 
 fn node(value: Spanned<DeValue<'_>>, origin: &dyn Fn(usize) -> Origin) -> Result<Node, Fault> {
@@ -263,8 +291,14 @@ fn node(value: Spanned<DeValue<'_>>, origin: &dyn Fn(usize) -> Origin) -> Result
         DeValue::Boolean(value) => Value::Boolean(value),
         DeValue::Datetime(_) => Value::Datetime,
         DeValue::Array(array) => {
-            let nodes = array.into_iter().map(|element| node(element, origin));
-            Value::Array(nodes.collect::<Result<_, _>>()?)
+            let elements = array.into_iter().enumerate().map(|(index, element)| {
+                Ok(Entry {
+                    key: index.to_string(),
+                    key_origin: origin(element.span().start),
+                    node: node(element, origin)?,
+                })
+            });
+            Value::Array(elements.collect::<Result<_, Fault>>()?)
         }
         DeValue::Table(inner) => Value::Table(table(inner, origin)?),
     };

@@ -71,13 +71,6 @@ impl HeaderTimestamp {
         Duration::from_micros(u64::from(self.0.wrapping_sub(earlier.0) & 0x00ff_ffff))
     }
 
-    /// Returns true if this is the later of the two, given that less than 8.388608 s lie between
-    /// them (serial number arithmetic, RFC 1982, on 24 bits). False if they are equal.
-    pub fn is_later_than(self, other: Self) -> bool {
-        let ahead = self.since(other);
-        !ahead.is_zero() && ahead < Duration::from_micros(1 << 23)
-    }
-
     pub(super) fn from_bytes(bytes: [u8; 3]) -> Self {
         Self(u24(bytes))
     }

@@ -8,18 +8,9 @@ fn after(document: &str, text: &str) -> Result<Node, String> {
 }
 
 fn value(node: &Node, path: &[&str]) -> Value {
-    let mut node = node;
-    for key in path {
-        node = match &node.value {
-            Value::Table(table) => {
-                let mut entries = table.entries.iter();
-                &entries.find(|entry| entry.key == *key).unwrap().node
-            }
-            Value::Array(array) => &array[key.parse::<usize>().unwrap()],
-            other => panic!("nothing below {other:?}"),
-        };
-    }
-    node.value.clone()
+    let path: Vec<String> = path.iter().map(ToString::to_string).collect();
+    let found = node.at(&path).expect("something is there");
+    found.value.clone()
 }
 
 #[test]

@@ -79,11 +79,6 @@ fn timestamps_come_round() {
     let next = HeaderTimestamp::from_micros((1 << 24) + 20);
     assert_eq!(next.micros(), 20);
     assert_eq!(next.since(late), Duration::from_micros(30));
-    assert!(next.is_later_than(late) && !late.is_later_than(next));
-    assert!(!late.is_later_than(late));
-    let half = HeaderTimestamp::from_micros(1 << 23);
-    assert!(!half.is_later_than(HeaderTimestamp(0)));
-    assert!(HeaderTimestamp(half.0 - 1).is_later_than(HeaderTimestamp(0)));
 }
 
 #[test]
