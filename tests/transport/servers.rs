@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_apps::AppError;
 use evenkeel_apps::bulk::{
-    self, Amount, Direction, Host as BulkHost, Job, Limits, Local, OnOff, Outcome, Pings, ServeOptions,
-    Source,
+    self, Amount, Direction, Host as BulkHost, Job, Limits, Local, OnOff, Outcome, Pings,
+    ServeOptions, Source,
 };
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use quinn::{Connection, Endpoint, Runtime};
