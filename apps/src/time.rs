@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_spec::quantity::{self, Unit};
 use quinn::Runtime;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The longest time that an option takes, a day: the longest transfer of the protocol.
 const MAX_SECONDS: f64 = 86_400.0;
@@ -60,6 +61,20 @@ pub(crate) fn within(
             ));
         }
         Ok(Duration::from_secs_f64(seconds))
+    }
+}
+
+/// Serialises durations as whole microseconds.
+pub(crate) mod micros {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        micros.serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_micros)
     }
 }
 

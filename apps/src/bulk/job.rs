@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use super::throttle::throttle_complaint;
+use super::throttle::{OnOff, throttle_complaint};
 use crate::error::AppError;
+use crate::time::micros;
 
 /// The most data streams of one transfer, 128: as many unidirectional streams as
 /// [`transport_config`](super::transport_config) lets a peer open.
@@ -46,13 +47,6 @@ pub struct Job {
     #[serde(rename = "on_off_us", default, skip_serializing_if = "Option::is_none")]
     pub on_off: Option<OnOff>,
 }
-
-/// The length of ON periods, and that of the OFF periods between them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OnOff(
-    #[serde(with = "micros")] pub Duration,
-    #[serde(with = "micros")] pub Duration,
-);
 
 /// Which way the data goes, seen from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,19 +122,5 @@ impl Job {
             },
         };
         Err(AppError::Job(complaint))
-    }
-}
-
-/// Serialises durations as whole microseconds.
-mod micros {
-    use super::*;
-
-    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        micros.serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        u64::deserialize(from).map(Duration::from_micros)
     }
 }

@@ -36,12 +36,13 @@ mod transport;
 pub use checksum::Checksum;
 pub use client::client;
 pub use data::{Local, Pieces, Readable, Sink, Source, Writable, Writer};
-pub use job::{Amount, Direction, Job, MAX_BYTES, MAX_STREAMS, OnOff};
+pub use job::{Amount, Direction, Job, MAX_BYTES, MAX_STREAMS};
 pub use pings::{PingReport, Pings, Quantiles, with_pings};
 pub(crate) use report::packets_sent;
 pub use report::{CpuClock, CpuReport, CpuTime, Outcome, Report};
 pub use server::{Host, Limits, NO_FILES, NoFiles, ServeOptions, serve, serve_connection};
 pub use session::Progress;
+pub use throttle::OnOff;
 pub use transport::{AckFrequency, TransportSettings, server_transport_config, transport_config};
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use quinn::Runtime;
+use serde::{Deserialize, Serialize};
 
-use super::job::OnOff;
-use crate::time::sleep_until;
+use crate::time::{micros, sleep_until};
 
 /// At a fixed rate, the most written at once is what 10 ms carry.
 const SLICE: Duration = Duration::from_millis(10);
@@ -23,6 +23,13 @@ const MIN_PERIOD: Duration = Duration::from_millis(1);
 
 /// The lowest rate, about a packet in ten seconds, for the same reason as `MAX_PERIOD`.
 const MIN_RATE_BPS: u64 = 1000;
+
+/// The length of ON periods, and that of the OFF periods between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnOff(
+    #[serde(with = "micros")] pub Duration,
+    #[serde(with = "micros")] pub Duration,
+);
 
 /// Says what is out of range in a job's rate and periods, if anything.
 pub(super) fn throttle_complaint(rate_bps: Option<u64>, on_off: Option<OnOff>) -> Option<String> {

@@ -3,7 +3,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::bulk::job::{Amount, Direction, MAX_BYTES, MAX_DURATION, MAX_STREAMS, OnOff};
+use crate::bulk::job::{Amount, Direction, MAX_BYTES, MAX_DURATION, MAX_STREAMS};
+use crate::bulk::throttle::OnOff;
 use crate::message::{MAX_MESSAGE, checked_length, decode, encode};
 
 fn any_job() -> impl Strategy<Value = Job> {
