@@ -82,7 +82,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "noq-proto",
             "quinn",
             "quinn-proto",
-            "tokio",
         ],
     ),
     (
