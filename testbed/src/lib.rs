@@ -3,6 +3,7 @@
 pub mod backend;
 pub mod metrics;
 mod ns2;
+#[cfg(feature = "opponents")]
 mod opponents;
 mod random;
 pub mod report;
@@ -10,12 +11,12 @@ pub mod scenario;
 pub mod sim;
 mod traffic;
 
-/// The testbed's own table of controllers: those that ship, those with rules of ns-2, and other
-/// QUIC stacks' to compare with.
+/// The testbed's own table of controllers: those that ship, those with rules of ns-2, and with the
+/// feature `opponents` other QUIC stacks' to compare with.
 pub fn controllers() -> evenkeel_congestion::Controllers {
-    let own = ns2::ROWS.into_iter().chain(opponents::ROWS);
-    own.fold(
-        evenkeel_congestion::Controllers::shipped(),
-        evenkeel_congestion::Controllers::with,
-    )
+    let shipped = evenkeel_congestion::Controllers::shipped();
+    let table = (ns2::ROWS.into_iter()).fold(shipped, evenkeel_congestion::Controllers::with);
+    #[cfg(feature = "opponents")]
+    let table = (opponents::ROWS.into_iter()).fold(table, evenkeel_congestion::Controllers::with);
+    table
 }

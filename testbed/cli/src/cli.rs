@@ -3,10 +3,9 @@
 mod backend;
 mod compare;
 mod dead_flows;
-mod league;
+#[cfg(feature = "experiments")]
+mod experiments;
 mod list;
-mod reproduce;
-mod runs;
 mod side_by_side;
 mod signals;
 
@@ -19,6 +18,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+#[cfg(feature = "experiments")]
 use evenkeel_experiments::{ExperimentError, LeagueError, ReportError, StoreError};
 use evenkeel_log::{LogArgs, LogError};
 use evenkeel_spec::SpecError;
@@ -72,12 +72,9 @@ enum Command {
     Compare(compare::CompareArguments),
     /// Run a program on a host of a scenario, between its links and routers, without its traffic
     Exec(ExecArguments),
-    /// Run the papers' experiments; write a report of what came out
-    Reproduce(reproduce::ReproduceArguments),
-    /// Write the report on what `reproduce` has run, in one or several parts
-    Report(reproduce::ReportArguments),
-    /// Run each controller on each network of the league; write one page of scores and figures
-    League(league::LeagueArguments),
+    #[cfg(feature = "experiments")]
+    #[command(flatten)]
+    Experiments(experiments::Experiments),
     /// List controllers, queue disciplines, stamps, example scenarios and experiments
     List,
     /// Send UDP datagrams at the times that come on standard input (the netns and docker backends' own)
@@ -193,14 +190,17 @@ pub(crate) enum CliError {
     Twice(&'static str),
     #[error(transparent)]
     Unreadable(#[from] report::UnreadableResult),
+    #[cfg(feature = "experiments")]
     #[error(
         "the kernel has no decisive points of its own beside those that it runs; leave out --quick, or use --on sim"
     )]
     NoQuick,
+    #[cfg(feature = "experiments")]
     #[error(
         "none of these experiments has runs for the kernel; leave out the pattern, or use --on sim"
     )]
     NotOnKernel,
+    #[cfg(feature = "experiments")]
     #[error("{0}: {1}")]
     Run(String, #[source] Box<Self>),
     #[error("no [[flows]] table has the name {0:?}; the scenario has {1}")]
@@ -215,12 +215,16 @@ pub(crate) enum CliError {
     Udp(io::Error),
     #[error(transparent)]
     Report(#[from] report::ReportError),
+    #[cfg(feature = "experiments")]
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
+    #[cfg(feature = "experiments")]
     #[error(transparent)]
     League(#[from] LeagueError),
+    #[cfg(feature = "experiments")]
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[cfg(feature = "experiments")]
     #[error(transparent)]
     Reproduced(#[from] ReportError),
     #[error("cannot read this program's own file: {0}")]
@@ -239,16 +243,15 @@ impl CliError {
             Self::Sim(error) if error.is_usage() => 2,
             Self::Netns(error) if error.is_usage() => 2,
             Self::Uml(error) if error.is_usage() => 2,
+            #[cfg(feature = "experiments")]
             Self::Run(_, error) => error.exit_code(),
             Self::SimOnly
             | Self::Twice(_)
-            | Self::NoQuick
-            | Self::NotOnKernel
             | Self::Controllers(_)
             | Self::NoFlow(..)
-            | Self::Experiment(_)
-            | Self::League(_)
             | Self::Log(_) => 2,
+            #[cfg(feature = "experiments")]
+            Self::NoQuick | Self::NotOnKernel | Self::Experiment(_) | Self::League(_) => 2,
             Self::Netns(kernel::KernelError::Interrupted)
             | Self::Uml(uml::UmlError::Interrupted) => signals::interrupted(),
             _ => 1,
@@ -267,9 +270,8 @@ pub(crate) fn run(arguments: &Arguments, controllers: &Controllers) -> Result<Ex
         Command::Run(run) => return run_scenario(run, controllers),
         Command::Compare(arguments) => return compare::compare(arguments, controllers),
         Command::Exec(exec) => return run_program(exec, controllers),
-        Command::Reproduce(arguments) => return reproduce::reproduce(arguments, controllers),
-        Command::Report(arguments) => return reproduce::report(arguments),
-        Command::League(arguments) => return league::league(arguments, controllers),
+        #[cfg(feature = "experiments")]
+        Command::Experiments(command) => return command.run(controllers),
         Command::List => print_out(&list::list(controllers))?,
         Command::UdpSource {
             from,

@@ -25,9 +25,10 @@ fn siphash_is_that_of_its_authors() {
 
 #[test]
 fn keys_and_tags_are_those_of_the_vectors() {
-    let vectors: Value =
-        serde_json::from_str(include_str!("../../../../base/wire/vectors/path-header.json"))
-            .expect("the vectors are JSON");
+    let vectors: Value = serde_json::from_str(include_str!(
+        "../../../../base/wire/vectors/path-header.json"
+    ))
+    .expect("the vectors are JSON");
     let vectors = vectors["tags"].as_array().expect("an array of tags");
     assert!(vectors.len() >= 3);
     for vector in vectors {

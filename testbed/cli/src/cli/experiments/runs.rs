@@ -9,11 +9,11 @@ use evenkeel_experiments::{Build, Event, Outcome, Plan, Run, Store, heaviest_fir
 use evenkeel_testbed::backend::sim;
 use indicatif::ProgressBar;
 
-use super::{Backend, CliError, bar, interrupts, note, say, signals, wall_clock};
+use crate::cli::{Backend, CliError, bar, interrupts, note, say, signals, wall_clock};
 
 /// Part `index` of `count`, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shard {
+pub(in crate::cli) struct Shard {
     index: usize,
     count: usize,
 }
@@ -33,14 +33,14 @@ impl FromStr for Shard {
 }
 
 /// This program.
-pub(super) fn build() -> Result<Build, CliError> {
+pub(in crate::cli) fn build() -> Result<Build, CliError> {
     let executable = std::env::current_exe().map_err(CliError::Executable)?;
     Build::of_executable(&executable).map_err(CliError::Executable)
 }
 
 /// Those of `runs` that belong to the shard and have not been made yet, in the order in which to
 /// make them; and a line for each flow that died in those that have.
-pub(super) fn pending(
+pub(in crate::cli) fn pending(
     runs: Vec<Run>,
     part: Option<Shard>,
     plan: &Plan,
@@ -68,7 +68,7 @@ pub(super) fn pending(
 }
 
 /// Whether a kernel can make the runs. The simulator checks a run as it begins it.
-pub(super) fn check(runs: &[Run], on: Backend) -> Result<(), CliError> {
+pub(in crate::cli) fn check(runs: &[Run], on: Backend) -> Result<(), CliError> {
     let on_kernel = runs.iter().filter(|_| on != Backend::Sim);
     for run in on_kernel {
         let checked = on.check(&run.scenario, &sim::Options::default());
@@ -78,7 +78,7 @@ pub(super) fn check(runs: &[Run], on: Backend) -> Result<(), CliError> {
 }
 
 /// Makes the runs, `jobs` at a time or as many as the machine has cores, and keeps them.
-pub(super) fn make(
+pub(in crate::cli) fn make(
     runs: Vec<Run>,
     plan: &Plan,
     store: &Store,
@@ -100,7 +100,10 @@ pub(super) fn make(
 }
 
 /// With what the program ends after such runs: `complete` says it if all were made.
-pub(super) fn exit_code(outcome: &Outcome, complete: impl FnOnce() -> ExitCode) -> ExitCode {
+pub(in crate::cli) fn exit_code(
+    outcome: &Outcome,
+    complete: impl FnOnce() -> ExitCode,
+) -> ExitCode {
     match (outcome.interrupted, outcome.failed) {
         (true, _) => signals::interrupted().into(),
         (false, 0) => complete(),

@@ -9,9 +9,9 @@ use clap::Args;
 use evenkeel::Controllers;
 use evenkeel_experiments::{Case, League, Plan, Store, league as cases, random};
 
-use super::compare::named_controllers;
 use super::runs::{Shard, build, check, exit_code, make, pending};
-use super::{Backend, CliError, note, print_out, run_inside};
+use crate::cli::compare::named_controllers;
+use crate::cli::{Backend, CliError, note, print_out, run_inside};
 
 /// Seeds of a league that is not quick.
 const SEEDS: u64 = 5;
@@ -20,7 +20,7 @@ const SEEDS: u64 = 5;
 const MOST_NUMBER: u64 = 100_000;
 
 #[derive(Debug, Args)]
-pub(super) struct LeagueArguments {
+pub(in crate::cli) struct LeagueArguments {
     /// The controllers, separated by commas, with parameters as NAME:KEY=VALUE,KEY=VALUE; may be
     /// repeated
     #[arg(
@@ -84,7 +84,7 @@ impl FromStr for Numbers {
     }
 }
 
-pub(super) fn league(
+pub(in crate::cli) fn league(
     arguments: &LeagueArguments,
     controllers: &Controllers,
 ) -> Result<ExitCode, CliError> {

@@ -8,10 +8,10 @@ use evenkeel::Controllers;
 use evenkeel_experiments::{Experiment, Plan, Report, Store, find};
 
 use super::runs::{Shard, build, check, exit_code, make, pending};
-use super::{Backend, CliError, DeadFlows, note, print_out, run_inside};
+use crate::cli::{Backend, CliError, DeadFlows, note, print_out, run_inside};
 
 #[derive(Debug, Args)]
-pub(super) struct ReproduceArguments {
+pub(in crate::cli) struct ReproduceArguments {
     /// Only experiments whose name (PAPER/EXPERIMENT) contains this [default: all]
     pattern: Option<String>,
     /// Only the decisive points of each experiment
@@ -41,7 +41,7 @@ pub(super) struct ReproduceArguments {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ReportArguments {
+pub(in crate::cli) struct ReportArguments {
     /// What `reproduce` wrote: one directory, or those of all shards
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
@@ -53,7 +53,7 @@ pub(super) struct ReportArguments {
     out: Option<PathBuf>,
 }
 
-pub(super) fn reproduce(
+pub(in crate::cli) fn reproduce(
     arguments: &ReproduceArguments,
     controllers: &Controllers,
 ) -> Result<ExitCode, CliError> {
@@ -102,7 +102,7 @@ pub(super) fn reproduce(
     }))
 }
 
-pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, CliError> {
+pub(in crate::cli) fn report(arguments: &ReportArguments) -> Result<ExitCode, CliError> {
     let mut report = Report::new(&arguments.directories, &command_line())?;
     if let Some(directory) = &arguments.earlier {
         report.take_over(directory)?;
