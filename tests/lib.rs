@@ -1,6 +1,7 @@
 //! What tests of several crates share; the tests beside it cross crates.
 
 pub mod skip;
+#[cfg(unix)]
 pub mod terminal;
 pub mod time;
 
