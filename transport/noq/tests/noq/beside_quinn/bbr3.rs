@@ -5,7 +5,7 @@ use std::sync::Arc;
 use evenkeel_noq::foreign;
 use noq_proto::congestion::Bbr3Config;
 
-use crate::figures::{Figures, on_noq, on_quinn};
+use super::figures::{Figures, on_noq, on_quinn};
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=24;
 
