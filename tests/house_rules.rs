@@ -31,6 +31,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "evenkeel-spec",
             "evenkeel-congestion",
             "evenkeel-headers",
+            "evenkeel-timer",
             "quinn",
             "quinn-proto",
             "tokio",
@@ -84,6 +85,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "quinn-proto",
         ],
     ),
+    ("evenkeel-timer", &["tokio"]),
     (
         "evenkeel-sim",
         &["evenkeel-queue", "evenkeel-spec", "evenkeel-wire", "quinn"],
@@ -93,6 +95,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "evenkeel-log",
             "evenkeel-sandbox",
+            "evenkeel-timer",
             "evenkeel-wire",
             "evenkeel-spec",
             "evenkeel-queue",
