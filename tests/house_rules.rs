@@ -32,6 +32,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "evenkeel-spec",
             "evenkeel-congestion",
             "evenkeel-headers",
+            "evenkeel-timer",
             "quinn",
             "quinn-proto",
             "tokio",
@@ -85,6 +86,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "quinn-proto",
         ],
     ),
+    ("evenkeel-timer", &["tokio"]),
     (
         "evenkeel-sim",
         &["evenkeel-queue", "evenkeel-spec", "evenkeel-wire", "quinn"],
@@ -94,6 +96,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "evenkeel-log",
             "evenkeel-sandbox",
+            "evenkeel-timer",
             "evenkeel-wire",
             "evenkeel-spec",
             "evenkeel-queue",

@@ -1,5 +1,6 @@
 //! What tests of several crates share; the tests beside it cross crates.
 
+pub mod capture;
 pub mod skip;
 #[cfg(unix)]
 pub mod terminal;

@@ -1,20 +1,19 @@
 //! Wireshark's dissector of the path header reads what the codec reads, in the published vectors and
 //! in a run of every kind.
 
-use std::fs::File;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use evenkeel_testbed::backend::sim;
 use evenkeel_testbed::scenario::Scenario;
+use evenkeel_tests::capture;
 use evenkeel_tests::skip::{Need, can_run};
 use evenkeel_wire::{
     Ecn, Feedback, Ipv4Repr, PROTOCOL_UDP, PathHeaderKind, PathHeaderView, PseudoHeader,
     SignalFlags, UdpRepr,
 };
-use pcap_file::DataLink;
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
 use serde_json::Value;
 
 /// What is compared, in the dissector's words.
@@ -72,18 +71,7 @@ fn wireshark_reads_the_published_vectors_as_the_codec_does() {
     let packets: Vec<_> = packets.chain(stamped).collect();
 
     let capture = directory.path().join("vectors.pcap");
-    let header = PcapHeader {
-        datalink: DataLink::RAW,
-        ..PcapHeader::default()
-    };
-    let file = File::create(&capture).expect("a new file");
-    let mut writer = PcapWriter::with_header(file, header).expect("it is writable");
-    for packet in &packets {
-        let length = packet.len() as u32;
-        let packet = PcapPacket::new(Duration::ZERO, length, packet);
-        writer.write_packet(&packet).expect("it is writable");
-    }
-    drop(writer);
+    fs::write(&capture, capture::of(&packets)).expect("it is writable");
     compare(&capture, &packets);
 
     // What is taken off unread is shown with its length.
@@ -121,11 +109,9 @@ fn wireshark_reads_a_capture_of_a_run_as_the_codec_does() {
         };
         sim::run(&scenario, &options, |_| ()).unwrap_or_else(|error| panic!("{error}"));
 
-        let mut reader = PcapReader::new(File::open(&capture).expect("written")).expect("a pcap");
-        let mut packets = Vec::new();
-        while let Some(packet) = reader.next_packet() {
-            packets.push(packet.expect("whole").data.into_owned());
-        }
+        let bytes = fs::read(&capture).expect("written");
+        let packets = capture::packets(&bytes).into_iter();
+        let packets: Vec<_> = packets.map(|(_, packet)| packet.to_vec()).collect();
         let headers = packets.iter().filter(|it| PathHeaderView::find(it).is_ok());
         assert!(headers.count() > 500, "{controller}");
         compare(&capture, &packets);

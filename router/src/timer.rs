@@ -1,40 +1,26 @@
-//! Waits precisely: a timerfd(2) knows nanoseconds where tokio's timers know milliseconds.
+//! Waits for the next thing that is due.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use evenkeel_timer::TimerFd;
 
-use crate::clock::Monotonic;
+use crate::clock::now;
 
 /// A timer that wakes its task once, at the instant last set.
 #[derive(Debug)]
 pub(crate) struct Timer {
-    descriptor: AsyncFd<OwnedFd>,
-    clock: Monotonic,
+    timer: TimerFd,
     /// When the timer will fire.
     armed: Option<Instant>,
 }
 
 impl Timer {
     /// Creates a timer that is not set. Call it within a tokio runtime.
-    #[expect(
-        deprecated,
-        reason = "its successor is unsafe, for descriptors that others may close; this one is owned"
-    )]
     pub(crate) fn new() -> io::Result<Self> {
-        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         Ok(Self {
-            descriptor: AsyncFd::with_interest(descriptor, Interest::READABLE)?,
-            clock: Monotonic::read(),
+            timer: TimerFd::new()?,
             armed: None,
         })
     }
@@ -49,31 +35,11 @@ impl Timer {
         if let Some(deadline) = deadline
             && self.armed.is_none_or(|armed| armed > deadline)
         {
-            self.set(deadline)?;
+            self.timer.set(deadline.saturating_duration_since(now()));
+            self.armed = Some(deadline);
         }
-        match self.descriptor.poll_read_ready(cx)? {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(mut guard) => {
-                // Setting it again resets what could be read, so nothing is read here. tokio
-                // reports the next expiration, because it listens for edges.
-                guard.clear_ready();
-                self.armed = None;
-                Poll::Ready(Ok(()))
-            }
-        }
-    }
-
-    fn set(&mut self, deadline: Instant) -> io::Result<()> {
-        let once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let value = Itimerspec {
-            it_interval: once,
-            it_value: self.clock.timespec(deadline),
-        };
-        timerfd_settime(&self.descriptor, TimerfdTimerFlags::ABSTIME, &value)?;
-        self.armed = Some(deadline);
-        Ok(())
+        ready!(self.timer.poll(true, cx))?;
+        self.armed = None;
+        Poll::Ready(Ok(()))
     }
 }

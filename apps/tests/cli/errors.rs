@@ -223,9 +223,10 @@ fn a_name_without_address_is_named() {
 
 #[test]
 fn a_port_that_no_program_has_is_told_before_the_handshake_takes_too_long() {
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = closed.local_addr().unwrap().to_string();
-    drop(closed);
+    // No other test has this address of the loopback network, and while the port is taken on another
+    // one, the system gives it to no socket that is bound to all of them.
+    let taken = UdpSocket::bind("127.0.0.78:0").unwrap();
+    let address = format!("127.0.0.77:{}", taken.local_addr().unwrap().port());
     for (application, bind) in [("bulk", &[][..]), ("stream", &["--bind", "127.0.0.1"])] {
         let arguments = [&[application, "client", &address, "--insecure"], bind].concat();
         let line = failure(&run(&arguments), 1);

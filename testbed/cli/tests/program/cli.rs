@@ -238,14 +238,12 @@ fn a_capture_holds_the_links_packets_with_good_checksums() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     for (file, largest) in [("bottleneck.pcap", 1228), ("bottleneck.reverse.pcap", 1228)] {
         let bytes = fs::read(directory.path().join(file)).expect("it was captured");
-        let mut reader = pcap_file::pcap::PcapReader::new(&bytes[..]).expect("a pcap file");
         let mut packets = 0;
         let mut last = std::time::Duration::ZERO;
-        while let Some(packet) = reader.next_packet() {
-            let packet = packet.expect("a whole record");
-            assert!(packet.timestamp >= last, "time goes on");
-            last = packet.timestamp;
-            let ip = evenkeel_wire::Ipv4View::parse(&packet.data).expect("an IPv4 packet");
+        for (time, packet) in evenkeel_tests::capture::packets(&bytes) {
+            assert!(time >= last, "time goes on");
+            last = time;
+            let ip = evenkeel_wire::Ipv4View::parse(packet).expect("an IPv4 packet");
             assert!(ip.checksum_holds());
             let udp = evenkeel_wire::UdpView::parse(ip.payload()).expect("a UDP datagram");
             let ports = [udp.source_port(), udp.destination_port()];
@@ -254,7 +252,7 @@ fn a_capture_holds_the_links_packets_with_good_checksums() {
                 !ports.contains(&49152),
                 "tcpdump takes it for another: {ports:?}"
             );
-            assert!(packet.data.len() <= largest);
+            assert!(packet.len() <= largest);
             packets += 1;
         }
         // 200 packets a second forward, half as many back, for 21 s.

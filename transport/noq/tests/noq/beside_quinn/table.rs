@@ -14,7 +14,7 @@ use noq_proto::RttEstimator;
 use noq_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 use proptest::prelude::*;
 
-use crate::network::Pair;
+use super::network::Pair;
 
 /// A factory whose controllers' answers are checked at every call.
 struct CheckedFactory(SharedFactory);

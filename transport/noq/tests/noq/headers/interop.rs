@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use evenkeel_noq::HeaderState;
 
-use crate::ends::{Connection, Deaf, Kind, Pair};
-use crate::support::{Host, Net};
+use super::ends::{Connection, Deaf, Kind, Pair};
+use super::support::{Host, Net};
 
 /// All pairs with headers and noq at one end at least.
 const AGREE: [(Kind, Kind); 6] = [

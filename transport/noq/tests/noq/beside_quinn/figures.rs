@@ -7,7 +7,7 @@ use evenkeel_queue::{Limit, LinkConfig, Rate, Service};
 use evenkeel_testbed::backend::sim;
 use evenkeel_testbed::scenario::{FlowBuilder, LinkBuilder, Scenario};
 
-use crate::network::Pair;
+use super::network::Pair;
 
 const RATE_BPS: u64 = 10_000_000;
 const ONE_WAY: Duration = Duration::from_millis(20);

@@ -13,7 +13,7 @@ use noq::udp::{EcnCodepoint, RecvMeta, Transmit};
 use noq::{AsyncTimer, AsyncUdpSocket, UdpSender};
 use quinn::{AsyncUdpSocket as _, Runtime as _};
 
-use crate::support::Recorder;
+use super::support::Recorder;
 
 /// Virtual time.
 #[derive(Debug, Clone)]

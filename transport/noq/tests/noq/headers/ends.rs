@@ -7,8 +7,8 @@ use std::time::Duration;
 use evenkeel_noq::{HeaderCounters, HeaderState, Observer, PathSample};
 use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 
-use crate::bridge::{Socket, Time};
-use crate::support::{
+use super::bridge::{Socket, Time};
+use super::support::{
     Host, Net, Recorder, client_tls, drain, flood, identity, server_tls, stock_client, stock_server,
 };
 

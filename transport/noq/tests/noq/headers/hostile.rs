@@ -5,8 +5,8 @@ use std::time::Duration;
 use evenkeel_noq::HeaderState;
 use evenkeel_wire::{CompactRate, PATH_HEADER_MAGIC};
 
-use crate::ends::{Kind, Pair};
-use crate::support::stamped;
+use super::ends::{Kind, Pair};
+use super::support::stamped;
 
 /// Length of a path header.
 const HEADER: usize = 32;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use evenkeel_noq::{Observer, PathSample};
 
-use crate::ends::{Kind, Pair};
-use crate::support::Net;
+use super::ends::{Kind, Pair};
+use super::support::Net;
 
 const RATE_BPS: u64 = 10_000_000;
 const WARMUP_S: f64 = 10.0;
