@@ -7,6 +7,7 @@ mod house_rules;
 mod modules;
 mod results;
 mod ro_vegas;
+mod systems;
 mod transport;
 mod virtual_time;
 mod wireshark;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 use crate::modules::Modules;
+use crate::systems::ungated;
 
 /// What each crate may import of our own crates and of the ones that own I/O. Crates
 /// without I/O (serde, rand, thiserror ...) are free, except in wire, which is std only.
@@ -296,6 +297,20 @@ fn no_modules_import_each_other_in_a_ring() {
             .any(|known| known.trim_end_matches(':') == group)
     });
     assert!(rings.is_empty(), "{}", rings.join("\n"));
+}
+
+/// The router is for Linux, what confines programs too, and tests run where they can.
+#[test]
+fn what_only_some_systems_have_is_named_behind_a_gate() {
+    const FOR_LINUX: &[&str] = &["evenkeel-router", "evenkeel-sandbox", "evenkeel-tests"];
+    let mut found = Vec::new();
+    for (name, directory) in crates() {
+        let src = directory.join("src");
+        if !FOR_LINUX.contains(&name.as_str()) {
+            found.extend(ungated(&src, &rust_files(&src)));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 #[test]

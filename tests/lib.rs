@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod skip;
+#[cfg(unix)]
 pub mod terminal;
 pub mod time;
 

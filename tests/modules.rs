@@ -27,14 +27,7 @@ impl Modules {
         let mut modules = Self::default();
         for file in files {
             let file = file.as_ref().strip_prefix(src).expect("a file below src");
-            let mut module: ModulePath = file
-                .with_extension("")
-                .iter()
-                .map(|part| part.to_string_lossy().into_owned())
-                .collect();
-            if ["lib", "mod"].contains(&module.last().map_or("", String::as_str)) {
-                module.pop();
-            }
+            let module = module_path(file);
             if module != ["main"] {
                 let text = fs::read_to_string(src.join(file)).expect("a readable source file");
                 modules.add(module, &text);
@@ -165,6 +158,17 @@ fn ring<'a>(
     None
 }
 
+/// The module of a file below `src`.
+pub(crate) fn module_path(file: &Path) -> ModulePath {
+    let path = file.with_extension("");
+    let parts = path.iter().map(|part| part.to_string_lossy().into_owned());
+    let mut module: ModulePath = parts.collect();
+    if ["lib", "mod"].contains(&module.last().map_or("", String::as_str)) {
+        module.pop();
+    }
+    module
+}
+
 /// A path as it is written in a module, from the crate's root; what is no module of the crate stays as it is.
 fn absolute(module: &[String], path: &[String]) -> ModulePath {
     let mut base = module.to_vec();
@@ -182,7 +186,7 @@ fn absolute(module: &[String], path: &[String]) -> ModulePath {
 }
 
 /// Reads one tree of a `use`; returns where it ends. A leaf is the name in scope, and the path.
-fn use_tree(
+pub(crate) fn use_tree(
     tokens: &[String],
     mut at: usize,
     prefix: &[String],
@@ -218,7 +222,7 @@ fn use_tree(
     at
 }
 
-fn is_name(token: &str) -> bool {
+pub(crate) fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
@@ -254,7 +258,7 @@ fn without_tests(tokens: Vec<String>, modules: &mut Vec<String>) -> Vec<String> 
 }
 
 /// Names, `::`, and all else one character at a time; comments and literals are left out.
-fn tokens(text: &str) -> Vec<String> {
+pub(crate) fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::process::parent_id;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::{env, iter, thread};
@@ -184,7 +183,10 @@ fn test() -> String {
 ///
 /// A run is known by the process number of cargo and the time of its start.
 fn record() -> PathBuf {
-    let cargo = parent_id();
+    #[cfg(unix)]
+    let cargo = std::os::unix::process::parent_id();
+    #[cfg(not(unix))]
+    let cargo = 0;
     let stat = fs::read_to_string(format!("/proc/{cargo}/stat")).unwrap_or_default();
     // The second field is the program's name in parentheses, and the 22nd the time of the start.
     let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);

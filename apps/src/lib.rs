@@ -2,10 +2,16 @@
 //!
 //! [`bulk`] and [`stream`] are the applications, for any [`quinn::Runtime`]. [`tls`] makes and
 //! checks certificates, [`path`] reports what path headers measure, and [`trace`] writes qlogs.
-//! [`cli`] is the program `evenkeel`, which runs them on tokio.
+//! On Linux `cli` is the program `evenkeel`, which runs them on tokio.
+
+#![cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, unused_imports, reason = "only the program uses them")
+)]
 
 mod accept;
 pub mod bulk;
+#[cfg(target_os = "linux")]
 pub mod cli;
 mod error;
 mod least;

@@ -250,7 +250,7 @@ fn with_vantage(first: &[u8], vantage: Vantage) -> Option<Vec<u8>> {
     Some(format!("\x1e{record}\n").into_bytes())
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

@@ -5,13 +5,16 @@ mod compare;
 mod dead_flows;
 #[cfg(feature = "experiments")]
 mod experiments;
+#[cfg(target_os = "linux")]
+mod kernel;
+#[cfg(not(target_os = "linux"))]
+#[path = "cli/no_kernel.rs"]
+mod kernel;
 mod list;
 mod side_by_side;
 mod signals;
 
-use std::ffi::OsString;
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -22,13 +25,13 @@ use clap::{Args, Parser, Subcommand};
 use evenkeel_experiments::{ExperimentError, LeagueError, ReportError, StoreError};
 use evenkeel_log::{LogArgs, LogError};
 use evenkeel_spec::SpecError;
-use evenkeel_testbed::backend::kernel::{pause, wall_clock};
-use evenkeel_testbed::backend::{Hosts, kernel, netns, sim, uml};
+use evenkeel_testbed::backend::clock::{pause, wall_clock};
+use evenkeel_testbed::backend::sim;
 use evenkeel_testbed::report;
 use evenkeel_testbed::scenario::{Controllers, Scenario, ScenarioError};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use backend::{Backend, Kernel};
+use backend::Backend;
 use dead_flows::DeadFlows;
 use signals::interrupts;
 
@@ -70,36 +73,13 @@ enum Command {
     Run(RunArguments),
     /// Run a scenario with one controller after the other; say which was smoothest
     Compare(compare::CompareArguments),
-    /// Run a program on a host of a scenario, between its links and routers, without its traffic
-    Exec(ExecArguments),
+    #[command(flatten)]
+    Kernel(kernel::Commands),
     #[cfg(feature = "experiments")]
     #[command(flatten)]
     Experiments(experiments::Experiments),
     /// List controllers, queue disciplines, stamps, example scenarios and experiments
     List,
-    /// Send UDP datagrams at the times that come on standard input (the netns and docker backends' own)
-    #[command(hide = true)]
-    UdpSource {
-        from: IpAddr,
-        to: SocketAddr,
-        payload: usize,
-        acp_rtt_us: Option<u64>,
-    },
-    /// Receive UDP datagrams and forget them (the netns and docker backends' own)
-    #[command(hide = true)]
-    UdpSink { at: SocketAddr },
-    /// Be `evenkeel` with the testbed's controllers too (the kernel backends' own)
-    #[command(hide = true, disable_help_flag = true)]
-    Apps {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<OsString>,
-    },
-    /// Hold a user-mode Linux until standard input ends (the uml backend's own)
-    #[command(hide = true)]
-    UmlGuard { work: PathBuf },
-    /// Be process 1 of a user-mode Linux (the uml backend's own)
-    #[command(hide = true)]
-    UmlInit { work: PathBuf },
 }
 
 #[derive(Debug, Args)]
@@ -158,21 +138,6 @@ fn seed_override(seed: Option<u64>) -> Option<String> {
     seed.map(|seed| format!("seed={seed}"))
 }
 
-#[derive(Debug, Args)]
-struct ExecArguments {
-    #[command(flatten)]
-    scenario: ScenarioArguments,
-    /// Where the scenario's network is made
-    #[arg(long, value_enum, default_value_t = Kernel::Netns)]
-    on: Kernel,
-    /// The host to run it on, by name [default: the first]; other hosts' names resolve there
-    #[arg(long, value_name = "NAME")]
-    host: Option<String>,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    command: Vec<String>,
-}
-
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
@@ -181,9 +146,7 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Sim(#[from] sim::SimError),
     #[error(transparent)]
-    Netns(#[from] kernel::KernelError),
-    #[error(transparent)]
-    Uml(#[from] uml::UmlError),
+    Kernel(#[from] kernel::Failure),
     #[error("--pcap and --qlog need virtual time; use --on sim, or run tcpdump with exec")]
     SimOnly,
     #[error("--on names {0} twice; name each backend once")]
@@ -211,8 +174,6 @@ pub(crate) enum CliError {
     Controllers(SpecError),
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
-    #[error("{0}")]
-    Udp(io::Error),
     #[error(transparent)]
     Report(#[from] report::ReportError),
     #[cfg(feature = "experiments")]
@@ -241,8 +202,7 @@ impl CliError {
         match self {
             Self::Scenario(error) if error.is_usage() => 2,
             Self::Sim(error) if error.is_usage() => 2,
-            Self::Netns(error) if error.is_usage() => 2,
-            Self::Uml(error) if error.is_usage() => 2,
+            Self::Kernel(failure) => failure.exit_code(),
             #[cfg(feature = "experiments")]
             Self::Run(_, error) => error.exit_code(),
             Self::SimOnly
@@ -252,8 +212,6 @@ impl CliError {
             | Self::Log(_) => 2,
             #[cfg(feature = "experiments")]
             Self::NoQuick | Self::NotOnKernel | Self::Experiment(_) | Self::League(_) => 2,
-            Self::Netns(kernel::KernelError::Interrupted)
-            | Self::Uml(uml::UmlError::Interrupted) => signals::interrupted(),
             _ => 1,
         }
     }
@@ -262,34 +220,17 @@ impl CliError {
 /// Carries out what was asked for. Scenarios may name `controllers`.
 pub(crate) fn run(arguments: &Arguments, controllers: &Controllers) -> Result<ExitCode, CliError> {
     // The applications start a log of their own.
-    if !matches!(arguments.command, Command::Apps { .. }) {
+    if !matches!(&arguments.command, Command::Kernel(command) if command.has_own_log()) {
         arguments.log.start()?;
     }
     LOG.get_or_init(|| arguments.log.clone());
     match &arguments.command {
         Command::Run(run) => return run_scenario(run, controllers),
         Command::Compare(arguments) => return compare::compare(arguments, controllers),
-        Command::Exec(exec) => return run_program(exec, controllers),
+        Command::Kernel(command) => return command.run(controllers),
         #[cfg(feature = "experiments")]
         Command::Experiments(command) => return command.run(controllers),
         Command::List => print_out(&list::list(controllers))?,
-        Command::UdpSource {
-            from,
-            to,
-            payload,
-            acp_rtt_us,
-        } => {
-            let acp_rtt = acp_rtt_us.map(Duration::from_micros);
-            kernel::udp_source(*from, *to, *payload, acp_rtt).map_err(CliError::Udp)?;
-        }
-        Command::UdpSink { at } => kernel::udp_sink(*at).map_err(CliError::Udp)?,
-        Command::Apps { arguments } => {
-            let program = std::iter::once("evenkeel".into());
-            let arguments = program.chain(arguments.iter().cloned());
-            return Ok(evenkeel_apps::cli::run(arguments, controllers));
-        }
-        Command::UmlGuard { work } => uml::guard(work),
-        Command::UmlInit { work } => uml::init(work),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -317,16 +258,14 @@ fn run_scenario(arguments: &RunArguments, controllers: &Controllers) -> Result<E
             return Err(CliError::SimOnly);
         }
         backend.check(&scenario, &options)?;
-        if backend.starts_uml() {
-            uml::check(&[file, &out])?;
-        }
+        backend.check_inside(&[file, &out])?;
     }
     create_directory(&out)?;
     let &[backend] = &arguments.on[..] else {
         return side_by_side::run(arguments, &scenario, &out);
     };
-    if backend.starts_uml() {
-        return run_inside(&[file, &out], Some(longest_run(scenario.duration)));
+    if let Some(code) = backend.run_inside(&[file, &out], Some(longest_run(scenario.duration)))? {
+        return Ok(code);
     }
     let bar = progress_bar(&scenario);
     let began = wall_clock();
@@ -354,31 +293,9 @@ fn create_directory(path: &Path) -> Result<(), CliError> {
     std::fs::create_dir_all(path).map_err(|error| CliError::Output(path.to_owned(), error))
 }
 
-/// Runs this very command inside user-mode Linux.
-fn run_inside(files: &[&Path], limit: Option<Duration>) -> Result<ExitCode, CliError> {
-    let command: Vec<_> = std::env::args_os().skip(1).collect();
-    Ok(uml::run(&command, files, limit, interrupts()?)?.into())
-}
-
 /// When to give up a run inside user-mode Linux: twice its time, and the set-up of a large network.
 fn longest_run(duration: Duration) -> Duration {
     2 * duration + Duration::from_secs(300)
-}
-
-fn run_program(arguments: &ExecArguments, controllers: &Controllers) -> Result<ExitCode, CliError> {
-    let scenario = arguments.scenario.load(controllers, None)?;
-    if arguments.on == Kernel::Uml && !uml::is_inside() {
-        netns::check_scenario(&scenario)?;
-        return run_inside(&[&arguments.scenario.file], None);
-    }
-    let host = arguments.host.as_deref();
-    let (command, interrupted) = (&arguments.command, interrupts()?);
-    let hosts = match arguments.on {
-        Kernel::Netns | Kernel::Uml => Hosts::Namespaces,
-        Kernel::Docker => Hosts::Containers,
-    };
-    let status = hosts.exec(&scenario, host, command, interrupted)?;
-    Ok(signals::status_of(status).into())
 }
 
 fn speed(packets: u64, simulated: Duration, wall: Duration) -> String {

@@ -48,6 +48,8 @@ impl Timer {
         at: Instant,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
+        #[cfg(not(target_os = "linux"))]
+        let _ = now;
         let changed = self
             .set_for
             .is_none_or(|set| set.max(at) - set.min(at) > SAME);

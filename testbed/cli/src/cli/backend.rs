@@ -1,37 +1,51 @@
 //! Where a scenario runs.
 
+use std::path::Path;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use evenkeel_testbed::backend::{Hosts, netns, sim, uml};
+use clap::builder::PossibleValue;
+use evenkeel_testbed::backend::sim;
 use evenkeel_testbed::metrics::Observations;
 use evenkeel_testbed::scenario::Scenario;
 use indicatif::ProgressBar;
 
 use super::CliError;
+use super::kernel::Kernel;
 use super::signals::interrupts;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Backend {
-    /// Virtual time, in this process
+    /// Virtual time, in this process.
     Sim,
-    /// Network namespaces of this machine, with router daemons, in real time; needs root
-    Netns,
-    /// The same inside user-mode Linux: a kernel of its own, with netem; needs Debian packages, no root
-    Uml,
-    /// Containers and private networks of Docker, with router daemons, in real time; needs the image
-    Docker,
+    /// Real time, on a kernel.
+    Kernel(Kernel),
 }
 
-/// The backends on which `exec` runs programs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Kernel {
-    /// Network namespaces of this machine, with router daemons; needs root
-    Netns,
-    /// The same inside user-mode Linux, as root there; standard input is empty
-    Uml,
-    /// Containers of Docker, with what the image has; standard input is empty
-    Docker,
+/// Those that this system has.
+const ALL: [Backend; 1 + Kernel::ALL.len()] = {
+    let mut all = [Backend::Sim; 1 + Kernel::ALL.len()];
+    let mut kernels = Kernel::ALL;
+    while let [others @ .., last] = kernels {
+        all[kernels.len()] = Backend::Kernel(*last);
+        kernels = others;
+    }
+    all
+};
+
+impl ValueEnum for Backend {
+    fn value_variants<'a>() -> &'a [Self] {
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let summary = match self {
+            Self::Sim => "Virtual time, in this process",
+            Self::Kernel(kernel) => kernel.summary(),
+        };
+        Some(PossibleValue::new(self.name()).help(summary))
+    }
 }
 
 impl Backend {
@@ -39,26 +53,37 @@ impl Backend {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Sim => "sim",
-            Self::Netns => "netns",
-            Self::Uml => "uml",
-            Self::Docker => "docker",
+            Self::Kernel(kernel) => kernel.name(),
         }
-    }
-
-    /// Whether this process must start user-mode Linux, inside which the same command runs again.
-    pub(super) fn starts_uml(self) -> bool {
-        self == Self::Uml && !uml::is_inside()
     }
 
     /// Whether it can run `scenario`, and record what `options` ask for.
     pub(super) fn check(self, scenario: &Scenario, options: &sim::Options) -> Result<(), CliError> {
         match self {
             Self::Sim => sim::check(scenario, options)?,
-            Self::Uml if self.starts_uml() => netns::check_scenario(scenario)?,
-            Self::Netns | Self::Uml => Hosts::Namespaces.check(scenario)?,
-            Self::Docker => Hosts::Containers.check(scenario)?,
+            Self::Kernel(kernel) => kernel.check(scenario)?,
         }
         Ok(())
+    }
+
+    /// Whether this very command could run inside user-mode Linux and see `files`, if it must.
+    pub(super) fn check_inside(self, files: &[&Path]) -> Result<(), CliError> {
+        match self {
+            Self::Sim => Ok(()),
+            Self::Kernel(kernel) => Ok(kernel.check_inside(files)?),
+        }
+    }
+
+    /// Runs this very command inside user-mode Linux, if it must, for `limit` at most.
+    pub(super) fn run_inside(
+        self,
+        files: &[&Path],
+        limit: Option<Duration>,
+    ) -> Result<Option<ExitCode>, CliError> {
+        match self {
+            Self::Sim => Ok(None),
+            Self::Kernel(kernel) => kernel.run_inside(files, limit),
+        }
     }
 
     /// Runs `scenario` to its end; moves `bar` along, then clears it.
@@ -71,8 +96,7 @@ impl Backend {
         let progress = |at: Duration| bar.set_position(at.as_millis() as u64);
         let observations = match self {
             Self::Sim => sim::run(scenario, options, progress)?,
-            Self::Netns | Self::Uml => Hosts::Namespaces.run(scenario, interrupts()?, progress)?,
-            Self::Docker => Hosts::Containers.run(scenario, interrupts()?, progress)?,
+            Self::Kernel(kernel) => kernel.run(scenario, interrupts()?, progress)?,
         };
         bar.finish_and_clear();
         Ok(observations)

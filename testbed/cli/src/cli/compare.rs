@@ -11,7 +11,7 @@ use evenkeel_testbed::scenario::{Controllers, Scenario};
 
 use super::{
     Backend, CliError, DeadFlows, ScenarioArguments, create_directory, longest_run, note,
-    print_out, progress_bar, run_inside, seed_override, warn,
+    print_out, progress_bar, seed_override, warn,
 };
 
 #[derive(Debug, Args)]
@@ -78,10 +78,11 @@ pub(super) fn compare(
         .out
         .clone()
         .unwrap_or_else(|| Path::new("results").join(format!("{}-{named}-compare", plain.name)));
-    if arguments.on.starts_uml() {
-        let runs = scenarios.iter().map(|(_, scenario)| scenario.duration);
-        let limit = longest_run(runs.sum());
-        return run_inside(&[&arguments.scenario.file, &out], Some(limit));
+    let durations = scenarios.iter().map(|(_, scenario)| scenario.duration);
+    let limit = longest_run(durations.sum());
+    let files: [&Path; 2] = [&arguments.scenario.file, &out];
+    if let Some(code) = arguments.on.run_inside(&files, Some(limit))? {
+        return Ok(code);
     }
     let mut runs = Vec::new();
     for (controller, scenario) in &scenarios {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use evenkeel_log::LogArgs;
 use evenkeel_testbed::report::{self, SideBySide};
 use evenkeel_testbed::scenario::Scenario;
-use rustix::process::{Pid, kill_process};
 
 use super::{Backend, CliError, LOG, RunArguments, interrupts, note, pause, print_out, signals};
 
@@ -50,7 +49,7 @@ pub(super) fn run(
             if let Some(signal) = signals::heard()
                 && !told
             {
-                let _ = kill_process(Pid::from_child(&child), signal);
+                signals::pass_on(signal, &mut child);
                 told = true;
             }
             pause(Duration::from_millis(50));

@@ -1,13 +1,12 @@
 //! The signals that ask this program to end: SIGINT, which is Ctrl-C, and SIGTERM.
 
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use rustix::process::Signal;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+
+pub(super) use others::{pass_on, status_of};
 
 use super::CliError;
 
@@ -37,24 +36,51 @@ pub(super) fn interrupts() -> Result<&'static Arc<AtomicBool>, CliError> {
     Ok(&heard.any)
 }
 
-/// The signal that this program has heard, if any.
-pub(super) fn heard() -> Option<Signal> {
+/// The number of the signal that this program has heard, if any.
+pub(super) fn heard() -> Option<u8> {
     let number = HEARD.get()?.last.load(Ordering::SeqCst);
-    [Signal::INT, Signal::TERM]
-        .into_iter()
-        .find(|signal| signal.as_raw() as usize == number)
+    u8::try_from(number).ok().filter(|number| *number > 0)
 }
 
 /// The exit status of a program that it has ended, as shells have it: 128 and the signal's number.
 pub(super) fn interrupted() -> u8 {
-    heard().map_or(1, |signal| 128 + signal.as_raw() as u8)
+    heard().map_or(1, |signal| 128 + signal)
 }
 
-/// The status of another program as this one's own.
-pub(super) fn status_of(ended: ExitStatus) -> u8 {
-    let signalled = || Some(128 + ended.signal()?);
-    let status = ended.code().or_else(signalled);
-    status
-        .and_then(|status| u8::try_from(status).ok())
-        .unwrap_or(1)
+#[cfg(unix)]
+mod others {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Child, ExitStatus};
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    /// The status of another program as this one's own.
+    pub(in crate::cli) fn status_of(ended: ExitStatus) -> u8 {
+        let signalled = || Some(128 + ended.signal()?);
+        let status = ended.code().or_else(signalled);
+        status
+            .and_then(|status| u8::try_from(status).ok())
+            .unwrap_or(1)
+    }
+
+    /// Passes on a signal that this program has heard.
+    pub(in crate::cli) fn pass_on(signal: u8, child: &mut Child) {
+        if let Some(signal) = Signal::from_named_raw(signal.into()) {
+            let _ = kill_process(Pid::from_child(child), signal);
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod others {
+    use std::process::{Child, ExitStatus};
+
+    pub(in crate::cli) fn status_of(ended: ExitStatus) -> u8 {
+        let status = ended.code().map(u8::try_from);
+        status.and_then(Result::ok).unwrap_or(1)
+    }
+
+    pub(in crate::cli) fn pass_on(_: u8, child: &mut Child) {
+        let _ = child.kill();
+    }
 }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::store::{Plan, Record, Store, StoreError};
-use evenkeel_testbed::backend::{Hosts, sim};
+use evenkeel_testbed::backend::sim;
 
 use crate::spec::runs::Run;
 
@@ -142,7 +142,10 @@ fn work(
             match plan.backend.as_str() {
                 "sim" => sim::run(scenario, &sim::Options::default(), progress)
                     .map_err(|error| error.to_string()),
+                #[cfg(target_os = "linux")]
                 on => {
+                    use evenkeel_testbed::backend::Hosts;
+
                     let hosts = match on {
                         "docker" => Hosts::Containers,
                         _ => Hosts::Namespaces,
@@ -150,6 +153,8 @@ fn work(
                     let observed = hosts.run(scenario, interrupt, progress);
                     observed.map_err(|error| error.to_string())
                 }
+                #[cfg(not(target_os = "linux"))]
+                on => Err(format!("{on} needs Linux")),
             }
         }));
         let observed = observed.unwrap_or_else(|panic| Err(panic_message(&*panic)));

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use super::super::clock::{pause, wall_clock};
 use super::arguments::{bulk_client, stream_client};
-use super::clock::{pause, wall_clock};
 use super::error::KernelError;
 use super::network::Network;
 use super::process::{Line, Process};

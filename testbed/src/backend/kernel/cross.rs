@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::clock::{pause, wall_clock};
+use super::super::clock::{pause, wall_clock};
 use super::error::KernelError;
 use super::network::Network;
 use super::process::Process;

@@ -6,7 +6,6 @@
 
 mod arguments;
 mod client;
-mod clock;
 mod cross;
 mod error;
 mod flow;
@@ -28,10 +27,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-pub use clock::{pause, wall_clock};
 pub use cross::{udp_sink, udp_source};
 pub use error::KernelError;
 
+use super::clock::{pause, wall_clock};
 use crate::metrics::Observations;
 use crate::scenario::{App, Scenario};
 use crate::sim;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tracing::{debug, trace};
 
-use super::clock::{pause, wall_clock};
+use super::super::clock::{pause, wall_clock};
 use super::error::KernelError;
 use super::network::Network;
 use super::plan::Host;

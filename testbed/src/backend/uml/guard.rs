@@ -17,7 +17,7 @@ use rustix::process::{
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::super::kernel::pause;
+use super::super::clock::pause;
 use super::job::{ENDED, FAILED, INIT, Job, KERNEL_LOG};
 
 /// The kernel's memory. It is taken as it is used, from a file without a name.

@@ -25,7 +25,7 @@ pub use init::init;
 
 use tracing::debug;
 
-use super::kernel::{pause, wall_clock};
+use super::clock::{pause, wall_clock};
 use job::{ENDED, ERRORS, FAILED, Job, KERNEL_LOG, OUTPUT, STATUS, UP};
 
 /// Set for what runs inside.

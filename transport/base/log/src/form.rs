@@ -2,10 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
@@ -64,12 +61,22 @@ where
 /// Whether standard error is the journal's stream. systemd names the stream in `JOURNAL_STREAM` as
 /// `DEVICE:INODE`, which a program that sends its output elsewhere inherits too (systemd.exec(5)).
 pub(crate) fn goes_to_journal(named: Option<OsString>) -> bool {
-    let ours = || {
-        let stream = io::stderr().as_fd().try_clone_to_owned().ok()?;
-        let metadata = File::from(stream).metadata().ok()?;
-        Some(format!("{}:{}", metadata.dev(), metadata.ino()))
-    };
-    named.is_some_and(|named| ours().is_some_and(|ours| named == *ours))
+    named.is_some_and(|named| standard_error().is_some_and(|ours| named == *ours))
+}
+
+#[cfg(unix)]
+fn standard_error() -> Option<String> {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::MetadataExt;
+
+    let stream = io::stderr().as_fd().try_clone_to_owned().ok()?;
+    let metadata = std::fs::File::from(stream).metadata().ok()?;
+    Some(format!("{}:{}", metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn standard_error() -> Option<String> {
+    None
 }
 
 /// Puts the level before each line as the journal reads it: `<4>` (sd-daemon(3)).

@@ -1,10 +1,7 @@
 //! Standard error of a program that must not wait for whoever reads it.
 
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// What a pipe with any room takes at once: PIPE_BUF of pipe(7).
 const PIECE: usize = 4096;
@@ -31,7 +28,7 @@ impl Write for Impatient {
     }
 }
 
-fn print(out: &mut (impl Write + AsFd), lost: &AtomicU64, notice: fn(u64) -> String, line: &[u8]) {
+fn print(out: &mut (impl Write + Room), lost: &AtomicU64, notice: fn(u64) -> String, line: &[u8]) {
     let count = lost.swap(0, Ordering::Relaxed);
     let is_told = count == 0 || put(out, notice(count).as_bytes());
     if !is_told {
@@ -44,9 +41,9 @@ fn print(out: &mut (impl Write + AsFd), lost: &AtomicU64, notice: fn(u64) -> Str
 
 /// Writes as long as there is room; returns whether there was for all. What cannot be written for
 /// other reasons, such as a full disk, counts as written.
-fn put(out: &mut (impl Write + AsFd), text: &[u8]) -> bool {
+fn put(out: &mut (impl Write + Room), text: &[u8]) -> bool {
     text.chunks(PIECE).all(|piece| {
-        let has_room = has_room(out);
+        let has_room = out.has_room();
         if has_room {
             let _ = out.write_all(piece);
         }
@@ -54,13 +51,35 @@ fn put(out: &mut (impl Write + AsFd), text: &[u8]) -> bool {
     })
 }
 
-fn has_room(out: &impl AsFd) -> bool {
-    let mut polled = [PollFd::new(out, PollFlags::OUT)];
-    // What cannot be polled is no pipe.
-    poll(&mut polled, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
+/// Tells whether it would take a piece at once.
+trait Room {
+    fn has_room(&self) -> bool;
 }
 
-#[cfg(test)]
+#[cfg(unix)]
+mod polled {
+    use std::os::fd::AsFd;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    impl<T: AsFd> super::Room for T {
+        fn has_room(&self) -> bool {
+            let mut polled = [PollFd::new(self, PollFlags::OUT)];
+            // What cannot be polled is no pipe.
+            poll(&mut polled, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
+        }
+    }
+}
+
+/// Nothing is asked, so a line may have to wait.
+#[cfg(not(unix))]
+impl<T> Room for T {
+    fn has_room(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(all(test, unix))]
 mod tests {
     use std::io::Read;
 

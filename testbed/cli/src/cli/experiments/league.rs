@@ -11,7 +11,7 @@ use evenkeel_experiments::{Case, League, Plan, Store, league as cases, random};
 
 use super::runs::{Shard, build, check, exit_code, make, pending};
 use crate::cli::compare::named_controllers;
-use crate::cli::{Backend, CliError, note, print_out, run_inside};
+use crate::cli::{Backend, CliError, note, print_out};
 
 /// Seeds of a league that is not quick.
 const SEEDS: u64 = 5;
@@ -92,8 +92,8 @@ pub(in crate::cli) fn league(
         write(&arguments.merge, arguments, controllers)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if arguments.on.starts_uml() {
-        return run_inside(&[&arguments.out], None);
+    if let Some(code) = arguments.on.run_inside(&[&arguments.out], None)? {
+        return Ok(code);
     }
     let groups = match &arguments.random {
         Some(Numbers(numbers)) => vec![random(numbers.clone())?],

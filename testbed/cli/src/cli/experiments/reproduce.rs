@@ -8,7 +8,7 @@ use evenkeel::Controllers;
 use evenkeel_experiments::{Experiment, Plan, Report, Store, find};
 
 use super::runs::{Shard, build, check, exit_code, make, pending};
-use crate::cli::{Backend, CliError, DeadFlows, note, print_out, run_inside};
+use crate::cli::{Backend, CliError, DeadFlows, note, print_out};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReproduceArguments {
@@ -57,8 +57,9 @@ pub(in crate::cli) fn reproduce(
     arguments: &ReproduceArguments,
     controllers: &Controllers,
 ) -> Result<ExitCode, CliError> {
-    if arguments.on.starts_uml() {
-        return run_inside(&[&arguments.out, &arguments.papers], None);
+    let files: [&Path; 2] = [&arguments.out, &arguments.papers];
+    if let Some(code) = arguments.on.run_inside(&files, None)? {
+        return Ok(code);
     }
     if arguments.quick && arguments.on != Backend::Sim {
         return Err(CliError::NoQuick);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// What the machine's clock says.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a kernel backend runs in the machine's time"
+    reason = "kernel backends and the program run in the machine's time"
 )]
 pub fn wall_clock() -> Instant {
     Instant::now()
@@ -14,7 +14,7 @@ pub fn wall_clock() -> Instant {
 /// Waits for so long.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a kernel backend runs in the machine's time"
+    reason = "kernel backends and the program run in the machine's time"
 )]
 pub fn pause(time: Duration) {
     std::thread::sleep(time);
