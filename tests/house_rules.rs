@@ -299,15 +299,10 @@ fn no_modules_import_each_other_in_a_ring() {
     assert!(rings.is_empty(), "{}", rings.join("\n"));
 }
 
-/// Three crates are for Linux as a whole; tests run where they can.
+/// Two crates are for Linux as a whole; tests run where they can.
 #[test]
 fn what_only_some_systems_have_is_named_behind_a_gate() {
-    const FOR_LINUX: &[&str] = &[
-        "evenkeel-router",
-        "evenkeel-sandbox",
-        "evenkeel-timer",
-        "evenkeel-tests",
-    ];
+    const FOR_LINUX: &[&str] = &["evenkeel-router", "evenkeel-sandbox", "evenkeel-tests"];
     let mut found = Vec::new();
     for (name, directory) in crates() {
         let src = directory.join("src");

@@ -31,7 +31,7 @@ enum Load {
 struct Datagrams {
     /// Bytes.
     payload: usize,
-    /// So many leave in each call (UDP_SEGMENT, udp(7)).
+    /// Payloads that leave in one call (UDP_SEGMENT, udp(7)).
     together: usize,
     /// Whether each payload begins with a path header.
     has_header: bool,

@@ -73,7 +73,7 @@ pub trait Host: Send + Sync {
     fn ended(&self, _connection: &Connection, _result: &Result<Outcome, AppError>) {}
 }
 
-/// What clients are told who ask a server without files for one.
+/// The refusal of a transfer from a server that offers no files.
 pub const NO_FILES: &str = "this server offers no files";
 
 /// The host of a server without files.

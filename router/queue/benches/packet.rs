@@ -150,7 +150,7 @@ fn per_packet(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Pushes a packet every so many nanoseconds of virtual time, and follows the link's wake-ups in between.
+/// Pushes packets at a fixed interval of virtual time, and follows the link's wake-ups in between.
 fn hop(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("hop");
     group.throughput(Throughput::Elements(1));

@@ -340,7 +340,7 @@ fn is_quiet() -> bool {
     LOG.get().is_some_and(|log| log.quiet)
 }
 
-/// A bar of so many steps; hidden with `-q`.
+/// A progress bar of `steps` steps; hidden with `-q`.
 fn bar(steps: u64) -> ProgressBar {
     if is_quiet() {
         return ProgressBar::hidden();

@@ -75,7 +75,7 @@ pub(super) fn with_timeouts<C: TcpController>(
     }
 }
 
-/// Builds a controller for a path, which begins now, with packets of so many bytes.
+/// Builds a controller for a path that begins now, from the bytes of a full-size packet.
 type Build = dyn Fn(Instant, u16, PathFeed) -> Box<dyn congestion::Controller> + Send + Sync;
 
 struct Factory(Box<Build>);

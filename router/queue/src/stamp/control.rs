@@ -201,8 +201,9 @@ impl Period {
         self.queue.see(now, port);
     }
 
-    /// Ends it if it has lasted so many times as long as those say who have sent more than a trickle:
-    /// whoever was alone before has set its length.
+    /// Ends the period if it has lasted `times` the longest that the senders ask for, those of a
+    /// trickle left out: its length may be that of a sender which has left. `capacity` is in bytes
+    /// per second.
     pub(super) fn shorten(&mut self, now: Instant, capacity: f64, times: u32) {
         let passed = now - self.began;
         if let Some(longest) = self.rtt.longest_period(passed, capacity)

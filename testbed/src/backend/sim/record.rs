@@ -116,8 +116,8 @@ impl Record {
             .unwrap_or_default();
     }
 
-    /// A sampling interval is over, in which so many bytes arrived: of IP packets, and of the
-    /// application.
+    /// Ends a sampling interval in which `delivered` bytes of IP packets arrived, with
+    /// `app_delivered` bytes of the application.
     pub(super) fn sample(&self, delivered: u64, app_delivered: u64) {
         let state = &mut *self.lock();
         let packets = state.packets();

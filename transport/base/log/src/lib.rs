@@ -74,8 +74,8 @@ impl LogArgs {
     }
 
     /// As [`LogArgs::start`] for a program that stays: it always prints evenkeel's events of level
-    /// INFO and above, with `-q` of level WARN and above. On Unix it does not wait for whoever reads
-    /// them: where there is no room for a line, the line is lost, and a later one tells how many were.
+    /// INFO and above, with `-q` of level WARN and above. On Unix it does not wait for their
+    /// reader: where there is no room for a line, the line is lost, and a later one tells how many were.
     ///
     /// # Errors
     /// If `RUST_LOG` is malformed.
