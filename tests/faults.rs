@@ -169,15 +169,20 @@ fn a_route_that_flips_every_second_leaves_every_controller_a_share_of_the_link()
     }
 }
 
-/// What ends a transfer, if anything does, in the first 1.5 s at 200 Mb/s and 20 ms, with a queue
-/// of 1700 packets: four bandwidth-delay products.
-fn deep_buffer(controller: &str) -> Option<String> {
+/// What ends a transfer, if anything does, in the first seconds on a path of `mbps` and `rtt_ms`
+/// with a queue of so many packets.
+fn died(controller: &str, seconds: f64, mbps: u64, rtt_ms: u64, queue: u32) -> Option<String> {
     let link = LinkBuilder::between("link", "client", "server")
-        .rate_bps(200_000_000)
-        .delay(Duration::from_millis(10))
-        .queue_packets(1700);
+        .rate_bps(mbps * 1_000_000)
+        .delay(Duration::from_millis(rtt_ms / 2))
+        .queue_packets(queue);
     let flow = FlowBuilder::bulk("f", controller).between("client", "server");
-    run(1.5, link, flow).error
+    run(seconds, link, flow).error
+}
+
+/// At 200 Mb/s and 20 ms, with a queue of four bandwidth-delay products.
+fn deep_buffer(controller: &str) -> Option<String> {
+    died(controller, 1.5, 200, 20, 1700)
 }
 
 #[test]
@@ -187,6 +192,20 @@ fn no_controller_of_ours_overflows_a_deep_buffer_so_that_the_receiver_has_too_ma
         if controller != "cubic" {
             assert_eq!(deep_buffer(controller), None, "{controller}");
         }
+    }
+}
+
+#[test]
+fn a_gigabit_does_not_end_a_connection_whose_window_has_grown_by_thousands_of_packets() {
+    // The queue holds a quarter of what the path does, or as much.
+    for (controller, queue) in [
+        ("keel", 1000),
+        ("keel", 4000),
+        ("reno", 1000),
+        ("abgd", 1000),
+        ("tfrc", 4000),
+    ] {
+        assert_eq!(died(controller, 1.1, 1000, 40, queue), None, "{controller}");
     }
 }
 

@@ -185,7 +185,7 @@ impl Controller for Gaimd {
         }
         let acked = ack.bytes_after_recovery;
         let Some(threshold) = self.threshold else {
-            match self.hystart.on_ack(ack, acked) {
+            match self.hystart.on_ack(ack, acked, self.window, self.mtu) {
                 Growth::By(bytes) => self.window = self.window.saturating_add(bytes),
                 Growth::Last(bytes) => self.avoid_congestion(self.window.saturating_add(bytes)),
             }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use crate::adapter::adapt;
 use crate::controller::{Ack, Cause, Congestion, Controller, LEAST_PACED_RTT, PathSample};
 use crate::row::{ControllerBuild, ControllerRow};
-use crate::window::{INITIAL_WINDOW, InitialWindow, minimum_window};
+use crate::window::{INITIAL_WINDOW, InitialWindow, minimum_window, most_risked};
 use crowd::{Answer, Crowd, Seen};
 use cubic::{BETA, Curve};
 use delay::Delay;
@@ -240,7 +240,8 @@ impl Keel {
         let tripled = TRIPLED_PACKETS * self.packet();
         let gain = if self.window < tripled { 2.0 } else { 1.0 };
         self.window += gain * ack.bytes_after_recovery as f64;
-        let reach = START_REACH * self.rates.bandwidth() * base.as_secs_f64();
+        let delivered = self.rates.bandwidth() * base.as_secs_f64();
+        let reach = (START_REACH * delivered).min(delivered + most_risked(self.mtu) as f64);
         if reach > tripled {
             self.window = self.window.min(reach);
         }
@@ -402,7 +403,8 @@ impl Keel {
             _ if is_far => (self.window / 4.0).max(8.0 * packet),
             _ => 8.0 * packet,
         };
-        let mut next = self.window + step.min(self.window / 4.0).max(packet);
+        let most = (self.window / 4.0).min(most_risked(self.mtu) as f64);
+        let mut next = self.window + step.min(most).max(packet);
         if let Some(curve) = self.curve {
             // Each loss of a small window counts: without Reno's growth it would never be regained.
             let limit = if self.window < COUNTED_PACKETS * packet {

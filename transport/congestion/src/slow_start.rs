@@ -6,12 +6,16 @@
 //! HyStart++ grows by a quarter for five rounds, and then leaves slow start; if the round trip
 //! falls meanwhile, the delay was none of a queue, and slow start goes on. Only the first slow
 //! start is so; one after persistent congestion ends at its threshold.
+//!
+//! S. Floyd, "Limited Slow-Start for TCP with Large Congestion Windows", RFC 3742. A round trip adds
+//! no more than some hundred packets to a window of thousands, so that no overflow is longer.
 
 use std::time::{Duration, Instant};
 
 use evenkeel_spec::{SpecParameter, SpecValues};
 
 use crate::controller::Ack;
+use crate::window::most_risked;
 
 /// MIN_RTT_THRESH (RFC 9406, section 4.3): less is no growth of the round trip.
 const LEAST_GROWTH: Duration = Duration::from_millis(4);
@@ -110,13 +114,14 @@ impl HyStart {
         }
     }
 
-    /// By how much `acked` bytes of `ack` let the window grow.
-    pub(crate) fn on_ack(&mut self, ack: &Ack, acked: u64) -> Growth {
+    /// By how much `acked` bytes of `ack` let a window of `window` bytes grow, for full-size packets
+    /// of `mtu` bytes.
+    pub(crate) fn on_ack(&mut self, ack: &Ack, acked: u64, window: u64, mtu: u16) -> Growth {
         if self.kind == SlowStart::Loss {
             return Growth::By(acked);
         }
         let ends = self.begin_round(ack);
-        let growth = self.growth(acked);
+        let growth = self.growth(acked, window.div_ceil(most_risked(mtu)));
         self.hear(ack.rtt);
         if ends {
             Growth::Last(growth)
@@ -141,13 +146,16 @@ impl HyStart {
         conservative.rounds > CONSERVATIVE_ROUNDS && self.kind == SlowStart::HyStart
     }
 
-    fn growth(&mut self, acked: u64) -> u64 {
-        if self.conservative.is_none() {
-            return acked;
-        }
+    /// The part of `acked`, in bytes, of which a round adds one in `limit` to the window at most
+    /// (K of RFC 3742, section 2).
+    fn growth(&mut self, acked: u64, limit: u64) -> u64 {
+        let divisor = match self.conservative {
+            Some(_) => CONSERVATIVE_DIVISOR.max(limit),
+            None => limit.max(1),
+        };
         let acked = acked.saturating_add(self.rest);
-        self.rest = acked % CONSERVATIVE_DIVISOR;
-        acked / CONSERVATIVE_DIVISOR
+        self.rest = acked % divisor;
+        acked / divisor
     }
 
     fn hear(&mut self, sample: Option<Duration>) {

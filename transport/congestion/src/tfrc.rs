@@ -21,7 +21,7 @@ use evenkeel_spec::{SpecParameter, SpecValues};
 use crate::adapter::adapt;
 use crate::controller::{Ack, Congestion, Controller, Round};
 use crate::row::{ControllerBuild, ControllerRow};
-use crate::window::{INITIAL_WINDOW, InitialWindow, minimum_window};
+use crate::window::{INITIAL_WINDOW, InitialWindow, minimum_window, most_risked};
 use equation::{loss_event_rate, throughput};
 use intervals::LossIntervals;
 use received::ReceiveRates;
@@ -149,12 +149,14 @@ impl Tfrc {
     }
 
     /// RFC 5348, section 4.3, step 4: X = max(min(X_Bps, recv_limit), s / t_mbi), and before the
-    /// first loss, once a round trip, X = max(min(2 X, recv_limit), initial_rate).
+    /// first loss, once a round trip, X = max(min(2 X, recv_limit), initial_rate), where X grows by
+    /// no more packets than other controllers risk.
     fn recompute(&mut self, now: Instant, receive_limit: f64) {
         if let Some(equation_rate) = self.equation_rate() {
             self.rate = equation_rate.min(receive_limit).max(self.least_rate());
         } else if now.saturating_duration_since(self.doubled) >= self.rtt.smoothed {
-            self.rate = (2.0 * self.rate)
+            let risked = most_risked(self.mtu) as f64 / self.rtt.smoothed.as_secs_f64();
+            self.rate = (self.rate + self.rate.min(risked))
                 .min(receive_limit)
                 .max(self.initial_rate());
             self.doubled = now;

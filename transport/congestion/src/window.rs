@@ -12,6 +12,12 @@ const INITIAL_PACKETS: u64 = 10;
 /// wait for the peer's timer.
 const MINIMUM_PACKETS: u64 = 2;
 
+/// Packets by which a window grows in a round trip at most. What a queue cannot hold of them is lost in
+/// scattered pieces, and QUIC receivers bound how many gaps they keep: quinn-proto 0.11 ends the
+/// connection beyond 1024 in a stream. Two such rounds leave before a loss is noticed. RFC 3742 has
+/// 50 for TCP.
+const MOST_RISKED_PACKETS: u64 = 400;
+
 /// The parameter `iw` of most controllers. At most a thousand packets: a megabyte into a path that
 /// nobody has measured.
 pub(crate) const INITIAL_WINDOW: SpecParameter = SpecParameter::count(
@@ -54,6 +60,12 @@ impl InitialWindow {
 /// Returns the smallest window in bytes for full-size packets of `mtu` bytes.
 pub(crate) fn minimum_window(mtu: u16) -> u64 {
     MINIMUM_PACKETS * u64::from(mtu)
+}
+
+/// Returns the most bytes by which a window grows in a round trip, for full-size packets of `mtu`
+/// bytes.
+pub(crate) fn most_risked(mtu: u16) -> u64 {
+    MOST_RISKED_PACKETS * u64::from(mtu)
 }
 
 /// Returns the bytes of `packets` full-size packets of `mtu` bytes, rounded down.

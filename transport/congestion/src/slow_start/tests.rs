@@ -7,6 +7,7 @@ use crate::testing::{ack, epoch, ms};
 struct Rounds {
     hystart: HyStart,
     now: Instant,
+    window: u64,
 }
 
 impl Rounds {
@@ -14,6 +15,7 @@ impl Rounds {
         Self {
             hystart: HyStart::new(kind),
             now: epoch() + ms(1000),
+            window: 10_000,
         }
     }
 
@@ -31,7 +33,7 @@ impl Rounds {
                 sent,
                 ..ack(now, rtt, 2000)
             };
-            growths.push(self.hystart.on_ack(&ack, 2000));
+            growths.push(self.hystart.on_ack(&ack, 2000, self.window, 1000));
         }
         growths
     }
@@ -97,6 +99,21 @@ fn slow_start_resumes_if_the_round_trip_falls_below_that_with_which_it_slowed_do
 }
 
 #[test]
+fn a_round_adds_no_more_than_400_packets_to_a_window_of_thousands() {
+    let mut rounds = Rounds::new(SlowStart::HyStart);
+    for (window, parts) in [(400, 1), (401, 2), (800, 2), (4000, 10)] {
+        rounds.window = 1000 * window;
+        assert_eq!(rounds.round(40, 1), [Growth::By(2000 / parts)], "{window}");
+    }
+    // While round trips grow, it adds a quarter or that, whichever is less.
+    rounds.round(40, 10);
+    rounds.round(50, 10);
+    assert_eq!(rounds.round(60, 1), [Growth::By(200)]);
+    rounds.window = 1_000_000;
+    assert_eq!(rounds.round(60, 1), [QUARTER]);
+}
+
+#[test]
 fn fewer_than_eight_samples_say_nothing() {
     let mut rounds = Rounds::new(SlowStart::HyStart);
     rounds.round(40, 10);
@@ -120,6 +137,8 @@ fn a_quarter_of_any_bytes_is_a_quarter_in_the_end() {
     rounds.round(50, 10);
     let acks = 0..4;
     let ack = ack(rounds.now, 50, 1);
-    let growths: Vec<_> = acks.map(|_| rounds.hystart.on_ack(&ack, 3)).collect();
+    let growths: Vec<_> = acks
+        .map(|_| rounds.hystart.on_ack(&ack, 3, 10_000, 1000))
+        .collect();
     assert_eq!(growths, [0, 1, 1, 1].map(Growth::By));
 }
