@@ -78,6 +78,9 @@ enum Maker {
     Router,
 }
 
+/// Smallest MTU with IPv6 (RFC 8200, section 5).
+const MIN_MTU_V6: u16 = 1280;
+
 /// First address of the ends of links: 10.128.0.0.
 const LINKS: u32 = 0x0a80_0000;
 
@@ -209,9 +212,14 @@ impl Plan {
             let far = back(near);
             // Neighbours know each other's devices: so no packet waits for a neighbour's answer,
             // which would take the link's time both ways.
+            // Linux has no IPv6, and no such mode, on a device with a smaller MTU.
+            let mode = match self.mtu {
+                MIN_MTU_V6.. => "addrgenmode none ",
+                _ => "",
+            };
             let _ = write!(
                 commands,
-                "link set {device} addrgenmode none address {}\nlink set {device} up\n",
+                "link set {device} {mode}address {}\nlink set {device} up\n",
                 mac(near)
             );
             for version in &self.versions {
