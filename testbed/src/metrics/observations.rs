@@ -92,7 +92,7 @@ impl FlowObservation {
         let has_others = match spec.app {
             App::Short { .. } => true,
             App::OnOff { reconnect, .. } => reconnect,
-            App::Bulk(_) | App::Stream(_) => false,
+            App::Bulk(_) | App::Stream(_) | App::Tcp { .. } => false,
         };
         if !has_others {
             if at > self.stop {

@@ -14,7 +14,7 @@ use crate::metrics::{
     self, FlowObservation, LinkObservation, Observations, PathObservation, StampObservation,
     StreamObservation, Timing, Transfer, seconds,
 };
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::scenario::{App, Scenario, ScenarioFile};
 
 /// The figures of a run. Rates are whole bits per second; ratios have six decimals, times in
 /// milliseconds and queue lengths three. What has no value is `None`, `null` in JSON.
@@ -484,7 +484,9 @@ pub(super) fn by_stamp<T>(
 
 /// The controllers of these flows whose runs no seed repeats.
 fn unseeded(scenario: &Scenario, flows: &[FlowObservation]) -> Vec<String> {
-    let names: BTreeSet<&str> = flows.iter().map(|flow| &*flow.controller).collect();
+    let specs = scenario.flows.iter().zip(flows);
+    let ours = specs.filter(|(spec, _)| !matches!(spec.app, App::Tcp { .. }));
+    let names: BTreeSet<&str> = ours.map(|(_, flow)| &*flow.controller).collect();
     let repeats = |name: &&str| scenario.controllers.repeats(name) != Ok(false);
     let unseeded = names.into_iter().filter(|name| !repeats(name));
     unseeded.map(str::to_owned).collect()

@@ -274,6 +274,9 @@ impl Expansion<'_> {
                     buffer: stream.value.buffer(),
                 })
             }
+            AppName::Tcp => App::Tcp {
+                bytes: table.bytes.as_ref().map(|bytes| bytes.value),
+            },
         })
     }
 

@@ -130,6 +130,12 @@ impl Scenario {
             .collect()
     }
 
+    /// Whether it has flows of a kernel's own TCP, so that it cannot run in virtual time.
+    pub fn needs_kernel(&self) -> bool {
+        let mut flows = self.flows.iter();
+        flows.any(|flow| matches!(flow.app, App::Tcp { .. }))
+    }
+
     /// The effective configuration as a scenario file: overrides applied, defaults written out.
     pub fn to_toml(&self) -> String {
         // By way of a value: it puts plain keys before tables, as TOML needs them.

@@ -75,7 +75,8 @@ pub struct FlowSpec {
     pub group: String,
     /// What it sends.
     pub app: App,
-    /// The sender's controller, `name:key=value,...`; checked by who builds it.
+    /// The sender's controller, `name:key=value,...`; checked by who builds it. Of [`App::Tcp`], a
+    /// kernel's name for one of its own.
     pub controller: String,
     /// The sending host.
     pub from: NodeIndex,
@@ -131,6 +132,11 @@ pub enum App {
     },
     /// Live media to one viewer.
     Stream(StreamSpec),
+    /// One transfer over a kernel's own TCP, with the kernel's controller of that name.
+    Tcp {
+        /// Application bytes, at least 1; `None`: data until the flow stops.
+        bytes: Option<u64>,
+    },
 }
 
 /// A stream of live media.

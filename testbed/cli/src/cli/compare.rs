@@ -7,7 +7,7 @@ use clap::{Args, value_parser};
 use evenkeel_spec::split_list;
 use evenkeel_testbed::backend::sim;
 use evenkeel_testbed::report;
-use evenkeel_testbed::scenario::{Controllers, Scenario};
+use evenkeel_testbed::scenario::{App, Controllers, Scenario};
 
 use super::{
     Backend, CliError, DeadFlows, ScenarioArguments, create_directory, longest_run, note,
@@ -22,7 +22,8 @@ pub(super) struct CompareArguments {
     /// repeated
     #[arg(long, value_name = "NAME,...", default_value = "keel,cubic,bbr,vegas")]
     controllers: Vec<String>,
-    /// The flows that get the controller: names of `[[flows]]`, separated by commas [default: all]
+    /// The flows that get the controller: names of `[[flows]]`, separated by commas [default: all
+    /// but those of the kernel's own TCP]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     flows: Vec<String>,
     /// Where to run it
@@ -118,12 +119,16 @@ pub(super) fn named_controllers(lists: &[String]) -> Result<Vec<String>, CliErro
         .concat())
 }
 
-/// The numbers of the `[[flows]]` tables of these names; of all without names.
+/// The numbers of the `[[flows]]` tables of these names; without names of all that are not the
+/// kernel's own TCP.
 fn groups(scenario: &Scenario, names: &[String]) -> Result<Vec<usize>, CliError> {
-    let mut groups: Vec<&str> = scenario.flows.iter().map(|f| f.group.as_str()).collect();
-    groups.dedup();
+    let flows = scenario.flows.chunk_by(|a, b| a.group == b.group);
+    let flows: Vec<_> = flows.map(|group| &group[0]).collect();
+    let groups: Vec<&str> = flows.iter().map(|flow| &*flow.group).collect();
     if names.is_empty() {
-        return Ok((0..groups.len()).collect());
+        // The kernel's own TCP does not know our controllers.
+        let is_ours = |number: &usize| !matches!(flows[*number].app, App::Tcp { .. });
+        return Ok((0..flows.len()).filter(is_ours).collect());
     }
     let find = |name: &String| {
         let found = groups.iter().position(|group| group == name);

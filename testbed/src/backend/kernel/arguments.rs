@@ -6,14 +6,14 @@ use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream::Delivery;
 
 use super::router_file::absolute;
-use crate::scenario::{FlowSpec, Payload, Scenario, StreamSpec};
+use crate::scenario::{App, FlowSpec, Payload, Scenario, StreamSpec};
 
 /// The command of `evenkeel-testbed` that is `evenkeel` with the testbed's controllers.
 const APPS: &str = "apps";
 
-/// Whether the flow's controller ships, so that `evenkeel` has it.
+/// Whether `evenkeel` carries out the flow: its controller ships, and is not the kernel's.
 pub(super) fn ships(spec: &FlowSpec) -> bool {
-    evenkeel::controller(&spec.controller).is_ok()
+    !matches!(spec.app, App::Tcp { .. }) && evenkeel::controller(&spec.controller).is_ok()
 }
 
 /// The arguments of a command, in the order in which they were added.

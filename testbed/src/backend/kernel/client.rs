@@ -11,6 +11,7 @@ use super::error::KernelError;
 use super::network::Network;
 use super::process::{Line, Process};
 use super::reports::{Reporter, Reports};
+use super::tcp;
 use crate::metrics::Transfer;
 use crate::scenario::{App, FlowSpec, Payload, StreamSpec};
 use crate::traffic::{Planned, Transfers};
@@ -66,7 +67,7 @@ impl Client {
                 running.push(std::thread::spawn(transfer));
                 running.retain(|transfer| !transfer.is_finished());
             } else if self.transfer(epoch, &payload, until)
-                && let App::Bulk(_) = spec.app
+                && let App::Bulk(_) | App::Tcp { .. } = spec.app
             {
                 self.lock().reports.done = Some(wall_clock() - epoch);
             }
@@ -93,7 +94,11 @@ impl Client {
             Reporter::of_transfer(state.reports.transfers.len() - 1)
         };
         let (spec, scenario) = (self.spec(), &self.network.scenario);
-        let arguments = bulk_client(scenario, spec, &self.server_address, &self.pin, payload);
+        let address = &self.server_address;
+        let arguments = match spec.app {
+            App::Tcp { bytes } => tcp::source(scenario, spec, address, bytes),
+            _ => bulk_client(scenario, spec, address, &self.pin, payload),
+        };
         let what = format!("the client of {}", spec.name);
         let started = Process::start(&self.network, what, spec.from, &self.program, &arguments);
         let completed = self.follow(epoch, started, reporter, until);

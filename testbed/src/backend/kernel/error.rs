@@ -70,6 +70,9 @@ pub enum KernelError {
     /// This flow names this controller, which this program adds to evenkeel's.
     #[error("flow {0}: hosts run evenkeel's programs, which lack {1}; use --on sim")]
     OwnController(String, String),
+    /// This flow is the kernel's own TCP with this controller, and the kernel has those listed.
+    #[error("flow {0}: this kernel's TCP has no controller {1}; use one of {2}, or load tcp_{1}")]
+    KernelController(String, String, String),
     /// No such host in the scenario, which has those listed.
     #[error("no host {0:?}; the scenario has {1}")]
     UnknownHost(String, String),
@@ -112,6 +115,7 @@ impl KernelError {
                 | Self::NetemInContainers(_)
                 | Self::Controller(..)
                 | Self::OwnController(..)
+                | Self::KernelController(..)
                 | Self::UnknownHost(..)
         )
     }

@@ -14,6 +14,7 @@ use super::network::Network;
 use super::process::{Line, Process};
 use super::records::pin;
 use super::reports::Reporter;
+use super::tcp;
 use crate::metrics::{ControllerSample, FlowObservation};
 use crate::scenario::App;
 
@@ -48,6 +49,7 @@ impl Flow {
         let server_address = SocketAddr::new(node.address(spec.ip_version), port).to_string();
         let arguments = match &spec.app {
             App::Stream(stream) => stream_server(scenario, spec, stream, &server_address),
+            App::Tcp { .. } => tcp::sink(scenario, &server_address),
             _ => bulk_server(scenario, spec, &server_address),
         };
         let what = format!("the server of {}", spec.name);

@@ -20,6 +20,7 @@ mod records;
 mod reports;
 mod router_file;
 mod routers;
+mod tcp;
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -29,6 +30,7 @@ use std::time::{Duration, Instant};
 
 pub use cross::{udp_sink, udp_source};
 pub use error::KernelError;
+pub use tcp::{tcp_sink, tcp_source};
 
 use super::clock::{pause, wall_clock};
 use crate::metrics::Observations;
@@ -49,6 +51,7 @@ pub(super) use plan::{Host, Plan, needing_netem, wants_netem};
 pub(super) use platform::Platform;
 pub(super) use process::output_of;
 pub(super) use router_file::absolute;
+pub(super) use tcp::check_controllers;
 
 /// How often a waiting run looks for interrupts.
 const LOOK: Duration = Duration::from_millis(20);
@@ -62,7 +65,9 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
             return Err(KernelError::BeyondNetem(link.name.clone(), key));
         }
     }
-    for spec in &scenario.flows {
+    // The machine that runs it says which controllers its TCP has.
+    let flows = scenario.flows.iter();
+    for spec in flows.filter(|spec| !matches!(spec.app, App::Tcp { .. })) {
         let flow = spec.name.clone();
         // The hosts run our programs, without a controller that a user added.
         if let Err(error) = crate::controllers().factory(&spec.controller) {

@@ -29,6 +29,8 @@ pub(in crate::backend) struct Plan {
     pub(in crate::backend) mtu: u16,
     /// What the network carries: IPv4, and IPv6 if the scenario uses it.
     versions: Vec<IpVersion>,
+    /// Whether a flow is the kernels' own TCP.
+    has_tcp: bool,
 }
 
 /// One node.
@@ -77,6 +79,14 @@ enum Maker {
     Netem,
     Router,
 }
+
+/// What every host's kernel is told where a flow is TCP: no connection begins with what an earlier
+/// one found out, and no buffer ends before 64 MiB, whatever this machine's own limits are.
+const TCP_SETTINGS: [&str; 3] = [
+    "net.ipv4.tcp_no_metrics_save=1",
+    "net.ipv4.tcp_rmem=4096 131072 67108864",
+    "net.ipv4.tcp_wmem=4096 16384 67108864",
+];
 
 /// Smallest MTU with IPv6 (RFC 8200, section 5).
 const MIN_MTU_V6: u16 = 1280;
@@ -153,6 +163,7 @@ impl Plan {
             mtu: scenario.mtu,
             pairs,
             versions,
+            has_tcp: scenario.needs_kernel(),
         }
     }
 
@@ -177,7 +188,8 @@ impl Plan {
         hosts
     }
 
-    /// What every host's kernel is told: it forwards, whichever way packets came.
+    /// What every host's kernel is told: it forwards, whichever way packets came; and what its TCP
+    /// needs.
     pub(in crate::backend) fn settings(&self) -> Vec<&'static str> {
         let of_version = |version| match version {
             IpVersion::V4 => &[
@@ -188,7 +200,11 @@ impl Plan {
             IpVersion::V6 => &["net.ipv6.conf.all.forwarding=1"],
         };
         let versions = self.versions.iter().copied();
-        versions.flat_map(of_version).copied().collect()
+        let mut settings: Vec<_> = versions.flat_map(of_version).copied().collect();
+        if self.has_tcp {
+            settings.extend(TCP_SETTINGS);
+        }
+        settings
     }
 
     /// The commands for `ip` that set up a host whose links' devices are there.

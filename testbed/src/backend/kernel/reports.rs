@@ -86,6 +86,19 @@ impl Reports {
                 }
             }
             Record::ServerInterval(interval) => self.take_received(&interval, at, spec),
+            Record::TcpReceived(interval) => self.received.push(Received {
+                at,
+                length: interval.length(),
+                ip_bytes: interval.ip_bytes,
+                app_bytes: interval.bytes,
+            }),
+            Record::TcpDone { bytes } => {
+                if let Some(number) = reporter.transfer {
+                    let transfer = &mut self.transfers[number];
+                    (transfer.end, transfer.bytes) = (Some(at), bytes);
+                }
+                return true;
+            }
             Record::Result {
                 interrupted: false,
                 outcome: Some(outcome),

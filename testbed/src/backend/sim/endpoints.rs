@@ -158,8 +158,11 @@ impl Binder {
     }
 }
 
-/// The factory of the sender's controller.
+/// The factory of the sender's controller. A kernel's own TCP has none here.
 pub(super) fn controller(scenario: &Scenario, spec: &FlowSpec) -> Result<SharedFactory, SimError> {
+    if let App::Tcp { .. } = spec.app {
+        return Err(SimError::KernelTcp(spec.name.clone()));
+    }
     let factory = scenario.controllers.factory(&spec.controller);
     factory.map_err(|error| SimError::Controller(spec.name.clone(), error))
 }

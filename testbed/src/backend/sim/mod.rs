@@ -43,6 +43,11 @@ pub enum SimError {
     /// This flow names a controller that does not exist, or a wrong parameter of one.
     #[error("flow {0}: {1}")]
     Controller(String, #[source] evenkeel::SpecError),
+    /// This flow is a kernel's own TCP.
+    #[error(
+        "flow {0}: app = \"tcp\" is the kernel's own TCP, which virtual time does not have; use --on netns"
+    )]
+    KernelTcp(String),
     /// A capture was asked for this link, which the scenario does not have; it has those listed.
     #[error("no link {0:?} to capture; the scenario has {1}")]
     UnknownLink(String, String),

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use evenkeel::{Controllers, Pacing};
 use evenkeel_queue::description;
-use evenkeel_spec::document::{Fault, Joined, Located};
+use evenkeel_spec::document::{Fault, Joined, Located, Origin};
 use evenkeel_spec::keys;
 use evenkeel_spec::quantity::Unit;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,9 @@ const IDLE_TIMEOUTS_S: RangeInclusive<f64> = 1.0..=3600.0;
 
 /// Intervals that `evenkeel --probe-interval` takes.
 const PROBE_INTERVALS_S: RangeInclusive<f64> = 0.01..=60.0;
+
+/// Most characters of a kernel's name for a controller (TCP_CA_NAME_MAX without its zero).
+const MAX_KERNEL_NAME: usize = 15;
 
 /// Bytes of an IPv4 and a UDP header: a packet cannot be smaller.
 const MIN_PACKET_BYTES: u64 = 28;
@@ -133,6 +136,7 @@ pub(in crate::scenario) enum AppName {
     OnOff,
     Short,
     Stream,
+    Tcp,
 }
 
 /// The names of [`Pacing`].
@@ -264,15 +268,19 @@ impl FlowTable {
             let message = "controller is empty; name one, e.g. \"reno\" or \"vegas:alpha=2\"";
             return Err(table.controller.fault(message));
         }
+        let app = table.app;
         // A controller that does not exist is refused by who builds it.
         let uses_path = controllers.uses_path_headers(&table.controller.value);
-        let every = u32::from(uses_path.unwrap_or(false));
+        let every = u32::from(app != AppName::Tcp && uses_path.unwrap_or(false));
         table.path_headers.get_or_insert(every);
-        let app = table.app;
         let of = |owner, words| (app == owner, words);
-        let bulk = of(AppName::Bulk, "app = \"bulk\"");
-        refuse("bytes", &table.bytes, bulk)?;
-        refuse("file", &table.file, bulk)?;
+        let sized = matches!(app, AppName::Bulk | AppName::Tcp);
+        refuse(
+            "bytes",
+            &table.bytes,
+            (sized, "app = \"bulk\" and app = \"tcp\""),
+        )?;
+        refuse("file", &table.file, of(AppName::Bulk, "app = \"bulk\""))?;
         refuse("onoff", &table.onoff, of(AppName::OnOff, "app = \"onoff\""))?;
         refuse("short", &table.short, of(AppName::Short, "app = \"short\""))?;
         refuse(
@@ -291,10 +299,47 @@ impl FlowTable {
             }
             StreamTable::complete(stream)?;
         }
+        if app == AppName::Tcp {
+            table.complete_tcp(&flow.origin)?;
+        }
         Ok(Located {
             value: table,
             origin: flow.origin,
         })
+    }
+
+    /// Checks that a kernel's own TCP can do what is asked for.
+    fn complete_tcp(&self, origin: &Origin) -> Result<(), Fault> {
+        let name = &self.controller;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if !name.value.chars().all(is_name) || name.value.len() > MAX_KERNEL_NAME {
+            let message = format!(
+                "{:?} is no name of a kernel's controller, which takes no parameters; use one such as \"cubic\", \"reno\" or \"bbr\"",
+                name.value
+            );
+            return Err(name.fault(message));
+        }
+        let of_quic = [
+            ("streams", self.streams != default::<1, u32>()),
+            ("verify", self.verify),
+            ("ack_every", self.ack_every != default::<2, u32>()),
+            (
+                "max_ack_delay_ms",
+                self.max_ack_delay_ms != default::<25, u32>(),
+            ),
+            ("mtu_discovery", self.mtu_discovery),
+            ("pacing", self.pacing != Pacing::default()),
+            ("path_headers", self.path_headers.unwrap_or(0) > 0),
+            ("idle_timeout_s", self.idle_timeout_s.is_some()),
+            ("probe_interval_s", self.probe_interval_s.is_some()),
+        ];
+        match of_quic.into_iter().find(|(_, is_set)| *is_set) {
+            Some((key, _)) => Err(Fault::new(
+                origin,
+                format!("{key} means nothing to app = \"tcp\", a kernel's own TCP; remove it"),
+            )),
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! How files and overrides are refused.
 
 use super::*;
+use crate::backend::sim;
 
 #[test]
 fn an_unknown_key_is_refused_with_its_line_and_the_known_ones() {
@@ -177,6 +178,49 @@ fn times_that_contradict_each_other_are_refused() {
     let changes = "links.0.changes=[{at_s=5, loss=0}, {at_s=4, loss=0}]";
     assert!(refused(DUMBBELL, &[changes]).contains("changes are out of order"));
     assert!(refused(DUMBBELL, &["links.0.changes=[{at_s=5}]"]).contains("changes nothing"));
+}
+
+#[test]
+fn a_kernels_own_tcp_refuses_what_only_quic_has_and_virtual_time_refuses_it() {
+    let tcp = DUMBBELL.replace("\"bulk\"\ncontroller", "\"tcp\"\ncontroller");
+    let scenario = expanded(&tcp, &["flows.0.bytes=1000"]);
+    assert_eq!(scenario.flows[0].app, App::Tcp { bytes: Some(1000) });
+    assert!(scenario.needs_kernel());
+    let again = expanded(&scenario.to_toml(), &[]);
+    assert_eq!(again.flows, scenario.flows);
+    let keel = expanded(&tcp, &["flows.0.controller=keel"]);
+    assert_eq!(keel.flows[0].path_headers, 0, "the name is the kernel's");
+    for set in [
+        "streams=2",
+        "verify=true",
+        "ack_every=10",
+        "max_ack_delay_ms=5",
+        "mtu_discovery=true",
+        "pacing=none",
+        "path_headers=1",
+        "idle_timeout_s=5",
+        "probe_interval_s=1",
+    ] {
+        let (key, _) = set.split_once('=').expect("a key and a value");
+        assert_eq!(
+            refused(&tcp, &[&format!("flows.0.{set}")]),
+            format!(
+                "d.toml:12: {key} means nothing to app = \"tcp\", a kernel's own TCP; remove it"
+            )
+        );
+    }
+    assert!(refused(&tcp, &["flows.0.file=data"]).contains("file is for app = \"bulk\" alone"));
+    assert_eq!(
+        refused(&tcp, &["flows.0.controller=cubic:beta=0.5"]),
+        "--set flows.0.controller=cubic:beta=0.5: \"cubic:beta=0.5\" is no name of a kernel's \
+         controller, which takes no parameters; use one such as \"cubic\", \"reno\" or \"bbr\""
+    );
+    let error = sim::check(&scenario, &sim::Options::default()).expect_err("it has no kernel");
+    assert_eq!(
+        error.to_string(),
+        "flow bulk: app = \"tcp\" is the kernel's own TCP, which virtual time does not have; use --on netns"
+    );
+    assert!(error.is_usage());
 }
 
 #[test]
