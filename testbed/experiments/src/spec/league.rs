@@ -30,11 +30,18 @@ const FILES: &[(&str, &str)] = &[
     ("media", include_str!("../../league/media.toml")),
     ("routers", include_str!("../../league/routers.toml")),
     ("parking-lot", include_str!("../../league/parking-lot.toml")),
+    (NEIGHBOURS, include_str!("../../league/neighbours.toml")),
     (TUNING, include_str!("../../league/tuning.toml")),
 ];
 
-/// The group with which keel was tuned. It belongs to the league only if somebody asks for it.
+/// The group with which keel was tuned.
 const TUNING: &str = "tuning";
+
+/// The group beside Linux's own TCP, which virtual time does not have.
+const NEIGHBOURS: &str = "neighbours";
+
+/// Groups that belong to the league only if somebody asks for them.
+const ASKED_FOR: [&str; 2] = [TUNING, NEIGHBOURS];
 
 /// What a flow names as its controller if it is measured.
 const MEASURED: &str = "measured";
@@ -170,7 +177,7 @@ impl Figure {
 }
 
 /// The groups with those of their cases whose id contains one of `patterns`; all without patterns.
-/// Only a pattern that begins with `tuning` finds that group, and only `random/N` a network drawn
+/// Only a pattern that begins with `tuning` or `neighbours` finds that group, and only `random/N` a network drawn
 /// at random.
 ///
 /// # Errors
@@ -178,7 +185,9 @@ impl Figure {
 pub fn league(patterns: &[String]) -> Result<Vec<LeagueGroup>, LeagueError> {
     let found = |id: &str, pattern: &str| match id.split_once('/') {
         Some((RANDOM, _)) => id == pattern,
-        Some((TUNING, _)) => pattern.starts_with(TUNING) && id.contains(pattern),
+        Some((group, _)) if ASKED_FOR.contains(&group) => {
+            pattern.starts_with(group) && id.contains(pattern)
+        }
         _ => id.contains(pattern),
     };
     if patterns.is_empty() {
@@ -274,6 +283,8 @@ impl Case {
         for (place, flow) in flows.into_iter().flatten().enumerate() {
             match flow.get(CONTROLLER).and_then(Value::as_str) {
                 Some(MEASURED) => {}
+                // A kernel's controllers are none of ours.
+                _ if flow.get("app").and_then(Value::as_str) == Some("tcp") => continue,
                 other => {
                     opponents.extend(other.map(str::to_owned));
                     continue;
@@ -361,7 +372,9 @@ impl Case {
         let file = self.file_name().display().to_string();
         let scenario = Scenario::parse_with(&self.scenario(), &file, &all, controllers)
             .map_err(|error| error.to_string())?;
-        sim::check(&scenario, &sim::Options::default()).map_err(|error| error.to_string())?;
+        if !scenario.needs_kernel() {
+            sim::check(&scenario, &sim::Options::default()).map_err(|error| error.to_string())?;
+        }
         Ok(Run {
             experiment: self.id.clone(),
             point: Point {
@@ -431,7 +444,7 @@ scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
 "#;
 
     #[test]
-    fn the_networks_that_keel_was_tuned_with_count_only_if_somebody_asks_for_them() {
+    fn keels_networks_for_tuning_and_real_neighbours_count_only_if_somebody_asks_for_them() {
         let groups = |patterns: &[&str]| {
             let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
             let groups = league(&patterns).expect("the files are right");
@@ -440,9 +453,25 @@ scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
                 .map(|group| group.name)
                 .collect::<Vec<_>>()
         };
-        assert!(!groups(&[]).contains(&TUNING.to_owned()));
-        assert!(!groups(&["cubic"]).contains(&TUNING.to_owned()));
+        for group in ASKED_FOR {
+            assert!(!groups(&[]).contains(&group.to_owned()));
+            assert!(!groups(&["cubic"]).contains(&group.to_owned()));
+        }
         assert_eq!(groups(&["tuning/cubic"]), [TUNING]);
+        assert_eq!(groups(&["neighbours"]), [NEIGHBOURS]);
+    }
+
+    #[test]
+    fn real_neighbours_are_the_kernels_tcp_and_none_of_our_controllers() {
+        let groups = league(&["neighbours".into()]).expect("the file is right");
+        let cases = &groups[0].cases;
+        assert_eq!(cases.len(), 3 * 3 * 2, "controllers, queues, one or three");
+        for case in cases {
+            assert!(case.opponents.is_empty(), "{}", case.id);
+            let runs = case.runs(&["keel".into()], 1, &evenkeel_testbed::controllers());
+            let runs = runs.unwrap_or_else(|error| panic!("{error}"));
+            assert!(runs[0].scenario.needs_kernel(), "{}", case.id);
+        }
     }
 
     #[test]

@@ -67,10 +67,11 @@ pub(in crate::cli) fn pending(
     Ok((pending, failures))
 }
 
-/// Whether a kernel can make the runs. The simulator checks a run as it begins it.
+/// Whether a kernel can make the runs, or none needs one. The simulator checks all else of a run as
+/// it begins it.
 pub(in crate::cli) fn check(runs: &[Run], on: Backend) -> Result<(), CliError> {
-    let on_kernel = runs.iter().filter(|_| on != Backend::Sim);
-    for run in on_kernel {
+    let of_kernel = |run: &&Run| on != Backend::Sim || run.scenario.needs_kernel();
+    for run in runs.iter().filter(of_kernel) {
         let checked = on.check(&run.scenario, &sim::Options::default());
         checked.map_err(|error| CliError::Run(run.label(), Box::new(error)))?;
     }
