@@ -84,6 +84,7 @@ wifi_jitter_ms = 12
 
 /// A link without a rate of its own.
 const CELLULAR: &str = "cellular = { min_bps = 1e6, max_bps = \"30M\", volatility = 0.2, outage_every_s = 20, outage_s = 1 }
+gilbert_elliott = { p = 0.01, r = 0.25, bad = 0.9, good = 0.001 }
 delay_ms = 30
 ";
 

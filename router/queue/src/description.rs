@@ -109,6 +109,8 @@ link_keys! {
     police_burst_bytes: Option<u64> = None, "queue_bytes";
     /// Probability of a packet's loss.
     loss: f64 = 0.0, "share";
+    /// Loss in bursts, instead of the former.
+    gilbert_elliott: Option<GilbertElliottKeys> = None;
     /// Probability with which a packet comes twice.
     duplicate: Option<f64> = None, "share";
     /// Extra delay is drawn uniformly from zero to this.
@@ -186,6 +188,24 @@ pub struct CellularKeys {
     /// Mean length of outages.
     #[serde(default = "default_outage_s", deserialize_with = "outage_s")]
     pub outage_s: f64,
+}
+
+/// Loss in bursts; see [`GilbertElliott`](crate::impairment::GilbertElliott).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GilbertElliottKeys {
+    /// Probability with which a packet leaves a good path bad.
+    #[serde(deserialize_with = "share")]
+    pub p: f64,
+    /// Probability with which a packet leaves a bad path good.
+    #[serde(deserialize_with = "share")]
+    pub r: f64,
+    /// Probability of loss while the path is bad.
+    #[serde(default = "default_bad", deserialize_with = "share")]
+    pub bad: f64,
+    /// Probability of loss while the path is good.
+    #[serde(default, deserialize_with = "share")]
+    #[serde(skip_serializing_if = "is_zero")]
+    pub good: f64,
 }
 
 /// An interruption of a link.
@@ -267,6 +287,12 @@ impl LinkKeys {
         if self.rate_bps.is_some() || self.trace.is_some() || self.cellular.is_some() {
             (base.rate_bps, base.trace, base.cellular) = (None, None, None);
         }
+        if self.loss.is_some() {
+            base.gilbert_elliott = None;
+        }
+        if self.gilbert_elliott.is_some() {
+            base.loss = 0.0;
+        }
         let mut link = self.clone().filled_in(base);
         if link.queue_bytes.is_none() {
             link.queue_packets.get_or_insert(DEFAULT_QUEUE_PACKETS);
@@ -277,6 +303,12 @@ impl LinkKeys {
         {
             let message = "reorder needs a delay that packets can jump; give the link a delay_ms";
             faults.push(reorder.fault(message));
+        }
+        if let Some(bursts) = &self.gilbert_elliott
+            && link.loss > 0.0
+        {
+            let message = "a link has a loss or a gilbert_elliott; remove one: good is the loss between bursts";
+            faults.push(bursts.fault(message));
         }
         if let Some(rate) = self.police_bps.filter(|key| key.value > 0)
             && link.police_burst_bytes.is_none()
@@ -385,6 +417,10 @@ impl LinkDescription {
                 let message = "a change sets a rate on a link that begins without one; give the link a rate_bps";
                 faults.push(change.fault(message));
             }
+            if change.value.loss.is_some() && self.gilbert_elliott.is_some() {
+                let message = "a change sets a loss on a link with a gilbert_elliott; remove one";
+                faults.push(change.fault(message));
+            }
             let nothing = ChangeKeys {
                 at_s,
                 ..ChangeKeys::default()
@@ -404,6 +440,10 @@ impl LinkDescription {
 /// Left out of results then: a link's description is what it was before there was the key.
 fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+fn default_bad() -> f64 {
+    1.0
 }
 
 fn default_volatility() -> f64 {

@@ -8,6 +8,7 @@
 
 mod aggregation;
 mod blackout;
+mod burst_loss;
 mod delay;
 mod duplication;
 mod jitter;
@@ -24,6 +25,7 @@ use crate::packet::{Amount, Packet};
 
 pub use aggregation::Aggregation;
 pub use blackout::Blackout;
+pub use burst_loss::{BurstLoss, GilbertElliott};
 pub use delay::Delay;
 pub use duplication::Duplication;
 pub use jitter::Jitter;

@@ -11,7 +11,7 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use crate::conservation::{ConservationError, NodeCounters};
 use crate::discipline::{DisciplineConfig, DropTail, Verdict};
-use crate::impairment::{Aggregation, NotAProbability, Policer};
+use crate::impairment::{Aggregation, GilbertElliott, NotAProbability, Policer};
 use crate::limit::Limit;
 use crate::packet::{Amount, Packet};
 use crate::port::{FixedService, Port, PortConfig};
@@ -51,6 +51,8 @@ pub struct LinkConfig {
     pub reorder: f64,
     /// Probability of each packet's loss behind the port, 0 to 1.
     pub loss: f64,
+    /// Loss in bursts, after the other.
+    pub gilbert_elliott: Option<GilbertElliott>,
     /// Probability with which each packet comes twice, 0 to 1.
     pub duplicate: f64,
     /// Interruptions: start and length.
@@ -77,6 +79,7 @@ impl Default for LinkConfig {
             aggregation: None,
             reorder: 0.0,
             loss: 0.0,
+            gilbert_elliott: None,
             duplicate: 0.0,
             blackouts: Vec::new(),
             changes: Vec::new(),
@@ -111,6 +114,9 @@ pub enum LinkError {
     /// A loss that is no probability.
     #[error("a loss of {0}")]
     Loss(#[from] NotAProbability),
+    /// Loss in bursts with a number that is no probability.
+    #[error("gilbert_elliott: {0}")]
+    GilbertElliott(NotAProbability),
     /// A share of packets that jump which is no probability.
     #[error("reorder = {0}")]
     Reorder(NotAProbability),
@@ -140,8 +146,8 @@ impl LinkError {
     }
 }
 
-/// One direction of a link: a [`Port`], then a policer, blackouts, loss, duplication, delay, jitter,
-/// Wi-Fi jitter and aggregation, in this order.
+/// One direction of a link: a [`Port`], then a policer, blackouts, loss, loss in bursts, duplication,
+/// delay, jitter, Wi-Fi jitter and aggregation, in this order.
 ///
 /// Packets come out in the order in which they were pushed, but for those that jump the delay. As
 /// with the port, no instant depends on how often or how late the host calls. At the instant of a
@@ -175,6 +181,7 @@ struct Generators {
     duplicate: Xoshiro256PlusPlus,
     wifi_jitter: Xoshiro256PlusPlus,
     service_seed: u64,
+    burst_loss: Xoshiro256PlusPlus,
 }
 
 impl Generators {
@@ -188,6 +195,7 @@ impl Generators {
             duplicate: Xoshiro256PlusPlus::from_rng(rng),
             wifi_jitter: Xoshiro256PlusPlus::from_rng(rng),
             service_seed: rng.random(),
+            burst_loss: Xoshiro256PlusPlus::from_rng(rng),
         }
     }
 }

@@ -436,7 +436,7 @@ proptest! {
         key in prop::sample::select(vec![
             "rate_bps", "delay_ms", "queue_packets", "queue_bytes", "loss", "jitter_ms", "reorder", "mtu", "table",
             "police_bps", "police_burst_bytes", "duplicate", "wifi_jitter_ms", "aggregate_ms", "aggregate_packets",
-            "changes_period_s", "cellular",
+            "changes_period_s", "cellular", "gilbert_elliott",
         ]),
         value in prop_oneof![
             any::<i64>().prop_map(|value| value.to_string()),

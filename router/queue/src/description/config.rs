@@ -6,9 +6,9 @@ use std::time::Duration;
 use evenkeel_spec::SpecError;
 use evenkeel_spec::document::Fault;
 
-use super::{CellularKeys, ChangeKeys, LinkDescription};
+use super::{CellularKeys, ChangeKeys, GilbertElliottKeys, LinkDescription};
 use crate::discipline::discipline;
-use crate::impairment::{Aggregation, Policer};
+use crate::impairment::{Aggregation, GilbertElliott, Policer};
 use crate::limit::Limit;
 use crate::link::{Change, LinkConfig};
 use crate::rate::Rate;
@@ -55,6 +55,7 @@ impl LinkDescription {
             }),
             reorder: self.reorder.unwrap_or(0.0),
             loss: self.loss,
+            gilbert_elliott: self.gilbert_elliott.map(GilbertElliottKeys::model),
             duplicate: self.duplicate.unwrap_or(0.0),
             blackouts: blackouts
                 .map(|blackout| (seconds(blackout.start_s), seconds(blackout.length_s)))
@@ -139,6 +140,14 @@ impl CellularKeys {
         let bounds = (rate(self.min_bps), rate(self.max_bps));
         Cellular::new(bounds, self.volatility, every, seconds(self.outage_s))
             .expect("reading the keys has checked them")
+    }
+}
+
+impl GilbertElliottKeys {
+    /// What these keys describe.
+    fn model(self) -> GilbertElliott {
+        let Self { p, r, bad, good } = self;
+        GilbertElliott { p, r, bad, good }
     }
 }
 

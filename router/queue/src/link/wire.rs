@@ -8,8 +8,8 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use super::{Change, Generators, LinkConfig, LinkError};
 use crate::impairment::{
-    Aggregation, Blackout, Delay, Duplication, Impairment, Jitter, Loss, Node, NotAProbability,
-    Policer, WifiJitter,
+    Aggregation, Blackout, BurstLoss, Delay, Duplication, Impairment, Jitter, Loss, Node,
+    NotAProbability, Policer, WifiJitter,
 };
 use crate::packet::Packet;
 
@@ -20,6 +20,7 @@ pub(super) struct Wire<P> {
     policer: Option<Node<P, Policer>>,
     blackout: Option<Node<P, Blackout>>,
     loss: Option<Node<P, Loss<Xoshiro256PlusPlus>>>,
+    burst_loss: Option<Node<P, BurstLoss<Xoshiro256PlusPlus>>>,
     duplication: Option<Node<P, Duplication<Xoshiro256PlusPlus>>>,
     delay: Node<P, Delay<Xoshiro256PlusPlus>>,
     jitter: Option<Node<P, Jitter<Xoshiro256PlusPlus>>>,
@@ -64,12 +65,19 @@ impl<P: Clone + Debug + Send> Wire<P> {
                 .map_err(LinkError::Reorder)?;
         }
         let loss = || Loss::new(config.loss, rngs.loss);
+        let burst_loss =
+            |model| BurstLoss::new(model, rngs.burst_loss).map_err(LinkError::GilbertElliott);
         let duplication =
             || Duplication::new(config.duplicate, rngs.duplicate).map_err(LinkError::Duplicate);
         Ok(Self {
             policer: config.policer.clone().map(Node::new),
             blackout: (!blackouts.is_empty()).then(|| Node::new(Blackout::new(blackouts))),
             loss: loses.then(loss).transpose()?.map(Node::new),
+            burst_loss: config
+                .gilbert_elliott
+                .map(burst_loss)
+                .transpose()?
+                .map(Node::new),
             duplication: (config.duplicate != 0.0)
                 .then(duplication)
                 .transpose()?
@@ -133,6 +141,7 @@ impl<P: Clone + Debug + Send> Wire<P> {
         policer
             .chain(self.blackout.iter().map(node))
             .chain(self.loss.iter().map(node))
+            .chain(self.burst_loss.iter().map(node))
             .chain(self.duplication.iter().map(node))
             .chain([node(&self.delay)])
             .chain(self.jitter.iter().map(node))
@@ -148,6 +157,7 @@ impl<P: Clone + Debug + Send> Wire<P> {
         policer
             .chain(self.blackout.iter_mut().map(node))
             .chain(self.loss.iter_mut().map(node))
+            .chain(self.burst_loss.iter_mut().map(node))
             .chain(self.duplication.iter_mut().map(node))
             .chain([node(&mut self.delay)])
             .chain(self.jitter.iter_mut().map(node))

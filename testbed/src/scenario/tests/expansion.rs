@@ -5,6 +5,7 @@ use std::time::Duration;
 use evenkeel::Pacing;
 use evenkeel_apps::bulk::AckFrequency;
 use evenkeel_queue::description::{BlackoutKeys, ChangeKeys, LinkDescription};
+use evenkeel_queue::impairment::GilbertElliott;
 use evenkeel_queue::{Change, Service};
 
 use super::*;
@@ -482,6 +483,32 @@ fn impairments_come_through_and_the_way_back_may_do_without() {
     assert!(matches!(config.service, Service::Cellular(_)));
     assert_eq!(config.reorder, 0.0);
     assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
+}
+
+#[test]
+fn a_loss_and_loss_in_bursts_replace_each_other_on_the_way_back() {
+    let bursts = "gilbert_elliott={p=0.01, r=0.25}";
+    let of = |forward: &str, reverse: &str| {
+        let set = [
+            format!("links.0.{forward}"),
+            format!("links.0.reverse.{reverse}"),
+        ];
+        let scenario = expanded(DUMBBELL, &set.each_ref().map(String::as_str));
+        assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
+        [0, 1].map(|link| {
+            let config = scenario.links[link].description.config(None).unwrap();
+            (config.loss, config.gilbert_elliott)
+        })
+    };
+    let model = GilbertElliott {
+        p: 0.01,
+        r: 0.25,
+        bad: 1.0,
+        good: 0.0,
+    };
+    assert_eq!(of(bursts, "loss=0.15"), [(0.0, Some(model)), (0.15, None)]);
+    assert_eq!(of("loss=0.15", bursts), [(0.15, None), (0.0, Some(model))]);
+    assert_eq!(of(bursts, "loss=0"), [(0.0, Some(model)), (0.0, None)]);
 }
 
 #[test]

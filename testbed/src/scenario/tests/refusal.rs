@@ -9,7 +9,7 @@ fn an_unknown_key_is_refused_with_its_line_and_the_known_ones() {
         refused(&text, &[]),
         "d.toml:9: unknown key \"qeue_packets\" in [[links]]; use one of name, from, to, emulator, reverse, \
          rate_bps, trace, cellular, delay_ms, queue_packets, queue_bytes, discipline, stamps, police_bps, police_burst_bytes, loss, \
-         duplicate, jitter_ms, wifi_jitter_ms, reorder, aggregate_ms, aggregate_packets, blackouts, changes, changes_period_s"
+         gilbert_elliott, duplicate, jitter_ms, wifi_jitter_ms, reorder, aggregate_ms, aggregate_packets, blackouts, changes, changes_period_s"
     );
     let text = format!("frobnicate = 1\n{DUMBBELL}");
     assert!(
@@ -425,6 +425,29 @@ fn keys_of_impairments_that_need_each_other_say_so() {
         (
             &["duplicate=2"],
             "duplicate = 2 is out of range; use 0 to 1",
+        ),
+        (
+            &["loss=0.1", "gilbert_elliott={p=0.1, r=0.5}"],
+            "a link has a loss or a gilbert_elliott; remove one: good is the loss between bursts",
+        ),
+        (
+            &[
+                "gilbert_elliott={p=0.1, r=0.5}",
+                "changes=[{at_s=1, loss=0.1}]",
+            ],
+            "a change sets a loss on a link with a gilbert_elliott; remove one",
+        ),
+        (
+            &["gilbert_elliott={p=0.1, r=1.5}"],
+            "r = 1.5 is out of range; use 0 to 1",
+        ),
+        (
+            &["gilbert_elliott={p=0.1}"],
+            "gilbert_elliott has no r; add one",
+        ),
+        (
+            &["gilbert_elliott={p=0.1, r=0.5, h=0.1}"],
+            "unknown key \"h\" in gilbert_elliott; use one of p, r, bad, good",
         ),
         (
             &["cellular={min_bps=1, max_bps=2}"],

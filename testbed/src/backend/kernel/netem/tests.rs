@@ -41,6 +41,26 @@ fn packets_that_jump_the_delay_are_netems_reordering() {
 }
 
 #[test]
+fn loss_in_bursts_is_netems_gilbert_elliott_model() {
+    let link = first_link("delay_ms = 10\ngilbert_elliott = { p = 0.01, r = 0.25 }");
+    assert_eq!(unsupported_key(&link), None);
+    assert_eq!(
+        qdiscs(&link),
+        ["root handle 1: netem limit 10000000 delay 10000us loss gemodel 1% 25% 100% 0%"]
+    );
+    let link = first_link(
+        "rate_bps = 1e6\ngilbert_elliott = { p = 0.01, r = 0.25, bad = 0.5, good = 0.001 }",
+    );
+    assert_eq!(
+        qdiscs(&link),
+        [
+            "root handle 1: netem limit 10000000 loss gemodel 1% 25% 50% 0.1%",
+            "parent 1:1 handle 2: netem rate 1000000bit -14 limit 101"
+        ]
+    );
+}
+
+#[test]
 fn a_mere_rate_is_a_single_netem() {
     let link = first_link("rate_bps = 1000000");
     assert_eq!(
