@@ -29,6 +29,12 @@ const DEFAULT_QUEUE_PACKETS: u32 = 100;
 const MAX_QUEUE_PACKETS: u64 = 10_000_000;
 const MAX_QUEUE_BYTES: u64 = 1 << 40;
 
+/// The smallest MTU of IPv4 (RFC 791, section 3.2).
+pub const MIN_MTU: u64 = 68;
+
+/// The largest IP packet.
+pub const MAX_MTU: u64 = 65535;
+
 /// From this target on every packet has the long intervals of Wi-Fi jitter.
 const MAX_WIFI_JITTER_MS: f64 = 85.0;
 
@@ -103,6 +109,8 @@ link_keys! {
     discipline: Located<String> = "drop-tail".to_owned().into();
     /// Stamps with their parameters.
     stamps: Strings = Vec::new(), "strings";
+    /// Largest IP packet that comes through, in bytes.
+    mtu: Option<u32> = None, "mtu";
     /// Rate that a policer lets through, in bits per second; 0: none.
     police_bps: Option<u64> = None, "rate_or_none_bps";
     /// The policer's bucket.
@@ -111,6 +119,12 @@ link_keys! {
     loss: f64 = 0.0, "share";
     /// Loss in bursts, instead of the former.
     gilbert_elliott: Option<GilbertElliottKeys> = None;
+    /// What becomes of ECN codepoints behind the queue.
+    ecn: Option<EcnKey> = None;
+    /// Probability with which a packet of an ECN-capable sender is marked behind the queue.
+    mark: Option<f64> = None, "share";
+    /// Probability with which a bit of a packet's UDP payload flips.
+    corrupt: Option<f64> = None, "share";
     /// Probability with which a packet comes twice.
     duplicate: Option<f64> = None, "share";
     /// Extra delay is drawn uniformly from zero to this.
@@ -208,6 +222,17 @@ pub struct GilbertElliottKeys {
     pub good: f64,
 }
 
+/// What becomes of ECN codepoints behind the queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EcnKey {
+    /// They stay.
+    #[default]
+    Keep,
+    /// Every packet leaves as if its sender did not understand ECN.
+    Bleach,
+}
+
 /// An interruption of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlackoutKeys {
@@ -241,6 +266,10 @@ pub struct ChangeKeys {
     #[serde(default, deserialize_with = "share")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
+    /// The new size of the largest packet that comes through, in bytes.
+    #[serde(default, deserialize_with = "mtu")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
     /// The new limit in packets.
     #[serde(default, deserialize_with = "queue_packets")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -309,6 +338,18 @@ impl LinkKeys {
         {
             let message = "a link has a loss or a gilbert_elliott; remove one: good is the loss between bursts";
             faults.push(bursts.fault(message));
+        }
+        if let Some(mark) = self.mark.as_ref().filter(|key| key.value > 0.0)
+            && link.bleaches()
+        {
+            let message = "no mark comes through ecn = \"bleach\"; remove one of the two";
+            faults.push(mark.fault(message));
+        } else if let Some(ecn) = &self.ecn
+            && link.bleaches()
+            && !off(link.mark)
+        {
+            let message = "no mark comes through ecn = \"bleach\"; set mark = 0, or remove ecn";
+            faults.push(ecn.fault(message));
         }
         if let Some(rate) = self.police_bps.filter(|key| key.value > 0)
             && link.police_burst_bytes.is_none()
@@ -391,6 +432,17 @@ impl LinkDescription {
         self.changes_period_s.filter(|period_s| *period_s > 0.0)
     }
 
+    /// Whether no ECN codepoint comes through.
+    pub fn bleaches(&self) -> bool {
+        self.ecn == Some(EcnKey::Bleach)
+    }
+
+    /// Whether packets can be too large for the link.
+    pub fn has_mtu(&self) -> bool {
+        let mut changes = self.changes.iter();
+        self.mtu.is_some() || changes.any(|change| change.value.mtu.is_some())
+    }
+
     fn has_delay(&self) -> bool {
         let changed = self
             .changes
@@ -426,7 +478,7 @@ impl LinkDescription {
                 ..ChangeKeys::default()
             };
             if change.value == nothing {
-                let message = "the change changes nothing; add one of rate_bps, delay_ms, wifi_jitter_ms, loss, queue_packets";
+                let message = "the change changes nothing; add one of rate_bps, delay_ms, wifi_jitter_ms, loss, mtu, queue_packets";
                 faults.push(change.fault(message));
             }
             if self.period_s().is_some_and(|period_s| at_s >= period_s) {
@@ -462,6 +514,7 @@ keys! {
     /// A queue's limit in packets.
     pub queue_packets: u32 = whole(Unit::None, 1..=MAX_QUEUE_PACKETS);
     queue_bytes: u64 = whole(Unit::Bytes, 1..=MAX_QUEUE_BYTES);
+    mtu: u32 = whole(Unit::Bytes, MIN_MTU..=MAX_MTU);
     rate_or_none_bps: u64 = whole(Unit::BitsPerSecond, 0..=MAX_RATE_BPS);
     share: f64 = number(Unit::None, 0.0..=1.0);
     wifi_jitter_ms: f64 = number(Unit::Milliseconds, 0.0..=MAX_WIFI_JITTER_MS);

@@ -42,6 +42,7 @@ impl LinkDescription {
             discipline: discipline(&self.discipline.value, limit).expect(known),
             stamps: stamp_set(stamps).expect(known),
             flow_hash_key: None,
+            mtu: self.mtu,
             policer: self
                 .police_bps
                 .and_then(Rate::new)
@@ -55,6 +56,9 @@ impl LinkDescription {
             }),
             reorder: self.reorder.unwrap_or(0.0),
             loss: self.loss,
+            bleach: self.bleaches(),
+            mark: self.mark.unwrap_or(0.0),
+            corrupt: self.corrupt.unwrap_or(0.0),
             gilbert_elliott: self.gilbert_elliott.map(GilbertElliottKeys::model),
             duplicate: self.duplicate.unwrap_or(0.0),
             blackouts: blackouts
@@ -167,6 +171,7 @@ impl ChangeKeys {
             self.wifi_jitter_ms
                 .map(|target_ms| Change::WifiJitter(milliseconds(target_ms))),
             self.loss.map(Change::Loss),
+            self.mtu.map(Change::Mtu),
             packets.map(Change::Limit),
         ];
         changes

@@ -6,6 +6,7 @@ use std::time::Instant;
 use rand::{Rng, RngExt};
 
 use super::{Fate, Impairment, NotAProbability};
+use crate::packet::PacketMeta;
 
 /// The model of E. N. Gilbert ("Capacity of a Burst-Noise Channel", BSTJ 39(5), 1960) and E. O.
 /// Elliott ("Estimates of Error Rates for Codes on Burst-Noise Channels", BSTJ 42(5), 1963): the
@@ -56,7 +57,7 @@ impl<R: Rng + Debug + Send> Impairment for BurstLoss<R> {
         "burst loss"
     }
 
-    fn decide(&mut self, now: Instant, _: u32) -> Fate {
+    fn decide(&mut self, now: Instant, _: &PacketMeta) -> Fate {
         let GilbertElliott { p, r, bad, good } = self.model;
         let (loss, change) = if self.is_bad { (bad, r) } else { (good, p) };
         let is_lost = self.rng.random_bool(loss);

@@ -53,6 +53,14 @@ pub(super) fn unsupported_key(spec: &LinkSpec) -> Option<&'static str> {
         ),
         ("stamps", !link.stamps.is_empty()),
         ("queue_bytes", link.queue_bytes.is_some()),
+        ("mtu", link.has_mtu()),
+        ("ecn", link.bleaches()),
+        ("mark", is_on(link.mark)),
+        // netem's own leaves checksums wrong; it is taken only if it is asked for.
+        (
+            "corrupt",
+            is_on(link.corrupt) && spec.emulator != Emulator::Netem,
+        ),
         ("police_bps", link.police_bps.is_some_and(|rate| rate > 0)),
         ("duplicate", is_on(link.duplicate)),
         ("wifi_jitter_ms", is_on(link.wifi_jitter_ms)),
@@ -117,7 +125,8 @@ pub(super) fn qdiscs(spec: &LinkSpec) -> Vec<String> {
     let link = &spec.description;
     let discipline = discipline(spec).map(|own| format!("parent {INNER}1 {own}"));
     let (delay, jitter) = (link.delay_ms * 1e3, link.jitter_ms * 1e3);
-    let alone = (delay, jitter) == (0.0, 0.0) && losses(link).is_none();
+    let corrupt = link.corrupt.filter(|share| *share > 0.0);
+    let alone = (delay, jitter) == (0.0, 0.0) && losses(link).is_none() && corrupt.is_none();
     // A token bucket cannot leave out Ethernet's header itself; only a root can, for all below it.
     let stab = |is_root: bool| match discipline {
         Some(_) if is_root => format!(" stab overhead -{ETHERNET} linklayer ethernet"),
@@ -154,6 +163,9 @@ pub(super) fn qdiscs(spec: &LinkSpec) -> Vec<String> {
         outer += &format!(" reorder {}%", reorder * 100.0);
     }
     outer += &losses(link).unwrap_or_default();
+    if let Some(share) = corrupt {
+        outer += &format!(" corrupt {}%", share * 100.0);
+    }
     let inner = inner.map(|inner| format!("parent {OUTER}1 {inner}"));
     std::iter::once(outer)
         .chain(inner)

@@ -458,6 +458,11 @@ fn impairments_come_through_and_the_way_back_may_do_without() {
         "links.0.changes=[{at_s=0, rate_bps=2e6}, {at_s=1.8, rate_bps=0, wifi_jitter_ms=12}]",
         "links.0.changes_period_s=2",
         "links.0.reorder=0.1",
+        "links.0.mtu=1400",
+        "links.0.ecn=bleach",
+        "links.0.corrupt=0.1",
+        "links.0.reverse.ecn=keep",
+        "links.0.reverse.mark=0.2",
         "links.0.reverse.reorder=0",
         "links.0.reverse.police_bps=0",
         "links.0.reverse.aggregate_ms=0",
@@ -478,10 +483,13 @@ fn impairments_come_through_and_the_way_back_may_do_without() {
             .contains(&(suspended, Change::WifiJitter(Duration::from_millis(12))))
     );
     assert_eq!(config.changes.len(), 3);
+    assert_eq!((config.mtu, config.bleach), (Some(1400), true));
+    assert_eq!((config.mark, config.corrupt), (0.0, 0.1));
     let config = reverse.config(None).unwrap();
     assert!(config.policer.is_none() && config.aggregation.is_none());
     assert!(matches!(config.service, Service::Cellular(_)));
     assert_eq!(config.reorder, 0.0);
+    assert_eq!((config.bleach, config.mark), (false, 0.2));
     assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
 }
 
