@@ -10,6 +10,7 @@ use super::*;
 use crate::metrics::{
     ControllerSample, FlowObservation, LinkObservation, PacketSample, PathObservation,
     QueueObservation, QueueSample, RttSample, SojournObservation, StampObservation, Transfer,
+    WireObservation,
 };
 use crate::scenario::{FlowBuilder, LinkBuilder, ScenarioBuilder};
 
@@ -102,6 +103,7 @@ fn observations() -> Observations {
         dropped: 1,
         marked: 4,
         lost: 2,
+        wire: WireObservation::default(),
         forwarded_bytes: 1500,
         queue: QueueObservation {
             mean: 1.23456,

@@ -214,8 +214,13 @@ proptest! {
     fn nothing_is_lost_but_where_loss_was_asked_for(
         plan in plans(), gaps in vec(microseconds(5000), 1..60),
     ) {
-        let mut plan = Plan { loss: 0.0, policer: None, blackouts: Vec::new(), ..plan };
-        plan.changes.retain(|(_, change)| !matches!(change, Change::Loss(_) | Change::Suspend));
+        let mut plan = Plan {
+            loss: 0.0, bursts: None, mtu: None, policer: None, blackouts: Vec::new(), ..plan
+        };
+        let loses = |change: &Change| {
+            matches!(change, Change::Loss(_) | Change::Mtu(_) | Change::Suspend)
+        };
+        plan.changes.retain(|(_, change)| !loses(change));
         let (out, verdicts, _) = run(&plan, &gaps, true);
         let mut numbers: Vec<_> = out.iter().map(|(_, number)| *number).collect();
         numbers.sort_unstable();
