@@ -1,6 +1,7 @@
 //! The virtual network and its clock: what makes quinn, the controllers and the applications
 //! run in virtual time, unchanged.
 
+mod cipher;
 mod datagram;
 mod executor;
 mod network;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use evenkeel_queue::Link;
 
+pub use cipher::unencrypted;
 pub use datagram::Datagram;
 pub use executor::{SimRuntime, lock};
 pub use network::{HOP_LIMIT, NetworkCounters};

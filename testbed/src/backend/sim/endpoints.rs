@@ -12,13 +12,14 @@ use quinn::{Endpoint, EndpointConfig, QlogConfig, ServerConfig, TransportConfig}
 use rand::Rng;
 use rand_pcg::Pcg64;
 use rcgen::{CertificateParams, KeyPair};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
-use super::SimError;
 use super::record::Record;
+use super::{Recording, SimError};
 use crate::random::{Purpose, generator};
 use crate::scenario::{App, FlowSpec, Scenario};
-use crate::sim::{HOP_LIMIT, SimRuntime, SimSocket, Simulation};
+use crate::sim::{HOP_LIMIT, SimRuntime, SimSocket, Simulation, unencrypted};
 
 /// The name in the simulation's certificate.
 pub(super) const SERVER_NAME: &str = "evenkeel";
@@ -39,7 +40,7 @@ impl Endpoints {
         scenario: &Scenario,
         index: usize,
         spec: &FlowSpec,
-        traces: Option<&Traces>,
+        recording: Recording<'_>,
         record: &Arc<Record>,
     ) -> Result<Self, SimError> {
         let ports = |_| SimError::Ports(spec.name.clone());
@@ -70,7 +71,7 @@ impl Endpoints {
             acks: spec.acks,
             ..receiving
         });
-        if let Some(traces) = traces {
+        if let Some(traces) = recording.traces {
             let vantage = match is_stream {
                 true => Vantage::Server,
                 false => Vantage::Client,
@@ -95,6 +96,10 @@ impl Endpoints {
             runtime,
             seeds: generator(scenario.seed, Purpose::Endpoint, index),
             alpn: if is_stream { stream::ALPN } else { bulk::ALPN },
+            provider: match recording.encrypts {
+                true => Arc::new(rustls::crypto::ring::default_provider()),
+                false => unencrypted(),
+            },
         };
         // The server is bound first.
         let (sender, receiver) = if is_stream {
@@ -125,12 +130,14 @@ struct Binder {
     runtime: SimRuntime,
     seeds: Pcg64,
     alpn: &'static [u8],
+    /// TLS, and how packets are protected.
+    provider: Arc<CryptoProvider>,
 }
 
 impl Binder {
     fn server(&mut self, half: Half) -> Endpoint {
         half.socket.serve_quic();
-        let tls = server_tls(self.alpn);
+        let tls = server_tls(self.provider.clone(), self.alpn);
         let server = half.evenkeel.server_config(tls, half.transport.clone());
         let mut server = server.expect("ring has QUIC's initial cipher suite");
         // A machine that simulates slowly must not let tokens expire.
@@ -139,7 +146,7 @@ impl Binder {
     }
 
     fn client(&mut self, half: Half) -> Endpoint {
-        let tls = client_tls(self.alpn);
+        let tls = client_tls(self.provider.clone(), self.alpn);
         let client = half.evenkeel.client_config(tls, half.transport.clone());
         let mut endpoint = self.bind(&half, None);
         endpoint.set_default_client_config(client.expect("ring has QUIC's initial cipher suite"));
@@ -187,7 +194,7 @@ static KEY_LOG: LazyLock<Arc<rustls::KeyLogFile>> =
 /// Certificate and key of every simulated server. Always the same, and Ed25519: ECDSA signatures vary
 /// in length from run to run, and with them the handshake's bytes and all of virtual time after it. It
 /// guards nothing: both ends are in this process.
-fn identity() -> Identity {
+static IDENTITY: LazyLock<Identity> = LazyLock::new(|| {
     // RFC 8410: the PKCS #8 wrapping of a 32-byte Ed25519 seed, here 32 times 0x2a.
     const PREFIX: [u8; 16] = [
         0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04,
@@ -200,20 +207,20 @@ fn identity() -> Identity {
     let certificate = params.self_signed(&key).expect("a key that can sign");
     Identity::from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes())
         .expect("what rcgen writes is PEM")
-}
+});
 
-fn server_tls(alpn: &[u8]) -> rustls::ServerConfig {
-    let tls = identity()
-        .server(alpn)
-        .expect("the key is the certificate's");
+fn server_tls(provider: Arc<CryptoProvider>, alpn: &[u8]) -> rustls::ServerConfig {
+    let tls = IDENTITY.clone().server_by(provider, alpn);
+    let tls = tls.expect("the key is the certificate's");
     let mut tls = Arc::unwrap_or_clone(tls);
     // A client knows all secrets; a server need not log them again.
     tls.key_log = Arc::new(rustls::NoKeyLog {});
     tls
 }
 
-fn client_tls(alpn: &[u8]) -> rustls::ClientConfig {
-    let (tls, _) = Trust::Anybody.client(alpn).expect("it has no authorities");
+fn client_tls(provider: Arc<CryptoProvider>, alpn: &[u8]) -> rustls::ClientConfig {
+    let tls = Trust::Anybody.client_by(provider, alpn);
+    let (tls, _) = tls.expect("it has no authorities");
     let mut tls = Arc::unwrap_or_clone(tls);
     tls.key_log = KEY_LOG.clone();
     // Every connection of a flow makes the whole handshake, the first and the last alike.

@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use evenkeel_apps::bulk::Progress;
 use evenkeel_apps::stream::{Sending, Viewing};
-use evenkeel_apps::trace::Traces;
 
 use super::endpoints::Endpoints;
 use super::record::Record;
-use super::{SimError, stream, transfer};
+use super::{Recording, SimError, stream, transfer};
 use crate::metrics::{FlowObservation, StreamObservation, StreamSample};
 use crate::scenario::{App, FlowSpec, Scenario};
 use crate::sim::{SimSocket, Simulation};
@@ -43,11 +42,11 @@ impl Flow {
         scenario: &Scenario,
         index: usize,
         spec: &FlowSpec,
-        traces: Option<&Traces>,
+        recording: Recording<'_>,
     ) -> Result<Self, SimError> {
         let epoch = simulation.runtime().epoch();
         let record = Record::new(epoch, spec);
-        let endpoints = Endpoints::bind(simulation, scenario, index, spec, traces, &record)?;
+        let endpoints = Endpoints::bind(simulation, scenario, index, spec, recording, &record)?;
         let socket = endpoints.receiver_socket.clone();
         let received = if let App::Stream(media) = &spec.app {
             let record = record.clone();

@@ -34,6 +34,14 @@ impl Options {
     }
 }
 
+/// What flows record.
+#[derive(Debug, Clone, Copy)]
+struct Recording<'a> {
+    traces: Option<&'a Traces>,
+    /// A capture shows packets as they are on a wire. Nothing else does, and a checksum is quicker.
+    encrypts: bool,
+}
+
 /// Why a scenario could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
@@ -102,7 +110,13 @@ pub fn run(
         .flows
         .iter()
         .enumerate()
-        .map(|(index, spec)| flow::Flow::start(&simulation, scenario, index, spec, traces.as_ref()))
+        .map(|(index, spec)| {
+            let recording = Recording {
+                traces: traces.as_ref(),
+                encrypts: !options.captures.is_empty(),
+            };
+            flow::Flow::start(&simulation, scenario, index, spec, recording)
+        })
         .collect::<Result<Vec<_>, _>>()?;
     for (index, spec) in scenario.cross.iter().enumerate() {
         let started = start_cross_traffic(&simulation, scenario.seed, index, spec);
