@@ -8,9 +8,12 @@ use evenkeel_wire::{Ecn, PROTOCOL_UDP, PathHeaderMut, Skipped};
 
 use crate::place::{IpVersion, NodeIndex};
 
-/// A UDP datagram on its way.
+/// A UDP datagram on its way. Every link moves it several times, hence the box.
 #[derive(Debug, Clone)]
-pub struct Datagram {
+pub struct Datagram(pub(crate) Box<Parts>);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
     pub(crate) source: SocketAddr,
     /// Of the same version of IP.
     pub(crate) destination: SocketAddr,
@@ -25,8 +28,8 @@ pub struct Datagram {
 impl Datagram {
     /// Size of the IP packet, in bytes.
     pub(crate) fn ip_bytes(&self) -> usize {
-        let version = version(&self.destination);
-        self.contents.len() + version.header_bytes()
+        let version = version(&self.0.destination);
+        self.0.contents.len() + version.header_bytes()
     }
 }
 
@@ -42,13 +45,13 @@ impl Carrier for Datagram {
     /// There is no checksum to keep: a capture computes it.
     fn path_header(&mut self) -> Result<CarriedHeader<'_>, Skipped> {
         Ok(CarriedHeader {
-            header: PathHeaderMut::parse(&mut self.contents)?,
-            leaving_ttl: self.ttl,
+            header: PathHeaderMut::parse(&mut self.0.contents)?,
+            leaving_ttl: self.0.ttl,
         })
     }
 
     fn flow(&self) -> Option<FlowKey> {
-        let ends = [self.source, self.destination];
+        let ends = [self.0.source, self.0.destination];
         let ports = ends.map(|end| end.port());
         Some(FlowKey::new(
             ends.map(|end| end.ip()),

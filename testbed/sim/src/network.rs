@@ -161,16 +161,16 @@ impl Network {
     }
 
     fn arrive(&mut self, now: Instant, at: NodeIndex, datagram: Datagram) {
-        if datagram.to == at {
+        if datagram.0.to == at {
             self.deliver(datagram);
             return;
         }
-        let Some(link) = self.next_hop[at.0][datagram.to.0] else {
+        let Some(link) = self.next_hop[at.0][datagram.0.to.0] else {
             self.counters.unreachable += 1;
             return;
         };
         let bytes = u32::try_from(datagram.ip_bytes()).expect("the MTU bounds a packet");
-        let meta = PacketMeta::new(bytes, datagram.ecn);
+        let meta = PacketMeta::new(bytes, datagram.0.ecn);
         self.links[link.0]
             .link
             .push(now, Packet::new(meta, datagram));
@@ -201,19 +201,19 @@ impl Network {
     /// A packet has come out at the far end of a link.
     fn leave(&mut self, now: Instant, index: usize, packet: Packet<Datagram>) {
         let Packet { meta, mut payload } = packet;
-        payload.ecn = meta.ecn;
+        payload.0.ecn = meta.ecn;
         if self.links[index].capture.is_some() {
-            let [source, destination] = [payload.source, payload.destination];
+            let [source, destination] = [payload.0.source, payload.0.destination];
             let addresses = (self.captured(source), self.captured(destination));
             if let Some(capture) = &mut self.links[index].capture {
                 capture.packet(self.core.elapsed(), &payload, addresses);
             }
         }
         let to = self.links[index].to;
-        if payload.to != to {
+        if payload.0.to != to {
             // A router counts itself, and does not forward what it is the last to see.
-            payload.ttl = payload.ttl.saturating_sub(1);
-            if payload.ttl == 0 {
+            payload.0.ttl = payload.0.ttl.saturating_sub(1);
+            if payload.0.ttl == 0 {
                 self.counters.expired += 1;
                 return;
             }
@@ -237,8 +237,8 @@ impl Network {
     }
 
     fn deliver(&mut self, datagram: Datagram) {
-        let port = datagram.destination.port();
-        let Some((_, inbox)) = self.ports[datagram.to.0].iter().find(|(p, _)| *p == port) else {
+        let port = datagram.0.destination.port();
+        let Some((_, inbox)) = self.ports[datagram.0.to.0].iter().find(|(p, _)| *p == port) else {
             self.counters.unreachable += 1;
             return;
         };

@@ -12,7 +12,7 @@ use evenkeel_wire::Ecn;
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
-use crate::datagram::{Datagram, version};
+use crate::datagram::{Datagram, Parts, version};
 use crate::executor::{Core, lock};
 use crate::network::{HOP_LIMIT, Inbox, Network};
 use crate::place::{IpVersion, NodeIndex};
@@ -92,14 +92,14 @@ impl SimSocket {
         ecn: Ecn,
         contents: BytesMut,
     ) {
-        let datagram = Datagram {
+        let datagram = Datagram(Box::new(Parts {
             source: self.address,
             destination,
             to,
             ecn,
             ttl: HOP_LIMIT,
             contents,
-        };
+        }));
         network.send(self.core.now(), self.node, datagram);
     }
 }
@@ -132,7 +132,7 @@ impl AsyncUdpSocket for SimSocket {
         let mut inbox = lock(&self.inbox);
         let mut received = 0;
         for (buf, meta) in bufs.iter_mut().zip(meta) {
-            let Some(datagram) = inbox.datagrams.pop_front() else {
+            let Some(Datagram(datagram)) = inbox.datagrams.pop_front() else {
                 break;
             };
             // As a kernel does, cut off what the buffer cannot hold.
