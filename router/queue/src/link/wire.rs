@@ -25,6 +25,8 @@ pub(super) struct Wire<P> {
     jitter: Option<Node<P, Jitter<Xoshiro256PlusPlus>>>,
     wifi_jitter: Option<Node<P, WifiJitter<Xoshiro256PlusPlus>>>,
     aggregation: Option<Node<P, Aggregation>>,
+    /// There is nothing but the delay, as on most links.
+    is_bare: bool,
 }
 
 impl<P: Clone + Debug + Send> Wire<P> {
@@ -66,7 +68,7 @@ impl<P: Clone + Debug + Send> Wire<P> {
         let loss = || Loss::new(config.loss, rngs.loss);
         let duplication =
             || Duplication::new(config.duplicate, rngs.duplicate).map_err(LinkError::Duplicate);
-        Ok(Self {
+        let mut wire = Self {
             policer: config.policer.clone().map(Node::new),
             blackout: (!blackouts.is_empty()).then(|| Node::new(Blackout::new(blackouts))),
             loss: loses.then(loss).transpose()?.map(Node::new),
@@ -79,30 +81,33 @@ impl<P: Clone + Debug + Send> Wire<P> {
             wifi_jitter: has_wifi_jitter
                 .then(|| Node::new(WifiJitter::new(wifi_jitter, rngs.wifi_jitter))),
             aggregation: config.aggregation.clone().map(Node::new),
-        })
+            is_bare: false,
+        };
+        wire.is_bare = wire.nodes().count() == 1;
+        Ok(wire)
     }
 
     pub(super) fn push(&mut self, now: Instant, packet: Packet<P>) {
+        if self.is_bare {
+            return self.delay.push(now, packet);
+        }
         let first = self.nodes_mut().next();
         first.expect("a wire has a delay").push(now, packet);
     }
 
     pub(super) fn pop(&mut self, now: Instant) -> Option<(Instant, Packet<P>)> {
+        if self.is_bare {
+            return self.delay.pop(now);
+        }
         self.transfer(now)?.pop(now)
     }
 
     /// A lower bound of when the next packet comes out, if the next one goes in at `next_in`.
     pub(super) fn next_out(&self, next_in: Option<Instant>) -> Option<Instant> {
-        self.nodes().fold(next_in, |arrival, node| {
-            let inside = node.next_timeout();
-            let through = arrival.map(|arrival| arrival + node.impairment.least_delay());
-            if node.impairment.hastens() {
-                inside.into_iter().chain(through).min()
-            } else {
-                // What is inside comes out before what is still in front of it.
-                inside.or(through)
-            }
-        })
+        if self.is_bare {
+            return next_out(next_in, &self.delay);
+        }
+        self.nodes().fold(next_in, next_out)
     }
 
     pub(super) fn set_delay(&mut self, now: Instant, delay: Duration) {
@@ -163,6 +168,21 @@ impl<P: Clone + Debug + Send> Wire<P> {
             }
             node
         })
+    }
+}
+
+/// A lower bound of when the next packet comes out of a node, if the next one goes in at `arrival`.
+fn next_out<P: Clone, I: Impairment + ?Sized>(
+    arrival: Option<Instant>,
+    node: &Node<P, I>,
+) -> Option<Instant> {
+    let inside = node.next_timeout();
+    let through = || arrival.map(|arrival| arrival + node.impairment.least_delay());
+    if node.impairment.hastens() {
+        inside.into_iter().chain(through()).min()
+    } else {
+        // What is inside comes out before what is still in front of it.
+        inside.or_else(through)
     }
 }
 
