@@ -174,10 +174,10 @@ impl PortStats {
 
     /// Brings the time-weighted figures up to `now`; nothing has changed since the last call.
     pub(crate) fn settle(&mut self, now: Instant) {
-        let elapsed = now - self.settled;
-        if elapsed.is_zero() {
+        if now <= self.settled {
             return;
         }
+        let elapsed = now - self.settled;
         self.queue.hold(self.queued.packets, elapsed);
         if self.in_transmission != Amount::ZERO {
             self.busy += elapsed;
