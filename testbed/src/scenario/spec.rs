@@ -1,6 +1,7 @@
 //! What a backend is given: nodes, one-way links, single flows. Plain data, checked and expanded.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::Pacing;
@@ -63,7 +64,7 @@ pub struct TraceFile {
     /// The file, as found from the scenario's directory.
     pub path: PathBuf,
     /// What it holds.
-    pub contents: String,
+    pub contents: Arc<str>,
 }
 
 /// One flow: one application between two hosts.
@@ -246,6 +247,17 @@ impl LinkSpec {
 }
 
 impl TraceFile {
+    /// What it offers between two instants after its beginning, in bits of IP packets per second.
+    ///
+    /// # Errors
+    /// In one line, if it is no trace.
+    pub fn offered_bps(&self, from: Duration, to: Duration) -> Result<f64, String> {
+        let trace = DeliveryTrace::parse(&self.contents).map_err(|error| error.to_string())?;
+        let opportunities = trace.opportunities_until(to) - trace.opportunities_until(from);
+        let bits = opportunities as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0;
+        Ok(bits / (to - from).as_secs_f64())
+    }
+
     /// Opportunities over the trace's period; `None` if it is no trace.
     fn mean_rate_bps(&self) -> Option<u64> {
         let trace = DeliveryTrace::parse(&self.contents).ok()?;

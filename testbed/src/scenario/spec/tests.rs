@@ -51,6 +51,13 @@ fn a_trace_has_the_rate_of_its_opportunities() {
     let link = link(LinkDescription::default(), Some(trace("0\n5\n12\n")));
     let mean = link.mean_rate_bps(Duration::ZERO, Duration::from_secs(1));
     assert_eq!(mean, Some(3_000_000));
+    // Four begin after 2 ms and until 14 ms, as it begins again at 12 ms.
+    let offered = |from, to| {
+        let [from, to] = [from, to].map(Duration::from_millis);
+        trace("0\n5\n12\n").offered_bps(from, to)
+    };
+    assert_eq!(offered(2, 14), Ok(3_000_000.0));
+    assert_eq!(offered(2, 4), Ok(0.0));
     assert_eq!(trace("0\n").mean_rate_bps(), None);
     assert_eq!(trace("").mean_rate_bps(), None);
 }

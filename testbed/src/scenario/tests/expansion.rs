@@ -405,7 +405,7 @@ fn traces_and_files_are_found_beside_the_scenario() {
     .unwrap();
     let scenario = Scenario::load(&path, &["flows.0.file=data".to_owned()]).unwrap();
     let trace = scenario.links[0].trace.as_ref().unwrap();
-    assert_eq!(trace.contents, "1\n2\n");
+    assert_eq!(&*trace.contents, "1\n2\n");
     let data = directory.path().join("data");
     assert_eq!(scenario.flows[0].app, App::Bulk(Payload::File(data)));
     let reverse = Scenario::load(&path, &["links.0.reverse.rate_bps=7".to_owned()]).unwrap();
