@@ -17,7 +17,8 @@ pub use evaluate::claims::Verdict;
 pub use evaluate::dataset::MetricError;
 pub use report::{
     CaseRow, CellRow, ClaimRow, Commands, ControllerRow, DistributionRow, Document, GroupRow,
-    KernelRow, League, LeagueDocument, NotRun, OverSeeds, Report, ReportError, ResultRow, RunsRow,
+    KernelRow, League, LeagueDocument, NotRun, OverSeeds, RegretRow, Report, ReportError,
+    ResultRow, RunsRow,
 };
 pub use run::runner::{Event, Outcome, run};
 pub use run::store::{Build, Plan, Record, Store, StoreError};

@@ -51,8 +51,16 @@ fn a_league_leaves_a_table_a_page_its_figures_and_scenarios_that_run() {
             row["figures"]["completion_s"][0].as_f64() > Some(0.1),
             "{row}"
         );
-        assert!(row.get("dead").is_none(), "{row}");
+        assert!(row.get("failed").is_none(), "{row}");
+        assert!(row["regret"].as_f64() >= Some(0.0), "{row}");
     }
+    for one in &results[..2] {
+        let of_case = results.iter().filter(|row| row["case"] == one["case"]);
+        let regrets = of_case.map(|row| row["regret"].as_f64().unwrap());
+        assert_eq!(regrets.fold(1.0, f64::min), 0.0, "{one}");
+    }
+    let regrets = document["regrets"].as_array().unwrap();
+    assert!(regrets[0]["greatest"].is_number(), "{regrets:?}");
     let page = read(place.join("out/league.html"));
     let page = page.strip_prefix("<!doctype html>\n").expect("a doctype");
     roxmltree::Document::parse(page).expect("well-formed");

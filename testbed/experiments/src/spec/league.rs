@@ -42,6 +42,9 @@ const MEASURED: &str = "measured";
 /// The controller of measured flows in the files that a league leaves for `run`.
 const STANDARD: &str = "cubic";
 
+/// The seeds with which `--quick` plays a case of which one seed hides much.
+const CHAOTIC_SEEDS: u64 = 3;
+
 /// The axis of a run whose value is the controller.
 pub(crate) const CONTROLLER: &str = "controller";
 
@@ -122,6 +125,9 @@ pub(crate) struct CaseFile {
     pub(crate) fair: f64,
     /// The same for the others together; without it they are not counted.
     pub(crate) others_fair: Option<f64>,
+    /// One seed hides much here.
+    #[serde(default)]
+    pub(crate) chaotic: bool,
     /// Laid over the group's.
     #[serde(default)]
     scenario: Table,
@@ -167,6 +173,12 @@ impl Figure {
     pub(crate) fn more_is_better(self) -> bool {
         matches!(self, Self::Share | Self::Others | Self::Jain)
     }
+
+    /// Its name in files.
+    pub(crate) fn key(self) -> String {
+        let name = serde_json::to_value(self).expect("a figure is a word");
+        name.as_str().expect("a figure is a word").to_owned()
+    }
 }
 
 /// The groups with those of their cases whose id contains one of `patterns`; all without patterns.
@@ -193,6 +205,14 @@ pub fn league(patterns: &[String]) -> Result<Vec<LeagueGroup>, LeagueError> {
 /// If one makes no sense, which a test rules out for the first thousand.
 pub fn random(numbers: RangeInclusive<u64>) -> Result<LeagueGroup, LeagueError> {
     group(RANDOM, &random::file(numbers))
+}
+
+/// With how many seeds a case is played, where others are with `all`.
+pub(crate) fn seeds(all: u64, quick: bool, chaotic: bool) -> u64 {
+    match quick && chaotic {
+        true => CHAOTIC_SEEDS,
+        false => all,
+    }
 }
 
 /// The groups with exactly the cases that have these ids.
@@ -321,6 +341,16 @@ impl Case {
     pub fn scenario(&self) -> String {
         let CaseFile { models, source, .. } = &self.file;
         format!("# {models}\n# Source: {source}\n{}", self.text)
+    }
+
+    /// With how many seeds it is played in a league of so many; a quick one has three of a chaotic case.
+    pub fn seeds(&self, all: u64, quick: bool) -> u64 {
+        seeds(all, quick, self.file.chaotic)
+    }
+
+    /// Whether flows of other controllers share its network.
+    pub(crate) fn has_others(&self) -> bool {
+        !self.opponents.is_empty()
     }
 
     /// Makes one of its runs on `backend` alone, with a controller and a seed to choose.

@@ -36,7 +36,7 @@ pub(in crate::cli) struct LeagueArguments {
     /// has the distributions
     #[arg(long, value_name = "N|M-N", conflicts_with = "cases")]
     random: Option<Numbers>,
-    /// One seed only
+    /// One seed only; three of a case that is marked chaotic
     #[arg(long, conflicts_with = "seeds")]
     quick: bool,
     /// Run everything with the seeds 1 to N
@@ -113,6 +113,7 @@ pub(in crate::cli) fn league(
     let store = Store::new(&arguments.out);
     let mut runs = Vec::new();
     for case in all() {
+        let seeds = case.seeds(seeds, plan.quick);
         runs.extend(case.runs(&plan.controllers, seeds, controllers)?);
     }
     let (runs, _) = pending(runs, arguments.shard, &plan, &store)?;

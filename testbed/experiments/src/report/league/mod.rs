@@ -3,6 +3,8 @@
 mod distributions;
 mod document;
 mod page;
+mod regret;
+mod terminal;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +16,7 @@ pub use distributions::DistributionRow;
 pub use document::{
     CaseRow, CellRow, ControllerRow, GroupRow, LeagueDocument, OverSeeds, ResultRow,
 };
+pub use regret::RegretRow;
 
 use super::parts::{self, Whole};
 use super::section::ReportError;
@@ -49,6 +52,7 @@ impl League {
         let mut standings = BTreeMap::new();
         let mut pictures = BTreeMap::new();
         for case in groups.iter().flat_map(|group| &group.cases) {
+            let seeds = case.seeds(seeds, whole.plan.quick);
             let runs = case.runs(&whole.plan.controllers, seeds, controllers)?;
             let (records, _) = whole.records(&runs)?;
             let mut of_case = Standings::new();
@@ -95,6 +99,17 @@ impl League {
     pub fn table(&self) -> String {
         self.document.table()
     }
+}
+
+/// The mean; `None` if a value is missing, or there is none.
+fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let values: Vec<f64> = values.collect::<Option<_>>()?;
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Three digits: more would be noise.
+fn to_three_digits(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
 }
 
 fn lacks(case: &Case, message: String) -> MetricError {

@@ -69,6 +69,17 @@ fn a_case_lies_over_its_group_and_measured_flows_take_the_controller() {
 }
 
 #[test]
+fn a_chaotic_case_has_three_seeds_in_a_quick_league() {
+    let text = GROUP.replacen("good = \"g\"", "good = \"g\"\nchaotic = true", 1);
+    let group = group("clean", &text).unwrap_or_else(|error| panic!("{error}"));
+    let [slow, beside] = &group.cases[..] else {
+        panic!("two cases");
+    };
+    assert_eq!((slow.seeds(1, true), slow.seeds(5, false)), (3, 5));
+    assert_eq!((beside.seeds(1, true), beside.has_others()), (1, true));
+}
+
+#[test]
 fn every_case_of_the_program_runs_and_has_a_name_of_its_own() {
     let groups = league(&[]).unwrap_or_else(|error| panic!("{error}"));
     let cases = groups.iter().flat_map(|group| &group.cases);
