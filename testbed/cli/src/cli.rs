@@ -211,7 +211,11 @@ impl CliError {
             | Self::NoFlow(..)
             | Self::Log(_) => 2,
             #[cfg(feature = "experiments")]
-            Self::NoQuick | Self::NotOnKernel | Self::Experiment(_) | Self::League(_) => 2,
+            Self::NoQuick
+            | Self::NotOnKernel
+            | Self::Experiment(_)
+            | Self::League(_)
+            | Self::Store(StoreError::Traces(_)) => 2,
             _ => 1,
         }
     }

@@ -114,6 +114,82 @@ fn networks_drawn_at_random_leave_percentiles_and_the_worst_of_them() {
 }
 
 #[test]
+fn recorded_networks_are_played_from_a_folder_of_traces() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    let traces = place.join("recorded");
+    fs::create_dir(&traces).unwrap();
+    // 1.2 Mb/s there and 0.6 back; 1.2 Mb/s in pairs of packets.
+    for (name, contents) in [
+        ("lte.down", "10\n"),
+        ("lte.up", "20\n"),
+        ("pairs", "20\n20\n"),
+        ("README", "Two networks.\n"),
+    ] {
+        fs::write(traces.join(name), contents).unwrap();
+    }
+    let players = ["--controllers", "cubic", "--quick"];
+    let network = [
+        "--traces",
+        "recorded",
+        "--delay-ms",
+        "30",
+        "--queue-bytes",
+        "15000",
+    ];
+    let all = [&network[..], &players, &["--out", "out"]].concat();
+    let output = league(place, &all);
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(
+        told.contains("left out: recorded/README: line 1: expected whole milliseconds"),
+        "{told}"
+    );
+    let json = read(place.join("out/league.json"));
+    let document: Value = serde_json::from_str(&json).unwrap();
+    let cases = document["cases"].as_array().unwrap();
+    let names: Vec<_> = cases
+        .iter()
+        .map(|case| case["case"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["traces/lte", "traces/pairs"]);
+    // Ten packets of 1228 bytes at 1.2 Mb/s are more than half of 60 ms.
+    assert_eq!(cases[0]["aims"]["queueing_p95_ms"], 81.9);
+    for row in document["results"].as_array().unwrap() {
+        let share = row["figures"]["share"][0].as_f64().unwrap();
+        assert!((0.85..1.0).contains(&share), "{row}");
+    }
+
+    // One of its runs alone finds the traces, and another league merges them.
+    let command = cases[0]["command"].as_str().unwrap();
+    let command = command.replace("CONTROLLER", "reno").replace("SEED", "2");
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    let output = crate::support::testbed(&words)
+        .current_dir(place.join("out"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = league(place, &["--merge", "out", "--out", "merged"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for file in [
+        "league.json",
+        "cases/traces-lte.toml",
+        "cases/traces/lte.up",
+    ] {
+        let [merged, whole] = ["merged", "out"].map(|out| read(place.join(out).join(file)));
+        assert!(merged == whole, "{file}");
+    }
+
+    // Another trace of the same name is another run.
+    fs::write(traces.join("pairs"), "10\n10\n").unwrap();
+    let output = league(place, &all);
+    assert!(
+        text(&output.stderr).contains("1 of 2 runs were made before"),
+        "{output:?}"
+    );
+}
+
+#[test]
 fn the_shards_of_slurm_and_kubernetes_merge_into_the_bytes_of_one_run() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();

@@ -13,6 +13,7 @@ use toml::{Table, Value};
 use super::axes::listed;
 use super::random::{self, RANDOM};
 use super::runs::{Point, Run, run_command};
+use super::traces::{Bottleneck, Recording, Recordings, TRACES};
 
 /// The groups of cases, in the order of the table, and their files.
 const FILES: &[(&str, &str)] = &[
@@ -57,6 +58,9 @@ pub enum LeagueError {
     /// The case of this id cannot be run, for this reason.
     #[error("case {0}: {1}")]
     Case(String, String),
+    /// This folder or file has no recorded network: cause and remedy.
+    #[error("{0}")]
+    Traces(String),
     /// No case has this in its name; the groups are those listed.
     #[error("no case has {0:?} in its name; the groups are {1}")]
     NoMatch(String, String),
@@ -162,6 +166,8 @@ pub struct Case {
     pub(crate) measured: Vec<String>,
     /// Controllers of the other flows.
     pub(crate) opponents: Vec<String>,
+    /// The network of a group of [`recorded`] ones.
+    pub(crate) recording: Option<Recording>,
     /// Where they stand among all.
     places: Vec<usize>,
     /// The scenario's file, with [`STANDARD`] as the measured flows' controller.
@@ -205,6 +211,22 @@ pub fn league(patterns: &[String]) -> Result<Vec<LeagueGroup>, LeagueError> {
 /// If one makes no sense, which a test rules out for the first thousand.
 pub fn random(numbers: RangeInclusive<u64>) -> Result<LeagueGroup, LeagueError> {
     group(RANDOM, &random::file(numbers))
+}
+
+/// Recorded networks behind `bottleneck`.
+///
+/// # Errors
+/// If one makes no sense.
+pub fn recorded(
+    recordings: &Recordings,
+    bottleneck: &Bottleneck,
+) -> Result<LeagueGroup, LeagueError> {
+    let text = recordings.file(bottleneck).map_err(LeagueError::Traces)?;
+    let mut group = group(TRACES, &text)?;
+    for case in &mut group.cases {
+        case.recording = recordings.get(&case.file.name).cloned();
+    }
+    Ok(group)
 }
 
 /// With how many seeds a case is played, where others are with `all`.
@@ -327,6 +349,7 @@ impl Case {
             aims,
             measured,
             opponents,
+            recording: None,
             places,
             text,
         })
@@ -388,9 +411,18 @@ impl Case {
             .collect();
         let mut all = overrides.clone();
         all.push(format!("seed={seed}"));
-        let file = self.file_name().display().to_string();
-        let scenario = Scenario::parse_with(&self.scenario(), &file, &all, controllers)
+        let mut file = self.file_name();
+        if let (Some(recording), Some(name)) = (&self.recording, file.file_name()) {
+            file = recording.beside().join(name);
+        }
+        let file = file.display().to_string();
+        let mut scenario = Scenario::parse_with(&self.scenario(), &file, &all, controllers)
             .map_err(|error| error.to_string())?;
+        for trace in scenario.links.iter_mut().flat_map(|link| &mut link.trace) {
+            if let Some(recording) = &self.recording {
+                recording.share(trace);
+            }
+        }
         sim::check(&scenario, &sim::Options::default()).map_err(|error| error.to_string())?;
         Ok(Run {
             experiment: self.id.clone(),

@@ -11,3 +11,4 @@ pub(crate) mod metric;
 pub(crate) mod random;
 pub(crate) mod runs;
 pub(crate) mod scope;
+pub(crate) mod traces;

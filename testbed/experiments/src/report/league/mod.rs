@@ -24,13 +24,15 @@ use crate::evaluate::dataset::MetricError;
 use crate::evaluate::league::{Standing, rate};
 use crate::evaluate::values::Samples;
 use crate::run::store::{Record, Store};
-use crate::spec::league::{CONTROLLER, Case, LeagueGroup, exactly};
+use crate::spec::league::{CONTROLLER, Case, LeagueGroup, exactly, recorded};
+use crate::spec::traces::{Recordings, TRACES};
 
 /// A league that was played, ready to be written.
 #[derive(Debug)]
 pub struct League {
     document: LeagueDocument,
     groups: Vec<LeagueGroup>,
+    recordings: Recordings,
     /// By the case's id; those of one seed.
     pictures: BTreeMap<String, Picture>,
 }
@@ -47,7 +49,18 @@ impl League {
     /// program's.
     pub fn new(directories: &[PathBuf], controllers: &Controllers) -> Result<Self, ReportError> {
         let whole = Whole::new(parts::read(directories)?)?;
-        let groups = exactly(&whole.plan.experiments)?;
+        let within = |id: &String| {
+            id.strip_prefix(TRACES)
+                .is_some_and(|id| id.starts_with('/'))
+        };
+        let (traces, ids): (Vec<_>, Vec<_>) =
+            whole.plan.experiments.iter().cloned().partition(within);
+        let mut groups = exactly(&ids)?;
+        let mut recordings = whole.recordings()?;
+        recordings.retain(|name| traces.contains(&format!("{TRACES}/{name}")));
+        if let Some(bottleneck) = &whole.plan.recorded {
+            groups.push(recorded(&recordings, bottleneck)?);
+        }
         let seeds = whole.plan.seeds.unwrap_or(1);
         let mut standings = BTreeMap::new();
         let mut pictures = BTreeMap::new();
@@ -69,6 +82,7 @@ impl League {
         Ok(Self {
             document: LeagueDocument::new(&whole.plan, &groups, &standings, controllers),
             groups,
+            recordings,
             pictures,
         })
     }
@@ -87,6 +101,7 @@ impl League {
         for case in self.groups.iter().flat_map(|group| &group.cases) {
             store.write(&case.file_name(), case.scenario().as_bytes())?;
         }
+        store.keep_traces(&self.recordings)?;
         Ok(())
     }
 
