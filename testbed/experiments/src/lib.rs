@@ -23,6 +23,9 @@ pub use report::{
 pub use run::runner::{Event, Outcome, run};
 pub use run::store::{Build, Plan, Record, Store, StoreError};
 pub use spec::experiment::{Experiment, ExperimentError, find};
-pub use spec::league::{Case, Figure, LeagueError, LeagueGroup, league, random, recorded};
+pub use spec::league::{
+    Case, Figure, LeagueError, LeagueGroup, league, random, recorded, variants,
+};
 pub use spec::runs::{Extent, Run, heaviest_first, shard};
 pub use spec::traces::{Bottleneck, Recordings, Room};
+pub use spec::variants::{Variant, switches};

@@ -190,6 +190,53 @@ fn recorded_networks_are_played_from_a_folder_of_traces() {
 }
 
 #[test]
+fn a_part_that_is_switched_off_and_a_constant_times_one_are_compared_with_the_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    // 1.1 Mb/s: a test is short.
+    let network = ["--random", "125-125", "--quick", "--out", "out"];
+    let variants = ["--without", "make_room,jitter", "--vary", "all=x1"];
+    let output = league(place, &[&network[..], &variants].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    for row in [
+        "keel ",
+        "  without make_room ",
+        "  without jitter ",
+        "  beta x1 ",
+    ] {
+        assert!(table.contains(&format!("\n{row}")), "{row:?} in {table}");
+    }
+    let document: Value = serde_json::from_str(&read(place.join("out/league.json"))).unwrap();
+    let results = document["results"].as_array().unwrap();
+    let of = |controller: &str| {
+        let is_its = |row: &&Value| row["controller"].as_str().unwrap().starts_with(controller);
+        let rows = results.iter().filter(is_its);
+        rows.map(|row| &row["figures"]).collect::<Vec<_>>()
+    };
+    let scaled = of("keel:scale.");
+    assert!(scaled.len() >= 5, "{results:?}");
+    let whole = of("keel")[0];
+    assert!(
+        scaled.iter().all(|figures| *figures == whole),
+        "{results:?}"
+    );
+    assert_ne!(
+        of("keel:without.jitter=true"),
+        [whole],
+        "a part does something"
+    );
+
+    // Without a name it lists what there is.
+    let output = league(place, &["--without"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("keel, --without NAME,...:\n  hold "));
+    let output = league(place, &["--without", "holt"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("keel has no switch \"holt\""));
+}
+
+#[test]
 fn the_shards_of_slurm_and_kubernetes_merge_into_the_bytes_of_one_run() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();

@@ -14,6 +14,7 @@ use super::axes::listed;
 use super::random::{self, RANDOM};
 use super::runs::{Point, Run, run_command};
 use super::traces::{Bottleneck, Recording, Recordings, TRACES};
+use super::variants::{self, Variant};
 
 /// The groups of cases, in the order of the table, and their files.
 const FILES: &[(&str, &str)] = &[
@@ -61,6 +62,9 @@ pub enum LeagueError {
     /// This folder or file has no recorded network: cause and remedy.
     #[error("{0}")]
     Traces(String),
+    /// No controller can be varied like this: cause and remedy.
+    #[error("{0}")]
+    Variant(String),
     /// No case has this in its name; the groups are those listed.
     #[error("no case has {0:?} in its name; the groups are {1}")]
     NoMatch(String, String),
@@ -227,6 +231,20 @@ pub fn recorded(
         case.recording = recordings.get(&case.file.name).cloned();
     }
     Ok(group)
+}
+
+/// The variants of controllers without each of these parts, and with each of these constants scaled,
+/// which are like `beta=x0.8,x1.25`; `all` stands for all of them.
+///
+/// # Errors
+/// If a controller, which is from `controllers`, has no such switch.
+pub fn variants(
+    names: &[String],
+    without: &[String],
+    vary: &[String],
+    controllers: &Controllers,
+) -> Result<Vec<Variant>, LeagueError> {
+    variants::variants(names, without, vary, controllers).map_err(LeagueError::Variant)
 }
 
 /// With how many seeds a case is played, where others are with `all`.

@@ -12,3 +12,4 @@ pub(crate) mod random;
 pub(crate) mod runs;
 pub(crate) mod scope;
 pub(crate) mod traces;
+pub(crate) mod variants;

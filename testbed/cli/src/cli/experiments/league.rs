@@ -6,9 +6,11 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::Args;
+use clap::builder::ArgPredicate;
 use evenkeel::Controllers;
 use evenkeel_experiments::{
-    Bottleneck, Case, League, LeagueGroup, Plan, Room, Store, league as cases, random, recorded,
+    Bottleneck, Case, League, LeagueError, LeagueGroup, Plan, Room, Store, Variant,
+    league as cases, random, recorded, switches, variants,
 };
 
 use super::runs::{Shard, build, check, exit_code, make, pending};
@@ -32,7 +34,11 @@ pub(in crate::cli) struct LeagueArguments {
     #[arg(
         long,
         value_name = "NAME,...",
-        default_value = "keel,cubic,reno,bbr,noq-bbr3,vegas,ada-vegas,ro-vegas,abgd,acp"
+        default_value = "keel,cubic,reno,bbr,noq-bbr3,vegas,ada-vegas,ro-vegas,abgd,acp",
+        default_value_ifs = [
+            ("without", ArgPredicate::IsPresent, "keel"),
+            ("vary", ArgPredicate::IsPresent, "keel"),
+        ]
     )]
     controllers: Vec<String>,
     /// Only cases whose name (GROUP/CASE) contains one of these, separated by commas [default: all]
@@ -61,6 +67,25 @@ pub(in crate::cli) struct LeagueArguments {
         value_parser = clap::value_parser!(u64).range(1500..=1_000_000_000)
     )]
     queue_bytes: Option<u64>,
+    /// Play the controller without each of these parts, too, one at a time, or without each that it
+    /// has (all), and say what each is worth; no NAME lists them
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        num_args = 0..=1,
+        default_missing_value = ""
+    )]
+    without: Vec<String>,
+    /// The same with a constant times each of these factors, as in beta=x0.8,x1.25; all=... takes each
+    /// constant; may be repeated; no NAME lists them
+    #[arg(
+        long,
+        value_name = "NAME=xFACTOR,...",
+        num_args = 0..=1,
+        default_missing_value = ""
+    )]
+    vary: Vec<String>,
     /// One seed only; three of a case that is marked chaotic
     #[arg(long, conflicts_with = "seeds")]
     quick: bool,
@@ -81,7 +106,9 @@ pub(in crate::cli) struct LeagueArguments {
         long,
         value_name = "DIR",
         num_args = 1..,
-        conflicts_with_all = ["cases", "random", "traces", "quick", "seeds", "jobs", "on", "shard"]
+        conflicts_with_all = [
+            "cases", "random", "traces", "without", "vary", "quick", "seeds", "jobs", "on", "shard",
+        ]
     )]
     merge: Vec<PathBuf>,
     /// Where results, league.html and league.json go; what is there already is not run again
@@ -142,6 +169,20 @@ impl LeagueArguments {
             None => cases(&self.cases)?,
         })
     }
+
+    /// What to play beside the controllers to see what their parts and constants are worth.
+    fn variants(
+        &self,
+        names: &[String],
+        controllers: &Controllers,
+    ) -> Result<Vec<Variant>, CliError> {
+        let found = variants(names, &self.without, &self.vary, controllers)?;
+        if !found.is_empty() && self.on != Backend::Sim {
+            let message = "--without and --vary need virtual time; use --on sim";
+            return Err(LeagueError::Variant(message.into()).into());
+        }
+        Ok(found)
+    }
 }
 
 pub(in crate::cli) fn league(
@@ -149,10 +190,19 @@ pub(in crate::cli) fn league(
     controllers: &Controllers,
 ) -> Result<ExitCode, CliError> {
     if !arguments.merge.is_empty() {
-        write(&arguments.merge, arguments, controllers)?;
+        write(&arguments.merge, arguments, &[], controllers)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let names = named_controllers(&arguments.controllers)?;
+    if [&arguments.without, &arguments.vary]
+        .iter()
+        .any(|names| names.iter().any(String::is_empty))
+    {
+        print_out(&switches(controllers))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut names = named_controllers(&arguments.controllers)?;
+    let variants = arguments.variants(&names, controllers)?;
+    names.extend(variants.iter().map(|variant| variant.controller.clone()));
     let mut files = vec![arguments.out.as_path()];
     files.extend(arguments.traces.as_deref());
     if let Some(code) = arguments.on.run_inside(&files, None)? {
@@ -187,7 +237,7 @@ pub(in crate::cli) fn league(
         ));
     } else {
         let directories = std::slice::from_ref(&arguments.out);
-        write(directories, arguments, controllers)?;
+        write(directories, arguments, &variants, controllers)?;
     }
     // The page tells of flows that died.
     Ok(exit_code(&outcome, || ExitCode::SUCCESS))
@@ -196,11 +246,15 @@ pub(in crate::cli) fn league(
 fn write(
     directories: &[PathBuf],
     arguments: &LeagueArguments,
+    variants: &[Variant],
     controllers: &Controllers,
 ) -> Result<(), CliError> {
     let league = League::new(directories, controllers)?;
     league.write(&arguments.out)?;
-    print_out(&league.table())?;
+    match variants {
+        [] => print_out(&league.table())?,
+        _ => print_out(&league.variants(variants))?,
+    }
     let page = arguments.out.join("league.html");
     note(&format!("the page is {}", page.display()));
     Ok(())

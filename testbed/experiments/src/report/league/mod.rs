@@ -5,6 +5,7 @@ mod document;
 mod page;
 mod regret;
 mod terminal;
+mod variants;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use crate::evaluate::values::Samples;
 use crate::run::store::{Record, Store};
 use crate::spec::league::{CONTROLLER, Case, LeagueGroup, exactly, recorded};
 use crate::spec::traces::{Recordings, TRACES};
+use crate::spec::variants::Variant;
 
 /// A league that was played, ready to be written.
 #[derive(Debug)]
@@ -113,6 +115,11 @@ impl League {
     /// Scores of groups for a terminal: a column for each controller.
     pub fn table(&self) -> String {
         self.document.table()
+    }
+
+    /// What the variants change, for a terminal. They and their whole controllers have played.
+    pub fn variants(&self, variants: &[Variant]) -> String {
+        self.document.variants(variants)
     }
 }
 
