@@ -197,7 +197,8 @@ pub struct LinkObservation {
     /// The link's name.
     pub name: String,
     /// Bits per second that it could carry, the mean over the time after the warm-up
-    /// ([`LinkSpec::mean_rate_bps`](crate::scenario::LinkSpec::mean_rate_bps)); `None` without limit.
+    /// ([`LinkSpec::mean_rate_bps`](crate::scenario::LinkSpec::mean_rate_bps), or what a random rate
+    /// has offered); `None` without limit.
     pub rate_bps: Option<u64>,
     /// Propagation delay at the beginning.
     pub delay: Duration,

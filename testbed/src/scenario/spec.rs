@@ -219,11 +219,11 @@ pub struct CrossSpec {
 
 impl LinkSpec {
     /// The mean rate between two instants, in bits of IP packets per second, with all changes
-    /// of rate; for a trace the mean over its whole period, for a cellular rate that of all walks.
-    /// `None` without limit.
+    /// of rate; of a trace what it offers between them, or over its whole period if they are no
+    /// time apart; for a cellular rate the mean of all walks. `None` without limit.
     pub fn mean_rate_bps(&self, from: Duration, to: Duration) -> Option<u64> {
         if let Some(trace) = &self.trace {
-            return trace.mean_rate_bps();
+            return trace.mean_rate_bps(from, to);
         }
         if let Some(keys) = &self.description.cellular {
             return Some(keys.cellular().mean_rate().bits_per_second());
@@ -246,11 +246,18 @@ impl LinkSpec {
 }
 
 impl TraceFile {
-    /// Opportunities over the trace's period; `None` if it is no trace.
-    fn mean_rate_bps(&self) -> Option<u64> {
+    /// Opportunities after `from` until `to` over the time, or those of the trace's period over it
+    /// if that is no time; `None` if it is no trace.
+    fn mean_rate_bps(&self, from: Duration, to: Duration) -> Option<u64> {
         let trace = DeliveryTrace::parse(&self.contents).ok()?;
-        let bits = trace.opportunities() as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0;
-        Some((bits * 1000.0 / trace.period().as_millis() as f64).round() as u64)
+        let (opportunities, time) = if to > from {
+            let offered = trace.opportunities_until(to) - trace.opportunities_until(from);
+            (offered, to - from)
+        } else {
+            (trace.opportunities(), trace.period())
+        };
+        let bits = opportunities as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0;
+        Some((bits / time.as_secs_f64()).round() as u64)
     }
 }
 

@@ -97,7 +97,10 @@ pub(super) struct Status {
 #[derive(Debug, Deserialize)]
 pub(super) struct LinkStatus {
     queued: Amount,
+    rate_varies: bool,
+    window_s: f64,
     window: Counters,
+    utilization: Option<f64>,
     queue_packets: QueueObservation,
     sojourn_us: Option<SojournFigures>,
     interval: Option<Interval>,
@@ -156,6 +159,7 @@ impl LinkStatus {
         let window = &self.window;
         // A packet that found the TUN device's ring full was on its way to this queue.
         observation.arrived = window.arrived.packets + window.ring_dropped;
+        observation.rate_bps = self.offered_bps().or(observation.rate_bps);
         observation.forwarded = window.forwarded.packets;
         observation.forwarded_bytes = window.forwarded.bytes;
         observation.dropped = window.dropped.packets + window.ring_dropped;
@@ -168,5 +172,13 @@ impl LinkStatus {
             p95: us(sojourn.p95),
             p99: us(sojourn.p99),
         });
+    }
+
+    /// What a link whose rate varies has offered since the warm-up, in bits per second, as far as
+    /// the share of it that was used tells.
+    fn offered_bps(&self) -> Option<u64> {
+        let used = self.utilization.filter(|used| self.rate_varies && *used > 0.0)?;
+        let bits = self.window.forwarded.bytes as f64 * 8.0;
+        Some((bits / used / self.window_s).round() as u64)
     }
 }

@@ -49,10 +49,28 @@ fn a_trace_has_the_rate_of_its_opportunities() {
     };
     // Three times 1500 bytes in 12 ms: 3 Mb/s.
     let link = link(LinkDescription::default(), Some(trace("0\n5\n12\n")));
-    let mean = link.mean_rate_bps(Duration::ZERO, Duration::from_secs(1));
-    assert_eq!(mean, Some(3_000_000));
-    assert_eq!(trace("0\n").mean_rate_bps(), None);
-    assert_eq!(trace("").mean_rate_bps(), None);
+    let period = link.mean_rate_bps(Duration::ZERO, Duration::ZERO);
+    assert_eq!(period, Some(3_000_000));
+    for wrong in ["0\n", ""] {
+        assert_eq!(trace(wrong).mean_rate_bps(Duration::ZERO, Duration::ZERO), None);
+    }
+}
+
+#[test]
+fn a_trace_offers_what_comes_in_the_window_and_not_its_mean() {
+    // 12 Mb/s for 100 ms, then nothing until one opportunity at 1 s.
+    let fast: String = (1..=100).map(|ms| format!("{ms}\n")).collect();
+    let file = TraceFile {
+        path: "t".into(),
+        contents: fast + "1000\n",
+    };
+    let link = link(LinkDescription::default(), Some(file));
+    let mean = |from, to| link.mean_rate_bps(Duration::from_millis(from), Duration::from_millis(to));
+    assert_eq!(mean(20, 100), Some(12_000_000));
+    assert_eq!(mean(100, 900), Some(0));
+    // Ten whole periods, and the fast part of the eleventh.
+    assert_eq!(mean(0, 10_000), Some(1_212_000));
+    assert_eq!(mean(10_000, 10_100), Some(12_000_000));
 }
 
 #[test]
