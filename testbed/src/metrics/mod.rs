@@ -20,7 +20,7 @@ pub use flow::{
 pub use link::{loss_rate, utilization};
 pub(crate) use observations::seconds;
 pub use observations::{
-    ControllerSample, FlowObservation, LinkObservation, Observations, PacketSample,
+    Arrived, ControllerSample, FlowObservation, LinkObservation, Observations, PacketSample,
     PathObservation, QueueObservation, QueueSample, RttSample, SojournObservation,
     StampObservation, StreamObservation, StreamSample, Transfer,
 };

@@ -48,6 +48,9 @@ pub struct FlowObservation {
     pub delivered: Vec<u64>,
     /// Bytes handed to the receiving application, per sampling interval from 0.
     pub app_delivered: Vec<u64>,
+    /// What had come, by the instant at which it stopped or died, of the sampling interval in which
+    /// it did; `None` if it did not, or between two intervals.
+    pub until_stop: Option<Arrived>,
     /// What its controller had decided at the end of each sampling interval; `None` without a
     /// connection.
     pub controller_state: Vec<Option<ControllerSample>>,
@@ -102,6 +105,25 @@ impl FlowObservation {
             (self.stop, self.died) = (at, Some(at));
         }
         self.error = Some(reason);
+    }
+}
+
+/// What has come to a receiver.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Arrived {
+    /// Bytes of IP packets.
+    pub ip_bytes: u64,
+    /// Bytes handed to the application.
+    pub app_bytes: u64,
+}
+
+impl Arrived {
+    /// What has come since it was `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            ip_bytes: self.ip_bytes - earlier.ip_bytes,
+            app_bytes: self.app_bytes - earlier.app_bytes,
+        }
     }
 }
 

@@ -176,3 +176,6 @@ impl From<TraceError> for SimError {
         Self::File("cannot write", error.path, error.source)
     }
 }
+
+#[cfg(test)]
+mod tests;
