@@ -227,6 +227,16 @@ pub struct ChangeKeys {
     pub queue_packets: Option<u32>,
 }
 
+impl ChangeKeys {
+    /// One that changes nothing.
+    fn at(at_s: f64) -> Self {
+        Self {
+            at_s,
+            ..Self::default()
+        }
+    }
+}
+
 type Strings = Vec<Located<String>>;
 
 /// Reads an array of strings; the error for anything else says so.
@@ -267,6 +277,7 @@ impl LinkKeys {
         if self.rate_bps.is_some() || self.trace.is_some() || self.cellular.is_some() {
             (base.rate_bps, base.trace, base.cellular) = (None, None, None);
         }
+        base.changes.retain_mut(|change| self.leaves(change));
         let mut link = self.clone().filled_in(base);
         if link.queue_bytes.is_none() {
             link.queue_packets.get_or_insert(DEFAULT_QUEUE_PACKETS);
@@ -318,6 +329,22 @@ impl LinkKeys {
             link.changes_period_s = None;
         }
         (link, faults)
+    }
+
+    /// Takes from a change of the base what is given here: a value of one's own is not changed by
+    /// what is inherited. Returns whether anything is left.
+    fn leaves(&self, change: &mut Located<ChangeKeys>) -> bool {
+        let change = &mut change.value;
+        let has_service = self.rate_bps.is_some() || self.trace.is_some() || self.cellular.is_some();
+        change.rate_bps = change.rate_bps.filter(|_| !has_service);
+        change.delay_ms = change.delay_ms.filter(|_| self.delay_ms.is_none());
+        change.wifi_jitter_ms = change
+            .wifi_jitter_ms
+            .filter(|_| self.wifi_jitter_ms.is_none());
+        change.loss = change.loss.filter(|_| self.loss.is_none());
+        let has_limit = self.queue_packets.is_some() || self.queue_bytes.is_some();
+        change.queue_packets = change.queue_packets.filter(|_| !has_limit);
+        *change != ChangeKeys::at(change.at_s)
     }
 
     /// Checks that the link is transmitted in one way.
@@ -385,11 +412,7 @@ impl LinkDescription {
                 let message = "a change sets a rate on a link that begins without one; give the link a rate_bps";
                 faults.push(change.fault(message));
             }
-            let nothing = ChangeKeys {
-                at_s,
-                ..ChangeKeys::default()
-            };
-            if change.value == nothing {
+            if change.value == ChangeKeys::at(at_s) {
                 let message = "the change changes nothing; add one of rate_bps, delay_ms, wifi_jitter_ms, loss, queue_packets";
                 faults.push(change.fault(message));
             }

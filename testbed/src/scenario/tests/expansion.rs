@@ -367,6 +367,36 @@ fn applications_have_their_parameters() {
 }
 
 #[test]
+fn what_the_reverse_direction_sets_is_not_changed_by_inherited_changes() {
+    let changes = "links.0.changes=[{at_s=0, rate_bps=100e6, delay_ms=13}, {at_s=15, rate_bps=0}, \
+                   {at_s=16, rate_bps=60e6, loss=0.1}]";
+    let changes_with = |keys: &[&str]| {
+        let scenario = expanded(DUMBBELL, &[&[changes], keys].concat());
+        let again = Scenario::parse(&scenario.to_toml(), "d.toml", &[]).unwrap();
+        assert_eq!(again, scenario);
+        assert_eq!(scenario.links[0].description.changes.len(), 3);
+        let reverse = &scenario.links[1].description;
+        let at_end = scenario.links[1].mean_rate_bps(Duration::from_secs(50), scenario.duration);
+        let changes = reverse.changes.iter().map(|change| change.value);
+        let changes = changes.map(|change| (change.at_s, change.rate_bps, change.delay_ms));
+        (at_end, changes.collect::<Vec<_>>())
+    };
+    // Another delay and loss still come; an instant at which nothing is left to change is none.
+    let left = vec![(0.0, None, Some(13.0)), (16.0, None, None)];
+    let rate = changes_with(&["links.0.reverse.rate_bps=15M"]);
+    assert_eq!(rate, (Some(15_000_000), left.clone()));
+    let walk = "links.0.reverse.cellular={min_bps=1000, max_bps=1000}";
+    assert_eq!(changes_with(&[walk]).1, left);
+    let all = ["rate_bps=15M", "delay_ms=3", "loss=0"].map(|key| format!("links.0.reverse.{key}"));
+    let all = changes_with(&all.each_ref().map(String::as_str));
+    assert_eq!(all, (Some(15_000_000), Vec::new()));
+    // Changes of its own are.
+    let own = "links.0.reverse.changes=[{at_s=1, rate_bps=7}]";
+    let own = changes_with(&["links.0.reverse.rate_bps=15M", own]);
+    assert_eq!(own, (Some(7), vec![(1.0, Some(7), None)]));
+}
+
+#[test]
 fn changes_and_blackouts_come_through() {
     let text = DUMBBELL.replace(
         "queue_packets = 50",
