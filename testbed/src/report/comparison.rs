@@ -21,6 +21,8 @@ pub struct ComparisonDocument {
     pub scenario: String,
     /// What it ran on.
     pub backend: String,
+    /// Names of the `[[flows]]` that are compared: those that got the controllers.
+    pub flows: Vec<String>,
     /// Seeds of every random choice; each controller ran with each.
     pub seeds: Vec<u64>,
     /// Controllers that draw random numbers of their own, each once: in virtual time too the seeds
@@ -48,7 +50,8 @@ pub struct ComparedRun {
     pub dead_flows: Vec<String>,
 }
 
-/// The figures of a run. Flows that are streams count if there are any; otherwise all do.
+/// The figures of a run's compared flows. Those that are streams count if there are any; otherwise
+/// all do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ComparedFigures {
     /// Mean CoV of the throughput in 0.5 s ([`metrics::cov`](crate::metrics::cov)).
@@ -59,11 +62,11 @@ pub struct ComparedFigures {
     pub goodput_bps: u64,
     /// Mean of the flows' median round-trip times, milliseconds.
     pub rtt_p50_ms: Option<f64>,
-    /// Share of packets lost, of all flows of the run.
+    /// Packets lost / packets sent.
     pub retransmitted_ratio: Option<f64>,
     /// Of streams; `None` if there are none.
     pub stream: Option<ComparedStreams>,
-    /// Goodput of the flows that are no streams, beside streams; `None` without either.
+    /// Sum of the goodputs of all flows that do not count above; `None` if all count.
     pub others_goodput_bps: Option<u64>,
 }
 
@@ -168,16 +171,17 @@ impl ComparisonDocument {
 /// A run to compare: its controller, its seed, its result, and what was seen.
 pub type SeededRun = (String, u64, ResultDocument, Observations);
 
-/// Compares runs of `scenario`, each controller with the same seeds; writes `comparison.json`,
-/// `comparison.html` and
-/// the plots `rate.svg`, and of streams `delay.svg` and `bitrate.svg`, with the first flow of each
-/// controller's first run, into `directory`.
+/// Compares `flows`, the names of `[[flows]]`, in runs of `scenario`, each controller with the same
+/// seeds; writes `comparison.json`, `comparison.html` and the plots `rate.svg`, and of streams
+/// `delay.svg` and `bitrate.svg`, with the first of the flows in each controller's first run, into
+/// `directory`.
 ///
 /// # Errors
 /// If a file cannot be written.
 pub fn write_comparison(
     directory: &Path,
     scenario: &Scenario,
+    flows: &[String],
     runs: &[SeededRun],
 ) -> Result<ComparisonDocument, ReportError> {
     let (mut seeds, mut controllers) = (Vec::new(), Vec::<&str>::new());
@@ -193,7 +197,8 @@ pub fn write_comparison(
         .iter()
         .map(|controller| {
             let documents = runs.iter().filter(|run| run.0 == *controller);
-            ComparedRun::new(controller, &documents.map(|run| &run.2).collect::<Vec<_>>())
+            let documents: Vec<_> = documents.map(|run| &run.2).collect();
+            ComparedRun::new(controller, &documents, flows)
         })
         .collect();
     compared.sort_by(|a, b| a.roughness().partial_cmp(&b.roughness()).expect("no NaN"));
@@ -203,17 +208,19 @@ pub fn write_comparison(
         backend: runs
             .first()
             .map_or_else(String::new, |run| run.2.backend.clone()),
+        flows: flows.to_vec(),
         seeds,
         unseeded: unseeded.into_iter().cloned().collect(),
         runs: compared,
     };
-    // The first flow of each controller's first run, under the controller's name.
+    // The first compared flow of each controller's first run, under the controller's name.
     let observations = Observations {
         flows: controllers
             .iter()
             .filter_map(|controller| {
                 let (.., observations) = runs.iter().find(|run| run.0 == *controller)?;
-                let mut flow = observations.flows.first()?.clone();
+                let mut all = observations.flows.iter();
+                let mut flow = all.find(|flow| flows.contains(&flow.group))?.clone();
                 (flow.name, flow.group) = (controller.to_string(), controller.to_string());
                 Some(flow)
             })
@@ -232,7 +239,7 @@ pub fn write_comparison(
         tables: vec![("Controllers", document.columns())],
         notes: document.notes(),
         plots: vec![Plot {
-            title: "The first flow of each controller's first run".into(),
+            title: "The first compared flow of each controller's first run".into(),
             pictures: plots,
         }],
     };
@@ -273,15 +280,15 @@ const STREAMS: &[Column<ComparedFigures>] = &[
     column("switches", COUNT, |f| Some(f.stream?.switches as f64)),
 ];
 
-/// Shown if there are other flows beside streams.
+/// Shown if there are flows that do not count in the other columns.
 const OTHERS: Column<ComparedFigures> =
     column("others", MBPS, |f| Some(f.others_goodput_bps? as f64));
 
 impl ComparedRun {
     /// Of a controller's runs, at least one.
-    fn new(controller: &str, documents: &[&ResultDocument]) -> Self {
+    fn new(controller: &str, documents: &[&ResultDocument], flows: &[String]) -> Self {
         let several = documents.len() > 1;
-        let runs = documents.iter().map(|run| ComparedFigures::new(run));
+        let runs = documents.iter().map(|run| ComparedFigures::new(run, flows));
         let runs: Vec<ComparedFigures> = runs.collect();
         let failures = |run: &&ResultDocument| {
             let seed = run.seed;
@@ -326,21 +333,24 @@ fn ranked(mut values: Vec<Value>, rank: fn(usize) -> usize) -> Value {
 }
 
 impl ComparedFigures {
-    fn new(document: &ResultDocument) -> Self {
-        let (streams, others): (Vec<&FlowResult>, Vec<&FlowResult>) = document
+    fn new(document: &ResultDocument, compared: &[String]) -> Self {
+        let is_compared = |flow: &FlowResult| compared.contains(&flow.group);
+        let is_stream = |flow: &FlowResult| is_compared(flow) && flow.stream.is_some();
+        let has_streams = document.flows.iter().any(is_stream);
+        let (counted, others): (Vec<&FlowResult>, Vec<&FlowResult>) = document
             .flows
             .iter()
-            .partition(|flow| flow.stream.is_some());
-        let has_streams = !streams.is_empty();
-        let counted = if has_streams { &streams } else { &others };
+            .partition(|flow| is_compared(flow) && (flow.stream.is_some() || !has_streams));
+        let sent: u64 = counted.iter().map(|flow| flow.sent_packets).sum();
+        let lost: u64 = counted.iter().map(|flow| flow.lost_packets).sum();
         Self {
             cov: mean(counted.iter().filter_map(|flow| flow.cov)),
             throughput_bps: counted.iter().filter_map(|flow| flow.throughput_bps).sum(),
             goodput_bps: counted.iter().filter_map(|flow| flow.goodput_bps).sum(),
             rtt_p50_ms: mean(counted.iter().filter_map(|flow| Some(flow.rtt_ms?.p50))),
-            retransmitted_ratio: document.totals.retransmitted_ratio,
-            stream: has_streams.then(|| ComparedStreams::new(&streams)),
-            others_goodput_bps: (has_streams && !others.is_empty())
+            retransmitted_ratio: rounded(lost as f64 / sent as f64, 6),
+            stream: has_streams.then(|| ComparedStreams::new(&counted)),
+            others_goodput_bps: (!others.is_empty())
                 .then(|| others.iter().filter_map(|flow| flow.goodput_bps).sum()),
         }
     }

@@ -462,7 +462,7 @@ fn tables_and_documents_say_which_controllers_no_seed_repeats() {
         let document = ResultDocument::new(&scenario, "sim", &observations);
         let directory = tempfile::tempdir().unwrap();
         let runs = [(controller.to_owned(), 1, document.clone(), observations)];
-        let comparison = write_comparison(directory.path(), &scenario, &runs).unwrap();
+        let comparison = write_comparison(directory.path(), &scenario, &["a".into()], &runs).unwrap();
         [
             (table(&document), json(&document)),
             (comparison_table(&comparison), json(&comparison)),
@@ -477,6 +477,49 @@ fn tables_and_documents_say_which_controllers_no_seed_repeats() {
         assert!(!text.contains("no seed repeats"), "{text}");
         assert!(!json.contains("unseeded"), "{json}");
     }
+}
+
+#[test]
+fn a_comparison_ranks_and_shows_the_compared_flows_and_sums_up_the_others() {
+    let scenario = scenario();
+    // The compared flow `a` of `starved` has little, and its neighbour so much that all together
+    // are the smoothest and the fastest.
+    let run = |controller: &str, a: &[u64], b: &[u64]| {
+        let mut observations = observations();
+        observations.flows[0].delivered = a.to_vec();
+        observations.flows[0].app_delivered = a.to_vec();
+        observations.flows[1].start = Duration::ZERO;
+        observations.flows[1].error = None;
+        observations.flows[1].delivered = b.to_vec();
+        observations.flows[1].app_delivered = b.to_vec();
+        observations.flows[1].sent_packets = 100;
+        let document = ResultDocument::new(&scenario, "sim", &observations);
+        (controller.to_owned(), 1, document, observations)
+    };
+    let runs = [
+        run("starved", &[0, 0, 10, 30, 10, 30], &[0, 0, 900, 900, 900, 900]),
+        run("smooth", &[0, 0, 100, 100, 100, 100], &[0, 0, 100, 300, 100, 300]),
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let compare = |flows: &[&str]| {
+        let flows: Vec<_> = flows.iter().map(ToString::to_string).collect();
+        write_comparison(directory.path(), &scenario, &flows, &runs).unwrap()
+    };
+    let compared = compare(&["a"]);
+    let figures = |run: &ComparedRun| {
+        let figures = &run.median;
+        (figures.goodput_bps, figures.cov, figures.others_goodput_bps)
+    };
+    assert_eq!(compared.runs[0].controller, "smooth");
+    assert_eq!(figures(&compared.runs[0]), (1600, Some(0.0), Some(3200)));
+    assert_eq!(figures(&compared.runs[1]), (320, Some(0.5), Some(14_400)));
+    // Lost 1 of its own 3 packets, not of 103.
+    assert_eq!(compared.runs[0].median.retransmitted_ratio, Some(0.333333));
+    assert_eq!(compared.flows, ["a"]);
+    let text = comparison_table(&compared);
+    assert!(text.contains("others") && text.contains("smoothest: smooth"), "{text}");
+    let all = compare(&["a", "b"]);
+    assert_eq!(figures(&all.runs[0]), (14_720, Some(0.25), None));
 }
 
 #[test]

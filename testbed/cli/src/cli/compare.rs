@@ -58,7 +58,7 @@ pub(super) fn compare(
     let seeds: Vec<u64> = (plain.seed..=u64::MAX)
         .take(arguments.seeds as usize)
         .collect();
-    let groups = groups(&plain, &arguments.flows)?;
+    let (groups, flows) = groups(&plain, &arguments.flows)?;
     let mut scenarios = Vec::new();
     for controller in named_controllers(&arguments.controllers)? {
         let named = |group| format!("flows.{group}.controller={controller}");
@@ -98,7 +98,7 @@ pub(super) fn compare(
         document.warnings.iter().for_each(|line| warn(line));
         runs.push((controller.clone(), scenario.seed, document, observations));
     }
-    let comparison = report::write_comparison(&out, &plain, &runs)?;
+    let comparison = report::write_comparison(&out, &plain, &flows, &runs)?;
     if arguments.json {
         print_out(&report::json(&comparison))?;
     } else {
@@ -118,16 +118,17 @@ pub(super) fn named_controllers(lists: &[String]) -> Result<Vec<String>, CliErro
         .concat())
 }
 
-/// The numbers of the `[[flows]]` tables of these names; of all without names.
-fn groups(scenario: &Scenario, names: &[String]) -> Result<Vec<usize>, CliError> {
-    let mut groups: Vec<&str> = scenario.flows.iter().map(|f| f.group.as_str()).collect();
+/// The numbers and the names of the `[[flows]]` tables of these names; of all without names.
+fn groups(scenario: &Scenario, names: &[String]) -> Result<(Vec<usize>, Vec<String>), CliError> {
+    let mut groups: Vec<String> = scenario.flows.iter().map(|f| f.group.clone()).collect();
     groups.dedup();
     if names.is_empty() {
-        return Ok((0..groups.len()).collect());
+        return Ok(((0..groups.len()).collect(), groups));
     }
     let find = |name: &String| {
         let found = groups.iter().position(|group| group == name);
         found.ok_or_else(|| CliError::NoFlow(name.clone(), groups.join(", ")))
     };
-    names.iter().map(find).collect()
+    let numbers = names.iter().map(find).collect::<Result<_, _>>()?;
+    Ok((numbers, names.to_vec()))
 }

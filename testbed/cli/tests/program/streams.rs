@@ -135,14 +135,14 @@ fn a_comparison_has_a_run_for_each_controller_and_the_smoothest_first() {
     let runs = comparison["runs"].as_array().expect("runs");
     let names: Vec<_> = runs.iter().map(|run| run["controller"].as_str()).collect();
     assert_eq!(names, [Some("vegas:alpha=2,beta=4"), Some("cubic")]);
-    assert!(number(&runs[0]["goodput_bps"]) > number(&runs[1]["goodput_bps"]));
-    assert!(number(&runs[0]["others_goodput_bps"]) > 0.0);
-    for file in [
-        "comparison.json",
-        "rate.svg",
-        "delay.svg",
-        "cubic/result.json",
-    ] {
+    // They have no stalls: the figures are of the flow that got the controllers, the video is beside.
+    assert_eq!(comparison["flows"].to_string(), "[\"bulk\"]");
+    for run in runs {
+        assert_eq!(run["stream"], Value::Null);
+        assert!(number(&run["others_goodput_bps"]) > 0.0, "{run}");
+    }
+    assert!(number(&runs[0]["goodput_bps"]) < number(&runs[1]["goodput_bps"]));
+    for file in ["comparison.json", "rate.svg", "cubic/result.json"] {
         assert!(Path::new(out).join(file).exists(), "{file}");
     }
     assert_eq!(comparison["seeds"].to_string(), "[1]");
