@@ -85,6 +85,15 @@ pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     sorted.get(rank - 1).copied()
 }
 
+/// The middle of sorted values, at least one: of an even number the mean of the middle two.
+pub(crate) fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    match sorted.len() % 2 {
+        1 => sorted[middle],
+        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}
+
 /// Numbers of the 0.5 s samples, counted from the run's beginning, that lie wholly in the flow's
 /// active time.
 pub(super) fn whole_samples(flow: &FlowObservation, timing: &Timing) -> Range<usize> {

@@ -12,7 +12,7 @@ mod path;
 use std::time::Duration;
 
 pub use fairness::{jain_index, short_term_fairness, worst_case_fairness};
-pub(crate) use flow::nearest_rank;
+pub(crate) use flow::{median, nearest_rank};
 pub use flow::{
     RttPercentiles, active_time, cov, goodput_bps, retransmitted_ratio, rtt_percentiles,
     throughput_bps,

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::document::{FlowResult, ResultDocument, rounded, unseeded_note};
 use super::page::{Page, Plot};
-use super::table::{COUNT, Column, MBPS, MS, PERCENT, RATIO, SECONDS, Table, column};
+use super::table::{Column, MBPS, MS, PERCENT, RATIO, SECONDS, Table, Unit, column};
 use super::{ReportError, plot, save};
-use crate::metrics::Observations;
+use crate::metrics::{Observations, median};
 use crate::scenario::Scenario;
 
 /// One scenario with one controller after the other.
@@ -39,7 +39,7 @@ pub struct ComparisonDocument {
 pub struct ComparedRun {
     /// As it was given.
     pub controller: String,
-    /// Each figure's median over the seeds, the lower one of an even number.
+    /// Each figure's median over the seeds, whole where the figure is.
     #[serde(flatten)]
     pub median: ComparedFigures,
     /// Each figure's least value over the seeds; `None` with one seed.
@@ -85,7 +85,7 @@ pub struct ComparedStreams {
     /// a picture.
     pub playout_delay_ms: Option<f64>,
     /// Sum of the stalls.
-    pub stalls: u64,
+    pub stalls: f64,
     /// Sum of the time in stalls, seconds.
     pub stalled_s: f64,
     /// Frames that were late, of all that were expected, 0 to 1.
@@ -93,7 +93,7 @@ pub struct ComparedStreams {
     /// Frames that were lost, of all that were expected, 0 to 1.
     pub lost_ratio: Option<f64>,
     /// Sum of the changes of the encoders' rates.
-    pub switches: u64,
+    pub switches: f64,
     /// Mean CoV of what arrived in 1 s.
     pub cov_1s: Option<f64>,
 }
@@ -267,17 +267,20 @@ const ALWAYS: &[Column<ComparedFigures>] = &[
     column("retrans.", PERCENT, |f| f.retransmitted_ratio),
 ];
 
+/// Counts, of which the median may lie between two.
+const HALVES: Unit = Unit::new("", 1.0, 1);
+
 /// Shown if there are streams.
 const STREAMS: &[Column<ComparedFigures>] = &[
     column("delay p50", MS, |f| f.stream?.delay_p50_ms),
     column("p95", MS, |f| f.stream?.delay_p95_ms),
     column("max", MS, |f| f.stream?.delay_max_ms),
     column("playout", MS, |f| f.stream?.playout_delay_ms),
-    column("stalls", COUNT, |f| Some(f.stream?.stalls as f64)),
+    column("stalls", HALVES, |f| Some(f.stream?.stalls)),
     column("stalled", SECONDS, |f| Some(f.stream?.stalled_s)),
     column("late", PERCENT, |f| f.stream?.late_ratio),
     column("lost", PERCENT, |f| f.stream?.lost_ratio),
-    column("switches", COUNT, |f| Some(f.stream?.switches as f64)),
+    column("switches", HALVES, |f| Some(f.stream?.switches)),
 ];
 
 /// Shown if there are flows that do not count in the other columns.
@@ -297,9 +300,9 @@ impl ComparedRun {
         };
         Self {
             controller: controller.to_owned(),
-            median: ComparedFigures::ranked(&runs, |count| (count - 1) / 2),
-            least: several.then(|| ComparedFigures::ranked(&runs, |_| 0)),
-            greatest: several.then(|| ComparedFigures::ranked(&runs, |count| count - 1)),
+            median: ComparedFigures::over(&runs, median),
+            least: several.then(|| ComparedFigures::over(&runs, |sorted| sorted[0])),
+            greatest: several.then(|| ComparedFigures::over(&runs, |sorted| sorted[sorted.len() - 1])),
             dead_flows: documents.iter().flat_map(failures).collect(),
         }
     }
@@ -313,21 +316,25 @@ impl ComparedRun {
     }
 }
 
-/// The number of this rank among those that there are, `rank` being told how many; of objects the
-/// same key by key.
-fn ranked(mut values: Vec<Value>, rank: fn(usize) -> usize) -> Value {
+/// One number of those that there are, which `pick` gets in order; of objects the same key by key.
+fn over(mut values: Vec<Value>, pick: fn(&[f64]) -> f64) -> Value {
     values.retain(|value| !value.is_null());
     match values.first() {
         None => Value::Null,
         Some(Value::Object(first)) => {
             let of = |key| values.iter().map(|value| value[key].clone()).collect();
             let keys = first.keys();
-            keys.map(|key| (key.clone(), ranked(of(key), rank)))
+            keys.map(|key| (key.clone(), over(of(key), pick)))
                 .collect()
         }
-        Some(_) => {
-            values.sort_by(|a, b| a.as_f64().partial_cmp(&b.as_f64()).expect("no NaN"));
-            values.swap_remove(rank(values.len()))
+        Some(first) => {
+            let mut numbers: Vec<f64> = values.iter().filter_map(Value::as_f64).collect();
+            numbers.sort_by(f64::total_cmp);
+            let number = pick(&numbers);
+            match first.is_u64() {
+                true => json!(number.round() as u64),
+                false => json!(rounded(number, 6)),
+            }
         }
     }
 }
@@ -355,10 +362,10 @@ impl ComparedFigures {
         }
     }
 
-    /// Each figure's value of this rank among these runs.
-    fn ranked(runs: &[Self], rank: fn(usize) -> usize) -> Self {
+    /// What `pick` makes of each figure's values in these runs, in order.
+    fn over(runs: &[Self], pick: fn(&[f64]) -> f64) -> Self {
         let runs = runs.iter().map(|run| json!(run)).collect();
-        serde_json::from_value(ranked(runs, rank)).expect("at least one run has every key")
+        serde_json::from_value(over(runs, pick)).expect("at least one run has every key")
     }
 }
 
@@ -386,11 +393,11 @@ impl ComparedStreams {
             delay_p95_ms: of(&|report| Some(report.delay_ms?.p95)),
             delay_max_ms: greatest.reduce(f64::max),
             playout_delay_ms: of(&|report| report.playout_delay_ms),
-            stalls: sum(&|report| report.stalls.count),
+            stalls: sum(&|report| report.stalls.count) as f64,
             stalled_s: rounded(stalled, 6).unwrap_or(0.0),
             late_ratio: share(sum(&|report| report.frames.late)),
             lost_ratio: share(sum(&|report| report.frames.lost)),
-            switches: sum(&|report| report.bitrate.map_or(0, |bitrate| bitrate.switches)),
+            switches: sum(&|report| report.bitrate.map_or(0, |bitrate| bitrate.switches)) as f64,
             cov_1s: of(&|report| report.variation.iter().find(|v| v.interval_s == 1.0)?.cov),
         }
     }

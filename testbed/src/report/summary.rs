@@ -10,6 +10,7 @@ use super::page::Page;
 use super::table::{
     COUNT, Column, MBPS, MS, PACKETS, PERCENT, RATIO, SECONDS, Table, Unit, column,
 };
+use crate::metrics::median;
 
 /// Groups of more flows than this are summarised by smallest, median and greatest.
 const MAX_ROWS: usize = 12;
@@ -188,22 +189,21 @@ fn flows(document: &ResultDocument) -> Table {
 
 /// Smallest, median and greatest of each figure of a large group.
 fn summary(group: &[FlowResult]) -> [Vec<String>; 3] {
-    let row_of = |title: &str, pick: fn(&[f64]) -> Option<&f64>| {
+    let row_of = |title: &str, pick: fn(&[f64]) -> f64| {
         let cells = FLOW.iter().map(|column| {
             let mut present: Vec<f64> = group.iter().filter_map(column.figure).collect();
             present.sort_by(f64::total_cmp);
-            column.unit.text(pick(&present).copied())
+            let value = (!present.is_empty()).then(|| pick(&present));
+            column.unit.text(value)
         });
         let name = format!("{} x{}", group[0].group, group.len());
         let name = format!("{} {title}", marked(&name, group));
         row([name, group[0].controller.clone()], cells)
     };
     [
-        row_of("smallest", |sorted| sorted.first()),
-        row_of("median", |sorted| {
-            sorted.get(sorted.len().saturating_sub(1) / 2)
-        }),
-        row_of("greatest", |sorted| sorted.last()),
+        row_of("smallest", |sorted| sorted[0]),
+        row_of("median", median),
+        row_of("greatest", |sorted| sorted[sorted.len() - 1]),
     ]
 }
 
@@ -272,7 +272,7 @@ fn transfers(flows: &[FlowResult]) -> String {
         );
         if let Some(completion) = transfers.completion_s {
             text += &format!(
-                ", median {:.3} s, p95 {:.3} s",
+                ", p50 {:.3} s, p95 {:.3} s",
                 completion.p50, completion.p95
             );
         }

@@ -287,7 +287,7 @@ bottleneck: 4 packets marked
 
 fairness: Jain 0.800, worst case 0.333, short term 0.900
 
-a: 1 of 1 transfers complete, median 2.346 s, p95 2.346 s, SHA-256 agrees
+a: 1 of 1 transfers complete, p50 2.346 s, p95 2.346 s, SHA-256 agrees
 b failed: no server
 ";
     assert_eq!(table(&document), expected);
@@ -451,6 +451,35 @@ fn a_large_group_is_summarised_by_smallest_median_and_greatest() {
     assert_eq!(throughput("a x13 greatest"), "13.000");
     assert!(!text.contains("a-1 "), "{text}");
     assert_eq!(text.matches("path headers came back").count(), 1, "{text}");
+    // Of an even number the median is the mean of the middle two.
+    observations.flows.push(FlowObservation {
+        delivered: vec![0, 0, 14 * 250_000, 0, 0, 0],
+        ..observations.flows[0].clone()
+    });
+    let document = ResultDocument::new(&scenario(), "sim", &observations);
+    let line = table(&document);
+    let line = line.lines().find(|line| line.starts_with("a x14 median"));
+    assert_eq!(line.unwrap().split_whitespace().nth(4), Some("7.500"));
+}
+
+#[test]
+fn the_median_over_two_seeds_is_the_mean_of_both() {
+    let scenario = scenario();
+    let run = |seed: u64, bytes: u64| {
+        let mut observations = observations();
+        observations.flows[0].app_delivered = vec![0, 0, bytes, bytes, 0, 0];
+        let document = ResultDocument::new(&scenario, "sim", &observations);
+        ("reno".to_owned(), seed, document, observations)
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let runs = [run(1, 100), run(2, 300)];
+    let compared = write_comparison(directory.path(), &scenario, &["a".into()], &runs).unwrap();
+    let of = |figures: &ComparedFigures| figures.goodput_bps;
+    let [run] = &compared.runs[..] else {
+        panic!("{compared:?}")
+    };
+    let spread = [run.least.as_ref(), Some(&run.median), run.greatest.as_ref()];
+    assert_eq!(spread.map(|figures| of(figures.unwrap())), [800, 1600, 2400]);
 }
 
 #[test]
