@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use evenkeel::Controllers;
-use evenkeel_apps::bulk::AckFrequency;
+use evenkeel_apps::bulk::{AckFrequency, Amount, Direction, Job};
 use evenkeel_spec::document::{Fault, Located, Origin};
 use rand::RngExt;
 use rand_pcg::Pcg64;
@@ -114,6 +114,7 @@ impl Expansion<'_> {
         flows: &mut Vec<FlowSpec>,
     ) -> Result<(), Fault> {
         let app = self.app(flow)?;
+        self.check_job(flow, &app)?;
         let Located {
             value: table,
             origin,
@@ -274,6 +275,28 @@ impl Expansion<'_> {
                     buffer: stream.value.buffer(),
                 })
             }
+        })
+    }
+
+    /// Checks that `evenkeel bulk`, in virtual time or on a kernel, takes the flow's transfers.
+    fn check_job(&self, flow: &Located<FlowTable>, app: &App) -> Result<(), Fault> {
+        let amount = match app {
+            App::Bulk(Payload::Bytes(bytes)) => Amount::Bytes(*bytes),
+            App::Bulk(Payload::Endless) | App::OnOff { .. } => {
+                Amount::Duration(seconds(self.file.duration_s))
+            }
+            // Streams are no transfers; no file and no short transfer is too long.
+            App::Bulk(Payload::File(_)) | App::Short { .. } | App::Stream(_) => return Ok(()),
+        };
+        let job = Job {
+            streams: u16::try_from(flow.value.streams).unwrap_or(u16::MAX),
+            ..Job::new(Direction::Up, amount)
+        };
+        job.check().map_err(|error| {
+            let name = &flow.value.name.value;
+            flow.fault(format!(
+                "no application carries out {name}: {error}; lower duration_s, or give the flow bytes"
+            ))
         })
     }
 

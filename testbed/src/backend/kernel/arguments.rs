@@ -88,8 +88,11 @@ pub(super) fn bulk_client(
     arguments.add("--bind", spec.from.address(spec.ip_version));
     arguments.add("--streams", spec.streams);
     match payload {
-        // Longer than the run, which ends it.
-        Payload::Endless => arguments.add("--time", scenario.duration.as_secs_f64() + 60.0),
+        // Longer than the run, which ends it, if an application takes that: a day is the longest.
+        Payload::Endless => {
+            let time_s = scenario.duration.as_secs_f64() + 60.0;
+            arguments.add("--time", time_s.min(86_400.0));
+        }
         Payload::Bytes(bytes) => arguments.add("--bytes", bytes),
         Payload::File(path) => arguments.add("--file", absolute(path).display()),
     }

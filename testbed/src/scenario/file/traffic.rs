@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use evenkeel::{Controllers, Pacing};
+use evenkeel_apps::bulk::MAX_STREAMS;
 use evenkeel_queue::description;
 use evenkeel_spec::document::{Fault, Joined, Located};
 use evenkeel_spec::keys;
@@ -16,9 +17,6 @@ use crate::scenario::spec::Begins;
 
 /// Most flows and sources of cross traffic of one table.
 const MAX_COUNT: u64 = 2000;
-
-/// Most streams of a connection.
-const MAX_STREAMS: u64 = 1000;
 
 /// Most bytes of a transfer: a thousand terabytes.
 const MAX_BYTES: u64 = 1_000_000_000_000_000;
@@ -239,7 +237,7 @@ keys! {
     count: u32 = whole(Unit::None, 1..=MAX_COUNT);
     seconds: f64 = number(Unit::Seconds, 0.0..=MAX_DURATION_S);
     bytes: u64 = whole(Unit::Bytes, 1..=MAX_BYTES);
-    streams: u32 = whole(Unit::None, 1..=MAX_STREAMS);
+    streams: u32 = whole(Unit::None, 1..=u64::from(MAX_STREAMS));
     ack_every: u32 = whole(Unit::None, 1..=1000);
     max_ack_delay_ms: u32 = whole(Unit::Milliseconds, 0..=MAX_ACK_DELAY_MS);
     header_interval: u32 = whole(Unit::None, 0..=MAX_HEADER_INTERVAL);

@@ -44,6 +44,25 @@ fn an_override_is_named_instead_of_a_line() {
 }
 
 #[test]
+fn what_no_application_takes_is_refused_before_the_run() {
+    let text = format!("{DUMBBELL}streams = 200\n");
+    assert_eq!(
+        refused(&text, &[]),
+        "d.toml:16: streams = 200 is out of range; use 1 to 128"
+    );
+    assert!(parse(DUMBBELL, &["flows.0.streams=128"]).is_ok());
+    let day = refused(DUMBBELL, &["duration_s=86401", "sampling.interval_ms=500"]);
+    assert_eq!(
+        day,
+        "d.toml:12: no application carries out bulk: the time to send is longer than a day; \
+         lower duration_s, or give the flow bytes"
+    );
+    let whole = ["duration_s=86401", "sampling.interval_ms=500", "flows.0.bytes=1000"];
+    assert!(parse(DUMBBELL, &whole).is_ok());
+    assert!(parse(DUMBBELL, &["duration_s=86400", "sampling.interval_ms=500"]).is_ok());
+}
+
+#[test]
 fn wrong_types_are_refused_at_their_line() {
     let message = |from: &str, to: &str| refused(&DUMBBELL.replace(from, to), &[]);
     assert_eq!(
