@@ -291,7 +291,8 @@ fn queueing(time: Option<LastAndMean>) -> String {
     Unit::new("ms", 1.0, 2).text(time.map(|time| time.mean))
 }
 
-/// A line for each flow with path headers that told something; of a large group, for its first.
+/// A line for each flow whose path headers brought what routers reported; of a large group, for its
+/// first.
 fn headers(flows: &[FlowResult]) -> String {
     let mut text = String::new();
     let groups = flows.chunk_by(|a, b| a.group == b.group);
@@ -302,6 +303,10 @@ fn headers(flows: &[FlowResult]) -> String {
     for flow in shown {
         let Some(path) = &flow.path else { continue };
         let samples = &path.samples;
+        let queueing_times = [samples.forward_queueing_ms, samples.backward_queueing_ms];
+        if queueing_times == [None; 2] && samples.grant_bps.is_none() {
+            continue;
+        }
         text += &format!(
             "{}: {} path headers came back, queueing {} ms there and {} ms back",
             flow.name,

@@ -359,15 +359,9 @@ fn a_rate_that_nobody_heeds_makes_one_warning_for_a_group() {
 fn what_path_headers_told_is_in_result_series_table_and_plots() {
     let mut observations = observations();
     let sample = |at_s: f64, forward_ms: f64, grant_bps| SampleRecord {
-        at_s,
-        rtt_ms: 40.0,
-        forward_queueing_ms: Some(forward_ms),
-        backward_queueing_ms: None,
-        complete: true,
         grant_bps,
-        window_change_bytes: None,
-        congested: false,
         flows: Some(2),
+        ..queueing_sample(at_s, Some(forward_ms))
     };
     observations.flows[0].path = Some(PathObservation {
         headers: HeaderReport {
@@ -422,6 +416,34 @@ fn what_path_headers_told_is_in_result_series_table_and_plots() {
     assert_eq!(names[3..], ["queueing.svg", "grant.svg"]);
 }
 
+fn queueing_sample(at_s: f64, forward_queueing_ms: Option<f64>) -> SampleRecord {
+    SampleRecord {
+        at_s,
+        rtt_ms: 40.0,
+        forward_queueing_ms,
+        backward_queueing_ms: None,
+        complete: true,
+        grant_bps: None,
+        window_change_bytes: None,
+        congested: false,
+        flows: None,
+    }
+}
+
+#[test]
+fn headers_to_which_no_router_added_anything_have_no_line() {
+    let mut observations = observations();
+    let headers = HeaderReport {
+        state: HeaderState::Confirmed,
+        counts: HeaderCounters::default(),
+    };
+    let samples = vec![queueing_sample(1.5, None)];
+    observations.flows[0].path = Some(PathObservation { headers, samples });
+    let document = ResultDocument::new(&scenario(), "sim", &observations);
+    let text = table(&document);
+    assert!(!text.contains("path headers came back"), "{text}");
+}
+
 #[test]
 fn a_large_group_is_summarised_by_smallest_median_and_greatest() {
     let mut observations = observations();
@@ -435,7 +457,7 @@ fn a_large_group_is_summarised_by_smallest_median_and_greatest() {
                     state: HeaderState::Confirmed,
                     counts: HeaderCounters::default(),
                 },
-                samples: Vec::new(),
+                samples: vec![queueing_sample(1.5, Some(2.0))],
             }),
             ..template.clone()
         })
