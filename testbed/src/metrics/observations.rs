@@ -232,6 +232,9 @@ pub struct LinkObservation {
     pub forwarded: u64,
     /// Packets that the queue refused.
     pub dropped: u64,
+    /// Those of them that the discipline dropped before the queue was full; `None` if what made the
+    /// link does not tell.
+    pub dropped_early: Option<u64>,
     /// Packets that the queue marked as having met congestion (ECN); they are forwarded too.
     pub marked: u64,
     /// Packets that were lost behind the queue, by random loss or a blackout.

@@ -207,6 +207,8 @@ pub struct LinkResult {
     pub forwarded_bytes: u64,
     /// Packets that the queue refused.
     pub dropped: u64,
+    /// Those of them that the discipline dropped before the queue was full.
+    pub dropped_early: Option<u64>,
     /// Packets that the queue marked (ECN).
     pub marked: u64,
     /// [`metrics::loss_rate`].
@@ -441,6 +443,7 @@ impl LinkResult {
             forwarded: link.forwarded,
             forwarded_bytes: link.forwarded_bytes,
             dropped: link.dropped,
+            dropped_early: link.dropped_early,
             marked: link.marked,
             loss_rate: metrics::loss_rate(link).and_then(ratio),
             lost: link.lost,

@@ -242,6 +242,15 @@ fn link_notes(links: &[LinkResult]) -> String {
             link.name, link.lost
         );
     }
+    for link in links {
+        if let Some(early) = link.dropped_early.filter(|early| *early > 0) {
+            let full = link.dropped - early;
+            text += &format!(
+                "{}: {early} packets dropped early, {full} with a full queue\n",
+                link.name
+            );
+        }
+    }
     for link in links.iter().filter(|link| link.marked > 0) {
         text += &format!("{}: {} packets marked\n", link.name, link.marked);
     }

@@ -99,7 +99,8 @@ fn observations() -> Observations {
         emulator: Some("evenkeel"),
         arrived: 300,
         forwarded: 299,
-        dropped: 1,
+        dropped: 3,
+        dropped_early: Some(2),
         marked: 4,
         lost: 2,
         forwarded_bytes: 1500,
@@ -228,9 +229,10 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
                 "arrived": 300,
                 "forwarded": 299,
                 "forwarded_bytes": 1500,
-                "dropped": 1,
+                "dropped": 3,
+                "dropped_early": 2,
                 "marked": 4,
-                "loss_rate": 0.003333,
+                "loss_rate": 0.01,
                 "lost": 2,
                 "headers": {
                     "recognised": 250, "stamped": 249, "foreign": 49,
@@ -281,8 +283,9 @@ sum; mean CoV                            0.003    0.002  0.289     33.33        
 
 link         rate  utilized    queue  +-  p95  max  wait p95  arrived  dropped  loss
              Mb/s         %  packets                      ms  packets  packets     %
-bottleneck  0.008      75.0      1.2   -    2    3      20.0      300        1  0.33
+bottleneck  0.008      75.0      1.2   -    2    3      20.0      300        3  1.00
 bottleneck: 2 packets lost behind the queue
+bottleneck: 2 packets dropped early, 1 with a full queue
 bottleneck: 4 packets marked
 
 fairness: Jain 0.800, worst case 0.333, short term 0.900

@@ -113,6 +113,7 @@ struct Counters {
     arrived: Amount,
     forwarded: Amount,
     dropped: Amount,
+    dropped_early: Amount,
     marked: Amount,
     lost: Amount,
     ring_dropped: u64,
@@ -163,6 +164,7 @@ impl LinkStatus {
         observation.forwarded = window.forwarded.packets;
         observation.forwarded_bytes = window.forwarded.bytes;
         observation.dropped = window.dropped.packets + window.ring_dropped;
+        observation.dropped_early = Some(window.dropped_early.packets);
         observation.marked = window.marked.packets;
         observation.lost = window.lost.packets;
         observation.headers = window.headers;

@@ -88,6 +88,7 @@ impl LinkSampler {
                 forwarded: window.forwarded.packets,
                 forwarded_bytes: window.forwarded.bytes,
                 dropped: window.dropped.total().packets,
+                dropped_early: Some(window.dropped.early.packets),
                 marked: window.marked.packets,
                 headers: self.stamps.then_some(window.headers),
                 lost,
