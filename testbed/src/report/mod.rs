@@ -23,7 +23,7 @@ pub use comparison::{
     write_comparison,
 };
 pub use document::{
-    Fairness, FlowResult, LinkResult, PathResult, Percentiles, QueueResult, ResultDocument,
+    Fairness, FairnessFigures, FairnessOfSet, FlowResult, LinkResult, PathResult, Percentiles, QueueResult, ResultDocument,
     RttResult, StreamResult, Totals, TransfersResult,
 };
 pub use series::{FlowSeries, HeaderSeries, LinkSeries, Series, StreamSeries};

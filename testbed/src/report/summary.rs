@@ -79,12 +79,16 @@ fn heading(document: &ResultDocument) -> String {
 }
 
 fn fairness(document: &ResultDocument) -> String {
-    let fairness = &document.fairness;
+    let fairness = &document.fairness.least;
     if fairness.jain.is_none() {
         return String::new();
     }
+    let sets = match document.fairness.sets.len() {
+        0 => String::new(),
+        sets => format!(" (the least of {sets} sets of flows that share no link)"),
+    };
     format!(
-        "fairness: Jain {}, worst case {}, short term {}\n",
+        "fairness: Jain {}, worst case {}, short term {}{sets}\n",
         RATIO.text(fairness.jain),
         RATIO.text(fairness.worst_case),
         RATIO.text(fairness.short_term)

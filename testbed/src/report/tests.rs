@@ -324,7 +324,7 @@ fn the_averages_of_a_dead_flow_end_at_its_death_and_the_table_marks_it() {
     dies(&mut observations.flows[0], 900);
     let document = ResultDocument::new(&scenario, "sim", &observations);
     assert_eq!(document.flows[0].throughput_bps, None);
-    assert_eq!(document.fairness.jain, None);
+    assert_eq!(document.fairness.least.jain, None);
 
     // What fails after a flow has stopped is no death.
     let mut stopped = observations.flows[1].clone();
@@ -574,6 +574,31 @@ fn a_comparison_ranks_and_shows_the_compared_flows_and_sums_up_the_others() {
     assert!(text.contains("others") && text.contains("smoothest: smooth"), "{text}");
     let all = compare(&["a", "b"]);
     assert_eq!(figures(&all.runs[0]), (14_720, Some(0.25), None));
+}
+
+#[test]
+fn flows_in_opposite_directions_are_not_compared() {
+    let back = |name: &str| {
+        let flow = FlowBuilder::bulk(name, "reno");
+        flow.set("from", "right").set("to", "left")
+    };
+    let scenario = builder().flow(back("c")).flow(back("d")).build().unwrap();
+    let mut observations = observations();
+    for bytes in [30, 10] {
+        let mut flow = observations.flows[0].clone();
+        flow.delivered = vec![bytes; 6];
+        flow.name = format!("back {bytes}");
+        observations.flows.push(flow);
+    }
+    let fairness = ResultDocument::new(&scenario, "sim", &observations).fairness;
+    let sets = serde_json::to_value(&fairness.sets).unwrap();
+    // There as without the way back; (1 + 3)^2 / (2 (1 + 9)) there and back.
+    let expected = serde_json::json!([
+        {"flows": ["a", "b"], "jain": 0.8, "worst_case": 0.333333, "short_term": 0.9},
+        {"flows": ["back 30", "back 10"], "jain": 0.8, "worst_case": 0.333333, "short_term": 0.8},
+    ]);
+    assert_eq!(sets, expected);
+    assert_eq!(fairness.least.short_term, Some(0.8));
 }
 
 #[test]

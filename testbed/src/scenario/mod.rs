@@ -130,6 +130,41 @@ impl Scenario {
             .collect()
     }
 
+    /// For each flow, in order, the number of its set: flows are of one set if their data crosses a
+    /// link in the same direction, or if a chain of such flows joins them. Sets are numbered from 0
+    /// in the order of their first flows.
+    pub fn sharing_sets(&self) -> Vec<usize> {
+        let mut destinations: Vec<_> = self.flows.iter().map(|flow| flow.to).collect();
+        destinations.sort_unstable();
+        destinations.dedup();
+        let towards = network::routes(&destinations, self.nodes.len(), &self.links);
+        // A link leads to another of its set, or is the one that stands for it.
+        let mut leads_to: Vec<usize> = (0..self.links.len()).collect();
+        let first_links = self.flows.iter().map(|flow| {
+            let hops = destinations.binary_search(&flow.to);
+            let hops = &towards[hops.expect("each flow's destination is among them")];
+            let mut at = flow.from;
+            let mut first = None;
+            while let Some(LinkIndex(link)) = hops[at.0] {
+                let set = representative(&mut leads_to, *first.get_or_insert(link));
+                leads_to[set] = representative(&mut leads_to, link);
+                at = self.links[link].to;
+            }
+            first.expect("a flow crosses a link")
+        });
+        let first_links: Vec<usize> = first_links.collect();
+        let mut sets = Vec::new();
+        let number = |link: usize| {
+            let set = representative(&mut leads_to, link);
+            let known = sets.iter().position(|known| *known == set);
+            known.unwrap_or_else(|| {
+                sets.push(set);
+                sets.len() - 1
+            })
+        };
+        first_links.into_iter().map(number).collect()
+    }
+
     /// The effective configuration as a scenario file: overrides applied, defaults written out.
     pub fn to_toml(&self) -> String {
         // By way of a value: it puts plain keys before tables, as TOML needs them.
@@ -137,4 +172,13 @@ impl Scenario {
             toml::Value::try_from(&self.config).expect("every part of a configuration is TOML");
         toml::to_string(&value).expect("a TOML value prints")
     }
+}
+
+/// The link that stands for a link's set.
+fn representative(leads_to: &mut [usize], mut link: usize) -> usize {
+    while leads_to[link] != link {
+        leads_to[link] = leads_to[leads_to[link]];
+        link = leads_to[link];
+    }
+    link
 }
