@@ -620,6 +620,9 @@ fn writing_twice_gives_the_same_bytes_and_well_formed_plots() {
         "result.html",
         "result.json",
         "series.json",
+        "flows.csv",
+        "links.csv",
+        "series.csv",
         "rate.svg",
         "window.svg",
         "queue.svg",
@@ -645,6 +648,40 @@ fn writing_twice_gives_the_same_bytes_and_well_formed_plots() {
         "{error}"
     );
     assert_eq!(error.lines().count(), 1);
+}
+
+#[test]
+fn csv_files_hold_what_the_json_files_hold() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), &scenario(), "sim", &observations()).unwrap();
+    let rows = |name: &str| {
+        let text = std::fs::read_to_string(directory.path().join(name)).unwrap();
+        let lines = text.lines().map(str::to_owned);
+        lines.collect::<Vec<_>>()
+    };
+    let column = |rows: &[String], name: &str| {
+        let columns: Vec<_> = rows[0].split(',').collect();
+        let at = columns.iter().position(|column| *column == name).unwrap();
+        let value = rows[2].split(',').nth(at).unwrap();
+        value.to_owned()
+    };
+    let flows = rows("flows.csv");
+    assert!(flows[0].starts_with("name,controller,"), "{flows:?}");
+    assert_eq!((flows.len(), column(&flows, "throughput_bps")), (3, "800".into()));
+    assert_eq!(column(&flows, "rtt_ms.p50"), "");
+    let links = rows("links.csv");
+    assert!(links[0].contains("queue_packets.mean") && links[1].contains("1.235"), "{links:?}");
+    let series = rows("series.csv");
+    assert_eq!(series[0], "time_s,kind,name,quantity,value");
+    for row in [
+        "0.5,flow,a,window_bytes,2400",
+        "1,flow,a,rate_bps,4800",
+        "2.5,link,bottleneck,queue_packets,5",
+        "0,link,bottleneck,stamps.acp.users,10.0",
+    ] {
+        assert!(series.iter().any(|line| line == row), "{row} in {series:?}");
+    }
+    assert!(!series.iter().any(|line| line.starts_with("0.5,link,bottleneck,stamps")));
 }
 
 #[test]
