@@ -1,6 +1,7 @@
 //! Datagrams on their way through the virtual network.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use bytes::BytesMut;
 use evenkeel_queue::{CarriedHeader, Carrier, FlowKey};
@@ -16,6 +17,8 @@ pub struct Datagram {
     pub(crate) destination: SocketAddr,
     /// The node that has the destination's address.
     pub(crate) to: NodeIndex,
+    /// When its host put it on the network.
+    pub(crate) sent: Instant,
     pub(crate) ecn: Ecn,
     /// Time to live on its next link, or on arrival.
     pub(crate) ttl: u8,

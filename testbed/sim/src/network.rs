@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use evenkeel_queue::{Link, Packet, PacketMeta};
 
@@ -20,10 +20,20 @@ pub(crate) struct Inbox {
     pub(crate) waker: Option<Waker>,
     /// IP bytes that reached this socket since it was bound.
     pub(crate) received_bytes: u64,
+    /// How long those were on their way that came since somebody last asked.
+    pub(crate) delays: Delays,
     /// Whether arriving datagrams are only counted (the sink of UDP cross traffic).
     pub(crate) counts_only: bool,
     /// Whether a QUIC server reads them: captures give it port 443.
     pub(crate) is_quic_server: bool,
+}
+
+/// Times from host to host.
+#[derive(Debug, Default)]
+pub(crate) struct Delays {
+    pub(crate) count: u32,
+    pub(crate) sum: Duration,
+    pub(crate) max: Duration,
 }
 
 /// All nodes, links and bound ports of a simulation.
@@ -162,7 +172,7 @@ impl Network {
 
     fn arrive(&mut self, now: Instant, at: NodeIndex, datagram: Datagram) {
         if datagram.to == at {
-            self.deliver(datagram);
+            self.deliver(now, datagram);
             return;
         }
         let Some(link) = self.next_hop[at.0][datagram.to.0] else {
@@ -236,7 +246,7 @@ impl Network {
         }
     }
 
-    fn deliver(&mut self, datagram: Datagram) {
+    fn deliver(&mut self, now: Instant, datagram: Datagram) {
         let port = datagram.destination.port();
         let Some((_, inbox)) = self.ports[datagram.to.0].iter().find(|(p, _)| *p == port) else {
             self.counters.unreachable += 1;
@@ -244,6 +254,10 @@ impl Network {
         };
         let mut inbox = lock(inbox);
         inbox.received_bytes += datagram.ip_bytes() as u64;
+        let delay = now - datagram.sent;
+        inbox.delays.count += 1;
+        inbox.delays.sum += delay;
+        inbox.delays.max = inbox.delays.max.max(delay);
         if !inbox.counts_only {
             inbox.datagrams.push_back(datagram);
             if let Some(waker) = inbox.waker.take() {

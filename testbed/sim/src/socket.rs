@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use evenkeel_wire::Ecn;
@@ -59,6 +60,14 @@ impl SimSocket {
         lock(&self.inbox).received_bytes
     }
 
+    /// Mean and greatest time from host to host of what has reached this socket since the last call;
+    /// `None` if nothing has.
+    pub fn take_delays(&self) -> Option<(Duration, Duration)> {
+        let delays = std::mem::take(&mut lock(&self.inbox).delays);
+        let mean = delays.sum.checked_div(delays.count)?;
+        Some((mean, delays.max))
+    }
+
     /// From now on arriving datagrams are counted and thrown away.
     pub fn count_only(&self) {
         lock(&self.inbox).counts_only = true;
@@ -92,15 +101,17 @@ impl SimSocket {
         ecn: Ecn,
         contents: BytesMut,
     ) {
+        let now = self.core.now();
         let datagram = Datagram {
             source: self.address,
             destination,
             to,
+            sent: now,
             ecn,
             ttl: HOP_LIMIT,
             contents,
         };
-        network.send(self.core.now(), self.node, datagram);
+        network.send(now, self.node, datagram);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::{FlowObservation, SAMPLE, Timing};
+use super::{DelaySample, FlowObservation, SAMPLE, Timing};
 
 /// Round-trip times of a flow, by nearest rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +77,28 @@ pub fn rtt_percentiles(flow: &FlowObservation, timing: &Timing) -> Option<RttPer
         p95: nearest_rank(&sorted, 95)?,
         p99: nearest_rank(&sorted, 99)?,
     })
+}
+
+/// Mean and greatest of the round-trip times measured in each of the run's first `count` intervals.
+pub fn rtt_series(
+    flow: &FlowObservation,
+    timing: &Timing,
+    count: usize,
+) -> Vec<Option<DelaySample>> {
+    let mut sums = vec![(Duration::ZERO, 0, Duration::ZERO); count];
+    for sample in &flow.rtt {
+        let index = (sample.at.as_nanos() / timing.interval.as_nanos()) as usize;
+        if let Some((sum, number, max)) = sums.get_mut(index) {
+            *sum += sample.rtt;
+            *number += 1;
+            *max = sample.rtt.max(*max);
+        }
+    }
+    let of = |(sum, number, max): (Duration, u32, Duration)| {
+        let mean = sum.checked_div(number)?;
+        Some(DelaySample { mean, max })
+    };
+    sums.into_iter().map(of).collect()
 }
 
 /// The smallest value that at least `percent` of the sorted values do not exceed.

@@ -56,6 +56,9 @@ pub struct FlowObservation {
     pub controller_state: Vec<Option<ControllerSample>>,
     /// Packets of each sampling interval from 0.
     pub packet_series: Vec<PacketSample>,
+    /// How long the packets of each sampling interval were on their way to the receiver's host; empty
+    /// if the backend cannot tell.
+    pub one_way: Vec<Option<DelaySample>>,
     /// Round-trip times that the sender measured; those before the warm-up's end are ignored.
     pub rtt: Vec<RttSample>,
     /// What became of its path headers, and what they told; `None` if none were agreed on.
@@ -176,6 +179,15 @@ pub struct PacketSample {
     pub lost: u64,
 }
 
+/// Times of one sampling interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DelaySample {
+    /// Their mean.
+    pub mean: Duration,
+    /// The greatest of them.
+    pub max: Duration,
+}
+
 /// A round-trip time and when it was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RttSample {
@@ -249,6 +261,11 @@ pub struct LinkObservation {
     pub queue_series: Vec<QueueSample>,
     /// Packets that the queue refused in each sampling interval from 0.
     pub drop_series: Vec<u64>,
+    /// Bytes of the packets whose transmission ended in each sampling interval from 0.
+    pub forwarded_series: Vec<u64>,
+    /// Bits per second that it could carry in each sampling interval from 0; `None` without limit, or
+    /// if the backend cannot tell.
+    pub capacity_series: Vec<Option<u64>>,
     /// What became of path headers; `None` where nothing stamps them.
     pub headers: Option<HeaderCounts>,
     /// What the link's stamps tell of themselves.
@@ -261,6 +278,7 @@ impl LinkObservation {
         Self {
             name: spec.name.clone(),
             rate_bps: spec.mean_rate_bps(scenario.warmup, scenario.duration),
+            capacity_series: spec.rate_series(scenario.sampling_interval, scenario.duration),
             delay: spec.description.delay(),
             emulator,
             ..Self::default()

@@ -569,7 +569,7 @@ pub(super) fn timing(scenario: &Scenario) -> Timing {
 }
 
 /// Milliseconds to the microsecond.
-fn milliseconds(duration: Duration) -> f64 {
+pub(super) fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 

@@ -8,7 +8,7 @@ use toml::toml;
 
 use super::*;
 use crate::metrics::{
-    ControllerSample, FlowObservation, LinkObservation, PacketSample, PathObservation,
+    ControllerSample, DelaySample, FlowObservation, LinkObservation, PacketSample, PathObservation,
     QueueObservation, QueueSample, RttSample, SojournObservation, StampObservation, Transfer,
 };
 use crate::scenario::{FlowBuilder, LinkBuilder, ScenarioBuilder};
@@ -68,6 +68,13 @@ fn observations() -> Observations {
                 rtt: Duration::from_micros(40_123),
             },
         ],
+        one_way: vec![
+            None,
+            Some(DelaySample {
+                mean: Duration::from_millis(20),
+                max: Duration::from_micros(25_500),
+            }),
+        ],
         pacing: Pacing::Controller,
         packet_series: vec![
             PacketSample { sent: 2, lost: 0 },
@@ -122,6 +129,10 @@ fn observations() -> Observations {
             })
             .collect(),
         drop_series: vec![0, 0, 1, 0, 0, 0],
+        forwarded_series: vec![0, 0, 500, 500, 250, 250],
+        capacity_series: [8000, 8000, 8000, 0, 8000, 8000]
+            .map(|bps| (bps > 0).then_some(bps))
+            .to_vec(),
         headers: Some(evenkeel_queue::HeaderCounts {
             recognised: 250,
             stamped: 249,
@@ -252,16 +263,21 @@ fn series_hold_every_interval() {
     let series = Series::new(&scenario(), &observations());
     let expected = concat!(
         r#"{"interval_s":0.5,"flows":[{"name":"a","rate_bps":[144,144,4800,1600,1600,1600],"#,
-        r#""goodput_bps":[64,64,2400,800,800,800],"sent_packets":[2,1],"lost_packets":[0,1],"#,
+        r#""goodput_bps":[64,64,2400,800,800,800],"#,
+        r#""rtt_ms":[0.001,null,40.123,null,null,null],"rtt_max_ms":[0.001,null,40.123,null,null,null],"#,
+        r#""one_way_ms":[null,20.0],"one_way_max_ms":[null,25.5],"#,
+        r#""sent_packets":[2,1],"lost_packets":[0,1],"#,
         r#""window_bytes":[null,2400,3600,3600,4800,4800],"#,
         r#""slow_start_threshold_bytes":[null,null,2400,2400,2400,2400],"#,
         r#""pacing_rate_bps":[null,null,null,null,8000,8000],"path":null,"#,
         r#""transfers":[{"start_s":0.0,"end_s":2.345678,"bytes":1000,"sha256_verified":true}]},"#,
         r#"{"name":"b","rate_bps":[0,0,0,0,800,800],"goodput_bps":[0,0,0,0,400,400],"#,
+        r#""rtt_ms":[null,null,null,null,null,null],"rtt_max_ms":[null,null,null,null,null,null],"#,
         r#""sent_packets":[],"lost_packets":[],"#,
         r#""window_bytes":[],"slow_start_threshold_bytes":[],"pacing_rate_bps":[],"path":null,"#,
         r#""transfers":[]}],"#,
-        r#""links":[{"name":"bottleneck","queue_packets":[0,1,2,3,4,5],"#,
+        r#""links":[{"name":"bottleneck","rate_bps":[0,0,8000,8000,4000,4000],"#,
+        r#""capacity_bps":[8000,8000,8000,null,8000,8000],"queue_packets":[0,1,2,3,4,5],"#,
         r#""queue_packets_max":[1,2,3,4,5,6],"dropped":[0,0,1,0,0,0],"#,
         r#""stamps":{"acp":{"users":[10.0,null,2.5,2.0,2.0,2.0]}}}]}"#,
         "\n"

@@ -245,19 +245,54 @@ impl LinkSpec {
     }
 }
 
+impl LinkSpec {
+    /// [`LinkSpec::mean_rate_bps`] in each interval of a run of `duration`; `None` without limit, and
+    /// for a cellular rate, which only its link knows.
+    pub fn rate_series(&self, interval: Duration, duration: Duration) -> Vec<Option<u64>> {
+        let count = duration.as_nanos().div_ceil(interval.as_nanos()) as u32;
+        let intervals =
+            (0..count).map(|index| (interval * index, (interval * (index + 1)).min(duration)));
+        let trace = self.trace.as_ref();
+        if let Some(trace) = trace.and_then(|trace| DeliveryTrace::parse(&trace.contents).ok()) {
+            let offered = |(from, to)| Some(trace_rate_bps(&trace, from, to));
+            return intervals.map(offered).collect();
+        }
+        let Some(mut rate_bps) = self.description.rate_bps else {
+            return vec![None; count as usize];
+        };
+        let mut changes = self.description.rate_changes(duration).peekable();
+        let means = intervals.map(|(from, to)| {
+            let (from_s, to_s) = (from.as_secs_f64(), to.as_secs_f64());
+            let (mut bits, mut since_s) = (0.0, from_s);
+            while let Some((at_s, next_bps)) = changes.next_if(|(at_s, _)| *at_s < to_s) {
+                let at_s = at_s.max(from_s);
+                bits += rate_bps as f64 * (at_s - since_s);
+                (since_s, rate_bps) = (at_s, next_bps);
+            }
+            bits += rate_bps as f64 * (to_s - since_s);
+            Some((bits / (to_s - from_s)).round() as u64)
+        });
+        means.collect()
+    }
+}
+
+/// What a trace offers after `from` until `to`, in bits per second.
+fn trace_rate_bps(trace: &DeliveryTrace, from: Duration, to: Duration) -> u64 {
+    let offered = trace.opportunities_until(to) - trace.opportunities_until(from);
+    let bits = offered as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0;
+    (bits / (to - from).as_secs_f64()).round() as u64
+}
+
 impl TraceFile {
     /// Opportunities after `from` until `to` over the time, or those of the trace's period over it
     /// if that is no time; `None` if it is no trace.
     fn mean_rate_bps(&self, from: Duration, to: Duration) -> Option<u64> {
         let trace = DeliveryTrace::parse(&self.contents).ok()?;
-        let (opportunities, time) = if to > from {
-            let offered = trace.opportunities_until(to) - trace.opportunities_until(from);
-            (offered, to - from)
-        } else {
-            (trace.opportunities(), trace.period())
-        };
-        let bits = opportunities as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0;
-        Some((bits / time.as_secs_f64()).round() as u64)
+        if to > from {
+            return Some(trace_rate_bps(&trace, from, to));
+        }
+        let bits = trace.opportunities() as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0;
+        Some((bits / trace.period().as_secs_f64()).round() as u64)
     }
 }
 

@@ -130,20 +130,23 @@ struct SojournFigures {
 #[derive(Debug, Deserialize)]
 struct Interval {
     queue_max: u64,
+    forwarded: Amount,
     dropped: Amount,
     ring_dropped: u64,
 }
 
 impl LinkStatus {
-    /// The queue in the interval that is over, and the packets that it refused.
-    pub(super) fn sample(&self) -> (QueueSample, u64) {
+    /// The queue in the interval that is over, the packets that it refused, and the bytes that it
+    /// forwarded.
+    pub(super) fn sample(&self) -> (QueueSample, u64, u64) {
         let interval = self.interval.as_ref();
         let queue = QueueSample {
             packets: self.queued.packets,
             max: interval.map_or(0, |interval| interval.queue_max),
         };
         let dropped = |interval: &Interval| interval.dropped.packets + interval.ring_dropped;
-        (queue, interval.map_or(0, dropped))
+        let forwarded = interval.map_or(0, |interval| interval.forwarded.bytes);
+        (queue, interval.map_or(0, dropped), forwarded)
     }
 
     /// Each figure of each stamp: the stamp's name, the figure's name, its value.

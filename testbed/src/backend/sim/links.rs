@@ -14,7 +14,10 @@ pub(super) struct LinkSampler {
     stamps: bool,
     /// Whether the rate is known only afterwards.
     cellular: bool,
+    interval_s: f64,
     dropped_before: u64,
+    forwarded_before: u64,
+    offered_before: u64,
     lost_before: u64,
 }
 
@@ -29,7 +32,10 @@ impl LinkSampler {
                 observation: LinkObservation::of(spec, scenario, Some("evenkeel")),
                 stamps: !spec.description.stamps.is_empty(),
                 cellular: spec.description.cellular.is_some(),
+                interval_s: scenario.sampling_interval.as_secs_f64(),
                 dropped_before: 0,
+                forwarded_before: 0,
+                offered_before: 0,
                 lost_before: 0,
             })
             .collect()
@@ -53,22 +59,32 @@ impl LinkSampler {
                     figures.map(|(figure, value)| (of.stamp, *figure, *value))
                 }));
         }
-        let (interval, packets, dropped) = simulation.with_link(self.index, |now, link| {
+        let (interval, packets, total, offered) = simulation.with_link(self.index, |now, link| {
             let interval = link.take_interval(now);
             let stats = link.stats(now);
-            (
-                interval,
-                stats.queued().packets,
-                stats.total().dropped.total().packets,
-            )
+            let packets = stats.queued().packets;
+            (interval, packets, stats.total(), stats.offered_total())
         });
         let observation = &mut self.observation;
+        let index = observation.queue_series.len();
         observation.queue_series.push(QueueSample {
             packets,
             max: interval.max,
         });
-        observation.drop_series.push(dropped - self.dropped_before);
-        self.dropped_before = dropped;
+        let since = |total: u64, before: &mut u64| total - std::mem::replace(before, total);
+        let dropped = total.dropped.total().packets;
+        let dropped = since(dropped, &mut self.dropped_before);
+        observation.drop_series.push(dropped);
+        let forwarded = since(total.forwarded.bytes, &mut self.forwarded_before);
+        observation.forwarded_series.push(forwarded);
+        // A random rate is known when it has been.
+        let offered = offered.filter(|_| self.cellular);
+        if let (Some(offered), Some(capacity)) =
+            (offered, observation.capacity_series.get_mut(index))
+        {
+            let bits = since(offered, &mut self.offered_before) as f64 * 8.0;
+            *capacity = Some((bits / self.interval_s).round() as u64);
+        }
     }
 
     /// All that was seen of the link.

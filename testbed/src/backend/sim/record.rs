@@ -10,7 +10,7 @@ use evenkeel_apps::stream::Viewing;
 use quinn::Connection;
 
 use crate::metrics::{
-    Arrived, ControllerSample, FlowObservation, PacketSample, PathObservation, RttSample, Transfer,
+    Arrived, ControllerSample, DelaySample, FlowObservation, PacketSample, PathObservation, RttSample, Transfer,
 };
 use crate::scenario::FlowSpec;
 use crate::sim::{SimSocket, lock};
@@ -174,6 +174,8 @@ impl Record {
     /// Ends a sampling interval.
     pub(super) fn sample(&self) {
         let arrived = self.arrived();
+        let receiver = self.receiver.get();
+        let delays = receiver.and_then(|receiver| receiver.socket.take_delays());
         let state = &mut *self.lock();
         let new = arrived.since(std::mem::replace(&mut state.arrived, arrived));
         let packets = state.packets();
@@ -183,6 +185,8 @@ impl Record {
             sent: packets.sent - before.sent,
             lost: packets.lost - before.lost,
         });
+        seen.one_way
+            .push(delays.map(|(mean, max)| DelaySample { mean, max }));
         seen.delivered.push(new.ip_bytes);
         seen.app_delivered.push(new.app_bytes);
         // The controllers of all connections together.

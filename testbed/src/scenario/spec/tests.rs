@@ -74,6 +74,27 @@ fn a_trace_offers_what_comes_in_the_window_and_not_its_mean() {
 }
 
 #[test]
+fn a_rate_series_has_the_mean_of_each_interval() {
+    let description = LinkDescription {
+        rate_bps: Some(100),
+        changes: vec![rate_change(0.0, 200), rate_change(2.5, 0), rate_change(3.0, 400)],
+        changes_period_s: Some(4.0),
+        ..LinkDescription::default()
+    };
+    let second = Duration::from_secs(1);
+    let series = link(description, None).rate_series(second, Duration::from_millis(5500));
+    assert_eq!(series, [200, 200, 100, 400, 200, 200].map(Some));
+    let unlimited = link(LinkDescription::default(), None);
+    assert_eq!(unlimited.rate_series(second, second), [None]);
+    let trace = TraceFile {
+        path: "t".into(),
+        contents: "500\n1500\n2000\n".into(),
+    };
+    let series = link(LinkDescription::default(), Some(trace)).rate_series(second, 3 * second);
+    assert_eq!(series, [12_000, 24_000, 12_000].map(Some));
+}
+
+#[test]
 fn the_mean_rate_counts_changes_again_after_their_period() {
     // 100 for 6 s and nothing for 4 s, again and again; the first 2 s are part of it.
     let description = LinkDescription {
