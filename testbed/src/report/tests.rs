@@ -432,7 +432,7 @@ fn what_path_headers_told_is_in_result_series_table_and_plots() {
     assert!(table(&document).contains(line), "{}", table(&document));
     let plots = plot::all(&scenario, &observations);
     let names: Vec<_> = plots.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names[3..], ["queueing.svg", "grant.svg"]);
+    assert_eq!(names[3..], ["queueing.svg", "grant.svg", "rtt-cdf.svg"]);
 }
 
 fn queueing_sample(at_s: f64, forward_queueing_ms: Option<f64>) -> SampleRecord {
@@ -721,10 +721,13 @@ fn plots_are_well_formed_and_name_what_they_show() {
                     .any(|text| text.contains("small, vegas:alpha=<1&\"2\">, reno, seed 1")),
                 "{texts:?}"
             );
-            assert!(texts.contains(&"seconds"), "{texts:?}");
             let has = |text: &str| texts.contains(&text);
+            assert!(has("seconds") || name == "rtt-cdf.svg", "{texts:?}");
             match (name, observations.flows.len()) {
-                ("rate.svg", 2) => assert!(has("a") && has("b")),
+                ("rate.svg", 2) => {
+                    assert!(has("a") && has("b") && has("capacity of bottleneck"), "{texts:?}");
+                }
+                ("rtt-cdf.svg", 2) => assert!(has("milliseconds") && has("a") && !has("b")),
                 ("rate.svg", 25) => assert!(has("a: mean of 25")),
                 ("queue.svg", 2) => assert!(has("bottleneck")),
                 _ => {}

@@ -134,25 +134,15 @@ impl Scenario {
     /// link in the same direction, or if a chain of such flows joins them. Sets are numbered from 0
     /// in the order of their first flows.
     pub fn sharing_sets(&self) -> Vec<usize> {
-        let mut destinations: Vec<_> = self.flows.iter().map(|flow| flow.to).collect();
-        destinations.sort_unstable();
-        destinations.dedup();
-        let towards = network::routes(&destinations, self.nodes.len(), &self.links);
         // A link leads to another of its set, or is the one that stands for it.
         let mut leads_to: Vec<usize> = (0..self.links.len()).collect();
-        let first_links = self.flows.iter().map(|flow| {
-            let hops = destinations.binary_search(&flow.to);
-            let hops = &towards[hops.expect("each flow's destination is among them")];
-            let mut at = flow.from;
-            let mut first = None;
-            while let Some(LinkIndex(link)) = hops[at.0] {
-                let set = representative(&mut leads_to, *first.get_or_insert(link));
-                leads_to[set] = representative(&mut leads_to, link);
-                at = self.links[link].to;
+        let ways = self.ways();
+        for way in &ways {
+            for link in way {
+                let set = representative(&mut leads_to, way[0].0);
+                leads_to[set] = representative(&mut leads_to, link.0);
             }
-            first.expect("a flow crosses a link")
-        });
-        let first_links: Vec<usize> = first_links.collect();
+        }
         let mut sets = Vec::new();
         let number = |link: usize| {
             let set = representative(&mut leads_to, link);
@@ -162,7 +152,27 @@ impl Scenario {
                 sets.len() - 1
             })
         };
-        first_links.into_iter().map(number).collect()
+        ways.iter().map(|way| way[0].0).map(number).collect()
+    }
+
+    /// The links that each flow's data crosses, at least one, from its sender on.
+    pub(crate) fn ways(&self) -> Vec<Vec<LinkIndex>> {
+        let mut destinations: Vec<_> = self.flows.iter().map(|flow| flow.to).collect();
+        destinations.sort_unstable();
+        destinations.dedup();
+        let towards = network::routes(&destinations, self.nodes.len(), &self.links);
+        let way = |flow: &FlowSpec| {
+            let hops = destinations.binary_search(&flow.to);
+            let hops = &towards[hops.expect("each flow's destination is among them")];
+            let mut at = flow.from;
+            let mut way = Vec::new();
+            while let Some(link) = hops[at.0] {
+                way.push(link);
+                at = self.links[link.0].to;
+            }
+            way
+        };
+        self.flows.iter().map(way).collect()
     }
 
     /// The effective configuration as a scenario file: overrides applied, defaults written out.
