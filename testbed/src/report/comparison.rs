@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::document::{FlowResult, ResultDocument, rounded, unseeded_note};
-use super::page::{Page, Plot};
+use super::page::{About, Page, Plot};
 use super::table::{Column, MBPS, MS, PERCENT, RATIO, SECONDS, Table, Unit, column};
 use super::{ReportError, plot, save};
 use crate::metrics::{Observations, median};
@@ -174,7 +174,7 @@ pub type SeededRun = (String, u64, ResultDocument, Observations);
 /// Compares `flows`, the names of `[[flows]]`, in runs of `scenario`, each controller with the same
 /// seeds; writes `comparison.json`, `comparison.html` and the plots `rate.svg`, and of streams
 /// `delay.svg` and `bitrate.svg`, with the first of the flows in each controller's first run, into
-/// `directory`.
+/// `directory`. The page shows the `command` that makes the runs again.
 ///
 /// # Errors
 /// If a file cannot be written.
@@ -183,6 +183,7 @@ pub fn write_comparison(
     scenario: &Scenario,
     flows: &[String],
     runs: &[SeededRun],
+    command: &str,
 ) -> Result<ComparisonDocument, ReportError> {
     let (mut seeds, mut controllers) = (Vec::new(), Vec::<&str>::new());
     for (controller, seed, ..) in runs {
@@ -235,6 +236,7 @@ pub fn write_comparison(
     }
     let page = Page {
         title: document.heading(),
+        about: About::new(scenario, command),
         intro: document.conclusion(),
         tables: vec![("Controllers", document.columns())],
         notes: document.notes(),

@@ -48,7 +48,8 @@ pub struct ReportError(pub PathBuf, #[source] pub io::Error);
 /// Computes the figures of a run and writes `result.json`, `series.json`, the same as `flows.csv`,
 /// `links.csv` and `series.csv`, the page `result.html` and the plots on it into `directory`, which must exist: `rate.svg`, `window.svg` and `queue.svg`,
 /// `delay.svg` and `bitrate.svg` of streams, `queueing.svg` and `grant.svg` if path headers gave
-/// such values. The same scenario and observations give the same bytes.
+/// such values. The page shows the `command` that makes the run again, unless it is empty. The same
+/// scenario, observations and command give the same bytes.
 ///
 /// # Errors
 /// If a file cannot be written.
@@ -57,6 +58,7 @@ pub fn write(
     scenario: &Scenario,
     backend: &str,
     observations: &Observations,
+    command: &str,
 ) -> Result<ResultDocument, ReportError> {
     let document = ResultDocument::new(scenario, backend, observations);
     let series = Series::new(scenario, observations);
@@ -73,7 +75,7 @@ pub fn write(
         save(&directory.join(name), picture.file().as_bytes())?;
         pictures.push((String::new(), picture.inline()));
     }
-    let mut page = summary::page(&document);
+    let mut page = summary::page(&document, page::About::new(scenario, command));
     page.plots.push(page::Plot {
         title: "Plots".into(),
         pictures,

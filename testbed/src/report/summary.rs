@@ -6,7 +6,7 @@ use evenkeel_apps::path::LastAndMean;
 use evenkeel_apps::stream::ViewReport;
 
 use super::document::{FlowResult, LinkResult, ResultDocument, unseeded_note};
-use super::page::Page;
+use super::page::{About, Page};
 use super::table::{
     COUNT, Column, MBPS, MS, PACKETS, PERCENT, RATIO, SECONDS, Table, Unit, column,
 };
@@ -41,7 +41,7 @@ pub fn table(document: &ResultDocument) -> String {
 }
 
 /// The same as a page.
-pub(super) fn page(document: &ResultDocument) -> Page {
+pub(super) fn page(document: &ResultDocument, about: About) -> Page {
     let all = [
         ("Flows", flows(document)),
         ("Links", links(&document.links)),
@@ -57,6 +57,7 @@ pub(super) fn page(document: &ResultDocument) -> Page {
     ];
     Page {
         title: heading(document),
+        about,
         intro: String::new(),
         tables: all
             .into_iter()

@@ -13,6 +13,9 @@ use crate::metrics::{
 };
 use crate::scenario::{FlowBuilder, LinkBuilder, ScenarioBuilder};
 
+/// What makes a run again.
+const COMMAND: &str = "evenkeel-testbed run 'small & big.toml' --seed 1";
+
 fn builder() -> ScenarioBuilder {
     Scenario::builder("small", Duration::from_secs(3))
         .warmup(Duration::from_secs(1))
@@ -514,7 +517,7 @@ fn the_median_over_two_seeds_is_the_mean_of_both() {
     };
     let directory = tempfile::tempdir().unwrap();
     let runs = [run(1, 100), run(2, 300)];
-    let compared = write_comparison(directory.path(), &scenario, &["a".into()], &runs).unwrap();
+    let compared = write_comparison(directory.path(), &scenario, &["a".into()], &runs, COMMAND).unwrap();
     let of = |figures: &ComparedFigures| figures.goodput_bps;
     let [run] = &compared.runs[..] else {
         panic!("{compared:?}")
@@ -532,7 +535,7 @@ fn tables_and_documents_say_which_controllers_no_seed_repeats() {
         let document = ResultDocument::new(&scenario, "sim", &observations);
         let directory = tempfile::tempdir().unwrap();
         let runs = [(controller.to_owned(), 1, document.clone(), observations)];
-        let comparison = write_comparison(directory.path(), &scenario, &["a".into()], &runs).unwrap();
+        let comparison = write_comparison(directory.path(), &scenario, &["a".into()], &runs, COMMAND).unwrap();
         [
             (table(&document), json(&document)),
             (comparison_table(&comparison), json(&comparison)),
@@ -573,7 +576,7 @@ fn a_comparison_ranks_and_shows_the_compared_flows_and_sums_up_the_others() {
     let directory = tempfile::tempdir().unwrap();
     let compare = |flows: &[&str]| {
         let flows: Vec<_> = flows.iter().map(ToString::to_string).collect();
-        write_comparison(directory.path(), &scenario, &flows, &runs).unwrap()
+        write_comparison(directory.path(), &scenario, &flows, &runs, COMMAND).unwrap()
     };
     let compared = compare(&["a"]);
     let figures = |run: &ComparedRun| {
@@ -628,9 +631,10 @@ fn nothing_observed_makes_a_result_of_nulls() {
 #[test]
 fn writing_twice_gives_the_same_bytes_and_well_formed_plots() {
     let [first, second] = [(), ()].map(|()| tempfile::tempdir().unwrap());
-    let scenario = scenario();
+    let described = builder().set("description", "A <small> network");
+    let scenario = described.build().unwrap();
     for directory in [&first, &second] {
-        write(directory.path(), &scenario, "sim", &observations()).unwrap();
+        write(directory.path(), &scenario, "sim", &observations(), COMMAND).unwrap();
     }
     for name in [
         "result.html",
@@ -651,11 +655,20 @@ fn writing_twice_gives_the_same_bytes_and_well_formed_plots() {
             "{name}"
         );
     }
+    let page = std::fs::read_to_string(first.path().join("result.html")).unwrap();
+    for words in [
+        "A &lt;small&gt; network",
+        "run 'small &amp; big.toml' --seed 1",
+        "warmup_s = 1.0",
+    ] {
+        assert!(page.contains(words), "{words} in {page}");
+    }
     let error = write(
         &first.path().join("none"),
         &scenario,
         "sim",
         &observations(),
+        COMMAND,
     )
     .unwrap_err();
     let error = error.to_string();
@@ -669,7 +682,7 @@ fn writing_twice_gives_the_same_bytes_and_well_formed_plots() {
 #[test]
 fn csv_files_hold_what_the_json_files_hold() {
     let directory = tempfile::tempdir().unwrap();
-    write(directory.path(), &scenario(), "sim", &observations()).unwrap();
+    write(directory.path(), &scenario(), "sim", &observations(), COMMAND).unwrap();
     let rows = |name: &str| {
         let text = std::fs::read_to_string(directory.path().join(name)).unwrap();
         let lines = text.lines().map(str::to_owned);

@@ -10,8 +10,8 @@ use evenkeel_testbed::report;
 use evenkeel_testbed::scenario::{Controllers, Scenario};
 
 use super::{
-    Backend, CliError, DeadFlows, ScenarioArguments, create_directory, longest_run, note,
-    print_out, progress_bar, seed_override, warn,
+    Backend, CliError, DeadFlows, ScenarioArguments, check_directory, create_directory,
+    longest_run, note, print_out, progress_bar, seed_and_backends, seed_override, warn,
 };
 
 #[derive(Debug, Args)]
@@ -43,6 +43,21 @@ pub(super) struct CompareArguments {
     json: bool,
     #[command(flatten)]
     dead_flows: DeadFlows,
+}
+
+impl CompareArguments {
+    /// The command that makes the same comparison again.
+    fn command(&self, scenario: &Scenario) -> String {
+        let mut more = vec!["--controllers".to_owned(), self.controllers.join(",")];
+        if !self.flows.is_empty() {
+            more.extend(["--flows".to_owned(), self.flows.join(",")]);
+        }
+        if self.seeds > 1 {
+            more.extend(["--seeds".to_owned(), self.seeds.to_string()]);
+        }
+        more.extend(seed_and_backends(scenario.seed, &[self.on]));
+        self.scenario.command("compare", more)
+    }
 }
 
 /// Runs each controller with each seed; says which was smoothest.
@@ -84,21 +99,29 @@ pub(super) fn compare(
     if let Some(code) = arguments.on.run_inside(&files, Some(limit))? {
         return Ok(code);
     }
+    check_directory(&out)?;
     let mut runs = Vec::new();
     for (controller, scenario) in &scenarios {
         let mut directory = out.join(controller.replace([':', ',', '=', '/'], "-"));
         if several {
             directory.push(format!("seed{}", scenario.seed));
         }
-        create_directory(&directory)?;
         let bar =
             progress_bar(scenario).with_message(format!("{controller}, seed {}", scenario.seed));
         let observations = arguments.on.run(scenario, &options, &bar)?;
-        let document = report::write(&directory, scenario, arguments.on.name(), &observations)?;
+        create_directory(&directory)?;
+        let names = groups.iter();
+        let sets = names.map(|group| format!("flows.{group}.controller={controller}"));
+        let more = sets.flat_map(|set| ["--set".to_owned(), set]);
+        let more = more.chain(seed_and_backends(scenario.seed, &[arguments.on]));
+        let command = arguments.scenario.command("run", more);
+        let on = arguments.on.name();
+        let document = report::write(&directory, scenario, on, &observations, &command)?;
         document.warnings.iter().for_each(|line| warn(line));
         runs.push((controller.clone(), scenario.seed, document, observations));
     }
-    let comparison = report::write_comparison(&out, &plain, &flows, &runs)?;
+    let command = arguments.command(&plain);
+    let comparison = report::write_comparison(&out, &plain, &flows, &runs, &command)?;
     if arguments.json {
         print_out(&report::json(&comparison))?;
     } else {
