@@ -10,6 +10,7 @@ use evenkeel_queue::HeaderCounts;
 use serde::Serialize;
 
 use super::SERIES_FILE;
+use super::fairness::Fairness;
 use crate::metrics::{
     self, FlowObservation, LinkObservation, Observations, PathObservation, StampObservation,
     StreamObservation, Timing, Transfer, seconds,
@@ -169,39 +170,6 @@ pub struct Totals {
     pub cov: Option<f64>,
     /// Packets lost / packets sent, of all flows.
     pub retransmitted_ratio: Option<f64>,
-}
-
-/// How flows shared that cross a link in the same direction; `None` where fewer than two were active.
-/// Of several sets of flows that share no link the least value.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Fairness {
-    /// Of the set.
-    #[serde(flatten)]
-    pub least: FairnessFigures,
-    /// Each set of flows that share no link with those of others; not written if there is one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub sets: Vec<FairnessOfSet>,
-}
-
-/// A set of flows that share links, and how.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct FairnessOfSet {
-    /// Their names.
-    pub flows: Vec<String>,
-    /// How they shared.
-    #[serde(flatten)]
-    pub figures: FairnessFigures,
-}
-
-/// How flows shared.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct FairnessFigures {
-    /// [`metrics::jain_index`] of the throughputs.
-    pub jain: Option<f64>,
-    /// [`metrics::worst_case_fairness`] of the throughputs.
-    pub worst_case: Option<f64>,
-    /// [`metrics::short_term_fairness`].
-    pub short_term: Option<f64>,
 }
 
 /// Figures of one direction of a link, after the warm-up.
@@ -430,49 +398,6 @@ impl Totals {
             goodput_bps: sum(metrics::goodput_bps),
             cov: ratio(covs.iter().sum::<f64>() / covs.len() as f64),
             retransmitted_ratio: ratio(lost as f64 / sent as f64),
-        }
-    }
-}
-
-impl Fairness {
-    fn new(scenario: &Scenario, flows: &[FlowObservation], timing: &Timing) -> Self {
-        let numbers = scenario.sharing_sets();
-        let mut sets: BTreeMap<usize, Vec<&FlowObservation>> = BTreeMap::new();
-        for (index, flow) in flows.iter().enumerate() {
-            let number = numbers.get(index).copied().unwrap_or_default();
-            sets.entry(number).or_default().push(flow);
-        }
-        let of_set = |flows: Vec<&FlowObservation>| FairnessOfSet {
-            flows: flows.iter().map(|flow| flow.name.clone()).collect(),
-            figures: FairnessFigures::new(&flows, timing),
-        };
-        let mut sets: Vec<_> = sets.into_values().map(of_set).collect();
-        let least = |figure: fn(&FairnessFigures) -> Option<f64>| {
-            let values = sets.iter().filter_map(|set| figure(&set.figures));
-            values.reduce(f64::min)
-        };
-        let least = FairnessFigures {
-            jain: least(|figures| figures.jain),
-            worst_case: least(|figures| figures.worst_case),
-            short_term: least(|figures| figures.short_term),
-        };
-        if sets.len() < 2 {
-            sets.clear();
-        }
-        Self { least, sets }
-    }
-}
-
-impl FairnessFigures {
-    fn new(flows: &[&FlowObservation], timing: &Timing) -> Self {
-        let throughputs = flows.iter();
-        let throughputs: Vec<f64> = throughputs
-            .filter_map(|flow| metrics::throughput_bps(flow, timing))
-            .collect();
-        Self {
-            jain: metrics::jain_index(&throughputs).and_then(ratio),
-            worst_case: metrics::worst_case_fairness(&throughputs).and_then(ratio),
-            short_term: metrics::short_term_fairness(flows, timing).and_then(ratio),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod comparison;
 mod csv;
 mod document;
+mod fairness;
 pub mod page;
 pub mod picture;
 mod plot;
@@ -24,9 +25,10 @@ pub use comparison::{
     write_comparison,
 };
 pub use document::{
-    Fairness, FairnessFigures, FairnessOfSet, FlowResult, LinkResult, PathResult, Percentiles, QueueResult, ResultDocument,
+    FlowResult, LinkResult, PathResult, Percentiles, QueueResult, ResultDocument,
     RttResult, StreamResult, Totals, TransfersResult,
 };
+pub use fairness::{Fairness, FairnessFigures, FairnessOfSet};
 pub use series::{FlowSeries, HeaderSeries, LinkSeries, Series, StreamSeries};
 pub use side_by_side::{BackendFigures, FlowFigures, LinkFigures, SideBySide, UnreadableResult};
 pub use summary::table;

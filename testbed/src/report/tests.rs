@@ -1,5 +1,8 @@
 //! Tests of whole results.
 
+mod comparison;
+mod files;
+
 use std::time::Duration;
 
 use evenkeel::{HeaderCounters, HeaderState, Pacing};
@@ -507,26 +510,6 @@ fn a_large_group_is_summarised_by_smallest_median_and_greatest() {
 }
 
 #[test]
-fn the_median_over_two_seeds_is_the_mean_of_both() {
-    let scenario = scenario();
-    let run = |seed: u64, bytes: u64| {
-        let mut observations = observations();
-        observations.flows[0].app_delivered = vec![0, 0, bytes, bytes, 0, 0];
-        let document = ResultDocument::new(&scenario, "sim", &observations);
-        ("reno".to_owned(), seed, document, observations)
-    };
-    let directory = tempfile::tempdir().unwrap();
-    let runs = [run(1, 100), run(2, 300)];
-    let compared = write_comparison(directory.path(), &scenario, &["a".into()], &runs, COMMAND).unwrap();
-    let of = |figures: &ComparedFigures| figures.goodput_bps;
-    let [run] = &compared.runs[..] else {
-        panic!("{compared:?}")
-    };
-    let spread = [run.least.as_ref(), Some(&run.median), run.greatest.as_ref()];
-    assert_eq!(spread.map(|figures| of(figures.unwrap())), [800, 1600, 2400]);
-}
-
-#[test]
 fn tables_and_documents_say_which_controllers_no_seed_repeats() {
     let written = |controller: &str| {
         let mut observations = observations();
@@ -550,49 +533,6 @@ fn tables_and_documents_say_which_controllers_no_seed_repeats() {
         assert!(!text.contains("no seed repeats"), "{text}");
         assert!(!json.contains("unseeded"), "{json}");
     }
-}
-
-#[test]
-fn a_comparison_ranks_and_shows_the_compared_flows_and_sums_up_the_others() {
-    let scenario = scenario();
-    // The compared flow `a` of `starved` has little, and its neighbour so much that all together
-    // are the smoothest and the fastest.
-    let run = |controller: &str, a: &[u64], b: &[u64]| {
-        let mut observations = observations();
-        observations.flows[0].delivered = a.to_vec();
-        observations.flows[0].app_delivered = a.to_vec();
-        observations.flows[1].start = Duration::ZERO;
-        observations.flows[1].error = None;
-        observations.flows[1].delivered = b.to_vec();
-        observations.flows[1].app_delivered = b.to_vec();
-        observations.flows[1].sent_packets = 100;
-        let document = ResultDocument::new(&scenario, "sim", &observations);
-        (controller.to_owned(), 1, document, observations)
-    };
-    let runs = [
-        run("starved", &[0, 0, 10, 30, 10, 30], &[0, 0, 900, 900, 900, 900]),
-        run("smooth", &[0, 0, 100, 100, 100, 100], &[0, 0, 100, 300, 100, 300]),
-    ];
-    let directory = tempfile::tempdir().unwrap();
-    let compare = |flows: &[&str]| {
-        let flows: Vec<_> = flows.iter().map(ToString::to_string).collect();
-        write_comparison(directory.path(), &scenario, &flows, &runs, COMMAND).unwrap()
-    };
-    let compared = compare(&["a"]);
-    let figures = |run: &ComparedRun| {
-        let figures = &run.median;
-        (figures.goodput_bps, figures.cov, figures.others_goodput_bps)
-    };
-    assert_eq!(compared.runs[0].controller, "smooth");
-    assert_eq!(figures(&compared.runs[0]), (1600, Some(0.0), Some(3200)));
-    assert_eq!(figures(&compared.runs[1]), (320, Some(0.5), Some(14_400)));
-    // Lost 1 of its own 3 packets, not of 103.
-    assert_eq!(compared.runs[0].median.retransmitted_ratio, Some(0.333333));
-    assert_eq!(compared.flows, ["a"]);
-    let text = comparison_table(&compared);
-    assert!(text.contains("others") && text.contains("smoothest: smooth"), "{text}");
-    let all = compare(&["a", "b"]);
-    assert_eq!(figures(&all.runs[0]), (14_720, Some(0.25), None));
 }
 
 #[test]
@@ -626,125 +566,4 @@ fn nothing_observed_makes_a_result_of_nulls() {
     let text = json(&document);
     assert!(text.contains("\"jain\": null"), "{text}");
     assert!(!table(&document).is_empty());
-}
-
-#[test]
-fn writing_twice_gives_the_same_bytes_and_well_formed_plots() {
-    let [first, second] = [(), ()].map(|()| tempfile::tempdir().unwrap());
-    let described = builder().set("description", "A <small> network");
-    let scenario = described.build().unwrap();
-    for directory in [&first, &second] {
-        write(directory.path(), &scenario, "sim", &observations(), COMMAND).unwrap();
-    }
-    for name in [
-        "result.html",
-        "result.json",
-        "series.json",
-        "flows.csv",
-        "links.csv",
-        "series.csv",
-        "rate.svg",
-        "window.svg",
-        "queue.svg",
-    ] {
-        let bytes = std::fs::read(first.path().join(name)).unwrap();
-        assert!(!bytes.is_empty(), "{name}");
-        assert_eq!(
-            bytes,
-            std::fs::read(second.path().join(name)).unwrap(),
-            "{name}"
-        );
-    }
-    let page = std::fs::read_to_string(first.path().join("result.html")).unwrap();
-    for words in [
-        "A &lt;small&gt; network",
-        "run 'small &amp; big.toml' --seed 1",
-        "warmup_s = 1.0",
-    ] {
-        assert!(page.contains(words), "{words} in {page}");
-    }
-    let error = write(
-        &first.path().join("none"),
-        &scenario,
-        "sim",
-        &observations(),
-        COMMAND,
-    )
-    .unwrap_err();
-    let error = error.to_string();
-    assert!(
-        error.starts_with("cannot write ") && error.contains("series.json"),
-        "{error}"
-    );
-    assert_eq!(error.lines().count(), 1);
-}
-
-#[test]
-fn csv_files_hold_what_the_json_files_hold() {
-    let directory = tempfile::tempdir().unwrap();
-    write(directory.path(), &scenario(), "sim", &observations(), COMMAND).unwrap();
-    let rows = |name: &str| {
-        let text = std::fs::read_to_string(directory.path().join(name)).unwrap();
-        let lines = text.lines().map(str::to_owned);
-        lines.collect::<Vec<_>>()
-    };
-    let column = |rows: &[String], name: &str| {
-        let columns: Vec<_> = rows[0].split(',').collect();
-        let at = columns.iter().position(|column| *column == name).unwrap();
-        let value = rows[2].split(',').nth(at).unwrap();
-        value.to_owned()
-    };
-    let flows = rows("flows.csv");
-    assert!(flows[0].starts_with("name,controller,"), "{flows:?}");
-    assert_eq!((flows.len(), column(&flows, "throughput_bps")), (3, "800".into()));
-    assert_eq!(column(&flows, "rtt_ms.p50"), "");
-    let links = rows("links.csv");
-    assert!(links[0].contains("queue_packets.mean") && links[1].contains("1.235"), "{links:?}");
-    let series = rows("series.csv");
-    assert_eq!(series[0], "time_s,kind,name,quantity,value");
-    for row in [
-        "0.5,flow,a,window_bytes,2400",
-        "1,flow,a,rate_bps,4800",
-        "2.5,link,bottleneck,queue_packets,5",
-        "0,link,bottleneck,stamps.acp.users,10.0",
-    ] {
-        assert!(series.iter().any(|line| line == row), "{row} in {series:?}");
-    }
-    assert!(!series.iter().any(|line| line.starts_with("0.5,link,bottleneck,stamps")));
-}
-
-#[test]
-fn plots_are_well_formed_and_name_what_they_show() {
-    let mut crowd = observations();
-    let template = crowd.flows[0].clone();
-    crowd.flows = vec![template; 25];
-    for observations in [observations(), crowd, Observations::default()] {
-        for (name, picture) in plot::all(&scenario(), &observations) {
-            let svg = picture.file();
-            let document =
-                roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
-            let texts: Vec<&str> = document
-                .descendants()
-                .filter_map(|node| node.text())
-                .map(str::trim)
-                .collect();
-            assert!(
-                texts
-                    .iter()
-                    .any(|text| text.contains("small, vegas:alpha=<1&\"2\">, reno, seed 1")),
-                "{texts:?}"
-            );
-            let has = |text: &str| texts.contains(&text);
-            assert!(has("seconds") || name == "rtt-cdf.svg", "{texts:?}");
-            match (name, observations.flows.len()) {
-                ("rate.svg", 2) => {
-                    assert!(has("a") && has("b") && has("capacity of bottleneck"), "{texts:?}");
-                }
-                ("rtt-cdf.svg", 2) => assert!(has("milliseconds") && has("a") && !has("b")),
-                ("rate.svg", 25) => assert!(has("a: mean of 25")),
-                ("queue.svg", 2) => assert!(has("bottleneck")),
-                _ => {}
-            }
-        }
-    }
 }
