@@ -1,6 +1,7 @@
 //! Scenarios on the shipping code, in virtual time.
 
 pub mod backend;
+pub mod jobs;
 pub mod metrics;
 mod ns2;
 #[cfg(feature = "opponents")]
