@@ -335,7 +335,8 @@ impl LinkKeys {
     /// what is inherited. Returns whether anything is left.
     fn leaves(&self, change: &mut Located<ChangeKeys>) -> bool {
         let change = &mut change.value;
-        let has_service = self.rate_bps.is_some() || self.trace.is_some() || self.cellular.is_some();
+        let has_service =
+            self.rate_bps.is_some() || self.trace.is_some() || self.cellular.is_some();
         change.rate_bps = change.rate_bps.filter(|_| !has_service);
         change.delay_ms = change.delay_ms.filter(|_| self.delay_ms.is_none());
         change.wifi_jitter_ms = change

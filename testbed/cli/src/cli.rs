@@ -11,8 +11,10 @@ mod kernel;
 #[path = "cli/no_kernel.rs"]
 mod kernel;
 mod list;
+mod progress;
 mod side_by_side;
 mod signals;
+mod sweep;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -206,6 +208,14 @@ pub(crate) enum CliError {
     Log(#[from] LogError),
     #[error("--controllers: {0}")]
     Controllers(SpecError),
+    #[error("--set gives several values to {0} and to {1}; compare over one key at a time")]
+    TwoSweeps(String, String),
+    #[error(transparent)]
+    Comparison(#[from] report::ComparisonError),
+    #[error(transparent)]
+    Lost(#[from] report::LostResult),
+    #[error("{0}: {1}")]
+    Panic(String, String),
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
     #[error(transparent)]
@@ -242,6 +252,7 @@ impl CliError {
             Self::SimOnly
             | Self::Twice(_)
             | Self::Controllers(_)
+            | Self::TwoSweeps(..)
             | Self::NoFlow(..)
             | Self::Log(_) => 2,
             #[cfg(feature = "experiments")]
@@ -306,7 +317,9 @@ fn run_scenario(arguments: &RunArguments, controllers: &Controllers) -> Result<E
     }
     let bar = progress_bar(&scenario);
     let began = wall_clock();
-    let observations = backend.run(&scenario, &options, &bar)?;
+    let progress = |at: Duration| bar.set_position(at.as_millis() as u64);
+    let observations = backend.run(&scenario, &options, progress)?;
+    bar.finish_and_clear();
     let wall = wall_clock() - began;
     create_directory(&out)?;
     let command = arguments.command(&scenario);

@@ -21,12 +21,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub use comparison::{
-    ComparedFigures, ComparedRun, ComparedStreams, ComparisonDocument, SeededRun, comparison_table,
-    write_comparison,
+    Compared, ComparedFigures, ComparedRun, ComparedStreams, ComparisonDocument, ComparisonError,
+    LostResult, OverSeeds, SeededRun, comparison_table, is_kept, warnings, write_comparison,
 };
 pub use document::{
-    FlowResult, LinkResult, PathResult, Percentiles, QueueResult, ResultDocument,
-    RttResult, StreamResult, Totals, TransfersResult,
+    FlowResult, LinkResult, PathResult, Percentiles, QueueResult, ResultDocument, RttResult,
+    StreamResult, Totals, TransfersResult,
 };
 pub use fairness::{Fairness, FairnessFigures, FairnessOfSet};
 pub use series::{FlowSeries, HeaderSeries, LinkSeries, Series, StreamSeries};

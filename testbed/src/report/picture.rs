@@ -393,7 +393,9 @@ fn legend(svg: &mut String, lines: &[Line], warmup: bool, top: f64) -> f64 {
         let class = line.style.class();
         let swatch = match line.style {
             Style::Bars => format!("<path class=\"bar {colour}\" d=\"M16-10h24v20h-24z\"/>"),
-            Style::Dotted | Style::Dashed | Style::Level => format!("<path class=\"{class} ink\" d=\"M0 0h56\"/>"),
+            Style::Dotted | Style::Dashed | Style::Level => {
+                format!("<path class=\"{class} ink\" d=\"M0 0h56\"/>")
+            }
             _ => format!("<path class=\"{class} {colour}\" d=\"M0 0h56\"/>"),
         };
         let mark = match line.style {

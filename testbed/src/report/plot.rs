@@ -77,10 +77,12 @@ fn capacity(scenario: &Scenario, observations: &Observations, rates: &[Line]) ->
         let known: Vec<f64> = known.map(|bps| *bps as f64).collect();
         (!known.is_empty()).then(|| mean(&known))
     };
-    let crossed = reported.zip(&observations.links).filter_map(|((index, _), link)| {
-        let is_crossed = crossed.contains(&LinkIndex(index));
-        Some((mean_of(link).filter(|_| is_crossed)?, link))
-    });
+    let crossed = reported
+        .zip(&observations.links)
+        .filter_map(|((index, _), link)| {
+            let is_crossed = crossed.contains(&LinkIndex(index));
+            Some((mean_of(link).filter(|_| is_crossed)?, link))
+        });
     let (mean_bps, link) = crossed.min_by(|a, b| a.0.total_cmp(&b.0))?;
     let points = rates.iter().flat_map(|line| &line.points);
     let greatest = max(&points.filter_map(|point| point.y).collect::<Vec<_>>());

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::document::{by_stamp, milliseconds, rounded, timing, to_three_decimals};
 use crate::metrics::{
-    self, ControllerSample, DelaySample, FlowObservation, LinkObservation, Observations, PathObservation,
-    PathSeries, Transfer,
+    self, ControllerSample, DelaySample, FlowObservation, LinkObservation, Observations,
+    PathObservation, PathSeries, Transfer,
 };
 use crate::scenario::Scenario;
 

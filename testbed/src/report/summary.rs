@@ -285,10 +285,7 @@ fn transfers(flows: &[FlowResult]) -> String {
             flow.name, transfers.completed, transfers.started
         );
         if let Some(completion) = transfers.completion_s {
-            text += &format!(
-                ", p50 {:.3} s, p95 {:.3} s",
-                completion.p50, completion.p95
-            );
+            text += &format!(", p50 {:.3} s, p95 {:.3} s", completion.p50, completion.p95);
         }
         match transfers.sha256_verified {
             Some(true) => text += ", SHA-256 agrees",

@@ -37,6 +37,11 @@ impl Unit {
         }
     }
 
+    /// A figure in this unit.
+    pub(super) fn scaled(self, figure: f64) -> f64 {
+        figure * self.scale
+    }
+
     /// A figure in this unit, without its name.
     pub(super) fn text(self, figure: Option<f64>) -> String {
         let (scale, decimals) = (self.scale, self.decimals);
@@ -184,7 +189,8 @@ mod tests {
     fn columns_that_do_not_fit_follow_below_with_the_words_again() {
         let names = ["flow", "one", "two", "three"].map(|name| (name, ""));
         let wide = "x".repeat(45);
-        let rows = ["a", "bcd"].map(|name| vec![name.into(), wide.clone(), wide.clone(), "3".into()]);
+        let rows =
+            ["a", "bcd"].map(|name| vec![name.into(), wide.clone(), wide.clone(), "3".into()]);
         let text = Table::new(1, &names, rows.to_vec()).text();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines.iter().all(|line| line.len() <= MAX_WIDTH), "{text}");

@@ -517,8 +517,13 @@ fn tables_and_documents_say_which_controllers_no_seed_repeats() {
         let scenario = scenario();
         let document = ResultDocument::new(&scenario, "sim", &observations);
         let directory = tempfile::tempdir().unwrap();
-        let runs = [(controller.to_owned(), 1, document.clone(), observations)];
-        let comparison = write_comparison(directory.path(), &scenario, &["a".into()], &runs, COMMAND).unwrap();
+        let runs = [comparison::left(
+            directory.path(),
+            controller,
+            1,
+            &observations,
+        )];
+        let comparison = comparison::compared(directory.path(), &["a"], &runs);
         [
             (table(&document), json(&document)),
             (comparison_table(&comparison), json(&comparison)),

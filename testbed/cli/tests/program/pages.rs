@@ -9,7 +9,12 @@ use crate::support::{eventually, scenario, signal, spawn, testbed, text};
 #[test]
 fn a_page_shows_the_scenario_and_the_command_that_makes_it_again() {
     let directory = tempfile::tempdir().expect("a directory");
-    let arguments = ["--set", "duration_s=21", "--set", "description=A 'small' run"];
+    let arguments = [
+        "--set",
+        "duration_s=21",
+        "--set",
+        "description=A 'small' run",
+    ];
     let mut command = testbed(&["run", &scenario("dumbbell.toml")]);
     let command = command.args(arguments).arg("--out").arg(directory.path());
     let output = command.output().expect("the program starts");
@@ -20,7 +25,10 @@ fn a_page_shows_the_scenario_and_the_command_that_makes_it_again() {
         scenario("dumbbell.toml")
     );
     assert!(page.contains(&command), "{command} in {page}");
-    assert!(page.contains("A 'small' run") && page.contains("topology = "), "{page}");
+    assert!(
+        page.contains("A 'small' run") && page.contains("topology = "),
+        "{page}"
+    );
 }
 
 #[test]

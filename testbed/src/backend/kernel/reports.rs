@@ -10,8 +10,8 @@ use evenkeel_apps::stream::{SentCounts, ViewReport};
 use super::process::Line;
 use super::records::{ReceiverInterval, Record, SenderInterval, parse};
 use crate::metrics::{
-    Arrived, ControllerSample, FlowObservation, PacketSample, PathObservation, RttSample, StreamObservation,
-    StreamSample, Transfer,
+    Arrived, ControllerSample, FlowObservation, PacketSample, PathObservation, RttSample,
+    StreamObservation, StreamSample, Transfer,
 };
 use crate::scenario::{FlowSpec, Scenario};
 
@@ -240,7 +240,13 @@ impl Reports {
         // What was done had come before.
         if self.done != Some(stop) && stop < end && !stop.as_nanos().is_multiple_of(width) {
             let begin = interval * (stop.as_nanos() / width) as u32;
-            let arrived = |bytes| between(&self.received, begin.as_secs_f64()..stop.as_secs_f64(), bytes);
+            let arrived = |bytes| {
+                between(
+                    &self.received,
+                    begin.as_secs_f64()..stop.as_secs_f64(),
+                    bytes,
+                )
+            };
             observation.until_stop = Some(Arrived {
                 ip_bytes: arrived(|received| received.ip_bytes).round() as u64,
                 app_bytes: arrived(|received| received.app_bytes).round() as u64,

@@ -182,7 +182,9 @@ impl LinkStatus {
     /// What a link whose rate varies has offered since the warm-up, in bits per second, as far as
     /// the share of it that was used tells.
     fn offered_bps(&self) -> Option<u64> {
-        let used = self.utilization.filter(|used| self.rate_varies && *used > 0.0)?;
+        let used = self
+            .utilization
+            .filter(|used| self.rate_varies && *used > 0.0)?;
         let bits = self.window.forwarded.bytes as f64 * 8.0;
         Some((bits / used / self.window_s).round() as u64)
     }

@@ -10,7 +10,8 @@ use evenkeel_apps::stream::Viewing;
 use quinn::Connection;
 
 use crate::metrics::{
-    Arrived, ControllerSample, DelaySample, FlowObservation, PacketSample, PathObservation, RttSample, Transfer,
+    Arrived, ControllerSample, DelaySample, FlowObservation, PacketSample, PathObservation,
+    RttSample, Transfer,
 };
 use crate::scenario::FlowSpec;
 use crate::sim::{SimSocket, lock};

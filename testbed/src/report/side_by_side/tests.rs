@@ -53,7 +53,9 @@ fn each_backend_differs_from_the_first_by_a_share_of_its_throughput() {
     write.expect("writable");
     let page = fs::read_to_string(directory.path().join("backends.html")).expect("it was written");
     assert!(
-        page.contains("f&lt;") && page.contains("run &lt;one&gt;") && page.contains("<svg>rates</svg>"),
+        page.contains("f&lt;")
+            && page.contains("run &lt;one&gt;")
+            && page.contains("<svg>rates</svg>"),
         "{page}"
     );
     let json = fs::read_to_string(directory.path().join("backends.json")).expect("it was written");

@@ -56,7 +56,14 @@ fn writing_twice_gives_the_same_bytes_and_well_formed_plots() {
 #[test]
 fn csv_files_hold_what_the_json_files_hold() {
     let directory = tempfile::tempdir().unwrap();
-    write(directory.path(), &scenario(), "sim", &observations(), COMMAND).unwrap();
+    write(
+        directory.path(),
+        &scenario(),
+        "sim",
+        &observations(),
+        COMMAND,
+    )
+    .unwrap();
     let rows = |name: &str| {
         let text = std::fs::read_to_string(directory.path().join(name)).unwrap();
         let lines = text.lines().map(str::to_owned);
@@ -70,10 +77,16 @@ fn csv_files_hold_what_the_json_files_hold() {
     };
     let flows = rows("flows.csv");
     assert!(flows[0].starts_with("name,controller,"), "{flows:?}");
-    assert_eq!((flows.len(), column(&flows, "throughput_bps")), (3, "800".into()));
+    assert_eq!(
+        (flows.len(), column(&flows, "throughput_bps")),
+        (3, "800".into())
+    );
     assert_eq!(column(&flows, "rtt_ms.p50"), "");
     let links = rows("links.csv");
-    assert!(links[0].contains("queue_packets.mean") && links[1].contains("1.235"), "{links:?}");
+    assert!(
+        links[0].contains("queue_packets.mean") && links[1].contains("1.235"),
+        "{links:?}"
+    );
     let series = rows("series.csv");
     assert_eq!(series[0], "time_s,kind,name,quantity,value");
     for row in [
@@ -84,7 +97,11 @@ fn csv_files_hold_what_the_json_files_hold() {
     ] {
         assert!(series.iter().any(|line| line == row), "{row} in {series:?}");
     }
-    assert!(!series.iter().any(|line| line.starts_with("0.5,link,bottleneck,stamps")));
+    assert!(
+        !series
+            .iter()
+            .any(|line| line.starts_with("0.5,link,bottleneck,stamps"))
+    );
 }
 
 #[test]
@@ -112,7 +129,10 @@ fn plots_are_well_formed_and_name_what_they_show() {
             assert!(has("seconds") || name == "rtt-cdf.svg", "{texts:?}");
             match (name, observations.flows.len()) {
                 ("rate.svg", 2) => {
-                    assert!(has("a") && has("b") && has("capacity of bottleneck"), "{texts:?}");
+                    assert!(
+                        has("a") && has("b") && has("capacity of bottleneck"),
+                        "{texts:?}"
+                    );
                 }
                 ("rtt-cdf.svg", 2) => assert!(has("milliseconds") && has("a") && !has("b")),
                 ("rate.svg", 25) => assert!(has("a: mean of 25")),

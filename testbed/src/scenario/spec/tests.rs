@@ -52,7 +52,10 @@ fn a_trace_has_the_rate_of_its_opportunities() {
     let period = link.mean_rate_bps(Duration::ZERO, Duration::ZERO);
     assert_eq!(period, Some(3_000_000));
     for wrong in ["0\n", ""] {
-        assert_eq!(trace(wrong).mean_rate_bps(Duration::ZERO, Duration::ZERO), None);
+        assert_eq!(
+            trace(wrong).mean_rate_bps(Duration::ZERO, Duration::ZERO),
+            None
+        );
     }
 }
 
@@ -65,7 +68,8 @@ fn a_trace_offers_what_comes_in_the_window_and_not_its_mean() {
         contents: fast + "1000\n",
     };
     let link = link(LinkDescription::default(), Some(file));
-    let mean = |from, to| link.mean_rate_bps(Duration::from_millis(from), Duration::from_millis(to));
+    let mean =
+        |from, to| link.mean_rate_bps(Duration::from_millis(from), Duration::from_millis(to));
     assert_eq!(mean(20, 100), Some(12_000_000));
     assert_eq!(mean(100, 900), Some(0));
     // Ten whole periods, and the fast part of the eleventh.
@@ -77,7 +81,11 @@ fn a_trace_offers_what_comes_in_the_window_and_not_its_mean() {
 fn a_rate_series_has_the_mean_of_each_interval() {
     let description = LinkDescription {
         rate_bps: Some(100),
-        changes: vec![rate_change(0.0, 200), rate_change(2.5, 0), rate_change(3.0, 400)],
+        changes: vec![
+            rate_change(0.0, 200),
+            rate_change(2.5, 0),
+            rate_change(3.0, 400),
+        ],
         changes_period_s: Some(4.0),
         ..LinkDescription::default()
     };

@@ -399,7 +399,9 @@ fn what_the_reverse_direction_sets_is_not_changed_by_inherited_changes() {
 #[test]
 fn flows_share_if_their_data_crosses_a_link_the_same_way_or_others_join_them() {
     let flow = |name: &str, from: &str, to: &str| {
-        format!("[[flows]]\nname = \"{name}\"\napp = \"bulk\"\ncontroller = \"reno\"\nfrom = \"{from}\"\nto = \"{to}\"\n")
+        format!(
+            "[[flows]]\nname = \"{name}\"\napp = \"bulk\"\ncontroller = \"reno\"\nfrom = \"{from}\"\nto = \"{to}\"\n"
+        )
     };
     let sets = |flows: &[(&str, &str)]| {
         let flows = flows.iter().enumerate();
@@ -410,8 +412,14 @@ fn flows_share_if_their_data_crosses_a_link_the_same_way_or_others_join_them() {
         expanded(&format!("{GRAPH}{flows}"), &[]).sharing_sets()
     };
     assert_eq!(sets(&[]), [0]);
-    assert_eq!(sets(&[("b", "c"), ("a", "b"), ("c", "a"), ("x", "y")]), [0, 0, 0, 1, 2]);
-    assert_eq!(sets(&[("y", "x"), ("b", "a"), ("c", "a"), ("c", "b")]), [0, 1, 2, 2, 2]);
+    assert_eq!(
+        sets(&[("b", "c"), ("a", "b"), ("c", "a"), ("x", "y")]),
+        [0, 0, 0, 1, 2]
+    );
+    assert_eq!(
+        sets(&[("y", "x"), ("b", "a"), ("c", "a"), ("c", "b")]),
+        [0, 1, 2, 2, 2]
+    );
 }
 
 #[test]

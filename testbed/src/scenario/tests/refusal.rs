@@ -57,7 +57,11 @@ fn what_no_application_takes_is_refused_before_the_run() {
         "d.toml:12: no application carries out bulk: the time to send is longer than a day; \
          lower duration_s, or give the flow bytes"
     );
-    let whole = ["duration_s=86401", "sampling.interval_ms=500", "flows.0.bytes=1000"];
+    let whole = [
+        "duration_s=86401",
+        "sampling.interval_ms=500",
+        "flows.0.bytes=1000",
+    ];
     assert!(parse(DUMBBELL, &whole).is_ok());
     assert!(parse(DUMBBELL, &["duration_s=86400", "sampling.interval_ms=500"]).is_ok());
 }
