@@ -135,7 +135,10 @@ fn a_comparison_has_a_run_for_each_controller_and_the_smoothest_first() {
     let runs = comparison["runs"].as_array().expect("runs");
     // The figures are of the flow that got the controllers; the video is beside it.
     assert_eq!(comparison["flows"].to_string(), "[\"bulk\"]");
-    assert!(number(&runs[0]["cov"]) <= number(&runs[1]["cov"]), "{comparison}");
+    assert!(
+        number(&runs[0]["cov"]) <= number(&runs[1]["cov"]),
+        "{comparison}"
+    );
     for run in runs {
         assert_eq!(run["stream"], Value::Null);
         assert!(number(&run["others_goodput_bps"]) > 0.0, "{run}");
