@@ -30,14 +30,33 @@ const FILES: &[(&str, &str)] = &[
     ("media", include_str!("../../league/media.toml")),
     ("routers", include_str!("../../league/routers.toml")),
     ("parking-lot", include_str!("../../league/parking-lot.toml")),
+    (
+        "combinations",
+        include_str!("../../league/combinations.toml"),
+    ),
+    ("c4", include_str!("../../league/c4.toml")),
+    ("picoquic", include_str!("../../league/picoquic.toml")),
+    ("bbr-draft", include_str!("../../league/bbr-draft.toml")),
+    ("abba", include_str!("../../league/abba.toml")),
+    ("pantheon", include_str!("../../league/pantheon.toml")),
+    (FAST, include_str!("../../league/fast.toml")),
     (TUNING, include_str!("../../league/tuning.toml")),
 ];
 
-/// The group with which keel was tuned. It belongs to the league only if somebody asks for it.
+/// The group with which keel was tuned.
 const TUNING: &str = "tuning";
+
+/// The group whose runs take many seconds of processor time each.
+const FAST: &str = "fast";
+
+/// Groups that belong to the league only if somebody asks for them.
+const ASKED_FOR: [&str; 2] = [TUNING, FAST];
 
 /// What a flow names as its controller if it is measured.
 const MEASURED: &str = "measured";
+
+/// What a flow names that takes the controller of the measured ones, and is not measured.
+const SAME: &str = "same";
 
 /// The controller of measured flows in the files that a league leaves for `run`.
 const STANDARD: &str = "cubic";
@@ -156,7 +175,7 @@ pub struct Case {
     pub(crate) measured: Vec<String>,
     /// Controllers of the other flows.
     pub(crate) opponents: Vec<String>,
-    /// Where they stand among all.
+    /// Where the flows with the measured controller stand among all.
     places: Vec<usize>,
     /// The scenario's file, with [`STANDARD`] as the measured flows' controller.
     text: String,
@@ -170,15 +189,17 @@ impl Figure {
 }
 
 /// The groups with those of their cases whose id contains one of `patterns`; all without patterns.
-/// Only a pattern that begins with `tuning` finds that group, and only `random/N` a network drawn
-/// at random.
+/// Only a pattern that begins with `tuning` or `fast` finds that group, and only `random/N` a
+/// network drawn at random.
 ///
 /// # Errors
 /// If a file makes no sense, or nothing matches a pattern.
 pub fn league(patterns: &[String]) -> Result<Vec<LeagueGroup>, LeagueError> {
     let found = |id: &str, pattern: &str| match id.split_once('/') {
         Some((RANDOM, _)) => id == pattern,
-        Some((TUNING, _)) => pattern.starts_with(TUNING) && id.contains(pattern),
+        Some((group, _)) if ASKED_FOR.contains(&group) => {
+            pattern.starts_with(group) && id.contains(pattern)
+        }
         _ => id.contains(pattern),
     };
     if patterns.is_empty() {
@@ -273,17 +294,19 @@ impl Case {
         let flows = scenario.get_mut("flows").and_then(Value::as_array_mut);
         for (place, flow) in flows.into_iter().flatten().enumerate() {
             match flow.get(CONTROLLER).and_then(Value::as_str) {
-                Some(MEASURED) => {}
+                Some(MEASURED) => {
+                    let name = flow.get("name").and_then(Value::as_str);
+                    measured.push(
+                        name.ok_or("a measured flow has no name; add one")?
+                            .to_owned(),
+                    );
+                }
+                Some(SAME) => {}
                 other => {
                     opponents.extend(other.map(str::to_owned));
                     continue;
                 }
             }
-            let name = flow.get("name").and_then(Value::as_str);
-            measured.push(
-                name.ok_or("a measured flow has no name; add one")?
-                    .to_owned(),
-            );
             places.push(place);
             if let Some(flow) = flow.as_table_mut() {
                 flow.insert(CONTROLLER.into(), STANDARD.into());

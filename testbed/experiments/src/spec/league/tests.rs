@@ -23,10 +23,16 @@ source = "s"
 good = "g"
 scenario.links = [{ rate_bps = 2_000_000 }]
 scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
+[[cases]]
+name = "itself"
+models = "m"
+source = "s"
+good = "g"
+scenario.flows = [{}, { name = "other", app = "bulk", controller = "same" }]
 "#;
 
 #[test]
-fn the_networks_that_keel_was_tuned_with_count_only_if_somebody_asks_for_them() {
+fn networks_for_tuning_and_dear_ones_count_only_if_somebody_asks_for_them() {
     let groups = |patterns: &[&str]| {
         let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
         let groups = league(&patterns).expect("the files are right");
@@ -35,16 +41,19 @@ fn the_networks_that_keel_was_tuned_with_count_only_if_somebody_asks_for_them() 
             .map(|group| group.name)
             .collect::<Vec<_>>()
     };
-    assert!(!groups(&[]).contains(&TUNING.to_owned()));
-    assert!(!groups(&["cubic"]).contains(&TUNING.to_owned()));
+    for group in ASKED_FOR {
+        assert!(!groups(&[]).contains(&group.to_owned()));
+        assert!(!groups(&["t"]).contains(&group.to_owned()));
+    }
     assert_eq!(groups(&["tuning/cubic"]), [TUNING]);
+    assert_eq!(groups(&["fast/quarter"]), [FAST]);
 }
 
 #[test]
 fn a_case_lies_over_its_group_and_measured_flows_take_the_controller() {
     let group = group("clean", GROUP).unwrap_or_else(|error| panic!("{error}"));
-    let [slow, beside] = &group.cases[..] else {
-        panic!("two cases");
+    let [slow, beside, itself] = &group.cases[..] else {
+        panic!("three cases");
     };
     let controllers = evenkeel_testbed::controllers();
     let names = ["vegas:alpha=2,beta=4".to_owned()];
@@ -61,8 +70,13 @@ fn a_case_lies_over_its_group_and_measured_flows_take_the_controller() {
         "evenkeel-testbed run cases/clean-slow.toml --on netns \
          --set flows.0.controller=CONTROLLER --seed SEED"
     );
+    let run = &itself.runs(&names, 1, &controllers).unwrap()[0];
+    assert_eq!(run.scenario.flows[1].controller, names[0]);
+    assert_eq!(itself.measured, ["own"]);
+    assert!(itself.opponents.is_empty());
     let run = &beside.runs(&names, 1, &controllers).unwrap()[0];
     assert_eq!(beside.measured, ["own"]);
+    assert_eq!(beside.opponents, ["cubic"]);
     assert_eq!(run.scenario.flows[1].controller, "cubic");
     assert_eq!(run.scenario.links[0].description.delay().as_millis(), 5);
     assert_eq!(beside.file.links, ["bottleneck"]);
@@ -70,7 +84,12 @@ fn a_case_lies_over_its_group_and_measured_flows_take_the_controller() {
 
 #[test]
 fn every_case_of_the_program_runs_and_has_a_name_of_its_own() {
-    let groups = league(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let mut groups = league(&[]).unwrap_or_else(|error| panic!("{error}"));
+    groups.extend(
+        ASKED_FOR
+            .iter()
+            .flat_map(|name| league(&[(*name).to_owned()]).unwrap()),
+    );
     let cases = groups.iter().flat_map(|group| &group.cases);
     let mut ids = std::collections::BTreeSet::new();
     for case in cases {
