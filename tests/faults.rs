@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_testbed::backend::sim;
-use evenkeel_testbed::metrics::FlowObservation;
+use evenkeel_testbed::metrics::{FlowObservation, LinkObservation, Observations};
 use evenkeel_testbed::scenario::{FlowBuilder, LinkBuilder, Scenario, Value};
 
 /// Width of a sampling interval, in seconds.
@@ -31,6 +31,10 @@ fn flow(controller: &str) -> FlowBuilder {
 }
 
 fn run(duration_s: f64, link: LinkBuilder, flow: FlowBuilder) -> FlowObservation {
+    observed(duration_s, link, flow).flows.remove(0)
+}
+
+fn observed(duration_s: f64, link: LinkBuilder, flow: FlowBuilder) -> Observations {
     let sampling = [("interval_ms".to_owned(), Value::from(10))];
     let scenario = Scenario::builder("faults", Duration::from_secs_f64(duration_s))
         .set("sampling", Value::Table(sampling.into_iter().collect()))
@@ -39,8 +43,7 @@ fn run(duration_s: f64, link: LinkBuilder, flow: FlowBuilder) -> FlowObservation
         .build()
         .unwrap_or_else(|error| panic!("{error}"));
     let observations = sim::run(&scenario, &sim::Options::default(), |_| ());
-    let mut observations = observations.unwrap_or_else(|error| panic!("{error}"));
-    observations.flows.remove(0)
+    observations.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// When after `end_s` the first packet is through, in seconds; rounded up to an interval.
@@ -215,4 +218,60 @@ fn an_acknowledgement_that_repeats_a_lost_one_is_no_round_trip() {
         let longest = longest.expect("there are samples");
         assert!(longest <= longest_possible, "{controller}: {longest:?}");
     }
+}
+
+/// Two directions of a link after a verified transfer of 1 MB over it: what each did.
+fn transfer(controller: &str, link: LinkBuilder, flow: FlowBuilder) -> [LinkObservation; 2] {
+    let observations = observed(20.0, link, flow.set("bytes", 1_000_000));
+    let flow = &observations.flows[0];
+    let completed = flow.transfers[0].end.is_some() && flow.error.is_none();
+    assert!(completed, "{controller}: {:?}", flow.error);
+    assert_eq!(
+        flow.transfers[0].sha256_verified,
+        Some(true),
+        "{controller}"
+    );
+    observations.links.try_into().unwrap()
+}
+
+#[test]
+fn bits_that_flip_cost_packets_and_never_a_wrong_byte() {
+    for controller in ["cubic", "keel", "acp"] {
+        let link = link().set("corrupt", 0.02).stamps(&["acp"]);
+        let [there, back] = transfer(controller, link, flow(controller));
+        assert!(there.wire.corrupted > Some(10), "{:?}", there.wire);
+        assert!(back.wire.corrupted > Some(0), "{:?}", back.wire);
+        assert_eq!(there.lost, 0);
+    }
+}
+
+#[test]
+fn marks_on_the_wire_slow_a_flow_down_and_count_apart_from_those_of_the_queue() {
+    let run = |link: LinkBuilder| {
+        let observations = observed(10.0, link, flow("reno"));
+        let sent = observations.flows[0].delivered.iter().sum::<u64>();
+        (sent, observations.links[0].clone())
+    };
+    let (plain, _) = run(link());
+    let (marked, there) = run(link().set("mark", 0.02));
+    assert!(marked < plain / 2, "{marked} of {plain} bytes");
+    assert_eq!((there.marked, there.lost), (0, 0));
+    assert!(there.wire.marked_on_wire > Some(20));
+    // QUIC notices that its codepoints do not come through, and does without.
+    let (bleached, there) = run(link().set("ecn", "bleach"));
+    assert!(bleached > plain * 9 / 10, "{bleached} of {plain} bytes");
+    assert!(there.wire.bleached > Some(0) && there.wire.marked_on_wire.is_none());
+}
+
+#[test]
+fn a_flow_outlives_a_route_whose_mtu_shrinks_below_what_it_has_found() {
+    let link = link().change(Duration::from_secs(3), "mtu", 1300);
+    let observations = observed(10.0, link, flow("cubic").set("mtu_discovery", true));
+    let flow = &observations.flows[0];
+    assert_eq!(flow.error, None);
+    // 1500 bytes before, 1228 after.
+    let there = &observations.links[0];
+    assert!(there.wire.too_big > Some(10), "{:?}", there.wire);
+    let last = flow.delivered.iter().rev().take(200).sum::<u64>();
+    assert!(last > 800_000, "{last} bytes in the last 2 s");
 }

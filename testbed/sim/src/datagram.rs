@@ -56,4 +56,12 @@ impl Carrier for Datagram {
             Some(ports),
         ))
     }
+
+    fn flip_bit(&mut self, bit: u64) -> bool {
+        let Some(bit) = bit.checked_rem(self.contents.len() as u64 * 8) else {
+            return false;
+        };
+        self.contents[(bit / 8) as usize] ^= 1 << (bit % 8);
+        true
+    }
 }

@@ -22,7 +22,7 @@ pub(crate) use observations::seconds;
 pub use observations::{
     ControllerSample, FlowObservation, LinkObservation, Observations, PacketSample,
     PathObservation, QueueObservation, QueueSample, RttSample, SojournObservation,
-    StampObservation, StreamObservation, StreamSample, Transfer,
+    StampObservation, StreamObservation, StreamSample, Transfer, WireObservation,
 };
 pub use path::{PathSeries, path_series, path_summary};
 

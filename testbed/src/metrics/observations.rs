@@ -6,7 +6,8 @@ use std::time::Duration;
 use evenkeel::Pacing;
 use evenkeel_apps::path::{HeaderReport, SampleRecord};
 use evenkeel_apps::stream::{SentCounts, ViewReport};
-use evenkeel_queue::HeaderCounts;
+use evenkeel_queue::description::LinkDescription;
+use evenkeel_queue::{HeaderCounts, WireCounters};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::scenario::{App, FlowSpec, LinkSpec, Scenario};
@@ -211,8 +212,10 @@ pub struct LinkObservation {
     pub dropped: u64,
     /// Packets that the queue marked as having met congestion (ECN); they are forwarded too.
     pub marked: u64,
-    /// Packets that were lost behind the queue, by random loss or a blackout.
+    /// Packets that were lost behind the queue, by random loss, a blackout or their size.
     pub lost: u64,
+    /// Packets that were changed behind the queue, or were too large.
+    pub wire: WireObservation,
     /// Bytes of the forwarded packets.
     pub forwarded_bytes: u64,
     /// Queue length in packets, weighted by time.
@@ -237,6 +240,11 @@ impl LinkObservation {
             rate_bps: spec.mean_rate_bps(scenario.warmup, scenario.duration),
             delay: spec.description.delay(),
             emulator,
+            wire: match emulator {
+                // It does not count them.
+                Some("netem") => WireObservation::default(),
+                _ => WireObservation::of(&spec.description),
+            },
             ..Self::default()
         }
     }
@@ -255,6 +263,47 @@ impl LinkObservation {
                 });
             }
             self.stamps[index].series.push(value);
+        }
+    }
+}
+
+/// What a link did to packets behind its queue; `None` for what it was not to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct WireObservation {
+    /// Packets marked as having met congestion, besides those that the queue marked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marked_on_wire: Option<u64>,
+    /// Packets that lost their ECN codepoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bleached: Option<u64>,
+    /// Packets with a flipped bit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrupted: Option<u64>,
+    /// Packets that were lost because they were larger than the link's MTU: part of `lost`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub too_big: Option<u64>,
+}
+
+impl WireObservation {
+    fn of(link: &LinkDescription) -> Self {
+        let zero = |is_there: bool| is_there.then_some(0);
+        Self {
+            marked_on_wire: zero(link.mark.is_some()),
+            bleached: zero(link.bleaches()),
+            corrupted: zero(link.corrupt.is_some()),
+            too_big: zero(link.has_mtu()),
+        }
+    }
+
+    /// Takes over what was counted of that which is to be there.
+    pub(crate) fn count(&mut self, counters: &WireCounters) {
+        for (figure, amount) in [
+            (&mut self.marked_on_wire, counters.marked_on_wire),
+            (&mut self.bleached, counters.bleached),
+            (&mut self.corrupted, counters.corrupted),
+            (&mut self.too_big, counters.too_big),
+        ] {
+            *figure = figure.map(|_| amount.packets);
         }
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::SERIES_FILE;
 use crate::metrics::{
     self, FlowObservation, LinkObservation, Observations, PathObservation, StampObservation,
-    StreamObservation, Timing, Transfer, seconds,
+    StreamObservation, Timing, Transfer, WireObservation, seconds,
 };
 use crate::scenario::{Scenario, ScenarioFile};
 
@@ -211,8 +211,11 @@ pub struct LinkResult {
     pub marked: u64,
     /// [`metrics::loss_rate`].
     pub loss_rate: Option<f64>,
-    /// Packets lost behind the queue, by random loss or a blackout.
+    /// Packets lost behind the queue, by random loss, a blackout or their size.
     pub lost: u64,
+    /// What the link changed behind its queue; written where it was to.
+    #[serde(flatten)]
+    pub wire: WireObservation,
     /// What became of path headers; `None` at a link that stamps none.
     pub headers: Option<HeaderCounts>,
     /// Where the link's stamps stood at the end: their figures by stamp and name.
@@ -444,6 +447,7 @@ impl LinkResult {
             marked: link.marked,
             loss_rate: metrics::loss_rate(link).and_then(ratio),
             lost: link.lost,
+            wire: link.wire,
             headers: link.headers,
             stamps: by_stamp(link, |figure| {
                 figure.series.last().and_then(|value| rounded(*value, 6))

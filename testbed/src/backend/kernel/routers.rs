@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use evenkeel_queue::{Amount, HeaderCounts};
+use evenkeel_queue::{Amount, HeaderCounts, WireCounters};
 use serde::Deserialize;
 use tracing::trace;
 
@@ -112,6 +112,8 @@ struct Counters {
     dropped: Amount,
     marked: Amount,
     lost: Amount,
+    #[serde(flatten)]
+    wire: WireCounters,
     ring_dropped: u64,
     headers: Option<HeaderCounts>,
 }
@@ -161,6 +163,7 @@ impl LinkStatus {
         observation.dropped = window.dropped.packets + window.ring_dropped;
         observation.marked = window.marked.packets;
         observation.lost = window.lost.packets;
+        observation.wire.count(&window.wire);
         observation.headers = window.headers;
         observation.queue = self.queue_packets;
         observation.sojourn = self.sojourn_us.as_ref().map(|sojourn| SojournObservation {

@@ -1,6 +1,6 @@
 //! What the links of a simulation did, sampled and summed up.
 
-use evenkeel_queue::PortStats;
+use evenkeel_queue::{PortStats, WireCounters};
 
 use crate::metrics::{LinkObservation, QueueObservation, QueueSample, SojournObservation};
 use crate::scenario::{LinkIndex, Scenario};
@@ -16,6 +16,7 @@ pub(super) struct LinkSampler {
     cellular: bool,
     dropped_before: u64,
     lost_before: u64,
+    wire_before: WireCounters,
 }
 
 impl LinkSampler {
@@ -31,16 +32,18 @@ impl LinkSampler {
                 cellular: spec.description.cellular.is_some(),
                 dropped_before: 0,
                 lost_before: 0,
+                wire_before: WireCounters::default(),
             })
             .collect()
     }
 
     /// The warm-up is over: counters and averages begin.
     pub(super) fn warmed_up(&mut self, simulation: &Simulation) {
-        self.lost_before = simulation.with_link(self.index, |now, link| {
+        let before = simulation.with_link(self.index, |now, link| {
             link.restart_measurement(now);
-            link.lost().packets
+            (link.lost().packets, link.wire_counters())
         });
+        (self.lost_before, self.wire_before) = before;
     }
 
     /// A sampling interval is over.
@@ -75,6 +78,8 @@ impl LinkSampler {
     pub(super) fn finish(self, simulation: &Simulation) -> LinkObservation {
         simulation.with_link(self.index, |now, link| {
             let lost = link.lost().packets - self.lost_before;
+            let mut wire = self.observation.wire;
+            wire.count(&(link.wire_counters() - self.wire_before));
             let stats = link.stats(now);
             let window = stats.window();
             let rate_bps = if self.cellular {
@@ -91,6 +96,7 @@ impl LinkSampler {
                 marked: window.marked.packets,
                 headers: self.stamps.then_some(window.headers),
                 lost,
+                wire,
                 queue: queue(stats),
                 sojourn: sojourn(stats),
                 ..self.observation

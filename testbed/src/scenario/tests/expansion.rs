@@ -5,6 +5,7 @@ use std::time::Duration;
 use evenkeel::Pacing;
 use evenkeel_apps::bulk::AckFrequency;
 use evenkeel_queue::description::{BlackoutKeys, ChangeKeys, LinkDescription};
+use evenkeel_queue::impairment::GilbertElliott;
 use evenkeel_queue::{Change, Service};
 
 use super::*;
@@ -457,6 +458,11 @@ fn impairments_come_through_and_the_way_back_may_do_without() {
         "links.0.changes=[{at_s=0, rate_bps=2e6}, {at_s=1.8, rate_bps=0, wifi_jitter_ms=12}]",
         "links.0.changes_period_s=2",
         "links.0.reorder=0.1",
+        "links.0.mtu=1400",
+        "links.0.ecn=bleach",
+        "links.0.corrupt=0.1",
+        "links.0.reverse.ecn=keep",
+        "links.0.reverse.mark=0.2",
         "links.0.reverse.reorder=0",
         "links.0.reverse.police_bps=0",
         "links.0.reverse.aggregate_ms=0",
@@ -477,11 +483,40 @@ fn impairments_come_through_and_the_way_back_may_do_without() {
             .contains(&(suspended, Change::WifiJitter(Duration::from_millis(12))))
     );
     assert_eq!(config.changes.len(), 3);
+    assert_eq!((config.mtu, config.bleach), (Some(1400), true));
+    assert_eq!((config.mark, config.corrupt), (0.0, 0.1));
     let config = reverse.config(None).unwrap();
     assert!(config.policer.is_none() && config.aggregation.is_none());
     assert!(matches!(config.service, Service::Cellular(_)));
     assert_eq!(config.reorder, 0.0);
+    assert_eq!((config.bleach, config.mark), (false, 0.2));
     assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
+}
+
+#[test]
+fn a_loss_and_loss_in_bursts_replace_each_other_on_the_way_back() {
+    let bursts = "gilbert_elliott={p=0.01, r=0.25}";
+    let of = |forward: &str, reverse: &str| {
+        let set = [
+            format!("links.0.{forward}"),
+            format!("links.0.reverse.{reverse}"),
+        ];
+        let scenario = expanded(DUMBBELL, &set.each_ref().map(String::as_str));
+        assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
+        [0, 1].map(|link| {
+            let config = scenario.links[link].description.config(None).unwrap();
+            (config.loss, config.gilbert_elliott)
+        })
+    };
+    let model = GilbertElliott {
+        p: 0.01,
+        r: 0.25,
+        bad: 1.0,
+        good: 0.0,
+    };
+    assert_eq!(of(bursts, "loss=0.15"), [(0.0, Some(model)), (0.15, None)]);
+    assert_eq!(of("loss=0.15", bursts), [(0.15, None), (0.0, Some(model))]);
+    assert_eq!(of(bursts, "loss=0"), [(0.0, Some(model)), (0.0, None)]);
 }
 
 #[test]

@@ -8,8 +8,8 @@ fn an_unknown_key_is_refused_with_its_line_and_the_known_ones() {
     assert_eq!(
         refused(&text, &[]),
         "d.toml:9: unknown key \"qeue_packets\" in [[links]]; use one of name, from, to, emulator, reverse, \
-         rate_bps, trace, cellular, delay_ms, queue_packets, queue_bytes, discipline, stamps, police_bps, police_burst_bytes, loss, \
-         duplicate, jitter_ms, wifi_jitter_ms, reorder, aggregate_ms, aggregate_packets, blackouts, changes, changes_period_s"
+         rate_bps, trace, cellular, delay_ms, queue_packets, queue_bytes, discipline, stamps, mtu, police_bps, police_burst_bytes, loss, \
+         gilbert_elliott, ecn, mark, corrupt, duplicate, jitter_ms, wifi_jitter_ms, reorder, aggregate_ms, aggregate_packets, blackouts, changes, changes_period_s"
     );
     let text = format!("frobnicate = 1\n{DUMBBELL}");
     assert!(
@@ -416,7 +416,7 @@ fn keys_of_impairments_that_need_each_other_say_so() {
         ),
         (
             &["changes=[{at_s=1}]"],
-            "add one of rate_bps, delay_ms, wifi_jitter_ms, loss, queue_packets",
+            "add one of rate_bps, delay_ms, wifi_jitter_ms, loss, mtu, queue_packets",
         ),
         (
             &["wifi_jitter_ms=86"],
@@ -425,6 +425,45 @@ fn keys_of_impairments_that_need_each_other_say_so() {
         (
             &["duplicate=2"],
             "duplicate = 2 is out of range; use 0 to 1",
+        ),
+        (
+            &["loss=0.1", "gilbert_elliott={p=0.1, r=0.5}"],
+            "a link has a loss or a gilbert_elliott; remove one: good is the loss between bursts",
+        ),
+        (
+            &[
+                "gilbert_elliott={p=0.1, r=0.5}",
+                "changes=[{at_s=1, loss=0.1}]",
+            ],
+            "a change sets a loss on a link with a gilbert_elliott; remove one",
+        ),
+        (
+            &["gilbert_elliott={p=0.1, r=1.5}"],
+            "r = 1.5 is out of range; use 0 to 1",
+        ),
+        (
+            &["gilbert_elliott={p=0.1}"],
+            "gilbert_elliott has no r; add one",
+        ),
+        (
+            &["gilbert_elliott={p=0.1, r=0.5, h=0.1}"],
+            "unknown key \"h\" in gilbert_elliott; use one of p, r, bad, good",
+        ),
+        (&["mark=2"], "mark = 2 is out of range; use 0 to 1"),
+        (&["corrupt=-1"], "corrupt = -1 is out of range; use 0 to 1"),
+        (&["mtu=67"], "mtu = 67 is out of range; use 68 to 65535"),
+        (
+            &["changes=[{at_s=1, mtu=70_000}]"],
+            "mtu = 70000 is out of range; use 68 to 65535",
+        ),
+        (&["ecn=lose"], "ecn"),
+        (
+            &["mark=0.1", "ecn=bleach"],
+            "no mark comes through ecn = \"bleach\"; remove one of the two",
+        ),
+        (
+            &["mark=0.1", "reverse.ecn=bleach"],
+            "no mark comes through ecn = \"bleach\"; set mark = 0, or remove ecn",
         ),
         (
             &["cellular={min_bps=1, max_bps=2}"],
