@@ -233,7 +233,7 @@ pub enum EcnKey {
     Bleach,
 }
 
-/// An interruption of a link.
+/// An interruption: of a link, or of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlackoutKeys {
     /// When it begins.
@@ -452,12 +452,7 @@ impl LinkDescription {
     }
 
     fn check_changes(&self, faults: &mut Vec<Fault>) {
-        for pair in self.blackouts.windows(2) {
-            if pair[0].value.start_s + pair[0].value.length_s > pair[1].value.start_s {
-                let message = "blackouts overlap or are out of order; order them by start_s and let each end before the next";
-                faults.push(pair[1].fault(message));
-            }
-        }
+        faults.extend(disorder("blackouts", &self.blackouts));
         for pair in self.changes.windows(2) {
             if pair[0].value.at_s > pair[1].value.at_s {
                 faults.push(pair[1].fault("changes are out of order; order them by at_s"));
@@ -487,6 +482,22 @@ impl LinkDescription {
             }
         }
     }
+}
+
+/// What is wrong with the order of times under `key`: each must end before the next one begins.
+pub fn disorder<'a>(
+    key: &'a str,
+    times: &'a [Located<BlackoutKeys>],
+) -> impl Iterator<Item = Fault> + 'a {
+    times.windows(2).filter_map(move |pair| {
+        let overlap = pair[0].value.start_s + pair[0].value.length_s > pair[1].value.start_s;
+        let message = || {
+            format!(
+                "{key} overlap or are out of order; order them by start_s and let each end before the next"
+            )
+        };
+        overlap.then(|| pair[1].fault(message()))
+    })
 }
 
 /// Left out of results then: a link's description is what it was before there was the key.

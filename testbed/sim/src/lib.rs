@@ -6,6 +6,7 @@ mod executor;
 mod network;
 mod pcap;
 mod place;
+mod process;
 mod socket;
 
 use std::io;
@@ -21,6 +22,7 @@ pub use datagram::Datagram;
 pub use executor::{SimRuntime, lock};
 pub use network::{HOP_LIMIT, NetworkCounters};
 pub use place::{IpVersion, LinkIndex, NodeIndex};
+pub use process::Process;
 pub use socket::SimSocket;
 
 use executor::Executor;

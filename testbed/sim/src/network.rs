@@ -17,6 +17,9 @@ use crate::place::{IpVersion, LinkIndex, NodeIndex};
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     pub(crate) datagrams: VecDeque<Datagram>,
+    /// Bytes of IP packets in `datagrams`, and how many there may be, if not any number.
+    pub(crate) waiting_bytes: usize,
+    pub(crate) capacity: Option<usize>,
     pub(crate) waker: Option<Waker>,
     /// IP bytes that reached this socket since it was bound.
     pub(crate) received_bytes: u64,
@@ -46,6 +49,8 @@ pub struct NetworkCounters {
     pub sent: u64,
     /// Packets larger than the MTU: refused at the sender, as a kernel does with DF set.
     pub too_big: u64,
+    /// Packets that came to a socket whose buffer was full.
+    pub overflowed: u64,
     /// Packets for a port that nobody has bound.
     pub unreachable: u64,
     /// Packets that more routers would have had to forward than their time to live allows.
@@ -243,12 +248,20 @@ impl Network {
             return;
         };
         let mut inbox = lock(inbox);
-        inbox.received_bytes += datagram.ip_bytes() as u64;
-        if !inbox.counts_only {
-            inbox.datagrams.push_back(datagram);
-            if let Some(waker) = inbox.waker.take() {
-                waker.wake();
-            }
+        let bytes = datagram.ip_bytes();
+        inbox.received_bytes += bytes as u64;
+        if inbox.counts_only {
+            return;
+        }
+        let would_wait = inbox.waiting_bytes + bytes;
+        if inbox.capacity.is_some_and(|capacity| would_wait > capacity) {
+            self.counters.overflowed += 1;
+            return;
+        }
+        inbox.waiting_bytes = would_wait;
+        inbox.datagrams.push_back(datagram);
+        if let Some(waker) = inbox.waker.take() {
+            waker.wake();
         }
     }
 }

@@ -64,6 +64,11 @@ impl SimSocket {
         lock(&self.inbox).counts_only = true;
     }
 
+    /// From now on at most so many bytes of IP packets wait to be read; what comes beyond is lost.
+    pub fn hold_at_most(&self, bytes: usize) {
+        lock(&self.inbox).capacity = Some(bytes);
+    }
+
     /// A QUIC server reads what arrives.
     pub fn serve_quic(&self) {
         lock(&self.inbox).is_quic_server = true;
@@ -135,6 +140,7 @@ impl AsyncUdpSocket for SimSocket {
             let Some(datagram) = inbox.datagrams.pop_front() else {
                 break;
             };
+            inbox.waiting_bytes -= datagram.ip_bytes();
             // As a kernel does, cut off what the buffer cannot hold.
             let len = datagram.contents.len().min(buf.len());
             buf[..len].copy_from_slice(&datagram.contents[..len]);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel::Pacing;
-use evenkeel_apps::bulk::AckFrequency;
+use evenkeel_apps::bulk::{AckFrequency, LossDetection};
 use evenkeel_apps::stream::{EncoderConfig, SendOptions};
 use evenkeel_queue::description::LinkDescription;
 use evenkeel_queue::{DeliveryTrace, OPPORTUNITY_BYTES};
@@ -104,6 +104,13 @@ pub struct FlowSpec {
     pub idle_timeout: Option<Duration>,
     /// While something is in flight, the sender is not silent for longer; `None`: as RFC 9002 says.
     pub probe_interval: Option<Duration>,
+    /// When the sender takes a packet for lost.
+    pub losses: LossDetection,
+    /// When the sender's process stands still, since the beginning of the run, and for how long; in
+    /// order, each ends before the next one begins.
+    pub pauses: Vec<(Duration, Duration)>,
+    /// When the QUIC client moves to another local port, since the beginning of the run; in order.
+    pub rebinds: Vec<Duration>,
 }
 
 /// What a flow sends.

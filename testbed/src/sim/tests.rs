@@ -257,3 +257,24 @@ fn a_wire_marks_bleaches_corrupts_and_swallows() {
         assert_eq!((ones.sum::<u32>(), ecn), (1, Some(Ect0)));
     }
 }
+
+#[test]
+fn a_bounded_socket_loses_what_comes_while_nobody_reads() {
+    let mut simulation = simulation(&[LinkBuilder::between("ab", "a", "b")], "b");
+    let [from, to] = [0, 1].map(|node| simulation.bind(NodeIndex(node), 7).unwrap());
+    to.hold_at_most(3 * 128);
+    let send = |simulation: &mut Simulation, packets: usize, at: u64| {
+        for _ in 0..packets {
+            from.send_to(to.address(), BytesMut::zeroed(100));
+        }
+        simulation.run_until(ms(at));
+    };
+    send(&mut simulation, 5, 10);
+    assert_eq!(simulation.counters().overflowed, 2);
+    assert_eq!(received(&to).len(), 3);
+    // What has been read makes room.
+    send(&mut simulation, 3, 20);
+    assert_eq!(received(&to).len(), 3);
+    assert_eq!(simulation.counters().overflowed, 2);
+    assert_eq!(to.received_bytes(), 8 * 128);
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use evenkeel_apps::bulk::LossDetection;
 use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream::Delivery;
 
@@ -40,6 +41,11 @@ impl Arguments {
         self.add("--ack-every", spec.acks.every);
         self.add("--max-ack-delay", spec.acks.max_delay.as_secs_f64() * 1e3);
         self.add("--path-headers", HeaderUse::of_every(spec.path_headers));
+        let (losses, default) = (spec.losses, LossDetection::default());
+        if losses != default {
+            self.add("--packet-threshold", losses.packet_threshold);
+            self.add("--time-threshold", losses.time_threshold);
+        }
         if let Some(interval) = spec.probe_interval {
             self.add("--probe-interval", interval.as_secs_f64());
         }

@@ -48,6 +48,11 @@ pub enum KernelError {
         "flow {0}: ON/OFF users that keep their connection run in virtual time only; use reconnect = true, or --on sim"
     )]
     Unsupported(String),
+    /// This flow's client moves to another port, which the programs on hosts do not.
+    #[error(
+        "flow {0}: rebinds_s is for virtual time alone, evenkeel's programs keep their port; leave it out, or use --on sim"
+    )]
+    NoRebind(String),
     /// This link demands netem, which cannot do this key.
     #[error("link {0}: netem cannot do {1}; leave out emulator = \"netem\" or {1}")]
     BeyondNetem(String, &'static str),
@@ -108,6 +113,7 @@ impl KernelError {
             self,
             Self::Build(_)
                 | Self::Unsupported(_)
+                | Self::NoRebind(_)
                 | Self::BeyondNetem(..)
                 | Self::NetemInContainers(_)
                 | Self::Controller(..)

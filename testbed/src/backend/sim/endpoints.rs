@@ -1,6 +1,7 @@
 //! The two quinn endpoints of a flow, set up as the applications set theirs up.
 
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use evenkeel::SharedFactory;
 use evenkeel_apps::bulk::{self, TransportSettings};
@@ -8,7 +9,7 @@ use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream;
 use evenkeel_apps::tls::{Identity, Trust};
 use evenkeel_apps::trace::{Traces, Vantage};
-use quinn::{Endpoint, EndpointConfig, QlogConfig, ServerConfig, TransportConfig};
+use quinn::{Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TransportConfig};
 use rand::Rng;
 use rand_pcg::Pcg64;
 use rcgen::{CertificateParams, KeyPair};
@@ -18,10 +19,13 @@ use super::SimError;
 use super::record::Record;
 use crate::random::{Purpose, generator};
 use crate::scenario::{App, FlowSpec, Scenario};
-use crate::sim::{HOP_LIMIT, SimRuntime, SimSocket, Simulation};
+use crate::sim::{HOP_LIMIT, Process, SimRuntime, SimSocket, Simulation};
 
 /// The name in the simulation's certificate.
 pub(super) const SERVER_NAME: &str = "evenkeel";
+
+/// What a socket holds that its process does not read: Linux's own limit, net.core.rmem_max.
+const RECEIVE_BUFFER: usize = 212_992;
 
 /// A flow's sender and receiver, bound to their nodes. The sender of a stream is the server, its
 /// receiver the viewer; the sender of any other flow is the client.
@@ -29,8 +33,12 @@ pub(super) const SERVER_NAME: &str = "evenkeel";
 pub(super) struct Endpoints {
     pub(super) sender: Endpoint,
     pub(super) sender_socket: Arc<SimSocket>,
+    /// In which the sender runs, and its application.
+    pub(super) sending: Process,
     pub(super) receiver: Endpoint,
     pub(super) receiver_socket: Arc<SimSocket>,
+    /// To which the client moves, one after the other.
+    pub(super) moves: Vec<Arc<SimSocket>>,
 }
 
 impl Endpoints {
@@ -47,6 +55,14 @@ impl Endpoints {
         let receiver_socket = bind(spec.to)?;
         let sender_socket = bind(spec.from)?;
         let is_stream = matches!(spec.app, App::Stream(_));
+        let client = if is_stream { spec.to } else { spec.from };
+        let moves = spec.rebinds.iter().map(|_| bind(client));
+        let moves = moves.collect::<Result<Vec<_>, _>>()?;
+        if !spec.pauses.is_empty() {
+            let own = if is_stream { &[][..] } else { &moves };
+            let sockets = own.iter().chain([&sender_socket]);
+            sockets.for_each(|socket| socket.hold_at_most(RECEIVE_BUFFER));
+        }
         let application = if is_stream {
             stream::transport_config
         } else {
@@ -68,6 +84,7 @@ impl Endpoints {
         };
         let mut sending = application(TransportSettings {
             acks: spec.acks,
+            losses: spec.losses,
             ..receiving
         });
         if let Some(traces) = traces {
@@ -79,13 +96,16 @@ impl Endpoints {
         }
         let sends = endpoint(headers).probe_interval(spec.probe_interval);
         let observed = evenkeel::observed(controller.clone(), record.clone());
+        let process = Process::new(runtime.clone(), spec.pauses.iter().copied());
         let sending = Half {
+            process: process.clone(),
             transport: sends.transport(sending, observed),
             socket: sender_socket.clone(),
             evenkeel: sends,
         };
         let receives = endpoint(headers.answer());
         let receiving = Half {
+            process: Process::new(runtime.clone(), []),
             transport: receives.transport(application(receiving), controller),
             socket: receiver_socket.clone(),
             evenkeel: receives,
@@ -97,24 +117,33 @@ impl Endpoints {
             alpn: if is_stream { stream::ALPN } else { bulk::ALPN },
         };
         // The server is bound first.
+        let times = spec
+            .rebinds
+            .iter()
+            .copied()
+            .zip(moves.iter().cloned())
+            .collect();
         let (sender, receiver) = if is_stream {
             let sender = binder.server(sending);
-            (sender, binder.client(receiving))
+            (sender, binder.client(receiving, times))
         } else {
             let receiver = binder.server(receiving);
-            (binder.client(sending), receiver)
+            (binder.client(sending, times), receiver)
         };
         Ok(Self {
             sender,
             sender_socket,
+            sending: process,
             receiver,
             receiver_socket,
+            moves,
         })
     }
 }
 
 /// One side of a flow before it is bound.
 struct Half {
+    process: Process,
     evenkeel: evenkeel::Endpoint,
     transport: Arc<TransportConfig>,
     socket: Arc<SimSocket>,
@@ -138,11 +167,29 @@ impl Binder {
         self.bind(&half, Some(server))
     }
 
-    fn client(&mut self, half: Half) -> Endpoint {
+    /// The client; at each of the times of `moves` it goes on with that socket.
+    fn client(&mut self, half: Half, moves: Vec<(Duration, Arc<SimSocket>)>) -> Endpoint {
         let tls = client_tls(self.alpn);
         let client = half.evenkeel.client_config(tls, half.transport.clone());
         let mut endpoint = self.bind(&half, None);
         endpoint.set_default_client_config(client.expect("ring has QUIC's initial cipher suite"));
+        if moves.is_empty() {
+            return endpoint;
+        }
+        let (
+            moving,
+            Half {
+                process, evenkeel, ..
+            },
+        ) = (endpoint.clone(), half);
+        process.clone().spawn(Box::pin(async move {
+            for (at, socket) in moves {
+                process.sleep_until(process.epoch() + at).await;
+                let socket = evenkeel.wrap(socket, Arc::new(process.clone()));
+                let moved = moving.rebind_abstract(socket);
+                moved.expect("a virtual socket knows its address");
+            }
+        }));
         endpoint
     }
 
@@ -151,7 +198,7 @@ impl Binder {
         let mut seed = [0; 32];
         self.seeds.fill_bytes(&mut seed);
         config.rng_seed(Some(seed));
-        let runtime = Arc::new(self.runtime.clone());
+        let runtime = Arc::new(half.process.clone());
         half.evenkeel
             .bind_abstract(config, server, half.socket.clone(), runtime)
             .expect("a virtual socket knows its address")

@@ -19,7 +19,8 @@ use crate::sim::{SimSocket, Simulation};
 pub(super) struct Flow {
     epoch: Instant,
     record: Arc<Record>,
-    socket: Arc<SimSocket>,
+    /// Those of the receiver, if it moves.
+    sockets: Vec<Arc<SimSocket>>,
     received: Received,
     delivered_before: u64,
     app_before: u64,
@@ -48,7 +49,10 @@ impl Flow {
         let epoch = simulation.runtime().epoch();
         let record = Record::new(epoch, spec);
         let endpoints = Endpoints::bind(simulation, scenario, index, spec, traces, &record)?;
-        let socket = endpoints.receiver_socket.clone();
+        let mut sockets = vec![endpoints.receiver_socket.clone()];
+        if let App::Stream(_) = spec.app {
+            sockets.extend(endpoints.moves.iter().cloned());
+        }
         let received = if let App::Stream(media) = &spec.app {
             let record = record.clone();
             let (viewing, sending) =
@@ -66,7 +70,7 @@ impl Flow {
         Ok(Self {
             epoch,
             record,
-            socket,
+            sockets,
             received,
             delivered_before: 0,
             app_before: 0,
@@ -80,7 +84,8 @@ impl Flow {
 
     /// A sampling interval is over; it ended at `end`, counted from the run's beginning.
     pub(super) fn sample(&mut self, end: Duration) {
-        let delivered = self.socket.received_bytes();
+        let sockets = self.sockets.iter();
+        let delivered = sockets.map(|socket| socket.received_bytes()).sum();
         let app = match &mut self.received {
             Received::Bulk(progress) => progress.received(),
             Received::Stream {

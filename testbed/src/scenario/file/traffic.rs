@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use evenkeel::{Controllers, Pacing};
-use evenkeel_queue::description;
+use evenkeel_queue::description::{self, BlackoutKeys};
 use evenkeel_spec::document::{Fault, Joined, Located};
 use evenkeel_spec::keys;
 use evenkeel_spec::quantity::Unit;
@@ -34,6 +34,12 @@ const IDLE_TIMEOUTS_S: RangeInclusive<f64> = 1.0..=3600.0;
 
 /// Intervals that `evenkeel --probe-interval` takes.
 const PROBE_INTERVALS_S: RangeInclusive<f64> = 0.01..=60.0;
+
+/// Packet thresholds that `evenkeel --packet-threshold` takes.
+const PACKET_THRESHOLDS: RangeInclusive<u64> = 3..=1_000_000;
+
+/// Time thresholds that `evenkeel --time-threshold` takes, in round trips.
+const TIME_THRESHOLDS: RangeInclusive<f64> = 1.0..=100.0;
 
 /// Bytes of an IPv4 and a UDP header: a packet cannot be smaller.
 const MIN_PACKET_BYTES: u64 = 28;
@@ -108,7 +114,26 @@ pub(in crate::scenario) struct FlowTable {
     #[serde(default, deserialize_with = "probe_interval_s")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) probe_interval_s: Option<f64>,
+    #[serde(default, deserialize_with = "packet_threshold")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) packet_threshold: Option<u32>,
+    #[serde(default, deserialize_with = "time_threshold")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) time_threshold: Option<f64>,
+    /// In order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::scenario) pauses: Vec<Located<BlackoutKeys>>,
+    /// In order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::scenario) rebinds_s: Vec<Located<Rebind>>,
 }
+
+/// When an endpoint moves.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(in crate::scenario) struct Rebind(
+    #[serde(deserialize_with = "seconds")] pub(in crate::scenario) f64,
+);
 
 /// Between which nodes and addresses traffic flows; both tables have these keys.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -245,6 +270,8 @@ keys! {
     header_interval: u32 = whole(Unit::None, 0..=MAX_HEADER_INTERVAL);
     idle_timeout_s: f64 = number(Unit::Seconds, IDLE_TIMEOUTS_S);
     probe_interval_s: f64 = number(Unit::Seconds, PROBE_INTERVALS_S);
+    packet_threshold: u32 = whole(Unit::None, PACKET_THRESHOLDS);
+    time_threshold: f64 = number(Unit::None, TIME_THRESHOLDS);
     shape: f64 = number(Unit::None, MIN_SHAPE..=MAX_SHAPE);
     arrivals_per_s: f64 = positive(Unit::None, 10_000.0);
     load: f64 = number(Unit::None, 0.0..=100.0);
@@ -280,6 +307,15 @@ impl FlowTable {
             &table.stream,
             of(AppName::Stream, "app = \"stream\""),
         )?;
+        if let Some(fault) = description::disorder("pauses", &table.pauses).next() {
+            return Err(fault);
+        }
+        for pair in table.rebinds_s.windows(2) {
+            if pair[0].value.0 >= pair[1].value.0 {
+                let message = "rebinds_s are out of order; let each come after the one before";
+                return Err(pair[1].fault(message));
+            }
+        }
         if let Some(Located { value: onoff, .. }) = &mut table.onoff {
             let is_pareto = onoff.distribution == Distribution::Pareto;
             complete_shape(&mut onoff.shape, (is_pareto, "distribution = \"pareto\""))?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel::Pacing;
-use evenkeel_apps::bulk::AckFrequency;
+use evenkeel_apps::bulk::{AckFrequency, LossDetection};
 use evenkeel_queue::description::{BlackoutKeys, ChangeKeys, LinkDescription};
 use evenkeel_queue::impairment::GilbertElliott;
 use evenkeel_queue::{Change, Service};
@@ -491,6 +491,33 @@ fn impairments_come_through_and_the_way_back_may_do_without() {
     assert_eq!(config.reorder, 0.0);
     assert_eq!((config.bleach, config.mark), (false, 0.2));
     assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
+}
+
+#[test]
+fn pauses_rebinds_and_thresholds_come_through() {
+    let set = [
+        "flows.0.pauses=[{start_s=5, length_s=0.5}, {start_s=6, length_s=1}]",
+        "flows.0.rebinds_s=[5, \"7500ms\"]",
+        "flows.0.packet_threshold=30",
+        "flows.0.time_threshold=1.5",
+    ];
+    let scenario = expanded(DUMBBELL, &set);
+    let flow = &scenario.flows[0];
+    let seconds = Duration::from_secs_f64;
+    let pauses = [(5.0, 0.5), (6.0, 1.0)].map(|(start, length)| (seconds(start), seconds(length)));
+    assert_eq!(flow.pauses, pauses);
+    assert_eq!(flow.rebinds, [5.0, 7.5].map(seconds));
+    assert_eq!(
+        (flow.losses.packet_threshold, flow.losses.time_threshold),
+        (30, 1.5)
+    );
+    assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
+    let plain = expanded(DUMBBELL, &[]);
+    assert_eq!(plain.flows[0].losses, LossDetection::default());
+    let text = plain.to_toml();
+    for key in ["pauses", "rebinds_s", "threshold"] {
+        assert!(!text.contains(key), "{text}");
+    }
 }
 
 #[test]

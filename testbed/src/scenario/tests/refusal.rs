@@ -499,6 +499,37 @@ fn keys_of_impairments_that_need_each_other_say_so() {
 }
 
 #[test]
+fn pauses_rebinds_and_thresholds_are_in_order_and_in_range() {
+    for (set, said) in [
+        (
+            "pauses=[{start_s=5, length_s=2}, {start_s=6, length_s=1}]",
+            "pauses overlap or are out of order; order them by start_s and let each end before the next",
+        ),
+        (
+            "pauses=[{start_s=5, length_s=0}]",
+            "length_s must be above 0",
+        ),
+        ("pauses=[{start_s=5}]", "has no length_s; add one"),
+        (
+            "rebinds_s=[5, 5]",
+            "rebinds_s are out of order; let each come after the one before",
+        ),
+        ("rebinds_s=[-1]", "= -1 is out of range; use 0 to 100000"),
+        (
+            "packet_threshold=2",
+            "packet_threshold = 2 is out of range; use 3 to 1000000",
+        ),
+        (
+            "time_threshold=0.9",
+            "time_threshold = 0.9 is out of range; use 1 to 100",
+        ),
+    ] {
+        let message = refused(DUMBBELL, &[&format!("flows.0.{set}")]);
+        assert!(message.contains(said), "{set}: {message}");
+    }
+}
+
+#[test]
 fn ip_has_two_versions_and_the_sixth_needs_room() {
     let of_flow = "flows.0.ip_version=5";
     assert_eq!(
