@@ -64,8 +64,8 @@ Examples:
   evenkeel-testbed reproduce --quick
   evenkeel-testbed reproduce smoothness --seeds 5
   evenkeel-testbed league --quick
-  evenkeel-testbed league --controllers cubic,vegas --cases media,beside
-  evenkeel-testbed league --quick --on netns --controllers keel,cubic --cases jitter";
+  evenkeel-testbed league --controllers cubic,vegas --cases media/,beside/
+  evenkeel-testbed league --quick --on netns --controllers keel,cubic --cases jitter/";
 
 #[derive(Debug, Subcommand)]
 enum Command {
