@@ -85,7 +85,7 @@ fn fifty_users_that_join_one_per_round_trip_share_the_whole_link_without_a_queue
     assert!(utilization >= 0.97 * 0.99, "utilization {utilization}");
     let queue = bottleneck.queue_packets.mean.expect("it was measured");
     assert!(queue < 5.0, "equilibrium queue of {queue} packets");
-    assert!(result.fairness.jain.expect("fifty flows") >= 0.999);
+    assert!(result.fairness.least.jain.expect("fifty flows") >= 0.999);
     // Each gets to the rate of a nearly idle link by slow start, and others are granted the same in the
     // meantime: the queue of a bandwidth-delay product is nearly used up, once.
     assert_eq!(dropped(&run.observations.links[0]), 0, "while users joined");
@@ -138,7 +138,7 @@ fn a_link_of_ten_megabits_and_a_round_trip_of_a_second_change_nothing_of_that() 
         let queue = result.links[0].queue_packets.mean.expect("it was measured");
         assert!(queue < 5.0, "{name}: equilibrium queue of {queue} packets");
         assert!(
-            result.fairness.jain.expect("many flows") >= 0.999,
+            result.fairness.least.jain.expect("many flows") >= 0.999,
             "{name}: fairness"
         );
         // While users join at a round trip of 1 s more arrives than a bandwidth-delay product holds.
@@ -186,7 +186,7 @@ fn users_whose_share_is_few_packets_per_round_trip_or_less_than_one_queue_less_t
         let queue = bottleneck.queue_packets.mean.expect("it was measured");
         assert!(queue < f64::from(users).sqrt(), "{users}: {queue} packets");
         assert_eq!(bottleneck.dropped, 0, "{users}: at equilibrium");
-        let jain = result.fairness.jain.expect("many flows");
+        let jain = result.fairness.least.jain.expect("many flows");
         assert!(jain >= 0.999, "{users}: fairness {jain}");
     }
 }
@@ -268,7 +268,7 @@ fn a_sender_that_lies_about_its_round_trip_moves_the_control_period_by_its_share
         // A longer period drains the queue that the change has left more slowly: then all is used.
         assert!(utilization >= 0.98, "told {told_ms} ms: {utilization}");
         assert_eq!(result.links[0].dropped, 0, "told {told_ms} ms");
-        let jain = result.fairness.jain.expect("nine flows");
+        let jain = result.fairness.least.jain.expect("nine flows");
         assert!(jain >= 0.999, "told {told_ms} ms: {jain}");
     }
 }
@@ -393,7 +393,7 @@ fn a_narrower_link_that_says_nothing_is_shared_as_vegas_or_loss_would_and_nothin
             utilization >= 0.85,
             "{queue_packets}: utilization {utilization}"
         );
-        let jain = result.fairness.jain.expect("four flows");
+        let jain = result.fairness.least.jain.expect("four flows");
         assert!(jain >= 0.8, "{queue_packets}: fairness {jain}");
     }
 }

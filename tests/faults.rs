@@ -1,10 +1,12 @@
 //! Links that go away and come back, and routes that change, in virtual time, with every controller.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use evenkeel_testbed::backend::sim;
-use evenkeel_testbed::metrics::FlowObservation;
+use evenkeel_testbed::metrics::{FlowObservation, LinkObservation, Observations};
 use evenkeel_testbed::scenario::{FlowBuilder, LinkBuilder, Scenario, Value};
+use evenkeel_tests::capture;
 
 /// Width of a sampling interval, in seconds.
 const INTERVAL_S: f64 = 0.01;
@@ -31,6 +33,19 @@ fn flow(controller: &str) -> FlowBuilder {
 }
 
 fn run(duration_s: f64, link: LinkBuilder, flow: FlowBuilder) -> FlowObservation {
+    observed(duration_s, link, flow).flows.remove(0)
+}
+
+fn observed(duration_s: f64, link: LinkBuilder, flow: FlowBuilder) -> Observations {
+    captured(duration_s, link, flow, &sim::Options::default())
+}
+
+fn captured(
+    duration_s: f64,
+    link: LinkBuilder,
+    flow: FlowBuilder,
+    options: &sim::Options,
+) -> Observations {
     let sampling = [("interval_ms".to_owned(), Value::from(10))];
     let scenario = Scenario::builder("faults", Duration::from_secs_f64(duration_s))
         .set("sampling", Value::Table(sampling.into_iter().collect()))
@@ -38,9 +53,8 @@ fn run(duration_s: f64, link: LinkBuilder, flow: FlowBuilder) -> FlowObservation
         .flow(flow)
         .build()
         .unwrap_or_else(|error| panic!("{error}"));
-    let observations = sim::run(&scenario, &sim::Options::default(), |_| ());
-    let mut observations = observations.unwrap_or_else(|error| panic!("{error}"));
-    observations.flows.remove(0)
+    let observations = sim::run(&scenario, options, |_| ());
+    observations.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// When after `end_s` the first packet is through, in seconds; rounded up to an interval.
@@ -234,4 +248,173 @@ fn an_acknowledgement_that_repeats_a_lost_one_is_no_round_trip() {
         let longest = longest.expect("there are samples");
         assert!(longest <= longest_possible, "{controller}: {longest:?}");
     }
+}
+
+/// Two directions of a link after a verified transfer of 1 MB over it: what each did.
+fn transfer(controller: &str, link: LinkBuilder, flow: FlowBuilder) -> [LinkObservation; 2] {
+    let observations = observed(20.0, link, flow.set("bytes", 1_000_000));
+    let flow = &observations.flows[0];
+    let completed = flow.transfers[0].end.is_some() && flow.error.is_none();
+    assert!(completed, "{controller}: {:?}", flow.error);
+    assert_eq!(
+        flow.transfers[0].sha256_verified,
+        Some(true),
+        "{controller}"
+    );
+    observations.links.try_into().unwrap()
+}
+
+#[test]
+fn bits_that_flip_cost_packets_and_never_a_wrong_byte() {
+    for controller in ["cubic", "keel", "acp"] {
+        let link = link().set("corrupt", 0.02).stamps(&["acp"]);
+        let [there, back] = transfer(controller, link, flow(controller));
+        assert!(there.wire.corrupted > Some(10), "{:?}", there.wire);
+        assert!(back.wire.corrupted > Some(0), "{:?}", back.wire);
+        assert_eq!(there.lost, 0);
+    }
+}
+
+#[test]
+fn marks_on_the_wire_slow_a_flow_down_and_count_apart_from_those_of_the_queue() {
+    let run = |link: LinkBuilder| {
+        let observations = observed(10.0, link, flow("reno"));
+        let sent = observations.flows[0].delivered.iter().sum::<u64>();
+        (sent, observations.links[0].clone())
+    };
+    let (plain, _) = run(link());
+    let (marked, there) = run(link().set("mark", 0.02));
+    assert!(marked < plain / 2, "{marked} of {plain} bytes");
+    assert_eq!((there.marked, there.lost), (0, 0));
+    assert!(there.wire.marked_on_wire > Some(20));
+    // QUIC notices that its codepoints do not come through, and does without.
+    let (bleached, there) = run(link().set("ecn", "bleach"));
+    assert!(bleached > plain * 9 / 10, "{bleached} of {plain} bytes");
+    assert!(there.wire.bleached > Some(0) && there.wire.marked_on_wire.is_none());
+}
+
+#[test]
+fn a_flow_outlives_a_route_whose_mtu_shrinks_below_what_it_has_found() {
+    let link = link().change(Duration::from_secs(3), "mtu", 1300);
+    let observations = observed(10.0, link, flow("cubic").set("mtu_discovery", true));
+    let flow = &observations.flows[0];
+    assert_eq!(flow.error, None);
+    // 1500 bytes before, 1228 after.
+    let there = &observations.links[0];
+    assert!(there.wire.too_big > Some(10), "{:?}", there.wire);
+    let last = flow.delivered.iter().rev().take(200).sum::<u64>();
+    assert!(last > 800_000, "{last} bytes in the last 2 s");
+}
+
+/// Times of a scenario: `{ start_s, length_s }`.
+fn pauses(times: &[(f64, f64)]) -> Value {
+    let pause = |(start_s, length_s): &(f64, f64)| {
+        let keys = [("start_s", start_s), ("length_s", length_s)];
+        let keys = keys.map(|(key, value)| (key.to_owned(), Value::from(*value)));
+        Value::Table(keys.into_iter().collect())
+    };
+    Value::Array(times.iter().map(pause).collect())
+}
+
+#[test]
+fn a_sender_that_stands_still_sends_nothing_and_goes_on_at_once() {
+    for controller in ["cubic", "keel", "vegas", "tfrc", "acp"] {
+        let flow = flow(controller).set("pauses", pauses(&[(3.0, 0.5), (4.0, 1.0)]));
+        let seen = run(6.0, link(), flow);
+        assert_eq!(seen.error, None, "{controller}");
+        let delivered = |from: usize, to: usize| seen.delivered[from..to].iter().sum::<u64>();
+        // The queue holds 74 ms, and the way is 20 ms long.
+        let silences = delivered(312, 350) + delivered(412, 500);
+        assert_eq!(silences, 0, "{controller}");
+        for end_s in [3.5, 5.0] {
+            let after = first_after(&seen, end_s);
+            assert!(
+                after <= Some(0.1),
+                "{controller}: {after:?} after {end_s} s"
+            );
+        }
+        assert!(delivered(550, 600) > 100_000, "{controller}");
+    }
+}
+
+#[test]
+fn a_streams_server_that_stands_still_delays_its_frames() {
+    let stream = |times: &[(f64, f64)]| {
+        let none = Value::Table([].into_iter().collect());
+        let flow = flow("keel").set("verify", false).set("app", "stream");
+        let flow = flow.set("stream", none).set("pauses", pauses(times));
+        let seen = run(6.0, link(), flow);
+        assert_eq!(seen.error, None);
+        seen
+    };
+    let (plain, paused) = (stream(&[]), stream(&[(3.0, 1.0)]));
+    let delivered = |seen: &FlowObservation| seen.delivered[312..400].iter().sum::<u64>();
+    assert!(delivered(&plain) > 100_000);
+    assert_eq!(delivered(&paused), 0);
+    assert!(paused.delivered[450..].iter().sum::<u64>() > 100_000);
+}
+
+/// The UDP ports from which packets leave a link, in the order in which they first do.
+fn source_ports(link_name: &str, flow: FlowBuilder) -> (Observations, Vec<u16>) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("link.pcap");
+    let options = sim::Options {
+        captures: vec![(link_name.to_owned(), path.clone())],
+        ..sim::Options::default()
+    };
+    let observations = captured(5.0, link(), flow, &options);
+    let capture = std::fs::read(path).unwrap();
+    let mut known = BTreeSet::new();
+    let ports = capture::packets(&capture).into_iter();
+    let ports = ports.map(|(_, packet)| u16::from_be_bytes([packet[20], packet[21]]));
+    let ports = ports.filter(|port| known.insert(*port)).collect();
+    (observations, ports)
+}
+
+#[test]
+fn a_client_moves_to_new_ports_and_its_connection_goes_on() {
+    let moves = || Value::Array([1.5, 3.0].map(Value::from).to_vec());
+    for controller in ["cubic", "keel", "ro-vegas"] {
+        let moving = flow(controller).set("rebinds_s", moves());
+        let (observations, ports) = source_ports("link", moving);
+        let seen = &observations.flows[0];
+        assert_eq!(
+            (seen.error.as_ref(), ports.len()),
+            (None, 3),
+            "{controller}"
+        );
+        let last = seen.delivered[400..].iter().sum::<u64>();
+        assert!(
+            last > 400_000,
+            "{controller}: {last} bytes in the last second"
+        );
+    }
+    // The viewer of a stream is the client: it moves, and its server does not.
+    let none = Value::Table([].into_iter().collect());
+    let stream = flow("keel").set("verify", false).set("app", "stream");
+    let stream = stream.set("stream", none).set("rebinds_s", moves());
+    let (observations, viewer) = source_ports("link.reverse", stream.clone());
+    let seen = &observations.flows[0];
+    assert_eq!((seen.error.as_ref(), viewer.len()), (None, 3));
+    for second in 1..5 {
+        let delivered = seen.delivered[100 * second..100 * (second + 1)].iter();
+        assert!(delivered.sum::<u64>() > 50_000, "second {second}");
+    }
+    let (_, server) = source_ports("link", stream);
+    assert_eq!(server.len(), 1);
+}
+
+#[test]
+fn higher_thresholds_take_no_reordered_packet_for_lost() {
+    let lost = |flow: FlowBuilder| {
+        let link = link().set("reorder", 0.05);
+        let observations = observed(5.0, link, flow);
+        let dropped = observations.links[0].dropped;
+        (observations.flows[0].lost_packets, dropped)
+    };
+    let (lost_early, dropped) = lost(flow("vegas"));
+    assert!(lost_early > dropped + 10, "{lost_early}, {dropped} dropped");
+    let patient = flow("vegas").set("packet_threshold", 1000);
+    let (lost_late, dropped) = lost(patient.set("time_threshold", 4));
+    assert!(lost_late <= dropped, "{lost_late}, {dropped} dropped");
 }

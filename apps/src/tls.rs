@@ -24,6 +24,15 @@ pub struct Identity {
     key: PrivateKeyDer<'static>,
 }
 
+impl Clone for Identity {
+    fn clone(&self) -> Self {
+        Self {
+            chain: self.chain.clone(),
+            key: self.key.clone_key(),
+        }
+    }
+}
+
 /// SHA-256 over a certificate's DER encoding, written as `sha256:` and 64 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(Checksum);
@@ -105,9 +114,21 @@ impl Identity {
     /// # Errors
     /// If the key does not fit the certificate or its kind is unknown.
     pub fn server(self, alpn: &[u8]) -> Result<Arc<rustls::ServerConfig>, TlsError> {
-        let mut tls = rustls::ServerConfig::builder_with_provider(provider())
+        self.server_by(provider(), alpn)
+    }
+
+    /// As [`Identity::server`], with another provider of TLS 1.3 than ring.
+    ///
+    /// # Errors
+    /// If the key does not fit the certificate or its kind is unknown.
+    pub fn server_by(
+        self,
+        provider: Arc<CryptoProvider>,
+        alpn: &[u8],
+    ) -> Result<Arc<rustls::ServerConfig>, TlsError> {
+        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
-            .expect("ring implements TLS 1.3")
+            .expect("the provider implements TLS 1.3")
             .with_no_client_auth()
             .with_single_cert(self.chain, self.key)
             .map_err(|error| TlsError(format!("certificate and key cannot be used: {error}")))?;
@@ -162,6 +183,18 @@ impl Trust {
     /// # Errors
     /// If the authorities cannot be used.
     pub fn client(self, alpn: &[u8]) -> Result<(Arc<rustls::ClientConfig>, Sight), TlsError> {
+        self.client_by(provider(), alpn)
+    }
+
+    /// As [`Trust::client`], with another provider of TLS 1.3 than ring.
+    ///
+    /// # Errors
+    /// If the authorities cannot be used.
+    pub fn client_by(
+        self,
+        tls_provider: Arc<CryptoProvider>,
+        alpn: &[u8],
+    ) -> Result<(Arc<rustls::ClientConfig>, Sight), TlsError> {
         let sight = Sight::default();
         let webpki = match &self {
             Self::Authorities(roots) => Some(
@@ -177,9 +210,9 @@ impl Trust {
             provider: provider(),
             sight: sight.clone(),
         };
-        let mut tls = rustls::ClientConfig::builder_with_provider(provider())
+        let mut tls = rustls::ClientConfig::builder_with_provider(tls_provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
-            .expect("ring implements TLS 1.3")
+            .expect("the provider implements TLS 1.3")
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();

@@ -65,6 +65,10 @@ queue_packets = 50
 discipline = \"red:min=5,max=15\"
 stamps = [\"aqt\"]
 loss = 0.01
+mtu = 1400
+ecn = "keep"
+mark = 0.01
+corrupt = 0.001
 police_bps = \"1M\"
 police_burst_bytes = \"64kB\"
 duplicate = 0.001
@@ -76,6 +80,7 @@ blackouts = [{ start_s = 1, length_s = 0.5 }]
 [[changes]]
 at_s = 3
 delay_ms = 20
+mtu = 1300
 [[changes]]
 at_s = 4
 rate_bps = 0
@@ -84,6 +89,7 @@ wifi_jitter_ms = 12
 
 /// A link without a rate of its own.
 const CELLULAR: &str = "cellular = { min_bps = 1e6, max_bps = \"30M\", volatility = 0.2, outage_every_s = 20, outage_s = 1 }
+gilbert_elliott = { p = 0.01, r = 0.25, bad = 0.9, good = 0.001 }
 delay_ms = 30
 ";
 

@@ -3,7 +3,12 @@
 //! The views of `evenkeel-wire` are for endpoints: they check a whole packet. A router forwards
 //! packets that it does not understand, so this module looks only at the fields it uses.
 
-use evenkeel_wire::{Ecn, IPV4_HEADER_LEN, IPV6_HEADER_LEN, update_checksum};
+use std::ops::Range;
+
+use evenkeel_wire::{
+    Ecn, IPV4_HEADER_LEN, IPV6_HEADER_LEN, Ipv4View, Ipv6View, UDP_HEADER_LEN, update_checksum,
+    update_udp_checksum,
+};
 
 use crate::family::Family;
 
@@ -39,6 +44,9 @@ pub(crate) mod ipv6 {
     pub(crate) const SOURCE: usize = 8;
     pub(crate) const DESTINATION: usize = 24;
 }
+
+/// The offset of the checksum in a header of UDP (RFC 768).
+const UDP_CHECKSUM: usize = 6;
 
 /// How a router treats a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +126,51 @@ pub(crate) fn give_hop_back(family: Family, packet: &mut [u8]) -> bool {
         Family::V6 => packet[at] = hops,
     }
     true
+}
+
+/// Flips the bit of the UDP payload with this number, counted round and round. Updates the checksum
+/// if it `is_complete`. Returns `false`, and changes nothing, if there is no such payload.
+pub(crate) fn flip_payload_bit(
+    family: Family,
+    packet: &mut [u8],
+    bit: u64,
+    is_complete: bool,
+) -> bool {
+    let Some(udp) = udp_datagram(family, packet) else {
+        return false;
+    };
+    let udp = &mut packet[udp];
+    let Some(bit) = bit.checked_rem((udp.len() - UDP_HEADER_LEN) as u64 * 8) else {
+        return false;
+    };
+    let at = UDP_HEADER_LEN + (bit / 8) as usize;
+    // Checksums cover 16-bit words; behind an odd end there is a zero.
+    let word = at & !1;
+    let word_of = |udp: &[u8]| [udp[word], udp.get(word + 1).copied().unwrap_or(0)];
+    let old = word_of(udp);
+    udp[at] ^= 1 << (bit % 8);
+    if is_complete {
+        let new = word_of(udp);
+        let checksum = u16::from_be_bytes([udp[UDP_CHECKSUM], udp[UDP_CHECKSUM + 1]]);
+        let checksum = update_udp_checksum(checksum, &old, &new);
+        udp[UDP_CHECKSUM..UDP_HEADER_LEN].copy_from_slice(&checksum.to_be_bytes());
+    }
+    true
+}
+
+/// Where in a packet its UDP datagram is, or as much of it as a first fragment has.
+fn udp_datagram(family: Family, packet: &[u8]) -> Option<Range<usize>> {
+    let (at, payload) = match family {
+        Family::V4 => {
+            let view = Ipv4View::parse(packet).ok()?;
+            (view.header_len(), view.udp().ok()??.payload().len())
+        }
+        Family::V6 => {
+            let view = Ipv6View::parse(packet).ok()?;
+            (view.header_len(), view.udp().ok()??.payload().len())
+        }
+    };
+    Some(at..at + UDP_HEADER_LEN + payload)
 }
 
 fn hops_at(family: Family) -> usize {

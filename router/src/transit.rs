@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_queue::{
     Amount, CarriedHeader, Carrier, FlowKey, Link, LinkConfig, LinkError, Packet, PacketMeta,
-    Remains,
+    Remains, WireCounters,
 };
 use evenkeel_wire::{PathHeaderMut, Skipped};
 use rand_pcg::Pcg64;
@@ -55,6 +55,11 @@ impl Carrier for Datagram {
     fn flow(&self) -> Option<FlowKey> {
         FlowKey::of_ip_packet(&self.bytes)
     }
+
+    fn flip_bit(&mut self, bit: u64) -> bool {
+        let is_complete = self.checksum == Checksum::Complete;
+        packet::flip_payload_bit(self.family, &mut self.bytes, bit, is_complete)
+    }
 }
 
 /// Counts since the beginning, besides the port's own counters.
@@ -66,6 +71,8 @@ pub(crate) struct Tally {
     pub(crate) duplicated: Amount,
     /// Lost after the queue.
     pub(crate) lost: Amount,
+    /// Changed after the queue, or too large for what follows.
+    pub(crate) wire: WireCounters,
     /// Refused entry to the link: multicast, broadcast, link-local.
     pub(crate) link_scope: Amount,
     /// Refused entry to the link: not IP packets.
@@ -232,6 +239,7 @@ impl Transit {
         Tally {
             duplicated: self.link.duplicated(),
             lost: self.link.lost(),
+            wire: self.link.wire_counters(),
             ..self.tally
         }
     }

@@ -8,7 +8,8 @@ use evenkeel_queue::{DeliveryTrace, Link, LinkError, TraceError};
 use rand_pcg::Pcg64;
 
 pub use evenkeel_sim::{
-    Datagram, HOP_LIMIT, NetworkCounters, SimRuntime, SimSocket, Simulation, lock,
+    Datagram, HOP_LIMIT, NetworkCounters, Process, SimRuntime, SimSocket, Simulation, lock,
+    unencrypted,
 };
 
 use crate::random::{Purpose, generator};

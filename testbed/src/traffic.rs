@@ -87,6 +87,11 @@ impl Iterator for Transfers {
                 let bytes = pareto(&mut self.rng, *mean_bytes as f64, *shape).max(1.0);
                 (None, Payload::Bytes((bytes as u64).min(MAX_BYTES)))
             }
+            App::Tcp { bytes } => {
+                let payload = bytes.map_or(Payload::Endless, Payload::Bytes);
+                self.stop = Some(at);
+                (stop, payload)
+            }
             App::Stream(_) => return None,
         };
         Some(Planned { at, until, payload })

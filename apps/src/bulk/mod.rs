@@ -43,7 +43,9 @@ pub use report::{CpuClock, CpuReport, CpuTime, Outcome, Report};
 pub use server::{Host, Limits, NO_FILES, NoFiles, ServeOptions, serve, serve_connection};
 pub use session::Progress;
 pub use throttle::OnOff;
-pub use transport::{AckFrequency, TransportSettings, server_transport_config, transport_config};
+pub use transport::{
+    AckFrequency, LossDetection, TransportSettings, server_transport_config, transport_config,
+};
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).
 pub const ALPN: &[u8] = b"evenkeel-bulk/3";

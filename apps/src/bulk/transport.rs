@@ -1,5 +1,6 @@
 //! QUIC settings for bulk transfers.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::builder::TypedValueParser;
@@ -33,13 +34,19 @@ const KEEP_ALIVES: u32 = 6;
 /// (RFC 9000, section 18.2).
 const MAX_ACK_DELAY: u64 = (1 << 14) - 1;
 
+/// Time thresholds that an option takes, in round trips.
+const TIME_THRESHOLDS: RangeInclusive<f32> = 1.0..=100.0;
+
 /// Transport settings that an experiment may vary, also options of the command line; the defaults
 /// are QUIC's and quinn's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
+#[derive(Clone, Copy, Debug, PartialEq, Args)]
 pub struct TransportSettings {
     /// How the peer should acknowledge this side's packets.
     #[command(flatten)]
     pub acks: AckFrequency,
+    /// When this side takes its packets for lost.
+    #[command(flatten)]
+    pub losses: LossDetection,
     /// Whether to search the path's MTU (RFC 8899).
     #[arg(long = "no-mtu-discovery", action = ArgAction::SetFalse,
           help = "Send UDP payloads of at most 1200 bytes, plus the path header")]
@@ -64,12 +71,28 @@ pub struct AckFrequency {
     pub max_delay: Duration,
 }
 
+/// When a sender takes a packet for lost, once a later one is acknowledged; by default as RFC 9002,
+/// section 6.1, says. Higher thresholds suit paths that reorder.
+#[derive(Clone, Copy, Debug, PartialEq, Args)]
+pub struct LossDetection {
+    /// Take a packet for lost when one sent N later is acknowledged, 3 to 1000000
+    #[arg(long, value_name = "N", default_value_t = Self::default().packet_threshold,
+          value_parser = clap::value_parser!(u32).range(3..=1_000_000))]
+    pub packet_threshold: u32,
+    /// Or when a later one is acknowledged and this many round trips have passed, 1 to 100
+    #[arg(long, value_name = "ROUND TRIPS", default_value_t = Self::default().time_threshold,
+          value_parser = time_threshold)]
+    pub time_threshold: f32,
+}
+
 /// Returns the transport settings of both sides of a bulk transfer, with quinn's own controller
 /// unless another is set.
 pub fn transport_config(settings: TransportSettings) -> TransportConfig {
     let mut config = TransportConfig::default();
     config
         .ack_frequency_config(settings.acks.request())
+        .packet_threshold(settings.losses.packet_threshold)
+        .time_threshold(settings.losses.time_threshold)
         .max_idle_timeout(Some(
             settings
                 .idle_timeout
@@ -100,8 +123,18 @@ impl Default for TransportSettings {
     fn default() -> Self {
         Self {
             acks: AckFrequency::default(),
+            losses: LossDetection::default(),
             mtu_discovery: true,
             idle_timeout: IDLE_TIMEOUT,
+        }
+    }
+}
+
+impl Default for LossDetection {
+    fn default() -> Self {
+        Self {
+            packet_threshold: 3,
+            time_threshold: 9.0 / 8.0,
         }
     }
 }
@@ -128,4 +161,9 @@ impl AckFrequency {
             .max_ack_delay(Some(self.max_delay));
         Some(config)
     }
+}
+
+fn time_threshold(text: &str) -> Result<f32, String> {
+    let threshold = text.parse().ok().filter(|t| TIME_THRESHOLDS.contains(t));
+    threshold.ok_or_else(|| "write a number of round trips from 1 to 100".to_owned())
 }

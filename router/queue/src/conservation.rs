@@ -9,6 +9,8 @@ pub struct NodeCounters {
     pub arrived: Amount,
     /// Copies that were made of it.
     pub duplicated: Amount,
+    /// Of what was pushed, that which it changed, beyond delaying it.
+    pub altered: Amount,
     /// What was popped.
     pub forwarded: Amount,
     /// What never comes out.

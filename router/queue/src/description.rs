@@ -29,6 +29,12 @@ const DEFAULT_QUEUE_PACKETS: u32 = 100;
 const MAX_QUEUE_PACKETS: u64 = 10_000_000;
 const MAX_QUEUE_BYTES: u64 = 1 << 40;
 
+/// The smallest MTU of IPv4 (RFC 791, section 3.2).
+pub const MIN_MTU: u64 = 68;
+
+/// The largest IP packet.
+pub const MAX_MTU: u64 = 65535;
+
 /// From this target on every packet has the long intervals of Wi-Fi jitter.
 const MAX_WIFI_JITTER_MS: f64 = 85.0;
 
@@ -103,12 +109,22 @@ link_keys! {
     discipline: Located<String> = "drop-tail".to_owned().into();
     /// Stamps with their parameters.
     stamps: Strings = Vec::new(), "strings";
+    /// Largest IP packet that comes through, in bytes.
+    mtu: Option<u32> = None, "mtu";
     /// Rate that a policer lets through, in bits per second; 0: none.
     police_bps: Option<u64> = None, "rate_or_none_bps";
     /// The policer's bucket.
     police_burst_bytes: Option<u64> = None, "queue_bytes";
     /// Probability of a packet's loss.
     loss: f64 = 0.0, "share";
+    /// Loss in bursts, instead of the former.
+    gilbert_elliott: Option<GilbertElliottKeys> = None;
+    /// What becomes of ECN codepoints behind the queue.
+    ecn: Option<EcnKey> = None;
+    /// Probability with which a packet of an ECN-capable sender is marked behind the queue.
+    mark: Option<f64> = None, "share";
+    /// Probability with which a bit of a packet's UDP payload flips.
+    corrupt: Option<f64> = None, "share";
     /// Probability with which a packet comes twice.
     duplicate: Option<f64> = None, "share";
     /// Extra delay is drawn uniformly from zero to this.
@@ -188,7 +204,36 @@ pub struct CellularKeys {
     pub outage_s: f64,
 }
 
-/// An interruption of a link.
+/// Loss in bursts; see [`GilbertElliott`](crate::impairment::GilbertElliott).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GilbertElliottKeys {
+    /// Probability with which a packet leaves a good path bad.
+    #[serde(deserialize_with = "share")]
+    pub p: f64,
+    /// Probability with which a packet leaves a bad path good.
+    #[serde(deserialize_with = "share")]
+    pub r: f64,
+    /// Probability of loss while the path is bad.
+    #[serde(default = "default_bad", deserialize_with = "share")]
+    pub bad: f64,
+    /// Probability of loss while the path is good.
+    #[serde(default, deserialize_with = "share")]
+    #[serde(skip_serializing_if = "is_zero")]
+    pub good: f64,
+}
+
+/// What becomes of ECN codepoints behind the queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EcnKey {
+    /// They stay.
+    #[default]
+    Keep,
+    /// Every packet leaves as if its sender did not understand ECN.
+    Bleach,
+}
+
+/// An interruption: of a link, or of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlackoutKeys {
     /// When it begins.
@@ -221,10 +266,24 @@ pub struct ChangeKeys {
     #[serde(default, deserialize_with = "share")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
+    /// The new size of the largest packet that comes through, in bytes.
+    #[serde(default, deserialize_with = "mtu")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
     /// The new limit in packets.
     #[serde(default, deserialize_with = "queue_packets")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_packets: Option<u32>,
+}
+
+impl ChangeKeys {
+    /// One that changes nothing.
+    fn at(at_s: f64) -> Self {
+        Self {
+            at_s,
+            ..Self::default()
+        }
+    }
 }
 
 type Strings = Vec<Located<String>>;
@@ -267,6 +326,13 @@ impl LinkKeys {
         if self.rate_bps.is_some() || self.trace.is_some() || self.cellular.is_some() {
             (base.rate_bps, base.trace, base.cellular) = (None, None, None);
         }
+        if self.loss.is_some() {
+            base.gilbert_elliott = None;
+        }
+        if self.gilbert_elliott.is_some() {
+            base.loss = 0.0;
+        }
+        base.changes.retain_mut(|change| self.leaves(change));
         let mut link = self.clone().filled_in(base);
         if link.queue_bytes.is_none() {
             link.queue_packets.get_or_insert(DEFAULT_QUEUE_PACKETS);
@@ -277,6 +343,24 @@ impl LinkKeys {
         {
             let message = "reorder needs a delay that packets can jump; give the link a delay_ms";
             faults.push(reorder.fault(message));
+        }
+        if let Some(bursts) = &self.gilbert_elliott
+            && link.loss > 0.0
+        {
+            let message = "a link has a loss or a gilbert_elliott; remove one: good is the loss between bursts";
+            faults.push(bursts.fault(message));
+        }
+        if let Some(mark) = self.mark.as_ref().filter(|key| key.value > 0.0)
+            && link.bleaches()
+        {
+            let message = "no mark comes through ecn = \"bleach\"; remove one of the two";
+            faults.push(mark.fault(message));
+        } else if let Some(ecn) = &self.ecn
+            && link.bleaches()
+            && !off(link.mark)
+        {
+            let message = "no mark comes through ecn = \"bleach\"; set mark = 0, or remove ecn";
+            faults.push(ecn.fault(message));
         }
         if let Some(rate) = self.police_bps.filter(|key| key.value > 0)
             && link.police_burst_bytes.is_none()
@@ -320,6 +404,23 @@ impl LinkKeys {
         (link, faults)
     }
 
+    /// Takes from a change of the base what is given here: a value of one's own is not changed by
+    /// what is inherited. Returns whether anything is left.
+    fn leaves(&self, change: &mut Located<ChangeKeys>) -> bool {
+        let change = &mut change.value;
+        let has_service =
+            self.rate_bps.is_some() || self.trace.is_some() || self.cellular.is_some();
+        change.rate_bps = change.rate_bps.filter(|_| !has_service);
+        change.delay_ms = change.delay_ms.filter(|_| self.delay_ms.is_none());
+        change.wifi_jitter_ms = change
+            .wifi_jitter_ms
+            .filter(|_| self.wifi_jitter_ms.is_none());
+        change.loss = change.loss.filter(|_| self.loss.is_none());
+        let has_limit = self.queue_packets.is_some() || self.queue_bytes.is_some();
+        change.queue_packets = change.queue_packets.filter(|_| !has_limit);
+        *change != ChangeKeys::at(change.at_s)
+    }
+
     /// Checks that the link is transmitted in one way.
     fn check_service(&self, faults: &mut Vec<Fault>) {
         let has_rate = self.rate_bps.is_some();
@@ -359,6 +460,17 @@ impl LinkDescription {
         self.changes_period_s.filter(|period_s| *period_s > 0.0)
     }
 
+    /// Whether no ECN codepoint comes through.
+    pub fn bleaches(&self) -> bool {
+        self.ecn == Some(EcnKey::Bleach)
+    }
+
+    /// Whether packets can be too large for the link.
+    pub fn has_mtu(&self) -> bool {
+        let mut changes = self.changes.iter();
+        self.mtu.is_some() || changes.any(|change| change.value.mtu.is_some())
+    }
+
     fn has_delay(&self) -> bool {
         let changed = self
             .changes
@@ -368,12 +480,7 @@ impl LinkDescription {
     }
 
     fn check_changes(&self, faults: &mut Vec<Fault>) {
-        for pair in self.blackouts.windows(2) {
-            if pair[0].value.start_s + pair[0].value.length_s > pair[1].value.start_s {
-                let message = "blackouts overlap or are out of order; order them by start_s and let each end before the next";
-                faults.push(pair[1].fault(message));
-            }
-        }
+        faults.extend(disorder("blackouts", &self.blackouts));
         for pair in self.changes.windows(2) {
             if pair[0].value.at_s > pair[1].value.at_s {
                 faults.push(pair[1].fault("changes are out of order; order them by at_s"));
@@ -385,12 +492,12 @@ impl LinkDescription {
                 let message = "a change sets a rate on a link that begins without one; give the link a rate_bps";
                 faults.push(change.fault(message));
             }
-            let nothing = ChangeKeys {
-                at_s,
-                ..ChangeKeys::default()
-            };
-            if change.value == nothing {
-                let message = "the change changes nothing; add one of rate_bps, delay_ms, wifi_jitter_ms, loss, queue_packets";
+            if change.value.loss.is_some() && self.gilbert_elliott.is_some() {
+                let message = "a change sets a loss on a link with a gilbert_elliott; remove one";
+                faults.push(change.fault(message));
+            }
+            if change.value == ChangeKeys::at(at_s) {
+                let message = "the change changes nothing; add one of rate_bps, delay_ms, wifi_jitter_ms, loss, mtu, queue_packets";
                 faults.push(change.fault(message));
             }
             if self.period_s().is_some_and(|period_s| at_s >= period_s) {
@@ -401,9 +508,29 @@ impl LinkDescription {
     }
 }
 
+/// What is wrong with the order of times under `key`: each must end before the next one begins.
+pub fn disorder<'a>(
+    key: &'a str,
+    times: &'a [Located<BlackoutKeys>],
+) -> impl Iterator<Item = Fault> + 'a {
+    times.windows(2).filter_map(move |pair| {
+        let overlap = pair[0].value.start_s + pair[0].value.length_s > pair[1].value.start_s;
+        let message = || {
+            format!(
+                "{key} overlap or are out of order; order them by start_s and let each end before the next"
+            )
+        };
+        overlap.then(|| pair[1].fault(message()))
+    })
+}
+
 /// Left out of results then: a link's description is what it was before there was the key.
 fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+fn default_bad() -> f64 {
+    1.0
 }
 
 fn default_volatility() -> f64 {
@@ -422,6 +549,7 @@ keys! {
     /// A queue's limit in packets.
     pub queue_packets: u32 = whole(Unit::None, 1..=MAX_QUEUE_PACKETS);
     queue_bytes: u64 = whole(Unit::Bytes, 1..=MAX_QUEUE_BYTES);
+    mtu: u32 = whole(Unit::Bytes, MIN_MTU..=MAX_MTU);
     rate_or_none_bps: u64 = whole(Unit::BitsPerSecond, 0..=MAX_RATE_BPS);
     share: f64 = number(Unit::None, 0.0..=1.0);
     wifi_jitter_ms: f64 = number(Unit::Milliseconds, 0.0..=MAX_WIFI_JITTER_MS);

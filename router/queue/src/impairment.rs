@@ -1,5 +1,5 @@
-//! What happens to packets behind a port: policers, blackouts, loss, duplication, delay, reordering,
-//! jitter, aggregation.
+//! What happens to packets behind a port: policers, blackouts, loss, ECN, corruption, duplication,
+//! delay, reordering, jitter, aggregation.
 //!
 //! An [`Impairment`] decides what becomes of a packet; its [`Node`] holds the packets that are on
 //! their way. A node takes packets in order of time and gives them out in order of time, each with
@@ -8,10 +8,14 @@
 
 mod aggregation;
 mod blackout;
+mod burst_loss;
+mod corruption;
 mod delay;
 mod duplication;
+mod ecn;
 mod jitter;
 mod loss;
+mod mtu;
 mod policer;
 mod wifi;
 
@@ -19,15 +23,22 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
+use evenkeel_wire::Ecn;
+
 use crate::conservation::NodeCounters;
-use crate::packet::{Amount, Packet};
+use crate::packet::{Amount, Packet, PacketMeta};
+use crate::stamp::Carrier;
 
 pub use aggregation::Aggregation;
 pub use blackout::Blackout;
+pub use burst_loss::{BurstLoss, GilbertElliott};
+pub use corruption::Corruption;
 pub use delay::Delay;
 pub use duplication::Duplication;
+pub use ecn::{Bleaching, Marking};
 pub use jitter::Jitter;
 pub use loss::{Loss, NotAProbability};
+pub use mtu::Mtu;
 pub use policer::Policer;
 pub use wifi::WifiJitter;
 
@@ -36,9 +47,9 @@ pub trait Impairment: Debug + Send {
     /// What it is, for error messages and tables.
     fn name(&self) -> &'static str;
 
-    /// What becomes of a packet of `bytes` that comes in at `now`. Instants do not decrease from one
+    /// What becomes of a packet that comes in at `now`. Instants do not decrease from one
     /// call to the next.
-    fn decide(&mut self, now: Instant, bytes: u32) -> Fate;
+    fn decide(&mut self, now: Instant, packet: &PacketMeta) -> Fate;
 
     /// No packet that comes in from now on takes less time than this.
     fn least_delay(&self) -> Duration {
@@ -61,6 +72,11 @@ pub enum Fate {
     Jumps,
     /// It comes out at once, and so do this many that came in last before it and are still inside.
     Releases(usize),
+    /// It comes out at once, with another ECN codepoint.
+    Ecn(Ecn),
+    /// It comes out at once, with a bit of its payload flipped: the one with this number, counted
+    /// round and round.
+    Flips(u64),
     /// It comes out at once, and a copy behind it.
     Twice,
     /// It never comes out.
@@ -92,12 +108,12 @@ impl<P, I> Node<P, I> {
     }
 }
 
-impl<P: Clone, I: Impairment + ?Sized> Node<P, I> {
+impl<P: Carrier + Clone, I: Impairment + ?Sized> Node<P, I> {
     /// A packet comes in. Instants do not decrease from one call to the next.
-    pub fn push(&mut self, now: Instant, packet: Packet<P>) {
+    pub fn push(&mut self, now: Instant, mut packet: Packet<P>) {
         let bytes = packet.meta.bytes;
         self.counted.arrived += Amount::one(bytes);
-        match self.impairment.decide(now, bytes) {
+        match self.impairment.decide(now, &packet.meta) {
             Fate::Out(at) => self.append(at, packet),
             Fate::Jumps => {
                 let due = self.packets.partition_point(|(at, _)| *at <= now);
@@ -107,6 +123,17 @@ impl<P: Clone, I: Impairment + ?Sized> Node<P, I> {
                 let held = self.packets.iter_mut().rev().take(others);
                 held.for_each(|(at, _)| *at = now);
                 self.last = Some(now);
+                self.append(now, packet);
+            }
+            Fate::Ecn(ecn) => {
+                packet.meta.ecn = ecn;
+                self.counted.altered += Amount::one(bytes);
+                self.append(now, packet);
+            }
+            Fate::Flips(bit) => {
+                if packet.payload.flip_bit(bit) {
+                    self.counted.altered += Amount::one(bytes);
+                }
                 self.append(now, packet);
             }
             Fate::Twice => {

@@ -61,7 +61,7 @@ pub use discipline::{
 };
 pub use evenkeel_spec::{SpecError, SpecParameter};
 pub use limit::Limit;
-pub use link::{Change, Link, LinkConfig, LinkError, Remains};
+pub use link::{Change, Link, LinkConfig, LinkError, Remains, WireCounters};
 pub use packet::{Amount, Packet, PacketMeta};
 pub use port::{FixedService, Port, PortConfig};
 pub use rate::Rate;

@@ -11,7 +11,7 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use crate::conservation::{ConservationError, NodeCounters};
 use crate::discipline::{DisciplineConfig, DropTail, Verdict};
-use crate::impairment::{Aggregation, NotAProbability, Policer};
+use crate::impairment::{Aggregation, GilbertElliott, NotAProbability, Policer};
 use crate::limit::Limit;
 use crate::packet::{Amount, Packet};
 use crate::port::{FixedService, Port, PortConfig};
@@ -20,6 +20,8 @@ use crate::server::Service;
 use crate::stamp::{Carrier, StampConfig, StampFigures};
 use crate::stats::{PortStats, QueueInterval};
 use wire::Wire;
+
+pub use wire::WireCounters;
 
 /// What a link is made of. Times count from the link's epoch.
 ///
@@ -37,7 +39,9 @@ pub struct LinkConfig {
     /// With what stamps hash flows; `None` to draw it like everything random. On a real network it
     /// must be a secret: who knows it can make flows that look like one.
     pub flow_hash_key: Option<[u8; 16]>,
-    /// What is dropped behind the port before anything else.
+    /// Bytes of the largest packet that comes through behind the port; `None` for any size.
+    pub mtu: Option<u32>,
+    /// What a token bucket drops behind the port.
     pub policer: Option<Policer>,
     /// Propagation delay.
     pub delay: Duration,
@@ -51,6 +55,14 @@ pub struct LinkConfig {
     pub reorder: f64,
     /// Probability of each packet's loss behind the port, 0 to 1.
     pub loss: f64,
+    /// Loss in bursts, after the other.
+    pub gilbert_elliott: Option<GilbertElliott>,
+    /// Whether every packet leaves as if its sender did not understand ECN.
+    pub bleach: bool,
+    /// Probability with which each packet of an ECN-capable sender is marked behind the port, 0 to 1.
+    pub mark: f64,
+    /// Probability with which a bit of each packet's payload flips, 0 to 1.
+    pub corrupt: f64,
     /// Probability with which each packet comes twice, 0 to 1.
     pub duplicate: f64,
     /// Interruptions: start and length.
@@ -70,6 +82,7 @@ impl Default for LinkConfig {
             discipline: Box::new(DropTail),
             stamps: Vec::new(),
             flow_hash_key: None,
+            mtu: None,
             policer: None,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
@@ -77,6 +90,10 @@ impl Default for LinkConfig {
             aggregation: None,
             reorder: 0.0,
             loss: 0.0,
+            gilbert_elliott: None,
+            bleach: false,
+            mark: 0.0,
+            corrupt: 0.0,
             duplicate: 0.0,
             blackouts: Vec::new(),
             changes: Vec::new(),
@@ -98,6 +115,8 @@ pub enum Change {
     WifiJitter(Duration),
     /// The probability of loss.
     Loss(f64),
+    /// The largest packet that comes through, in bytes.
+    Mtu(u32),
     /// The port's limit; see [`Port::set_limit`].
     Limit(Limit),
 }
@@ -111,6 +130,15 @@ pub enum LinkError {
     /// A loss that is no probability.
     #[error("a loss of {0}")]
     Loss(#[from] NotAProbability),
+    /// Loss in bursts with a number that is no probability.
+    #[error("gilbert_elliott: {0}")]
+    GilbertElliott(NotAProbability),
+    /// A share of packets that are marked which is no probability.
+    #[error("mark = {0}")]
+    Mark(NotAProbability),
+    /// A share of packets that are corrupted which is no probability.
+    #[error("corrupt = {0}")]
+    Corrupt(NotAProbability),
     /// A share of packets that jump which is no probability.
     #[error("reorder = {0}")]
     Reorder(NotAProbability),
@@ -140,8 +168,9 @@ impl LinkError {
     }
 }
 
-/// One direction of a link: a [`Port`], then a policer, blackouts, loss, duplication, delay, jitter,
-/// Wi-Fi jitter and aggregation, in this order.
+/// One direction of a link: a [`Port`], then an MTU, a policer, blackouts, loss, loss in bursts,
+/// bleaching, marking, corruption, duplication, delay, jitter, Wi-Fi jitter and aggregation, in this
+/// order.
 ///
 /// Packets come out in the order in which they were pushed, but for those that jump the delay. As
 /// with the port, no instant depends on how often or how late the host calls. At the instant of a
@@ -175,6 +204,9 @@ struct Generators {
     duplicate: Xoshiro256PlusPlus,
     wifi_jitter: Xoshiro256PlusPlus,
     service_seed: u64,
+    burst_loss: Xoshiro256PlusPlus,
+    mark: Xoshiro256PlusPlus,
+    corrupt: Xoshiro256PlusPlus,
 }
 
 impl Generators {
@@ -188,6 +220,9 @@ impl Generators {
             duplicate: Xoshiro256PlusPlus::from_rng(rng),
             wifi_jitter: Xoshiro256PlusPlus::from_rng(rng),
             service_seed: rng.random(),
+            burst_loss: Xoshiro256PlusPlus::from_rng(rng),
+            mark: Xoshiro256PlusPlus::from_rng(rng),
+            corrupt: Xoshiro256PlusPlus::from_rng(rng),
         }
     }
 }
@@ -293,7 +328,12 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
             .sum()
     }
 
-    /// What was lost behind the port since the epoch, by policers, loss or blackouts.
+    /// What was changed or too large behind the port since the epoch.
+    pub fn wire_counters(&self) -> WireCounters {
+        self.wire.counters()
+    }
+
+    /// What was lost behind the port since the epoch: too large, or by policers, loss or blackouts.
     pub fn lost(&self) -> Amount {
         self.impairments()
             .map(|(_, counters)| counters.dropped)
@@ -386,11 +426,12 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
             Change::Delay(delay) => self.wire.set_delay(at, delay),
             Change::WifiJitter(target) => self.wire.set_wifi_jitter(at, target),
             Change::Loss(probability) => self.wire.set_loss(at, probability),
+            Change::Mtu(bytes) => self.wire.set_mtu(at, bytes),
         }
     }
 }
 
-impl<P: Clone + Debug + Send> Remains<P> {
+impl<P: Carrier + Clone + Debug + Send> Remains<P> {
     /// The next packet that has come out by `now`; see [`Link::pop`].
     pub fn pop(&mut self, now: Instant) -> Option<Packet<P>> {
         self.wire.pop(now).map(|(_, packet)| packet)

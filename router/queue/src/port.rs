@@ -149,7 +149,10 @@ impl<P: Carrier> Port<P> {
             has_header: matches!(carried, Some(Ok(_))),
         };
         let queue = self.discipline.classify(&packet.meta, sender);
-        let seen = self.seen_by_stamps(queue);
+        let seen = match self.reads_headers {
+            true => self.seen_by_stamps(queue),
+            false => None,
+        };
         let has_header = carried.is_some_and(|carried| {
             self.stamper
                 .on_arrival(now, bytes, flow, carried, seen.as_ref())
@@ -163,28 +166,51 @@ impl<P: Carrier> Port<P> {
         }
         self.count(verdict, bytes);
         if !matches!(verdict, Verdict::Drop(_)) {
-            self.queues[queue].push_back(Waiting {
+            let waiting = Waiting {
                 arrived: now,
                 has_header,
                 packet,
-            });
-            self.held[queue] += Amount::one(bytes);
-            self.waiting += 1;
-            self.waiting_since.get_or_insert(now);
-            if starts {
-                let next = self.pop_next();
-                if let Some(changed @ (Verdict::Mark | Verdict::Drop(_))) =
-                    next.map(|next| self.start(now, next))
-                {
-                    verdict = changed;
-                }
-                // Unlimited service ends at the instant at which it starts.
-                self.advance(now);
-            } else {
-                self.stats.joined_queue(bytes);
+            };
+            if let Some(changed @ (Verdict::Mark | Verdict::Drop(_))) =
+                self.admit(now, queue, waiting, starts)
+            {
+                verdict = changed;
             }
         }
         debug_assert_eq!(self.check_counters(), Ok(()));
+        verdict
+    }
+
+    /// Lets a packet wait, or start at once; then returns what its departure makes of the verdict.
+    fn admit(
+        &mut self,
+        now: Instant,
+        queue: usize,
+        waiting: Waiting<P>,
+        starts: bool,
+    ) -> Option<Verdict> {
+        let bytes = waiting.packet.meta.bytes;
+        let next = if starts && self.queues.len() == 1 {
+            // Nothing waits: it would be the first of its queue, for no time.
+            Some(Next {
+                queue,
+                since: now,
+                waiting,
+            })
+        } else {
+            self.queues[queue].push_back(waiting);
+            self.held[queue] += Amount::one(bytes);
+            self.waiting += 1;
+            self.waiting_since.get_or_insert(now);
+            if !starts {
+                self.stats.joined_queue(bytes);
+                return None;
+            }
+            self.pop_next()
+        };
+        let verdict = next.map(|next| self.start(now, next));
+        // Unlimited service ends at the instant at which it starts.
+        self.advance(now);
         verdict
     }
 
@@ -472,7 +498,7 @@ impl<P: Carrier> Port<P> {
             mut packet,
         } = next.waiting;
         let bytes = packet.meta.bytes;
-        let sojourn = at - arrived;
+        let sojourn = elapsed(arrived, at);
         packet.meta.queued = sojourn;
         let verdict = self.decide(next.queue, &mut packet.meta, |discipline, meta, port| {
             discipline.on_departure(at, meta, port)
@@ -558,6 +584,14 @@ impl<P: Carrier> Port<P> {
         }
         .check("port")
     }
+}
+
+/// The time between two instants, which often are one.
+fn elapsed(from: Instant, to: Instant) -> Duration {
+    if from == to {
+        return Duration::ZERO;
+    }
+    to - from
 }
 
 #[cfg(test)]

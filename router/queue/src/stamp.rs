@@ -30,9 +30,10 @@ pub use table::{stamp_set, stamps};
 /// A stamp that scenarios and router configurations can name.
 pub type StampRow = Row<fn(&SpecValues) -> Result<Box<dyn StampConfig>, SpecError>>;
 
-/// A payload in which a port looks for path headers, if it has stamps.
+/// What a link carries: a port with stamps looks for path headers in it, and the wire may corrupt it.
 ///
-/// Without an answer of its own a payload has neither header nor flow, and stamps pass it by.
+/// Without an answer of its own a payload has neither header nor flow, stamps pass it by, and no bit
+/// of it flips.
 pub trait Carrier {
     /// The header of this packet, and how the packet leaves this host. Asked on arrival, and
     /// again at departure if there was one.
@@ -46,6 +47,12 @@ pub trait Carrier {
     /// Whose packet this is; `None` if it cannot be told.
     fn flow(&self) -> Option<FlowKey> {
         None
+    }
+
+    /// Flips the bit of the UDP payload with this number, counted round and round, and keeps the
+    /// checksum as right as it was. Returns `false`, and changes nothing, if there is none.
+    fn flip_bit(&mut self, _bit: u64) -> bool {
+        false
     }
 }
 

@@ -153,6 +153,11 @@ impl PortStats {
         Some(self.offered_bytes? - self.offered_at_restart)
     }
 
+    /// The same since the port's creation.
+    pub fn offered_total(&self) -> Option<u64> {
+        self.offered_bytes
+    }
+
     /// Share of the link that was used in the window, 0 to 1: of a link with a rate the share of
     /// time in which it transmitted, of one with a trace or a cellular rate the share of the offered
     /// bytes that were forwarded (an unlimited link is never busy). `None` while nothing was offered.
@@ -174,10 +179,10 @@ impl PortStats {
 
     /// Brings the time-weighted figures up to `now`; nothing has changed since the last call.
     pub(crate) fn settle(&mut self, now: Instant) {
-        let elapsed = now - self.settled;
-        if elapsed.is_zero() {
+        if now <= self.settled {
             return;
         }
+        let elapsed = now - self.settled;
         self.queue.hold(self.queued.packets, elapsed);
         if self.in_transmission != Amount::ZERO {
             self.busy += elapsed;

@@ -119,7 +119,7 @@ impl DeliveryTrace {
     }
 
     /// How many opportunities there are from the beginning to `elapsed`, both included.
-    pub(crate) fn opportunities_until(&self, elapsed: Duration) -> u64 {
+    pub fn opportunities_until(&self, elapsed: Duration) -> u64 {
         let elapsed_ms = whole_milliseconds(elapsed);
         let within = elapsed_ms % self.period_ms();
         let begun = self

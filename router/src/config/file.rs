@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use evenkeel_queue::DeliveryTrace;
-use evenkeel_queue::description::{LinkDescription, LinkKeys, MAX_TRACE_BYTES};
+use evenkeel_queue::description::{LinkDescription, LinkKeys, MAX_MTU, MAX_TRACE_BYTES, MIN_MTU};
 use evenkeel_spec::document::{self, Fault, Faults, Joined, Located, NAME_LENGTH, Node, Origin};
 use evenkeel_spec::keys;
 use evenkeel_spec::quantity::Unit;
@@ -22,14 +22,8 @@ use crate::prefix::Prefix;
 /// Ethernet's payload (RFC 894).
 const DEFAULT_MTU: u32 = 1500;
 
-/// The smallest MTU of IPv4 (RFC 791, section 3.2).
-const MIN_MTU: u64 = 68;
-
 /// The smallest MTU of IPv6 (RFC 8200, section 5).
 const MIN_MTU_V6: u32 = 1280;
-
-/// The largest IP packet, and the largest MTU of a TUN device.
-const MAX_MTU: u64 = 65535;
 
 /// Links without a table get tables from here on; the kernel's own end at 255.
 const FIRST_TABLE: u32 = 1001;
@@ -68,6 +62,8 @@ struct LinkTable {
     tun: Option<Located<String>>,
     #[serde(default, deserialize_with = "mtu")]
     mtu: Option<Located<u32>>,
+    #[serde(default, deserialize_with = "mtu")]
+    tun_mtu: Option<Located<u32>>,
     offload: Option<bool>,
     #[serde(default)]
     timing: Timing,
@@ -162,7 +158,11 @@ impl File<'_> {
         for (key, is_lacking) in lacks {
             faults.require(!is_lacking, at, "[[links]]", key);
         }
-        let (description, contradictions) = keys.clone().review(&LinkDescription::default());
+        let (mut description, contradictions) = keys.clone().review(&LinkDescription::default());
+        if table.tun_mtu.is_none() {
+            // The device takes nothing larger, and its kernel says so to senders.
+            description.mtu = None;
+        }
         // What seems to contradict a value that is wrong may not contradict the right one.
         if faults.is_whole(at) {
             for fault in contradictions {
@@ -186,12 +186,16 @@ impl File<'_> {
             .filter_map(|route| self.route(route, faults))
             .collect();
         let has_v6 = routes.iter().any(|route| route.to.family() == Family::V6);
-        if let Some(mtu) = table.mtu.as_ref()
+        let (key, mtu) = match &table.tun_mtu {
+            Some(mtu) => ("tun_mtu", Some(mtu)),
+            None => ("mtu", table.mtu.as_ref()),
+        };
+        if let Some(mtu) = mtu
             && mtu.value < MIN_MTU_V6
             && has_v6
         {
             faults.push(mtu.fault(format!(
-                "mtu = {} is below {MIN_MTU_V6}, which IPv6 needs; raise it or remove the IPv6 routes",
+                "{key} = {} is below {MIN_MTU_V6}, which IPv6 needs; raise it or remove the IPv6 routes",
                 mtu.value
             )));
         }
@@ -201,7 +205,7 @@ impl File<'_> {
             tun: table.tun.as_ref()?.value.clone(),
             description,
             trace,
-            mtu: table.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.value),
+            mtu: mtu.map_or(DEFAULT_MTU, |mtu| mtu.value),
             offload: table.offload.unwrap_or(true),
             timing: table.timing,
             routes,

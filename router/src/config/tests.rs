@@ -149,6 +149,21 @@ fn the_impairments_of_scenarios_are_those_of_the_router() {
 }
 
 #[test]
+fn the_device_takes_what_the_link_loses_only_where_its_mtu_is_given() {
+    let sized = link("mtu = 1300");
+    assert_eq!((sized.mtu, sized.description.mtu), (1300, None));
+    let hole = link("mtu = 1300\ntun_mtu = 1500");
+    assert_eq!((hole.mtu, hole.description.mtu), (1500, Some(1300)));
+    let later = link("tun_mtu = 1400\nchanges = [{ at_s = 5, mtu = 1300 }]");
+    assert_eq!((later.mtu, later.description.mtu), (1400, None));
+    assert!(later.description.has_mtu());
+    assert_eq!(
+        refusal(&with("tun_mtu = 67")),
+        "r.toml:5: links.0.tun_mtu = 67 is out of range; use 68 to 65535"
+    );
+}
+
+#[test]
 fn reordering_needs_a_delay_to_jump() {
     let error =
         "r.toml:5: links.0.reorder needs a delay that packets can jump; give the link a delay_ms";
@@ -436,7 +451,7 @@ proptest! {
         key in prop::sample::select(vec![
             "rate_bps", "delay_ms", "queue_packets", "queue_bytes", "loss", "jitter_ms", "reorder", "mtu", "table",
             "police_bps", "police_burst_bytes", "duplicate", "wifi_jitter_ms", "aggregate_ms", "aggregate_packets",
-            "changes_period_s", "cellular",
+            "changes_period_s", "cellular", "gilbert_elliott", "mark", "corrupt", "tun_mtu",
         ]),
         value in prop_oneof![
             any::<i64>().prop_map(|value| value.to_string()),

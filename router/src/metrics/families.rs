@@ -24,7 +24,7 @@ const BOUNDS_US: [u64; 16] = [
 type Count<F, T> = fn(&F) -> T;
 
 /// Counted in packets and in bytes: the name, what happened to them, and where it is counted.
-const AMOUNTS: [(&str, &str, Count<Counters, Amount>); 7] = [
+const AMOUNTS: [(&str, &str, Count<Counters, Amount>); 11] = [
     ("arrived", "came to the queue", |count| count.arrived),
     ("forwarded", "left the queue", |count| count.forwarded),
     (
@@ -37,9 +37,25 @@ const AMOUNTS: [(&str, &str, Count<Counters, Amount>); 7] = [
     }),
     (
         "lost",
-        "were lost behind the queue: by chance, in a blackout, by a policer",
+        "were lost behind the queue: by chance, in a blackout, by a policer, because of their size",
         |count| count.lost,
     ),
+    (
+        "too_big",
+        "were lost because they were larger than the link's mtu",
+        |count| count.wire.too_big,
+    ),
+    ("marked_on_wire", "were marked behind the queue", |count| {
+        count.wire.marked_on_wire
+    }),
+    (
+        "bleached",
+        "lost their ECN codepoint behind the queue",
+        |count| count.wire.bleached,
+    ),
+    ("corrupted", "left with a flipped bit", |count| {
+        count.wire.corrupted
+    }),
     ("delivered", "came out at the far end", |count| {
         count.delivered
     }),

@@ -1,4 +1,4 @@
-use evenkeel_wire::{Ipv4Repr, Ipv4View, Ipv6Repr, Ipv6View};
+use evenkeel_wire::{Ipv4Repr, Ipv4View, Ipv6Repr, Ipv6View, UdpRepr};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -139,4 +139,77 @@ proptest! {
             prop_assert_eq!(&packet[untouched..], &before[untouched..]);
         }
     }
+}
+
+/// A UDP packet with this payload, and its checksum.
+fn udp(family: Family, payload: &[u8]) -> Vec<u8> {
+    let repr = UdpRepr {
+        source_port: 50_000,
+        destination_port: 443,
+    };
+    let payload_len = (UDP_HEADER_LEN + payload.len()) as u16;
+    let (header, pseudo) = match family {
+        Family::V4 => {
+            let view = v4(64);
+            let ip = Ipv4Repr::parse(&Ipv4View::parse(&view).unwrap()).unwrap();
+            let ip = Ipv4Repr { payload_len, ..ip };
+            (ip.emit().to_vec(), ip.pseudo_header())
+        }
+        Family::V6 => {
+            let view = v6(64);
+            let ip = Ipv6Repr::parse(&Ipv6View::parse(&view).unwrap()).unwrap();
+            let ip = Ipv6Repr { payload_len, ..ip };
+            (ip.emit().to_vec(), ip.pseudo_header())
+        }
+    };
+    [&header[..], &repr.emit(&pseudo, payload), payload].concat()
+}
+
+fn udp_checksum_holds(family: Family, packet: &[u8]) -> bool {
+    match family {
+        Family::V4 => {
+            let view = Ipv4View::parse(packet).unwrap();
+            let udp = view.udp().unwrap().unwrap();
+            udp.checksum_holds(&view.pseudo_header())
+        }
+        Family::V6 => {
+            let view = Ipv6View::parse(packet).unwrap();
+            let udp = view.udp().unwrap().unwrap();
+            udp.checksum_holds(&view.pseudo_header())
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn one_bit_of_the_payload_flips_and_the_checksum_stays_right(payload in vec(any::<u8>(), 1..50), bit in any::<u64>()) {
+        for family in [Family::V4, Family::V6] {
+            let before = udp(family, &payload);
+            let start = before.len() - payload.len();
+            let mut after = before.clone();
+            prop_assert!(flip_payload_bit(family, &mut after, bit, true));
+            prop_assert!(udp_checksum_holds(family, &after));
+            let differ = before[start..].iter().zip(&after[start..]);
+            prop_assert_eq!(differ.map(|(a, b)| (a ^ b).count_ones()).sum::<u32>(), 1);
+            // The same bit again restores the packet; without a checksum nothing else changes.
+            prop_assert!(flip_payload_bit(family, &mut after, bit, true));
+            prop_assert!(udp_checksum_holds(family, &after));
+            let mut pending = before.clone();
+            prop_assert!(flip_payload_bit(family, &mut pending, bit, false));
+            prop_assert_eq!(&pending[..start], &before[..start]);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_udp_or_has_no_payload_keeps_its_bits() {
+    for family in [Family::V4, Family::V6] {
+        let mut empty = udp(family, &[]);
+        let before = empty.clone();
+        assert!(!flip_payload_bit(family, &mut empty, 5, true));
+        assert_eq!(empty, before);
+    }
+    let mut tcp = udp(Family::V4, b"abc");
+    tcp[ipv4::PROTOCOL] = 6;
+    assert!(!flip_payload_bit(Family::V4, &mut tcp, 5, true));
 }

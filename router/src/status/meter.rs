@@ -131,6 +131,7 @@ fn counters(transit: &mut Transit, ring_dropped: u64, now: Instant) -> Counters 
         marked: port.marked,
         duplicated: rest.duplicated,
         lost: rest.lost,
+        wire: rest.wire,
         delivered: rest.delivered,
         refused: rest.refused,
         full_ttl: rest.full_ttl,

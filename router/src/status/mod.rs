@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Sub;
 use std::path::PathBuf;
 
-use evenkeel_queue::{Amount, HeaderCounts};
+use evenkeel_queue::{Amount, HeaderCounts, WireCounters};
 use evenkeel_sandbox::Confinement;
 use serde::{Deserialize, Serialize};
 
@@ -142,8 +142,11 @@ pub struct Counters {
     /// Copies that were made after the queue.
     #[serde(default)]
     pub duplicated: Amount,
-    /// Lost after the queue: by chance, in a blackout, by a policer.
+    /// Lost after the queue: by chance, in a blackout, by a policer, because of their size.
     pub lost: Amount,
+    /// What was changed after the queue, and the part of `lost` that was too large.
+    #[serde(flatten)]
+    pub wire: WireCounters,
     /// Came out at the far end and went back to the kernel.
     pub delivered: Amount,
     /// Part of `delivered`: the kernel refused them as malformed, or the device was down.
@@ -174,6 +177,7 @@ impl Sub for Counters {
             marked: self.marked - earlier.marked,
             duplicated: self.duplicated - earlier.duplicated,
             lost: self.lost - earlier.lost,
+            wire: self.wire - earlier.wire,
             delivered: self.delivered - earlier.delivered,
             refused: self.refused - earlier.refused,
             full_ttl: self.full_ttl - earlier.full_ttl,

@@ -52,9 +52,10 @@ link {name} on {tun}, table {table}
   arrived    {} packets, {} bytes
   forwarded  {} packets, {} bytes
   dropped    {} full, {} early ({lost})
-  marked     {}
+  marked     {}, {} more behind the queue
+  changed    {} bleached, {} corrupted behind the queue
   duplicated {} behind the queue
-  lost       {} behind the queue
+  lost       {} behind the queue, {} of them too big
   ring       {} dropped before the router saw them
   queue      {} now, mean {:.2}, sd {:.2}, p95 {}, max {} packets
   sojourn    {sojourn}
@@ -66,8 +67,12 @@ link {name} on {tun}, table {table}
         window.dropped_full.packets,
         window.dropped_early.packets,
         window.marked.packets,
+        window.wire.marked_on_wire.packets,
+        window.wire.bleached.packets,
+        window.wire.corrupted.packets,
         window.duplicated.packets,
         window.lost.packets,
+        window.wire.too_big.packets,
         window.ring_dropped,
         queued.packets,
         queue.mean,

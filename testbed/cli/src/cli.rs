@@ -11,8 +11,10 @@ mod kernel;
 #[path = "cli/no_kernel.rs"]
 mod kernel;
 mod list;
+mod progress;
 mod side_by_side;
 mod signals;
+mod sweep;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -64,8 +66,8 @@ Examples:
   evenkeel-testbed reproduce --quick
   evenkeel-testbed reproduce smoothness --seeds 5
   evenkeel-testbed league --quick
-  evenkeel-testbed league --controllers cubic,vegas --cases media,beside
-  evenkeel-testbed league --quick --on netns --controllers keel,cubic --cases jitter";
+  evenkeel-testbed league --controllers cubic,vegas --cases media/,beside/
+  evenkeel-testbed league --quick --on netns --controllers keel,cubic --cases jitter/";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -133,6 +135,40 @@ impl ScenarioArguments {
     }
 }
 
+impl ScenarioArguments {
+    /// The command that does this with the scenario again, with these `more` words.
+    fn command(&self, verb: &str, more: impl IntoIterator<Item = String>) -> String {
+        let words = ["evenkeel-testbed", verb].map(String::from).into_iter();
+        let file = [self.file.display().to_string()];
+        let sets = self.overrides.iter();
+        let sets = sets.flat_map(|set| ["--set".to_owned(), set.clone()]);
+        let words = words.chain(file).chain(sets).chain(more);
+        words
+            .map(|word| quoted(&word))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+}
+
+/// A word of a command, quoted for a shell if necessary.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:=+/".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Words that choose seed and backends.
+fn seed_and_backends(seed: u64, on: &[Backend]) -> Vec<String> {
+    let mut words = vec!["--seed".to_owned(), seed.to_string()];
+    if on != [Backend::Sim] {
+        let names: Vec<&str> = on.iter().map(|backend| backend.name()).collect();
+        words.extend(["--on".to_owned(), names.join(",")]);
+    }
+    words
+}
+
 /// The override that sets the seed, if one was given.
 fn seed_override(seed: Option<u64>) -> Option<String> {
     seed.map(|seed| format!("seed={seed}"))
@@ -172,6 +208,14 @@ pub(crate) enum CliError {
     Log(#[from] LogError),
     #[error("--controllers: {0}")]
     Controllers(SpecError),
+    #[error("--set gives several values to {0} and to {1}; compare over one key at a time")]
+    TwoSweeps(String, String),
+    #[error(transparent)]
+    Comparison(#[from] report::ComparisonError),
+    #[error(transparent)]
+    Lost(#[from] report::LostResult),
+    #[error("{0}: {1}")]
+    Panic(String, String),
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
     #[error(transparent)]
@@ -208,10 +252,15 @@ impl CliError {
             Self::SimOnly
             | Self::Twice(_)
             | Self::Controllers(_)
+            | Self::TwoSweeps(..)
             | Self::NoFlow(..)
             | Self::Log(_) => 2,
             #[cfg(feature = "experiments")]
-            Self::NoQuick | Self::NotOnKernel | Self::Experiment(_) | Self::League(_) => 2,
+            Self::NoQuick
+            | Self::NotOnKernel
+            | Self::Experiment(_)
+            | Self::League(_)
+            | Self::Store(StoreError::Traces(_)) => 2,
             _ => 1,
         }
     }
@@ -260,18 +309,25 @@ fn run_scenario(arguments: &RunArguments, controllers: &Controllers) -> Result<E
         backend.check(&scenario, &options)?;
         backend.check_inside(&[file, &out])?;
     }
-    create_directory(&out)?;
+    check_directory(&out)?;
     let &[backend] = &arguments.on[..] else {
         return side_by_side::run(arguments, &scenario, &out);
     };
     if let Some(code) = backend.run_inside(&[file, &out], Some(longest_run(scenario.duration)))? {
         return Ok(code);
     }
+    if options.records() {
+        create_directory(&out)?;
+    }
     let bar = progress_bar(&scenario);
     let began = wall_clock();
-    let observations = backend.run(&scenario, &options, &bar)?;
+    let progress = |at: Duration| bar.set_position(at.as_millis() as u64);
+    let observations = backend.run(&scenario, &options, progress)?;
+    bar.finish_and_clear();
     let wall = wall_clock() - began;
-    let document = report::write(&out, &scenario, backend.name(), &observations)?;
+    create_directory(&out)?;
+    let command = arguments.command(&scenario);
+    let document = report::write(&out, &scenario, backend.name(), &observations, &command)?;
     if arguments.json {
         print_out(&report::json(&document))?;
     } else {
@@ -289,8 +345,29 @@ fn run_scenario(arguments: &RunArguments, controllers: &Controllers) -> Result<E
     Ok(arguments.dead_flows.status(&document.failures()))
 }
 
+impl RunArguments {
+    /// The command that makes the same results again.
+    fn command(&self, scenario: &Scenario) -> String {
+        let more = seed_and_backends(scenario.seed, &self.on);
+        self.scenario.command("run", more)
+    }
+}
+
 fn create_directory(path: &Path) -> Result<(), CliError> {
     std::fs::create_dir_all(path).map_err(|error| CliError::Output(path.to_owned(), error))
+}
+
+/// Checks that the directory is there or can be made, before work whose results it is for. A run
+/// that is interrupted leaves no empty directory: it is made when there is something to put in.
+fn check_directory(path: &Path) -> Result<(), CliError> {
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    let made = create_directory(path);
+    for directory in missing {
+        // Somebody else may have put something in.
+        let _ = std::fs::remove_dir(directory);
+    }
+    made
 }
 
 /// When to give up a run inside user-mode Linux: twice its time, and the set-up of a large network.

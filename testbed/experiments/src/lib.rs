@@ -17,10 +17,15 @@ pub use evaluate::claims::Verdict;
 pub use evaluate::dataset::MetricError;
 pub use report::{
     CaseRow, CellRow, ClaimRow, Commands, ControllerRow, DistributionRow, Document, GroupRow,
-    KernelRow, League, LeagueDocument, NotRun, OverSeeds, Report, ReportError, ResultRow, RunsRow,
+    KernelRow, League, LeagueDocument, NotRun, OverSeeds, RegretRow, Report, ReportError,
+    ResultRow, RunsRow,
 };
 pub use run::runner::{Event, Outcome, run};
 pub use run::store::{Build, Plan, Record, Store, StoreError};
 pub use spec::experiment::{Experiment, ExperimentError, find};
-pub use spec::league::{Case, Figure, LeagueError, LeagueGroup, league, random};
+pub use spec::league::{
+    Case, Figure, LeagueError, LeagueGroup, league, random, recorded, variants,
+};
 pub use spec::runs::{Extent, Run, heaviest_first, shard};
+pub use spec::traces::{Bottleneck, Recordings, Room};
+pub use spec::variants::{Variant, switches};

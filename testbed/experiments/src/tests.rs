@@ -119,6 +119,7 @@ fn plan(quick: bool, seeds: u64) -> Plan {
         seeds: Some(seeds),
         experiments: vec!["paper/e".into()],
         controllers: Vec::new(),
+        recorded: None,
     }
 }
 

@@ -4,7 +4,6 @@
 //! Events of one instant happen in the order in which they were scheduled, so a run
 //! depends on nothing but its inputs.
 
-use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 use std::future::Future;
@@ -22,8 +21,15 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Runs tasks and hands out the events of the virtual network, one instant at a time.
 pub(crate) struct Executor {
     core: Arc<Core>,
-    tasks: Vec<Option<(Task, Arc<TaskWaker>)>>,
+    tasks: Vec<Option<Running>>,
     free: Vec<usize>,
+}
+
+/// A task with what wakes it.
+struct Running {
+    task: Task,
+    queued: Arc<TaskWaker>,
+    waker: Waker,
 }
 
 impl Executor {
@@ -35,6 +41,7 @@ impl Executor {
                 now_ns: AtomicU64::new(0),
                 ready: Arc::default(),
                 spawned: Mutex::default(),
+                has_spawned: AtomicBool::new(false),
                 events: Mutex::default(),
             }),
             tasks: Vec::new(),
@@ -51,9 +58,10 @@ impl Executor {
     ///
     /// `on_link` is called for each link wake-up asked for with [`Core::schedule_link`].
     pub(crate) fn run_until(&mut self, until: Instant, mut on_link: impl FnMut(Instant, usize)) {
+        let until_ns = self.core.nanos(until);
         loop {
             self.run_ready();
-            let Some(fired) = self.core.next_event(until) else {
+            let Some(fired) = self.core.next_event(until_ns) else {
                 break;
             };
             match fired {
@@ -66,24 +74,26 @@ impl Executor {
     }
 
     fn run_ready(&mut self) {
-        loop {
-            self.adopt_spawned();
-            let Some(id) = lock(&self.core.ready).pop_front() else {
-                return;
-            };
-            let Some((mut task, waker)) = self.tasks[id].take() else {
+        self.adopt_spawned();
+        while let Some(id) = self.core.ready.pop() {
+            let Some(mut running) = self.tasks[id].take() else {
                 continue;
             };
-            waker.queued.store(false, Ordering::Relaxed);
-            let handle = Waker::from(waker.clone());
-            match task.as_mut().poll(&mut Context::from_waker(&handle)) {
+            running.queued.queued.store(false, Ordering::Relaxed);
+            let mut context = Context::from_waker(&running.waker);
+            match running.task.as_mut().poll(&mut context) {
                 Poll::Ready(()) => self.free.push(id),
-                Poll::Pending => self.tasks[id] = Some((task, waker)),
+                Poll::Pending => self.tasks[id] = Some(running),
             }
+            self.adopt_spawned();
         }
     }
 
     fn adopt_spawned(&mut self) {
+        if !self.core.has_spawned.load(Ordering::Relaxed) {
+            return;
+        }
+        self.core.has_spawned.store(false, Ordering::Relaxed);
         for task in std::mem::take(&mut *lock(&self.core.spawned)) {
             // A finished task's number is given again; a late wake-up of the old one
             // polls the new one once too often, which every future must allow.
@@ -91,13 +101,17 @@ impl Executor {
                 self.tasks.push(None);
                 self.tasks.len() - 1
             });
-            let waker = Arc::new(TaskWaker {
+            let queued = Arc::new(TaskWaker {
                 id,
                 queued: AtomicBool::new(true),
                 ready: self.core.ready.clone(),
             });
-            self.tasks[id] = Some((task, waker));
-            lock(&self.core.ready).push_back(id);
+            self.tasks[id] = Some(Running {
+                task,
+                waker: Waker::from(queued.clone()),
+                queued,
+            });
+            self.core.ready.push(id);
         }
     }
 }
@@ -115,8 +129,9 @@ impl fmt::Debug for Executor {
 pub(crate) struct Core {
     epoch: Instant,
     now_ns: AtomicU64,
-    ready: Arc<Mutex<VecDeque<usize>>>,
+    ready: Arc<Ready>,
     spawned: Mutex<Vec<Task>>,
+    has_spawned: AtomicBool,
     events: Mutex<Events>,
 }
 
@@ -134,11 +149,13 @@ impl Core {
     /// Adds a task; it is first polled at the present instant.
     pub(crate) fn spawn(&self, task: Task) {
         lock(&self.spawned).push(task);
+        self.has_spawned.store(true, Ordering::Relaxed);
     }
 
     /// Asks for a link wake-up at `at` (or now, if that has passed).
     pub(crate) fn schedule_link(&self, at: Instant, link: usize) {
         let at = self.nanos(at);
+        let link = u32::try_from(link).expect("scenarios have fewer links");
         lock(&self.events).push(at, Event::Link(link));
     }
 
@@ -157,15 +174,14 @@ impl Core {
     }
 
     /// Moves the clock to the next event that is due by `until` and takes it.
-    fn next_event(&self, until: Instant) -> Option<Fired> {
-        let until = self.nanos(until);
+    fn next_event(&self, until: u64) -> Option<Fired> {
         let mut events = lock(&self.events);
-        events.heap.peek().filter(|Reverse(next)| next.0 <= until)?;
-        let Reverse((at, _, event)) = events.heap.pop()?;
+        events.heap.peek().filter(|next| next.at <= until)?;
+        let Scheduled { at, event, .. } = events.heap.pop()?;
         let now = at.max(self.now_ns.load(Ordering::Relaxed));
         self.now_ns.store(now, Ordering::Relaxed);
         Some(match event {
-            Event::Link(link) => Fired::Link(link),
+            Event::Link(link) => Fired::Link(link as usize),
             Event::Timer { slot, generation } => events.fire_timer(slot, generation, at),
         })
     }
@@ -239,8 +255,8 @@ impl TimeSource for SimRuntime {
 #[derive(Debug)]
 struct SimTimer {
     core: Arc<Core>,
-    slot: usize,
-    generation: u64,
+    slot: u32,
+    generation: u32,
 }
 
 impl AsyncTimer for SimTimer {
@@ -252,7 +268,7 @@ impl AsyncTimer for SimTimer {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let now = self.core.now_ns.load(Ordering::Relaxed);
         let mut events = lock(&self.core.events);
-        let timer = &mut events.timers[self.slot];
+        let timer = events.timer(self.slot);
         if timer.deadline <= now {
             return Poll::Ready(());
         }
@@ -273,18 +289,52 @@ impl Drop for SimTimer {
 /// What is to happen, in order of time and, within an instant, of scheduling.
 #[derive(Default)]
 struct Events {
-    /// When each is to happen, and the number of its scheduling.
-    heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    heap: BinaryHeap<Scheduled>,
     sequence: u64,
     timers: Vec<Timer>,
-    free: Vec<usize>,
+    free: Vec<u32>,
 }
+
+/// An event, when it is to happen, and the number of its scheduling.
+struct Scheduled {
+    at: u64,
+    sequence: u64,
+    event: Event,
+}
+
+impl Scheduled {
+    /// Time, then number: one comparison for both.
+    fn order(&self) -> u128 {
+        u128::from(self.at) << 64 | u128::from(self.sequence)
+    }
+}
+
+/// The first to happen is the greatest.
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.order().cmp(&self.order())
+    }
+}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Scheduled {}
 
 /// quinn moves its timers with almost every packet, mostly to a later instant. A timer
 /// therefore keeps at most one *useful* heap entry, which is pushed on when it fires early.
 #[derive(Default)]
 struct Timer {
-    generation: u64,
+    generation: u32,
     deadline: u64,
     /// Time of the heap entry that counts; others of this timer are leftovers.
     scheduled: Option<u64>,
@@ -294,21 +344,30 @@ struct Timer {
 impl Events {
     fn push(&mut self, at: u64, event: Event) {
         self.sequence += 1;
-        self.heap.push(Reverse((at, self.sequence, event)));
+        let sequence = self.sequence;
+        self.heap.push(Scheduled {
+            at,
+            sequence,
+            event,
+        });
     }
 
-    fn new_timer(&mut self, at: u64) -> (usize, u64) {
+    fn timer(&mut self, slot: u32) -> &mut Timer {
+        &mut self.timers[slot as usize]
+    }
+
+    fn new_timer(&mut self, at: u64) -> (u32, u32) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.timers.push(Timer::default());
-            self.timers.len() - 1
+            u32::try_from(self.timers.len() - 1).expect("fewer timers fill the memory")
         });
-        let generation = self.timers[slot].generation;
+        let generation = self.timer(slot).generation;
         self.reset_timer(slot, generation, at);
         (slot, generation)
     }
 
-    fn reset_timer(&mut self, slot: usize, generation: u64, at: u64) {
-        let timer = &mut self.timers[slot];
+    fn reset_timer(&mut self, slot: u32, generation: u32, at: u64) {
+        let timer = self.timer(slot);
         timer.deadline = at;
         if timer.scheduled.is_none_or(|scheduled| at < scheduled) {
             timer.scheduled = Some(at);
@@ -316,16 +375,16 @@ impl Events {
         }
     }
 
-    fn free_timer(&mut self, slot: usize) {
-        let timer = &mut self.timers[slot];
-        timer.generation += 1;
+    fn free_timer(&mut self, slot: u32) {
+        let timer = self.timer(slot);
+        timer.generation = timer.generation.wrapping_add(1);
         timer.scheduled = None;
         timer.waker = None;
         self.free.push(slot);
     }
 
-    fn fire_timer(&mut self, slot: usize, generation: u64, at: u64) -> Fired {
-        let timer = &mut self.timers[slot];
+    fn fire_timer(&mut self, slot: u32, generation: u32, at: u64) -> Fired {
+        let timer = self.timer(slot);
         if timer.generation != generation || timer.scheduled != Some(at) {
             return Fired::Nothing;
         }
@@ -346,16 +405,40 @@ enum Fired {
     Nothing,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Timer { slot: usize, generation: u64 },
-    Link(usize),
+    Timer { slot: u32, generation: u32 },
+    Link(u32),
+}
+
+/// Numbers of the tasks to poll, in order.
+#[derive(Default)]
+struct Ready {
+    /// Most events make no task ready: spares a look at the queue.
+    any: AtomicBool,
+    queue: Mutex<VecDeque<usize>>,
+}
+
+impl Ready {
+    fn push(&self, id: usize) {
+        lock(&self.queue).push_back(id);
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    fn pop(&self) -> Option<usize> {
+        if !self.any.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut queue = lock(&self.queue);
+        let id = queue.pop_front();
+        self.any.store(!queue.is_empty(), Ordering::Relaxed);
+        id
+    }
 }
 
 struct TaskWaker {
     id: usize,
     queued: AtomicBool,
-    ready: Arc<Mutex<VecDeque<usize>>>,
+    ready: Arc<Ready>,
 }
 
 impl Wake for TaskWaker {
@@ -364,8 +447,10 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.queued.swap(true, Ordering::Relaxed) {
-            lock(&self.ready).push_back(self.id);
+        // One thread runs the simulation: nothing comes between the two.
+        if !self.queued.load(Ordering::Relaxed) {
+            self.queued.store(true, Ordering::Relaxed);
+            self.ready.push(self.id);
         }
     }
 }

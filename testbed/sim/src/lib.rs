@@ -1,11 +1,13 @@
 //! The virtual network and its clock: what makes quinn, the controllers and the applications
 //! run in virtual time, unchanged.
 
+mod cipher;
 mod datagram;
 mod executor;
 mod network;
 mod pcap;
 mod place;
+mod process;
 mod socket;
 
 use std::io;
@@ -17,10 +19,12 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use evenkeel_queue::Link;
 
+pub use cipher::unencrypted;
 pub use datagram::Datagram;
 pub use executor::{SimRuntime, lock};
 pub use network::{HOP_LIMIT, NetworkCounters};
 pub use place::{IpVersion, LinkIndex, NodeIndex};
+pub use process::Process;
 pub use socket::SimSocket;
 
 use executor::Executor;

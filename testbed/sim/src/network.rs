@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use evenkeel_queue::{Link, Packet, PacketMeta};
 
@@ -17,13 +17,26 @@ use crate::place::{IpVersion, LinkIndex, NodeIndex};
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     pub(crate) datagrams: VecDeque<Datagram>,
+    /// Bytes of IP packets in `datagrams`, and how many there may be, if not any number.
+    pub(crate) waiting_bytes: usize,
+    pub(crate) capacity: Option<usize>,
     pub(crate) waker: Option<Waker>,
     /// IP bytes that reached this socket since it was bound.
     pub(crate) received_bytes: u64,
+    /// How long those were on their way that came since somebody last asked.
+    pub(crate) delays: Delays,
     /// Whether arriving datagrams are only counted (the sink of UDP cross traffic).
     pub(crate) counts_only: bool,
     /// Whether a QUIC server reads them: captures give it port 443.
     pub(crate) is_quic_server: bool,
+}
+
+/// Times from host to host.
+#[derive(Debug, Default)]
+pub(crate) struct Delays {
+    pub(crate) count: u32,
+    pub(crate) sum: Duration,
+    pub(crate) max: Duration,
 }
 
 /// All nodes, links and bound ports of a simulation.
@@ -46,6 +59,8 @@ pub struct NetworkCounters {
     pub sent: u64,
     /// Packets larger than the MTU: refused at the sender, as a kernel does with DF set.
     pub too_big: u64,
+    /// Packets that came to a socket whose buffer was full.
+    pub overflowed: u64,
     /// Packets for a port that nobody has bound.
     pub unreachable: u64,
     /// Packets that more routers would have had to forward than their time to live allows.
@@ -161,16 +176,16 @@ impl Network {
     }
 
     fn arrive(&mut self, now: Instant, at: NodeIndex, datagram: Datagram) {
-        if datagram.to == at {
-            self.deliver(datagram);
+        if datagram.0.to == at {
+            self.deliver(now, datagram);
             return;
         }
-        let Some(link) = self.next_hop[at.0][datagram.to.0] else {
+        let Some(link) = self.next_hop[at.0][datagram.0.to.0] else {
             self.counters.unreachable += 1;
             return;
         };
         let bytes = u32::try_from(datagram.ip_bytes()).expect("the MTU bounds a packet");
-        let meta = PacketMeta::new(bytes, datagram.ecn);
+        let meta = PacketMeta::new(bytes, datagram.0.ecn);
         self.links[link.0]
             .link
             .push(now, Packet::new(meta, datagram));
@@ -201,19 +216,19 @@ impl Network {
     /// A packet has come out at the far end of a link.
     fn leave(&mut self, now: Instant, index: usize, packet: Packet<Datagram>) {
         let Packet { meta, mut payload } = packet;
-        payload.ecn = meta.ecn;
+        payload.0.ecn = meta.ecn;
         if self.links[index].capture.is_some() {
-            let [source, destination] = [payload.source, payload.destination];
+            let [source, destination] = [payload.0.source, payload.0.destination];
             let addresses = (self.captured(source), self.captured(destination));
             if let Some(capture) = &mut self.links[index].capture {
                 capture.packet(self.core.elapsed(), &payload, addresses);
             }
         }
         let to = self.links[index].to;
-        if payload.to != to {
+        if payload.0.to != to {
             // A router counts itself, and does not forward what it is the last to see.
-            payload.ttl = payload.ttl.saturating_sub(1);
-            if payload.ttl == 0 {
+            payload.0.ttl = payload.0.ttl.saturating_sub(1);
+            if payload.0.ttl == 0 {
                 self.counters.expired += 1;
                 return;
             }
@@ -236,19 +251,31 @@ impl Network {
         }
     }
 
-    fn deliver(&mut self, datagram: Datagram) {
-        let port = datagram.destination.port();
-        let Some((_, inbox)) = self.ports[datagram.to.0].iter().find(|(p, _)| *p == port) else {
+    fn deliver(&mut self, now: Instant, datagram: Datagram) {
+        let port = datagram.0.destination.port();
+        let Some((_, inbox)) = self.ports[datagram.0.to.0].iter().find(|(p, _)| *p == port) else {
             self.counters.unreachable += 1;
             return;
         };
         let mut inbox = lock(inbox);
-        inbox.received_bytes += datagram.ip_bytes() as u64;
-        if !inbox.counts_only {
-            inbox.datagrams.push_back(datagram);
-            if let Some(waker) = inbox.waker.take() {
-                waker.wake();
-            }
+        let bytes = datagram.ip_bytes();
+        inbox.received_bytes += bytes as u64;
+        let delay = now - datagram.0.sent;
+        inbox.delays.count += 1;
+        inbox.delays.sum += delay;
+        inbox.delays.max = inbox.delays.max.max(delay);
+        if inbox.counts_only {
+            return;
+        }
+        let would_wait = inbox.waiting_bytes + bytes;
+        if inbox.capacity.is_some_and(|capacity| would_wait > capacity) {
+            self.counters.overflowed += 1;
+            return;
+        }
+        inbox.waiting_bytes = would_wait;
+        inbox.datagrams.push_back(datagram);
+        if let Some(waker) = inbox.waker.take() {
+            waker.wake();
         }
     }
 }

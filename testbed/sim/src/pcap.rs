@@ -72,7 +72,7 @@ impl Capture {
 /// The datagram as the IP packet that it would be on a wire between these addresses.
 fn ip_packet(datagram: &Datagram, (source, destination): (SocketAddr, SocketAddr)) -> Vec<u8> {
     let payload_len =
-        u16::try_from(UDP_HEADER_LEN + datagram.contents.len()).expect("the MTU bounds a packet");
+        u16::try_from(UDP_HEADER_LEN + datagram.0.contents.len()).expect("the MTU bounds a packet");
     let udp = UdpRepr {
         source_port: source.port(),
         destination_port: destination.port(),
@@ -84,9 +84,9 @@ fn ip_packet(datagram: &Datagram, (source, destination): (SocketAddr, SocketAddr
                 source,
                 destination,
                 protocol: PROTOCOL_UDP,
-                ecn: datagram.ecn,
+                ecn: datagram.0.ecn,
                 dscp: 0,
-                ttl: datagram.ttl,
+                ttl: datagram.0.ttl,
                 identification: 0,
                 dont_fragment: true,
                 payload_len,
@@ -102,10 +102,10 @@ fn ip_packet(datagram: &Datagram, (source, destination): (SocketAddr, SocketAddr
                 source,
                 destination,
                 protocol: PROTOCOL_UDP,
-                ecn: datagram.ecn,
+                ecn: datagram.0.ecn,
                 dscp: 0,
                 flow_label: 0,
-                hop_limit: datagram.ttl,
+                hop_limit: datagram.0.ttl,
                 payload_len,
             };
             packet.extend_from_slice(&ip.emit());
@@ -116,7 +116,7 @@ fn ip_packet(datagram: &Datagram, (source, destination): (SocketAddr, SocketAddr
         }
         _ => unreachable!("a socket sends to its own version of IP"),
     };
-    packet.extend_from_slice(&udp.emit(&pseudo, &datagram.contents));
-    packet.extend_from_slice(&datagram.contents);
+    packet.extend_from_slice(&udp.emit(&pseudo, &datagram.0.contents));
+    packet.extend_from_slice(&datagram.0.contents);
     packet
 }

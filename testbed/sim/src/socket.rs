@@ -6,13 +6,14 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use evenkeel_wire::Ecn;
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
-use crate::datagram::{Datagram, version};
+use crate::datagram::{Datagram, Parts, version};
 use crate::executor::{Core, lock};
 use crate::network::{HOP_LIMIT, Inbox, Network};
 use crate::place::{IpVersion, NodeIndex};
@@ -59,9 +60,22 @@ impl SimSocket {
         lock(&self.inbox).received_bytes
     }
 
+    /// Mean and greatest time from host to host of what has reached this socket since the last call;
+    /// `None` if nothing has.
+    pub fn take_delays(&self) -> Option<(Duration, Duration)> {
+        let delays = std::mem::take(&mut lock(&self.inbox).delays);
+        let mean = delays.sum.checked_div(delays.count)?;
+        Some((mean, delays.max))
+    }
+
     /// From now on arriving datagrams are counted and thrown away.
     pub fn count_only(&self) {
         lock(&self.inbox).counts_only = true;
+    }
+
+    /// From now on at most so many bytes of IP packets wait to be read; what comes beyond is lost.
+    pub fn hold_at_most(&self, bytes: usize) {
+        lock(&self.inbox).capacity = Some(bytes);
     }
 
     /// A QUIC server reads what arrives.
@@ -92,15 +106,17 @@ impl SimSocket {
         ecn: Ecn,
         contents: BytesMut,
     ) {
-        let datagram = Datagram {
+        let now = self.core.now();
+        let datagram = Datagram(Box::new(Parts {
             source: self.address,
             destination,
             to,
+            sent: now,
             ecn,
             ttl: HOP_LIMIT,
             contents,
-        };
-        network.send(self.core.now(), self.node, datagram);
+        }));
+        network.send(now, self.node, datagram);
     }
 }
 
@@ -135,6 +151,8 @@ impl AsyncUdpSocket for SimSocket {
             let Some(datagram) = inbox.datagrams.pop_front() else {
                 break;
             };
+            inbox.waiting_bytes -= datagram.ip_bytes();
+            let datagram = datagram.0;
             // As a kernel does, cut off what the buffer cannot hold.
             let len = datagram.contents.len().min(buf.len());
             buf[..len].copy_from_slice(&datagram.contents[..len]);

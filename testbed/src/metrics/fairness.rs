@@ -25,7 +25,7 @@ pub fn worst_case_fairness(values: &[f64]) -> Option<f64> {
 /// Short-term fairness of "smoothness", section IV-B: the mean over time of [`jain_index`] of
 /// the throughputs in 0.5 s samples. A sample counts if at least two flows were active
 /// throughout it and one of them got something; it compares those flows.
-pub fn short_term_fairness(flows: &[FlowObservation], timing: &Timing) -> Option<f64> {
+pub fn short_term_fairness(flows: &[&FlowObservation], timing: &Timing) -> Option<f64> {
     let spans: Vec<_> = flows
         .iter()
         .map(|flow| whole_samples(flow, timing))

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::{FlowObservation, SAMPLE, Timing};
+use super::{DelaySample, FlowObservation, SAMPLE, Timing};
 
 /// Round-trip times of a flow, by nearest rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,15 +28,18 @@ pub fn active_time(flow: &FlowObservation, timing: &Timing) -> Option<Range<Dura
 /// Bits of IP packets per second that arrived at the receiver in the flow's active time.
 ///
 /// Series count whole intervals: one that the active time begins in counts if the flow, rather
-/// than the warm-up's end, begins it; one that it ends in counts.
+/// than the warm-up's end, begins it; of one that it ends in counts what came until then, if that
+/// is known ([`FlowObservation::until_stop`]), else all.
 pub fn throughput_bps(flow: &FlowObservation, timing: &Timing) -> Option<f64> {
-    rate_bps(&flow.delivered, flow, timing)
+    let last = flow.until_stop.map(|arrived| arrived.ip_bytes);
+    rate_bps(&flow.delivered, last, flow, timing)
 }
 
 /// Bits of application data per second in the flow's active time: goodput as A-AIMD, section 4,
 /// defines it, without headers and retransmitted data.
 pub fn goodput_bps(flow: &FlowObservation, timing: &Timing) -> Option<f64> {
-    rate_bps(&flow.app_delivered, flow, timing)
+    let last = flow.until_stop.map(|arrived| arrived.app_bytes);
+    rate_bps(&flow.app_delivered, last, flow, timing)
 }
 
 /// Coefficient of variation of the throughput sampled every 0.5 s ("smoothness", section IV-B):
@@ -76,10 +79,41 @@ pub fn rtt_percentiles(flow: &FlowObservation, timing: &Timing) -> Option<RttPer
     })
 }
 
+/// Mean and greatest of the round-trip times measured in each of the run's first `count` intervals.
+pub fn rtt_series(
+    flow: &FlowObservation,
+    timing: &Timing,
+    count: usize,
+) -> Vec<Option<DelaySample>> {
+    let mut sums = vec![(Duration::ZERO, 0, Duration::ZERO); count];
+    for sample in &flow.rtt {
+        let index = (sample.at.as_nanos() / timing.interval.as_nanos()) as usize;
+        if let Some((sum, number, max)) = sums.get_mut(index) {
+            *sum += sample.rtt;
+            *number += 1;
+            *max = sample.rtt.max(*max);
+        }
+    }
+    let of = |(sum, number, max): (Duration, u32, Duration)| {
+        let mean = sum.checked_div(number)?;
+        Some(DelaySample { mean, max })
+    };
+    sums.into_iter().map(of).collect()
+}
+
 /// The smallest value that at least `percent` of the sorted values do not exceed.
 pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()
+}
+
+/// The middle of sorted values, at least one: of an even number the mean of the middle two.
+pub(crate) fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    match sorted.len() % 2 {
+        1 => sorted[middle],
+        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
 }
 
 /// Numbers of the 0.5 s samples, counted from the run's beginning, that lie wholly in the flow's
@@ -101,7 +135,14 @@ pub(super) fn sample_bps(flow: &FlowObservation, timing: &Timing, sample: usize)
     intervals.sum::<u64>() as f64 * 8.0 / SAMPLE.as_secs_f64()
 }
 
-fn rate_bps(bytes: &[u64], flow: &FlowObservation, timing: &Timing) -> Option<f64> {
+/// The mean of `bytes` per interval over the active time; `last` is what counts of the interval
+/// that it ends in.
+fn rate_bps(
+    bytes: &[u64],
+    last: Option<u64>,
+    flow: &FlowObservation,
+    timing: &Timing,
+) -> Option<f64> {
     let active = active_time(flow, timing)?;
     let interval = timing.interval.as_nanos();
     let first = if flow.start > timing.warmup {
@@ -109,12 +150,15 @@ fn rate_bps(bytes: &[u64], flow: &FlowObservation, timing: &Timing) -> Option<f6
     } else {
         timing.warmup.as_nanos().div_ceil(interval)
     };
-    let end = active.end.as_nanos().div_ceil(interval);
-    let counted = bytes
-        .iter()
-        .skip(first as usize)
-        .take(end.saturating_sub(first) as usize);
-    let bits = counted.sum::<u64>() as f64 * 8.0;
+    let whole = active.end.as_nanos() / interval;
+    let counted = bytes.iter().skip(first as usize);
+    let mut counted: u64 = counted.take(whole.saturating_sub(first) as usize).sum();
+    let ends_within = !active.end.as_nanos().is_multiple_of(interval);
+    if ends_within && whole >= first {
+        let all = bytes.get(whole as usize).copied().unwrap_or(0);
+        counted += last.unwrap_or(all);
+    }
+    let bits = counted as f64 * 8.0;
     Some(bits / (active.end - active.start).as_secs_f64())
 }
 

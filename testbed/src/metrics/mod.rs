@@ -12,17 +12,17 @@ mod path;
 use std::time::Duration;
 
 pub use fairness::{jain_index, short_term_fairness, worst_case_fairness};
-pub(crate) use flow::nearest_rank;
 pub use flow::{
     RttPercentiles, active_time, cov, goodput_bps, retransmitted_ratio, rtt_percentiles,
-    throughput_bps,
+    rtt_series, throughput_bps,
 };
+pub(crate) use flow::{median, nearest_rank};
 pub use link::{loss_rate, utilization};
 pub(crate) use observations::seconds;
 pub use observations::{
-    ControllerSample, FlowObservation, LinkObservation, Observations, PacketSample,
-    PathObservation, QueueObservation, QueueSample, RttSample, SojournObservation,
-    StampObservation, StreamObservation, StreamSample, Transfer,
+    Arrived, ControllerSample, DelaySample, FlowObservation, LinkObservation, Observations,
+    PacketSample, PathObservation, QueueObservation, QueueSample, RttSample, SojournObservation,
+    StampObservation, StreamObservation, StreamSample, Transfer, WireObservation,
 };
 pub use path::{PathSeries, path_series, path_summary};
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use evenkeel::Pacing;
 use evenkeel_apps::path::{HeaderReport, SampleRecord};
 use evenkeel_apps::stream::{SentCounts, ViewReport};
-use evenkeel_queue::HeaderCounts;
+use evenkeel_queue::description::LinkDescription;
+use evenkeel_queue::{HeaderCounts, WireCounters};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::scenario::{App, FlowSpec, LinkSpec, Scenario};
@@ -48,11 +49,17 @@ pub struct FlowObservation {
     pub delivered: Vec<u64>,
     /// Bytes handed to the receiving application, per sampling interval from 0.
     pub app_delivered: Vec<u64>,
+    /// What had come, by the instant at which it stopped or died, of the sampling interval in which
+    /// it did; `None` if it did not, or between two intervals.
+    pub until_stop: Option<Arrived>,
     /// What its controller had decided at the end of each sampling interval; `None` without a
     /// connection.
     pub controller_state: Vec<Option<ControllerSample>>,
     /// Packets of each sampling interval from 0.
     pub packet_series: Vec<PacketSample>,
+    /// How long the packets of each sampling interval were on their way to the receiver's host; empty
+    /// if the backend cannot tell.
+    pub one_way: Vec<Option<DelaySample>>,
     /// Round-trip times that the sender measured; those before the warm-up's end are ignored.
     pub rtt: Vec<RttSample>,
     /// What became of its path headers, and what they told; `None` if none were agreed on.
@@ -92,7 +99,7 @@ impl FlowObservation {
         let has_others = match spec.app {
             App::Short { .. } => true,
             App::OnOff { reconnect, .. } => reconnect,
-            App::Bulk(_) | App::Stream(_) => false,
+            App::Bulk(_) | App::Stream(_) | App::Tcp { .. } => false,
         };
         if !has_others {
             if at > self.stop {
@@ -102,6 +109,25 @@ impl FlowObservation {
             (self.stop, self.died) = (at, Some(at));
         }
         self.error = Some(reason);
+    }
+}
+
+/// What has come to a receiver.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Arrived {
+    /// Bytes of IP packets.
+    pub ip_bytes: u64,
+    /// Bytes handed to the application.
+    pub app_bytes: u64,
+}
+
+impl Arrived {
+    /// What has come since it was `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            ip_bytes: self.ip_bytes - earlier.ip_bytes,
+            app_bytes: self.app_bytes - earlier.app_bytes,
+        }
     }
 }
 
@@ -154,6 +180,15 @@ pub struct PacketSample {
     pub lost: u64,
 }
 
+/// Times of one sampling interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DelaySample {
+    /// Their mean.
+    pub mean: Duration,
+    /// The greatest of them.
+    pub max: Duration,
+}
+
 /// A round-trip time and when it was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RttSample {
@@ -197,7 +232,8 @@ pub struct LinkObservation {
     /// The link's name.
     pub name: String,
     /// Bits per second that it could carry, the mean over the time after the warm-up
-    /// ([`LinkSpec::mean_rate_bps`](crate::scenario::LinkSpec::mean_rate_bps)); `None` without limit.
+    /// ([`LinkSpec::mean_rate_bps`](crate::scenario::LinkSpec::mean_rate_bps), or what a random rate
+    /// has offered); `None` without limit.
     pub rate_bps: Option<u64>,
     /// Propagation delay at the beginning.
     pub delay: Duration,
@@ -209,10 +245,15 @@ pub struct LinkObservation {
     pub forwarded: u64,
     /// Packets that the queue refused.
     pub dropped: u64,
+    /// Those of them that the discipline dropped before the queue was full; `None` if what made the
+    /// link does not tell.
+    pub dropped_early: Option<u64>,
     /// Packets that the queue marked as having met congestion (ECN); they are forwarded too.
     pub marked: u64,
-    /// Packets that were lost behind the queue, by random loss or a blackout.
+    /// Packets that were lost behind the queue, by random loss, a blackout or their size.
     pub lost: u64,
+    /// Packets that were changed behind the queue, or were too large.
+    pub wire: WireObservation,
     /// Bytes of the forwarded packets.
     pub forwarded_bytes: u64,
     /// Queue length in packets, weighted by time.
@@ -223,6 +264,11 @@ pub struct LinkObservation {
     pub queue_series: Vec<QueueSample>,
     /// Packets that the queue refused in each sampling interval from 0.
     pub drop_series: Vec<u64>,
+    /// Bytes of the packets whose transmission ended in each sampling interval from 0.
+    pub forwarded_series: Vec<u64>,
+    /// Bits per second that it could carry in each sampling interval from 0; `None` without limit, or
+    /// if the backend cannot tell.
+    pub capacity_series: Vec<Option<u64>>,
     /// What became of path headers; `None` where nothing stamps them.
     pub headers: Option<HeaderCounts>,
     /// What the link's stamps tell of themselves.
@@ -235,8 +281,14 @@ impl LinkObservation {
         Self {
             name: spec.name.clone(),
             rate_bps: spec.mean_rate_bps(scenario.warmup, scenario.duration),
+            capacity_series: spec.rate_series(scenario.sampling_interval, scenario.duration),
             delay: spec.description.delay(),
             emulator,
+            wire: match emulator {
+                // It does not count them.
+                Some("netem") => WireObservation::default(),
+                _ => WireObservation::of(&spec.description),
+            },
             ..Self::default()
         }
     }
@@ -255,6 +307,47 @@ impl LinkObservation {
                 });
             }
             self.stamps[index].series.push(value);
+        }
+    }
+}
+
+/// What a link did to packets behind its queue; `None` for what it was not to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct WireObservation {
+    /// Packets marked as having met congestion, besides those that the queue marked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marked_on_wire: Option<u64>,
+    /// Packets that lost their ECN codepoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bleached: Option<u64>,
+    /// Packets with a flipped bit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrupted: Option<u64>,
+    /// Packets that were lost because they were larger than the link's MTU: part of `lost`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub too_big: Option<u64>,
+}
+
+impl WireObservation {
+    fn of(link: &LinkDescription) -> Self {
+        let zero = |is_there: bool| is_there.then_some(0);
+        Self {
+            marked_on_wire: zero(link.mark.is_some()),
+            bleached: zero(link.bleaches()),
+            corrupted: zero(link.corrupt.is_some()),
+            too_big: zero(link.has_mtu()),
+        }
+    }
+
+    /// Takes over what was counted of that which is to be there.
+    pub(crate) fn count(&mut self, counters: &WireCounters) {
+        for (figure, amount) in [
+            (&mut self.marked_on_wire, counters.marked_on_wire),
+            (&mut self.bleached, counters.bleached),
+            (&mut self.corrupted, counters.corrupted),
+            (&mut self.too_big, counters.too_big),
+        ] {
+            *figure = figure.map(|_| amount.packets);
         }
     }
 }

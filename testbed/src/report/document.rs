@@ -10,11 +10,12 @@ use evenkeel_queue::HeaderCounts;
 use serde::Serialize;
 
 use super::SERIES_FILE;
+use super::fairness::Fairness;
 use crate::metrics::{
     self, FlowObservation, LinkObservation, Observations, PathObservation, StampObservation,
-    StreamObservation, Timing, Transfer, seconds,
+    StreamObservation, Timing, Transfer, WireObservation, seconds,
 };
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::scenario::{App, Scenario, ScenarioFile};
 
 /// The figures of a run. Rates are whole bits per second; ratios have six decimals, times in
 /// milliseconds and queue lengths three. What has no value is `None`, `null` in JSON.
@@ -171,17 +172,6 @@ pub struct Totals {
     pub retransmitted_ratio: Option<f64>,
 }
 
-/// How the flows shared; `None` where fewer than two flows were active.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Fairness {
-    /// [`metrics::jain_index`] of the throughputs.
-    pub jain: Option<f64>,
-    /// [`metrics::worst_case_fairness`] of the throughputs.
-    pub worst_case: Option<f64>,
-    /// [`metrics::short_term_fairness`].
-    pub short_term: Option<f64>,
-}
-
 /// Figures of one direction of a link, after the warm-up.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinkResult {
@@ -207,12 +197,17 @@ pub struct LinkResult {
     pub forwarded_bytes: u64,
     /// Packets that the queue refused.
     pub dropped: u64,
+    /// Those of them that the discipline dropped before the queue was full.
+    pub dropped_early: Option<u64>,
     /// Packets that the queue marked (ECN).
     pub marked: u64,
     /// [`metrics::loss_rate`].
     pub loss_rate: Option<f64>,
-    /// Packets lost behind the queue, by random loss or a blackout.
+    /// Packets lost behind the queue, by random loss, a blackout or their size.
     pub lost: u64,
+    /// What the link changed behind its queue; written where it was to.
+    #[serde(flatten)]
+    pub wire: WireObservation,
     /// What became of path headers; `None` at a link that stamps none.
     pub headers: Option<HeaderCounts>,
     /// Where the link's stamps stood at the end: their figures by stamp and name.
@@ -237,10 +232,6 @@ impl ResultDocument {
     pub fn new(scenario: &Scenario, backend: &str, observations: &Observations) -> Self {
         let timing = timing(scenario);
         let flows = &observations.flows;
-        let throughputs: Vec<f64> = flows
-            .iter()
-            .filter_map(|flow| metrics::throughput_bps(flow, &timing))
-            .collect();
         Self {
             scenario: scenario.name.clone(),
             backend: backend.to_owned(),
@@ -255,11 +246,7 @@ impl ResultDocument {
                 .map(|flow| FlowResult::new(flow, &timing))
                 .collect(),
             totals: Totals::new(flows, &timing),
-            fairness: Fairness {
-                jain: metrics::jain_index(&throughputs).and_then(ratio),
-                worst_case: metrics::worst_case_fairness(&throughputs).and_then(ratio),
-                short_term: metrics::short_term_fairness(flows, &timing).and_then(ratio),
-            },
+            fairness: Fairness::new(scenario, flows, &timing),
             links: observations
                 .links
                 .iter()
@@ -441,9 +428,11 @@ impl LinkResult {
             forwarded: link.forwarded,
             forwarded_bytes: link.forwarded_bytes,
             dropped: link.dropped,
+            dropped_early: link.dropped_early,
             marked: link.marked,
             loss_rate: metrics::loss_rate(link).and_then(ratio),
             lost: link.lost,
+            wire: link.wire,
             headers: link.headers,
             stamps: by_stamp(link, |figure| {
                 figure.series.last().and_then(|value| rounded(*value, 6))
@@ -484,7 +473,9 @@ pub(super) fn by_stamp<T>(
 
 /// The controllers of these flows whose runs no seed repeats.
 fn unseeded(scenario: &Scenario, flows: &[FlowObservation]) -> Vec<String> {
-    let names: BTreeSet<&str> = flows.iter().map(|flow| &*flow.controller).collect();
+    let specs = scenario.flows.iter().zip(flows);
+    let ours = specs.filter(|(spec, _)| !matches!(spec.app, App::Tcp { .. }));
+    let names: BTreeSet<&str> = ours.map(|(_, flow)| &*flow.controller).collect();
     let repeats = |name: &&str| scenario.controllers.repeats(name) != Ok(false);
     let unseeded = names.into_iter().filter(|name| !repeats(name));
     unseeded.map(str::to_owned).collect()
@@ -509,7 +500,7 @@ pub(super) fn timing(scenario: &Scenario) -> Timing {
 }
 
 /// Milliseconds to the microsecond.
-fn milliseconds(duration: Duration) -> f64 {
+pub(super) fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 

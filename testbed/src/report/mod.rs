@@ -1,7 +1,9 @@
 //! Results: `result.json` and `series.json`, a table for people, and plots.
 
 mod comparison;
+mod csv;
 mod document;
+mod fairness;
 pub mod page;
 pub mod picture;
 mod plot;
@@ -13,19 +15,20 @@ mod table;
 mod tests;
 
 use std::fs;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 pub use comparison::{
-    ComparedFigures, ComparedRun, ComparedStreams, ComparisonDocument, SeededRun, comparison_table,
-    write_comparison,
+    Compared, ComparedFigures, ComparedRun, ComparedStreams, ComparisonDocument, ComparisonError,
+    LostResult, OverSeeds, SeededRun, comparison_table, is_kept, warnings, write_comparison,
 };
 pub use document::{
-    Fairness, FlowResult, LinkResult, PathResult, Percentiles, QueueResult, ResultDocument,
-    RttResult, StreamResult, Totals, TransfersResult,
+    FlowResult, LinkResult, PathResult, Percentiles, QueueResult, ResultDocument, RttResult,
+    StreamResult, Totals, TransfersResult,
 };
+pub use fairness::{Fairness, FairnessFigures, FairnessOfSet};
 pub use series::{FlowSeries, HeaderSeries, LinkSeries, Series, StreamSeries};
 pub use side_by_side::{BackendFigures, FlowFigures, LinkFigures, SideBySide, UnreadableResult};
 pub use summary::table;
@@ -36,15 +39,19 @@ use crate::scenario::Scenario;
 /// Name of the file of time series.
 const SERIES_FILE: &str = "series.json";
 
+/// Columns of CSV files that come first.
+const FIRST_COLUMNS: [&str; 1] = ["name"];
+
 /// A result that cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {path}: {1}; choose another place with --out", path = .0.display())]
 pub struct ReportError(pub PathBuf, #[source] pub io::Error);
 
-/// Computes the figures of a run and writes `result.json`, `series.json`, the page `result.html` and
-/// the plots on it into `directory`, which must exist: `rate.svg`, `window.svg` and `queue.svg`,
+/// Computes the figures of a run and writes `result.json`, `series.json`, the same as `flows.csv`,
+/// `links.csv` and `series.csv`, the page `result.html` and the plots on it into `directory`, which must exist: `rate.svg`, `window.svg` and `queue.svg`,
 /// `delay.svg` and `bitrate.svg` of streams, `queueing.svg` and `grant.svg` if path headers gave
-/// such values. The same scenario and observations give the same bytes.
+/// such values. The page shows the `command` that makes the run again, unless it is empty. The same
+/// scenario, observations and command give the same bytes.
 ///
 /// # Errors
 /// If a file cannot be written.
@@ -53,16 +60,24 @@ pub fn write(
     scenario: &Scenario,
     backend: &str,
     observations: &Observations,
+    command: &str,
 ) -> Result<ResultDocument, ReportError> {
     let document = ResultDocument::new(scenario, backend, observations);
     let series = Series::new(scenario, observations);
     save(&directory.join(SERIES_FILE), series.json().as_bytes())?;
+    save_with(&directory.join("series.csv"), |mut file| {
+        csv::write_series(&series, &mut file)
+    })?;
+    let flows = csv::of_objects(&document.flows, &FIRST_COLUMNS);
+    save(&directory.join("flows.csv"), flows.as_bytes())?;
+    let links = csv::of_objects(&document.links, &FIRST_COLUMNS);
+    save(&directory.join("links.csv"), links.as_bytes())?;
     let mut pictures = Vec::new();
     for (name, picture) in plot::all(scenario, observations) {
         save(&directory.join(name), picture.file().as_bytes())?;
         pictures.push((String::new(), picture.inline()));
     }
-    let mut page = summary::page(&document);
+    let mut page = summary::page(&document, page::About::new(scenario, command));
     page.plots.push(page::Plot {
         title: "Plots".into(),
         pictures,
@@ -78,9 +93,22 @@ pub fn write(
 /// # Errors
 /// If it cannot be written.
 pub fn save(path: &Path, contents: &[u8]) -> Result<(), ReportError> {
+    save_with(path, |file| file.write_all(contents))
+}
+
+/// As [`save`], with what `write` writes.
+fn save_with(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<fs::File>) -> io::Result<()>,
+) -> Result<(), ReportError> {
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".part{}", std::process::id()));
-    let written = fs::write(&part, contents).and_then(|()| fs::rename(&part, path));
+    let written = fs::File::create(&part).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.flush()?;
+        fs::rename(&part, path)
+    });
     if written.is_err() {
         // What fails here has failed above, and was told there.
         let _ = fs::remove_file(&part);

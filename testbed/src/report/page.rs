@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::picture::{self, escaped};
 use super::table::Table;
+use crate::scenario::Scenario;
 
 const BASE: &str = include_str!("templates/base.html");
 const RESULTS: &str = include_str!("templates/results.html");
@@ -15,11 +16,23 @@ const STYLE: &str = include_str!("style.css");
 #[derive(Debug, Serialize)]
 pub(super) struct Page {
     pub(super) title: String,
+    pub(super) about: About,
     pub(super) intro: String,
     /// Each with its heading.
     pub(super) tables: Vec<(&'static str, Table)>,
     pub(super) notes: Vec<String>,
     pub(super) plots: Vec<Plot>,
+}
+
+/// What a page's figures are of.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct About {
+    /// Of the scenario.
+    description: Option<String>,
+    /// What makes the figures again.
+    command: String,
+    /// The scenario in TOML.
+    scenario: String,
 }
 
 /// Pictures under one heading.
@@ -28,6 +41,17 @@ pub(super) struct Plot {
     pub(super) title: String,
     /// Each with its caption; SVG.
     pub(super) pictures: Vec<(String, String)>,
+}
+
+impl About {
+    /// Figures of a scenario, which `command` makes again; empty: nobody knows.
+    pub(super) fn new(scenario: &Scenario, command: &str) -> Self {
+        Self {
+            description: scenario.description.clone(),
+            command: command.to_owned(),
+            scenario: scenario.to_toml(),
+        }
+    }
 }
 
 impl Page {

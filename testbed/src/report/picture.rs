@@ -102,6 +102,8 @@ pub enum Style {
     Dotted,
     /// Dashed, likewise.
     Dashed,
+    /// Dashed without markers: a level over time, for comparison.
+    Level,
     /// Bars.
     Bars,
 }
@@ -120,14 +122,14 @@ impl Style {
             Self::Plain | Self::Marked => "line",
             Self::Bold => "bold",
             Self::Dotted => "dotted",
-            Self::Dashed => "dashed",
+            Self::Dashed | Self::Level => "dashed",
             Self::Bars => "bar",
         }
     }
 
     /// Whether it is given for comparison: drawn in the legend without a colour of its own.
     fn is_reference(self) -> bool {
-        matches!(self, Self::Dotted | Self::Dashed)
+        matches!(self, Self::Dotted | Self::Dashed | Self::Level)
     }
 }
 
@@ -345,7 +347,11 @@ impl Panel<'_> {
         };
         for (class, path) in [(class, path), ("spread", spreads), (marks_class, marks)] {
             if !path.is_empty() && (connected || class != line.style.class()) {
-                let _ = write!(self.svg, "<path class=\"{class} c{colour}\" d=\"{path}\"/>");
+                let stroke = match line.style {
+                    Style::Level => "ink".to_owned(),
+                    _ => format!("c{colour}"),
+                };
+                let _ = write!(self.svg, "<path class=\"{class} {stroke}\" d=\"{path}\"/>");
             }
         }
     }
@@ -387,7 +393,9 @@ fn legend(svg: &mut String, lines: &[Line], warmup: bool, top: f64) -> f64 {
         let class = line.style.class();
         let swatch = match line.style {
             Style::Bars => format!("<path class=\"bar {colour}\" d=\"M16-10h24v20h-24z\"/>"),
-            Style::Dotted | Style::Dashed => format!("<path class=\"{class} ink\" d=\"M0 0h56\"/>"),
+            Style::Dotted | Style::Dashed | Style::Level => {
+                format!("<path class=\"{class} ink\" d=\"M0 0h56\"/>")
+            }
             _ => format!("<path class=\"{class} {colour}\" d=\"M0 0h56\"/>"),
         };
         let mark = match line.style {

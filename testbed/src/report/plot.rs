@@ -1,17 +1,26 @@
 //! Plots of a run as SVG: rates, windows and queues over time.
 
+use std::collections::BTreeSet;
+
 use super::document::timing;
 use super::picture::{Axis, COLOURS, Line, Picture, Point, Style};
 use crate::metrics::{
     self, FlowObservation, LinkObservation, Observations, PathSeries, SAMPLE, StreamSample,
 };
-use crate::scenario::Scenario;
+use crate::scenario::{LinkIndex, Scenario};
 
 /// Most points of a line: about as many as there are pixels.
 const MAX_POINTS: usize = 800;
 
 /// A link has a panel if its greatest queue is at least this share of the greatest of all.
 const PANEL_SHARE: f64 = 0.1;
+
+/// A link that could carry more than this many times what the fastest flow has is not drawn beside
+/// it: the flows would lie on the axis.
+const FAR: f64 = 4.0;
+
+/// Points of a distribution, but for the first.
+const CDF_STEPS: usize = 200;
 
 /// Payload of a QUIC packet of the smallest full size, in bytes (RFC 9000 section 14).
 const PACKET_BYTES: f64 = 1200.0;
@@ -53,13 +62,92 @@ pub(super) fn all(scenario: &Scenario, observations: &Observations) -> Plots {
         let chart = chart("Rate granted by routers", "Mb/s", vec![grants]);
         plots.push(("grant.svg", chart));
     }
+    plots.extend(rtt_distribution(scenario, observations, &about).map(|cdf| ("rtt-cdf.svg", cdf)));
     plots
+}
+
+/// What the narrowest link that flows' data crosses can carry over time, unless that is far above
+/// all `rates`.
+fn capacity(scenario: &Scenario, observations: &Observations, rates: &[Line]) -> Option<Line> {
+    let crossed: BTreeSet<LinkIndex> = scenario.ways().into_iter().flatten().collect();
+    let specs = scenario.links.iter().enumerate();
+    let reported = specs.filter(|(_, spec)| spec.reported);
+    let mean_of = |link: &LinkObservation| {
+        let known = link.capacity_series.iter().flatten();
+        let known: Vec<f64> = known.map(|bps| *bps as f64).collect();
+        (!known.is_empty()).then(|| mean(&known))
+    };
+    let crossed = reported
+        .zip(&observations.links)
+        .filter_map(|((index, _), link)| {
+            let is_crossed = crossed.contains(&LinkIndex(index));
+            Some((mean_of(link).filter(|_| is_crossed)?, link))
+        });
+    let (mean_bps, link) = crossed.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let points = rates.iter().flat_map(|line| &line.points);
+    let greatest = max(&points.filter_map(|point| point.y).collect::<Vec<_>>());
+    if mean_bps / 1e6 > greatest * FAR {
+        return None;
+    }
+    let values = link.capacity_series.iter();
+    let values: Vec<_> = values.map(|bps| bps.map(|bps| bps as f64 / 1e6)).collect();
+    let interval_s = scenario.sampling_interval.as_secs_f64();
+    Some(Line {
+        name: format!("capacity of {}", link.name),
+        colour: 0,
+        style: Style::Level,
+        points: Bins::of(&values, interval_s, SAMPLE.as_secs_f64()).points(),
+    })
+}
+
+/// The shares of round trips that took at most so long, of each flow; of many flows, of each group.
+fn rtt_distribution(
+    scenario: &Scenario,
+    observations: &Observations,
+    about: &str,
+) -> Option<Picture> {
+    let one_by_one = observations.flows.len() <= COLOURS;
+    let mut times: Vec<(&str, Vec<f64>)> = Vec::new();
+    for flow in &observations.flows {
+        let name = if one_by_one { &flow.name } else { &flow.group };
+        if times.last().is_none_or(|(last, _)| last != name) {
+            times.push((name, Vec::new()));
+        }
+        let (_, times) = times.last_mut().expect("one was added");
+        let measured = flow.rtt.iter().filter(|one| one.at >= scenario.warmup);
+        times.extend(measured.map(|sample| sample.rtt.as_secs_f64() * 1e3));
+    }
+    let line = |(colour, (name, mut times)): (usize, (&str, Vec<f64>))| {
+        times.sort_by(f64::total_cmp);
+        let last = times.len().checked_sub(1)?;
+        let point = |step: usize| {
+            let share = step as f64 / CDF_STEPS as f64;
+            Point::new(times[last * step / CDF_STEPS], Some(share))
+        };
+        Some(Line {
+            name: name.to_owned(),
+            colour,
+            style: Style::Plain,
+            points: (0..=CDF_STEPS).map(point).collect(),
+        })
+    };
+    let lines: Vec<Line> = times.into_iter().enumerate().filter_map(line).collect();
+    let points = lines.iter().flat_map(|line| &line.points);
+    let numbers: Vec<f64> = points.map(|point| point.x).collect();
+    (!lines.is_empty()).then(|| Picture {
+        title: format!("Round trips: {about}"),
+        x: Axis::Numbers("milliseconds".into(), numbers, false),
+        y_label: "share that took at most so long".into(),
+        y_from: Some(0.0),
+        warmup_s: 0.0,
+        panels: vec![lines],
+    })
 }
 
 /// The plots that need nothing but flows: their rates, and of streams the delays and bitrates.
 pub(super) fn of_flows(scenario: &Scenario, observations: &Observations, about: &str) -> Plots {
     let chart = |name, y_label, panels| chart(scenario, about, name, y_label, panels);
-    let rates = flow_lines(scenario, observations, SAMPLE.as_secs_f64(), |flow| {
+    let mut rates = flow_lines(scenario, observations, SAMPLE.as_secs_f64(), |flow| {
         let per_interval = 8.0 / 1e6 / scenario.sampling_interval.as_secs_f64();
         let rates = flow
             .delivered
@@ -67,6 +155,7 @@ pub(super) fn of_flows(scenario: &Scenario, observations: &Observations, about: 
             .map(|bytes| Some(*bytes as f64 * per_interval));
         rates.collect()
     });
+    rates.extend(capacity(scenario, observations, &rates));
     let rates = chart("Throughput", "Mb/s of IP packets", vec![rates]);
     let mut plots = vec![("rate.svg", rates)];
     let streams = |value: fn(&StreamSample) -> Option<f64>| {

@@ -1,14 +1,15 @@
 //! The contents of `series.json`: what happened when.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use evenkeel_apps::path::SampleRecord;
 use serde::Serialize;
 
-use super::document::{by_stamp, rounded, timing, to_three_decimals};
+use super::document::{by_stamp, milliseconds, rounded, timing, to_three_decimals};
 use crate::metrics::{
-    self, ControllerSample, FlowObservation, LinkObservation, Observations, PathObservation,
-    PathSeries, Transfer,
+    self, ControllerSample, DelaySample, FlowObservation, LinkObservation, Observations,
+    PathObservation, PathSeries, Transfer,
 };
 use crate::scenario::Scenario;
 
@@ -33,6 +34,17 @@ pub struct FlowSeries {
     pub rate_bps: Vec<u64>,
     /// Bits of application data per second.
     pub goodput_bps: Vec<u64>,
+    /// Mean of the round-trip times measured in the interval, in milliseconds.
+    pub rtt_ms: Vec<Option<f64>>,
+    /// The greatest of them.
+    pub rtt_max_ms: Vec<Option<f64>>,
+    /// Mean time that the packets of the interval were on their way, host to host, in milliseconds;
+    /// not written if the backend cannot tell.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub one_way_ms: Vec<Option<f64>>,
+    /// The greatest of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub one_way_max_ms: Vec<Option<f64>>,
     /// Packets that the sender sent in the interval.
     pub sent_packets: Vec<u64>,
     /// Packets that it declared lost in the interval.
@@ -78,6 +90,11 @@ pub struct HeaderSeries {
 pub struct LinkSeries {
     /// Its name.
     pub name: String,
+    /// Bits of IP packets per second that it transmitted.
+    pub rate_bps: Vec<u64>,
+    /// Bits of IP packets per second that it could have transmitted; `None` without limit, or if the
+    /// backend cannot tell.
+    pub capacity_bps: Vec<Option<u64>>,
     /// Queue length at the end of the interval, in packets.
     pub queue_packets: Vec<u64>,
     /// Greatest queue length in the interval, in packets.
@@ -99,7 +116,11 @@ impl Series {
                 .iter()
                 .map(|flow| FlowSeries::new(scenario, flow))
                 .collect(),
-            links: observations.links.iter().map(LinkSeries::new).collect(),
+            links: observations
+                .links
+                .iter()
+                .map(|link| LinkSeries::new(link, interval_s))
+                .collect(),
         }
     }
 
@@ -113,18 +134,24 @@ impl Series {
 impl FlowSeries {
     fn new(scenario: &Scenario, flow: &FlowObservation) -> Self {
         let interval_s = scenario.sampling_interval.as_secs_f64();
-        let rates = |bytes: &[u64]| {
-            let rate = |bytes: &u64| (*bytes as f64 * 8.0 / interval_s).round() as u64;
-            bytes.iter().map(rate).collect()
-        };
         let controller = |value: &dyn Fn(&ControllerSample) -> Option<u64>| {
             let states = flow.controller_state.iter();
             states.map(|state| value(state.as_ref()?)).collect()
         };
+        let rtt = metrics::rtt_series(flow, &timing(scenario), flow.delivered.len());
+        let times = |samples: &[Option<DelaySample>], time: fn(&DelaySample) -> Duration| {
+            let samples = samples.iter();
+            let times = samples.map(|sample| sample.as_ref().map(|s| milliseconds(time(s))));
+            times.collect::<Vec<_>>()
+        };
         Self {
             name: flow.name.clone(),
-            rate_bps: rates(&flow.delivered),
-            goodput_bps: rates(&flow.app_delivered),
+            rate_bps: rates(&flow.delivered, interval_s),
+            goodput_bps: rates(&flow.app_delivered, interval_s),
+            rtt_ms: times(&rtt, |sample| sample.mean),
+            rtt_max_ms: times(&rtt, |sample| sample.max),
+            one_way_ms: times(&flow.one_way, |sample| sample.mean),
+            one_way_max_ms: times(&flow.one_way, |sample| sample.max),
             sent_packets: flow.packet_series.iter().map(|p| p.sent).collect(),
             lost_packets: flow.packet_series.iter().map(|p| p.lost).collect(),
             window_bytes: controller(&|state| Some(state.window)),
@@ -170,9 +197,11 @@ impl HeaderSeries {
 }
 
 impl LinkSeries {
-    fn new(link: &LinkObservation) -> Self {
+    fn new(link: &LinkObservation, interval_s: f64) -> Self {
         Self {
             name: link.name.clone(),
+            rate_bps: rates(&link.forwarded_series, interval_s),
+            capacity_bps: link.capacity_series.clone(),
             queue_packets: link
                 .queue_series
                 .iter()
@@ -189,4 +218,10 @@ impl LinkSeries {
             }),
         }
     }
+}
+
+/// Bytes of each interval as bits per second.
+fn rates(bytes: &[u64], interval_s: f64) -> Vec<u64> {
+    let rate = |bytes: &u64| (*bytes as f64 * 8.0 / interval_s).round() as u64;
+    bytes.iter().map(rate).collect()
 }

@@ -8,9 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::document::rounded;
-use super::page::{Page, Plot};
+use super::page::{About, Page, Plot};
 use super::table::{MBPS, MS, NONE, Table, Unit};
 use super::{ReportError, json, save};
+use crate::scenario::Scenario;
 
 /// Plots that are shown of each backend, if it has them.
 const PLOTS: [(&str, &str); 3] = [
@@ -113,15 +114,18 @@ impl SideBySide {
     }
 
     /// Writes `backends.json` and `backends.html` into `directory`, with the plots of each backend's own
-    /// directory.
+    /// directory, and with the `command` that makes the runs of `scenario` again.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn write(&self, directory: &Path) -> Result<(), ReportError> {
-        save(
-            &directory.join("backends.html"),
-            self.page(directory).as_bytes(),
-        )?;
+    pub fn write(
+        &self,
+        directory: &Path,
+        scenario: &Scenario,
+        command: &str,
+    ) -> Result<(), ReportError> {
+        let page = self.page(directory, About::new(scenario, command));
+        save(&directory.join("backends.html"), page.as_bytes())?;
         save(&directory.join("backends.json"), json(self).as_bytes())
     }
 
@@ -224,7 +228,7 @@ impl SideBySide {
         Table::new(3, &names.map(|name| (name, "")), rows)
     }
 
-    fn page(&self, directory: &Path) -> String {
+    fn page(&self, directory: &Path, about: About) -> String {
         let plots = PLOTS.iter().map(|(file, what)| {
             let of_backend = |backend: &BackendFigures| {
                 let path = directory.join(&backend.backend).join(file);
@@ -239,6 +243,7 @@ impl SideBySide {
         let names = names.collect::<Vec<_>>().join(", ");
         let page = Page {
             title: format!("{} on {names}", self.scenario),
+            about,
             intro: format!(
                 "Seed {}. Differences are from {}.",
                 self.seed, self.reference

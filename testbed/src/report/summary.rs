@@ -6,10 +6,11 @@ use evenkeel_apps::path::LastAndMean;
 use evenkeel_apps::stream::ViewReport;
 
 use super::document::{FlowResult, LinkResult, ResultDocument, unseeded_note};
-use super::page::Page;
+use super::page::{About, Page};
 use super::table::{
     COUNT, Column, MBPS, MS, PACKETS, PERCENT, RATIO, SECONDS, Table, Unit, column,
 };
+use crate::metrics::median;
 
 /// Groups of more flows than this are summarised by smallest, median and greatest.
 const MAX_ROWS: usize = 12;
@@ -40,7 +41,7 @@ pub fn table(document: &ResultDocument) -> String {
 }
 
 /// The same as a page.
-pub(super) fn page(document: &ResultDocument) -> Page {
+pub(super) fn page(document: &ResultDocument, about: About) -> Page {
     let all = [
         ("Flows", flows(document)),
         ("Links", links(&document.links)),
@@ -56,6 +57,7 @@ pub(super) fn page(document: &ResultDocument) -> Page {
     ];
     Page {
         title: heading(document),
+        about,
         intro: String::new(),
         tables: all
             .into_iter()
@@ -78,12 +80,16 @@ fn heading(document: &ResultDocument) -> String {
 }
 
 fn fairness(document: &ResultDocument) -> String {
-    let fairness = &document.fairness;
+    let fairness = &document.fairness.least;
     if fairness.jain.is_none() {
         return String::new();
     }
+    let sets = match document.fairness.sets.len() {
+        0 => String::new(),
+        sets => format!(" (the least of {sets} sets of flows that share no link)"),
+    };
     format!(
-        "fairness: Jain {}, worst case {}, short term {}\n",
+        "fairness: Jain {}, worst case {}, short term {}{sets}\n",
         RATIO.text(fairness.jain),
         RATIO.text(fairness.worst_case),
         RATIO.text(fairness.short_term)
@@ -188,22 +194,21 @@ fn flows(document: &ResultDocument) -> Table {
 
 /// Smallest, median and greatest of each figure of a large group.
 fn summary(group: &[FlowResult]) -> [Vec<String>; 3] {
-    let row_of = |title: &str, pick: fn(&[f64]) -> Option<&f64>| {
+    let row_of = |title: &str, pick: fn(&[f64]) -> f64| {
         let cells = FLOW.iter().map(|column| {
             let mut present: Vec<f64> = group.iter().filter_map(column.figure).collect();
             present.sort_by(f64::total_cmp);
-            column.unit.text(pick(&present).copied())
+            let value = (!present.is_empty()).then(|| pick(&present));
+            column.unit.text(value)
         });
         let name = format!("{} x{}", group[0].group, group.len());
         let name = format!("{} {title}", marked(&name, group));
         row([name, group[0].controller.clone()], cells)
     };
     [
-        row_of("smallest", |sorted| sorted.first()),
-        row_of("median", |sorted| {
-            sorted.get(sorted.len().saturating_sub(1) / 2)
-        }),
-        row_of("greatest", |sorted| sorted.last()),
+        row_of("smallest", |sorted| sorted[0]),
+        row_of("median", median),
+        row_of("greatest", |sorted| sorted[sorted.len() - 1]),
     ]
 }
 
@@ -242,6 +247,15 @@ fn link_notes(links: &[LinkResult]) -> String {
             link.name, link.lost
         );
     }
+    for link in links {
+        if let Some(early) = link.dropped_early.filter(|early| *early > 0) {
+            let full = link.dropped - early;
+            text += &format!(
+                "{}: {early} packets dropped early, {full} with a full queue\n",
+                link.name
+            );
+        }
+    }
     for link in links.iter().filter(|link| link.marked > 0) {
         text += &format!("{}: {} packets marked\n", link.name, link.marked);
     }
@@ -271,10 +285,7 @@ fn transfers(flows: &[FlowResult]) -> String {
             flow.name, transfers.completed, transfers.started
         );
         if let Some(completion) = transfers.completion_s {
-            text += &format!(
-                ", median {:.3} s, p95 {:.3} s",
-                completion.p50, completion.p95
-            );
+            text += &format!(", p50 {:.3} s, p95 {:.3} s", completion.p50, completion.p95);
         }
         match transfers.sha256_verified {
             Some(true) => text += ", SHA-256 agrees",
@@ -291,7 +302,8 @@ fn queueing(time: Option<LastAndMean>) -> String {
     Unit::new("ms", 1.0, 2).text(time.map(|time| time.mean))
 }
 
-/// A line for each flow with path headers that told something; of a large group, for its first.
+/// A line for each flow whose path headers brought what routers reported; of a large group, for its
+/// first.
 fn headers(flows: &[FlowResult]) -> String {
     let mut text = String::new();
     let groups = flows.chunk_by(|a, b| a.group == b.group);
@@ -302,6 +314,10 @@ fn headers(flows: &[FlowResult]) -> String {
     for flow in shown {
         let Some(path) = &flow.path else { continue };
         let samples = &path.samples;
+        let queueing_times = [samples.forward_queueing_ms, samples.backward_queueing_ms];
+        if queueing_times == [None; 2] && samples.grant_bps.is_none() {
+            continue;
+        }
         text += &format!(
             "{}: {} path headers came back, queueing {} ms there and {} ms back",
             flow.name,

@@ -1,5 +1,8 @@
 //! Tests of whole results.
 
+mod comparison;
+mod files;
+
 use std::time::Duration;
 
 use evenkeel::{HeaderCounters, HeaderState, Pacing};
@@ -8,10 +11,14 @@ use toml::toml;
 
 use super::*;
 use crate::metrics::{
-    ControllerSample, FlowObservation, LinkObservation, PacketSample, PathObservation,
+    ControllerSample, DelaySample, FlowObservation, LinkObservation, PacketSample, PathObservation,
     QueueObservation, QueueSample, RttSample, SojournObservation, StampObservation, Transfer,
+    WireObservation,
 };
 use crate::scenario::{FlowBuilder, LinkBuilder, ScenarioBuilder};
+
+/// What makes a run again.
+const COMMAND: &str = "evenkeel-testbed run 'small & big.toml' --seed 1";
 
 fn builder() -> ScenarioBuilder {
     Scenario::builder("small", Duration::from_secs(3))
@@ -68,6 +75,13 @@ fn observations() -> Observations {
                 rtt: Duration::from_micros(40_123),
             },
         ],
+        one_way: vec![
+            None,
+            Some(DelaySample {
+                mean: Duration::from_millis(20),
+                max: Duration::from_micros(25_500),
+            }),
+        ],
         pacing: Pacing::Controller,
         packet_series: vec![
             PacketSample { sent: 2, lost: 0 },
@@ -99,9 +113,11 @@ fn observations() -> Observations {
         emulator: Some("evenkeel"),
         arrived: 300,
         forwarded: 299,
-        dropped: 1,
+        dropped: 3,
+        dropped_early: Some(2),
         marked: 4,
         lost: 2,
+        wire: WireObservation::default(),
         forwarded_bytes: 1500,
         queue: QueueObservation {
             mean: 1.23456,
@@ -121,6 +137,10 @@ fn observations() -> Observations {
             })
             .collect(),
         drop_series: vec![0, 0, 1, 0, 0, 0],
+        forwarded_series: vec![0, 0, 500, 500, 250, 250],
+        capacity_series: [8000, 8000, 8000, 0, 8000, 8000]
+            .map(|bps| (bps > 0).then_some(bps))
+            .to_vec(),
         headers: Some(evenkeel_queue::HeaderCounts {
             recognised: 250,
             stamped: 249,
@@ -228,9 +248,10 @@ fn a_result_holds_the_figures_worked_out_by_hand() {
                 "arrived": 300,
                 "forwarded": 299,
                 "forwarded_bytes": 1500,
-                "dropped": 1,
+                "dropped": 3,
+                "dropped_early": 2,
                 "marked": 4,
-                "loss_rate": 0.003333,
+                "loss_rate": 0.01,
                 "lost": 2,
                 "headers": {
                     "recognised": 250, "stamped": 249, "foreign": 49,
@@ -250,16 +271,21 @@ fn series_hold_every_interval() {
     let series = Series::new(&scenario(), &observations());
     let expected = concat!(
         r#"{"interval_s":0.5,"flows":[{"name":"a","rate_bps":[144,144,4800,1600,1600,1600],"#,
-        r#""goodput_bps":[64,64,2400,800,800,800],"sent_packets":[2,1],"lost_packets":[0,1],"#,
+        r#""goodput_bps":[64,64,2400,800,800,800],"#,
+        r#""rtt_ms":[0.001,null,40.123,null,null,null],"rtt_max_ms":[0.001,null,40.123,null,null,null],"#,
+        r#""one_way_ms":[null,20.0],"one_way_max_ms":[null,25.5],"#,
+        r#""sent_packets":[2,1],"lost_packets":[0,1],"#,
         r#""window_bytes":[null,2400,3600,3600,4800,4800],"#,
         r#""slow_start_threshold_bytes":[null,null,2400,2400,2400,2400],"#,
         r#""pacing_rate_bps":[null,null,null,null,8000,8000],"path":null,"#,
         r#""transfers":[{"start_s":0.0,"end_s":2.345678,"bytes":1000,"sha256_verified":true}]},"#,
         r#"{"name":"b","rate_bps":[0,0,0,0,800,800],"goodput_bps":[0,0,0,0,400,400],"#,
+        r#""rtt_ms":[null,null,null,null,null,null],"rtt_max_ms":[null,null,null,null,null,null],"#,
         r#""sent_packets":[],"lost_packets":[],"#,
         r#""window_bytes":[],"slow_start_threshold_bytes":[],"pacing_rate_bps":[],"path":null,"#,
         r#""transfers":[]}],"#,
-        r#""links":[{"name":"bottleneck","queue_packets":[0,1,2,3,4,5],"#,
+        r#""links":[{"name":"bottleneck","rate_bps":[0,0,8000,8000,4000,4000],"#,
+        r#""capacity_bps":[8000,8000,8000,null,8000,8000],"queue_packets":[0,1,2,3,4,5],"#,
         r#""queue_packets_max":[1,2,3,4,5,6],"dropped":[0,0,1,0,0,0],"#,
         r#""stamps":{"acp":{"users":[10.0,null,2.5,2.0,2.0,2.0]}}}]}"#,
         "\n"
@@ -281,13 +307,14 @@ sum; mean CoV                            0.003    0.002  0.289     33.33        
 
 link         rate  utilized    queue  +-  p95  max  wait p95  arrived  dropped  loss
              Mb/s         %  packets                      ms  packets  packets     %
-bottleneck  0.008      75.0      1.2   -    2    3      20.0      300        1  0.33
+bottleneck  0.008      75.0      1.2   -    2    3      20.0      300        3  1.00
 bottleneck: 2 packets lost behind the queue
+bottleneck: 2 packets dropped early, 1 with a full queue
 bottleneck: 4 packets marked
 
 fairness: Jain 0.800, worst case 0.333, short term 0.900
 
-a: 1 of 1 transfers complete, median 2.346 s, p95 2.346 s, SHA-256 agrees
+a: 1 of 1 transfers complete, p50 2.346 s, p95 2.346 s, SHA-256 agrees
 b failed: no server
 ";
     assert_eq!(table(&document), expected);
@@ -321,7 +348,7 @@ fn the_averages_of_a_dead_flow_end_at_its_death_and_the_table_marks_it() {
     dies(&mut observations.flows[0], 900);
     let document = ResultDocument::new(&scenario, "sim", &observations);
     assert_eq!(document.flows[0].throughput_bps, None);
-    assert_eq!(document.fairness.jain, None);
+    assert_eq!(document.fairness.least.jain, None);
 
     // What fails after a flow has stopped is no death.
     let mut stopped = observations.flows[1].clone();
@@ -359,15 +386,9 @@ fn a_rate_that_nobody_heeds_makes_one_warning_for_a_group() {
 fn what_path_headers_told_is_in_result_series_table_and_plots() {
     let mut observations = observations();
     let sample = |at_s: f64, forward_ms: f64, grant_bps| SampleRecord {
-        at_s,
-        rtt_ms: 40.0,
-        forward_queueing_ms: Some(forward_ms),
-        backward_queueing_ms: None,
-        complete: true,
         grant_bps,
-        window_change_bytes: None,
-        congested: false,
         flows: Some(2),
+        ..queueing_sample(at_s, Some(forward_ms))
     };
     observations.flows[0].path = Some(PathObservation {
         headers: HeaderReport {
@@ -419,7 +440,35 @@ fn what_path_headers_told_is_in_result_series_table_and_plots() {
     assert!(table(&document).contains(line), "{}", table(&document));
     let plots = plot::all(&scenario, &observations);
     let names: Vec<_> = plots.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names[3..], ["queueing.svg", "grant.svg"]);
+    assert_eq!(names[3..], ["queueing.svg", "grant.svg", "rtt-cdf.svg"]);
+}
+
+fn queueing_sample(at_s: f64, forward_queueing_ms: Option<f64>) -> SampleRecord {
+    SampleRecord {
+        at_s,
+        rtt_ms: 40.0,
+        forward_queueing_ms,
+        backward_queueing_ms: None,
+        complete: true,
+        grant_bps: None,
+        window_change_bytes: None,
+        congested: false,
+        flows: None,
+    }
+}
+
+#[test]
+fn headers_to_which_no_router_added_anything_have_no_line() {
+    let mut observations = observations();
+    let headers = HeaderReport {
+        state: HeaderState::Confirmed,
+        counts: HeaderCounters::default(),
+    };
+    let samples = vec![queueing_sample(1.5, None)];
+    observations.flows[0].path = Some(PathObservation { headers, samples });
+    let document = ResultDocument::new(&scenario(), "sim", &observations);
+    let text = table(&document);
+    assert!(!text.contains("path headers came back"), "{text}");
 }
 
 #[test]
@@ -435,7 +484,7 @@ fn a_large_group_is_summarised_by_smallest_median_and_greatest() {
                     state: HeaderState::Confirmed,
                     counts: HeaderCounters::default(),
                 },
-                samples: Vec::new(),
+                samples: vec![queueing_sample(1.5, Some(2.0))],
             }),
             ..template.clone()
         })
@@ -451,6 +500,15 @@ fn a_large_group_is_summarised_by_smallest_median_and_greatest() {
     assert_eq!(throughput("a x13 greatest"), "13.000");
     assert!(!text.contains("a-1 "), "{text}");
     assert_eq!(text.matches("path headers came back").count(), 1, "{text}");
+    // Of an even number the median is the mean of the middle two.
+    observations.flows.push(FlowObservation {
+        delivered: vec![0, 0, 14 * 250_000, 0, 0, 0],
+        ..observations.flows[0].clone()
+    });
+    let document = ResultDocument::new(&scenario(), "sim", &observations);
+    let line = table(&document);
+    let line = line.lines().find(|line| line.starts_with("a x14 median"));
+    assert_eq!(line.unwrap().split_whitespace().nth(4), Some("7.500"));
 }
 
 #[test]
@@ -461,8 +519,13 @@ fn tables_and_documents_say_which_controllers_no_seed_repeats() {
         let scenario = scenario();
         let document = ResultDocument::new(&scenario, "sim", &observations);
         let directory = tempfile::tempdir().unwrap();
-        let runs = [(controller.to_owned(), 1, document.clone(), observations)];
-        let comparison = write_comparison(directory.path(), &scenario, &runs).unwrap();
+        let runs = [comparison::left(
+            directory.path(),
+            controller,
+            1,
+            &observations,
+        )];
+        let comparison = comparison::compared(directory.path(), &["a"], &runs);
         [
             (table(&document), json(&document)),
             (comparison_table(&comparison), json(&comparison)),
@@ -480,80 +543,34 @@ fn tables_and_documents_say_which_controllers_no_seed_repeats() {
 }
 
 #[test]
+fn flows_in_opposite_directions_are_not_compared() {
+    let back = |name: &str| {
+        let flow = FlowBuilder::bulk(name, "reno");
+        flow.set("from", "right").set("to", "left")
+    };
+    let scenario = builder().flow(back("c")).flow(back("d")).build().unwrap();
+    let mut observations = observations();
+    for bytes in [30, 10] {
+        let mut flow = observations.flows[0].clone();
+        flow.delivered = vec![bytes; 6];
+        flow.name = format!("back {bytes}");
+        observations.flows.push(flow);
+    }
+    let fairness = ResultDocument::new(&scenario, "sim", &observations).fairness;
+    let sets = serde_json::to_value(&fairness.sets).unwrap();
+    // There as without the way back; (1 + 3)^2 / (2 (1 + 9)) there and back.
+    let expected = serde_json::json!([
+        {"flows": ["a", "b"], "jain": 0.8, "worst_case": 0.333333, "short_term": 0.9},
+        {"flows": ["back 30", "back 10"], "jain": 0.8, "worst_case": 0.333333, "short_term": 0.8},
+    ]);
+    assert_eq!(sets, expected);
+    assert_eq!(fairness.least.short_term, Some(0.8));
+}
+
+#[test]
 fn nothing_observed_makes_a_result_of_nulls() {
     let document = ResultDocument::new(&scenario(), "sim", &Observations::default());
     let text = json(&document);
     assert!(text.contains("\"jain\": null"), "{text}");
     assert!(!table(&document).is_empty());
-}
-
-#[test]
-fn writing_twice_gives_the_same_bytes_and_well_formed_plots() {
-    let [first, second] = [(), ()].map(|()| tempfile::tempdir().unwrap());
-    let scenario = scenario();
-    for directory in [&first, &second] {
-        write(directory.path(), &scenario, "sim", &observations()).unwrap();
-    }
-    for name in [
-        "result.html",
-        "result.json",
-        "series.json",
-        "rate.svg",
-        "window.svg",
-        "queue.svg",
-    ] {
-        let bytes = std::fs::read(first.path().join(name)).unwrap();
-        assert!(!bytes.is_empty(), "{name}");
-        assert_eq!(
-            bytes,
-            std::fs::read(second.path().join(name)).unwrap(),
-            "{name}"
-        );
-    }
-    let error = write(
-        &first.path().join("none"),
-        &scenario,
-        "sim",
-        &observations(),
-    )
-    .unwrap_err();
-    let error = error.to_string();
-    assert!(
-        error.starts_with("cannot write ") && error.contains("series.json"),
-        "{error}"
-    );
-    assert_eq!(error.lines().count(), 1);
-}
-
-#[test]
-fn plots_are_well_formed_and_name_what_they_show() {
-    let mut crowd = observations();
-    let template = crowd.flows[0].clone();
-    crowd.flows = vec![template; 25];
-    for observations in [observations(), crowd, Observations::default()] {
-        for (name, picture) in plot::all(&scenario(), &observations) {
-            let svg = picture.file();
-            let document =
-                roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
-            let texts: Vec<&str> = document
-                .descendants()
-                .filter_map(|node| node.text())
-                .map(str::trim)
-                .collect();
-            assert!(
-                texts
-                    .iter()
-                    .any(|text| text.contains("small, vegas:alpha=<1&\"2\">, reno, seed 1")),
-                "{texts:?}"
-            );
-            assert!(texts.contains(&"seconds"), "{texts:?}");
-            let has = |text: &str| texts.contains(&text);
-            match (name, observations.flows.len()) {
-                ("rate.svg", 2) => assert!(has("a") && has("b")),
-                ("rate.svg", 25) => assert!(has("a: mean of 25")),
-                ("queue.svg", 2) => assert!(has("bottleneck")),
-                _ => {}
-            }
-        }
-    }
 }

@@ -201,6 +201,12 @@ impl FlowBuilder {
             .set("controller", controller)
     }
 
+    /// One transfer over the kernel's own TCP with the kernel's `controller` (`cubic`, `reno`,
+    /// `bbr`), until the flow stops. It needs a backend on a kernel.
+    pub fn tcp(name: &str, controller: &str) -> Self {
+        Self::bulk(name, controller).set("app", "tcp")
+    }
+
     /// Sets the nodes of sender and receiver.
     pub fn between(self, from: &str, to: &str) -> Self {
         self.set("from", from).set("to", to)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use evenkeel::Controllers;
-use evenkeel_apps::bulk::AckFrequency;
+use evenkeel_apps::bulk::{AckFrequency, Amount, Direction, Job, LossDetection};
 use evenkeel_spec::document::{Fault, Located, Origin};
 use rand::RngExt;
 use rand_pcg::Pcg64;
@@ -86,6 +86,17 @@ pub(super) fn expand(
     })
 }
 
+/// When the senders of a table take packets for lost.
+fn losses(table: &FlowTable) -> LossDetection {
+    let default = LossDetection::default();
+    LossDetection {
+        packet_threshold: table.packet_threshold.unwrap_or(default.packet_threshold),
+        time_threshold: table
+            .time_threshold
+            .map_or(default.time_threshold, |threshold| threshold as f32),
+    }
+}
+
 /// The app of flow number `index`: each stream's encoder has noise of its own.
 fn seeded(app: App, index: usize) -> App {
     match app {
@@ -114,6 +125,7 @@ impl Expansion<'_> {
         flows: &mut Vec<FlowSpec>,
     ) -> Result<(), Fault> {
         let app = self.app(flow)?;
+        self.check_job(flow, &app)?;
         let Located {
             value: table,
             origin,
@@ -136,6 +148,9 @@ impl Expansion<'_> {
                 + spread * table.start_spread_s;
             let (start, stop) = self.times(&name, start_s, table.stop_s, origin)?;
             let (from, to) = self.ends(&name, &table.ends, origin)?;
+            let pauses = table.pauses.iter().map(|pause| pause.value);
+            let pauses = pauses.map(|pause| (seconds(pause.start_s), seconds(pause.length_s)));
+            let rebinds = table.rebinds_s.iter().map(|at| seconds(at.value.0));
             flows.push(FlowSpec {
                 name,
                 group: table.name.value.clone(),
@@ -157,6 +172,9 @@ impl Expansion<'_> {
                 path_headers,
                 idle_timeout: table.idle_timeout_s.map(Duration::from_secs_f64),
                 probe_interval: table.probe_interval_s.map(Duration::from_secs_f64),
+                losses: losses(table),
+                pauses: pauses.collect(),
+                rebinds: rebinds.collect(),
             });
         }
         Ok(())
@@ -274,6 +292,33 @@ impl Expansion<'_> {
                     buffer: stream.value.buffer(),
                 })
             }
+            AppName::Tcp => App::Tcp {
+                bytes: table.bytes.as_ref().map(|bytes| bytes.value),
+            },
+        })
+    }
+
+    /// Checks that `evenkeel bulk`, in virtual time or on a kernel, takes the flow's transfers.
+    fn check_job(&self, flow: &Located<FlowTable>, app: &App) -> Result<(), Fault> {
+        let amount = match app {
+            App::Bulk(Payload::Bytes(bytes)) => Amount::Bytes(*bytes),
+            App::Bulk(Payload::Endless) | App::OnOff { .. } => {
+                Amount::Duration(seconds(self.file.duration_s))
+            }
+            // Streams and the kernel's TCP are no such transfers; no file and no short one is too long.
+            App::Bulk(Payload::File(_)) | App::Short { .. } | App::Stream(_) | App::Tcp { .. } => {
+                return Ok(());
+            }
+        };
+        let job = Job {
+            streams: u16::try_from(flow.value.streams).unwrap_or(u16::MAX),
+            ..Job::new(Direction::Up, amount)
+        };
+        job.check().map_err(|error| {
+            let name = &flow.value.name.value;
+            flow.fault(format!(
+                "no application carries out {name}: {error}; lower duration_s, or give the flow bytes"
+            ))
         })
     }
 

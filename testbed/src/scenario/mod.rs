@@ -130,6 +130,57 @@ impl Scenario {
             .collect()
     }
 
+    /// Whether it has flows of a kernel's own TCP, so that it cannot run in virtual time.
+    pub fn needs_kernel(&self) -> bool {
+        let mut flows = self.flows.iter();
+        flows.any(|flow| matches!(flow.app, App::Tcp { .. }))
+    }
+
+    /// For each flow, in order, the number of its set: flows are of one set if their data crosses a
+    /// link in the same direction, or if a chain of such flows joins them. Sets are numbered from 0
+    /// in the order of their first flows.
+    pub fn sharing_sets(&self) -> Vec<usize> {
+        // A link leads to another of its set, or is the one that stands for it.
+        let mut leads_to: Vec<usize> = (0..self.links.len()).collect();
+        let ways = self.ways();
+        for way in &ways {
+            for link in way {
+                let set = representative(&mut leads_to, way[0].0);
+                leads_to[set] = representative(&mut leads_to, link.0);
+            }
+        }
+        let mut sets = Vec::new();
+        let number = |link: usize| {
+            let set = representative(&mut leads_to, link);
+            let known = sets.iter().position(|known| *known == set);
+            known.unwrap_or_else(|| {
+                sets.push(set);
+                sets.len() - 1
+            })
+        };
+        ways.iter().map(|way| way[0].0).map(number).collect()
+    }
+
+    /// The links that each flow's data crosses, at least one, from its sender on.
+    pub(crate) fn ways(&self) -> Vec<Vec<LinkIndex>> {
+        let mut destinations: Vec<_> = self.flows.iter().map(|flow| flow.to).collect();
+        destinations.sort_unstable();
+        destinations.dedup();
+        let towards = network::routes(&destinations, self.nodes.len(), &self.links);
+        let way = |flow: &FlowSpec| {
+            let hops = destinations.binary_search(&flow.to);
+            let hops = &towards[hops.expect("each flow's destination is among them")];
+            let mut at = flow.from;
+            let mut way = Vec::new();
+            while let Some(link) = hops[at.0] {
+                way.push(link);
+                at = self.links[link.0].to;
+            }
+            way
+        };
+        self.flows.iter().map(way).collect()
+    }
+
     /// The effective configuration as a scenario file: overrides applied, defaults written out.
     pub fn to_toml(&self) -> String {
         // By way of a value: it puts plain keys before tables, as TOML needs them.
@@ -137,4 +188,13 @@ impl Scenario {
             toml::Value::try_from(&self.config).expect("every part of a configuration is TOML");
         toml::to_string(&value).expect("a TOML value prints")
     }
+}
+
+/// The link that stands for a link's set.
+fn representative(leads_to: &mut [usize], mut link: usize) -> usize {
+    while leads_to[link] != link {
+        leads_to[link] = leads_to[leads_to[link]];
+        link = leads_to[link];
+    }
+    link
 }

@@ -231,7 +231,10 @@ fn read_trace(name: &Located<String>, directory: &Path) -> Result<TraceFile, Fau
         read_text(&path, MAX_TRACE_BYTES)
     };
     match read() {
-        Ok(contents) => Ok(TraceFile { path, contents }),
+        Ok(contents) => Ok(TraceFile {
+            path,
+            contents: contents.into(),
+        }),
         Err(error) => {
             let message = format!(
                 "cannot read the trace {}: {error}; paths are relative to the scenario's directory",

@@ -1,10 +1,11 @@
 //! What a backend is given: nodes, one-way links, single flows. Plain data, checked and expanded.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::Pacing;
-use evenkeel_apps::bulk::AckFrequency;
+use evenkeel_apps::bulk::{AckFrequency, LossDetection};
 use evenkeel_apps::stream::{EncoderConfig, SendOptions};
 use evenkeel_queue::description::LinkDescription;
 use evenkeel_queue::{DeliveryTrace, OPPORTUNITY_BYTES};
@@ -63,7 +64,7 @@ pub struct TraceFile {
     /// The file, as found from the scenario's directory.
     pub path: PathBuf,
     /// What it holds.
-    pub contents: String,
+    pub contents: Arc<str>,
 }
 
 /// One flow: one application between two hosts.
@@ -75,7 +76,8 @@ pub struct FlowSpec {
     pub group: String,
     /// What it sends.
     pub app: App,
-    /// The sender's controller, `name:key=value,...`; checked by who builds it.
+    /// The sender's controller, `name:key=value,...`; checked by who builds it. Of [`App::Tcp`], a
+    /// kernel's name for one of its own.
     pub controller: String,
     /// The sending host.
     pub from: NodeIndex,
@@ -104,6 +106,13 @@ pub struct FlowSpec {
     pub idle_timeout: Option<Duration>,
     /// While something is in flight, the sender is not silent for longer; `None`: as RFC 9002 says.
     pub probe_interval: Option<Duration>,
+    /// When the sender takes a packet for lost.
+    pub losses: LossDetection,
+    /// When the sender's process stands still, since the beginning of the run, and for how long; in
+    /// order, each ends before the next one begins.
+    pub pauses: Vec<(Duration, Duration)>,
+    /// When the QUIC client moves to another local port, since the beginning of the run; in order.
+    pub rebinds: Vec<Duration>,
 }
 
 /// What a flow sends.
@@ -131,6 +140,11 @@ pub enum App {
     },
     /// Live media to one viewer.
     Stream(StreamSpec),
+    /// One transfer over a kernel's own TCP, with the kernel's controller of that name.
+    Tcp {
+        /// Application bytes, at least 1; `None`: data until the flow stops.
+        bytes: Option<u64>,
+    },
 }
 
 /// A stream of live media.
@@ -219,11 +233,11 @@ pub struct CrossSpec {
 
 impl LinkSpec {
     /// The mean rate between two instants, in bits of IP packets per second, with all changes
-    /// of rate; for a trace the mean over its whole period, for a cellular rate that of all walks.
-    /// `None` without limit.
+    /// of rate; of a trace what it offers between them, or over its whole period if they are no
+    /// time apart; for a cellular rate the mean of all walks. `None` without limit.
     pub fn mean_rate_bps(&self, from: Duration, to: Duration) -> Option<u64> {
         if let Some(trace) = &self.trace {
-            return trace.mean_rate_bps();
+            return trace.mean_rate_bps(from, to);
         }
         if let Some(keys) = &self.description.cellular {
             return Some(keys.cellular().mean_rate().bits_per_second());
@@ -245,12 +259,63 @@ impl LinkSpec {
     }
 }
 
+impl LinkSpec {
+    /// [`LinkSpec::mean_rate_bps`] in each interval of a run of `duration`; `None` without limit, and
+    /// for a cellular rate, which only its link knows.
+    pub fn rate_series(&self, interval: Duration, duration: Duration) -> Vec<Option<u64>> {
+        let count = duration.as_nanos().div_ceil(interval.as_nanos()) as u32;
+        let intervals =
+            (0..count).map(|index| (interval * index, (interval * (index + 1)).min(duration)));
+        let trace = self.trace.as_ref();
+        if let Some(trace) = trace.and_then(|trace| DeliveryTrace::parse(&trace.contents).ok()) {
+            let offered = |(from, to)| Some(trace_rate_bps(&trace, from, to));
+            return intervals.map(offered).collect();
+        }
+        let Some(mut rate_bps) = self.description.rate_bps else {
+            return vec![None; count as usize];
+        };
+        let mut changes = self.description.rate_changes(duration).peekable();
+        let means = intervals.map(|(from, to)| {
+            let (from_s, to_s) = (from.as_secs_f64(), to.as_secs_f64());
+            let (mut bits, mut since_s) = (0.0, from_s);
+            while let Some((at_s, next_bps)) = changes.next_if(|(at_s, _)| *at_s < to_s) {
+                let at_s = at_s.max(from_s);
+                bits += rate_bps as f64 * (at_s - since_s);
+                (since_s, rate_bps) = (at_s, next_bps);
+            }
+            bits += rate_bps as f64 * (to_s - since_s);
+            Some((bits / (to_s - from_s)).round() as u64)
+        });
+        means.collect()
+    }
+}
+
+/// What a trace offers after `from` until `to`, in bits per second.
+fn trace_rate_bps(trace: &DeliveryTrace, from: Duration, to: Duration) -> u64 {
+    let offered = trace.opportunities_until(to) - trace.opportunities_until(from);
+    let bits = offered as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0;
+    (bits / (to - from).as_secs_f64()).round() as u64
+}
+
 impl TraceFile {
-    /// Opportunities over the trace's period; `None` if it is no trace.
-    fn mean_rate_bps(&self) -> Option<u64> {
+    /// What it offers between two instants after its beginning, in bits of IP packets per second.
+    ///
+    /// # Errors
+    /// In one line, if it is no trace.
+    pub fn offered_bps(&self, from: Duration, to: Duration) -> Result<f64, String> {
+        let trace = DeliveryTrace::parse(&self.contents).map_err(|error| error.to_string())?;
+        Ok(trace_rate_bps(&trace, from, to) as f64)
+    }
+
+    /// Opportunities after `from` until `to` over the time, or those of the trace's period over it
+    /// if that is no time; `None` if it is no trace.
+    fn mean_rate_bps(&self, from: Duration, to: Duration) -> Option<u64> {
         let trace = DeliveryTrace::parse(&self.contents).ok()?;
+        if to > from {
+            return Some(trace_rate_bps(&trace, from, to));
+        }
         let bits = trace.opportunities() as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0;
-        Some((bits * 1000.0 / trace.period().as_millis() as f64).round() as u64)
+        Some((bits / trace.period().as_secs_f64()).round() as u64)
     }
 }
 

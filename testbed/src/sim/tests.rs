@@ -9,7 +9,7 @@ use evenkeel_wire::{
     PathHeaderView, Signals,
 };
 use quinn::AsyncUdpSocket;
-use quinn::udp::RecvMeta;
+use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 
 use super::*;
 use crate::scenario::{FlowBuilder, LinkBuilder, ScenarioBuilder};
@@ -204,4 +204,77 @@ fn a_port_is_bound_once_and_free_again_when_its_socket_is_dropped() {
     assert!(simulation.bind(NodeIndex(0), 7).is_ok(), "another node");
     drop(first);
     assert!(simulation.bind(NodeIndex(1), 7).is_ok());
+}
+
+/// What comes from a to b over a link of these values: contents and ECN codepoint.
+fn over(
+    link: impl FnOnce(LinkBuilder) -> LinkBuilder,
+    sent: &[(usize, EcnCodepoint)],
+) -> Vec<(Vec<u8>, Option<EcnCodepoint>)> {
+    let links = [link(LinkBuilder::between("ab", "a", "b").delay(ms(10)))];
+    let mut simulation = simulation(&links, "b");
+    let [from, to] = [0, 1].map(|node| simulation.bind(NodeIndex(node), 7).unwrap());
+    for (bytes, ecn) in sent {
+        let sending = from.try_send(&Transmit {
+            destination: to.address(),
+            ecn: Some(*ecn),
+            contents: &vec![0; *bytes],
+            segment_size: None,
+            src_ip: None,
+        });
+        sending.unwrap();
+    }
+    simulation.run_until(ms(100));
+    simulation.assert_conservation();
+    let mut buffer = [0; 2048];
+    let mut meta = [RecvMeta::default()];
+    let next = || {
+        let mut buffers = [IoSliceMut::new(&mut buffer)];
+        let mut context = Context::from_waker(Waker::noop());
+        match to.poll_recv(&mut context, &mut buffers, &mut meta) {
+            Poll::Ready(Ok(_)) => Some((buffer[..meta[0].len].to_vec(), meta[0].ecn)),
+            _ => None,
+        }
+    };
+    std::iter::from_fn(next).collect()
+}
+
+#[test]
+fn a_wire_marks_bleaches_corrupts_and_swallows() {
+    use EcnCodepoint::{Ce, Ect0};
+    let sent = [(1372, Ect0), (1373, Ect0)];
+    let whole = |ecn| [1372, 1373].map(|bytes| (vec![0; bytes], ecn)).to_vec();
+    assert_eq!(over(|link| link, &sent), whole(Some(Ect0)));
+    assert_eq!(over(|link| link.set("mark", 1), &sent), whole(Some(Ce)));
+    assert_eq!(over(|link| link.set("ecn", "bleach"), &sent), whole(None));
+    // 28 bytes of headers are part of the packet.
+    assert_eq!(
+        over(|link| link.set("mtu", 1400), &sent),
+        [(vec![0; 1372], Some(Ect0))]
+    );
+    for (contents, ecn) in over(|link| link.set("corrupt", 1), &sent) {
+        let ones = contents.iter().map(|byte| byte.count_ones());
+        assert_eq!((ones.sum::<u32>(), ecn), (1, Some(Ect0)));
+    }
+}
+
+#[test]
+fn a_bounded_socket_loses_what_comes_while_nobody_reads() {
+    let mut simulation = simulation(&[LinkBuilder::between("ab", "a", "b")], "b");
+    let [from, to] = [0, 1].map(|node| simulation.bind(NodeIndex(node), 7).unwrap());
+    to.hold_at_most(3 * 128);
+    let send = |simulation: &mut Simulation, packets: usize, at: u64| {
+        for _ in 0..packets {
+            from.send_to(to.address(), BytesMut::zeroed(100));
+        }
+        simulation.run_until(ms(at));
+    };
+    send(&mut simulation, 5, 10);
+    assert_eq!(simulation.counters().overflowed, 2);
+    assert_eq!(received(&to).len(), 3);
+    // What has been read makes room.
+    send(&mut simulation, 3, 20);
+    assert_eq!(received(&to).len(), 3);
+    assert_eq!(simulation.counters().overflowed, 2);
+    assert_eq!(to.received_bytes(), 8 * 128);
 }

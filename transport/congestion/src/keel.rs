@@ -15,14 +15,13 @@ mod hold;
 mod losses;
 mod rate;
 mod routers;
+mod row;
 mod target;
 
 use std::time::{Duration, Instant};
 
-use crate::adapter::adapt;
 use crate::controller::{Ack, Cause, Congestion, Controller, LEAST_PACED_RTT, PathSample};
-use crate::row::{ControllerBuild, ControllerRow};
-use crate::window::{INITIAL_WINDOW, InitialWindow, minimum_window, most_risked};
+use crate::window::{InitialWindow, minimum_window, most_risked};
 use crowd::{Answer, Crowd, Seen};
 use cubic::{BETA, Curve};
 use delay::Delay;
@@ -30,6 +29,10 @@ use hold::{Hold, Next};
 use losses::{Losses, Verdict};
 use rate::{Rates, Turn};
 use routers::Routers;
+pub(crate) use row::ROW;
+#[cfg(feature = "ablation")]
+pub(crate) use row::SWITCHED;
+use row::Switches;
 
 /// keel gives way down to so many packets: fewer cannot show what the path delivers. Beside others
 /// losses may leave it two.
@@ -110,6 +113,7 @@ const YIELD_TURNS: u32 = 2;
 /// A congestion controller for one path.
 #[derive(Debug, Clone)]
 pub struct Keel {
+    switches: Switches,
     /// Bytes of UDP payload in a full-size packet.
     mtu: u16,
     /// Bytes, without what queues on the way back.
@@ -164,16 +168,21 @@ impl Mode {
 impl Keel {
     /// Creates a controller of an unused path at `now`, for full-size packets of `mtu` bytes.
     pub fn new(now: Instant, initial: InitialWindow, mtu: u16) -> Self {
+        Self::switched(now, initial, mtu, Switches::default())
+    }
+
+    fn switched(now: Instant, initial: InitialWindow, mtu: u16, switches: Switches) -> Self {
         Self {
+            switches,
             mtu,
             window: initial.bytes(mtu) as f64,
             mode: Mode::START,
-            delay: Delay::default(),
+            delay: Delay::new(switches),
             routers: Routers::default(),
             held: None,
             relapses: 0,
             rates: Rates::new(now),
-            losses: Losses::default(),
+            losses: Losses::new(switches),
             growth: 0,
             room: 1.0,
             curve: None,
@@ -213,6 +222,7 @@ impl Keel {
             target: self.target(),
             noise: self.delay.noise(),
             is_alone: self.routers.see_nobody_else(),
+            switches: self.switches,
         }
     }
 
@@ -233,8 +243,7 @@ impl Keel {
         if self.delay.recent().is_some_and(|rtt| rtt > base + queue) {
             return self.leave_start();
         }
-        let in_use = 2.0 * ack.in_flight as f64 >= self.window;
-        if ack.app_limited || !in_use {
+        if ack.app_limited || 2.0 * (ack.in_flight as f64) < self.window {
             return;
         }
         let tripled = TRIPLED_PACKETS * self.packet();
@@ -242,7 +251,7 @@ impl Keel {
         self.window += gain * ack.bytes_after_recovery as f64;
         let delivered = self.rates.bandwidth() * base.as_secs_f64();
         let reach = (START_REACH * delivered).min(delivered + most_risked(self.mtu) as f64);
-        if reach > tripled {
+        if reach > tripled && self.switches.reach_cap() {
             self.window = self.window.min(reach);
         }
     }
@@ -318,7 +327,8 @@ impl Keel {
             Verdict::Some => LOSS_FACTOR,
             Verdict::Many => MANY_LOSSES_FACTOR,
         };
-        let window = (factor * self.window).max(DELIVERED_FACTOR * delivered);
+        let kept = self.switches.delivered_factor(DELIVERED_FACTOR);
+        let window = (factor * self.window).max(kept * delivered);
         self.lower(seen.now, window, delivered);
     }
 
@@ -327,7 +337,8 @@ impl Keel {
     fn lower(&mut self, now: Instant, bytes: f64, most: f64) {
         let packet = self.packet();
         self.window = bytes.max(minimum_window(self.mtu) as f64);
-        self.curve = Some(Curve::new(now, self.window / packet, most / packet));
+        let from = self.window / packet;
+        self.curve = Some(Curve::new(now, from, most / packet, self.switches));
         self.growth = 0;
     }
 
@@ -345,6 +356,7 @@ impl Keel {
                 (self.crowd, self.curve) = (None, None);
                 self.window = window;
             }
+            Answer::Others { .. } if !self.switches.hold() => self.crowd = None,
             Answer::Others { window, same_rate } => {
                 self.crowd = None;
                 let back = self.back();
@@ -382,7 +394,7 @@ impl Keel {
             self.calm_since = seen.now;
         }
         self.delay.set_patience(self.patience);
-        if self.is_base_old(seen.now) {
+        if self.switches.make_room() && self.is_base_old(seen.now) {
             self.make_room(seen.now);
         } else if is_short {
             self.grow(seen);
@@ -489,6 +501,7 @@ impl Controller for Keel {
             // Somebody else's making room has shown a shorter path: join in.
             Mode::Track
                 if is_full
+                    && self.switches.make_room()
                     && !self.delay.is_told()
                     && before > self.delay.base() + self.target() / 4 =>
             {
@@ -531,7 +544,7 @@ impl Controller for Keel {
                 }
             }
             Mode::Track if event.cause == Cause::Loss && counts => {
-                self.lower(event.now, BETA * window, window);
+                self.lower(event.now, self.switches.beta(BETA) * window, window);
             }
             // Losses of larger windows are judged by their share, each turn.
             _ if event.cause == Cause::Loss => {}
@@ -582,21 +595,6 @@ impl Controller for Keel {
         (!matches!(self.mode, Mode::Start { .. })).then(|| self.window())
     }
 }
-
-pub(crate) const ROW: ControllerRow = ControllerRow {
-    name: "keel",
-    summary: "keel: short queues, and a fair share where others fill them",
-    parameters: &[INITIAL_WINDOW],
-    build: ControllerBuild {
-        uses_path: |_| true,
-        factory: |values| {
-            let initial = InitialWindow::read(values, "iw");
-            Ok(adapt(move |now, mtu| {
-                Box::new(Keel::new(now, initial, mtu))
-            }))
-        },
-    },
-};
 
 #[cfg(test)]
 mod tests;

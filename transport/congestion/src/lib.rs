@@ -33,6 +33,7 @@ pub mod ro_vegas;
 mod row;
 mod sized_rtt;
 mod slow_start;
+mod switches;
 mod table;
 pub mod tfrc;
 pub mod vegas;

@@ -84,6 +84,20 @@ impl Controllers {
         self
     }
 
+    /// Returns this table with controllers that have switches as they are in [`Controllers::shipped`],
+    /// but with a parameter for each: `keel:without.hold=true` plays without a part,
+    /// `keel:scale.beta=0.8` with a constant scaled.
+    #[cfg(feature = "ablation")]
+    #[must_use]
+    pub fn with_switches(mut self) -> Self {
+        for row in &mut self.rows {
+            if row.name == keel::SWITCHED.name {
+                *row = keel::SWITCHED;
+            }
+        }
+        self
+    }
+
     /// Returns the rows in display order.
     pub fn rows(&self) -> &[ControllerRow] {
         &self.rows

@@ -6,9 +6,9 @@ use std::time::Duration;
 use evenkeel_spec::SpecError;
 use evenkeel_spec::document::Fault;
 
-use super::{CellularKeys, ChangeKeys, LinkDescription};
+use super::{CellularKeys, ChangeKeys, GilbertElliottKeys, LinkDescription};
 use crate::discipline::discipline;
-use crate::impairment::{Aggregation, Policer};
+use crate::impairment::{Aggregation, GilbertElliott, Policer};
 use crate::limit::Limit;
 use crate::link::{Change, LinkConfig};
 use crate::rate::Rate;
@@ -42,6 +42,7 @@ impl LinkDescription {
             discipline: discipline(&self.discipline.value, limit).expect(known),
             stamps: stamp_set(stamps).expect(known),
             flow_hash_key: None,
+            mtu: self.mtu,
             policer: self
                 .police_bps
                 .and_then(Rate::new)
@@ -55,6 +56,10 @@ impl LinkDescription {
             }),
             reorder: self.reorder.unwrap_or(0.0),
             loss: self.loss,
+            bleach: self.bleaches(),
+            mark: self.mark.unwrap_or(0.0),
+            corrupt: self.corrupt.unwrap_or(0.0),
+            gilbert_elliott: self.gilbert_elliott.map(GilbertElliottKeys::model),
             duplicate: self.duplicate.unwrap_or(0.0),
             blackouts: blackouts
                 .map(|blackout| (seconds(blackout.start_s), seconds(blackout.length_s)))
@@ -142,6 +147,14 @@ impl CellularKeys {
     }
 }
 
+impl GilbertElliottKeys {
+    /// What these keys describe.
+    fn model(self) -> GilbertElliott {
+        let Self { p, r, bad, good } = self;
+        GilbertElliott { p, r, bad, good }
+    }
+}
+
 impl ChangeKeys {
     /// What changes on a link whose queue has `limit`.
     fn changes(self, limit: Limit) -> impl Iterator<Item = (Duration, Change)> {
@@ -158,6 +171,7 @@ impl ChangeKeys {
             self.wifi_jitter_ms
                 .map(|target_ms| Change::WifiJitter(milliseconds(target_ms))),
             self.loss.map(Change::Loss),
+            self.mtu.map(Change::Mtu),
             packets.map(Change::Limit),
         ];
         changes

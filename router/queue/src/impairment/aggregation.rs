@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use super::{Fate, Impairment};
+use crate::packet::PacketMeta;
 
 /// Holds packets and lets them out together: a given time after the first of them came in, or as
 /// soon as there is a given number of them.
@@ -41,7 +42,7 @@ impl Impairment for Aggregation {
         "aggregation"
     }
 
-    fn decide(&mut self, now: Instant, _: u32) -> Fate {
+    fn decide(&mut self, now: Instant, _: &PacketMeta) -> Fate {
         // What is due now has gone.
         let (due, others) = match self.batch {
             Some((due, held)) if now < due => (due, held),

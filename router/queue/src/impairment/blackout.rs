@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::{Fate, Impairment};
+use crate::packet::PacketMeta;
 
 /// Drops everything that comes within given intervals, their starts included, their ends not.
 ///
@@ -31,7 +32,7 @@ impl Impairment for Blackout {
         "blackout"
     }
 
-    fn decide(&mut self, now: Instant, _: u32) -> Fate {
+    fn decide(&mut self, now: Instant, _: &PacketMeta) -> Fate {
         while self
             .intervals
             .front()

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rand::{Rng, RngExt};
 
 use super::{Fate, Impairment, NotAProbability};
+use crate::packet::PacketMeta;
 
 /// Every packet comes out a fixed time after it went in, but for those that jump.
 ///
@@ -48,7 +49,7 @@ impl<R: Rng + Debug + Send> Impairment for Delay<R> {
         "delay"
     }
 
-    fn decide(&mut self, now: Instant, _: u32) -> Fate {
+    fn decide(&mut self, now: Instant, _: &PacketMeta) -> Fate {
         if let Some((probability, rng)) = &mut self.jump
             && rng.random_bool(*probability)
         {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use rand::{Rng, RngExt};
 
 use super::{Fate, Impairment, NotAProbability};
+use crate::packet::PacketMeta;
 
 /// Sends each packet twice with the same probability, independently: the copy right behind it.
 /// So does netem's `duplicate`.
@@ -33,7 +34,7 @@ impl<R: Rng + Debug + Send> Impairment for Duplication<R> {
         "duplication"
     }
 
-    fn decide(&mut self, now: Instant, _: u32) -> Fate {
+    fn decide(&mut self, now: Instant, _: &PacketMeta) -> Fate {
         if self.rng.random_bool(self.probability) {
             Fate::Twice
         } else {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rand::{Rng, RngExt};
 
 use super::{Fate, Impairment};
+use crate::packet::PacketMeta;
 
 /// Delays each packet by a time drawn uniformly from zero to a maximum, independently.
 ///
@@ -32,7 +33,7 @@ impl<R: Rng + Debug + Send> Impairment for Jitter<R> {
         "jitter"
     }
 
-    fn decide(&mut self, now: Instant, _: u32) -> Fate {
+    fn decide(&mut self, now: Instant, _: &PacketMeta) -> Fate {
         let extra = self.rng.random_range(0..=self.max_nanoseconds);
         Fate::Out(now + Duration::from_nanos(extra))
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use rand::{Rng, RngExt};
 
 use super::{Fate, Impairment};
+use crate::packet::PacketMeta;
 
 /// Drops each packet with the same probability, independently.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl<R: Rng + Debug + Send> Impairment for Loss<R> {
         "loss"
     }
 
-    fn decide(&mut self, now: Instant, _: u32) -> Fate {
+    fn decide(&mut self, now: Instant, _: &PacketMeta) -> Fate {
         if self.rng.random_bool(self.probability) {
             Fate::Lost
         } else {

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{Fate, Impairment};
+use crate::packet::PacketMeta;
 use crate::rate::Rate;
 
 /// 10^-9 bit: what one bit per second brings in a nanosecond.
@@ -41,7 +42,7 @@ impl Impairment for Policer {
         "policer"
     }
 
-    fn decide(&mut self, now: Instant, bytes: u32) -> Fate {
+    fn decide(&mut self, now: Instant, packet: &PacketMeta) -> Fate {
         let elapsed = self
             .filled
             .map_or(0, |filled| now.saturating_duration_since(filled).as_nanos());
@@ -49,7 +50,7 @@ impl Impairment for Policer {
         let come = elapsed.saturating_mul(self.rate.bits_per_second().into());
         let tokens = self.tokens_nanobits.saturating_add(come);
         self.tokens_nanobits = tokens.min(self.burst_nanobits);
-        let needed = u128::from(bytes) * NANOBITS_PER_BYTE;
+        let needed = u128::from(packet.bytes) * NANOBITS_PER_BYTE;
         match self.tokens_nanobits.checked_sub(needed) {
             Some(left) => {
                 self.tokens_nanobits = left;

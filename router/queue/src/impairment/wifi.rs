@@ -7,6 +7,7 @@ use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Poisson};
 
 use super::{Fate, Impairment};
+use crate::packet::PacketMeta;
 
 /// Mean number and length of the short intervals: the channel is busy, or frames collide.
 const SHORT: (f64, Duration) = (1.0, Duration::from_millis(1));
@@ -88,7 +89,7 @@ impl<R: Rng + Debug + Send> Impairment for WifiJitter<R> {
         "wifi jitter"
     }
 
-    fn decide(&mut self, now: Instant, _: u32) -> Fate {
+    fn decide(&mut self, now: Instant, _: &PacketMeta) -> Fate {
         if self.target.is_zero() {
             return Fate::Out(now);
         }

@@ -9,7 +9,6 @@ use clap::builder::PossibleValue;
 use evenkeel_testbed::backend::sim;
 use evenkeel_testbed::metrics::Observations;
 use evenkeel_testbed::scenario::Scenario;
-use indicatif::ProgressBar;
 
 use super::CliError;
 use super::kernel::Kernel;
@@ -86,19 +85,16 @@ impl Backend {
         }
     }
 
-    /// Runs `scenario` to its end; moves `bar` along, then clears it.
+    /// Runs `scenario` to its end; tells `progress` how far its time has come.
     pub(super) fn run(
         self,
         scenario: &Scenario,
         options: &sim::Options,
-        bar: &ProgressBar,
+        progress: impl FnMut(Duration),
     ) -> Result<Observations, CliError> {
-        let progress = |at: Duration| bar.set_position(at.as_millis() as u64);
-        let observations = match self {
+        Ok(match self {
             Self::Sim => sim::run(scenario, options, progress)?,
             Self::Kernel(kernel) => kernel.run(scenario, interrupts()?, progress)?,
-        };
-        bar.finish_and_clear();
-        Ok(observations)
+        })
     }
 }

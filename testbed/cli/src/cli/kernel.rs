@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use evenkeel_testbed::backend::kernel::{KernelError, udp_sink, udp_source};
+use evenkeel_testbed::backend::kernel::{KernelError, tcp_sink, tcp_source, udp_sink, udp_source};
 use evenkeel_testbed::backend::{Hosts, netns, uml};
 use evenkeel_testbed::metrics::Observations;
 use evenkeel_testbed::scenario::{Controllers, Scenario};
@@ -126,6 +126,18 @@ pub(super) enum Commands {
     /// Receive UDP datagrams and forget them (the netns and docker backends' own)
     #[command(hide = true)]
     UdpSink { at: SocketAddr },
+    /// Send over the kernel's own TCP (the kernel backends' own)
+    #[command(hide = true)]
+    TcpSource {
+        from: IpAddr,
+        to: SocketAddr,
+        controller: String,
+        interval_ms: u64,
+        bytes: Option<u64>,
+    },
+    /// Receive over the kernel's own TCP (the kernel backends' own)
+    #[command(hide = true)]
+    TcpSink { at: SocketAddr, interval_ms: u64 },
     /// Be `evenkeel` with the testbed's controllers too (the kernel backends' own)
     #[command(hide = true, disable_help_flag = true)]
     Apps {
@@ -172,9 +184,22 @@ impl Commands {
                 acp_rtt_us,
             } => {
                 let acp_rtt = acp_rtt_us.map(Duration::from_micros);
-                udp_source(*from, *to, *payload, acp_rtt).map_err(Failure::Udp)?;
+                udp_source(*from, *to, *payload, acp_rtt).map_err(Failure::Traffic)?;
             }
-            Self::UdpSink { at } => udp_sink(*at).map_err(Failure::Udp)?,
+            Self::UdpSink { at } => udp_sink(*at).map_err(Failure::Traffic)?,
+            Self::TcpSource {
+                from,
+                to,
+                controller,
+                interval_ms,
+                bytes,
+            } => {
+                let interval = Duration::from_millis(*interval_ms);
+                tcp_source(*from, *to, controller, *bytes, interval).map_err(Failure::Traffic)?;
+            }
+            Self::TcpSink { at, interval_ms } => {
+                tcp_sink(*at, Duration::from_millis(*interval_ms)).map_err(Failure::Traffic)?;
+            }
             Self::Apps { arguments } => {
                 let program = std::iter::once("evenkeel".into());
                 let arguments = program.chain(arguments.iter().cloned());
@@ -210,7 +235,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Uml(#[from] uml::UmlError),
     #[error("{0}")]
-    Udp(io::Error),
+    Traffic(io::Error),
 }
 
 impl Failure {

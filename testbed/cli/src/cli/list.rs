@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use evenkeel::Controllers;
+use evenkeel_testbed::SWITCHES;
 
 /// Where the examples and the papers' experiments are in the repository.
 const SCENARIOS: &str = "testbed/scenarios";
@@ -21,7 +22,10 @@ pub(super) fn list(controllers: &Controllers) -> String {
             ""
         };
         let summary = format!("{}{note}", row.summary);
-        describe(&mut text, row.name, &summary, row.parameters);
+        let is_switch = |name: &str| SWITCHES.iter().any(|kind| name.starts_with(kind));
+        let parameters = row.parameters.iter();
+        let parameters: Vec<_> = parameters.filter(|one| !is_switch(one.name)).collect();
+        describe(&mut text, row.name, &summary, &parameters);
     }
     text += "Queue disciplines (parameters likewise):\n";
     for row in evenkeel_queue::disciplines() {

@@ -61,7 +61,7 @@ pub(super) fn run(
     }
     let names: Vec<&str> = arguments.on.iter().map(|backend| backend.name()).collect();
     let side_by_side = SideBySide::read(out, &names)?;
-    side_by_side.write(out)?;
+    side_by_side.write(out, scenario, &arguments.command(scenario))?;
     if arguments.json {
         print_out(&report::json(&side_by_side))?;
     } else {

@@ -260,6 +260,24 @@ fn a_capture_holds_the_links_packets_with_good_checksums() {
     }
 }
 
+/// Packets of a captured run are encrypted, those of any other have a checksum instead.
+#[test]
+fn a_capture_changes_no_figure() {
+    let results = [vec![], vec!["--pcap", "bottleneck"]].map(|capture| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let short = ["--set", "duration_s=21", "--set", "flows.0.count=3"];
+        let arguments = [&short[..], &capture].concat();
+        let output = run_into(directory.path(), "dumbbell.toml", &arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        ["result.json", "series.json"].map(|file| {
+            fs::read_to_string(directory.path().join(file)).expect("every run writes it")
+        })
+    });
+    let [plain, captured] = &results;
+    assert!(plain[0].contains("\"goodput_bps\""), "{}", plain[0]);
+    assert_eq!(plain, captured);
+}
+
 #[test]
 fn sslkeylogfile_gets_the_secrets_of_every_connection() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -51,8 +51,16 @@ fn a_league_leaves_a_table_a_page_its_figures_and_scenarios_that_run() {
             row["figures"]["completion_s"][0].as_f64() > Some(0.1),
             "{row}"
         );
-        assert!(row.get("dead").is_none(), "{row}");
+        assert!(row.get("failed").is_none(), "{row}");
+        assert!(row["regret"].as_f64() >= Some(0.0), "{row}");
     }
+    for one in &results[..2] {
+        let of_case = results.iter().filter(|row| row["case"] == one["case"]);
+        let regrets = of_case.map(|row| row["regret"].as_f64().unwrap());
+        assert_eq!(regrets.fold(1.0, f64::min), 0.0, "{one}");
+    }
+    let regrets = document["regrets"].as_array().unwrap();
+    assert!(regrets[0]["greatest"].is_number(), "{regrets:?}");
     let page = read(place.join("out/league.html"));
     let page = page.strip_prefix("<!doctype html>\n").expect("a doctype");
     roxmltree::Document::parse(page).expect("well-formed");
@@ -103,6 +111,129 @@ fn networks_drawn_at_random_leave_percentiles_and_the_worst_of_them() {
         text(&output.stderr).contains("write how many"),
         "{output:?}"
     );
+}
+
+#[test]
+fn recorded_networks_are_played_from_a_folder_of_traces() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    let traces = place.join("recorded");
+    fs::create_dir(&traces).unwrap();
+    // 1.2 Mb/s there and 0.6 back; 1.2 Mb/s in pairs of packets.
+    for (name, contents) in [
+        ("lte.down", "10\n"),
+        ("lte.up", "20\n"),
+        ("pairs", "20\n20\n"),
+        ("README", "Two networks.\n"),
+    ] {
+        fs::write(traces.join(name), contents).unwrap();
+    }
+    let players = ["--controllers", "cubic", "--quick"];
+    let network = [
+        "--traces",
+        "recorded",
+        "--delay-ms",
+        "30",
+        "--queue-bytes",
+        "15000",
+    ];
+    let all = [&network[..], &players, &["--out", "out"]].concat();
+    let output = league(place, &all);
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(
+        told.contains("left out: recorded/README: line 1: expected whole milliseconds"),
+        "{told}"
+    );
+    let json = read(place.join("out/league.json"));
+    let document: Value = serde_json::from_str(&json).unwrap();
+    let cases = document["cases"].as_array().unwrap();
+    let names: Vec<_> = cases
+        .iter()
+        .map(|case| case["case"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["traces/lte", "traces/pairs"]);
+    // Ten packets of 1228 bytes at 1.2 Mb/s are more than half of 60 ms.
+    assert_eq!(cases[0]["aims"]["queueing_p95_ms"], 81.9);
+    for row in document["results"].as_array().unwrap() {
+        let share = row["figures"]["share"][0].as_f64().unwrap();
+        assert!((0.85..1.0).contains(&share), "{row}");
+    }
+
+    // One of its runs alone finds the traces, and another league merges them.
+    let command = cases[0]["command"].as_str().unwrap();
+    let command = command.replace("CONTROLLER", "reno").replace("SEED", "2");
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    let output = crate::support::testbed(&words)
+        .current_dir(place.join("out"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = league(place, &["--merge", "out", "--out", "merged"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for file in [
+        "league.json",
+        "cases/traces-lte.toml",
+        "cases/traces/lte.up",
+    ] {
+        let [merged, whole] = ["merged", "out"].map(|out| read(place.join(out).join(file)));
+        assert!(merged == whole, "{file}");
+    }
+
+    // Another trace of the same name is another run.
+    fs::write(traces.join("pairs"), "10\n10\n").unwrap();
+    let output = league(place, &all);
+    assert!(
+        text(&output.stderr).contains("1 of 2 runs were made before"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_part_that_is_switched_off_and_a_constant_times_one_are_compared_with_the_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    // 1.1 Mb/s: a test is short.
+    let network = ["--random", "125-125", "--quick", "--out", "out"];
+    let variants = ["--without", "make_room,jitter", "--vary", "all=x1"];
+    let output = league(place, &[&network[..], &variants].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    for row in [
+        "keel ",
+        "  without make_room ",
+        "  without jitter ",
+        "  beta x1 ",
+    ] {
+        assert!(table.contains(&format!("\n{row}")), "{row:?} in {table}");
+    }
+    let document: Value = serde_json::from_str(&read(place.join("out/league.json"))).unwrap();
+    let results = document["results"].as_array().unwrap();
+    let of = |controller: &str| {
+        let is_its = |row: &&Value| row["controller"].as_str().unwrap().starts_with(controller);
+        let rows = results.iter().filter(is_its);
+        rows.map(|row| &row["figures"]).collect::<Vec<_>>()
+    };
+    let scaled = of("keel:scale.");
+    assert!(scaled.len() >= 5, "{results:?}");
+    let whole = of("keel")[0];
+    assert!(
+        scaled.iter().all(|figures| *figures == whole),
+        "{results:?}"
+    );
+    assert_ne!(
+        of("keel:without.jitter=true"),
+        [whole],
+        "a part does something"
+    );
+
+    // Without a name it lists what there is.
+    let output = league(place, &["--without"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("keel, --without NAME,...:\n  hold "));
+    let output = league(place, &["--without", "holt"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("keel has no switch \"holt\""));
 }
 
 #[test]

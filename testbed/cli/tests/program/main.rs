@@ -7,6 +7,7 @@ mod league;
 mod manual;
 mod netns;
 mod own_crate;
+mod pages;
 mod reproduce;
 mod streams;
 mod support;

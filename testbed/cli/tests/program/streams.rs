@@ -133,16 +133,22 @@ fn a_comparison_has_a_run_for_each_controller_and_the_smoothest_first() {
     assert!(output.status.success(), "{errors}");
     let comparison: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let runs = comparison["runs"].as_array().expect("runs");
-    let names: Vec<_> = runs.iter().map(|run| run["controller"].as_str()).collect();
-    assert_eq!(names, [Some("vegas:alpha=2,beta=4"), Some("cubic")]);
-    assert!(number(&runs[0]["goodput_bps"]) > number(&runs[1]["goodput_bps"]));
-    assert!(number(&runs[0]["others_goodput_bps"]) > 0.0);
-    for file in [
-        "comparison.json",
-        "rate.svg",
-        "delay.svg",
-        "cubic/result.json",
-    ] {
+    // The figures are of the flow that got the controllers; the video is beside it.
+    assert_eq!(comparison["flows"].to_string(), "[\"bulk\"]");
+    assert!(
+        number(&runs[0]["cov"]) <= number(&runs[1]["cov"]),
+        "{comparison}"
+    );
+    for run in runs {
+        assert_eq!(run["stream"], Value::Null);
+        assert!(number(&run["others_goodput_bps"]) > 0.0, "{run}");
+    }
+    let goodput = |controller: &str| {
+        let run = runs.iter().find(|run| run["controller"] == controller);
+        number(&run.expect("it ran")["goodput_bps"])
+    };
+    assert!(goodput("vegas:alpha=2,beta=4") < goodput("cubic"));
+    for file in ["comparison.json", "rate.svg", "cubic/result.json"] {
         assert!(Path::new(out).join(file).exists(), "{file}");
     }
     assert_eq!(comparison["seeds"].to_string(), "[1]");
@@ -164,7 +170,7 @@ fn a_comparison_has_a_run_for_each_controller_and_the_smoothest_first() {
 }
 
 #[test]
-fn a_comparison_over_several_seeds_tells_median_least_and_greatest_of_each_figure() {
+fn a_comparison_over_several_seeds_tells_each_figures_spread_mean_and_confidence() {
     let directory = tempfile::tempdir().expect("a directory");
     let compare = |arguments: &[&str]| {
         let short = ["--set", "duration_s=20", "--set", "warmup_s=5"];
@@ -191,12 +197,54 @@ fn a_comparison_over_several_seeds_tells_median_least_and_greatest_of_each_figur
     let spread = [&run["least"], run, &run["greatest"]].map(delay);
     assert_eq!(spread, each);
     assert!(directory.path().join("cubic/seed6/result.json").exists());
+    let mean = each.iter().sum::<f64>() / 3.0;
+    let squares: f64 = each.iter().map(|delay| (delay - mean).powi(2)).sum();
+    // The 97.5th percentile of Student's t with two degrees of freedom.
+    let half = 4.303 * (squares / 2.0 / 3.0).sqrt();
+    assert!((delay(&run["mean"]) - mean).abs() < 1e-3, "{run}");
+    assert!((delay(&run["ci95"]) - half).abs() < 1e-3, "{run}");
+    // Nothing is run again.
+    let result = directory.path().join("cubic/seed6/result.json");
+    let before = std::fs::metadata(&result).and_then(|file| file.modified());
     let table = compare(&["--seed", "4", "--seeds", "3"]);
-    let cell = format!("{:.1} ({:.1}-{:.1})", each[1], each[0], each[2]);
+    let after = std::fs::metadata(&result).and_then(|file| file.modified());
+    assert_eq!(before.expect("it is there"), after.expect("it is there"));
+    let cell = format!("{mean:.1} +-{half:.1}");
     assert!(
-        table.contains("seeds 4, 5, 6") && table.contains(&cell),
+        table.contains("seeds 4 to 6") && table.contains(&cell),
         "{table}"
     );
+}
+
+#[test]
+fn a_comparison_over_the_values_of_a_key_has_a_run_for_each() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("a path in UTF-8");
+    let mut command = testbed(&["compare", &scenario("dumbbell.toml"), "--out", out]);
+    let command = command.args(["--controllers", "reno,vegas", "--jobs", "2", "--json"]);
+    let output = command
+        .args([
+            "--set",
+            "duration_s=22",
+            "--set",
+            "links.0.queue_packets=5,50",
+        ])
+        .output()
+        .expect("the program starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(errors.contains("[4/4]"), "{errors}");
+    let comparison: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(comparison["swept"], "links.0.queue_packets");
+    let runs = comparison["runs"].as_array().expect("runs");
+    let values: Vec<_> = runs.iter().map(|run| run["value"].as_str()).collect();
+    assert_eq!(values, [Some("5"), Some("5"), Some("50"), Some("50")]);
+    for file in [
+        "sweep-goodput.svg",
+        "links.0.queue_packets-50/reno/flows.csv",
+    ] {
+        assert!(directory.path().join(file).is_file(), "{file}");
+    }
 }
 
 #[test]

@@ -13,14 +13,20 @@ use crate::spec::metric::{Across, Reduce, ReducedSeries, Selection};
 /// The raw figures of a run, those that have a value.
 pub(crate) type Figures = BTreeMap<Figure, f64>;
 
+/// Who has less than this part of what is fair is starved: docs/league.md has the reasons.
+pub(crate) const STARVED: f64 = 0.25;
+
+/// A stream whose picture stands still for a greater share of its time is of no use.
+pub(crate) const MOST_STALLED: f64 = 0.05;
+
 /// What came of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Standing {
     pub(crate) figures: Figures,
-    /// 0 to 1.
+    /// 0 to 1; 0 if it failed.
     pub(crate) score: f64,
-    /// Measured flows that died, and why.
-    pub(crate) dead: Vec<String>,
+    /// Why the controller has failed the network; empty if it has not.
+    pub(crate) failures: Vec<String>,
 }
 
 /// A run of a case: its flows and links as `result.json` has them.
@@ -41,16 +47,13 @@ impl Standing {
     /// If the record lacks something.
     pub(crate) fn of(case: &Case, record: &Record) -> Result<Self, String> {
         let outcome = Outcome::new(case, record)?;
-        let dead = outcome.measured.iter().filter_map(|flow| {
-            let error = flow["error"].as_str()?;
-            Some(format!("{}: {error}", name(flow)))
-        });
-        let dead: Vec<String> = dead.collect();
         let mut figures = Figures::new();
         for (figure, value) in outcome.values(case)? {
             figures.extend(value.filter(|value| value.is_finite()).map(|v| (figure, v)));
         }
-        let score = if dead.is_empty() {
+        let mut failures = outcome.failures(&case.aims);
+        failures.extend(starved(&case.aims, &figures));
+        let score = if failures.is_empty() {
             score(&case.aims, &figures)
         } else {
             0.0
@@ -58,7 +61,7 @@ impl Standing {
         Ok(Self {
             figures,
             score,
-            dead,
+            failures,
         })
     }
 }
@@ -147,6 +150,32 @@ impl<'r> Outcome<'r> {
         ])
     }
 
+    /// Measured flows that died, have next to nothing beside their own kind, or stand still.
+    fn failures(&self, aims: &Aims) -> Vec<String> {
+        let measured = self.measured.iter();
+        let died = measured.clone().filter_map(|flow| {
+            let error = flow["error"].as_str()?;
+            Some(format!("{} died: {error}", name(flow)))
+        });
+        let mut failures: Vec<String> = died.collect();
+        if aims.contains_key(&Figure::Jain) {
+            let mean = Across::Mean.of(&numbers(&self.measured, "throughput_bps"));
+            failures.extend(measured.clone().filter_map(|flow| {
+                let part = number(flow, "throughput_bps")? / mean?;
+                let is_starved = part < STARVED;
+                is_starved.then(|| format!("{} has {part:.2} of the flows' mean", name(flow)))
+            }));
+        }
+        failures.extend(measured.filter_map(|flow| {
+            let stalled_s = number(flow, "stream.stalls.total_s")?;
+            let from_s = number(flow, "start_s")?.max(self.warmup_s);
+            let share = stalled_s / (number(flow, "stop_s")? - from_s);
+            let is_stalled = share > MOST_STALLED;
+            is_stalled.then(|| format!("{} stalls {:.0} % of its time", name(flow), share * 100.0))
+        }));
+        failures
+    }
+
     /// Bits of application data per second of the whole measured time, of these flows together.
     fn goodput_bps(&self, flows: &[&Value]) -> Result<f64, String> {
         let mut bits = 0.0;
@@ -225,7 +254,25 @@ fn reduced(selection: Selection, reduce: Reduce) -> ReducedSeries {
     }
 }
 
-/// The geometric mean of the aims' marks: docs/league.md.
+/// Aims that have no value, or next to nothing of what is fair.
+fn starved(aims: &Aims, figures: &Figures) -> Vec<String> {
+    let failed = aims.keys().filter_map(|figure| {
+        let value = figures.get(figure);
+        match (figure, value) {
+            (_, None) => Some(format!("{} has no value", figure.key())),
+            (Figure::Share, Some(share)) if *share < STARVED => {
+                Some(format!("it has {share:.2} of its share"))
+            }
+            (Figure::Others, Some(share)) if *share < STARVED => {
+                Some(format!("the others have {share:.2} of theirs"))
+            }
+            _ => None,
+        }
+    });
+    failed.collect()
+}
+
+/// The geometric mean of the aims' marks: docs/league.md. A figure without a value has none.
 fn score(aims: &Aims, figures: &Figures) -> f64 {
     let marks = aims.iter().map(|(figure, target)| {
         let Some(value) = figures.get(figure) else {
@@ -245,6 +292,7 @@ fn score(aims: &Aims, figures: &Figures) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_score_is_the_geometric_mean_of_clamped_ratios() {
@@ -261,5 +309,67 @@ mod tests {
         // What has no value misses its aim.
         let figures = Figures::from([(Figure::Share, 1.0)]);
         assert_eq!(super::score(&aims, &figures), 0.0);
+    }
+
+    #[test]
+    fn flows_that_die_starve_among_their_own_or_stand_still_fail_a_network() {
+        let flow = |name: &str, mbps: f64, stalled_s: f64, error: Option<&str>| {
+            json!({
+                "name": name, "throughput_bps": mbps * 1e6, "start_s": 5.0, "stop_s": 60.0,
+                "error": error, "stream": { "stalls": { "total_s": stalled_s } },
+            })
+        };
+        let flows = [
+            flow("one", 2.0, 2.0, None),
+            // 5 % of 40 s are not too many.
+            flow("two", 0.44, 2.1, Some("timed out")),
+            flow("three", 5.0, 0.0, None),
+        ];
+        let record = Record {
+            experiment: String::new(),
+            group: String::new(),
+            axes: BTreeMap::new(),
+            seed: 1,
+            build: crate::Build::of_executable(std::path::Path::new("/dev/null")).unwrap(),
+            command: String::new(),
+            result: Value::Null,
+            series: Value::Null,
+        };
+        let outcome = Outcome {
+            record: &record,
+            measured: flows.iter().collect(),
+            others: Vec::new(),
+            links: Vec::new(),
+            duration_s: 60.0,
+            warmup_s: 20.0,
+        };
+        let failures = outcome.failures(&Aims::from([(Figure::Jain, 0.95)]));
+        let [died, starved, stalled] = [
+            "two died: timed out",
+            "two has 0.18 of the flows' mean",
+            "two stalls 5 % of its time",
+        ];
+        assert_eq!(failures, [died, starved, stalled]);
+        assert_eq!(outcome.failures(&Aims::new()), [died, stalled]);
+    }
+
+    #[test]
+    fn who_has_less_than_a_quarter_of_what_is_fair_is_starved_if_a_case_asks_for_a_share() {
+        let all = [Figure::Share, Figure::Others, Figure::CompletionS];
+        let aims = |of: &[Figure]| of.iter().map(|figure| (*figure, 0.9)).collect::<Aims>();
+        let figures = |share: f64, others: f64| {
+            let both = [(Figure::Share, share), (Figure::Others, others)];
+            Figures::from(both)
+        };
+        let shares = aims(&all[..2]);
+        assert!(starved(&shares, &figures(0.25, 0.25)).is_empty());
+        assert_eq!(
+            starved(&shares, &figures(0.24, 0.1)),
+            ["it has 0.24 of its share", "the others have 0.10 of theirs"]
+        );
+        assert_eq!(
+            starved(&aims(&all[2..]), &figures(0.1, 0.1)),
+            ["completion_s has no value"]
+        );
     }
 }

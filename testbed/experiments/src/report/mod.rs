@@ -16,7 +16,7 @@ pub use command::Commands;
 pub use document::{ClaimRow, Document, KernelRow, NotRun, RunsRow};
 pub use league::{
     CaseRow, CellRow, ControllerRow, DistributionRow, GroupRow, League, LeagueDocument, OverSeeds,
-    ResultRow,
+    RegretRow, ResultRow,
 };
 pub use section::ReportError;
 

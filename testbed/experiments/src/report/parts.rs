@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::run::store::{Plan, Record, Store, StoreError};
 use crate::spec::runs::Run;
+use crate::spec::traces::Recordings;
 
 /// A directory of results with its plan.
 #[derive(Debug)]
@@ -40,6 +41,21 @@ impl Whole {
             plan.join(&part.plan);
         }
         Ok(Self { plan, parts })
+    }
+
+    /// The recorded networks of all parts.
+    pub(super) fn recordings(&self) -> Result<Recordings, StoreError> {
+        let mut all = Recordings::default();
+        for part in self
+            .parts
+            .iter()
+            .filter(|part| part.plan.recorded.is_some())
+        {
+            let own = part.store.kept_traces()?;
+            all.join(own)
+                .map_err(|name| self.parts[0].apart(part, &format!("the recording {name}")))?;
+        }
+        Ok(all)
     }
 
     /// Those of `runs` that were made, and how many were not.

@@ -13,7 +13,9 @@ use sha2::{Digest, Sha256};
 use evenkeel_testbed::metrics::Observations;
 use evenkeel_testbed::report::{ReportError, ResultDocument, Series, save};
 
+use crate::spec::league::LeagueError;
 use crate::spec::runs::{Extent, Run};
+use crate::spec::traces::{Bottleneck, Recordings, TRACES};
 
 /// A directory of results that cannot be used. Displays as one line.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +29,9 @@ pub enum StoreError {
     /// A file is not what `reproduce` writes, for this reason.
     #[error("{path} is damaged: {1}; delete it and run reproduce again", path = .0.display())]
     Damaged(PathBuf, String),
+    /// Recorded networks cannot be read.
+    #[error(transparent)]
+    Traces(#[from] LeagueError),
     /// Two directories do not belong together: they differ in this.
     #[error("{first} and {second} differ in {2}; report only what belongs to one version and extent", first = .0.display(), second = .1.display())]
     Apart(PathBuf, PathBuf, String),
@@ -46,7 +51,7 @@ pub struct Build {
 }
 
 /// What was asked for. It applies to all results of a directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The program.
     pub build: Build,
@@ -61,6 +66,9 @@ pub struct Plan {
     /// The controllers that play in the league.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controllers: Vec<String>,
+    /// Behind what recorded networks are played, if any are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Bottleneck>,
 }
 
 /// One run and what came out.
@@ -121,6 +129,12 @@ impl Plan {
             (self.seeds == other.seeds, "--seeds"),
             (self.on_kernel() == other.on_kernel(), "--on"),
             (
+                self.recorded.is_none()
+                    || other.recorded.is_none()
+                    || self.recorded == other.recorded,
+                "the delay or the queue of recorded networks",
+            ),
+            (
                 self.build.version == other.build.version,
                 "the version of evenkeel-testbed",
             ),
@@ -141,6 +155,7 @@ impl Plan {
                 self.controllers.push(name.clone());
             }
         }
+        self.recorded = self.recorded.or(other.recorded);
         self.experiments.extend(other.experiments.iter().cloned());
         self.experiments.sort();
         self.experiments.dedup();
@@ -216,6 +231,44 @@ impl Store {
         self.write(Path::new("plan.json"), pretty(plan).as_bytes())
     }
 
+    /// Copies the traces of `folder`, so that runs and the report can be made from this directory
+    /// alone, in place of those of an earlier plan. Returns a line for each file that is none, too.
+    ///
+    /// # Errors
+    /// If they cannot be read or written, or there is none.
+    pub fn take_traces(&self, folder: &Path) -> Result<(Recordings, Vec<String>), StoreError> {
+        let (found, broken) = Recordings::read(folder).map_err(LeagueError::Traces)?;
+        match fs::remove_dir_all(self.traces()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(ReportError(self.traces(), error).into());
+            }
+            _ => self.keep_traces(&found)?,
+        }
+        Ok((self.kept_traces()?, broken))
+    }
+
+    /// The traces that were stored.
+    ///
+    /// # Errors
+    /// If there is none, or one is damaged.
+    pub(crate) fn kept_traces(&self) -> Result<Recordings, StoreError> {
+        let (kept, _) = Recordings::read(&self.traces()).map_err(LeagueError::Traces)?;
+        Ok(kept)
+    }
+
+    /// Stores traces beside the scenarios that name them.
+    pub(crate) fn keep_traces(&self, recordings: &Recordings) -> Result<(), StoreError> {
+        let inside = Path::new("cases").join(TRACES);
+        for trace in recordings.files() {
+            self.write(&inside.join(&trace.name), trace.contents.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn traces(&self) -> PathBuf {
+        self.directory.join("cases").join(TRACES)
+    }
+
     /// The plan that was stored.
     ///
     /// # Errors
@@ -265,7 +318,7 @@ impl Store {
 
 /// Where a run's record belongs: a directory per build, then experiment and digest.
 fn file_name(run: &Run, plan: &Plan) -> PathBuf {
-    let identity = json!({
+    let mut identity = json!({
         "experiment": run.experiment,
         "group": run.point.group,
         "axes": run.point.axes,
@@ -273,6 +326,17 @@ fn file_name(run: &Run, plan: &Plan) -> PathBuf {
         "series": run.kept_series,
         "backend": plan.backend,
     });
+    let traces = run
+        .scenario
+        .links
+        .iter()
+        .filter_map(|link| link.trace.as_ref());
+    let traces: Vec<_> = traces
+        .map(|trace| digest(trace.contents.as_bytes()))
+        .collect();
+    if !traces.is_empty() {
+        identity["traces"] = json!(traces);
+    }
     let name = format!(
         "{}-{}.json",
         run.experiment.replace('/', "-"),

@@ -13,6 +13,8 @@ use toml::{Table, Value};
 use super::axes::listed;
 use super::random::{self, RANDOM};
 use super::runs::{Point, Run, run_command};
+use super::traces::{Bottleneck, Recording, Recordings, TRACES};
+use super::variants::{self, Variant};
 
 /// The groups of cases, in the order of the table, and their files.
 const FILES: &[(&str, &str)] = &[
@@ -30,17 +32,43 @@ const FILES: &[(&str, &str)] = &[
     ("media", include_str!("../../league/media.toml")),
     ("routers", include_str!("../../league/routers.toml")),
     ("parking-lot", include_str!("../../league/parking-lot.toml")),
+    (
+        "combinations",
+        include_str!("../../league/combinations.toml"),
+    ),
+    ("c4", include_str!("../../league/c4.toml")),
+    ("picoquic", include_str!("../../league/picoquic.toml")),
+    ("bbr-draft", include_str!("../../league/bbr-draft.toml")),
+    ("abba", include_str!("../../league/abba.toml")),
+    ("pantheon", include_str!("../../league/pantheon.toml")),
+    (NEIGHBOURS, include_str!("../../league/neighbours.toml")),
+    (FAST, include_str!("../../league/fast.toml")),
     (TUNING, include_str!("../../league/tuning.toml")),
 ];
 
-/// The group with which keel was tuned. It belongs to the league only if somebody asks for it.
+/// The group with which keel was tuned.
 const TUNING: &str = "tuning";
+
+/// The group whose runs take many seconds of processor time each.
+const FAST: &str = "fast";
+
+/// The group beside Linux's own TCP, which virtual time does not have.
+const NEIGHBOURS: &str = "neighbours";
+
+/// Groups that belong to the league only if somebody asks for them.
+const ASKED_FOR: [&str; 3] = [TUNING, FAST, NEIGHBOURS];
 
 /// What a flow names as its controller if it is measured.
 const MEASURED: &str = "measured";
 
+/// What a flow names that takes the controller of the measured ones, and is not measured.
+const SAME: &str = "same";
+
 /// The controller of measured flows in the files that a league leaves for `run`.
 const STANDARD: &str = "cubic";
+
+/// The seeds with which `--quick` plays a case of which one seed hides much.
+const CHAOTIC_SEEDS: u64 = 3;
 
 /// The axis of a run whose value is the controller.
 pub(crate) const CONTROLLER: &str = "controller";
@@ -54,6 +82,12 @@ pub enum LeagueError {
     /// The case of this id cannot be run, for this reason.
     #[error("case {0}: {1}")]
     Case(String, String),
+    /// This folder or file has no recorded network: cause and remedy.
+    #[error("{0}")]
+    Traces(String),
+    /// No controller can be varied like this: cause and remedy.
+    #[error("{0}")]
+    Variant(String),
     /// No case has this in its name; the groups are those listed.
     #[error("no case has {0:?} in its name; the groups are {1}")]
     NoMatch(String, String),
@@ -122,6 +156,9 @@ pub(crate) struct CaseFile {
     pub(crate) fair: f64,
     /// The same for the others together; without it they are not counted.
     pub(crate) others_fair: Option<f64>,
+    /// One seed hides much here.
+    #[serde(default)]
+    pub(crate) chaotic: bool,
     /// Laid over the group's.
     #[serde(default)]
     scenario: Table,
@@ -156,7 +193,9 @@ pub struct Case {
     pub(crate) measured: Vec<String>,
     /// Controllers of the other flows.
     pub(crate) opponents: Vec<String>,
-    /// Where they stand among all.
+    /// The network of a group of [`recorded`] ones.
+    pub(crate) recording: Option<Recording>,
+    /// Where the flows with the measured controller stand among all.
     places: Vec<usize>,
     /// The scenario's file, with [`STANDARD`] as the measured flows' controller.
     text: String,
@@ -167,18 +206,26 @@ impl Figure {
     pub(crate) fn more_is_better(self) -> bool {
         matches!(self, Self::Share | Self::Others | Self::Jain)
     }
+
+    /// Its name in files.
+    pub(crate) fn key(self) -> String {
+        let name = serde_json::to_value(self).expect("a figure is a word");
+        name.as_str().expect("a figure is a word").to_owned()
+    }
 }
 
 /// The groups with those of their cases whose id contains one of `patterns`; all without patterns.
-/// Only a pattern that begins with `tuning` finds that group, and only `random/N` a network drawn
-/// at random.
+/// Only a pattern that begins with `tuning`, `fast` or `neighbours` finds that group, and only
+/// `random/N` a network drawn at random.
 ///
 /// # Errors
 /// If a file makes no sense, or nothing matches a pattern.
 pub fn league(patterns: &[String]) -> Result<Vec<LeagueGroup>, LeagueError> {
     let found = |id: &str, pattern: &str| match id.split_once('/') {
         Some((RANDOM, _)) => id == pattern,
-        Some((TUNING, _)) => pattern.starts_with(TUNING) && id.contains(pattern),
+        Some((group, _)) if ASKED_FOR.contains(&group) => {
+            pattern.starts_with(group) && id.contains(pattern)
+        }
         _ => id.contains(pattern),
     };
     if patterns.is_empty() {
@@ -193,6 +240,44 @@ pub fn league(patterns: &[String]) -> Result<Vec<LeagueGroup>, LeagueError> {
 /// If one makes no sense, which a test rules out for the first thousand.
 pub fn random(numbers: RangeInclusive<u64>) -> Result<LeagueGroup, LeagueError> {
     group(RANDOM, &random::file(numbers))
+}
+
+/// Recorded networks behind `bottleneck`.
+///
+/// # Errors
+/// If one makes no sense.
+pub fn recorded(
+    recordings: &Recordings,
+    bottleneck: &Bottleneck,
+) -> Result<LeagueGroup, LeagueError> {
+    let text = recordings.file(bottleneck).map_err(LeagueError::Traces)?;
+    let mut group = group(TRACES, &text)?;
+    for case in &mut group.cases {
+        case.recording = recordings.get(&case.file.name).cloned();
+    }
+    Ok(group)
+}
+
+/// The variants of controllers without each of these parts, and with each of these constants scaled,
+/// which are like `beta=x0.8,x1.25`; `all` stands for all of them.
+///
+/// # Errors
+/// If a controller, which is from `controllers`, has no such switch.
+pub fn variants(
+    names: &[String],
+    without: &[String],
+    vary: &[String],
+    controllers: &Controllers,
+) -> Result<Vec<Variant>, LeagueError> {
+    variants::variants(names, without, vary, controllers).map_err(LeagueError::Variant)
+}
+
+/// With how many seeds a case is played, where others are with `all`.
+pub(crate) fn seeds(all: u64, quick: bool, chaotic: bool) -> u64 {
+    match quick && chaotic {
+        true => CHAOTIC_SEEDS,
+        false => all,
+    }
 }
 
 /// The groups with exactly the cases that have these ids.
@@ -273,17 +358,21 @@ impl Case {
         let flows = scenario.get_mut("flows").and_then(Value::as_array_mut);
         for (place, flow) in flows.into_iter().flatten().enumerate() {
             match flow.get(CONTROLLER).and_then(Value::as_str) {
-                Some(MEASURED) => {}
+                Some(MEASURED) => {
+                    let name = flow.get("name").and_then(Value::as_str);
+                    measured.push(
+                        name.ok_or("a measured flow has no name; add one")?
+                            .to_owned(),
+                    );
+                }
+                Some(SAME) => {}
+                // A kernel's controllers are none of ours.
+                _ if flow.get("app").and_then(Value::as_str) == Some("tcp") => continue,
                 other => {
                     opponents.extend(other.map(str::to_owned));
                     continue;
                 }
             }
-            let name = flow.get("name").and_then(Value::as_str);
-            measured.push(
-                name.ok_or("a measured flow has no name; add one")?
-                    .to_owned(),
-            );
             places.push(place);
             if let Some(flow) = flow.as_table_mut() {
                 flow.insert(CONTROLLER.into(), STANDARD.into());
@@ -307,6 +396,7 @@ impl Case {
             aims,
             measured,
             opponents,
+            recording: None,
             places,
             text,
         })
@@ -321,6 +411,16 @@ impl Case {
     pub fn scenario(&self) -> String {
         let CaseFile { models, source, .. } = &self.file;
         format!("# {models}\n# Source: {source}\n{}", self.text)
+    }
+
+    /// With how many seeds it is played in a league of so many; a quick one has three of a chaotic case.
+    pub fn seeds(&self, all: u64, quick: bool) -> u64 {
+        seeds(all, quick, self.file.chaotic)
+    }
+
+    /// Whether flows of other controllers share its network.
+    pub(crate) fn has_others(&self) -> bool {
+        !self.opponents.is_empty()
     }
 
     /// Makes one of its runs on `backend` alone, with a controller and a seed to choose.
@@ -358,10 +458,21 @@ impl Case {
             .collect();
         let mut all = overrides.clone();
         all.push(format!("seed={seed}"));
-        let file = self.file_name().display().to_string();
-        let scenario = Scenario::parse_with(&self.scenario(), &file, &all, controllers)
+        let mut file = self.file_name();
+        if let (Some(recording), Some(name)) = (&self.recording, file.file_name()) {
+            file = recording.beside().join(name);
+        }
+        let file = file.display().to_string();
+        let mut scenario = Scenario::parse_with(&self.scenario(), &file, &all, controllers)
             .map_err(|error| error.to_string())?;
-        sim::check(&scenario, &sim::Options::default()).map_err(|error| error.to_string())?;
+        for trace in scenario.links.iter_mut().flat_map(|link| &mut link.trace) {
+            if let Some(recording) = &self.recording {
+                recording.share(trace);
+            }
+        }
+        if !scenario.needs_kernel() {
+            sim::check(&scenario, &sim::Options::default()).map_err(|error| error.to_string())?;
+        }
         Ok(Run {
             experiment: self.id.clone(),
             point: Point {
@@ -404,133 +515,4 @@ fn lay_over(base: &mut Value, over: Value) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GROUP: &str = r#"
-title = "Clean"
-about = "One flow."
-aims = { share = 0.9 }
-[scenario]
-duration_s = 2
-topology = "dumbbell"
-links = [{ name = "bottleneck", rate_bps = 1_000_000, delay_ms = 5 }]
-flows = [{ name = "own", app = "bulk", controller = "measured" }]
-[[cases]]
-name = "slow"
-models = "m"
-source = "s"
-good = "g"
-[[cases]]
-name = "beside"
-models = "m"
-source = "s"
-good = "g"
-scenario.links = [{ rate_bps = 2_000_000 }]
-scenario.flows = [{}, { name = "other", app = "bulk", controller = "cubic" }]
-"#;
-
-    #[test]
-    fn the_networks_that_keel_was_tuned_with_count_only_if_somebody_asks_for_them() {
-        let groups = |patterns: &[&str]| {
-            let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
-            let groups = league(&patterns).expect("the files are right");
-            groups
-                .into_iter()
-                .map(|group| group.name)
-                .collect::<Vec<_>>()
-        };
-        assert!(!groups(&[]).contains(&TUNING.to_owned()));
-        assert!(!groups(&["cubic"]).contains(&TUNING.to_owned()));
-        assert_eq!(groups(&["tuning/cubic"]), [TUNING]);
-    }
-
-    #[test]
-    fn a_case_lies_over_its_group_and_measured_flows_take_the_controller() {
-        let group = group("clean", GROUP).unwrap_or_else(|error| panic!("{error}"));
-        let [slow, beside] = &group.cases[..] else {
-            panic!("two cases");
-        };
-        let controllers = evenkeel_testbed::controllers();
-        let names = ["vegas:alpha=2,beta=4".to_owned()];
-        let run = &slow.runs(&names, 2, &controllers).unwrap()[1];
-        assert_eq!(run.scenario.flows[0].controller, names[0]);
-        assert_eq!((run.seed, run.scenario.seed), (2, 2));
-        assert_eq!(
-            run.command("sim"),
-            "evenkeel-testbed run cases/clean-slow.toml \
-             --set flows.0.controller=vegas:alpha=2,beta=4 --seed 2"
-        );
-        assert_eq!(
-            slow.command("netns"),
-            "evenkeel-testbed run cases/clean-slow.toml --on netns \
-             --set flows.0.controller=CONTROLLER --seed SEED"
-        );
-        let run = &beside.runs(&names, 1, &controllers).unwrap()[0];
-        assert_eq!(beside.measured, ["own"]);
-        assert_eq!(run.scenario.flows[1].controller, "cubic");
-        assert_eq!(run.scenario.links[0].description.delay().as_millis(), 5);
-        assert_eq!(beside.file.links, ["bottleneck"]);
-    }
-
-    #[test]
-    fn every_case_of_the_program_runs_and_has_a_name_of_its_own() {
-        let groups = league(&[]).unwrap_or_else(|error| panic!("{error}"));
-        let cases = groups.iter().flat_map(|group| &group.cases);
-        let mut ids = std::collections::BTreeSet::new();
-        for case in cases {
-            let runs = case.runs(&["ro-vegas".into()], 1, &evenkeel_testbed::controllers());
-            let runs = runs.unwrap_or_else(|error| panic!("{error}"));
-            let links = &runs[0].scenario.links;
-            for name in &case.file.links {
-                assert!(
-                    links.iter().any(|link| link.name == *name),
-                    "{}: {name}",
-                    case.id
-                );
-            }
-            assert!(ids.insert(&case.id), "{} is there twice", case.id);
-        }
-        assert!(ids.len() > 9, "{ids:?}");
-        let one = league(&["start/1-MB".into()]).unwrap();
-        assert_eq!(one[0].cases.len(), 1);
-        let error = league(&["moon".into()]).expect_err("no such case");
-        assert!(
-            error.to_string().contains("no case has \"moon\""),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_thousand_random_networks_run_and_each_is_the_same_again() {
-        let controllers = evenkeel_testbed::controllers();
-        let group = random(1..=1000).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(group.cases.len(), 1000);
-        for case in &group.cases {
-            let runs = case.runs(&["keel".into()], 1, &controllers);
-            runs.unwrap_or_else(|error| panic!("{error}"));
-        }
-        let alone = league(&["random/17".into()]).unwrap();
-        assert_eq!(alone[0].cases, [group.cases[16].clone()]);
-        let ids = ["random/3".to_owned(), "random/1000".to_owned()];
-        assert_eq!(exactly(&ids).unwrap()[0].cases[1], group.cases[999]);
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused_in_one_line() {
-        let refused = |from: &str, to: &str, words: &str| {
-            let error = group("clean", &GROUP.replace(from, to)).expect_err("no sense");
-            let error = error.to_string();
-            assert!(error.contains(words), "{words:?} in {error}");
-            assert_eq!(error.lines().count(), 1, "{error}");
-        };
-        refused("share = 0.9", "shares = 0.9", "unknown variant `shares`");
-        refused("share = 0.9", "", "it needs aims");
-        refused("\"measured\"", "\"reno\"", "no flow is measured");
-        let group = group("clean", GROUP).unwrap();
-        let unknown = ["tahoe".to_owned()];
-        let runs = group.cases[0].runs(&unknown, 1, &evenkeel_testbed::controllers());
-        let error = runs.expect_err("no such controller").to_string();
-        assert!(error.starts_with("case clean/slow: "), "{error}");
-    }
-}
+mod tests;

@@ -11,3 +11,5 @@ pub(crate) mod metric;
 pub(crate) mod random;
 pub(crate) mod runs;
 pub(crate) mod scope;
+pub(crate) mod traces;
+pub(crate) mod variants;

@@ -146,7 +146,6 @@ impl Network {
         };
         let (fair, others_fair) = self.fair();
         let product = rate_bps / 8.0 * rtt_ms / 1e3 / PACKET;
-        let packets_ms = 10.0 * PACKET * 8.0 / rate_bps * 1e3;
         context! {
             number,
             network => self,
@@ -156,13 +155,20 @@ impl Network {
             queue_packets => (self.queue * product).ceil().max(10.0),
             loss_percent => format!("{:.2}", loss * 100.0),
             loss_aim => loss + 0.01,
-            queueing_ms => format!("{:.1}", (rtt_ms / 2.0).max(packets_ms)),
+            queueing_ms => queueing_aim_ms(*rate_bps, *rtt_ms),
             fair,
             others_fair,
             arrivals_per_s => SHORT_LOAD * rate_bps / 8.0 / SHORT_BYTES,
             short_bytes => SHORT_BYTES,
         }
     }
+}
+
+/// The target of the 95th percentile of queueing, in milliseconds: half of the round trip or ten
+/// packets' time.
+pub(super) fn queueing_aim_ms(rate_bps: f64, rtt_ms: f64) -> String {
+    let packets_ms = 10.0 * PACKET * 8.0 / rate_bps * 1e3;
+    format!("{:.1}", (rtt_ms / 2.0).max(packets_ms))
 }
 
 /// From a log-uniform distribution.

@@ -26,5 +26,6 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
         .map_err(|error| refused(error, KernelError::NoEngine))?;
     client::ask(&["image", "inspect", "--format", "{{.Id}}", IMAGE], "")
         .map_err(|error| refused(error, |_| KernelError::NoImage))?;
-    Ok(())
+    // Containers share this machine's kernel.
+    kernel::check_controllers(scenario)
 }

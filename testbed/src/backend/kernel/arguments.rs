@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
+use evenkeel_apps::bulk::LossDetection;
 use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream::Delivery;
 
 use super::router_file::absolute;
-use crate::scenario::{FlowSpec, Payload, Scenario, StreamSpec};
+use crate::scenario::{App, FlowSpec, Payload, Scenario, StreamSpec};
 
 /// The command of `evenkeel-testbed` that is `evenkeel` with the testbed's controllers.
 const APPS: &str = "apps";
 
-/// Whether the flow's controller ships, so that `evenkeel` has it.
+/// Whether `evenkeel` carries out the flow: its controller ships, and is not the kernel's.
 pub(super) fn ships(spec: &FlowSpec) -> bool {
-    evenkeel::controller(&spec.controller).is_ok()
+    !matches!(spec.app, App::Tcp { .. }) && evenkeel::controller(&spec.controller).is_ok()
 }
 
 /// The arguments of a command, in the order in which they were added.
@@ -40,6 +41,11 @@ impl Arguments {
         self.add("--ack-every", spec.acks.every);
         self.add("--max-ack-delay", spec.acks.max_delay.as_secs_f64() * 1e3);
         self.add("--path-headers", HeaderUse::of_every(spec.path_headers));
+        let (losses, default) = (spec.losses, LossDetection::default());
+        if losses != default {
+            self.add("--packet-threshold", losses.packet_threshold);
+            self.add("--time-threshold", losses.time_threshold);
+        }
         if let Some(interval) = spec.probe_interval {
             self.add("--probe-interval", interval.as_secs_f64());
         }
@@ -88,8 +94,11 @@ pub(super) fn bulk_client(
     arguments.add("--bind", spec.from.address(spec.ip_version));
     arguments.add("--streams", spec.streams);
     match payload {
-        // Longer than the run, which ends it.
-        Payload::Endless => arguments.add("--time", scenario.duration.as_secs_f64() + 60.0),
+        // Longer than the run, which ends it, if an application takes that: a day is the longest.
+        Payload::Endless => {
+            let time_s = scenario.duration.as_secs_f64() + 60.0;
+            arguments.add("--time", time_s.min(86_400.0));
+        }
         Payload::Bytes(bytes) => arguments.add("--bytes", bytes),
         Payload::File(path) => arguments.add("--file", absolute(path).display()),
     }

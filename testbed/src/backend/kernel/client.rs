@@ -9,8 +9,10 @@ use super::super::clock::{pause, wall_clock};
 use super::arguments::{bulk_client, stream_client};
 use super::error::KernelError;
 use super::network::Network;
+use super::pauses::Pauses;
 use super::process::{Line, Process};
 use super::reports::{Reporter, Reports};
+use super::tcp;
 use crate::metrics::Transfer;
 use crate::scenario::{App, FlowSpec, Payload, StreamSpec};
 use crate::traffic::{Planned, Transfers};
@@ -66,7 +68,7 @@ impl Client {
                 running.push(std::thread::spawn(transfer));
                 running.retain(|transfer| !transfer.is_finished());
             } else if self.transfer(epoch, &payload, until)
-                && let App::Bulk(_) = spec.app
+                && let App::Bulk(_) | App::Tcp { .. } = spec.app
             {
                 self.lock().reports.done = Some(wall_clock() - epoch);
             }
@@ -93,10 +95,15 @@ impl Client {
             Reporter::of_transfer(state.reports.transfers.len() - 1)
         };
         let (spec, scenario) = (self.spec(), &self.network.scenario);
-        let arguments = bulk_client(scenario, spec, &self.server_address, &self.pin, payload);
+        let address = &self.server_address;
+        let arguments = match spec.app {
+            App::Tcp { bytes } => tcp::source(scenario, spec, address, bytes),
+            _ => bulk_client(scenario, spec, address, &self.pin, payload),
+        };
         let what = format!("the client of {}", spec.name);
         let started = Process::start(&self.network, what, spec.from, &self.program, &arguments);
-        let completed = self.follow(epoch, started, reporter, until);
+        let pauses = Pauses::of(spec, epoch);
+        let completed = self.follow(epoch, started, (reporter, pauses), until);
         let mut state = self.lock();
         state.clients -= 1;
         if state.clients == 0 {
@@ -114,7 +121,8 @@ impl Client {
         let arguments = stream_client(scenario, spec, stream, &self.server_address, &self.pin);
         let what = format!("the viewer of {}", spec.name);
         let started = Process::start(&self.network, what, spec.to, &self.program, &arguments);
-        self.follow(epoch, started, Reporter::default(), stop);
+        let viewer = (Reporter::default(), Pauses::default());
+        self.follow(epoch, started, viewer, stop);
     }
 
     /// Reads a client's lines until it ends, `until` has come or the run is over. Returns whether
@@ -123,7 +131,7 @@ impl Client {
         &self,
         epoch: Instant,
         started: Result<Process, KernelError>,
-        mut reporter: Reporter,
+        (mut reporter, mut pauses): (Reporter, Pauses),
         until: Option<Instant>,
     ) -> bool {
         let mut client = match started {
@@ -134,7 +142,8 @@ impl Client {
             }
         };
         loop {
-            match client.line(LOOK) {
+            let wait = pauses.keep(&mut client, LOOK);
+            match client.line(wait) {
                 Ok(Some(line)) => {
                     if self.take(&line, epoch, &mut reporter) {
                         client.end();
@@ -154,6 +163,7 @@ impl Client {
                 return false;
             }
             if self.is_over() || until.is_some_and(|until| wall_clock() >= until) {
+                pauses.end(&mut client);
                 client.interrupt();
                 for line in client.lines() {
                     self.take(&line, epoch, &mut reporter);

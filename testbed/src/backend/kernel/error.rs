@@ -48,6 +48,11 @@ pub enum KernelError {
         "flow {0}: ON/OFF users that keep their connection run in virtual time only; use reconnect = true, or --on sim"
     )]
     Unsupported(String),
+    /// This flow's client moves to another port, which the programs on hosts do not.
+    #[error(
+        "flow {0}: rebinds_s is for virtual time alone, evenkeel's programs keep their port; leave it out, or use --on sim"
+    )]
+    NoRebind(String),
     /// This link demands netem, which cannot do this key.
     #[error("link {0}: netem cannot do {1}; leave out emulator = \"netem\" or {1}")]
     BeyondNetem(String, &'static str),
@@ -70,6 +75,9 @@ pub enum KernelError {
     /// This flow names this controller, which this program adds to evenkeel's.
     #[error("flow {0}: hosts run evenkeel's programs, which lack {1}; use --on sim")]
     OwnController(String, String),
+    /// This flow is the kernel's own TCP with this controller, and the kernel has those listed.
+    #[error("flow {0}: this kernel's TCP has no controller {1}; use one of {2}, or load tcp_{1}")]
+    KernelController(String, String, String),
     /// No such host in the scenario, which has those listed.
     #[error("no host {0:?}; the scenario has {1}")]
     UnknownHost(String, String),
@@ -108,10 +116,12 @@ impl KernelError {
             self,
             Self::Build(_)
                 | Self::Unsupported(_)
+                | Self::NoRebind(_)
                 | Self::BeyondNetem(..)
                 | Self::NetemInContainers(_)
                 | Self::Controller(..)
                 | Self::OwnController(..)
+                | Self::KernelController(..)
                 | Self::UnknownHost(..)
         )
     }

@@ -5,15 +5,17 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::arguments::{bulk_server, stream_server};
 use super::client::Client;
 use super::error::KernelError;
 use super::network::Network;
+use super::pauses::Pauses;
 use super::process::{Line, Process};
 use super::records::pin;
 use super::reports::Reporter;
+use super::tcp;
 use crate::metrics::{ControllerSample, FlowObservation};
 use crate::scenario::App;
 
@@ -24,6 +26,8 @@ const FIRST_PORT: usize = 20_000;
 #[derive(Debug)]
 pub(super) struct Flow {
     server: Process,
+    /// Of the server, if it sends.
+    pauses: Pauses,
     reporter: Reporter,
     client: Arc<Client>,
     thread: Option<JoinHandle<()>>,
@@ -48,6 +52,7 @@ impl Flow {
         let server_address = SocketAddr::new(node.address(spec.ip_version), port).to_string();
         let arguments = match &spec.app {
             App::Stream(stream) => stream_server(scenario, spec, stream, &server_address),
+            App::Tcp { .. } => tcp::sink(scenario, &server_address),
             _ => bulk_server(scenario, spec, &server_address),
         };
         let what = format!("the server of {}", spec.name);
@@ -55,6 +60,7 @@ impl Flow {
         let pin = pin(&mut server)?;
         Ok(Self {
             server,
+            pauses: Pauses::default(),
             reporter: Reporter::default(),
             client: Arc::new(Client {
                 network: network.clone(),
@@ -73,7 +79,16 @@ impl Flow {
     /// The run has begun.
     pub(super) fn begin(&mut self, epoch: Instant) {
         let client = self.client.clone();
+        if let App::Stream(_) = client.spec().app {
+            self.pauses = Pauses::of(client.spec(), epoch);
+        }
         self.thread = Some(std::thread::spawn(move || client.run(epoch)));
+    }
+
+    /// Stops the server or lets it go on, if it is time to. Returns how long to wait until the next
+    /// call, at most `longest`.
+    pub(super) fn pause_server(&mut self, longest: Duration) -> Duration {
+        self.pauses.keep(&mut self.server, longest)
     }
 
     /// A sampling interval is over. Fails if the server has ended.

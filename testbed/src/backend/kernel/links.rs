@@ -115,8 +115,8 @@ impl Links {
             ..
         } in &mut self.reported
         {
-            let (queue, dropped) = match source {
-                Source::None => (QueueSample::default(), 0),
+            let (queue, dropped, forwarded) = match source {
+                Source::None => (QueueSample::default(), 0, 0),
                 Source::Router(router, link) => {
                     let status = &answers.routers[*router].links[*link];
                     observation.sample_stamps(status.stamps());
@@ -126,6 +126,7 @@ impl Links {
             };
             observation.queue_series.push(queue);
             observation.drop_series.push(dropped);
+            observation.forwarded_series.push(forwarded);
         }
         self.routers.check()
     }
@@ -199,15 +200,16 @@ impl NetemSource {
         Counters::of(&answers.qdiscs[self.reader], &self.ifb, self.has_rate)
     }
 
-    fn sample(&mut self, answers: &Answers) -> (QueueSample, u64) {
+    fn sample(&mut self, answers: &Answers) -> (QueueSample, u64, u64) {
         let counters = self.counters(answers);
         let packets = counters.inside.saturating_sub(1);
         self.lengths.push(packets);
         let dropped = counters.dropped - self.last.dropped;
+        let forwarded = counters.forwarded_bytes - self.last.forwarded_bytes;
         self.last = counters;
         // netem reports the present only, so the greatest length is that.
         let max = packets;
-        (QueueSample { packets, max }, dropped)
+        (QueueSample { packets, max }, dropped, forwarded)
     }
 
     fn fill(self, answers: &Answers, observation: &mut LinkObservation) {

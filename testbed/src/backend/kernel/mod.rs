@@ -13,6 +13,7 @@ mod identity;
 mod links;
 mod netem;
 mod network;
+mod pauses;
 mod plan;
 mod platform;
 mod process;
@@ -20,6 +21,7 @@ mod records;
 mod reports;
 mod router_file;
 mod routers;
+mod tcp;
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -29,6 +31,7 @@ use std::time::{Duration, Instant};
 
 pub use cross::{udp_sink, udp_source};
 pub use error::KernelError;
+pub use tcp::{tcp_sink, tcp_source};
 
 use super::clock::{pause, wall_clock};
 use crate::metrics::Observations;
@@ -49,6 +52,7 @@ pub(super) use plan::{Host, Plan, needing_netem, wants_netem};
 pub(super) use platform::Platform;
 pub(super) use process::output_of;
 pub(super) use router_file::absolute;
+pub(super) use tcp::check_controllers;
 
 /// How often a waiting run looks for interrupts.
 const LOOK: Duration = Duration::from_millis(20);
@@ -62,7 +66,9 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
             return Err(KernelError::BeyondNetem(link.name.clone(), key));
         }
     }
-    for spec in &scenario.flows {
+    // The machine that runs it says which controllers its TCP has.
+    let flows = scenario.flows.iter();
+    for spec in flows.filter(|spec| !matches!(spec.app, App::Tcp { .. })) {
         let flow = spec.name.clone();
         // The hosts run our programs, without a controller that a user added.
         if let Err(error) = crate::controllers().factory(&spec.controller) {
@@ -71,6 +77,9 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
                 true => KernelError::OwnController(flow, spec.controller.clone()),
                 false => KernelError::Controller(flow, error),
             });
+        }
+        if !spec.rebinds.is_empty() {
+            return Err(KernelError::NoRebind(flow));
         }
         if matches!(&spec.app, App::OnOff { reconnect, .. } if !reconnect) {
             return Err(KernelError::Unsupported(flow));
@@ -109,17 +118,22 @@ pub(super) fn run(
     let epoch = wall_clock();
     flows.iter_mut().for_each(|flow| flow.begin(epoch));
     cross.iter_mut().for_each(CrossTraffic::begin);
-    let wait_until = |at: Duration| wait_until(epoch + at, interrupted);
+    let wait_until = |flows: &mut [Flow], at: Duration| {
+        wait_until(epoch + at, interrupted, || {
+            let waits = flows.iter_mut().map(|flow| flow.pause_server(LOOK));
+            waits.min().unwrap_or(LOOK)
+        })
+    };
     let mut is_warm = false;
     let mut sample_at = scenario.sampling_interval;
     loop {
         let stop = sample_at.min(scenario.duration);
         if !is_warm && scenario.warmup <= stop {
-            wait_until(scenario.warmup)?;
+            wait_until(&mut flows, scenario.warmup)?;
             links.restart_measurement()?;
             is_warm = true;
         }
-        wait_until(stop)?;
+        wait_until(&mut flows, stop)?;
         links.sample()?;
         flows.iter_mut().try_for_each(|flow| flow.sample(epoch))?;
         cross.iter_mut().try_for_each(CrossTraffic::check)?;
@@ -164,7 +178,7 @@ pub(super) fn exec(
         if let Some(status) = running.ended() {
             return Ok(status);
         }
-        wait_until(wall_clock() + LOOK, interrupted)?;
+        wait_until(wall_clock() + LOOK, interrupted, || LOOK)?;
         routers.check()?;
     }
 }
@@ -178,13 +192,18 @@ fn find_host(scenario: &Scenario, name: &str) -> Result<usize, KernelError> {
     })
 }
 
-fn wait_until(at: Instant, interrupted: &AtomicBool) -> Result<(), KernelError> {
+/// Waits, and calls `look` now and then, which says how long to wait until the next call.
+fn wait_until(
+    at: Instant,
+    interrupted: &AtomicBool,
+    mut look: impl FnMut() -> Duration,
+) -> Result<(), KernelError> {
     loop {
         check_interrupt(interrupted)?;
         let left = at.saturating_duration_since(wall_clock());
         if left.is_zero() {
             return Ok(());
         }
-        pause(left.min(LOOK));
+        pause(left.min(look()));
     }
 }

@@ -8,6 +8,7 @@
 //! and drop all of it as one. The delay comes first because one netem's limit would also count
 //! what is on its way. The order of the two does not change when a packet comes out.
 
+use evenkeel_queue::description::LinkDescription;
 use evenkeel_queue::disciplines;
 use evenkeel_spec::find;
 use serde::Deserialize;
@@ -52,6 +53,14 @@ pub(super) fn unsupported_key(spec: &LinkSpec) -> Option<&'static str> {
         ),
         ("stamps", !link.stamps.is_empty()),
         ("queue_bytes", link.queue_bytes.is_some()),
+        ("mtu", link.has_mtu()),
+        ("ecn", link.bleaches()),
+        ("mark", is_on(link.mark)),
+        // netem's own leaves checksums wrong; it is taken only if it is asked for.
+        (
+            "corrupt",
+            is_on(link.corrupt) && spec.emulator != Emulator::Netem,
+        ),
         ("police_bps", link.police_bps.is_some_and(|rate| rate > 0)),
         ("duplicate", is_on(link.duplicate)),
         ("wifi_jitter_ms", is_on(link.wifi_jitter_ms)),
@@ -116,7 +125,8 @@ pub(super) fn qdiscs(spec: &LinkSpec) -> Vec<String> {
     let link = &spec.description;
     let discipline = discipline(spec).map(|own| format!("parent {INNER}1 {own}"));
     let (delay, jitter) = (link.delay_ms * 1e3, link.jitter_ms * 1e3);
-    let alone = (delay, jitter, link.loss) == (0.0, 0.0, 0.0);
+    let corrupt = link.corrupt.filter(|share| *share > 0.0);
+    let alone = (delay, jitter) == (0.0, 0.0) && losses(link).is_none() && corrupt.is_none();
     // A token bucket cannot leave out Ethernet's header itself; only a root can, for all below it.
     let stab = |is_root: bool| match discipline {
         Some(_) if is_root => format!(" stab overhead -{ETHERNET} linklayer ethernet"),
@@ -152,14 +162,25 @@ pub(super) fn qdiscs(spec: &LinkSpec) -> Vec<String> {
     if let Some(reorder) = link.reorder.filter(|share| *share > 0.0) {
         outer += &format!(" reorder {}%", reorder * 100.0);
     }
-    if link.loss > 0.0 {
-        outer += &format!(" loss random {}%", link.loss * 100.0);
+    outer += &losses(link).unwrap_or_default();
+    if let Some(share) = corrupt {
+        outer += &format!(" corrupt {}%", share * 100.0);
     }
     let inner = inner.map(|inner| format!("parent {OUTER}1 {inner}"));
     std::iter::once(outer)
         .chain(inner)
         .chain(discipline)
         .collect()
+}
+
+/// netem's arguments for random loss; `None` without.
+fn losses(link: &LinkDescription) -> Option<String> {
+    if let Some(keys) = link.gilbert_elliott {
+        let [p, r, bad, good] =
+            [keys.p, keys.r, keys.bad, keys.good].map(|probability| probability * 100.0);
+        return Some(format!(" loss gemodel {p}% {r}% {bad}% {good}%"));
+    }
+    (link.loss > 0.0).then(|| format!(" loss random {}%", link.loss * 100.0))
 }
 
 /// What `tc -s -j qdisc show` reports of one, as far as it is needed.

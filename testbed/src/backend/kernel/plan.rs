@@ -29,6 +29,8 @@ pub(in crate::backend) struct Plan {
     pub(in crate::backend) mtu: u16,
     /// What the network carries: IPv4, and IPv6 if the scenario uses it.
     versions: Vec<IpVersion>,
+    /// Whether a flow is the kernels' own TCP.
+    has_tcp: bool,
 }
 
 /// One node.
@@ -77,6 +79,17 @@ enum Maker {
     Netem,
     Router,
 }
+
+/// What every host's kernel is told where a flow is TCP: no connection begins with what an earlier
+/// one found out, and no buffer ends before 64 MiB, whatever this machine's own limits are.
+const TCP_SETTINGS: [&str; 3] = [
+    "net.ipv4.tcp_no_metrics_save=1",
+    "net.ipv4.tcp_rmem=4096 131072 67108864",
+    "net.ipv4.tcp_wmem=4096 16384 67108864",
+];
+
+/// Smallest MTU with IPv6 (RFC 8200, section 5).
+const MIN_MTU_V6: u16 = 1280;
 
 /// First address of the ends of links: 10.128.0.0.
 const LINKS: u32 = 0x0a80_0000;
@@ -150,6 +163,7 @@ impl Plan {
             mtu: scenario.mtu,
             pairs,
             versions,
+            has_tcp: scenario.needs_kernel(),
         }
     }
 
@@ -174,7 +188,8 @@ impl Plan {
         hosts
     }
 
-    /// What every host's kernel is told: it forwards, whichever way packets came.
+    /// What every host's kernel is told: it forwards, whichever way packets came; and what its TCP
+    /// needs.
     pub(in crate::backend) fn settings(&self) -> Vec<&'static str> {
         let of_version = |version| match version {
             IpVersion::V4 => &[
@@ -185,7 +200,11 @@ impl Plan {
             IpVersion::V6 => &["net.ipv6.conf.all.forwarding=1"],
         };
         let versions = self.versions.iter().copied();
-        versions.flat_map(of_version).copied().collect()
+        let mut settings: Vec<_> = versions.flat_map(of_version).copied().collect();
+        if self.has_tcp {
+            settings.extend(TCP_SETTINGS);
+        }
+        settings
     }
 
     /// The commands for `ip` that set up a host whose links' devices are there.
@@ -209,9 +228,14 @@ impl Plan {
             let far = back(near);
             // Neighbours know each other's devices: so no packet waits for a neighbour's answer,
             // which would take the link's time both ways.
+            // Linux has no IPv6, and no such mode, on a device with a smaller MTU.
+            let mode = match self.mtu {
+                MIN_MTU_V6.. => "addrgenmode none ",
+                _ => "",
+            };
             let _ = write!(
                 commands,
-                "link set {device} addrgenmode none address {}\nlink set {device} up\n",
+                "link set {device} {mode}address {}\nlink set {device} up\n",
                 mac(near)
             );
             for version in &self.versions {

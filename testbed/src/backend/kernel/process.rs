@@ -192,6 +192,14 @@ impl Process {
         self.running.child.stdin.take()
     }
 
+    /// Stops the program, or lets it go on.
+    pub(super) fn pause(&mut self, pauses: bool) {
+        self.running.signal(match pauses {
+            true => Signal::STOP,
+            false => Signal::CONT,
+        });
+    }
+
     /// Interrupts the program, as Ctrl-C does, and waits for its end. A program that takes too
     /// long is killed.
     pub(super) fn interrupt(&mut self) {

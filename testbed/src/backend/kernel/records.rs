@@ -1,12 +1,13 @@
 //! What `evenkeel bulk` and `evenkeel stream` print with `--json-lines`, as docs/bulk.md and
-//! docs/stream.md describe it; what is not needed is left out.
+//! docs/stream.md describe it; what is not needed is left out. Senders and receivers of TCP print
+//! the same and two records of their own.
 
 use std::time::Duration;
 
 use evenkeel_apps::bulk::Outcome;
 use evenkeel_apps::path::{HeaderReport, SampleRecord};
 use evenkeel_apps::stream::{SentCounts, ViewReport};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::KernelError;
 use super::process::{Line, PATIENCE, Process};
@@ -41,6 +42,10 @@ pub(super) enum Record {
     /// An interval of a receiver: bulk's server, or a stream's viewer.
     #[serde(alias = "view_interval")]
     ServerInterval(ReceiverInterval),
+    /// An interval of a receiver of TCP.
+    TcpReceived(TcpReceived),
+    /// The end of a sender of TCP: the receiver has read so much.
+    TcpDone { bytes: u64 },
     /// The end of a bulk client.
     Result {
         interrupted: bool,
@@ -62,9 +67,9 @@ pub(super) enum Record {
     Other,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SenderInterval {
-    start_s: f64,
+    pub(super) start_s: f64,
     pub(super) end_s: f64,
     pub(super) packets_sent: u64,
     pub(super) packets_lost: u64,
@@ -99,6 +104,22 @@ pub(super) struct ReceiverInterval {
 }
 
 impl ReceiverInterval {
+    pub(super) fn length(&self) -> Duration {
+        length(self.start_s, self.end_s)
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TcpReceived {
+    pub(super) start_s: f64,
+    pub(super) end_s: f64,
+    /// Of application data.
+    pub(super) bytes: u64,
+    /// Of IP packets with data.
+    pub(super) ip_bytes: u64,
+}
+
+impl TcpReceived {
     pub(super) fn length(&self) -> Duration {
         length(self.start_s, self.end_s)
     }

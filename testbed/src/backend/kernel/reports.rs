@@ -1,5 +1,6 @@
 //! What the programs of a flow report, collected into its observation.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use evenkeel::HeaderCounters;
@@ -9,8 +10,8 @@ use evenkeel_apps::stream::{SentCounts, ViewReport};
 use super::process::Line;
 use super::records::{ReceiverInterval, Record, SenderInterval, parse};
 use crate::metrics::{
-    ControllerSample, FlowObservation, PacketSample, PathObservation, RttSample, StreamObservation,
-    StreamSample, Transfer,
+    Arrived, ControllerSample, FlowObservation, PacketSample, PathObservation, RttSample,
+    StreamObservation, StreamSample, Transfer,
 };
 use crate::scenario::{FlowSpec, Scenario};
 
@@ -46,6 +47,22 @@ struct Received {
     length: Duration,
     ip_bytes: u64,
     app_bytes: u64,
+}
+
+impl Received {
+    /// When the interval was, in seconds of the run.
+    fn time_s(&self) -> Range<f64> {
+        let end = self.at.as_secs_f64();
+        let length = self.length.as_secs_f64().max(1e-6);
+        (end - length).max(0.0)..end
+    }
+
+    /// The share of the interval that lies in a time.
+    fn share(&self, time_s: &Range<f64>) -> f64 {
+        let Range { start, end } = self.time_s();
+        let overlap = end.min(time_s.end) - start.max(time_s.start);
+        (overlap / (end - start).max(1e-6)).clamp(0.0, 1.0)
+    }
 }
 
 /// A program whose lines are read, and what its earlier lines said.
@@ -86,6 +103,19 @@ impl Reports {
                 }
             }
             Record::ServerInterval(interval) => self.take_received(&interval, at, spec),
+            Record::TcpReceived(interval) => self.received.push(Received {
+                at,
+                length: interval.length(),
+                ip_bytes: interval.ip_bytes,
+                app_bytes: interval.bytes,
+            }),
+            Record::TcpDone { bytes } => {
+                if let Some(number) = reporter.transfer {
+                    let transfer = &mut self.transfers[number];
+                    (transfer.end, transfer.bytes) = (Some(at), bytes);
+                }
+                return true;
+            }
             Record::Result {
                 interrupted: false,
                 outcome: Some(outcome),
@@ -214,10 +244,26 @@ impl Reports {
             stream,
             ..FlowObservation::of(spec)
         };
+        let end = interval * buckets as u32;
         if let Some((at, reason)) = self.failure.take() {
             // What a program says of its end comes a little after the run's.
-            let end = interval * buckets as u32;
             observation.failed(spec, at.min(end), reason);
+        }
+        let (stop, width) = (observation.stop, interval.as_nanos());
+        // What was done had come before.
+        if self.done != Some(stop) && stop < end && !stop.as_nanos().is_multiple_of(width) {
+            let begin = interval * (stop.as_nanos() / width) as u32;
+            let arrived = |bytes| {
+                between(
+                    &self.received,
+                    begin.as_secs_f64()..stop.as_secs_f64(),
+                    bytes,
+                )
+            };
+            observation.until_stop = Some(Arrived {
+                ip_bytes: arrived(|received| received.ip_bytes).round() as u64,
+                app_bytes: arrived(|received| received.app_bytes).round() as u64,
+            });
         }
         observation
     }
@@ -233,18 +279,24 @@ fn spread(
     let mut shares = vec![0.0; buckets];
     let width = interval.as_secs_f64();
     for record in received {
-        let end = record.at.as_secs_f64();
-        let length = record.length.as_secs_f64().max(1e-6);
-        let start = (end - length).max(0.0);
+        let Range { start, end } = record.time_s();
         let (first, last) = ((start / width) as usize, (end / width) as usize);
         let touched = shares.iter_mut().enumerate().take(last + 1).skip(first);
         for (bucket, share) in touched {
-            let overlap = end.min((bucket + 1) as f64 * width) - start.max(bucket as f64 * width);
-            *share += bytes(record) as f64 * (overlap / (end - start).max(1e-6)).clamp(0.0, 1.0);
+            let bucket = bucket as f64 * width..(bucket + 1) as f64 * width;
+            *share += bytes(record) as f64 * record.share(&bucket);
         }
     }
     let rounded = shares.into_iter().map(|share: f64| share.round() as u64);
     rounded.collect()
+}
+
+/// What came in a time, in seconds of the run, by overlap.
+fn between(received: &[Received], time_s: Range<f64>, bytes: fn(&Received) -> u64) -> f64 {
+    let shares = received.iter();
+    shares
+        .map(|record| bytes(record) as f64 * record.share(&time_s))
+        .sum()
 }
 
 /// What was reported, in the run's intervals; `join` makes one of two in the same interval.
@@ -285,6 +337,14 @@ mod tests {
         let shares = spread(&records, Duration::from_millis(100), 3, |r| r.ip_bytes);
         // 50..150 ms: half and half. 150..260 ms: 50 ms and 60 ms of 110.
         assert_eq!(shares, [500, 1000, 600]);
+    }
+
+    #[test]
+    fn what_came_until_a_stop_is_the_overlap_with_the_time_before_it() {
+        let records = [received(150, 100, 1000), received(260, 110, 1100)];
+        // 100..150 ms of the first, 150..170 ms of the second.
+        let came = between(&records, 0.1..0.17, |received| received.ip_bytes);
+        assert_eq!(came.round(), 700.0);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) fn router_file(
         Link {
             name: &link.name,
             tun: format!("tun{}", index.0),
-            mtu: scenario.mtu,
+            tun_mtu: scenario.mtu,
             keys: LinkDescription {
                 trace: link.trace.as_ref().map(|trace| absolute_name(&trace.path)),
                 ..link.description.clone()
@@ -50,7 +50,7 @@ struct RouterFile<'a> {
 struct Link<'a> {
     name: &'a str,
     tun: String,
-    mtu: u16,
+    tun_mtu: u16,
     #[serde(flatten)]
     keys: LinkDescription,
     routes: Vec<Route>,

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use evenkeel_queue::{Amount, HeaderCounts};
+use evenkeel_queue::{Amount, HeaderCounts, WireCounters};
 use serde::Deserialize;
 use tracing::trace;
 
@@ -97,7 +97,10 @@ pub(super) struct Status {
 #[derive(Debug, Deserialize)]
 pub(super) struct LinkStatus {
     queued: Amount,
+    rate_varies: bool,
+    window_s: f64,
     window: Counters,
+    utilization: Option<f64>,
     queue_packets: QueueObservation,
     sojourn_us: Option<SojournFigures>,
     interval: Option<Interval>,
@@ -110,8 +113,11 @@ struct Counters {
     arrived: Amount,
     forwarded: Amount,
     dropped: Amount,
+    dropped_early: Amount,
     marked: Amount,
     lost: Amount,
+    #[serde(flatten)]
+    wire: WireCounters,
     ring_dropped: u64,
     headers: Option<HeaderCounts>,
 }
@@ -126,20 +132,23 @@ struct SojournFigures {
 #[derive(Debug, Deserialize)]
 struct Interval {
     queue_max: u64,
+    forwarded: Amount,
     dropped: Amount,
     ring_dropped: u64,
 }
 
 impl LinkStatus {
-    /// The queue in the interval that is over, and the packets that it refused.
-    pub(super) fn sample(&self) -> (QueueSample, u64) {
+    /// The queue in the interval that is over, the packets that it refused, and the bytes that it
+    /// forwarded.
+    pub(super) fn sample(&self) -> (QueueSample, u64, u64) {
         let interval = self.interval.as_ref();
         let queue = QueueSample {
             packets: self.queued.packets,
             max: interval.map_or(0, |interval| interval.queue_max),
         };
         let dropped = |interval: &Interval| interval.dropped.packets + interval.ring_dropped;
-        (queue, interval.map_or(0, dropped))
+        let forwarded = interval.map_or(0, |interval| interval.forwarded.bytes);
+        (queue, interval.map_or(0, dropped), forwarded)
     }
 
     /// Each figure of each stamp: the stamp's name, the figure's name, its value.
@@ -156,11 +165,14 @@ impl LinkStatus {
         let window = &self.window;
         // A packet that found the TUN device's ring full was on its way to this queue.
         observation.arrived = window.arrived.packets + window.ring_dropped;
+        observation.rate_bps = self.offered_bps().or(observation.rate_bps);
         observation.forwarded = window.forwarded.packets;
         observation.forwarded_bytes = window.forwarded.bytes;
         observation.dropped = window.dropped.packets + window.ring_dropped;
+        observation.dropped_early = Some(window.dropped_early.packets);
         observation.marked = window.marked.packets;
         observation.lost = window.lost.packets;
+        observation.wire.count(&window.wire);
         observation.headers = window.headers;
         observation.queue = self.queue_packets;
         observation.sojourn = self.sojourn_us.as_ref().map(|sojourn| SojournObservation {
@@ -168,5 +180,15 @@ impl LinkStatus {
             p95: us(sojourn.p95),
             p99: us(sojourn.p99),
         });
+    }
+
+    /// What a link whose rate varies has offered since the warm-up, in bits per second, as far as
+    /// the share of it that was used tells.
+    fn offered_bps(&self) -> Option<u64> {
+        let used = self
+            .utilization
+            .filter(|used| self.rate_varies && *used > 0.0)?;
+        let bits = self.window.forwarded.bytes as f64 * 8.0;
+        Some((bits / used / self.window_s).round() as u64)
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
     if !Path::new("/dev/net/tun").exists() {
         return Err(KernelError::NoTun);
     }
-    Ok(())
+    kernel::check_controllers(scenario)
 }
 
 /// Whether any Linux could run `scenario` with the programs there are, whoever asks; touches

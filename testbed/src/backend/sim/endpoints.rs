@@ -1,6 +1,7 @@
 //! The two quinn endpoints of a flow, set up as the applications set theirs up.
 
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use evenkeel::SharedFactory;
 use evenkeel_apps::bulk::{self, TransportSettings};
@@ -8,20 +9,24 @@ use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream;
 use evenkeel_apps::tls::{Identity, Trust};
 use evenkeel_apps::trace::{Traces, Vantage};
-use quinn::{Endpoint, EndpointConfig, QlogConfig, ServerConfig, TransportConfig};
+use quinn::{Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TransportConfig};
 use rand::Rng;
 use rand_pcg::Pcg64;
 use rcgen::{CertificateParams, KeyPair};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
-use super::SimError;
 use super::record::Record;
+use super::{Recording, SimError};
 use crate::random::{Purpose, generator};
 use crate::scenario::{App, FlowSpec, Scenario};
-use crate::sim::{HOP_LIMIT, SimRuntime, SimSocket, Simulation};
+use crate::sim::{HOP_LIMIT, Process, SimRuntime, SimSocket, Simulation, unencrypted};
 
 /// The name in the simulation's certificate.
 pub(super) const SERVER_NAME: &str = "evenkeel";
+
+/// What a socket holds that its process does not read: Linux's own limit, net.core.rmem_max.
+const RECEIVE_BUFFER: usize = 212_992;
 
 /// A flow's sender and receiver, bound to their nodes. The sender of a stream is the server, its
 /// receiver the viewer; the sender of any other flow is the client.
@@ -29,8 +34,12 @@ pub(super) const SERVER_NAME: &str = "evenkeel";
 pub(super) struct Endpoints {
     pub(super) sender: Endpoint,
     pub(super) sender_socket: Arc<SimSocket>,
+    /// In which the sender runs, and its application.
+    pub(super) sending: Process,
     pub(super) receiver: Endpoint,
     pub(super) receiver_socket: Arc<SimSocket>,
+    /// To which the client moves, one after the other.
+    pub(super) moves: Vec<Arc<SimSocket>>,
 }
 
 impl Endpoints {
@@ -39,7 +48,7 @@ impl Endpoints {
         scenario: &Scenario,
         index: usize,
         spec: &FlowSpec,
-        traces: Option<&Traces>,
+        recording: Recording<'_>,
         record: &Arc<Record>,
     ) -> Result<Self, SimError> {
         let ports = |_| SimError::Ports(spec.name.clone());
@@ -47,6 +56,14 @@ impl Endpoints {
         let receiver_socket = bind(spec.to)?;
         let sender_socket = bind(spec.from)?;
         let is_stream = matches!(spec.app, App::Stream(_));
+        let client = if is_stream { spec.to } else { spec.from };
+        let moves = spec.rebinds.iter().map(|_| bind(client));
+        let moves = moves.collect::<Result<Vec<_>, _>>()?;
+        if !spec.pauses.is_empty() {
+            let own = if is_stream { &[][..] } else { &moves };
+            let sockets = own.iter().chain([&sender_socket]);
+            sockets.for_each(|socket| socket.hold_at_most(RECEIVE_BUFFER));
+        }
         let application = if is_stream {
             stream::transport_config
         } else {
@@ -68,9 +85,10 @@ impl Endpoints {
         };
         let mut sending = application(TransportSettings {
             acks: spec.acks,
+            losses: spec.losses,
             ..receiving
         });
-        if let Some(traces) = traces {
+        if let Some(traces) = recording.traces {
             let vantage = match is_stream {
                 true => Vantage::Server,
                 false => Vantage::Client,
@@ -79,13 +97,16 @@ impl Endpoints {
         }
         let sends = endpoint(headers).probe_interval(spec.probe_interval);
         let observed = evenkeel::observed(controller.clone(), record.clone());
+        let process = Process::new(runtime.clone(), spec.pauses.iter().copied());
         let sending = Half {
+            process: process.clone(),
             transport: sends.transport(sending, observed),
             socket: sender_socket.clone(),
             evenkeel: sends,
         };
         let receives = endpoint(headers.answer());
         let receiving = Half {
+            process: Process::new(runtime.clone(), []),
             transport: receives.transport(application(receiving), controller),
             socket: receiver_socket.clone(),
             evenkeel: receives,
@@ -95,26 +116,39 @@ impl Endpoints {
             runtime,
             seeds: generator(scenario.seed, Purpose::Endpoint, index),
             alpn: if is_stream { stream::ALPN } else { bulk::ALPN },
+            provider: match recording.encrypts {
+                true => Arc::new(rustls::crypto::ring::default_provider()),
+                false => unencrypted(),
+            },
         };
         // The server is bound first.
+        let times = spec
+            .rebinds
+            .iter()
+            .copied()
+            .zip(moves.iter().cloned())
+            .collect();
         let (sender, receiver) = if is_stream {
             let sender = binder.server(sending);
-            (sender, binder.client(receiving))
+            (sender, binder.client(receiving, times))
         } else {
             let receiver = binder.server(receiving);
-            (binder.client(sending), receiver)
+            (binder.client(sending, times), receiver)
         };
         Ok(Self {
             sender,
             sender_socket,
+            sending: process,
             receiver,
             receiver_socket,
+            moves,
         })
     }
 }
 
 /// One side of a flow before it is bound.
 struct Half {
+    process: Process,
     evenkeel: evenkeel::Endpoint,
     transport: Arc<TransportConfig>,
     socket: Arc<SimSocket>,
@@ -125,12 +159,14 @@ struct Binder {
     runtime: SimRuntime,
     seeds: Pcg64,
     alpn: &'static [u8],
+    /// TLS, and how packets are protected.
+    provider: Arc<CryptoProvider>,
 }
 
 impl Binder {
     fn server(&mut self, half: Half) -> Endpoint {
         half.socket.serve_quic();
-        let tls = server_tls(self.alpn);
+        let tls = server_tls(self.provider.clone(), self.alpn);
         let server = half.evenkeel.server_config(tls, half.transport.clone());
         let mut server = server.expect("ring has QUIC's initial cipher suite");
         // A machine that simulates slowly must not let tokens expire.
@@ -138,11 +174,29 @@ impl Binder {
         self.bind(&half, Some(server))
     }
 
-    fn client(&mut self, half: Half) -> Endpoint {
-        let tls = client_tls(self.alpn);
+    /// The client; at each of the times of `moves` it goes on with that socket.
+    fn client(&mut self, half: Half, moves: Vec<(Duration, Arc<SimSocket>)>) -> Endpoint {
+        let tls = client_tls(self.provider.clone(), self.alpn);
         let client = half.evenkeel.client_config(tls, half.transport.clone());
         let mut endpoint = self.bind(&half, None);
         endpoint.set_default_client_config(client.expect("ring has QUIC's initial cipher suite"));
+        if moves.is_empty() {
+            return endpoint;
+        }
+        let (
+            moving,
+            Half {
+                process, evenkeel, ..
+            },
+        ) = (endpoint.clone(), half);
+        process.clone().spawn(Box::pin(async move {
+            for (at, socket) in moves {
+                process.sleep_until(process.epoch() + at).await;
+                let socket = evenkeel.wrap(socket, Arc::new(process.clone()));
+                let moved = moving.rebind_abstract(socket);
+                moved.expect("a virtual socket knows its address");
+            }
+        }));
         endpoint
     }
 
@@ -151,15 +205,18 @@ impl Binder {
         let mut seed = [0; 32];
         self.seeds.fill_bytes(&mut seed);
         config.rng_seed(Some(seed));
-        let runtime = Arc::new(self.runtime.clone());
+        let runtime = Arc::new(half.process.clone());
         half.evenkeel
             .bind_abstract(config, server, half.socket.clone(), runtime)
             .expect("a virtual socket knows its address")
     }
 }
 
-/// The factory of the sender's controller.
+/// The factory of the sender's controller. A kernel's own TCP has none here.
 pub(super) fn controller(scenario: &Scenario, spec: &FlowSpec) -> Result<SharedFactory, SimError> {
+    if let App::Tcp { .. } = spec.app {
+        return Err(SimError::KernelTcp(spec.name.clone()));
+    }
     let factory = scenario.controllers.factory(&spec.controller);
     factory.map_err(|error| SimError::Controller(spec.name.clone(), error))
 }
@@ -187,7 +244,7 @@ static KEY_LOG: LazyLock<Arc<rustls::KeyLogFile>> =
 /// Certificate and key of every simulated server. Always the same, and Ed25519: ECDSA signatures vary
 /// in length from run to run, and with them the handshake's bytes and all of virtual time after it. It
 /// guards nothing: both ends are in this process.
-fn identity() -> Identity {
+static IDENTITY: LazyLock<Identity> = LazyLock::new(|| {
     // RFC 8410: the PKCS #8 wrapping of a 32-byte Ed25519 seed, here 32 times 0x2a.
     const PREFIX: [u8; 16] = [
         0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04,
@@ -200,20 +257,20 @@ fn identity() -> Identity {
     let certificate = params.self_signed(&key).expect("a key that can sign");
     Identity::from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes())
         .expect("what rcgen writes is PEM")
-}
+});
 
-fn server_tls(alpn: &[u8]) -> rustls::ServerConfig {
-    let tls = identity()
-        .server(alpn)
-        .expect("the key is the certificate's");
+fn server_tls(provider: Arc<CryptoProvider>, alpn: &[u8]) -> rustls::ServerConfig {
+    let tls = IDENTITY.clone().server_by(provider, alpn);
+    let tls = tls.expect("the key is the certificate's");
     let mut tls = Arc::unwrap_or_clone(tls);
     // A client knows all secrets; a server need not log them again.
     tls.key_log = Arc::new(rustls::NoKeyLog {});
     tls
 }
 
-fn client_tls(alpn: &[u8]) -> rustls::ClientConfig {
-    let (tls, _) = Trust::Anybody.client(alpn).expect("it has no authorities");
+fn client_tls(provider: Arc<CryptoProvider>, alpn: &[u8]) -> rustls::ClientConfig {
+    let tls = Trust::Anybody.client_by(provider, alpn);
+    let (tls, _) = tls.expect("it has no authorities");
     let mut tls = Arc::unwrap_or_clone(tls);
     tls.key_log = KEY_LOG.clone();
     // Every connection of a flow makes the whole handshake, the first and the last alike.

@@ -3,37 +3,30 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_apps::bulk::Progress;
 use evenkeel_apps::stream::{Sending, Viewing};
-use evenkeel_apps::trace::Traces;
+use quinn::Runtime;
 
 use super::endpoints::Endpoints;
-use super::record::Record;
-use super::{SimError, stream, transfer};
+use super::record::{Application, Receiver, Record};
+use super::{Recording, SimError, stream, transfer};
 use crate::metrics::{FlowObservation, StreamObservation, StreamSample};
 use crate::scenario::{App, FlowSpec, Scenario};
-use crate::sim::{SimSocket, Simulation};
+use crate::sim::Simulation;
 
 /// A flow of a running simulation.
 #[derive(Debug)]
 pub(super) struct Flow {
     epoch: Instant,
     record: Arc<Record>,
-    socket: Arc<SimSocket>,
-    received: Received,
-    delivered_before: u64,
-    app_before: u64,
+    /// Of a stream.
+    stream: Option<Stream>,
 }
 
-/// What the flow's application has received.
 #[derive(Debug)]
-enum Received {
-    Bulk(Arc<Progress>),
-    Stream {
-        viewing: Arc<Viewing>,
-        sending: Arc<Sending>,
-        series: Vec<StreamSample>,
-    },
+struct Stream {
+    viewing: Arc<Viewing>,
+    sending: Arc<Sending>,
+    series: Vec<StreamSample>,
 }
 
 impl Flow {
@@ -43,33 +36,50 @@ impl Flow {
         scenario: &Scenario,
         index: usize,
         spec: &FlowSpec,
-        traces: Option<&Traces>,
+        recording: Recording<'_>,
     ) -> Result<Self, SimError> {
-        let epoch = simulation.runtime().epoch();
+        let runtime = simulation.runtime();
+        let epoch = runtime.epoch();
         let record = Record::new(epoch, spec);
-        let endpoints = Endpoints::bind(simulation, scenario, index, spec, traces, &record)?;
-        let socket = endpoints.receiver_socket.clone();
-        let received = if let App::Stream(media) = &spec.app {
-            let record = record.clone();
+        let endpoints = Endpoints::bind(simulation, scenario, index, spec, recording, &record)?;
+        let mut sockets = vec![endpoints.receiver_socket.clone()];
+        if let App::Stream(_) = spec.app {
+            sockets.extend(endpoints.moves.iter().cloned());
+        }
+        let sender = record.clone();
+        let (application, stream) = if let App::Stream(media) = &spec.app {
             let (viewing, sending) =
-                stream::spawn(simulation, scenario, spec, media, endpoints, record);
-            Received::Stream {
+                stream::spawn(simulation, scenario, spec, media, endpoints, sender);
+            let application = Application::Stream(viewing.clone());
+            let series = Vec::new();
+            let stream = Stream {
                 viewing,
                 sending,
-                series: Vec::new(),
-            }
+                series,
+            };
+            (application, Some(stream))
         } else {
-            let record = record.clone();
-            let progress = transfer::spawn(simulation, scenario, index, spec, endpoints, record)?;
-            Received::Bulk(progress)
+            let progress = transfer::spawn(simulation, scenario, index, spec, endpoints, sender)?;
+            (Application::Bulk(progress), None)
         };
+        record.arrives_at(Receiver {
+            sockets,
+            application,
+        });
+        // Between two intervals the samples know what has come.
+        let interval = scenario.sampling_interval.as_nanos();
+        if spec.stop < scenario.duration && !spec.stop.as_nanos().is_multiple_of(interval) {
+            let (record, stop) = (record.clone(), epoch + spec.stop);
+            let clock = runtime.clone();
+            runtime.spawn(Box::pin(async move {
+                clock.sleep_until(stop).await;
+                record.stopped(stop);
+            }));
+        }
         Ok(Self {
             epoch,
             record,
-            socket,
-            received,
-            delivered_before: 0,
-            app_before: 0,
+            stream,
         })
     }
 
@@ -80,33 +90,25 @@ impl Flow {
 
     /// A sampling interval is over; it ended at `end`, counted from the run's beginning.
     pub(super) fn sample(&mut self, end: Duration) {
-        let delivered = self.socket.received_bytes();
-        let app = match &mut self.received {
-            Received::Bulk(progress) => progress.received(),
-            Received::Stream {
-                viewing, series, ..
-            } => {
-                let seen = viewing.snapshot(self.epoch + end).unwrap_or_default();
-                series.push(StreamSample {
-                    delay_ms: seen.delay_ms,
-                    bitrate_bps: seen.bitrate_bps,
-                });
-                viewing.received()
-            }
-        };
-        let arrived = delivered - self.delivered_before;
-        self.record.sample(arrived, app - self.app_before);
-        (self.delivered_before, self.app_before) = (delivered, app);
+        if let Some(stream) = &mut self.stream {
+            let seen = stream.viewing.snapshot(self.epoch + end);
+            let seen = seen.unwrap_or_default();
+            stream.series.push(StreamSample {
+                delay_ms: seen.delay_ms,
+                bitrate_bps: seen.bitrate_bps,
+            });
+        }
+        self.record.sample();
     }
 
     /// All that was seen of the flow that `spec` describes.
     pub(super) fn finish(self, spec: &FlowSpec, duration: Duration) -> FlowObservation {
         let mut observation = self.record.finish(spec);
-        if let Received::Stream {
+        if let Some(Stream {
             viewing,
             sending,
             series,
-        } = self.received
+        }) = self.stream
         {
             let end = self.epoch + duration;
             if observation.died.is_some() || observation.stop >= duration {

@@ -1,6 +1,6 @@
 //! What the links of a simulation did, sampled and summed up.
 
-use evenkeel_queue::PortStats;
+use evenkeel_queue::{PortStats, WireCounters};
 
 use crate::metrics::{LinkObservation, QueueObservation, QueueSample, SojournObservation};
 use crate::scenario::{LinkIndex, Scenario};
@@ -14,8 +14,12 @@ pub(super) struct LinkSampler {
     stamps: bool,
     /// Whether the rate is known only afterwards.
     cellular: bool,
+    interval_s: f64,
     dropped_before: u64,
+    forwarded_before: u64,
+    offered_before: u64,
     lost_before: u64,
+    wire_before: WireCounters,
 }
 
 impl LinkSampler {
@@ -29,18 +33,23 @@ impl LinkSampler {
                 observation: LinkObservation::of(spec, scenario, Some("evenkeel")),
                 stamps: !spec.description.stamps.is_empty(),
                 cellular: spec.description.cellular.is_some(),
+                interval_s: scenario.sampling_interval.as_secs_f64(),
                 dropped_before: 0,
+                forwarded_before: 0,
+                offered_before: 0,
                 lost_before: 0,
+                wire_before: WireCounters::default(),
             })
             .collect()
     }
 
     /// The warm-up is over: counters and averages begin.
     pub(super) fn warmed_up(&mut self, simulation: &Simulation) {
-        self.lost_before = simulation.with_link(self.index, |now, link| {
+        let before = simulation.with_link(self.index, |now, link| {
             link.restart_measurement(now);
-            link.lost().packets
+            (link.lost().packets, link.wire_counters())
         });
+        (self.lost_before, self.wire_before) = before;
     }
 
     /// A sampling interval is over.
@@ -53,28 +62,40 @@ impl LinkSampler {
                     figures.map(|(figure, value)| (of.stamp, *figure, *value))
                 }));
         }
-        let (interval, packets, dropped) = simulation.with_link(self.index, |now, link| {
+        let (interval, packets, total, offered) = simulation.with_link(self.index, |now, link| {
             let interval = link.take_interval(now);
             let stats = link.stats(now);
-            (
-                interval,
-                stats.queued().packets,
-                stats.total().dropped.total().packets,
-            )
+            let packets = stats.queued().packets;
+            (interval, packets, stats.total(), stats.offered_total())
         });
         let observation = &mut self.observation;
+        let index = observation.queue_series.len();
         observation.queue_series.push(QueueSample {
             packets,
             max: interval.max,
         });
-        observation.drop_series.push(dropped - self.dropped_before);
-        self.dropped_before = dropped;
+        let since = |total: u64, before: &mut u64| total - std::mem::replace(before, total);
+        let dropped = total.dropped.total().packets;
+        let dropped = since(dropped, &mut self.dropped_before);
+        observation.drop_series.push(dropped);
+        let forwarded = since(total.forwarded.bytes, &mut self.forwarded_before);
+        observation.forwarded_series.push(forwarded);
+        // A random rate is known when it has been.
+        let offered = offered.filter(|_| self.cellular);
+        if let (Some(offered), Some(capacity)) =
+            (offered, observation.capacity_series.get_mut(index))
+        {
+            let bits = since(offered, &mut self.offered_before) as f64 * 8.0;
+            *capacity = Some((bits / self.interval_s).round() as u64);
+        }
     }
 
     /// All that was seen of the link.
     pub(super) fn finish(self, simulation: &Simulation) -> LinkObservation {
         simulation.with_link(self.index, |now, link| {
             let lost = link.lost().packets - self.lost_before;
+            let mut wire = self.observation.wire;
+            wire.count(&(link.wire_counters() - self.wire_before));
             let stats = link.stats(now);
             let window = stats.window();
             let rate_bps = if self.cellular {
@@ -88,9 +109,11 @@ impl LinkSampler {
                 forwarded: window.forwarded.packets,
                 forwarded_bytes: window.forwarded.bytes,
                 dropped: window.dropped.total().packets,
+                dropped_early: Some(window.dropped.early.packets),
                 marked: window.marked.packets,
                 headers: self.stamps.then_some(window.headers),
                 lost,
+                wire,
                 queue: queue(stats),
                 sojourn: sojourn(stats),
                 ..self.observation

@@ -34,6 +34,14 @@ impl Options {
     }
 }
 
+/// What flows record.
+#[derive(Debug, Clone, Copy)]
+struct Recording<'a> {
+    traces: Option<&'a Traces>,
+    /// A capture shows packets as they are on a wire. Nothing else does, and a checksum is quicker.
+    encrypts: bool,
+}
+
 /// Why a scenario could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
@@ -43,6 +51,11 @@ pub enum SimError {
     /// This flow names a controller that does not exist, or a wrong parameter of one.
     #[error("flow {0}: {1}")]
     Controller(String, #[source] evenkeel::SpecError),
+    /// This flow is a kernel's own TCP.
+    #[error(
+        "flow {0}: app = \"tcp\" is the kernel's own TCP, which virtual time does not have; use --on netns"
+    )]
+    KernelTcp(String),
     /// A capture was asked for this link, which the scenario does not have; it has those listed.
     #[error("no link {0:?} to capture; the scenario has {1}")]
     UnknownLink(String, String),
@@ -102,7 +115,13 @@ pub fn run(
         .flows
         .iter()
         .enumerate()
-        .map(|(index, spec)| flow::Flow::start(&simulation, scenario, index, spec, traces.as_ref()))
+        .map(|(index, spec)| {
+            let recording = Recording {
+                traces: traces.as_ref(),
+                encrypts: !options.captures.is_empty(),
+            };
+            flow::Flow::start(&simulation, scenario, index, spec, recording)
+        })
         .collect::<Result<Vec<_>, _>>()?;
     for (index, spec) in scenario.cross.iter().enumerate() {
         let started = start_cross_traffic(&simulation, scenario.seed, index, spec);
@@ -176,3 +195,6 @@ impl From<TraceError> for SimError {
         Self::File("cannot write", error.path, error.source)
     }
 }
+
+#[cfg(test)]
+mod tests;

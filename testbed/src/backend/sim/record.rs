@@ -1,23 +1,59 @@
 //! What a flow's tasks and controllers record while the simulation runs.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use evenkeel::{AckReport, Context, HeaderCounters, Observer, PathSample};
+use evenkeel_apps::bulk::Progress;
 use evenkeel_apps::path::{HeaderReport, SampleRecord};
+use evenkeel_apps::stream::Viewing;
 use quinn::Connection;
 
 use crate::metrics::{
-    ControllerSample, FlowObservation, PacketSample, PathObservation, RttSample, Transfer,
+    Arrived, ControllerSample, DelaySample, FlowObservation, PacketSample, PathObservation,
+    RttSample, Transfer,
 };
 use crate::scenario::FlowSpec;
-use crate::sim::lock;
+use crate::sim::{SimSocket, lock};
 
 /// The record of one flow, shared by its tasks, its controllers and the sampler.
 #[derive(Debug)]
 pub(super) struct Record {
     epoch: Instant,
+    /// Set once the endpoints are there.
+    receiver: OnceLock<Receiver>,
     state: Mutex<State>,
+}
+
+/// Where a flow's packets and data arrive.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    /// More than one if the receiver moves.
+    pub(super) sockets: Vec<Arc<SimSocket>>,
+    pub(super) application: Application,
+}
+
+/// The receiving application.
+#[derive(Debug)]
+pub(super) enum Application {
+    Bulk(Arc<Progress>),
+    Stream(Arc<Viewing>),
+}
+
+impl Receiver {
+    fn arrived(&self) -> Arrived {
+        Arrived {
+            ip_bytes: self
+                .sockets
+                .iter()
+                .map(|socket| socket.received_bytes())
+                .sum(),
+            app_bytes: match &self.application {
+                Application::Bulk(progress) => progress.received(),
+                Application::Stream(viewing) => viewing.received(),
+            },
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -32,9 +68,10 @@ struct State {
     warm_headers: HeaderCounters,
     /// What was counted when the last sampling interval ended.
     sampled: PacketSample,
+    arrived: Arrived,
     path: Vec<SampleRecord>,
-    /// The first failure.
-    failure: Option<(Duration, String)>,
+    /// The first failure, and what had come since the last sampling interval.
+    failure: Option<(Duration, String, Arrived)>,
     /// What is known of the flow otherwise.
     observation: FlowObservation,
 }
@@ -46,7 +83,18 @@ impl Record {
             observation: FlowObservation::of(spec),
             ..State::default()
         });
-        Arc::new(Self { epoch, state })
+        let receiver = OnceLock::new();
+        Arc::new(Self {
+            epoch,
+            receiver,
+            state,
+        })
+    }
+
+    /// The flow's endpoints are there.
+    pub(super) fn arrives_at(&self, receiver: Receiver) {
+        let set = self.receiver.set(receiver);
+        set.expect("a flow has one receiver");
     }
 
     /// A connection has begun to carry the flow.
@@ -102,8 +150,21 @@ impl Record {
 
     /// The flow failed; the first reason stands.
     pub(super) fn failed(&self, now: Instant, error: &dyn std::error::Error) {
-        let failure = (now - self.epoch, error.to_string());
-        self.lock().failure.get_or_insert(failure);
+        let arrived = self.arrived();
+        let mut state = self.lock();
+        let since = arrived.since(state.arrived);
+        let failure = (now - self.epoch, error.to_string(), since);
+        state.failure.get_or_insert(failure);
+    }
+
+    /// The flow is stopped, if it has not ended before: what arrives from now on counts in no
+    /// average.
+    pub(super) fn stopped(&self, now: Instant) {
+        let arrived = self.arrived();
+        let mut state = self.lock();
+        if state.observation.stop == now - self.epoch {
+            state.observation.until_stop = Some(arrived.since(state.arrived));
+        }
     }
 
     /// The warm-up is over: packets and headers count from here.
@@ -116,10 +177,17 @@ impl Record {
             .unwrap_or_default();
     }
 
-    /// Ends a sampling interval in which `delivered` bytes of IP packets arrived, with
-    /// `app_delivered` bytes of the application.
-    pub(super) fn sample(&self, delivered: u64, app_delivered: u64) {
+    /// Ends a sampling interval.
+    pub(super) fn sample(&self) {
+        let arrived = self.arrived();
+        let receiver = self.receiver.get();
+        let sockets = receiver.into_iter().flat_map(|receiver| &receiver.sockets);
+        // Where it has moved to in this interval, those of its newest socket.
+        let delays = sockets
+            .filter_map(|socket| socket.take_delays())
+            .reduce(|_, newest| newest);
         let state = &mut *self.lock();
+        let new = arrived.since(std::mem::replace(&mut state.arrived, arrived));
         let packets = state.packets();
         let before = std::mem::replace(&mut state.sampled, packets);
         let seen = &mut state.observation;
@@ -127,8 +195,10 @@ impl Record {
             sent: packets.sent - before.sent,
             lost: packets.lost - before.lost,
         });
-        seen.delivered.push(delivered);
-        seen.app_delivered.push(app_delivered);
+        seen.one_way
+            .push(delays.map(|(mean, max)| DelaySample { mean, max }));
+        seen.delivered.push(new.ip_bytes);
+        seen.app_delivered.push(new.app_bytes);
         // The controllers of all connections together.
         let contexts = state.live.iter().filter_map(Context::of);
         let samples = contexts.map(|context| {
@@ -158,10 +228,19 @@ impl Record {
             },
             samples: std::mem::take(&mut state.path),
         });
-        if let Some((at, reason)) = state.failure.take() {
+        if let Some((at, reason, arrived)) = state.failure.take() {
             observation.failed(spec, at, reason);
+            if observation.died.is_some() {
+                observation.until_stop = Some(arrived);
+            }
         }
         observation
+    }
+
+    fn arrived(&self) -> Arrived {
+        self.receiver
+            .get()
+            .map_or_else(Arrived::default, Receiver::arrived)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

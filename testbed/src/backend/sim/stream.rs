@@ -33,9 +33,10 @@ pub(super) fn spawn(
         shared: true,
     };
     let counts = Arc::<Sending>::default();
-    runtime.spawn(Box::pin(stream::serve(
+    let sending = endpoints.sending;
+    sending.spawn(Box::pin(stream::serve(
         endpoints.sender,
-        Arc::new(runtime.clone()),
+        Arc::new(sending.clone()),
         ServeOptions {
             media: Media::Synthetic(stream.encoder),
             send: stream.send,

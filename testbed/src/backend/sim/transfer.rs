@@ -17,7 +17,7 @@ use super::SimError;
 use super::endpoints::{Endpoints, SERVER_NAME};
 use super::record::Record;
 use crate::scenario::{App, FlowSpec, Payload, Periods, Scenario};
-use crate::sim::{SimRuntime, Simulation};
+use crate::sim::{Process, Simulation};
 use crate::traffic::{Planned, Transfers};
 
 /// Serves the receiver, and starts the task that is the flow's application; it waits for the
@@ -58,6 +58,8 @@ pub(super) fn spawn(
         serve,
         progress.clone(),
     )));
+    // All that follows belongs to the sender.
+    let runtime = endpoints.sending;
     let epoch = runtime.epoch();
     let sender = Arc::new(Sender {
         longest: scenario.duration,
@@ -110,7 +112,7 @@ pub(super) fn spawn(
 
 /// The sending side of a flow.
 struct Sender {
-    runtime: SimRuntime,
+    runtime: Process,
     endpoint: Endpoint,
     /// Where the receiver listens.
     receiver: SocketAddr,
@@ -238,7 +240,7 @@ const BLOCK: usize = 16 * 1024;
 
 /// An endless source that has nothing to give in OFF periods.
 struct OnOffSource {
-    runtime: SimRuntime,
+    runtime: Process,
     periods: Periods,
     rng: Pcg64,
 }

@@ -41,6 +41,7 @@ fn short_term_fairness_averages_the_samples_in_which_two_flows_run() {
     };
     // Both run from 1 s on: (5, 5), (1, 3), (8, 0), of which the indices are 1, 0.8, 0.5.
     let flows = [flow(0, &[9, 9, 5, 1, 8]), flow(1000, &[0, 0, 5, 3, 0])];
+    let flows = flows.each_ref();
     let fairness = short_term_fairness(&flows, &timing).unwrap();
     assert!((fairness - 2.3 / 3.0).abs() < 1e-12, "{fairness}");
     assert_eq!(short_term_fairness(&flows[..1], &timing), None);

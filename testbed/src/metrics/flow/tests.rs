@@ -1,4 +1,4 @@
-use super::super::RttSample;
+use super::super::{Arrived, RttSample};
 use super::*;
 
 const TIMING: Timing = Timing {
@@ -39,6 +39,22 @@ fn a_start_within_an_interval_counts_what_came_in_it() {
     // 1000 bytes between 1.4 s and 1.9 s.
     let flow = flow(1400, 1900, &delivered);
     assert_eq!(throughput_bps(&flow, &TIMING), Some(16_000.0));
+}
+
+#[test]
+fn what_comes_after_a_flow_has_stopped_does_not_count() {
+    // 100 bytes in each interval until 1.6 s, and 900 on their way that come after it.
+    let delivered = [100, 100, 100, 100, 100, 100, 940, 0, 0, 0, 0, 0];
+    let mut flow = flow(0, 1600, &delivered);
+    flow.until_stop = Some(Arrived {
+        ip_bytes: 40,
+        app_bytes: 0,
+    });
+    // 240 bytes in 0.6 s.
+    assert_eq!(throughput_bps(&flow, &TIMING), Some(3200.0));
+    // One that stopped between two intervals counts those before.
+    flow.stop = Duration::from_millis(1500);
+    assert_eq!(throughput_bps(&flow, &TIMING), Some(3200.0));
 }
 
 #[test]

@@ -45,10 +45,17 @@ fn each_backend_differs_from_the_first_by_a_share_of_its_throughput() {
         "{table}"
     );
     fs::write(directory.path().join("sim/rate.svg"), "<svg>rates</svg>").expect("writable");
-    read.write(directory.path()).expect("writable");
+    let link = crate::scenario::LinkBuilder::between("l", "a", "b");
+    let flow = crate::scenario::FlowBuilder::bulk("f", "reno").between("a", "b");
+    let scenario = Scenario::builder("one", std::time::Duration::from_secs(1));
+    let scenario = scenario.link(link).flow(flow).build().expect("it is one");
+    let write = read.write(directory.path(), &scenario, "evenkeel-testbed run <one>");
+    write.expect("writable");
     let page = fs::read_to_string(directory.path().join("backends.html")).expect("it was written");
     assert!(
-        page.contains("f&lt;") && page.contains("<svg>rates</svg>"),
+        page.contains("f&lt;")
+            && page.contains("run &lt;one&gt;")
+            && page.contains("<svg>rates</svg>"),
         "{page}"
     );
     let json = fs::read_to_string(directory.path().join("backends.json")).expect("it was written");

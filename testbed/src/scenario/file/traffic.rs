@@ -3,8 +3,9 @@
 use std::ops::RangeInclusive;
 
 use evenkeel::{Controllers, Pacing};
-use evenkeel_queue::description;
-use evenkeel_spec::document::{Fault, Joined, Located};
+use evenkeel_apps::bulk::MAX_STREAMS;
+use evenkeel_queue::description::{self, BlackoutKeys};
+use evenkeel_spec::document::{Fault, Joined, Located, Origin};
 use evenkeel_spec::keys;
 use evenkeel_spec::quantity::Unit;
 use serde::{Deserialize, Serialize};
@@ -16,9 +17,6 @@ use crate::scenario::spec::Begins;
 
 /// Most flows and sources of cross traffic of one table.
 const MAX_COUNT: u64 = 2000;
-
-/// Most streams of a connection.
-const MAX_STREAMS: u64 = 1000;
 
 /// Most bytes of a transfer: a thousand terabytes.
 const MAX_BYTES: u64 = 1_000_000_000_000_000;
@@ -34,6 +32,15 @@ const IDLE_TIMEOUTS_S: RangeInclusive<f64> = 1.0..=3600.0;
 
 /// Intervals that `evenkeel --probe-interval` takes.
 const PROBE_INTERVALS_S: RangeInclusive<f64> = 0.01..=60.0;
+
+/// Most characters of a kernel's name for a controller (TCP_CA_NAME_MAX without its zero).
+const MAX_KERNEL_NAME: usize = 15;
+
+/// Packet thresholds that `evenkeel --packet-threshold` takes.
+const PACKET_THRESHOLDS: RangeInclusive<u64> = 3..=1_000_000;
+
+/// Time thresholds that `evenkeel --time-threshold` takes, in round trips.
+const TIME_THRESHOLDS: RangeInclusive<f64> = 1.0..=100.0;
 
 /// Bytes of an IPv4 and a UDP header: a packet cannot be smaller.
 const MIN_PACKET_BYTES: u64 = 28;
@@ -108,7 +115,26 @@ pub(in crate::scenario) struct FlowTable {
     #[serde(default, deserialize_with = "probe_interval_s")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::scenario) probe_interval_s: Option<f64>,
+    #[serde(default, deserialize_with = "packet_threshold")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) packet_threshold: Option<u32>,
+    #[serde(default, deserialize_with = "time_threshold")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) time_threshold: Option<f64>,
+    /// In order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::scenario) pauses: Vec<Located<BlackoutKeys>>,
+    /// In order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::scenario) rebinds_s: Vec<Located<Rebind>>,
 }
+
+/// When an endpoint moves.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(in crate::scenario) struct Rebind(
+    #[serde(deserialize_with = "seconds")] pub(in crate::scenario) f64,
+);
 
 /// Between which nodes and addresses traffic flows; both tables have these keys.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -133,6 +159,7 @@ pub(in crate::scenario) enum AppName {
     OnOff,
     Short,
     Stream,
+    Tcp,
 }
 
 /// The names of [`Pacing`].
@@ -239,12 +266,14 @@ keys! {
     count: u32 = whole(Unit::None, 1..=MAX_COUNT);
     seconds: f64 = number(Unit::Seconds, 0.0..=MAX_DURATION_S);
     bytes: u64 = whole(Unit::Bytes, 1..=MAX_BYTES);
-    streams: u32 = whole(Unit::None, 1..=MAX_STREAMS);
+    streams: u32 = whole(Unit::None, 1..=u64::from(MAX_STREAMS));
     ack_every: u32 = whole(Unit::None, 1..=1000);
     max_ack_delay_ms: u32 = whole(Unit::Milliseconds, 0..=MAX_ACK_DELAY_MS);
     header_interval: u32 = whole(Unit::None, 0..=MAX_HEADER_INTERVAL);
     idle_timeout_s: f64 = number(Unit::Seconds, IDLE_TIMEOUTS_S);
     probe_interval_s: f64 = number(Unit::Seconds, PROBE_INTERVALS_S);
+    packet_threshold: u32 = whole(Unit::None, PACKET_THRESHOLDS);
+    time_threshold: f64 = number(Unit::None, TIME_THRESHOLDS);
     shape: f64 = number(Unit::None, MIN_SHAPE..=MAX_SHAPE);
     arrivals_per_s: f64 = positive(Unit::None, 10_000.0);
     load: f64 = number(Unit::None, 0.0..=100.0);
@@ -264,15 +293,19 @@ impl FlowTable {
             let message = "controller is empty; name one, e.g. \"reno\" or \"vegas:alpha=2\"";
             return Err(table.controller.fault(message));
         }
+        let app = table.app;
         // A controller that does not exist is refused by who builds it.
         let uses_path = controllers.uses_path_headers(&table.controller.value);
-        let every = u32::from(uses_path.unwrap_or(false));
+        let every = u32::from(app != AppName::Tcp && uses_path.unwrap_or(false));
         table.path_headers.get_or_insert(every);
-        let app = table.app;
         let of = |owner, words| (app == owner, words);
-        let bulk = of(AppName::Bulk, "app = \"bulk\"");
-        refuse("bytes", &table.bytes, bulk)?;
-        refuse("file", &table.file, bulk)?;
+        let sized = matches!(app, AppName::Bulk | AppName::Tcp);
+        refuse(
+            "bytes",
+            &table.bytes,
+            (sized, "app = \"bulk\" and app = \"tcp\""),
+        )?;
+        refuse("file", &table.file, of(AppName::Bulk, "app = \"bulk\""))?;
         refuse("onoff", &table.onoff, of(AppName::OnOff, "app = \"onoff\""))?;
         refuse("short", &table.short, of(AppName::Short, "app = \"short\""))?;
         refuse(
@@ -280,6 +313,15 @@ impl FlowTable {
             &table.stream,
             of(AppName::Stream, "app = \"stream\""),
         )?;
+        if let Some(fault) = description::disorder("pauses", &table.pauses).next() {
+            return Err(fault);
+        }
+        for pair in table.rebinds_s.windows(2) {
+            if pair[0].value.0 >= pair[1].value.0 {
+                let message = "rebinds_s are out of order; let each come after the one before";
+                return Err(pair[1].fault(message));
+            }
+        }
         if let Some(Located { value: onoff, .. }) = &mut table.onoff {
             let is_pareto = onoff.distribution == Distribution::Pareto;
             complete_shape(&mut onoff.shape, (is_pareto, "distribution = \"pareto\""))?;
@@ -291,10 +333,50 @@ impl FlowTable {
             }
             StreamTable::complete(stream)?;
         }
+        if app == AppName::Tcp {
+            table.complete_tcp(&flow.origin)?;
+        }
         Ok(Located {
             value: table,
             origin: flow.origin,
         })
+    }
+
+    /// Checks that a kernel's own TCP can do what is asked for.
+    fn complete_tcp(&self, origin: &Origin) -> Result<(), Fault> {
+        let name = &self.controller;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if !name.value.chars().all(is_name) || name.value.len() > MAX_KERNEL_NAME {
+            let message = format!(
+                "{:?} is no name of a kernel's controller, which takes no parameters; use one such as \"cubic\", \"reno\" or \"bbr\"",
+                name.value
+            );
+            return Err(name.fault(message));
+        }
+        let of_quic = [
+            ("streams", self.streams != default::<1, u32>()),
+            ("verify", self.verify),
+            ("ack_every", self.ack_every != default::<2, u32>()),
+            (
+                "max_ack_delay_ms",
+                self.max_ack_delay_ms != default::<25, u32>(),
+            ),
+            ("mtu_discovery", self.mtu_discovery),
+            ("pacing", self.pacing != Pacing::default()),
+            ("path_headers", self.path_headers.unwrap_or(0) > 0),
+            ("idle_timeout_s", self.idle_timeout_s.is_some()),
+            ("probe_interval_s", self.probe_interval_s.is_some()),
+            ("packet_threshold", self.packet_threshold.is_some()),
+            ("time_threshold", self.time_threshold.is_some()),
+            ("rebinds_s", !self.rebinds_s.is_empty()),
+        ];
+        match of_quic.into_iter().find(|(_, is_set)| *is_set) {
+            Some((key, _)) => Err(Fault::new(
+                origin,
+                format!("{key} means nothing to app = \"tcp\", a kernel's own TCP; remove it"),
+            )),
+            None => Ok(()),
+        }
     }
 }
 

@@ -49,10 +49,64 @@ fn a_trace_has_the_rate_of_its_opportunities() {
     };
     // Three times 1500 bytes in 12 ms: 3 Mb/s.
     let link = link(LinkDescription::default(), Some(trace("0\n5\n12\n")));
-    let mean = link.mean_rate_bps(Duration::ZERO, Duration::from_secs(1));
-    assert_eq!(mean, Some(3_000_000));
-    assert_eq!(trace("0\n").mean_rate_bps(), None);
-    assert_eq!(trace("").mean_rate_bps(), None);
+    let period = link.mean_rate_bps(Duration::ZERO, Duration::ZERO);
+    assert_eq!(period, Some(3_000_000));
+    // Four begin after 2 ms and until 14 ms, as it begins again at 12 ms.
+    let offered = |from, to| {
+        let [from, to] = [from, to].map(Duration::from_millis);
+        trace("0\n5\n12\n").offered_bps(from, to)
+    };
+    assert_eq!(offered(2, 14), Ok(3_000_000.0));
+    assert_eq!(offered(2, 4), Ok(0.0));
+    for wrong in ["0\n", ""] {
+        assert_eq!(
+            trace(wrong).mean_rate_bps(Duration::ZERO, Duration::ZERO),
+            None
+        );
+    }
+}
+
+#[test]
+fn a_trace_offers_what_comes_in_the_window_and_not_its_mean() {
+    // 12 Mb/s for 100 ms, then nothing until one opportunity at 1 s.
+    let fast: String = (1..=100).map(|ms| format!("{ms}\n")).collect();
+    let file = TraceFile {
+        path: "t".into(),
+        contents: (fast + "1000\n").into(),
+    };
+    let link = link(LinkDescription::default(), Some(file));
+    let mean =
+        |from, to| link.mean_rate_bps(Duration::from_millis(from), Duration::from_millis(to));
+    assert_eq!(mean(20, 100), Some(12_000_000));
+    assert_eq!(mean(100, 900), Some(0));
+    // Ten whole periods, and the fast part of the eleventh.
+    assert_eq!(mean(0, 10_000), Some(1_212_000));
+    assert_eq!(mean(10_000, 10_100), Some(12_000_000));
+}
+
+#[test]
+fn a_rate_series_has_the_mean_of_each_interval() {
+    let description = LinkDescription {
+        rate_bps: Some(100),
+        changes: vec![
+            rate_change(0.0, 200),
+            rate_change(2.5, 0),
+            rate_change(3.0, 400),
+        ],
+        changes_period_s: Some(4.0),
+        ..LinkDescription::default()
+    };
+    let second = Duration::from_secs(1);
+    let series = link(description, None).rate_series(second, Duration::from_millis(5500));
+    assert_eq!(series, [200, 200, 100, 400, 200, 200].map(Some));
+    let unlimited = link(LinkDescription::default(), None);
+    assert_eq!(unlimited.rate_series(second, second), [None]);
+    let trace = TraceFile {
+        path: "t".into(),
+        contents: "500\n1500\n2000\n".into(),
+    };
+    let series = link(LinkDescription::default(), Some(trace)).rate_series(second, 3 * second);
+    assert_eq!(series, [12_000, 24_000, 12_000].map(Some));
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::time::Duration;
 use evenkeel::Pacing;
 use evenkeel_apps::bulk::AckFrequency;
 use evenkeel_queue::description::{BlackoutKeys, ChangeKeys, LinkDescription};
-use evenkeel_queue::{Change, Service};
 
 use super::*;
 
@@ -367,6 +366,62 @@ fn applications_have_their_parameters() {
 }
 
 #[test]
+fn what_the_reverse_direction_sets_is_not_changed_by_inherited_changes() {
+    let changes = "links.0.changes=[{at_s=0, rate_bps=100e6, delay_ms=13}, {at_s=15, rate_bps=0}, \
+                   {at_s=16, rate_bps=60e6, loss=0.1}]";
+    let changes_with = |keys: &[&str]| {
+        let scenario = expanded(DUMBBELL, &[&[changes], keys].concat());
+        let again = Scenario::parse(&scenario.to_toml(), "d.toml", &[]).unwrap();
+        assert_eq!(again, scenario);
+        assert_eq!(scenario.links[0].description.changes.len(), 3);
+        let reverse = &scenario.links[1].description;
+        let at_end = scenario.links[1].mean_rate_bps(Duration::from_secs(50), scenario.duration);
+        let changes = reverse.changes.iter().map(|change| change.value);
+        let changes = changes.map(|change| (change.at_s, change.rate_bps, change.delay_ms));
+        (at_end, changes.collect::<Vec<_>>())
+    };
+    // Another delay and loss still come; an instant at which nothing is left to change is none.
+    let left = vec![(0.0, None, Some(13.0)), (16.0, None, None)];
+    let rate = changes_with(&["links.0.reverse.rate_bps=15M"]);
+    assert_eq!(rate, (Some(15_000_000), left.clone()));
+    let walk = "links.0.reverse.cellular={min_bps=1000, max_bps=1000}";
+    assert_eq!(changes_with(&[walk]).1, left);
+    let all = ["rate_bps=15M", "delay_ms=3", "loss=0"].map(|key| format!("links.0.reverse.{key}"));
+    let all = changes_with(&all.each_ref().map(String::as_str));
+    assert_eq!(all, (Some(15_000_000), Vec::new()));
+    // Changes of its own are.
+    let own = "links.0.reverse.changes=[{at_s=1, rate_bps=7}]";
+    let own = changes_with(&["links.0.reverse.rate_bps=15M", own]);
+    assert_eq!(own, (Some(7), vec![(1.0, Some(7), None)]));
+}
+
+#[test]
+fn flows_share_if_their_data_crosses_a_link_the_same_way_or_others_join_them() {
+    let flow = |name: &str, from: &str, to: &str| {
+        format!(
+            "[[flows]]\nname = \"{name}\"\napp = \"bulk\"\ncontroller = \"reno\"\nfrom = \"{from}\"\nto = \"{to}\"\n"
+        )
+    };
+    let sets = |flows: &[(&str, &str)]| {
+        let flows = flows.iter().enumerate();
+        let flows: String = flows
+            .map(|(index, (from, to))| flow(&format!("g{index}"), from, to))
+            .collect();
+        // The flow of GRAPH goes from a by b to c.
+        expanded(&format!("{GRAPH}{flows}"), &[]).sharing_sets()
+    };
+    assert_eq!(sets(&[]), [0]);
+    assert_eq!(
+        sets(&[("b", "c"), ("a", "b"), ("c", "a"), ("x", "y")]),
+        [0, 0, 0, 1, 2]
+    );
+    assert_eq!(
+        sets(&[("y", "x"), ("b", "a"), ("c", "a"), ("c", "b")]),
+        [0, 1, 2, 2, 2]
+    );
+}
+
+#[test]
 fn changes_and_blackouts_come_through() {
     let text = DUMBBELL.replace(
         "queue_packets = 50",
@@ -405,7 +460,7 @@ fn traces_and_files_are_found_beside_the_scenario() {
     .unwrap();
     let scenario = Scenario::load(&path, &["flows.0.file=data".to_owned()]).unwrap();
     let trace = scenario.links[0].trace.as_ref().unwrap();
-    assert_eq!(trace.contents, "1\n2\n");
+    assert_eq!(&*trace.contents, "1\n2\n");
     let data = directory.path().join("data");
     assert_eq!(scenario.flows[0].app, App::Bulk(Payload::File(data)));
     let reverse = Scenario::load(&path, &["links.0.reverse.rate_bps=7".to_owned()]).unwrap();
@@ -444,65 +499,6 @@ fn rates_sizes_and_times_read_the_same_as_numbers_and_as_text() {
     }
     let text = DUMBBELL.replace("duration_s = 100", "duration_s = \"100s\"");
     assert_eq!(expanded(&text, &[]), expanded(DUMBBELL, &[]));
-}
-
-#[test]
-fn impairments_come_through_and_the_way_back_may_do_without() {
-    let set = [
-        "links.0.wifi_jitter_ms=7",
-        "links.0.police_bps=5M",
-        "links.0.police_burst_bytes=64kB",
-        "links.0.aggregate_ms=5",
-        "links.0.aggregate_packets=64",
-        "links.0.changes=[{at_s=0, rate_bps=2e6}, {at_s=1.8, rate_bps=0, wifi_jitter_ms=12}]",
-        "links.0.changes_period_s=2",
-        "links.0.reorder=0.1",
-        "links.0.reverse.reorder=0",
-        "links.0.reverse.police_bps=0",
-        "links.0.reverse.aggregate_ms=0",
-        "links.0.reverse.cellular={min_bps=1e6, max_bps=2e6}",
-        "links.0.reverse.changes=[]",
-    ];
-    let scenario = expanded(DUMBBELL, &set);
-    let [forward, reverse] = [0, 1].map(|link| &scenario.links[link].description);
-    let config = forward.config(None).unwrap();
-    assert_eq!(config.wifi_jitter, Duration::from_millis(7));
-    assert!(config.policer.is_some() && config.aggregation.is_some());
-    assert_eq!(config.changes_period, Some(Duration::from_secs(2)));
-    let suspended = Duration::from_millis(1800);
-    assert!(config.changes.contains(&(suspended, Change::Suspend)));
-    assert!(
-        config
-            .changes
-            .contains(&(suspended, Change::WifiJitter(Duration::from_millis(12))))
-    );
-    assert_eq!(config.changes.len(), 3);
-    let config = reverse.config(None).unwrap();
-    assert!(config.policer.is_none() && config.aggregation.is_none());
-    assert!(matches!(config.service, Service::Cellular(_)));
-    assert_eq!(config.reorder, 0.0);
-    assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
-}
-
-#[test]
-fn what_a_zero_switches_off_takes_the_keys_that_belong_to_it_along() {
-    let set = [
-        "links.0.police_bps=0",
-        "links.0.police_burst_bytes=5",
-        "links.0.aggregate_ms=0",
-        "links.0.aggregate_packets=5",
-        "links.0.changes=[]",
-        "links.0.changes_period_s=5",
-    ];
-    let scenario = expanded(DUMBBELL, &set);
-    let link = &scenario.links[0].description;
-    assert_eq!((link.police_bps, link.police_burst_bytes), (Some(0), None));
-    assert_eq!(
-        (link.aggregate_ms, link.aggregate_packets),
-        (Some(0.0), None)
-    );
-    assert_eq!(link.changes_period_s, None);
-    assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod any_text;
 mod expansion;
 mod refusal;
+mod troubles;
 
 use std::path::Path;
 

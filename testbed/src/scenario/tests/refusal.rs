@@ -1,6 +1,7 @@
 //! How files and overrides are refused.
 
 use super::*;
+use crate::backend::sim;
 
 #[test]
 fn an_unknown_key_is_refused_with_its_line_and_the_known_ones() {
@@ -8,8 +9,8 @@ fn an_unknown_key_is_refused_with_its_line_and_the_known_ones() {
     assert_eq!(
         refused(&text, &[]),
         "d.toml:9: unknown key \"qeue_packets\" in [[links]]; use one of name, from, to, emulator, reverse, \
-         rate_bps, trace, cellular, delay_ms, queue_packets, queue_bytes, discipline, stamps, police_bps, police_burst_bytes, loss, \
-         duplicate, jitter_ms, wifi_jitter_ms, reorder, aggregate_ms, aggregate_packets, blackouts, changes, changes_period_s"
+         rate_bps, trace, cellular, delay_ms, queue_packets, queue_bytes, discipline, stamps, mtu, police_bps, police_burst_bytes, loss, \
+         gilbert_elliott, ecn, mark, corrupt, duplicate, jitter_ms, wifi_jitter_ms, reorder, aggregate_ms, aggregate_packets, blackouts, changes, changes_period_s"
     );
     let text = format!("frobnicate = 1\n{DUMBBELL}");
     assert!(
@@ -41,6 +42,29 @@ fn an_override_is_named_instead_of_a_line() {
     assert!(refused(DUMBBELL, &["foo.bar=1"]).starts_with("--set foo.bar=1: unknown key \"foo\""));
     assert!(refused(DUMBBELL, &["=1"]).starts_with("--set =1: unknown key \"\""));
     assert!(refused(DUMBBELL, &["seed"]).contains("write PATH.TO.KEY=VALUE"));
+}
+
+#[test]
+fn what_no_application_takes_is_refused_before_the_run() {
+    let text = format!("{DUMBBELL}streams = 200\n");
+    assert_eq!(
+        refused(&text, &[]),
+        "d.toml:16: streams = 200 is out of range; use 1 to 128"
+    );
+    assert!(parse(DUMBBELL, &["flows.0.streams=128"]).is_ok());
+    let day = refused(DUMBBELL, &["duration_s=86401", "sampling.interval_ms=500"]);
+    assert_eq!(
+        day,
+        "d.toml:12: no application carries out bulk: the time to send is longer than a day; \
+         lower duration_s, or give the flow bytes"
+    );
+    let whole = [
+        "duration_s=86401",
+        "sampling.interval_ms=500",
+        "flows.0.bytes=1000",
+    ];
+    assert!(parse(DUMBBELL, &whole).is_ok());
+    assert!(parse(DUMBBELL, &["duration_s=86400", "sampling.interval_ms=500"]).is_ok());
 }
 
 #[test]
@@ -177,6 +201,49 @@ fn times_that_contradict_each_other_are_refused() {
     let changes = "links.0.changes=[{at_s=5, loss=0}, {at_s=4, loss=0}]";
     assert!(refused(DUMBBELL, &[changes]).contains("changes are out of order"));
     assert!(refused(DUMBBELL, &["links.0.changes=[{at_s=5}]"]).contains("changes nothing"));
+}
+
+#[test]
+fn a_kernels_own_tcp_refuses_what_only_quic_has_and_virtual_time_refuses_it() {
+    let tcp = DUMBBELL.replace("\"bulk\"\ncontroller", "\"tcp\"\ncontroller");
+    let scenario = expanded(&tcp, &["flows.0.bytes=1000"]);
+    assert_eq!(scenario.flows[0].app, App::Tcp { bytes: Some(1000) });
+    assert!(scenario.needs_kernel());
+    let again = expanded(&scenario.to_toml(), &[]);
+    assert_eq!(again.flows, scenario.flows);
+    let keel = expanded(&tcp, &["flows.0.controller=keel"]);
+    assert_eq!(keel.flows[0].path_headers, 0, "the name is the kernel's");
+    for set in [
+        "streams=2",
+        "verify=true",
+        "ack_every=10",
+        "max_ack_delay_ms=5",
+        "mtu_discovery=true",
+        "pacing=none",
+        "path_headers=1",
+        "idle_timeout_s=5",
+        "probe_interval_s=1",
+    ] {
+        let (key, _) = set.split_once('=').expect("a key and a value");
+        assert_eq!(
+            refused(&tcp, &[&format!("flows.0.{set}")]),
+            format!(
+                "d.toml:12: {key} means nothing to app = \"tcp\", a kernel's own TCP; remove it"
+            )
+        );
+    }
+    assert!(refused(&tcp, &["flows.0.file=data"]).contains("file is for app = \"bulk\" alone"));
+    assert_eq!(
+        refused(&tcp, &["flows.0.controller=cubic:beta=0.5"]),
+        "--set flows.0.controller=cubic:beta=0.5: \"cubic:beta=0.5\" is no name of a kernel's \
+         controller, which takes no parameters; use one such as \"cubic\", \"reno\" or \"bbr\""
+    );
+    let error = sim::check(&scenario, &sim::Options::default()).expect_err("it has no kernel");
+    assert_eq!(
+        error.to_string(),
+        "flow bulk: app = \"tcp\" is the kernel's own TCP, which virtual time does not have; use --on netns"
+    );
+    assert!(error.is_usage());
 }
 
 #[test]
@@ -379,84 +446,6 @@ fn what_is_not_toml_is_refused_at_its_line() {
     // Deep nesting must not exhaust the stack.
     let deep = format!("a = {}", "[".repeat(100_000));
     assert!(refused(&deep, &[]).starts_with("d.toml:1: not TOML: "));
-}
-
-#[test]
-fn keys_of_impairments_that_need_each_other_say_so() {
-    let refused = |set: &[&str]| {
-        let set: Vec<_> = set.iter().map(|set| format!("links.0.{set}")).collect();
-        let set: Vec<_> = set.iter().map(String::as_str).collect();
-        refused(DUMBBELL, &set)
-    };
-    let change = "changes=[{at_s=1, delay_ms=5}]";
-    for (set, said) in [
-        (
-            &["police_bps=5M"][..],
-            "police_bps needs a bucket; give the link a police_burst_bytes",
-        ),
-        (
-            &["police_burst_bytes=5"],
-            "police_burst_bytes is of a policer; give the link a police_bps",
-        ),
-        (
-            &["aggregate_packets=5"],
-            "could hold packets for ever; give the link an aggregate_ms",
-        ),
-        (
-            &["changes_period_s=5"],
-            "changes_period_s repeats changes; give the link some",
-        ),
-        (
-            &[change, "changes_period_s=1"],
-            "let at_s be below changes_period_s",
-        ),
-        (
-            &["changes=[{at_s=0, delay_ms=5}]", "changes_period_s=1e-4"],
-            "too short; use 0, or 0.001 or more",
-        ),
-        (
-            &["changes=[{at_s=1}]"],
-            "add one of rate_bps, delay_ms, wifi_jitter_ms, loss, queue_packets",
-        ),
-        (
-            &["wifi_jitter_ms=86"],
-            "wifi_jitter_ms = 86 is out of range; use 0 to 85",
-        ),
-        (
-            &["duplicate=2"],
-            "duplicate = 2 is out of range; use 0 to 1",
-        ),
-        (
-            &["cellular={min_bps=1, max_bps=2}"],
-            "a cellular rate, a rate_bps or a trace; remove all but one",
-        ),
-    ] {
-        let message = refused(set);
-        assert!(message.contains(said), "{set:?}: {message}");
-    }
-    // A link's own rate can only be replaced in the other direction.
-    for (cellular, said) in [
-        (
-            "{min_bps=2, max_bps=1}",
-            "min_bps of cellular is above its max_bps; exchange them",
-        ),
-        (
-            "{min_bps=1, max_bps=2, outage_every_s=0.01}",
-            "outage_every_s = 0.01 is too short; use 0, or 0.02 or more",
-        ),
-        (
-            "{min_bps=1, max_bps=2, outage_s=0.01}",
-            "outage_s = 0.01 is out of range; use 0.02 to 100000",
-        ),
-        (
-            "{min_bps=1, max_bps=2, volatility=11}",
-            "volatility = 11 is out of range; use 0 to 10",
-        ),
-        ("{min_bps=1}", "cellular has no max_bps; add one"),
-    ] {
-        let message = refused(&[&format!("reverse.cellular={cellular}")]);
-        assert!(message.contains(said), "{cellular}: {message}");
-    }
 }
 
 #[test]

@@ -8,6 +8,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::row::Switches;
+
 /// A turn lowers the window at most to this part, so that the next shows what it did.
 const MOST_STEP: f64 = 0.7;
 
@@ -102,6 +104,7 @@ pub(super) struct Seen {
     pub(super) noise: Duration,
     /// Routers count no other flow.
     pub(super) is_alone: bool,
+    pub(super) switches: Switches,
 }
 
 impl Seen {
@@ -117,6 +120,7 @@ impl Seen {
             target: Duration::from_millis(5),
             noise: Duration::ZERO,
             is_alone: false,
+            switches: Switches::default(),
         }
     }
 
@@ -235,8 +239,10 @@ impl Crowd {
         } else {
             0.0
         };
-        let fits = (seen.base + seen.target.mul_f64(AIM)).as_secs_f64() / seen.stand.as_secs_f64();
-        Answer::GiveWay((window * fits.max(MOST_STEP)).max(floor.min(window)))
+        let aim = seen.base + seen.target.mul_f64(seen.switches.aim(AIM));
+        let fits = aim.as_secs_f64() / seen.stand.as_secs_f64();
+        let step = fits.max(seen.switches.most_step(MOST_STEP));
+        Answer::GiveWay((window * step).max(floor.min(window)))
     }
 
     /// So many times the window at the beginning, as far as the path has shown that it holds it.

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::row::Switches;
+
 /// C, in packets per cubic second (RFC 9438, section 5.1).
 const C: f64 = 0.4;
 
@@ -10,7 +12,9 @@ pub(super) const BETA: f64 = 0.7;
 
 /// Packets per round trip by which Reno's window grows if it falls by as much (RFC 9438,
 /// section 4.3).
-const FRIENDLY: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+fn friendly(beta: f64) -> f64 {
+    3.0 * (1.0 - beta) / (1.0 + beta)
+}
 
 /// A curve from one reduction to the next. Windows are packets.
 #[derive(Debug, Clone, Copy)]
@@ -18,15 +22,17 @@ pub(super) struct Curve {
     since: Instant,
     from: f64,
     most: f64,
+    switches: Switches,
 }
 
 impl Curve {
     /// The window was `most` and is now `from`.
-    pub(super) fn new(since: Instant, from: f64, most: f64) -> Self {
+    pub(super) fn new(since: Instant, from: f64, most: f64, switches: Switches) -> Self {
         Self {
             since,
             from,
             most: most.max(from),
+            switches,
         }
     }
 
@@ -47,7 +53,8 @@ impl Curve {
     }
 
     fn reno(&self, now: Instant, rtt: Duration) -> f64 {
-        self.from + FRIENDLY * self.time(now) / rtt.as_secs_f64().max(1e-6)
+        let friendly = friendly(self.switches.beta(BETA));
+        self.from + friendly * self.time(now) / rtt.as_secs_f64().max(1e-6)
     }
 
     fn cubic(&self, now: Instant, rtt: Duration) -> f64 {
@@ -73,7 +80,7 @@ mod tests {
 
     #[test]
     fn on_short_paths_it_grows_like_reno_also_beyond_its_last_window() {
-        let curve = Curve::new(epoch(), 7.0, 10.0);
+        let curve = Curve::new(epoch(), 7.0, 10.0, Switches::default());
         let after = |turns: u32| curve.window(epoch() + ms(10) * turns, ms(10));
         // 0.53 packets a round trip.
         assert!((after(4) - 9.1).abs() < 0.1, "{}", after(4));
@@ -85,7 +92,7 @@ mod tests {
 
     #[test]
     fn on_long_paths_it_follows_the_cube_of_time() {
-        let curve = Curve::new(epoch(), 70.0, 100.0);
+        let curve = Curve::new(epoch(), 70.0, 100.0, Switches::default());
         // K = cbrt(30 / 0.4) = 4.22 s; the window is looked up a round trip ahead.
         let near = |at: u64, expected: f64| {
             let window = curve.window(epoch() + ms(at), ms(200));
@@ -98,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_pause_moves_the_curve_by_its_length() {
-        let mut curve = Curve::new(epoch(), 70.0, 100.0);
+        let mut curve = Curve::new(epoch(), 70.0, 100.0, Switches::default());
         let before = curve.window(epoch() + ms(1500), ms(200));
         curve.pause(ms(1000));
         assert_eq!(curve.window(epoch() + ms(2500), ms(200)), before);

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::row::Switches;
 use super::target;
 
 /// Delays below a standing queue last shorter than this: jitter, frames that are held together,
@@ -32,6 +33,7 @@ const SPREAD: f64 = 3.5;
 /// Round trips of one path.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Delay {
+    switches: Switches,
     /// Weighted as in RFC 9002, section 5.3.
     smoothed: Option<Duration>,
     recent: VecDeque<Duration>,
@@ -97,6 +99,13 @@ pub(super) struct Queueing {
 }
 
 impl Delay {
+    pub(super) fn new(switches: Switches) -> Self {
+        Self {
+            switches,
+            ..Self::default()
+        }
+    }
+
     /// A packet's round trip took `rtt`, of which `queueing` if routers tell.
     pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration, queueing: Option<Queueing>) {
         self.is_told = queueing.is_some();
@@ -114,7 +123,8 @@ impl Delay {
         self.unexplained.push(now, rtt, span);
         self.told.push(now, queueing.there, span);
         self.longest_told = self.longest_told.max(queueing.there);
-        self.noise.on_rtt(now, rtt);
+        let piece = self.switches.standing(STANDING);
+        self.noise.on_rtt(now, rtt, piece);
         let least = self.base();
         if self.pieces.is_empty() || rtt <= least + least / 64 {
             self.seen = Some(now);
@@ -164,7 +174,8 @@ impl Delay {
 
     /// The time over which a queue must stand to count.
     pub(super) fn span(&self) -> Duration {
-        (self.smoothed() / 2).max(STANDING.min(self.smoothed() * 8))
+        let standing = self.switches.standing(STANDING);
+        (self.smoothed() / 2).max(standing.min(self.smoothed() * 8))
     }
 
     /// Queues count that stand for `patience` more spans.
@@ -215,7 +226,7 @@ impl Delay {
 
     /// The part of the queue that may be jitter.
     pub(super) fn noise(&self) -> Duration {
-        match self.is_told {
+        match self.is_told || !self.switches.jitter() {
             true => Duration::ZERO,
             false => target::noise(self.jitter(), self.base()),
         }
@@ -249,10 +260,10 @@ struct Noise {
 }
 
 impl Noise {
-    fn on_rtt(&mut self, now: Instant, rtt: Duration) {
+    fn on_rtt(&mut self, now: Instant, rtt: Duration, piece: Duration) {
         let since = *self.since.get_or_insert(now);
         let time = now.saturating_duration_since(since);
-        if time > STANDING && self.n >= LEAST_SAMPLES {
+        if time > piece && self.n >= LEAST_SAMPLES {
             self.end_piece();
             let deviations = std::mem::take(&mut self.deviations);
             *self = Self {
@@ -260,7 +271,7 @@ impl Noise {
                 deviations,
                 ..Self::default()
             };
-            return self.on_rtt(now, rtt);
+            return self.on_rtt(now, rtt, piece);
         }
         let (t, r) = (time.as_secs_f64(), rtt.as_secs_f64());
         self.n += 1.0;

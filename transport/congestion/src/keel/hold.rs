@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::crowd::Seen;
 use super::cubic::{BETA, Curve};
+use super::row::Switches;
 
 /// keel looks for the end this often at first, or after so many round trips, whichever is longer;
 /// and a third of that after it began.
@@ -37,6 +38,7 @@ const SHORT: Duration = Duration::from_millis(4);
 /// A window that grows by CUBIC's rule.
 #[derive(Debug, Clone)]
 pub(super) struct Hold {
+    switches: Switches,
     curve: Curve,
     interval: Duration,
     next_pulse: Instant,
@@ -71,8 +73,10 @@ impl Hold {
     /// Holds `seen.window` and more until it is `most` bytes, on a path with this smoothed round
     /// trip.
     pub(super) fn new(seen: &Seen, most: f64, smoothed: Duration, relapses: u32, mtu: f64) -> Self {
+        let switches = seen.switches;
         Self {
-            curve: Curve::new(seen.now, seen.window / mtu, most / mtu),
+            switches,
+            curve: Curve::new(seen.now, seen.window / mtu, most / mtu, switches),
             interval: interval(smoothed),
             next_pulse: seen.now + interval(smoothed) / 3,
             pulse: None,
@@ -161,14 +165,15 @@ impl Hold {
             return None;
         }
         let packets = window / mtu;
+        let beta = self.switches.beta(BETA);
         // Fast convergence (RFC 9438, section 4.7).
         let most = if packets < self.curve.most() {
-            packets * (1.0 + BETA) / 2.0
+            packets * (1.0 + beta) / 2.0
         } else {
             packets
         };
-        self.curve = Curve::new(now, BETA * packets, most);
-        Some(BETA * window)
+        self.curve = Curve::new(now, beta * packets, most, self.switches);
+        Some(beta * window)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use super::row::Switches;
+
 /// A share of losses is judged over so many packets' bytes.
 const PACKETS: f64 = 250.0;
 
@@ -32,6 +34,7 @@ pub(super) enum Verdict {
 /// Losses of one path.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Losses {
+    switches: Switches,
     /// Bytes since the share before.
     acked: f64,
     lost: f64,
@@ -41,6 +44,13 @@ pub(super) struct Losses {
 }
 
 impl Losses {
+    pub(super) fn new(switches: Switches) -> Self {
+        Self {
+            switches,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn on_acked(&mut self, bytes: u64) {
         self.acked += bytes as f64;
     }
@@ -93,7 +103,8 @@ impl Losses {
         // Few packets are lost together by chance: two standard deviations more must be.
         let tolerated = tolerated_share * seen / packet;
         let lost = self.lost / packet;
-        let verdict = if lost <= tolerated + 2.0 * tolerated.sqrt() + 2.0 {
+        let by_chance = tolerated + 2.0 * tolerated.sqrt() + 2.0;
+        let verdict = if lost <= by_chance && (self.switches.loss_filter() || lost == 0.0) {
             None
         } else if share > tolerated_share + MANY {
             Some(Verdict::Many)

@@ -328,3 +328,12 @@ proptest! {
         }
     }
 }
+
+#[cfg(feature = "ablation")]
+#[test]
+fn only_a_table_with_switches_takes_their_parameters() {
+    let spec = "keel:without.hold=true";
+    let shipped = Controllers::shipped();
+    assert!(shipped.factory(spec).is_err());
+    assert!(shipped.with_switches().factory(spec).is_ok());
+}

@@ -1,5 +1,7 @@
 //! Links whose routes, rates and radios change, and that hold, police and double packets.
 
+use evenkeel_wire::Ecn;
+
 use super::*;
 
 #[test]
@@ -100,6 +102,66 @@ fn wifi_jitter_fades_in_and_out_with_changes() {
         assert_eq!(jitter > ms(7), faded, "packet {number}: {jitter:?}");
         assert!(faded || jitter.is_zero());
     }
+}
+
+#[test]
+fn a_route_whose_mtu_shrinks_loses_larger_packets_from_then_on_and_counts_them() {
+    let start = epoch();
+    let config = LinkConfig {
+        mtu: Some(1400),
+        changes: vec![(ms(10), Change::Mtu(1300)), (ms(20), Change::Mtu(1500))],
+        ..LinkConfig::default()
+    };
+    let mut link = link(start, config);
+    let sizes = [1300, 1400, 1500];
+    for number in 0..9 {
+        let at = start + ms(number / 3 * 10);
+        link.push(at, packet(sizes[number as usize % 3], number));
+    }
+    let out: Vec<_> = drain(&mut link, start).iter().map(|out| out.1).collect();
+    assert_eq!(out, [0, 1, 3, 6, 7, 8]);
+    assert_eq!(link.lost(), link.wire_counters().too_big);
+    assert_eq!(link.lost().packets, 3);
+}
+
+#[test]
+fn marks_of_the_queue_and_of_the_wire_count_apart_and_bleaching_takes_both() {
+    let start = epoch();
+    let red = || crate::discipline("red:min=0,max=1,max_p=1,ecn=true,w=1", Limit::NONE).unwrap();
+    let run = |config: LinkConfig| {
+        let mut link = link(
+            start,
+            LinkConfig {
+                discipline: red(),
+                ..config
+            },
+        );
+        for number in 0..100 {
+            let mut packet = packet(1000, number);
+            packet.meta.ecn = Ecn::Ect0;
+            link.push(start + Duration::from_micros(1500 * number), packet);
+        }
+        let end = start + ms(1000);
+        let out = std::iter::from_fn(|| link.pop(end));
+        let ce = out.filter(|packet| packet.meta.ecn == Ecn::Ce).count() as u64;
+        let marked = link.stats(end).total().marked.packets;
+        (ce, marked, link.wire_counters())
+    };
+    let (ce, by_queue, wire) = run(kilobyte_per_ms());
+    assert_eq!((ce, wire), (by_queue, WireCounters::default()));
+    let mark = LinkConfig {
+        mark: 1.0,
+        ..kilobyte_per_ms()
+    };
+    let (ce, marked, wire) = run(mark);
+    assert_eq!((ce, marked), (100, by_queue));
+    assert_eq!(wire.marked_on_wire.packets, 100 - by_queue);
+    let bleach = LinkConfig {
+        bleach: true,
+        ..kilobyte_per_ms()
+    };
+    let (ce, marked, wire) = run(bleach);
+    assert_eq!((ce, marked, wire.bleached.packets), (0, by_queue, 100));
 }
 
 #[test]

@@ -21,6 +21,9 @@ struct Plan {
     reorder: f64,
     loss: f64,
     duplicate: f64,
+    bursts: Option<GilbertElliott>,
+    mark: f64,
+    mtu: Option<u32>,
     blackouts: Vec<(Duration, Duration)>,
     changes: Vec<(Duration, Change)>,
 }
@@ -39,6 +42,9 @@ impl Plan {
             reorder: plan.reorder,
             loss: plan.loss,
             duplicate: plan.duplicate,
+            gilbert_elliott: plan.bursts,
+            mark: plan.mark,
+            mtu: plan.mtu,
             blackouts: plan.blackouts,
             changes: plan.changes,
             ..LinkConfig::default()
@@ -63,12 +69,19 @@ fn plans() -> impl Strategy<Value = Plan> {
         microseconds(90_000).prop_map(Change::WifiJitter),
         (0.0..=1.0f64).prop_map(Change::Loss),
         (0u64..20).prop_map(|packets| Change::Limit(Limit::packets(packets))),
+        (68u32..2000).prop_map(Change::Mtu),
     ];
     let interval = (microseconds(100_000), microseconds(20_000));
     let share = || prop_oneof![Just(0.0), 0.0..=1.0f64];
     let aggregation = (microseconds(10_000), 0u32..5)
         .prop_map(|(time, packets)| Aggregation::new(time, NonZeroU32::new(packets)));
     let policer = (rates(), 0u64..5000).prop_map(|(rate, burst)| Policer::new(rate, burst));
+    let bursts = (0.0..=1.0f64, 0.0..=1.0f64).prop_map(|(p, r)| GilbertElliott {
+        p,
+        r,
+        bad: 0.9,
+        good: 0.1,
+    });
     (
         prop_oneof![
             1 => Just(Service::Unlimited),
@@ -83,11 +96,21 @@ fn plans() -> impl Strategy<Value = Plan> {
         ),
         (of(aggregation), of(policer)),
         (share(), share(), share()),
+        (of(bursts), share(), of(68u32..2000)),
         vec(interval, 0..3),
         vec((microseconds(150_000), change), 0..8),
     )
         .prop_map(
-            |(service, limit, times, (aggregation, policer), shares, blackouts, mut changes)| {
+            |(
+                service,
+                limit,
+                times,
+                (aggregation, policer),
+                shares,
+                (bursts, mark, mtu),
+                blackouts,
+                mut changes,
+            )| {
                 changes.retain(|(_, change)| match (change, &service) {
                     (Change::Suspend, service) => matches!(service, Service::Rate(_)),
                     (Change::Rate(_), service) => !matches!(service, Service::Cellular(_)),
@@ -104,6 +127,9 @@ fn plans() -> impl Strategy<Value = Plan> {
                     reorder: shares.0,
                     loss: shares.1,
                     duplicate: shares.2,
+                    bursts,
+                    mark,
+                    mtu,
                     blackouts,
                     changes,
                 }
@@ -188,8 +214,13 @@ proptest! {
     fn nothing_is_lost_but_where_loss_was_asked_for(
         plan in plans(), gaps in vec(microseconds(5000), 1..60),
     ) {
-        let mut plan = Plan { loss: 0.0, policer: None, blackouts: Vec::new(), ..plan };
-        plan.changes.retain(|(_, change)| !matches!(change, Change::Loss(_) | Change::Suspend));
+        let mut plan = Plan {
+            loss: 0.0, bursts: None, mtu: None, policer: None, blackouts: Vec::new(), ..plan
+        };
+        let loses = |change: &Change| {
+            matches!(change, Change::Loss(_) | Change::Mtu(_) | Change::Suspend)
+        };
+        plan.changes.retain(|(_, change)| !loses(change));
         let (out, verdicts, _) = run(&plan, &gaps, true);
         let mut numbers: Vec<_> = out.iter().map(|(_, number)| *number).collect();
         numbers.sort_unstable();

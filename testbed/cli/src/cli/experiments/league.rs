@@ -6,8 +6,12 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::Args;
+use clap::builder::ArgPredicate;
 use evenkeel::Controllers;
-use evenkeel_experiments::{Case, League, Plan, Store, league as cases, random};
+use evenkeel_experiments::{
+    Bottleneck, Case, League, LeagueError, LeagueGroup, Plan, Room, Store, Variant,
+    league as cases, random, recorded, switches, variants,
+};
 
 use super::runs::{Shard, build, check, exit_code, make, pending};
 use crate::cli::compare::named_controllers;
@@ -15,6 +19,10 @@ use crate::cli::{Backend, CliError, note, print_out};
 
 /// Seeds of a league that is not quick.
 const SEEDS: u64 = 5;
+
+/// What recorded networks have by default: milliseconds each way, and packets of queue.
+const DELAY_MS: f64 = 20.0;
+const QUEUE_PACKETS: u64 = 1000;
 
 /// The greatest number of a network drawn at random.
 const MOST_NUMBER: u64 = 100_000;
@@ -26,7 +34,11 @@ pub(in crate::cli) struct LeagueArguments {
     #[arg(
         long,
         value_name = "NAME,...",
-        default_value = "keel,cubic,reno,bbr,noq-bbr3,vegas,ada-vegas,ro-vegas,abgd,acp"
+        default_value = "keel,cubic,reno,bbr,noq-bbr3,vegas,ada-vegas,ro-vegas,abgd,acp",
+        default_value_ifs = [
+            ("without", ArgPredicate::IsPresent, "keel"),
+            ("vary", ArgPredicate::IsPresent, "keel"),
+        ]
     )]
     controllers: Vec<String>,
     /// Only cases whose name (GROUP/CASE) contains one of these, separated by commas [default: all]
@@ -36,7 +48,45 @@ pub(in crate::cli) struct LeagueArguments {
     /// has the distributions
     #[arg(long, value_name = "N|M-N", conflicts_with = "cases")]
     random: Option<Numbers>,
-    /// One seed only
+    /// Instead of the cases, recorded networks: the packet-delivery traces (mahimahi) in DIR, of
+    /// which NAME.down and NAME.up are the ways there and back of one network
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["cases", "random"])]
+    traces: Option<PathBuf>,
+    /// With --traces, the delay each way [default: 20]
+    #[arg(long, value_name = "MS", requires = "traces", value_parser = delay_ms)]
+    delay_ms: Option<f64>,
+    /// With --traces, how much may wait each way [default: 1000]
+    #[arg(long, value_name = "N", requires = "traces", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    queue_packets: Option<u64>,
+    /// The same in bytes
+    #[arg(
+        long,
+        value_name = "BYTES",
+        requires = "traces",
+        conflicts_with = "queue_packets",
+        value_parser = clap::value_parser!(u64).range(1500..=1_000_000_000)
+    )]
+    queue_bytes: Option<u64>,
+    /// Play the controller without each of these parts, too, one at a time, or without each that it
+    /// has (all), and say what each is worth; no NAME lists them
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        num_args = 0..=1,
+        default_missing_value = ""
+    )]
+    without: Vec<String>,
+    /// The same with a constant times each of these factors, as in beta=x0.8,x1.25; all=... takes each
+    /// constant; may be repeated; no NAME lists them
+    #[arg(
+        long,
+        value_name = "NAME=xFACTOR,...",
+        num_args = 0..=1,
+        default_missing_value = ""
+    )]
+    vary: Vec<String>,
+    /// One seed only; three of a case that is marked chaotic
     #[arg(long, conflicts_with = "seeds")]
     quick: bool,
     /// Run everything with the seeds 1 to N
@@ -56,7 +106,9 @@ pub(in crate::cli) struct LeagueArguments {
         long,
         value_name = "DIR",
         num_args = 1..,
-        conflicts_with_all = ["cases", "random", "quick", "seeds", "jobs", "on", "shard"]
+        conflicts_with_all = [
+            "cases", "random", "traces", "without", "vary", "quick", "seeds", "jobs", "on", "shard",
+        ]
     )]
     merge: Vec<PathBuf>,
     /// Where results, league.html and league.json go; what is there already is not run again
@@ -84,23 +136,81 @@ impl FromStr for Numbers {
     }
 }
 
+fn delay_ms(text: &str) -> Result<f64, String> {
+    let delay = text.parse().ok();
+    let delay = delay.filter(|delay| (0.0..=10_000.0).contains(delay));
+    delay.ok_or_else(|| "write milliseconds, 0 to 10000".into())
+}
+
+impl LeagueArguments {
+    /// Behind what recorded networks are played, if they are.
+    fn bottleneck(&self) -> Option<Bottleneck> {
+        self.traces.as_ref()?;
+        Some(Bottleneck {
+            delay_ms: self.delay_ms.unwrap_or(DELAY_MS),
+            room: match (self.queue_packets, self.queue_bytes) {
+                (_, Some(bytes)) => Room::Bytes(bytes),
+                (packets, None) => Room::Packets(packets.unwrap_or(QUEUE_PACKETS)),
+            },
+        })
+    }
+
+    /// The networks to play; traces are copied into `store`.
+    fn groups(&self, store: &Store) -> Result<Vec<LeagueGroup>, CliError> {
+        if let (Some(folder), Some(bottleneck)) = (&self.traces, self.bottleneck()) {
+            let (recordings, broken) = store.take_traces(folder)?;
+            for line in broken {
+                note(&format!("left out: {line}"));
+            }
+            return Ok(vec![recorded(&recordings, &bottleneck)?]);
+        }
+        Ok(match &self.random {
+            Some(Numbers(numbers)) => vec![random(numbers.clone())?],
+            None => cases(&self.cases)?,
+        })
+    }
+
+    /// What to play beside the controllers to see what their parts and constants are worth.
+    fn variants(
+        &self,
+        names: &[String],
+        controllers: &Controllers,
+    ) -> Result<Vec<Variant>, CliError> {
+        let found = variants(names, &self.without, &self.vary, controllers)?;
+        if !found.is_empty() && self.on != Backend::Sim {
+            let message = "--without and --vary need virtual time; use --on sim";
+            return Err(LeagueError::Variant(message.into()).into());
+        }
+        Ok(found)
+    }
+}
+
 pub(in crate::cli) fn league(
     arguments: &LeagueArguments,
     controllers: &Controllers,
 ) -> Result<ExitCode, CliError> {
     if !arguments.merge.is_empty() {
-        write(&arguments.merge, arguments, controllers)?;
+        write(&arguments.merge, arguments, &[], controllers)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(code) = arguments.on.run_inside(&[&arguments.out], None)? {
+    if [&arguments.without, &arguments.vary]
+        .iter()
+        .any(|names| names.iter().any(String::is_empty))
+    {
+        print_out(&switches(controllers))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut names = named_controllers(&arguments.controllers)?;
+    let variants = arguments.variants(&names, controllers)?;
+    names.extend(variants.iter().map(|variant| variant.controller.clone()));
+    let mut files = vec![arguments.out.as_path()];
+    files.extend(arguments.traces.as_deref());
+    if let Some(code) = arguments.on.run_inside(&files, None)? {
         return Ok(code);
     }
-    let groups = match &arguments.random {
-        Some(Numbers(numbers)) => vec![random(numbers.clone())?],
-        None => cases(&arguments.cases)?,
-    };
+    let store = Store::new(&arguments.out);
+    let groups = arguments.groups(&store)?;
     let all = || groups.iter().flat_map(|group| &group.cases);
-    let names = named_controllers(&arguments.controllers)?;
     let seeds = if arguments.quick { 1 } else { arguments.seeds };
     let plan = Plan {
         build: build()?,
@@ -109,10 +219,11 @@ pub(in crate::cli) fn league(
         seeds: Some(seeds),
         experiments: all().map(|case: &Case| case.id.clone()).collect(),
         controllers: names,
+        recorded: arguments.bottleneck(),
     };
-    let store = Store::new(&arguments.out);
     let mut runs = Vec::new();
     for case in all() {
+        let seeds = case.seeds(seeds, plan.quick);
         runs.extend(case.runs(&plan.controllers, seeds, controllers)?);
     }
     let (runs, _) = pending(runs, arguments.shard, &plan, &store)?;
@@ -126,7 +237,7 @@ pub(in crate::cli) fn league(
         ));
     } else {
         let directories = std::slice::from_ref(&arguments.out);
-        write(directories, arguments, controllers)?;
+        write(directories, arguments, &variants, controllers)?;
     }
     // The page tells of flows that died.
     Ok(exit_code(&outcome, || ExitCode::SUCCESS))
@@ -135,11 +246,15 @@ pub(in crate::cli) fn league(
 fn write(
     directories: &[PathBuf],
     arguments: &LeagueArguments,
+    variants: &[Variant],
     controllers: &Controllers,
 ) -> Result<(), CliError> {
     let league = League::new(directories, controllers)?;
     league.write(&arguments.out)?;
-    print_out(&league.table())?;
+    match variants {
+        [] => print_out(&league.table())?,
+        _ => print_out(&league.variants(variants))?,
+    }
     let page = arguments.out.join("league.html");
     note(&format!("the page is {}", page.display()));
     Ok(())

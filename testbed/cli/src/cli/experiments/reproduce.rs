@@ -123,6 +123,7 @@ fn plan(arguments: &ReproduceArguments, experiments: &[Experiment]) -> Result<Pl
         seeds: arguments.seeds,
         experiments: experiments.iter().map(|one| one.id.clone()).collect(),
         controllers: Vec::new(),
+        recorded: None,
     })
 }
 

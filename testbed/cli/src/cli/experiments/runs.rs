@@ -1,15 +1,13 @@
 //! Makes the runs of experiments or of the league, and tells how they get on.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::time::Duration;
 
 use evenkeel_experiments::{Build, Event, Outcome, Plan, Run, Store, heaviest_first, run, shard};
 use evenkeel_testbed::backend::sim;
-use indicatif::ProgressBar;
 
-use crate::cli::{Backend, CliError, bar, interrupts, note, say, signals, wall_clock};
+use crate::cli::progress::{Progress, cores};
+use crate::cli::{Backend, CliError, interrupts, note, signals};
 
 /// Part `index` of `count`, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,10 +65,11 @@ pub(in crate::cli) fn pending(
     Ok((pending, failures))
 }
 
-/// Whether a kernel can make the runs. The simulator checks a run as it begins it.
+/// Whether a kernel can make the runs, or none needs one. The simulator checks all else of a run as
+/// it begins it.
 pub(in crate::cli) fn check(runs: &[Run], on: Backend) -> Result<(), CliError> {
-    let on_kernel = runs.iter().filter(|_| on != Backend::Sim);
-    for run in on_kernel {
+    let of_kernel = |run: &&Run| on != Backend::Sim || run.scenario.needs_kernel();
+    for run in runs.iter().filter(of_kernel) {
         let checked = on.check(&run.scenario, &sim::Options::default());
         checked.map_err(|error| CliError::Run(run.label(), Box::new(error)))?;
     }
@@ -85,11 +84,23 @@ pub(in crate::cli) fn make(
     jobs: Option<u16>,
 ) -> Result<Outcome, CliError> {
     let jobs = jobs.map_or_else(cores, usize::from);
-    let mut progress = Progress::new(&runs);
-    let outcome = run(runs, plan, store, jobs, interrupts()?, |event| {
-        progress.tell(&event);
-    })?;
-    progress.bar.finish_and_clear();
+    let weight = runs.iter().map(Run::weight).sum();
+    let mut progress = Progress::new(runs.len(), weight);
+    let outcome = run(
+        runs,
+        plan,
+        store,
+        jobs,
+        interrupts()?,
+        |event| match event {
+            Event::Advanced(run, share) => progress.advanced(run.label(), run.weight() * share),
+            Event::Finished(run) => progress.ended(&run.label(), run.weight(), None),
+            Event::Failed(run, message) => {
+                progress.ended(&run.label(), run.weight(), Some(message));
+            }
+        },
+    )?;
+    progress.finish();
     if outcome.interrupted {
         note(&format!(
             "interrupted: {} runs are kept; the same command goes on",
@@ -111,86 +122,6 @@ pub(in crate::cli) fn exit_code(
     }
 }
 
-/// A bar on a terminal; elsewhere a line for each run that ends.
-struct Progress {
-    bar: ProgressBar,
-    began: std::time::Instant,
-    runs: usize,
-    ended: usize,
-    /// Of all runs, of those that have ended, and of those under way by their label.
-    weight: f64,
-    done: f64,
-    under_way: BTreeMap<String, f64>,
-}
-
-impl Progress {
-    /// Resolution of the bar.
-    const STEPS: f64 = 1e6;
-
-    fn new(runs: &[Run]) -> Self {
-        Self {
-            bar: bar(Self::STEPS as u64),
-            began: wall_clock(),
-            runs: runs.len(),
-            ended: 0,
-            weight: runs.iter().map(Run::weight).sum(),
-            done: 0.0,
-            under_way: BTreeMap::new(),
-        }
-    }
-
-    fn tell(&mut self, event: &Event<'_>) {
-        match event {
-            Event::Advanced(run, share) => {
-                self.under_way.insert(run.label(), run.weight() * share);
-            }
-            Event::Finished(run) => self.end(run, None),
-            Event::Failed(run, message) => self.end(run, Some(message)),
-        }
-        let share = self.share();
-        self.bar.set_position((share * Self::STEPS) as u64);
-        self.bar
-            .set_message(format!("{} of {} runs", self.ended, self.runs));
-    }
-
-    fn end(&mut self, run: &Run, error: Option<&str>) {
-        self.under_way.remove(&run.label());
-        self.done += run.weight();
-        self.ended += 1;
-        if let Some(error) = error {
-            self.bar
-                .suspend(|| say(&format!("{} failed: {error}", run.label())));
-        } else if self.bar.is_hidden() {
-            let left = left(wall_clock() - self.began, self.share());
-            note(&format!(
-                "[{}/{}] {}; about {left} left",
-                self.ended,
-                self.runs,
-                run.label()
-            ));
-        }
-    }
-
-    fn share(&self) -> f64 {
-        let under_way: f64 = self.under_way.values().sum();
-        ((self.done + under_way) / self.weight.max(1.0)).min(1.0)
-    }
-}
-
-/// The time that remains, if work goes on as it has until `share` was done.
-fn left(spent: Duration, share: f64) -> String {
-    let seconds = spent.as_secs_f64() * (1.0 - share) / share.max(1e-6);
-    if seconds < 100.0 {
-        format!("{seconds:.0} s")
-    } else {
-        format!("{:.0} min", seconds / 60.0)
-    }
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,11 +132,5 @@ mod tests {
         for text in ["0/4", "5/4", "1/0", "2", "a/b", ""] {
             assert!(text.parse::<Shard>().is_err(), "{text:?}");
         }
-    }
-
-    #[test]
-    fn what_is_left_follows_from_what_was_done() {
-        assert_eq!(left(Duration::from_secs(10), 0.25), "30 s");
-        assert_eq!(left(Duration::from_secs(100), 0.1), "15 min");
     }
 }

@@ -93,6 +93,55 @@ fn controllers_of_the_testbed_alone_run_on_the_kernel_beside_those_that_ship() {
 }
 
 #[test]
+fn the_kernels_own_tcp_runs_beside_quic_and_leaves_the_same_records() {
+    if !has_namespaces() {
+        return;
+    }
+    let _alone = alone();
+    let settings = [
+        "duration_s=4",
+        "warmup_s=1",
+        "flows.1.controller=reno",
+        "flows.1.count=2",
+        "mtu=1280",
+        "flows.1.ip_version=6",
+    ];
+    let (child, directory) = start(&scenario("linux-tcp.toml"), &settings);
+    let result = result_of(child);
+    let series = fs::read(directory.path().join("series.json")).expect("it is there");
+    let series: serde_json::Value = serde_json::from_slice(&series).expect("JSON");
+    for number_of in 1..=2 {
+        let flow = &result["flows"][number_of];
+        assert_eq!(flow["error"], serde_json::Value::Null);
+        assert_eq!(flow["controller"], "reno");
+        assert!(number(&flow["transfers"]["bytes"]) > 10_000.0, "{flow:#}");
+        assert!(number(&flow["sent_packets"]) > 10.0, "{flow:#}");
+        let (ip, app) = (&flow["throughput_bps"], &flow["goodput_bps"]);
+        assert!(number(ip) > number(app), "headers count: {flow:#}");
+        // There and back.
+        assert!(number(&flow["rtt_ms"]["min"]) > 39.0, "{flow:#}");
+        let windows = series["flows"][number_of]["window_bytes"].as_array();
+        let mut windows = windows.expect("a series").iter();
+        assert!(windows.any(|window| window.as_u64() > Some(2000)));
+    }
+    assert_eq!(result["unseeded"], serde_json::Value::Null);
+
+    let sized = [
+        "duration_s=4",
+        "warmup_s=0",
+        "flows.0.stop_s=0.1",
+        "flows.1.bytes=123456",
+    ];
+    let (child, _directory) = start(&scenario("linux-tcp.toml"), &sized);
+    let transfers = &result_of(child)["flows"][1]["transfers"];
+    assert_eq!(
+        (&transfers["started"], &transfers["completed"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(transfers["bytes"], 123_456);
+}
+
+#[test]
 #[ignore = "takes 40 s of real time; .ci/full runs it"]
 fn the_league_plays_on_the_kernel_and_says_so() {
     if !has_namespaces() {

@@ -7,13 +7,18 @@ use serde::{Serialize, Serializer};
 
 use super::Standings;
 use super::distributions::{DistributionRow, FIGURES, is_random};
+use super::regret::{Outcome, RegretRow, regrets};
+use super::{mean, to_three_digits};
 use crate::evaluate::dataset::Spread;
 use crate::report::document::{line, lines, object};
 use crate::run::store::Plan;
-use crate::spec::league::{Case, Figure, LeagueGroup};
+use crate::spec::league::{Case, Figure, LeagueGroup, seeds};
 
 /// The group of the table's last column: the mean of the others.
 pub(super) const TOTAL: &str = "total";
+
+/// The group of all cases in which flows of other controllers take part.
+pub(super) const COEXISTENCE: &str = "coexistence";
 
 /// All controllers, all cases, and what came out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,7 +32,7 @@ pub struct LeagueDocument {
     pub quick: bool,
     /// What the runs ran on: `sim`, `netns`, `uml` or `docker`.
     pub backend: String,
-    /// Every run was made with the seeds from 1 to this.
+    /// Every run was made with the seeds from 1 to this; chaotic cases of a quick league with three.
     pub seeds: u64,
     /// Who played.
     pub controllers: Vec<ControllerRow>,
@@ -37,6 +42,8 @@ pub struct LeagueDocument {
     pub cases: Vec<CaseRow>,
     /// Scores of controllers in groups, and in total.
     pub table: Vec<CellRow>,
+    /// How far controllers stay behind the best.
+    pub regrets: Vec<RegretRow>,
     /// Scores and raw figures of controllers in cases.
     pub results: Vec<ResultRow>,
     /// Figures over networks drawn at random; empty without any.
@@ -78,6 +85,9 @@ pub struct CaseRow {
     pub good: String,
     /// Targets by figure.
     pub aims: BTreeMap<Figure, f64>,
+    /// One seed hides much here, so that a quick league has three.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub chaotic: bool,
     /// False if the same seed gives another result each time, whoever plays: an opponent's fault.
     pub repeats: bool,
     /// Makes one of its runs alone; `CONTROLLER` and `SEED` stand for what to choose.
@@ -108,9 +118,9 @@ impl Serialize for OverSeeds {
 pub struct CellRow {
     /// The controller.
     pub controller: String,
-    /// The group, or `total`.
+    /// The group, `coexistence` or `total`.
     pub group: String,
-    /// The mean of the cases, or of the groups; `None` if runs are missing.
+    /// The mean of the cases, in total of the groups; `None` if runs are missing.
     pub score: Option<OverSeeds>,
 }
 
@@ -123,12 +133,14 @@ pub struct ResultRow {
     pub controller: String,
     /// Its score; `None` without a run.
     pub score: Option<OverSeeds>,
+    /// By how much the best controller's median is above its own; `None` without a run.
+    pub regret: Option<f64>,
     /// Seeds whose run is missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<u64>,
-    /// Measured flows that died, with the seed.
+    /// Why runs failed, with the seed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub dead: Vec<String>,
+    pub failed: Vec<String>,
     /// Median, least and greatest of the seeds that have a value.
     pub figures: BTreeMap<Figure, OverSeeds>,
 }
@@ -147,31 +159,12 @@ impl LeagueDocument {
         let mut results = Vec::new();
         for name in &plan.controllers {
             for case in cases() {
+                let seeds = case.seeds(seeds, plan.quick);
                 results.push(ResultRow::new(case, name, seeds, &standings[&case.id]));
             }
-            let of_group = |group: &LeagueGroup, seed: u64| {
-                mean(group.cases.iter().map(|case| {
-                    let standing = standings[&case.id].get(&(name.clone(), seed));
-                    standing.map(|standing| standing.score)
-                }))
-            };
-            let mut cell = |group: &str, of: &dyn Fn(u64) -> Option<f64>| {
-                table.push(CellRow {
-                    controller: name.clone(),
-                    group: group.to_owned(),
-                    score: (1..=seeds)
-                        .map(of)
-                        .collect::<Option<_>>()
-                        .and_then(over_seeds),
-                });
-            };
-            for group in groups {
-                cell(&group.name, &|seed| of_group(group, seed));
-            }
-            cell(TOTAL, &|seed| {
-                mean(groups.iter().map(|group| of_group(group, seed)))
-            });
+            table.extend(cells(plan, groups, standings, name));
         }
+        compare(&mut results);
         let row = |group: &LeagueGroup| GroupRow {
             name: group.name.clone(),
             title: group.title.clone(),
@@ -188,6 +181,10 @@ impl LeagueDocument {
             backend: plan.backend.clone(),
             seeds,
             distributions: distributions(&players, &results),
+            regrets: players
+                .iter()
+                .map(|one| regret(&one.name, &results))
+                .collect(),
             controllers: players,
             groups: groups.iter().map(row).collect(),
             cases: cases()
@@ -210,6 +207,7 @@ impl LeagueDocument {
             ("groups", lines(&self.groups)),
             ("cases", lines(&self.cases)),
             ("table", lines(&self.table)),
+            ("regrets", lines(&self.regrets)),
             ("results", lines(&self.results)),
         ]);
         if !self.distributions.is_empty() {
@@ -225,38 +223,22 @@ impl LeagueDocument {
         cell.and_then(|cell| cell.score)
     }
 
-    /// Scores of groups for a terminal: a column for each controller.
-    pub(super) fn table(&self) -> String {
-        let names = self.controllers.iter().map(|one| match one.repeats {
-            true => one.name.clone(),
-            false => format!("{}*", one.name),
-        });
-        let width = |name: &str| name.chars().count().max(6) + 2;
-        let mut text = format!("{:<20}", "");
-        for name in names {
-            text += &format!("{name:>0$}", width(&name));
-        }
-        let groups = self.groups.iter().map(|group| group.name.as_str());
-        for group in groups.chain([TOTAL]) {
-            text += &format!("\n{group:<20}");
-            for one in &self.controllers {
-                let score = self.score(&one.name, group);
-                let shown = score.map_or("-".into(), |score| format!("{:.2}", score.median));
-                let star = usize::from(!one.repeats);
-                text += &format!("{shown:>0$}", width(&one.name).max(8) + star);
-            }
-        }
-        text += "\n";
-        if self.controllers.iter().any(|one| !one.repeats) {
-            text += "* does not repeat: another run with the same seed differs\n";
-        }
-        let dead = self.results.iter().filter(|row| !row.dead.is_empty());
-        for row in dead {
-            for flow in &row.dead {
-                text += &format!("died: {} {}, {flow}\n", row.case, row.controller);
-            }
-        }
-        text
+    /// With how many seeds a case was played.
+    pub(super) fn seeds_of(&self, case: &CaseRow) -> u64 {
+        seeds(self.seeds, self.quick, case.chaotic)
+    }
+
+    /// Whether this network drawn at random is among the worst of a controller and figure.
+    pub(super) fn is_among_the_worst(&self, case: &str) -> bool {
+        let mut worst = self.distributions.iter().flat_map(|row| &row.worst);
+        worst.any(|one| one == case)
+    }
+
+    /// How far a controller that plays stays behind the best.
+    pub(super) fn regret(&self, controller: &str) -> &RegretRow {
+        let mut rows = self.regrets.iter();
+        let row = rows.find(|row| row.controller == controller);
+        row.expect("each controller has a row")
     }
 }
 
@@ -283,6 +265,7 @@ impl CaseRow {
             source: case.file.source.clone(),
             good: case.file.good.clone(),
             aims: case.aims.clone(),
+            chaotic: case.file.chaotic,
             command: case.command(backend),
         }
     }
@@ -300,22 +283,88 @@ impl ResultRow {
                 figures.entry(*figure).or_default().push(*value);
             }
         }
-        let dead = made.iter().flat_map(|(seed, standing)| {
-            let dead = standing.dead.iter();
-            dead.map(move |flow| format!("seed {seed}: {flow}"))
+        let failed = made.iter().flat_map(|(seed, standing)| {
+            let failures = standing.failures.iter();
+            failures.map(move |why| format!("seed {seed}: {why}"))
         });
         let figures = figures.into_iter();
         Self {
             case: case.id.clone(),
             controller: controller.to_owned(),
             score: over_seeds(made.iter().map(|(_, standing)| standing.score).collect()),
+            regret: None,
             missing: (1..=seeds).filter(|seed| of(*seed).is_none()).collect(),
-            dead: dead.collect(),
+            failed: failed.collect(),
             figures: figures
                 .filter_map(|(figure, values)| Some((figure, over_seeds(values)?)))
                 .collect(),
         }
     }
+}
+
+/// Notes in each result how far it is behind the best of its case.
+fn compare(results: &mut [ResultRow]) {
+    let scores = results.iter();
+    let scores = scores.map(|row| (row.case.as_str(), row.score.map(|score| score.median)));
+    let regrets = regrets(&scores.collect::<Vec<_>>());
+    for (row, regret) in results.iter_mut().zip(regrets) {
+        row.regret = regret;
+    }
+}
+
+/// Of a controller, from results that were compared.
+fn regret(controller: &str, results: &[ResultRow]) -> RegretRow {
+    let own = results.iter().filter(|row| row.controller == controller);
+    let outcomes = own.map(|row| Outcome {
+        case: &row.case,
+        regret: row.regret,
+        has_failed: !row.failed.is_empty(),
+    });
+    RegretRow::new(controller, &outcomes.collect::<Vec<_>>())
+}
+
+/// The scores of a controller in all groups, beside others, and in total. A case with fewer seeds
+/// than the others has its seeds again.
+fn cells(
+    plan: &Plan,
+    groups: &[LeagueGroup],
+    standings: &BTreeMap<String, Standings>,
+    controller: &str,
+) -> Vec<CellRow> {
+    let seeds_of = |case: &Case| case.seeds(plan.seeds.unwrap_or(1), plan.quick);
+    let cases = || groups.iter().flat_map(|group| &group.cases);
+    let seeds = cases().map(seeds_of).max().unwrap_or(1);
+    let of_case = |case: &Case, seed: u64| {
+        let seed = (seed - 1) % seeds_of(case) + 1;
+        let standing = standings[&case.id].get(&(controller.to_owned(), seed));
+        standing.map(|standing| standing.score)
+    };
+    let of_group = |group: &LeagueGroup, seed| {
+        let cases = group.cases.iter();
+        mean(cases.map(|case| of_case(case, seed)))
+    };
+    let cell = |group: &str, of: &dyn Fn(u64) -> Option<f64>| CellRow {
+        controller: controller.to_owned(),
+        group: group.to_owned(),
+        score: (1..=seeds)
+            .map(of)
+            .collect::<Option<_>>()
+            .and_then(over_seeds),
+    };
+    let mut table: Vec<_> = groups
+        .iter()
+        .map(|group| cell(&group.name, &|seed| of_group(group, seed)))
+        .collect();
+    if cases().any(Case::has_others) {
+        table.push(cell(COEXISTENCE, &|seed| {
+            let beside = cases().filter(|case| case.has_others());
+            mean(beside.map(|case| of_case(case, seed)))
+        }));
+    }
+    table.push(cell(TOTAL, &|seed| {
+        mean(groups.iter().map(|group| of_group(group, seed)))
+    }));
+    table
 }
 
 /// Of all controllers and figures that networks drawn at random have.
@@ -335,12 +384,6 @@ fn distributions(controllers: &[ControllerRow], results: &[ResultRow]) -> Vec<Di
     rows
 }
 
-/// The mean; `None` if a value is missing, or there is none.
-fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let values: Vec<f64> = values.collect::<Option<_>>()?;
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
 /// These numbers in short; `None` without any.
 fn over_seeds(values: Vec<f64>) -> Option<OverSeeds> {
     let spread = Spread::of(values)?;
@@ -349,9 +392,4 @@ fn over_seeds(values: Vec<f64>) -> Option<OverSeeds> {
         least: to_three_digits(spread.least),
         greatest: to_three_digits(spread.greatest),
     })
-}
-
-/// Three digits: more would be noise.
-fn to_three_digits(value: f64) -> f64 {
-    format!("{value:.2e}").parse().unwrap_or(value)
 }

@@ -3,6 +3,9 @@
 mod distributions;
 mod document;
 mod page;
+mod regret;
+mod terminal;
+mod variants;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +17,7 @@ pub use distributions::DistributionRow;
 pub use document::{
     CaseRow, CellRow, ControllerRow, GroupRow, LeagueDocument, OverSeeds, ResultRow,
 };
+pub use regret::RegretRow;
 
 use super::parts::{self, Whole};
 use super::section::ReportError;
@@ -21,13 +25,16 @@ use crate::evaluate::dataset::MetricError;
 use crate::evaluate::league::{Standing, rate};
 use crate::evaluate::values::Samples;
 use crate::run::store::{Record, Store};
-use crate::spec::league::{CONTROLLER, Case, LeagueGroup, exactly};
+use crate::spec::league::{CONTROLLER, Case, LeagueGroup, exactly, recorded};
+use crate::spec::traces::{Recordings, TRACES};
+use crate::spec::variants::Variant;
 
 /// A league that was played, ready to be written.
 #[derive(Debug)]
 pub struct League {
     document: LeagueDocument,
     groups: Vec<LeagueGroup>,
+    recordings: Recordings,
     /// By the case's id; those of one seed.
     pictures: BTreeMap<String, Picture>,
 }
@@ -44,11 +51,23 @@ impl League {
     /// program's.
     pub fn new(directories: &[PathBuf], controllers: &Controllers) -> Result<Self, ReportError> {
         let whole = Whole::new(parts::read(directories)?)?;
-        let groups = exactly(&whole.plan.experiments)?;
+        let within = |id: &String| {
+            id.strip_prefix(TRACES)
+                .is_some_and(|id| id.starts_with('/'))
+        };
+        let (traces, ids): (Vec<_>, Vec<_>) =
+            whole.plan.experiments.iter().cloned().partition(within);
+        let mut groups = exactly(&ids)?;
+        let mut recordings = whole.recordings()?;
+        recordings.retain(|name| traces.contains(&format!("{TRACES}/{name}")));
+        if let Some(bottleneck) = &whole.plan.recorded {
+            groups.push(recorded(&recordings, bottleneck)?);
+        }
         let seeds = whole.plan.seeds.unwrap_or(1);
         let mut standings = BTreeMap::new();
         let mut pictures = BTreeMap::new();
         for case in groups.iter().flat_map(|group| &group.cases) {
+            let seeds = case.seeds(seeds, whole.plan.quick);
             let runs = case.runs(&whole.plan.controllers, seeds, controllers)?;
             let (records, _) = whole.records(&runs)?;
             let mut of_case = Standings::new();
@@ -65,6 +84,7 @@ impl League {
         Ok(Self {
             document: LeagueDocument::new(&whole.plan, &groups, &standings, controllers),
             groups,
+            recordings,
             pictures,
         })
     }
@@ -83,6 +103,7 @@ impl League {
         for case in self.groups.iter().flat_map(|group| &group.cases) {
             store.write(&case.file_name(), case.scenario().as_bytes())?;
         }
+        store.keep_traces(&self.recordings)?;
         Ok(())
     }
 
@@ -95,6 +116,22 @@ impl League {
     pub fn table(&self) -> String {
         self.document.table()
     }
+
+    /// What the variants change, for a terminal. They and their whole controllers have played.
+    pub fn variants(&self, variants: &[Variant]) -> String {
+        self.document.variants(variants)
+    }
+}
+
+/// The mean; `None` if a value is missing, or there is none.
+fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let values: Vec<f64> = values.collect::<Option<_>>()?;
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Three digits: more would be noise.
+fn to_three_digits(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
 }
 
 fn lacks(case: &Case, message: String) -> MetricError {

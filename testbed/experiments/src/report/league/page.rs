@@ -8,7 +8,8 @@ use minijinja::context;
 use minijinja::value::Value;
 
 use super::distributions::{DistributionRow, FIGURES, is_random, picture};
-use super::document::{CaseRow, LeagueDocument, OverSeeds, ResultRow, TOTAL};
+use super::document::{COEXISTENCE, CaseRow, LeagueDocument, OverSeeds, ResultRow, TOTAL};
+use super::regret::RegretRow;
 use crate::spec::league::Figure;
 
 /// Columns of raw figures: what they are called, their unit, and by what they are multiplied.
@@ -45,19 +46,15 @@ pub(super) fn page(document: &LeagueDocument, pictures: &BTreeMap<String, Pictur
         let cases = document.cases.iter();
         let cases = cases.filter(|case| case.case.starts_with(&within));
         // Of networks drawn at random, the worst are enough for people.
-        let worst = |case: &str| {
-            document
-                .distributions
-                .iter()
-                .any(|row| row.worst.iter().any(|one| one == case))
-        };
-        let cases = cases.filter(|case| !is_random(&case.case) || worst(&case.case));
+        let cases =
+            cases.filter(|case| !is_random(&case.case) || document.is_among_the_worst(&case.case));
         context! {
             group,
             scores => column(&group.name),
             cases => cases.map(|one| case(document, one, pictures)).collect::<Vec<_>>(),
         }
     });
+    let runs = document.cases.iter().map(|case| document.seeds_of(case));
     let figures = FIGURES.into_iter();
     let random = figures.filter_map(|figure| distribution(document, figure));
     let page = context! {
@@ -67,13 +64,16 @@ pub(super) fn page(document: &LeagueDocument, pictures: &BTreeMap<String, Pictur
         random => random.collect::<Vec<_>>(),
         shown => SHOWN,
         total => column(TOTAL),
+        beside => document.table.iter().any(|cell| cell.group == COEXISTENCE).then(|| column(COEXISTENCE)),
+        regrets => document.regrets.iter().map(|row| regret(document, row)).collect::<Vec<_>>(),
         place => match document.backend.as_str() {
             "sim" => "virtual time",
             "netns" => "real time, in network namespaces",
             "uml" => "real time, in user-mode Linux",
             _ => "real time, in containers",
         },
-        runs => document.cases.len() as u64 * document.controllers.len() as u64 * document.seeds,
+        chaotic => document.quick && document.cases.iter().any(|case| case.chaotic),
+        runs => runs.sum::<u64>() * document.controllers.len() as u64,
     };
     let templates = [("league.html", include_str!("templates/league.html"))];
     let mut environment = environment(&templates);
@@ -94,6 +94,18 @@ fn cell(score: Option<OverSeeds>) -> Value {
     };
     let differ = format!("{least:.2}") != format!("{greatest:.2}");
     context! { median, least, greatest, differ }
+}
+
+/// How far a controller stays behind, with links to the cases; those of random networks that the
+/// page does not show are none.
+fn regret(document: &LeagueDocument, row: &RegretRow) -> Value {
+    let shown = |case: &str| !is_random(case) || document.is_among_the_worst(case);
+    let case = |case: &String| context! { case, shown => shown(case) };
+    context! {
+        row,
+        case => row.case.as_ref().map(case),
+        failed => row.failed.iter().map(case).collect::<Vec<_>>(),
+    }
 }
 
 /// The column of a figure, with a name that says all alone.

@@ -41,6 +41,39 @@ fn packets_that_jump_the_delay_are_netems_reordering() {
 }
 
 #[test]
+fn loss_in_bursts_is_netems_gilbert_elliott_model() {
+    let link = first_link("delay_ms = 10\ngilbert_elliott = { p = 0.01, r = 0.25 }");
+    assert_eq!(unsupported_key(&link), None);
+    assert_eq!(
+        qdiscs(&link),
+        ["root handle 1: netem limit 10000000 delay 10000us loss gemodel 1% 25% 100% 0%"]
+    );
+    let link = first_link(
+        "rate_bps = 1e6\ngilbert_elliott = { p = 0.01, r = 0.25, bad = 0.5, good = 0.001 }",
+    );
+    assert_eq!(
+        qdiscs(&link),
+        [
+            "root handle 1: netem limit 10000000 loss gemodel 1% 25% 50% 0.1%",
+            "parent 1:1 handle 2: netem rate 1000000bit -14 limit 101"
+        ]
+    );
+}
+
+#[test]
+fn netems_own_corruption_is_taken_where_netem_is_asked_for() {
+    let link = first_link("rate_bps = 1e6\ncorrupt = 0.01\nemulator = 'netem'");
+    assert_eq!(unsupported_key(&link), None);
+    assert_eq!(
+        qdiscs(&link),
+        [
+            "root handle 1: netem limit 10000000 corrupt 1%",
+            "parent 1:1 handle 2: netem rate 1000000bit -14 limit 101"
+        ]
+    );
+}
+
+#[test]
 fn a_mere_rate_is_a_single_netem() {
     let link = first_link("rate_bps = 1000000");
     assert_eq!(
@@ -96,6 +129,12 @@ fn each_key_that_netem_does_not_have_is_named() {
         ("cellular = { min_bps = 1, max_bps = 2 }", Some("cellular")),
         ("police_bps = 1\npolice_burst_bytes = 1", Some("police_bps")),
         ("duplicate = 0.1", Some("duplicate")),
+        ("mtu = 1300", Some("mtu")),
+        ("changes = [{ at_s = 1, mtu = 1300 }]", Some("mtu")),
+        ("mark = 0.1", Some("mark")),
+        ("ecn = 'bleach'", Some("ecn")),
+        ("ecn = 'keep'\nmark = 0\ncorrupt = 0", None),
+        ("corrupt = 0.1", Some("corrupt")),
         ("wifi_jitter_ms = 7", Some("wifi_jitter_ms")),
         ("aggregate_ms = 5", Some("aggregate_ms")),
         (

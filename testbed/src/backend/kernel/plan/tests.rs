@@ -122,3 +122,21 @@ fn a_router_runs_only_where_a_link_needs_one_and_knows_its_routes() {
     assert!(c.router.is_none());
     assert_eq!(c.routes.len(), 2);
 }
+
+#[test]
+fn hosts_of_a_kernels_own_tcp_forget_what_earlier_connections_found_out() {
+    let forgets = |scenario: ScenarioBuilder| {
+        let settings = plan(scenario).settings();
+        settings.contains(&"net.ipv4.tcp_no_metrics_save=1")
+    };
+    assert!(!forgets(line(second())));
+    let neighbour = FlowBuilder::tcp("n", "cubic").between("a", "c");
+    assert!(forgets(line(second()).flow(neighbour)));
+}
+
+#[test]
+fn devices_that_are_too_small_for_ipv6_are_not_told_how_to_do_it() {
+    let commands = |mtu: u16| plan(line(second()).set("mtu", i64::from(mtu))).ip_commands(0);
+    assert!(commands(1280).contains("link set link0 addrgenmode none address"));
+    assert!(commands(1279).contains("link set link0 address"));
+}

@@ -379,7 +379,12 @@ impl<'de> Deserializer<'de> for Half<'_, 'de> {
             let node = halves.node;
             return node.visit_table(name, fields, &halves.keys, visitor);
         }
-        halves.keys.extend(fields);
+        for field in fields {
+            // A key that both name is read by both.
+            if !halves.keys.contains(field) {
+                halves.keys.push(field);
+            }
+        }
         Err(de::Error::custom("names its keys first"))
     }
 

@@ -1,0 +1,52 @@
+//! The league's table for a terminal: a column for each controller.
+
+use super::document::{COEXISTENCE, LeagueDocument, TOTAL};
+
+impl LeagueDocument {
+    /// Scores of groups, what they come to, and which networks were failed.
+    pub(super) fn table(&self) -> String {
+        let names = self.controllers.iter().map(|one| match one.repeats {
+            true => one.name.clone(),
+            false => format!("{}*", one.name),
+        });
+        let width = |name: &str| name.chars().count().max(6) + 2;
+        let mut text = format!("{:<20}", "");
+        for name in names {
+            text += &format!("{name:>0$}", width(&name));
+        }
+        let mut line = |label: &str, shown: &dyn Fn(&str) -> String| {
+            text += &format!("\n{label:<20}");
+            for one in &self.controllers {
+                let star = usize::from(!one.repeats);
+                text += &format!("{:>1$}", shown(&one.name), width(&one.name).max(8) + star);
+            }
+        };
+        let two = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
+        let groups = self.groups.iter().map(|group| group.name.as_str());
+        let has_others = self.table.iter().any(|cell| cell.group == COEXISTENCE);
+        let beside = has_others.then_some(COEXISTENCE);
+        for group in groups.chain([TOTAL]).chain(beside) {
+            line(group, &|name| {
+                two(self.score(name, group).map(|score| score.median))
+            });
+        }
+        line("greatest regret", &|name| two(self.regret(name).greatest));
+        line("mean regret", &|name| two(self.regret(name).mean));
+        line("failed networks", &|name| {
+            self.regret(name).failed.len().to_string()
+        });
+        text += "\n";
+        if self.controllers.iter().any(|one| !one.repeats) {
+            text += "* does not repeat: another run with the same seed differs\n";
+        }
+        for row in &self.regrets {
+            if let Some(case) = row.case.as_ref().filter(|_| row.greatest > Some(0.0)) {
+                text += &format!("{}: greatest regret in {case}\n", row.controller);
+            }
+        }
+        for row in self.regrets.iter().filter(|row| !row.failed.is_empty()) {
+            text += &format!("{}: failed {}\n", row.controller, row.failed.join(", "));
+        }
+        text
+    }
+}

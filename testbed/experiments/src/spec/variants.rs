@@ -1,0 +1,186 @@
+//! Controllers with one part switched off or one constant scaled: what each is worth.
+
+use evenkeel_testbed::SWITCHES;
+use evenkeel_testbed::scenario::Controllers;
+
+use super::axes::listed;
+
+/// Stands for all parts, or all constants.
+const ALL: &str = "all";
+
+/// A controller that differs from another in one thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variant {
+    /// The whole controller, as a scenario names it.
+    pub base: String,
+    /// This one, likewise.
+    pub controller: String,
+    /// What differs, for people.
+    pub label: String,
+}
+
+/// The variants of `bases` without each part of `without`, and with each constant and factor of
+/// `vary`, which are like `beta=x0.8,x1.25`. `all` stands for all parts, or constants. The bases are
+/// from `controllers`.
+///
+/// # Errors
+/// In one line, if a controller has no such part or constant, or a factor is none.
+pub(crate) fn variants(
+    bases: &[String],
+    without: &[String],
+    vary: &[String],
+    controllers: &Controllers,
+) -> Result<Vec<Variant>, String> {
+    let mut variants = Vec::new();
+    for base in bases {
+        for name in without {
+            for part in chosen(base, SWITCHES[0], name, controllers)? {
+                let label = format!("without {part}");
+                variants.push(Variant::new(base, SWITCHES[0], part, "true", label));
+            }
+        }
+        for text in vary {
+            let (name, factors) = factors(text)?;
+            for constant in chosen(base, SWITCHES[1], name, controllers)? {
+                for factor in &factors {
+                    let label = format!("{constant} x{factor}");
+                    variants.push(Variant::new(base, SWITCHES[1], constant, factor, label));
+                }
+            }
+        }
+    }
+    Ok(variants)
+}
+
+/// What can be switched off and scaled, for people.
+pub fn switches(controllers: &Controllers) -> String {
+    let mut text = String::new();
+    for row in controllers.rows() {
+        for (kind, usage) in SWITCHES
+            .iter()
+            .zip(["--without NAME,...", "--vary NAME=x0.8,x1.25"])
+        {
+            let parameters = row.parameters.iter();
+            let mut switches = parameters
+                .filter_map(|one| Some((one.name.strip_prefix(kind)?, one.meaning)))
+                .peekable();
+            if switches.peek().is_some() {
+                text += &format!("{}, {usage}:\n", row.name);
+            }
+            for (name, meaning) in switches {
+                text += &format!("  {name:<18} {meaning}\n");
+            }
+        }
+    }
+    text
+}
+
+impl Variant {
+    fn new(base: &str, kind: &str, switch: &str, value: &str, label: String) -> Self {
+        let joint = if base.contains(':') { ',' } else { ':' };
+        Self {
+            base: base.to_owned(),
+            controller: format!("{base}{joint}{kind}{switch}={value}"),
+            label,
+        }
+    }
+}
+
+/// The switches of this kind that a controller has of this name.
+fn chosen(
+    base: &str,
+    kind: &str,
+    name: &str,
+    controllers: &Controllers,
+) -> Result<Vec<&'static str>, String> {
+    let plain = base.split(':').next().unwrap_or(base);
+    let row = controllers.rows().iter().find(|row| row.name == plain);
+    let parameters = row.map_or(&[][..], |row| row.parameters).iter();
+    let known: Vec<&str> = parameters
+        .filter_map(|parameter| parameter.name.strip_prefix(kind))
+        .collect();
+    let found = known.iter().copied();
+    let found: Vec<_> = found.filter(|one| name == ALL || name == *one).collect();
+    match (known.is_empty(), found.is_empty()) {
+        (true, _) => Err(format!("{plain} has no switches; keel has")),
+        (_, true) => Err(format!(
+            "{plain} has no switch {name:?}: use {ALL}, or one of {}",
+            listed(known.iter())
+        )),
+        _ => Ok(found),
+    }
+}
+
+/// The name and the factors of `beta=x0.8,x1.25`.
+fn factors(text: &str) -> Result<(&str, Vec<&str>), String> {
+    let wrong = || format!("--vary {text:?} is not like beta=x0.8,x1.25");
+    let (name, factors) = text.split_once('=').ok_or_else(wrong)?;
+    let factors = factors.split(',').map(|factor| {
+        let factor = factor.strip_prefix('x')?;
+        factor.parse::<f64>().ok().map(|_| factor)
+    });
+    Ok((name, factors.collect::<Option<_>>().ok_or_else(wrong)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(base: &str, without: &[&str], vary: &[&str]) -> Result<Vec<Variant>, String> {
+        let texts = |all: &[&str]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let controllers = evenkeel_testbed::controllers();
+        variants(&texts(&[base]), &texts(without), &texts(vary), &controllers)
+    }
+
+    #[test]
+    fn each_part_is_switched_off_alone_and_each_constant_scaled_alone() {
+        let names = |variants: Vec<Variant>| {
+            let names = variants.into_iter().map(|one| (one.controller, one.label));
+            names.collect::<Vec<_>>()
+        };
+        let pair = |controller: &str, label: &str| (controller.to_owned(), label.to_owned());
+        let found = of("keel", &["hold", "jitter"], &["beta=x0.8,x1.25"]).unwrap();
+        assert_eq!(
+            names(found),
+            [
+                pair("keel:without.hold=true", "without hold"),
+                pair("keel:without.jitter=true", "without jitter"),
+                pair("keel:scale.beta=0.8", "beta x0.8"),
+                pair("keel:scale.beta=1.25", "beta x1.25"),
+            ]
+        );
+        let found = of("keel:iw=20", &["hold"], &[]).unwrap();
+        assert_eq!(found[0].controller, "keel:iw=20,without.hold=true");
+        let controllers = evenkeel_testbed::controllers();
+        let all = of("keel", &[ALL], &["all=x1"]).unwrap();
+        assert!(all.len() >= 10, "{all:?}");
+        for one in &all {
+            let factory = controllers.factory(&one.controller);
+            assert!(factory.is_ok(), "{one:?}: {:?}", factory.err());
+            let (_, name) = one.controller.split_once('.').unwrap();
+            let name = name.split('=').next().unwrap();
+            assert!(
+                switches(&controllers).contains(&format!("  {name} ")),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_controller_has_no_switch_for_is_refused_in_one_line() {
+        let refused = |base, without: &[&str], vary: &[&str], words: &str| {
+            let error = of(base, without, vary).expect_err("no such switch");
+            assert!(error.contains(words), "{words:?} in {error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        };
+        refused(
+            "keel",
+            &["holt"],
+            &[],
+            "keel has no switch \"holt\": use all, or one of hold, ",
+        );
+        refused("vegas", &[ALL], &[], "vegas has no switches");
+        refused("keel", &[], &["beta=0.8"], "is not like beta=x0.8");
+        refused("keel", &[], &["beta"], "is not like beta=x0.8");
+    }
+}

@@ -1,0 +1,68 @@
+//! Runs whose figures follow from the scenario.
+
+use std::time::Duration;
+
+use super::*;
+use crate::metrics::{Timing, throughput_bps};
+use crate::scenario::{FlowBuilder, LinkBuilder};
+
+fn timing(scenario: &Scenario) -> Timing {
+    Timing {
+        interval: scenario.sampling_interval,
+        warmup: scenario.warmup,
+        duration: scenario.duration,
+    }
+}
+
+#[test]
+fn a_flow_that_stops_within_an_interval_has_no_more_than_its_link() {
+    let bulk = FlowBuilder::bulk("f", "cubic").between("a", "b");
+    let scenario = Scenario::builder("stops", Duration::from_secs(3))
+        .warmup(Duration::from_secs(2))
+        .link(LinkBuilder::between("l", "a", "b").rate_bps(10_000_000))
+        .flow(bulk.stop(Duration::from_millis(2510)))
+        .build()
+        .unwrap();
+    let seen = run(&scenario, &Options::default(), |_| ()).unwrap();
+    // Its queue is full: packets go on coming for 100 ms.
+    assert!(
+        seen.flows[0].delivered[25] > 100_000,
+        "{:?}",
+        seen.flows[0].delivered
+    );
+    let bps = throughput_bps(&seen.flows[0], &timing(&scenario)).unwrap();
+    assert!((9.5e6..=10.01e6).contains(&bps), "{bps}");
+}
+
+#[test]
+fn series_tell_delays_and_what_the_link_could_carry_and_did() {
+    let ms = Duration::from_millis;
+    let link = LinkBuilder::between("l", "a", "b").rate_bps(10_000_000);
+    let scenario = Scenario::builder("series", Duration::from_secs(2))
+        .link(
+            link.delay(ms(20))
+                .queue_packets(50)
+                .change(ms(1000), "rate_bps", 5_000_000),
+        )
+        .flow(FlowBuilder::bulk("f", "cubic").between("a", "b"))
+        .build()
+        .unwrap();
+    let seen = run(&scenario, &Options::default(), |_| ()).unwrap();
+    let (flow, link) = (&seen.flows[0], &seen.links[0]);
+    assert_eq!(
+        link.capacity_series[9..11],
+        [Some(10_000_000), Some(5_000_000)]
+    );
+    // Full once it has begun, but for the packet that straddles an end.
+    let forwarded = link.forwarded_series[15] as i64;
+    assert!((forwarded - 62_500).abs() <= 1500, "{forwarded}");
+    // 20 ms, the queue of at most 51 packets at 5 Mb/s, and the packet's own 2 ms.
+    let one_way = flow.one_way[15].unwrap();
+    assert!(
+        one_way.mean > ms(20) && one_way.mean <= one_way.max,
+        "{one_way:?}"
+    );
+    assert!(one_way.max <= ms(20 + 103), "{one_way:?}");
+    let rtt = crate::metrics::rtt_series(flow, &timing(&scenario), 20)[15].unwrap();
+    assert!(rtt.mean > one_way.mean + ms(20), "{rtt:?}");
+}

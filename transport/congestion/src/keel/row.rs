@@ -1,0 +1,80 @@
+//! keel in tables of controllers, and what the testbed switches off to see what it is worth.
+
+use super::Keel;
+use crate::adapter::adapt;
+use crate::row::{ControllerBuild, ControllerRow};
+use crate::switches::switches;
+use crate::window::{INITIAL_WINDOW, InitialWindow};
+
+pub(crate) const ROW: ControllerRow = ControllerRow {
+    name: "keel",
+    summary: "keel: short queues, and a fair share where others fill them",
+    parameters: &[INITIAL_WINDOW],
+    build: ControllerBuild {
+        uses_path: |_| true,
+        factory: |values| {
+            let initial = InitialWindow::read(values, "iw");
+            Ok(adapt(move |now, mtu| {
+                Box::new(Keel::new(now, initial, mtu))
+            }))
+        },
+    },
+};
+
+switches! {
+    parameters { INITIAL_WINDOW }
+    without {
+        hold: "HOLD: a share beside others that fill the queue; it gives way instead",
+        make_room: "YIELD: making room to see the empty path",
+        loss_filter: "telling losses of the path from those it causes; each turn with a loss counts",
+        reach_cap: "START's cap at what the path delivered",
+        jitter: "jitter in the target",
+    }
+    scale {
+        standing: "STANDING, the time over which a queue stands",
+        beta: "BETA, the part of CUBIC's window that a loss leaves",
+        aim: "AIM, the part of the target that giving way aims at",
+        delivered_factor: "DELIVERED_FACTOR, the part of what was delivered that losses leave",
+        most_step: "MOST_STEP, the least part to which a turn lowers the window",
+    }
+}
+
+/// The row with its switches as parameters.
+#[cfg(feature = "ablation")]
+pub(crate) const SWITCHED: ControllerRow = ControllerRow {
+    parameters: Switches::PARAMETERS,
+    build: ControllerBuild {
+        uses_path: |_| true,
+        factory: |values| {
+            let initial = InitialWindow::read(values, "iw");
+            let switches = Switches::read(values);
+            Ok(adapt(move |now, mtu| {
+                Box::new(Keel::switched(now, initial, mtu, switches))
+            }))
+        },
+    },
+    ..ROW
+};
+
+#[cfg(all(test, feature = "ablation"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use evenkeel_spec::SpecValues;
+
+    #[test]
+    fn each_switch_is_off_by_its_parameter_and_each_constant_scaled() {
+        let read = |text| {
+            let values = SpecValues::parse("keel", SWITCHED.parameters, text);
+            Switches::read(&values.expect("known parameters"))
+        };
+        assert_eq!(read(None), Switches::default());
+        let switches = read(Some("without.hold=true,scale.standing=2,scale.beta=0.5"));
+        assert!(!switches.hold() && switches.jitter());
+        assert_eq!(switches.beta(0.5), 0.25);
+        assert_eq!(switches.aim(0.9), 0.9);
+        let standing = Duration::from_millis(25);
+        assert_eq!(switches.standing(standing), 2 * standing);
+    }
+}
