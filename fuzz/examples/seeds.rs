@@ -66,7 +66,7 @@ discipline = \"red:min=5,max=15\"
 stamps = [\"aqt\"]
 loss = 0.01
 mtu = 1400
-ecn = "keep"
+ecn = \"keep\"
 mark = 0.01
 corrupt = 0.001
 police_bps = \"1M\"
