@@ -419,6 +419,29 @@ fn a_seed_gives_a_wifi_and_a_cell_and_another_one_others() {
 }
 
 #[test]
+fn live_video_with_keel_does_not_stand_still_on_crowded_wifi() {
+    for seed in ["seed=1", "seed=2"] {
+        let result = run(
+            "wifi.toml",
+            &[
+                seed,
+                "duration_s=15",
+                "warmup_s=2",
+                "links.0.rate_bps=20e6",
+                "links.0.queue_packets=200",
+                "links.0.reverse.aggregate_ms=0",
+                "flows.0.controller=keel",
+                "flows.0.app=stream",
+                "flows.0.stream={bitrate_bps=4e6, fixed=true}",
+            ],
+        );
+        let stream = result.flows[0].stream.as_ref().expect("a stream");
+        let (frames, stalls) = (&stream.report.frames, &stream.report.stalls);
+        assert_eq!((stalls.count, frames.lost), (0, 0), "{seed}");
+    }
+}
+
+#[test]
 fn jitter_of_wifi_and_held_acks_are_in_the_round_trips() {
     let rtt = |overrides: &[&str]| {
         let result = run("wifi.toml", &[&["warmup_s=0"], overrides].concat());

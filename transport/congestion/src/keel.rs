@@ -16,6 +16,8 @@ mod losses;
 mod rate;
 mod routers;
 mod row;
+mod stalls;
+mod start;
 mod target;
 
 use std::time::{Duration, Instant};
@@ -33,6 +35,8 @@ pub(crate) use row::ROW;
 #[cfg(feature = "ablation")]
 pub(crate) use row::SWITCHED;
 use row::Switches;
+use stalls::Stalls;
+use start::Start;
 
 /// keel gives way down to so many packets: fewer cannot show what the path delivers. Beside others
 /// losses may leave it two.
@@ -50,11 +54,6 @@ const START_REACH: f64 = 1.8;
 const START_QUEUE_PART: u32 = 20;
 const START_QUEUE_LEAST: Duration = Duration::from_millis(4);
 const START_QUEUE_MOST: Duration = Duration::from_millis(16);
-
-/// START ends when the delivery rate has not grown by so much for so many turns
-/// (draft-ietf-ccwg-bbr, section 5.3.1.2).
-const START_GROWTH: f64 = 1.25;
-const START_FLAT_TURNS: u32 = 3;
 
 /// DRAIN sends so much of what is acknowledged: a pause would leave the link empty afterwards.
 const DRAIN_GAIN: f64 = 0.5;
@@ -122,6 +121,7 @@ pub struct Keel {
     delay: Delay,
     routers: Routers,
     rates: Rates,
+    stalls: Stalls,
     losses: Losses,
     /// When HOLD ended last, and how often it began again soon after.
     held: Option<Instant>,
@@ -146,11 +146,7 @@ pub struct Keel {
 #[derive(Debug, Clone)]
 enum Mode {
     /// Grows each round trip until a queue, losses or the rate show that the link is full.
-    Start {
-        /// The greatest rate so far, in bytes per second, and the turns since it grew.
-        best: f64,
-        flat: u32,
-    },
+    Start(Start),
     /// Sends less than arrives until the window is down to so many bytes.
     Drain { to: f64 },
     /// Keeps the queue at the target.
@@ -159,10 +155,6 @@ enum Mode {
     Yield { back: f64, turns: u32 },
     /// Keeps its share beside others.
     Hold(Hold),
-}
-
-impl Mode {
-    const START: Self = Self::Start { best: 0.0, flat: 0 };
 }
 
 impl Keel {
@@ -176,12 +168,13 @@ impl Keel {
             switches,
             mtu,
             window: initial.bytes(mtu) as f64,
-            mode: Mode::START,
+            mode: Mode::Start(Start::default()),
             delay: Delay::new(switches),
             routers: Routers::default(),
             held: None,
             relapses: 0,
             rates: Rates::new(now),
+            stalls: Stalls::default(),
             losses: Losses::new(switches),
             growth: 0,
             room: 1.0,
@@ -226,6 +219,18 @@ impl Keel {
         }
     }
 
+    /// The part of the window that giving way leaves: the link stays busy through stalls.
+    fn kept(&self) -> f64 {
+        let base = self.delay.base();
+        let target = target::own(self.rates.bandwidth(), base, self.packet(), 1.0);
+        let floor = target.map_or(0.0, |target| self.stalls.floor(base, target));
+        if self.switches.stalls() {
+            self.window.min(floor)
+        } else {
+            0.0
+        }
+    }
+
     /// The queueing time that keel aims at.
     fn target(&self) -> Duration {
         let base = self.delay.base();
@@ -258,24 +263,17 @@ impl Keel {
 
     /// START, for each turn.
     fn start_turn(&mut self, turn: &Turn) {
-        let bandwidth = self.rates.bandwidth();
         let is_lossy = self.losses.judge(self.mtu, false).is_some();
-        let Mode::Start { best, flat } = &mut self.mode else {
-            return;
-        };
-        if bandwidth > START_GROWTH * *best {
-            (*best, *flat) = (bandwidth, 0);
-        } else if turn.is_used {
-            *flat += 1;
-        }
-        if *flat >= START_FLAT_TURNS || is_lossy {
+        if let Mode::Start(start) = &mut self.mode
+            && (start.is_flat(self.rates.bandwidth(), turn.is_used) || is_lossy)
+        {
             self.leave_start();
         }
     }
 
     fn leave_start(&mut self) {
         let fits = self.rates.bandwidth() * self.delay.base().as_secs_f64();
-        let to = fits.max(LEAST_PACKETS * self.packet());
+        let to = fits.max(LEAST_PACKETS * self.packet()).max(self.kept());
         self.mode = Mode::Drain { to };
     }
 
@@ -329,7 +327,7 @@ impl Keel {
         };
         let kept = self.switches.delivered_factor(DELIVERED_FACTOR);
         let window = (factor * self.window).max(kept * delivered);
-        self.lower(seen.now, window, delivered);
+        self.lower(seen.now, window.max(LOSS_FACTOR * self.kept()), delivered);
     }
 
     /// Lowers the window to `bytes`; CUBIC's curve limits growth up to `most` bytes and a while
@@ -346,7 +344,7 @@ impl Keel {
     fn crowded(&mut self, seen: &Seen, rate: f64) {
         let crowd = self.crowd.get_or_insert_with(|| Crowd::new(seen));
         match crowd.turn(seen, rate) {
-            Answer::GiveWay(window) => self.set_window(window),
+            Answer::GiveWay(window) => self.set_window(window.max(self.kept())),
             Answer::Longer(window) => {
                 if self.delay.told() * 2 > seen.queue() {
                     self.routers.distrust(seen.now, &mut self.delay);
@@ -452,7 +450,7 @@ impl Keel {
             back: self.window,
             turns: YIELD_TURNS,
         };
-        self.set_window(self.window * (0.9 * empty).max(LEAST_YIELD));
+        self.set_window((self.window * (0.9 * empty).max(LEAST_YIELD)).max(self.kept()));
     }
 
     /// HOLD, for each turn.
@@ -493,10 +491,12 @@ impl Controller for Keel {
         if let Some((rtt, queueing)) = self.routers.sample(ack, self.delay.smoothed()) {
             self.delay.on_rtt(ack.now, rtt, queueing);
         }
+        self.stalls
+            .on_ack(ack, self.delay.base(), self.delay.smoothed());
         let room = self.window + self.back() - ack.in_flight as f64;
         let is_full = !ack.app_limited && room <= 0.1 * self.window + 2.0 * self.packet();
         match self.mode {
-            Mode::Start { .. } => self.start(ack),
+            Mode::Start(_) => self.start(ack),
             Mode::Drain { to } => self.drain(ack, to),
             // Somebody else's making room has shown a shorter path: join in.
             Mode::Track
@@ -513,7 +513,7 @@ impl Controller for Keel {
             return;
         };
         match &mut self.mode {
-            Mode::Start { .. } => self.start_turn(&turn),
+            Mode::Start(_) => self.start_turn(&turn),
             Mode::Drain { .. } => {}
             Mode::Track => self.track_turn(ack.now, &turn),
             Mode::Yield { back, turns } => {
@@ -548,7 +548,7 @@ impl Controller for Keel {
             }
             // Losses of larger windows are judged by their share, each turn.
             _ if event.cause == Cause::Loss => {}
-            Mode::Start { .. } => self.leave_start(),
+            Mode::Start(_) => self.leave_start(),
             Mode::Track => {
                 self.set_window(MARK_FACTOR * window);
                 self.growth = 0;
@@ -561,7 +561,7 @@ impl Controller for Keel {
         self.track();
         self.window = minimum_window(self.mtu) as f64;
         self.delay.forget_back();
-        self.mode = Mode::START;
+        self.mode = Mode::Start(Start::default());
     }
 
     fn on_mtu(&mut self, mtu: u16) {
@@ -585,14 +585,14 @@ impl Controller for Keel {
         let recent = self.delay.recent().map(|rtt| rtt + self.delay.back());
         let rtt = recent.unwrap_or(smoothed).min(smoothed).as_secs_f64();
         let gain = match self.mode {
-            Mode::Start { .. } => START_PACE,
+            Mode::Start(_) => START_PACE,
             _ => PACE,
         };
         (smoothed >= LEAST_PACED_RTT).then(|| (gain * (self.window + self.back()) / rtt) as u64)
     }
 
     fn slow_start_threshold(&self) -> Option<u64> {
-        (!matches!(self.mode, Mode::Start { .. })).then(|| self.window())
+        (!matches!(self.mode, Mode::Start(_))).then(|| self.window())
     }
 }
 

@@ -29,6 +29,7 @@ switches! {
         loss_filter: "telling losses of the path from those it causes; each turn with a loss counts",
         reach_cap: "START's cap at what the path delivered",
         jitter: "jitter in the target",
+        stalls: "the window that stalls of the path leave when keel gives way",
     }
     scale {
         standing: "STANDING, the time over which a queue stands",
