@@ -295,6 +295,14 @@ fn the_shards_of_slurm_and_kubernetes_merge_into_the_bytes_of_one_run() {
     let slurm = ["1", "2", "3"].map(|part| format!("results/league/part-{part}"));
     merged(&slurm.each_ref().map(String::as_str));
     merged(&["part-1", "part-2"]);
+    // What a part has not run is not counted as a network that nobody failed.
+    let output = league(place, &["--merge", "part-1", "--out", "half"]);
+    let table = text(&output.stdout);
+    let failed = table
+        .lines()
+        .find(|line| line.starts_with("failed networks"));
+    let figures = failed.expect("a row").split_whitespace().skip(2);
+    assert!(figures.clone().any(|figure| figure == "-"), "{table}");
 }
 
 #[test]

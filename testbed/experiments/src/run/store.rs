@@ -24,7 +24,7 @@ pub enum StoreError {
     #[error(transparent)]
     Write(#[from] ReportError),
     /// A file cannot be read.
-    #[error("cannot read {path}: {1}; name a directory that reproduce has written", path = .0.display())]
+    #[error("cannot read {path}: {1}; name a directory that league or reproduce has written", path = .0.display())]
     Read(PathBuf, #[source] io::Error),
     /// A file is not what `reproduce` writes, for this reason.
     #[error("{path} is damaged: {1}; delete it and run reproduce again", path = .0.display())]

@@ -3,6 +3,13 @@
 use super::document::{COEXISTENCE, LeagueDocument, TOTAL};
 
 impl LeagueDocument {
+    /// How many networks a controller failed; `-` while runs are missing.
+    pub(super) fn failures(&self, controller: &str) -> String {
+        let row = self.regret(controller);
+        row.mean
+            .map_or("-".into(), |_| row.failed.len().to_string())
+    }
+
     /// Scores of groups, what they come to, and which networks were failed.
     pub(super) fn table(&self) -> String {
         let names = self.controllers.iter().map(|one| match one.repeats {
@@ -32,9 +39,7 @@ impl LeagueDocument {
         }
         line("greatest regret", &|name| two(self.regret(name).greatest));
         line("mean regret", &|name| two(self.regret(name).mean));
-        line("failed networks", &|name| {
-            self.regret(name).failed.len().to_string()
-        });
+        line("failed networks", &|name| self.failures(name));
         text += "\n";
         if self.controllers.iter().any(|one| !one.repeats) {
             text += "* does not repeat: another run with the same seed differs\n";

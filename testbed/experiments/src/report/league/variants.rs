@@ -24,7 +24,7 @@ impl LeagueDocument {
             if base != variant.base {
                 base = &variant.base;
                 text += &format!("{base:<28}{}", self.total(base));
-                text += &format!("{:>8}{:>8}\n", "", self.regret(base).failed.len());
+                text += &format!("{:>8}{:>8}\n", "", self.failures(base));
             }
             let controller = &variant.controller;
             let groups = self.groups.iter().map(|group| group.name.as_str());
@@ -38,6 +38,9 @@ impl LeagueDocument {
                 let row = results.find(|row| row.controller == controller && row.case == case);
                 Some(row?.score?.median)
             });
+            // The worst of some cases says little of all.
+            let is_whole = total.is_some();
+            let (group, case) = (group.filter(|_| is_whole), case.filter(|_| is_whole));
             let by = |change: &Option<Change<'_>>| {
                 change
                     .as_ref()
@@ -53,7 +56,7 @@ impl LeagueDocument {
                 variant.label,
                 self.total(controller),
                 by(&total),
-                self.regret(controller).failed.len(),
+                self.failures(controller),
                 place(&group),
                 by(&group),
                 place(&case),
