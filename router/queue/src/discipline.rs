@@ -51,7 +51,7 @@ pub trait Discipline: Debug + Send {
         1
     }
 
-    /// Whether [`Sender::has_header`] is made use of, if the port has no stamps.
+    /// Whether [`Sender::host`] is made use of: the port then looks for path headers.
     fn reads_headers(&self) -> bool {
         false
     }
@@ -107,8 +107,9 @@ pub trait Discipline: Debug + Send {
 pub struct Sender {
     /// A keyed hash of its flow; `None` if the port has one queue alone, or the flow cannot be told.
     pub flow: Option<u64>,
-    /// It has a path header that may be stamped; `false` if nobody on this port reads them.
-    pub has_header: bool,
+    /// A keyed hash of its host, by its source address (of IPv6 the first 64 bits), if the packet has
+    /// a path header that may be stamped; `None` if it has none, or the discipline reads none.
+    pub host: Option<u64>,
 }
 
 /// What becomes of a packet.

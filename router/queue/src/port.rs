@@ -139,15 +139,14 @@ impl<P: Carrier> Port<P> {
             .next_start(now)
             .is_some_and(|start| start <= now);
         debug_assert!(!starts || (self.transmission.is_none() && self.waiting_since.is_none()));
-        let flow = self.hasher.as_ref().and_then(|hasher| {
-            let flow = packet.payload.flow()?;
-            Some(hasher.hash(flow.as_bytes()))
-        });
+        let hasher = self.hasher.as_ref();
+        let key = hasher.and_then(|hasher| Some((hasher, packet.payload.flow()?)));
+        let flow = key.map(|(hasher, flow)| hasher.hash(flow.as_bytes()));
         let carried = self.reads_headers.then(|| packet.payload.path_header());
-        let sender = Sender {
-            flow,
-            has_header: matches!(carried, Some(Ok(_))),
-        };
+        let has_header = matches!(carried, Some(Ok(_)));
+        let host = key.filter(|_| has_header && self.discipline.reads_headers());
+        let host = host.map(|(hasher, flow)| hasher.hash(flow.host()));
+        let sender = Sender { flow, host };
         let queue = self.discipline.classify(&packet.meta, sender);
         let seen = match self.reads_headers {
             true => self.seen_by_stamps(queue),

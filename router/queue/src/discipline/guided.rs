@@ -7,9 +7,13 @@
 //! guided class alone: its queue, and the rate that it has at the moment.
 //!
 //! A header is a claim and no proof. A flow that goes on above its share while the guided class has
-//! a queue that guided flows would not leave standing is one of the others for a while.
+//! a queue that guided flows would not leave standing is one of the others for a while; so is a host
+//! whose flows do so one after the other, or that sends most in a class that goes on losing packets.
+//! Until then the others have a part of the link and of a full queue, however many flows claim the rest.
 
+mod conduct;
 mod flows;
+mod hosts;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -30,15 +34,19 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// Bytes of a large packet.
 const LARGE: f64 = 1514.0;
 
+/// The others' part of the link while they have something to send, if all their flows together are less:
+/// that of one flow beside fifteen.
+const OTHERS_LEAST: f64 = 1.0 / 16.0;
+
 /// What the guided class may be owed, as time of the link, besides two large packets. Flows that are paced
-/// send together now and then; this many bytes do not wait for the others.
+/// send together now and then; this many bytes do not wait for the others, nor do twice as many.
 const BURST: Duration = Duration::from_millis(10);
 
 /// What the others leave is lent to the guided class as far as they have left it for so many periods:
 /// a loss-based flow that has backed off comes back.
 const LENT_AFTER: usize = 20;
 
-/// Bytes that the guided class may keep waiting in a full queue, besides its share.
+/// Bytes that the guided class may keep waiting in a full queue, besides its share: up to half of the others'.
 const OWN_ROOM: f64 = 8.0 * LARGE;
 
 /// The number of the guided class's queue; those of the others follow.
@@ -76,6 +84,7 @@ impl DisciplineConfig for Config {
             share: 0.5,
             owed: 0.0,
             arriving: GUIDED,
+            lacks_packets: false,
             period: None,
             others_rates: VecDeque::new(),
         })
@@ -88,12 +97,15 @@ struct Guided {
     /// The others' own discipline.
     others: Box<dyn Discipline>,
     flows: Flows,
-    /// The guided class's share of the link while both have something to send: above 0, below 1.
+    /// The guided class's share of the link while both have something to send: above 0, and at most what
+    /// [`OTHERS_LEAST`] leaves.
     share: f64,
     /// Bytes that the guided class may send before it is the others' turn.
     owed: f64,
     /// The queue of the packet that arrives.
     arriving: usize,
+    /// It finds as many packets as may wait, else as many bytes, if the queue is full.
+    lacks_packets: bool,
     /// `None` while nothing comes.
     period: Option<Period>,
     /// Bytes per second that the others have sent in the last periods.
@@ -137,7 +149,10 @@ impl Guided {
         }
         // Who sends alone owes the other class a packet, and not the time in which that was silent.
         let burst = BURST.as_secs_f64() * port.rate.map_or(0.0, Rate::bytes_per_second);
-        self.owed = self.owed.clamp(-LARGE, 2.0 * LARGE + burst);
+        // A byte of the guided class costs the others' share of one: the smaller that is, the more are sent
+        // for what is owed. A packet of the others counts in full.
+        let costs = (2.0 * (1.0 - self.share)).min(1.0);
+        self.owed = self.owed.clamp(-LARGE, LARGE + (LARGE + burst) * costs);
     }
 
     /// The rate in bytes per second that the guided class has of this `link`: its share, or what the
@@ -167,6 +182,8 @@ impl Discipline for Guided {
     }
 
     fn on_arrival(&mut self, now: Instant, meta: &mut PacketMeta, port: &PortView) -> Verdict {
+        let most = port.limit.packets;
+        self.lacks_packets = most.is_some_and(|most| port.queued.packets >= most);
         let period = self.period.get_or_insert(Period::new(now));
         if port.queue == GUIDED {
             let found = port.own.bytes;
@@ -196,9 +213,14 @@ impl Discipline for Guided {
     }
 
     fn make_room(&mut self, queues: &[Amount]) -> Option<(usize, u64)> {
-        let waiting: Amount = queues.iter().copied().sum();
-        let guided = queues[GUIDED].bytes as f64;
-        if guided > self.share * waiting.bytes as f64 + OWN_ROOM {
+        // Of what there is too much of.
+        let held = |amount: Amount| match self.lacks_packets {
+            true => amount.packets as f64 * LARGE,
+            false => amount.bytes as f64,
+        };
+        let waiting = held(queues.iter().copied().sum());
+        let others = (1.0 - self.share) * waiting;
+        if held(queues[GUIDED]) > waiting - others + OWN_ROOM.min(others / 2.0) {
             if let Some(period) = &mut self.period {
                 period.has_lost = true;
             }
@@ -247,7 +269,7 @@ impl Discipline for Guided {
         });
         // Who comes to a class that is empty is one flow.
         let [guided, others] = [guided.max(1.0), others.max(1.0)];
-        self.share = guided / (guided + others);
+        self.share = (guided / (guided + others)).min(1.0 - OTHERS_LEAST);
         if !self.flows.is_empty() {
             self.period = Some(Period::new(now));
         }

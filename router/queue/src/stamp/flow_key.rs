@@ -63,6 +63,13 @@ impl FlowKey {
         &self.bytes[..self.len]
     }
 
+    /// What is hashed of its host: the source's address, of IPv6 the first 64 bits, of which a site has
+    /// all others at its disposal.
+    pub(crate) fn host(&self) -> &[u8] {
+        let is_ipv6 = self.len > 2 * 16;
+        &self.bytes[..if is_ipv6 { 8 } else { 4 }]
+    }
+
     fn push(&mut self, bytes: &[u8]) {
         self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();

@@ -2,6 +2,8 @@
 
 use super::super::Sender;
 use super::LARGE;
+use super::conduct::Conduct;
+use super::hosts::Hosts;
 
 /// Flows that are told apart. Of two that share a slot the later one is one of the others, and not
 /// counted: what nobody watches is not believed.
@@ -36,13 +38,14 @@ const ABOVE: f64 = 1.5;
 
 /// ... and that has so got what its share is in so many periods has only said that it is guided. Flows
 /// that have to make room for others need some dozens of round trips, and have twice their share.
-const PROVEN: f64 = 60.0;
+pub(super) const PROVEN: f64 = 60.0;
 
-/// For so many periods it is one of the others, for twice as many the next time, and so on...
-const BANNED: u64 = 300;
+/// A class is crowded if it loses packets while more comes than this multiple of its rate: flows that
+/// follow anything come to its rate, and a few percent more while they search for it.
+const CROWDED: f64 = 1.05;
 
-/// ... so many times.
-const MOST_DOUBLED: u8 = 4;
+/// Who sends most in a class that has been crowded for so many periods more than it has not does not follow.
+const CROWDED_FOR: u64 = 30;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Flow {
@@ -56,19 +59,17 @@ struct Flow {
     header: u64,
     /// The period of its last packet with data; 0 if it has sent none.
     data: u64,
-    /// What it got above its share while the class was overloaded, in shares of a period; less one for
-    /// each period in which it did not.
-    excess: f64,
-    /// Until this period it is one of the others.
-    banned_until: u64,
-    bans: u8,
+    /// The host that has sent its last header: an entry of [`Hosts`].
+    host: usize,
+    conduct: Conduct,
     is_listed: bool,
 }
 
 impl Flow {
-    /// In its present `period`.
-    fn is_guided(&self, period: u64) -> bool {
-        self.header > 0 && period - self.header <= LAST_HEADER && period >= self.banned_until
+    /// In this `period`.
+    fn is_guided(&self, period: u64, hosts: &Hosts) -> bool {
+        let has_header = self.header > 0 && period - self.header <= LAST_HEADER;
+        has_header && !self.conduct.is_banned(period) && !hosts.is_banned(self.host, period)
     }
 }
 
@@ -78,6 +79,9 @@ pub(super) struct Flows {
     slots: Vec<Flow>,
     /// The slots of flows that are remembered.
     listed: Vec<usize>,
+    hosts: Hosts,
+    /// Periods in which the guided class was crowded, less those in which it was not.
+    crowded: u64,
     /// The number of this period, from 1.
     period: u64,
     /// A flow's fair share of the link in bytes per second; 0 before it is known.
@@ -91,6 +95,8 @@ impl Default for Flows {
         Self {
             slots: vec![Flow::default(); SLOTS],
             listed: Vec::new(),
+            hosts: Hosts::default(),
+            crowded: 0,
             period: 1,
             fair: 0.0,
             guided: 0.0,
@@ -132,13 +138,15 @@ impl Flows {
             return false;
         }
         flow.bytes += u64::from(bytes);
-        if sender.has_header {
+        if let Some(host) = sender.host {
+            flow.host = Hosts::entry(host);
+            self.hosts.on_header(flow.host, self.period);
             flow.header = self.period;
             if bytes >= DATA {
                 flow.data = self.period;
             }
         }
-        flow.is_guided(self.period)
+        flow.is_guided(self.period, &self.hosts)
     }
 
     /// A period is over. Returns how many flows the guided class has, and the others.
@@ -148,7 +156,10 @@ impl Flows {
         for slot in &self.listed {
             let flow = &mut self.slots[*slot];
             let rate = flow.bytes as f64 / past.seconds;
-            flow.rate = rate.max(flow.rate * (1.0 - FORGOTTEN) + rate * FORGOTTEN);
+            // The ports that a banned host has left are no flows.
+            let may_hop = flow.header > 0 && self.hosts.is_banned(flow.host, period);
+            let forgotten = if may_hop { 1.0 } else { FORGOTTEN };
+            flow.rate = rate.max(flow.rate * (1.0 - forgotten) + rate * forgotten);
             flow.bytes = 0;
         }
         let counts = self.count(past.link);
@@ -158,7 +169,7 @@ impl Flows {
         let least = past.link * 1e-6;
         self.listed.retain(|slot| {
             let flow = &mut self.slots[*slot];
-            flow.is_listed = flow.rate > least || period < flow.banned_until;
+            flow.is_listed = flow.rate > least || flow.conduct.is_banned(period);
             flow.is_listed
         });
         counts
@@ -166,7 +177,7 @@ impl Flows {
 
     /// Whether no flow is remembered.
     pub(super) fn is_empty(&self) -> bool {
-        self.listed.is_empty()
+        self.listed.is_empty() && !self.hosts.is_any_banned(self.period)
     }
 
     /// How many flows there are of each class: each as a whole one if it has a good part of its fair
@@ -180,7 +191,7 @@ impl Flows {
             counts = [0.0; 2];
             for slot in &self.listed {
                 let flow = &self.slots[*slot];
-                let class = usize::from(!flow.is_guided(self.period));
+                let class = usize::from(!flow.is_guided(self.period, &self.hosts));
                 counts[class] += (flow.rate / (WHOLE * self.fair)).min(1.0);
             }
             self.fair = link / (counts[0] + counts[1]).max(1.0);
@@ -189,33 +200,40 @@ impl Flows {
     }
 
     /// Looks for flows that take more than their share of a class whose queue guided flows would not
-    /// leave.
+    /// leave, for hosts whose flows do so in turn, and for the host that crowds the class.
     fn find_liars(&mut self, past: &Past) {
         let period = self.period;
         let shares = |slot: &&usize| {
             let flow = &self.slots[**slot];
-            flow.is_guided(period) && flow.data > 0 && period - flow.data <= HAD_DATA
+            let has_data = flow.data > 0 && period - flow.data <= HAD_DATA;
+            has_data && flow.is_guided(period, &self.hosts)
         };
         let guided = self.listed.iter().filter(shares).count();
         let left_waiting = LEFT_WAITING * (self.guided + 1.0);
         let is_overloaded = past.has_lost || past.standing as f64 > left_waiting;
         let share = past.guided / guided.max(1) as f64;
+        let mut came = 0;
         for slot in &self.listed {
             let flow = &mut self.slots[*slot];
-            if !flow.is_guided(period) {
+            if !flow.is_guided(period, &self.hosts) {
                 continue;
             }
+            came += flow.bytes;
             let shares = flow.bytes as f64 / past.seconds / share;
-            if is_overloaded && shares > ABOVE {
-                flow.excess += shares - 1.0;
-            } else {
-                flow.excess = (flow.excess - 1.0).max(0.0);
-            }
-            if flow.excess >= PROVEN {
-                flow.excess = 0.0;
-                flow.banned_until = period + (BANNED << flow.bans);
-                flow.bans = (flow.bans + 1).min(MOST_DOUBLED);
-            }
+            let is_above = is_overloaded && shares > ABOVE;
+            let above = if is_above { shares - 1.0 } else { 0.0 };
+            flow.conduct.judge(above, PROVEN, period);
+            self.hosts.on_flow(flow.host, flow.bytes, above);
         }
+        if past.has_lost && came as f64 / past.seconds > CROWDED * past.guided {
+            self.crowded += 1;
+        } else {
+            self.crowded = self.crowded.saturating_sub(1);
+        }
+        if self.crowded >= CROWDED_FOR {
+            self.crowded = 0;
+            self.hosts.ban_largest(period);
+        }
+        self.hosts.end_period(period);
     }
 }

@@ -1,5 +1,7 @@
 //! Tests of the guided class behind a port.
 
+mod starving;
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use evenkeel_wire::{
@@ -35,13 +37,24 @@ impl Carrier for Numbered {
     }
 
     fn flow(&self) -> Option<FlowKey> {
-        let address = IpAddr::from(Ipv4Addr::LOCALHOST);
-        Some(FlowKey::new([address, address], 17, Some([self.flow, 1])))
+        let host = (self.flow / FLOWS_OF_A_HOST) as u8;
+        let addresses = [Ipv4Addr::new(10, 0, 0, host), Ipv4Addr::LOCALHOST];
+        Some(FlowKey::new(
+            addresses.map(IpAddr::from),
+            17,
+            Some([self.flow, 1]),
+        ))
     }
 }
 
-/// Flows below this send headers.
+/// From here on flows of the first host send no headers.
 const FIRST_OTHER: u16 = 100;
+
+const FLOWS_OF_A_HOST: u16 = 1000;
+
+fn sends_headers(flow: u16) -> bool {
+    !(FIRST_OTHER..FLOWS_OF_A_HOST).contains(&flow)
+}
 
 fn packet(flow: u16, number: u64, bytes: u32) -> Packet<Numbered> {
     let header = PathHeaderRepr {
@@ -53,7 +66,7 @@ fn packet(flow: u16, number: u64, bytes: u32) -> Packet<Numbered> {
         echo: None,
         tag: [0; 4],
     };
-    let header = (flow < FIRST_OTHER).then(|| header.emit());
+    let header = sends_headers(flow).then(|| header.emit());
     let payload = Numbered {
         flow,
         number,
@@ -116,7 +129,7 @@ fn run(port: &mut Port<Numbered>, senders: &[Sends], from: u64, until: u64) -> L
 
 /// The share of packets that were of flows with headers.
 fn guided_share(left: &Left) -> f64 {
-    let guided = left.iter().filter(|(flow, _)| *flow < FIRST_OTHER).count();
+    let guided = left.iter().filter(|(flow, _)| sends_headers(*flow)).count();
     guided as f64 / left.len() as f64
 }
 
@@ -127,7 +140,7 @@ fn longest_wait(left: &Left, flow: u16) -> Duration {
 
 #[test]
 fn the_classes_share_the_link_by_their_numbers_of_flows() {
-    for (guided, others) in [(1, 1), (1, 10), (2, 3), (10, 1), (10, 10)] {
+    for (guided, others) in [(1, 1), (1, 10), (2, 3), (10, 1), (15, 1), (10, 10)] {
         let flows = (0..guided).chain(FIRST_OTHER..FIRST_OTHER + others);
         // Each sends a fifth more than its part of the link.
         let every = f64::from(guided + others) / 1.2;
@@ -217,7 +230,7 @@ fn stamps_see_the_queue_and_the_rate_of_the_guided_class() {
     // The others send a quarter of the link, in packets of 1000 bytes.
     let other = Sender {
         flow: Some(1),
-        has_header: false,
+        host: None,
     };
     let mut now = epoch();
     for packets in 0..1000 {
