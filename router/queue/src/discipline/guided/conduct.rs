@@ -1,5 +1,9 @@
 //! What a flow or a host has done, and for how long it is not believed.
 
+/// A flow that has got so many shares of a period above its own has only said that it is guided. Flows
+/// that have to make room for others need some dozens of round trips, and have twice their share.
+pub(super) const PROVEN: f64 = 60.0;
+
 /// For so many periods it is one of the others, for twice as many the next time, and so on...
 pub(super) const BANNED: u64 = 300;
 

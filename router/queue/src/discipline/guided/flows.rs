@@ -2,7 +2,7 @@
 
 use super::super::Sender;
 use super::LARGE;
-use super::conduct::Conduct;
+use super::conduct::{Conduct, PROVEN};
 use super::hosts::Hosts;
 
 /// Flows that are told apart. Of two that share a slot the later one is one of the others, and not
@@ -33,12 +33,8 @@ const DATA: u32 = 600;
 /// liar has to share with. Acknowledgements are not.
 const HAD_DATA: u64 = 100;
 
-/// A flow above its fair share by this factor while the class is overloaded...
+/// A flow above its fair share by this factor while the class is overloaded runs up an excess.
 const ABOVE: f64 = 1.5;
-
-/// ... and that has so got what its share is in so many periods has only said that it is guided. Flows
-/// that have to make room for others need some dozens of round trips, and have twice their share.
-pub(super) const PROVEN: f64 = 60.0;
 
 /// A class is crowded if it loses packets while more comes than this multiple of its rate: flows that
 /// follow anything come to its rate, and a few percent more while they search for it.

@@ -1,13 +1,13 @@
 //! Hosts: what is known against a sender whatever ports it takes.
 
-use super::conduct::{BANNED, Conduct};
+use super::conduct::{BANNED, Conduct, PROVEN};
 
 /// Hosts are told apart by a keyed hash. Those that share one of so many entries are judged as one.
 const ENTRIES: usize = 1024;
 
 /// An excess of so many shares proves that a host's flows have only said that they are guided, one after
 /// the other: twice what proves it of a flow, so that one that stays is found before its host.
-const PROVEN: f64 = 2.0 * super::flows::PROVEN;
+const PROVEN_OF_HOST: f64 = 2.0 * PROVEN;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Host {
@@ -59,7 +59,7 @@ impl Hosts {
     /// The period is over.
     pub(super) fn end_period(&mut self, period: u64) {
         for host in &mut self.0 {
-            host.conduct.judge(host.above, PROVEN, period);
+            host.conduct.judge(host.above, PROVEN_OF_HOST, period);
             host.bytes = 0;
             host.above = 0.0;
             if !host.conduct.is_banned(period) && host.last + BANNED < period {
