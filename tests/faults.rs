@@ -338,6 +338,38 @@ fn a_sender_that_stands_still_sends_nothing_and_goes_on_at_once() {
 }
 
 #[test]
+fn a_sender_that_stood_still_goes_on_at_its_rate_and_takes_no_wait_for_a_round_trip() {
+    for (controller, delay) in [
+        ("keel", Duration::from_micros(50)),
+        ("keel", Duration::from_millis(20)),
+        ("vegas", Duration::from_micros(50)),
+        ("vegas", Duration::from_millis(20)),
+        ("reno", Duration::from_micros(50)),
+        ("reno", Duration::from_millis(20)),
+    ] {
+        let flow = flow(controller).set("pauses", pauses(&[(4.0, 2.0), (9.0, 12.0)]));
+        let flow = flow.set("verify", false).set("idle_timeout_s", 60);
+        let seen = run(23.0, link().delay(delay), flow);
+        let case = format!("{controller} on a way of {delay:?}");
+        assert_eq!(seen.error, None, "{case}");
+        let second = |from: usize| seen.delivered[from..from + 100].iter().sum::<u64>();
+        for (begin, end) in [(400, 600), (900, 2100)] {
+            let (before, after) = (second(begin - 100), second(end));
+            assert!(
+                after * 10 >= before * 8,
+                "{case}: {before} bytes in the second before {begin}, {after} in that after {end}"
+            );
+        }
+        // The path, a full queue of 90 ms, and a delayed ACK.
+        let longest = seen.rtt.iter().map(|sample| sample.rtt).max();
+        assert!(
+            longest < Some(Duration::from_millis(170)),
+            "{case}: {longest:?}"
+        );
+    }
+}
+
+#[test]
 fn a_streams_server_that_stands_still_delays_its_frames() {
     let stream = |times: &[(f64, f64)]| {
         let none = Value::Table([].into_iter().collect());

@@ -42,6 +42,7 @@ impl ControllerFactory for PacedFactory {
             smoothed_rtt: None,
             frame: AckFrame::default(),
             estimate: Duration::ZERO,
+            without_waits: None,
         })
     }
 }
@@ -58,6 +59,9 @@ pub(crate) struct Paced {
     frame: AckFrame,
     /// quinn's estimate of the round trip before this frame; before the first ACK, a guess.
     estimate: Duration,
+    /// Smoothed round trips without ACKs that waited while the process stood still, as long as
+    /// quinn's estimate, which includes those, is longer.
+    without_waits: Option<Duration>,
 }
 
 /// A window per round trip is the rate that fills the window exactly. A little more lets a delayed
@@ -81,6 +85,23 @@ impl Paced {
         let silence = interval.max(rtt.saturating_mul(ROUND_TRIPS_PER_PROBE));
         let at = now + silence;
         Some(Probe { at, silence })
+    }
+
+    /// Updates the smoothed round trip by an ACK frame whose newest packet was sent `rtt` ago.
+    fn smooth(&mut self, rtt: Duration, has_sample: bool, has_waited: bool) {
+        let Some(smoothed) = self.smoothed_rtt else {
+            self.smoothed_rtt = Some(rtt);
+            return;
+        };
+        let without = self.without_waits.or(has_waited.then_some(smoothed));
+        let without = match without {
+            // As quinn's (RFC 9002, section 5.3).
+            Some(without) if has_sample => Some(without * 7 / 8 + rtt / 8),
+            without => without,
+        };
+        let is_over = !has_waited && without.is_some_and(|without| self.estimate <= without);
+        self.without_waits = without.filter(|_| !is_over);
+        self.smoothed_rtt = Some(self.without_waits.unwrap_or(self.estimate));
     }
 
     /// Stores in `state` what the controller, with these `metrics`, wants now.
@@ -179,10 +200,13 @@ impl Controller for Paced {
         let Some(packets) = self.frame.take(now) else {
             return;
         };
-        self.smoothed_rtt = Some(match self.smoothed_rtt {
-            None => now.saturating_duration_since(packets.sent),
-            Some(_) => self.estimate,
-        });
+        let (has_sample, has_waited) = {
+            let feed = &self.connection.state().kept.feed;
+            let has_sample = feed.has_sample(largest_packet_num_acked);
+            (has_sample, feed.has_waited())
+        };
+        let rtt = now.saturating_duration_since(packets.sent);
+        self.smooth(rtt, has_sample, has_waited);
         let newly_chosen = self.connection.state().newly_chosen();
         if let Some(factory) = newly_chosen {
             // What the path had in flight, or what any path may have.
@@ -200,8 +224,7 @@ impl Controller for Paced {
         let mut guard = self.connection.state();
         let state = &mut *guard;
         state.kept.validated();
-        let is_repeated = state.kept.feed.is_repeated(largest_packet_num_acked);
-        let rtt = state.measure.on_ack(&packets, is_repeated, &mut state.path);
+        let rtt = state.measure.on_ack(&packets, has_sample, &mut state.path);
         let probe = state.capacity.as_mut();
         let end = probe.and_then(|probe| probe.on_ack(&packets, rtt, &state.path));
         let answer = end.and_then(|end| state.end_capacity(end));
@@ -266,9 +289,10 @@ impl Controller for Paced {
 
     fn window(&self) -> u64 {
         match hooks::allowance(&self.connection) {
-            // More than any window that quinn paces.
+            // More than any window that quinn paces: its pacer goes by quinn's estimate.
             Allowance::Window
-                if self.pacing == Pacing::Unpaced && hooks::is_for_pacer(&self.connection) =>
+                if (self.pacing == Pacing::Unpaced || self.without_waits.is_some())
+                    && hooks::is_for_pacer(&self.connection) =>
             {
                 u64::MAX
             }

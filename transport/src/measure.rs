@@ -43,11 +43,11 @@ struct Round {
 
 impl Measure {
     /// Takes in an ACK frame, and updates `path`. Returns its round trip time, if it gives one: one
-    /// that `is_repeated`, because an earlier one was lost, does not.
+    /// that [has no sample](evenkeel_congestion::FeedState::has_sample) does not.
     pub(crate) fn on_ack(
         &mut self,
         acked: &AckedPackets,
-        is_repeated: bool,
+        has_sample: bool,
         path: &mut PathState,
     ) -> Option<Duration> {
         path.updated = Some(acked.now);
@@ -55,7 +55,7 @@ impl Measure {
         if let Some(round) = &mut self.round {
             round.bytes = round.bytes.saturating_add(acked.bytes);
         }
-        if !is_in_order || is_repeated {
+        if !is_in_order || !has_sample {
             return None;
         }
         self.newest = Some(acked.sent);
@@ -129,7 +129,7 @@ mod tests {
 
         fn ack(&mut self, at: u64, sent: u64, bytes: u64) {
             let acked = AckedPackets::new(epoch() + ms(at), epoch() + ms(sent), bytes);
-            self.measure.on_ack(&acked, false, &mut self.state);
+            self.measure.on_ack(&acked, true, &mut self.state);
         }
 
         /// Sends `bytes` each 10 ms from `from` ms to `to` ms, on a path of 40 ms.
@@ -190,7 +190,7 @@ mod tests {
         path.ack(500, 10, 1000);
         assert_eq!(path.state.latest_rtt, Some(ms(40)));
         let repeated = AckedPackets::new(epoch() + ms(9000), epoch() + ms(30), 1000);
-        assert_eq!(path.measure.on_ack(&repeated, true, &mut path.state), None);
+        assert_eq!(path.measure.on_ack(&repeated, false, &mut path.state), None);
         assert_eq!(path.state.latest_rtt, Some(ms(40)));
     }
 }

@@ -11,7 +11,8 @@
 //!   arrive while quinn validates a new path, bring `on_end_acks` without `on_ack`.
 //! - quinn updates the RTT estimator of `on_ack` only after `on_end_acks`, and the estimator does
 //!   not reveal its last sample. The sample here is now - sending time of the newest packet.
-//!   A late ACK gives none ([`FeedState::set_repeated`](crate::path_control::FeedState::set_repeated)).
+//!   A late ACK gives none ([`FeedState::set_repeated`](crate::path_control::FeedState::set_repeated)),
+//!   nor does one that waited while the process stood still, as `path_control/pauses.rs` finds out.
 //!   quinn's own estimate includes late ACKs, as RFC 9002, section 5.3, says: delays beyond
 //!   `max_ack_delay` count as the path's. A controller that looks for queues would see seconds of
 //!   queueing where an ACK was lost.
@@ -23,6 +24,7 @@
 //!   controller's own window.
 //! - A path that changed more than its port gets a controller built anew; otherwise a clone.
 
+mod foreign;
 mod tap;
 
 use std::any::Any;
@@ -34,7 +36,9 @@ use quinn_proto::congestion::{self, BbrConfig, ControllerFactory, ControllerMetr
 
 use crate::controller::Controller;
 use crate::path_control::{PathControl, PathFeed};
+use foreign::Foreign;
 
+pub use foreign::foreign;
 pub use tap::observed;
 
 /// A factory of quinn controllers, as `quinn::TransportConfig::congestion_controller_factory`
@@ -78,14 +82,6 @@ where
     B: Fn(Instant, u16) -> Box<dyn Controller> + Send + Sync + 'static,
 {
     Arc::new(Factory { build })
-}
-
-/// Wraps a factory that is written for quinn. Its controllers learn nothing from path headers.
-pub fn foreign(factory: Arc<dyn ControllerFactory + Send + Sync>) -> SharedFactory {
-    Arc::new(Foreign {
-        factory,
-        repeats: true,
-    })
 }
 
 /// quinn's own CUBIC.
@@ -133,33 +129,6 @@ where
 
     fn own(&self) -> Option<&OwnBuild> {
         Some(&self.build)
-    }
-}
-
-struct Foreign {
-    factory: Arc<dyn ControllerFactory + Send + Sync>,
-    repeats: bool,
-}
-
-impl ControllerFactory for Foreign {
-    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn congestion::Controller> {
-        self.factory.clone().build(now, current_mtu)
-    }
-}
-
-impl PathFactory for Foreign {
-    fn build_fed(
-        self: Arc<Self>,
-        now: Instant,
-        current_mtu: u16,
-        feed: PathFeed,
-    ) -> Box<dyn congestion::Controller> {
-        feed.follow(None);
-        self.build(now, current_mtu)
-    }
-
-    fn repeats(&self) -> bool {
-        self.repeats
     }
 }
 

@@ -130,7 +130,8 @@ pub struct Ack {
     /// least [`LEAST_RTT`](crate::LEAST_RTT).
     /// `None` if a packet sent later was acknowledged before: then the ACK shows reordering, not
     /// the path's round trip (RFC 9002, section 5.1). `None` also if the peer held the ACK back for
-    /// longer than it may: then it repeats one that was lost.
+    /// longer than it may: then it repeats one that was lost. `None` also if it waited while the
+    /// sender's process stood still.
     pub rtt: Option<Duration>,
     /// Bytes of UDP payload in the newest packet, the one that `rtt` measures.
     pub newest_bytes: u64,
@@ -147,7 +148,7 @@ pub struct Ack {
     /// (RFC 9002, section 7.8).
     pub app_limited: bool,
     /// How fast the path delivered what was under way with the newest packet. `None` if a packet
-    /// sent later was acknowledged before.
+    /// sent later was acknowledged before, or the ACK waited while the sender's process stood still.
     pub delivery: Option<Delivery>,
 }
 

@@ -5,6 +5,7 @@ mod acked;
 mod deliveries;
 mod feed;
 mod observer;
+mod pauses;
 mod rounds;
 
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use rounds::Rounds;
 pub use acked::{AckFrame, AckedPackets};
 pub use feed::{FeedHolder, FeedState, PathFeed};
 pub use observer::{AckReport, AckReporter, Observer};
+pub(crate) use pauses::Pauses;
 
 /// The longest time between two packets that a pacer may obey. A lower rate, a router's lie or a
 /// controller's mistake, must not stop a connection for good.
@@ -31,6 +33,10 @@ pub const LONGEST_GAP: Duration = Duration::from_secs(10);
 /// Several detections of losses may belong to one recovery period; the controller hears of one
 /// congestion event in each. A period begins with the event and covers packets sent up to then
 /// (RFC 9002, section 7.3.2).
+///
+/// While the process does not run, because it was stopped or the machine was, the controller's time
+/// stands still: the instants that it is told are those of the stack less all such times. ACKs that
+/// waited meanwhile acknowledge, and measure nothing.
 #[derive(Debug, Clone)]
 pub struct PathControl {
     pub(crate) controller: Box<dyn Controller>,
@@ -49,6 +55,7 @@ pub struct PathControl {
     frame: AckFrame,
     rounds: Rounds,
     deliveries: Deliveries,
+    pauses: Pauses,
 }
 
 impl PathControl {
@@ -75,17 +82,20 @@ impl PathControl {
             frame: AckFrame::default(),
             rounds: Rounds::new(now),
             deliveries: Deliveries::new(now),
+            pauses: Pauses::new(now),
         }
     }
 
     /// A transmit batch of `bytes` bytes of UDP payload left at `now`.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
+        self.pauses.on_sent(now);
         self.deliveries.on_sent(now, bytes);
     }
 
     /// An ACK frame that is processed at `now` newly acknowledged an ack-eliciting packet of `bytes`
     /// bytes, sent at `sent`.
     pub fn on_packet_acked(&mut self, now: Instant, sent: Instant, bytes: u64) {
+        self.pauses.on_packet(now, sent);
         let in_recovery = if self.in_recovery(sent) { bytes } else { 0 };
         self.frame.add(now, sent, bytes).in_recovery += in_recovery;
     }
@@ -110,8 +120,12 @@ impl PathControl {
         let delivery = self
             .deliveries
             .on_ack(now, acked.sent, acked.bytes, in_flight, app_limited);
-        let has_sample = in_order && !self.feed.is_repeated(largest_acked);
-        let ack = Ack {
+        let waited = self.pauses.on_ack(now, acked.sent);
+        let delivery = delivery
+            .filter(|_| in_order && !waited)
+            .map(|delivery| self.pauses.shorten(delivery, acked.sent, now));
+        let has_sample = self.feed.begin_ack(largest_acked, waited) && in_order;
+        let mut ack = Ack {
             now,
             sent: acked.sent,
             rtt: has_sample.then(|| now.saturating_duration_since(acked.sent).max(LEAST_RTT)),
@@ -121,7 +135,7 @@ impl PathControl {
             bytes_after_recovery: acked.bytes - acked.in_recovery,
             in_flight: in_flight.saturating_add(acked.bytes),
             app_limited,
-            delivery: delivery.filter(|_| in_order),
+            delivery,
         };
         let (overhead, samples) = self.feed.take();
         if overhead != self.overhead {
@@ -132,12 +146,18 @@ impl PathControl {
             self.controller.resume(window);
         }
         for mut sample in samples {
+            if self.pauses.span_header(sample.rtt, sample.now) {
+                continue;
+            }
             sample.rtt = sample.rtt.max(LEAST_RTT);
+            sample.now = self.pauses.told(sample.now);
             self.controller.on_path(&sample);
         }
-        let window = self.controller.window();
+        let round = self.rounds.on_ack(&ack, self.controller.window(), self.mtu);
+        (ack.now, ack.sent) = (self.pauses.told(now), self.pauses.told(acked.sent));
         self.controller.on_ack(&ack);
-        if let Some(round) = self.rounds.on_ack(&ack, window, self.mtu) {
+        if let Some(mut round) = round {
+            round.now = ack.now;
             self.controller.on_round(&round);
         }
         self.feed.ask_for_headers(self.controller.header_interval());
@@ -155,19 +175,24 @@ impl PathControl {
     ) {
         // A Retry left what is still gathered: stacks report losses after `on_end_acks`.
         self.frame = AckFrame::default();
+        self.pauses.on_packet(now, sent);
+        if self.pauses.explain_loss(sent) {
+            return;
+        }
+        let told = self.pauses.told(now);
         if lost_bytes > 0 {
             self.rounds.on_lost(lost_bytes);
-            self.controller.on_lost(now, lost_bytes);
+            self.controller.on_lost(told, lost_bytes);
         }
         if !self.in_recovery(sent) {
             self.begin_recovery(now);
             self.controller.on_congestion(&match lost_bytes {
-                0 => Congestion::ecn(now),
-                bytes => Congestion::loss(now, bytes),
+                0 => Congestion::ecn(told),
+                bytes => Congestion::loss(told, bytes),
             });
         }
         // RFC 9002, appendix B.8: this collapses the window even within a recovery period.
-        if is_persistent_congestion {
+        if is_persistent_congestion && !self.pauses.explain_persistent(sent) {
             self.controller.on_persistent_congestion();
         }
     }

@@ -37,32 +37,42 @@ impl PathFactory for ObservedFactory {
         self.observer.on_start(now);
         feed.observe(self.observer.clone());
         Box::new(Watched {
-            controller: self.factory.clone().build_fed(now, current_mtu, feed),
-            watch: Observed(AckReporter::new(self.observer.clone())),
+            controller: self
+                .factory
+                .clone()
+                .build_fed(now, current_mtu, feed.clone()),
+            watch: Observed {
+                reporter: AckReporter::new(self.observer.clone()),
+                feed,
+            },
         })
     }
 }
 
 #[derive(Debug, Clone)]
-struct Observed(AckReporter);
+struct Observed {
+    reporter: AckReporter,
+    feed: PathFeed,
+}
 
 impl Watch for Observed {
     fn on_sent(&mut self, now: Instant, bytes: u64) {
-        self.0.observer().on_sent(now, bytes);
+        self.reporter.observer().on_sent(now, bytes);
     }
 
     fn on_packet_acked(&mut self, now: Instant, sent: Instant, bytes: u64, _rtt: Duration) {
-        self.0.on_packet_acked(now, sent, bytes);
+        self.reporter.on_packet_acked(now, sent, bytes);
     }
 
     fn on_end_acks(&mut self, end: &AckEnd, controller: &dyn Controller) {
         let window = controller.window();
-        self.0
-            .on_end_acks(end.now, end.in_flight, end.app_limited, false, window);
+        let has_sample = self.feed.has_sample(None);
+        self.reporter
+            .on_end_acks(end.now, end.in_flight, end.app_limited, has_sample, window);
     }
 
     fn on_congestion(&mut self, now: Instant, lost_bytes: u64, _controller: &dyn Controller) {
-        self.0.observer().on_congestion(now, lost_bytes);
+        self.reporter.observer().on_congestion(now, lost_bytes);
     }
 
     fn into_any(self, controller: Box<dyn Controller>) -> Box<dyn Any> {

@@ -80,10 +80,10 @@ impl Controller for Tap {
     ) {
         self.controller
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
-        let is_repeated = self.feed.is_repeated(largest_packet_num_acked);
+        let has_sample = self.feed.has_sample(largest_packet_num_acked);
         let window = self.controller.metrics().congestion_window;
         self.reporter
-            .on_end_acks(now, in_flight, app_limited, is_repeated, window);
+            .on_end_acks(now, in_flight, app_limited, has_sample, window);
     }
 
     fn on_congestion_event(

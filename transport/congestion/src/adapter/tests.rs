@@ -1,5 +1,5 @@
-//! Drives the adapter as quinn does. This file has single steps, `recovery` losses, `histories`
-//! random histories, and `path` a path in virtual time.
+//! Drives the adapter as quinn does. This file has single steps, `recovery` losses, `pauses`
+//! times in which nothing runs, `histories` random histories, and `path` a path in virtual time.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,6 +15,7 @@ mod histories;
 mod overflow;
 mod paced;
 mod path;
+mod pauses;
 mod recovery;
 
 use connection::{Connection, Op};

@@ -20,6 +20,8 @@ pub struct FeedState {
     header_interval: u32,
     /// The largest packet number in the latest ACK frame that came late.
     repeated: Option<u64>,
+    /// The ACK frame that the controller processed last waited while the process stood still.
+    has_waited: bool,
     /// Bytes.
     largest_burst: Option<u64>,
     /// Bytes.
@@ -66,9 +68,17 @@ impl FeedState {
         self.repeated = Some(largest);
     }
 
-    /// Returns true if the ACK frame with this largest packet number repeats one that was lost.
-    pub fn is_repeated(&self, largest: Option<u64>) -> bool {
-        largest.is_some() && self.repeated == largest
+    /// Returns true if the ACK frame that the controller processed last waited for this process to
+    /// go on, as far as [`PathControl`](super::PathControl) sees: it measures that, not the path.
+    pub fn has_waited(&self) -> bool {
+        self.has_waited
+    }
+
+    /// Returns false if the ACK frame that the controller processed last, with this largest packet
+    /// number, measures no round trip: it [has waited](Self::has_waited), or repeats one that was
+    /// lost.
+    pub fn has_sample(&self, largest: Option<u64>) -> bool {
+        !self.has_waited && (largest.is_none() || self.repeated != largest)
     }
 
     /// Lets the controller continue with a window of so many bytes: one that is built, at once;
@@ -101,6 +111,7 @@ impl Default for FeedState {
             overhead: DEFAULT_OVERHEAD,
             header_interval: 1,
             repeated: None,
+            has_waited: false,
             largest_burst: None,
             resume: None,
         }
@@ -115,6 +126,7 @@ impl fmt::Debug for FeedState {
             .field("overhead", &self.overhead)
             .field("header_interval", &self.header_interval)
             .field("repeated", &self.repeated)
+            .field("has_waited", &self.has_waited)
             .field("largest_burst", &self.largest_burst)
             .field("resume", &self.resume)
             .finish_non_exhaustive()
@@ -149,6 +161,7 @@ impl PathFeed {
         self.with(|feed| {
             feed.followed = feedback;
             feed.header_interval = 1;
+            feed.has_waited = false;
             feed.largest_burst = None;
             feed.resume = None;
         });
@@ -171,9 +184,18 @@ impl PathFeed {
         self.with(|feed| feed.observer = Some(observer));
     }
 
-    /// Whether the ACK frame with this largest packet number repeats one that was lost.
-    pub(crate) fn is_repeated(&self, largest: Option<u64>) -> bool {
-        self.with(|feed| feed.is_repeated(largest))
+    /// As [`FeedState::has_sample`].
+    pub fn has_sample(&self, largest: Option<u64>) -> bool {
+        self.with(|feed| feed.has_sample(largest))
+    }
+
+    /// The controller processes an ACK frame with this largest packet number, which waited or not.
+    /// Returns whether it measures a round trip.
+    pub(crate) fn begin_ack(&self, largest: Option<u64>, has_waited: bool) -> bool {
+        self.with(|feed| {
+            feed.has_waited = has_waited;
+            feed.has_sample(largest)
+        })
     }
 
     /// Bytes with which the controller shall continue, if the endpoint asks for it.

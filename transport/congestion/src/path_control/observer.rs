@@ -47,7 +47,8 @@ pub struct AckReport {
     /// When the controller processed it.
     pub now: Instant,
     /// Time since the sender sent the newest of its packets, including the peer's acknowledgement
-    /// delay. `None` if the ACK repeats a lost one: the peer then held it back longer than it may.
+    /// delay. `None` if the ACK repeats a lost one, which the peer then held back longer than it may,
+    /// or waited while this process stood still.
     pub rtt: Option<Duration>,
     /// Bytes newly acknowledged.
     pub acked: u64,
@@ -87,13 +88,13 @@ impl AckReporter {
 
     /// Reports the ACK frame, which the controller has processed and whose `window` it is now:
     /// otherwise as [`PathControl::on_end_acks`](super::PathControl::on_end_acks). An ACK that
-    /// `is_repeated` gives no round-trip time.
+    /// [has no sample](super::FeedState::has_sample) gives no round-trip time.
     pub fn on_end_acks(
         &mut self,
         now: Instant,
         in_flight: u64,
         app_limited: bool,
-        is_repeated: bool,
+        has_sample: bool,
         window: u64,
     ) {
         let Some(acked) = self.frame.take(now) else {
@@ -101,7 +102,7 @@ impl AckReporter {
         };
         self.observer.on_acks(&AckReport {
             now,
-            rtt: (!is_repeated).then(|| now.saturating_duration_since(acked.sent)),
+            rtt: has_sample.then(|| now.saturating_duration_since(acked.sent)),
             acked: acked.bytes,
             window,
             in_flight,

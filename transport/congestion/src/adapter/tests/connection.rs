@@ -57,9 +57,20 @@ impl Connection {
         self.sent.iter().map(|(_, bytes)| bytes).sum()
     }
 
+    /// `time` ms pass, in which probes leave, as always while something is in flight.
+    fn wait(&mut self, time: u64) {
+        let end = self.now + ms(time);
+        while self.now < end {
+            self.now = end.min(self.now + ms(100));
+            if !self.sent.is_empty() {
+                self.adapter.on_sent(self.now, 0, 0);
+            }
+        }
+    }
+
     pub(super) fn run(&mut self, op: &Op) {
         match *op {
-            Op::Wait(time) => self.now += ms(time),
+            Op::Wait(time) => self.wait(time),
             Op::Send(count) => {
                 for _ in 0..count {
                     if self.in_flight() + u64::from(self.mtu) >= self.adapter.window() {
