@@ -142,10 +142,14 @@ impl HeaderSession {
     /// Wraps the keys of 1-RTT packets, to find late ACKs and credit.
     fn packet_keys(&self, keys: PacketKeySet) -> KeyPair<Box<dyn PacketKey>> {
         let parameters = self.tls.peer_parameters().unwrap_or_default();
+        let delays = ack_delays(parameters);
+        let mut state = self.connection.state();
+        state.kept.feed.set_max_ack_delay(delays.max);
+        drop(state);
         let watching = |key| {
             Box::new(WatchingKey {
                 key,
-                delays: ack_delays(parameters),
+                delays,
                 connection: self.connection.clone(),
             })
         };

@@ -120,7 +120,8 @@ impl PathControl {
         let delivery = self
             .deliveries
             .on_ack(now, acked.sent, acked.bytes, in_flight, app_limited);
-        let waited = self.pauses.on_ack(now, acked.sent);
+        let max_ack_delay = self.feed.max_ack_delay();
+        let waited = self.pauses.on_ack(now, acked.sent, max_ack_delay);
         let delivery = delivery
             .filter(|_| in_order && !waited)
             .map(|delivery| self.pauses.shorten(delivery, acked.sent, now));

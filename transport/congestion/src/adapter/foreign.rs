@@ -87,7 +87,7 @@ impl Controller for Guest {
         largest_packet_num_acked: Option<u64>,
     ) {
         if let Some(acked) = self.frame.take(now) {
-            let has_waited = self.pauses.on_ack(now, acked.sent);
+            let has_waited = (self.pauses).on_ack(now, acked.sent, self.feed.max_ack_delay());
             self.feed.begin_ack(largest_packet_num_acked, has_waited);
         }
         self.controller

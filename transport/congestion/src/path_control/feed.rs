@@ -3,9 +3,13 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::observer::Observer;
 use crate::controller::{DEFAULT_OVERHEAD, Feedback, PathSample};
+
+/// The longest delay of an ACK by a peer that announces none (RFC 9000, section 18.2).
+const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
 /// Path samples on their way to the controller, and what the controller asks of the endpoint.
 ///
@@ -22,6 +26,7 @@ pub struct FeedState {
     repeated: Option<u64>,
     /// The ACK frame that the controller processed last waited while the process stood still.
     has_waited: bool,
+    max_ack_delay: Duration,
     /// Bytes.
     largest_burst: Option<u64>,
     /// Bytes.
@@ -68,6 +73,11 @@ impl FeedState {
         self.repeated = Some(largest);
     }
 
+    /// The peer delays ACKs by up to `delay` (RFC 9000, section 18.2); 25 ms until this is called.
+    pub fn set_max_ack_delay(&mut self, delay: Duration) {
+        self.max_ack_delay = delay;
+    }
+
     /// Returns true if the ACK frame that the controller processed last waited for this process to
     /// go on, as far as [`PathControl`](super::PathControl) sees: it measures that, not the path.
     pub fn has_waited(&self) -> bool {
@@ -112,6 +122,7 @@ impl Default for FeedState {
             header_interval: 1,
             repeated: None,
             has_waited: false,
+            max_ack_delay: MAX_ACK_DELAY,
             largest_burst: None,
             resume: None,
         }
@@ -189,6 +200,11 @@ impl PathFeed {
         self.with(|feed| feed.has_sample(largest))
     }
 
+    /// The longest for which the peer delays ACKs.
+    pub(crate) fn max_ack_delay(&self) -> Duration {
+        self.with(|feed| feed.max_ack_delay)
+    }
+
     /// The controller processes an ACK frame with this largest packet number, which waited or not.
     /// Returns whether it measures a round trip.
     pub(crate) fn begin_ack(&self, largest: Option<u64>, has_waited: bool) -> bool {
@@ -255,6 +271,10 @@ impl PathFeed {
 
     pub(crate) fn resume(&self, window: u64) {
         self.with(|feed| feed.resume(Some(window)));
+    }
+
+    pub(crate) fn set_max_ack_delay(&self, delay: Duration) {
+        self.with(|feed| feed.set_max_ack_delay(delay));
     }
 
     pub(crate) fn set_repeated(&self, largest: u64) {

@@ -11,14 +11,11 @@ use std::time::{Duration, Instant};
 
 use crate::controller::Delivery;
 
-/// The longest delay of an ACK that a peer has not announced (RFC 9000, section 18.2).
-const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
-
 /// The least timer (RFC 9002, section 6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// A silence is a pause if it takes so many times the longest that timers allow, and this longer:
-/// wake-ups are late, and peers may announce longer delays.
+/// wake-ups are late.
 const CERTAINTY: u32 = 2;
 const LATENESS: Duration = Duration::from_millis(100);
 
@@ -33,6 +30,8 @@ pub(crate) struct Pauses {
     /// Smoothed round trip and its variation (RFC 9002, section 5.3), ACKs that waited included, as
     /// the stack's timers go by them.
     rtt: Option<(Duration, Duration)>,
+    /// The longest for which the peer delays ACKs.
+    max_ack_delay: Duration,
     /// The longest silence since the last ACK: the next probe comes after twice the time.
     longest: Duration,
     /// A silence that is a pause if a packet was in flight.
@@ -63,6 +62,7 @@ impl Pauses {
         Self {
             last: now,
             rtt: None,
+            max_ack_delay: Duration::ZERO,
             longest: Duration::ZERO,
             suspect: None,
             latest: None,
@@ -101,10 +101,10 @@ impl Pauses {
         }
     }
 
-    /// An ACK frame is processed at `now`. Its newest packet was sent at `sent`. Returns whether the
-    /// latest pause lies between.
-    pub(crate) fn on_ack(&mut self, now: Instant, sent: Instant) -> bool {
-        self.longest = Duration::ZERO;
+    /// An ACK frame of a peer that delays ACKs by up to `max_ack_delay` is processed at `now`. Its
+    /// newest packet was sent at `sent`. Returns whether the latest pause lies between.
+    pub(crate) fn on_ack(&mut self, now: Instant, sent: Instant, max_ack_delay: Duration) -> bool {
+        (self.longest, self.max_ack_delay) = (Duration::ZERO, max_ack_delay);
         let sample = now.saturating_duration_since(sent);
         self.rtt = Some(match self.rtt {
             None => (sample, sample / 2),
@@ -177,6 +177,6 @@ impl Pauses {
     /// The time after which a probe leaves; `None` before the first round trip.
     fn probe_timeout(&self) -> Option<Duration> {
         let (smoothed, variation) = self.rtt?;
-        Some(smoothed + (variation * 4).max(GRANULARITY) + MAX_ACK_DELAY)
+        Some(smoothed + (variation * 4).max(GRANULARITY) + self.max_ack_delay)
     }
 }

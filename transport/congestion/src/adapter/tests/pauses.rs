@@ -15,7 +15,14 @@ struct Sender {
 impl Sender {
     /// It has sent and heard of it for a second: 4 packets are in flight, the last sent at 990.
     fn warm() -> Self {
+        Self::warm_beside(25)
+    }
+
+    /// Likewise, and the peer delays ACKs by up to `max_ack_delay`.
+    fn warm_beside(max_ack_delay: u64) -> Self {
         let (adapter, told) = recorded(epoch(), 12_000);
+        let feed = &adapter.path.feed;
+        feed.set_max_ack_delay(ms(max_ack_delay));
         let mut sender = Self {
             adapter,
             told,
@@ -163,6 +170,16 @@ fn silence_with_nothing_in_flight_is_no_pause() {
     let acks = sender.acks();
     let last = acks.last().expect("an ACK");
     assert_eq!((last.now, last.rtt), (epoch() + ms(20_040), Some(ms(40))));
+}
+
+#[test]
+fn an_ack_that_the_peer_may_delay_for_so_long_shows_no_pause() {
+    for (max_ack_delay, rtt) in [(25, None), (500, Some(ms(540)))] {
+        let mut sender = Sender::warm_beside(max_ack_delay);
+        sender.ack(1530, 990);
+        let waited = sender.acks();
+        assert_eq!(waited[0].rtt, rtt);
+    }
 }
 
 #[test]
