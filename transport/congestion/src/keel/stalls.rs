@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_window_covers_the_longest_stall_at_the_rate_between_stalls() {
         // 30 ms in each 60 nothing is delivered.
-        let held = |at: u64| if at % 60 < 30 { 30 - at % 60 } else { 0 };
+        let held = |at: u64| 30_u64.saturating_sub(at % 60);
         let stalls = stalls(|at| (10 + held(at), 10_000));
         // 1 MB/s in 10 + 30 ms.
         assert!((stalls.floor(BASE, TARGET) - 40_000.0).abs() < 1.0);
