@@ -184,7 +184,7 @@ fn a_route_that_flips_every_second_leaves_every_controller_a_share_of_the_link()
 }
 
 /// What ends a transfer, if anything does, in the first seconds on a path of `mbps` and `rtt_ms`
-/// with a queue of so many packets.
+/// with a queue of `queue` packets.
 fn died(controller: &str, seconds: f64, mbps: u64, rtt_ms: u64, queue: u32) -> Option<String> {
     let link = LinkBuilder::between("link", "client", "server")
         .rate_bps(mbps * 1_000_000)

@@ -73,7 +73,7 @@ impl SimSocket {
         lock(&self.inbox).counts_only = true;
     }
 
-    /// From now on at most so many bytes of IP packets wait to be read; what comes beyond is lost.
+    /// Limits the receive buffer to this many bytes of IP packets; what does not fit is lost.
     pub fn hold_at_most(&self, bytes: usize) {
         lock(&self.inbox).capacity = Some(bytes);
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{Fate, Impairment};
 use crate::packet::PacketMeta;
 
-/// Drops packets of more than so many bytes, and says nothing: a black hole, as where ICMP is
+/// Drops packets larger than the MTU without an ICMP message: a black hole, as where ICMP is
 /// filtered and path MTU discovery breaks (RFC 2923, section 2.1).
 #[derive(Debug, Clone, Copy)]
 pub struct Mtu {

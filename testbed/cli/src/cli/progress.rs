@@ -23,7 +23,7 @@ impl Progress {
     /// Resolution of the bar.
     const STEPS: f64 = 1e6;
 
-    /// Of so many runs, which take work of this weight together.
+    /// Shows the progress of `runs` runs whose weights add up to `weight`.
     pub(super) fn new(runs: usize, weight: f64) -> Self {
         Self {
             bar: bar(Self::STEPS as u64),

@@ -272,7 +272,7 @@ pub fn variants(
     variants::variants(names, without, vary, controllers).map_err(LeagueError::Variant)
 }
 
-/// With how many seeds a case is played, where others are with `all`.
+/// How many seeds a league with `all` seeds plays of a case.
 pub(crate) fn seeds(all: u64, quick: bool, chaotic: bool) -> u64 {
     match quick && chaotic {
         true => CHAOTIC_SEEDS,
@@ -413,7 +413,8 @@ impl Case {
         format!("# {models}\n# Source: {source}\n{}", self.text)
     }
 
-    /// With how many seeds it is played in a league of so many; a quick one has three of a chaotic case.
+    /// How many seeds a league with `all` seeds plays of this case; a quick league plays three of a
+    /// chaotic one.
     pub fn seeds(&self, all: u64, quick: bool) -> u64 {
         seeds(all, quick, self.file.chaotic)
     }

@@ -218,7 +218,7 @@ fn connected(from: IpAddr, to: SocketAddr, controller: &str) -> io::Result<TcpSt
     Ok(socket.into())
 }
 
-/// Sends so many zeros, and waits until the receiver has read them all.
+/// Sends `bytes` zeros, and waits until the receiver has read them all.
 fn send(mut stream: &TcpStream, bytes: u64) -> io::Result<u64> {
     let piece = vec![0; PIECE];
     let mut left = bytes;
@@ -316,7 +316,7 @@ fn ip_bytes(info: &Info, ip_header_bytes: u64) -> u64 {
     payload_bytes(segments, full, info.received_in_order) + segments * headers
 }
 
-/// Bytes of data in so many segments, a full one of which has `full`. The kernel counts segments as
+/// Bytes of data in `segments` segments, a full one of which has `full` bytes. The kernel counts segments as
 /// they come, but bytes only when none before them is missing: so all are taken for full, unless
 /// the bytes that are `in_order` leave less than one segment unexplained.
 fn payload_bytes(segments: u64, full: u64, in_order: u64) -> u64 {

@@ -191,7 +191,7 @@ fn half_width(values: &[f64]) -> f64 {
     students_t(values.len().saturating_sub(1)) * (squares / (count - 1.0) / count).sqrt()
 }
 
-/// The 97.5th percentile of Student's t with so many degrees of freedom.
+/// The 97.5th percentile of Student's t distribution, by degrees of freedom.
 fn students_t(freedom: usize) -> f64 {
     const FEW: [f64; 10] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,

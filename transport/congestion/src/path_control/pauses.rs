@@ -1,10 +1,10 @@
 //! Finds times in which the process did not run, and takes them out of a controller's time.
 //!
 //! A process that is stopped, frozen or blocked reads ACKs late: they waited in its own socket, and
-//! the wait is no part of the path. Nobody tells a stack of it, but silence does. While a packet is
+//! the wait is no part of the path. The stack gets no notice of a pause; it has to infer one from silence. While a packet is
 //! in flight, a probe leaves after the probe timeout at the latest, and after twice the time before
-//! if that one gets no ACK either (RFC 9002, section 6.2). So a packet that was under way before and
-//! after a far longer silence shows that nobody ran. A blackout of the link is no such silence:
+//! if that one gets no ACK either (RFC 9002, section 6.2). A far longer silence while a packet is
+//! in flight means that the process did not run. A blackout of the link is no such silence:
 //! probes leave in it.
 
 use std::time::{Duration, Instant};
@@ -14,12 +14,13 @@ use crate::controller::Delivery;
 /// The least timer (RFC 9002, section 6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// A silence is a pause if it takes so many times the longest that timers allow, and this longer:
-/// wake-ups are late.
+/// A silence is a pause if it is longer than twice the longest time that the stack's timers allow, plus
+/// 100 ms for late wake-ups.
 const CERTAINTY: u32 = 2;
 const LATENESS: Duration = Duration::from_millis(100);
 
-/// Persistent congestion takes so many probe timeouts (RFC 9002, section 7.6.1).
+/// The probe timeouts that persistent congestion spans at least: kPersistentCongestionThreshold
+/// (RFC 9002, section 7.6.1).
 const PERSISTENT: u32 = 3;
 
 /// The silences of one path.

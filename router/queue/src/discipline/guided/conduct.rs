@@ -1,13 +1,13 @@
 //! What a flow or a host has done, and for how long it is not believed.
 
-/// A flow that has got so many shares of a period above its own has only said that it is guided. Flows
-/// that have to make room for others need some dozens of round trips, and have twice their share.
+/// A flow whose excess exceeds 60 fair shares of a period, 6 s at twice its share, ignores feedback and
+/// only claims to be guided. Honest flows that make room for others need some dozens of round trips.
 pub(super) const PROVEN: f64 = 60.0;
 
-/// For so many periods it is one of the others, for twice as many the next time, and so on...
+/// It then belongs to the others for 300 periods (30 s), and for twice the time at each repeat ...
 pub(super) const BANNED: u64 = 300;
 
-/// ... so many times.
+/// ... up to the fourth repeat (8 min).
 const MOST_DOUBLED: u8 = 4;
 
 /// What is known against a flow or a host.
@@ -26,8 +26,8 @@ impl Conduct {
         period < self.banned_until
     }
 
-    /// A period is over in which it got so many shares `above` its own, 0 if it kept to it. An excess of
-    /// `proven` proves that it has only said that it is guided.
+    /// A period is over in which it got `above` fair shares beyond its own; 0 if it kept to its share.
+    /// An excess of `proven` shares proves that it ignores feedback.
     pub(super) fn judge(&mut self, above: f64, proven: f64, period: u64) {
         if above > 0.0 {
             self.excess += above;

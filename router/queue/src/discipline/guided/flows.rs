@@ -40,7 +40,8 @@ const ABOVE: f64 = 1.5;
 /// follow anything come to its rate, and a few percent more while they search for it.
 const CROWDED: f64 = 1.05;
 
-/// Who sends most in a class that has been crowded for so many periods more than it has not does not follow.
+/// If the class has been crowded in 30 periods (3 s) more than it has not, the host that sends most
+/// ignores feedback.
 const CROWDED_FOR: u64 = 30;
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -2,11 +2,12 @@
 
 use super::conduct::{BANNED, Conduct, PROVEN};
 
-/// Hosts are told apart by a keyed hash. Those that share one of so many entries are judged as one.
+/// Hosts are told apart by a keyed hash; those that fall into the same one of 1024 entries are judged as
+/// one.
 const ENTRIES: usize = 1024;
 
-/// An excess of so many shares proves that a host's flows have only said that they are guided, one after
-/// the other: twice what proves it of a flow, so that one that stays is found before its host.
+/// The excess, in fair shares of a period, that proves that a host's flows ignore feedback one after the
+/// other: twice that of a flow, so that a flow that keeps its port is banned before its host.
 const PROVEN_OF_HOST: f64 = 2.0 * PROVEN;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -49,7 +50,7 @@ impl Hosts {
         self.0[entry].last = period;
     }
 
-    /// A guided flow of the host has sent `bytes` in this period, and so many shares `above` its own.
+    /// A guided flow of the host has sent `bytes` in this period, `above` fair shares beyond its own.
     pub(super) fn on_flow(&mut self, entry: usize, bytes: u64, above: f64) {
         let host = &mut self.0[entry];
         host.bytes += bytes;
