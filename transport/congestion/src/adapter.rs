@@ -26,6 +26,7 @@
 
 mod foreign;
 mod tap;
+mod watched;
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,12 +1,11 @@
 //! Factories of controllers that are written for quinn.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 
-use quinn_proto::RttEstimator;
-use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use quinn_proto::congestion::{Controller, ControllerFactory};
 
+use super::watched::{AckEnd, Watch, Watched};
 use super::{PathFactory, SharedFactory};
 use crate::path_control::{AckFrame, PathFeed, Pauses};
 
@@ -38,11 +37,13 @@ impl PathFactory for Foreign {
         feed: PathFeed,
     ) -> Box<dyn Controller> {
         feed.follow(None);
-        Box::new(Guest {
+        Box::new(Watched {
             controller: self.build(now, current_mtu),
-            feed,
-            frame: AckFrame::default(),
-            pauses: Pauses::new(now),
+            watch: Waits {
+                feed,
+                frame: AckFrame::default(),
+                pauses: Pauses::new(now),
+            },
         })
     }
 
@@ -51,87 +52,34 @@ impl PathFactory for Foreign {
     }
 }
 
-/// A controller that hears all that quinn says.
-struct Guest {
-    controller: Box<dyn Controller>,
+/// Finds ACKs that waited while the process stood still, and tells the endpoint.
+#[derive(Clone)]
+struct Waits {
     feed: PathFeed,
     /// The ACK frame being processed.
     frame: AckFrame,
     pauses: Pauses,
 }
 
-impl Controller for Guest {
-    fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+impl Watch for Waits {
+    fn on_sent(&mut self, now: Instant, _bytes: u64) {
         self.pauses.on_sent(now);
-        self.controller.on_sent(now, bytes, last_packet_number);
     }
 
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        bytes: u64,
-        app_limited: bool,
-        rtt: &RttEstimator,
-    ) {
+    fn on_packet_acked(&mut self, now: Instant, sent: Instant, bytes: u64) {
         self.pauses.on_packet(now, sent);
         self.frame.add(now, sent, bytes);
-        self.controller.on_ack(now, sent, bytes, app_limited, rtt);
     }
 
-    fn on_end_acks(
-        &mut self,
-        now: Instant,
-        in_flight: u64,
-        app_limited: bool,
-        largest_packet_num_acked: Option<u64>,
-    ) {
-        if let Some(acked) = self.frame.take(now) {
-            let has_waited = (self.pauses).on_ack(now, acked.sent, self.feed.max_ack_delay());
-            self.feed.begin_ack(largest_packet_num_acked, has_waited);
+    fn on_end_acks(&mut self, end: &AckEnd, _window: u64) {
+        if let Some(acked) = self.frame.take(end.now) {
+            let max_ack_delay = self.feed.max_ack_delay();
+            let has_waited = self.pauses.on_ack(end.now, acked.sent, max_ack_delay);
+            self.feed.begin_ack(end.largest, has_waited);
         }
-        self.controller
-            .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
     }
 
-    fn on_congestion_event(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        is_persistent_congestion: bool,
-        lost_bytes: u64,
-    ) {
+    fn on_congestion(&mut self, now: Instant, sent: Instant, _lost_bytes: u64) {
         self.pauses.on_packet(now, sent);
-        self.controller
-            .on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
-    }
-
-    fn on_mtu_update(&mut self, new_mtu: u16) {
-        self.controller.on_mtu_update(new_mtu);
-    }
-
-    fn window(&self) -> u64 {
-        self.controller.window()
-    }
-
-    fn metrics(&self) -> ControllerMetrics {
-        self.controller.metrics()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self {
-            controller: self.controller.clone_box(),
-            feed: self.feed.clone(),
-            frame: self.frame,
-            pauses: self.pauses.clone(),
-        })
-    }
-
-    fn initial_window(&self) -> u64 {
-        self.controller.initial_window()
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self.controller.into_any()
     }
 }

@@ -67,13 +67,15 @@ impl Observer for Recorder {
 }
 
 /// Reno, observed by `recorder`.
-fn tapped(recorder: &Arc<Recorder>) -> Tap {
-    Tap {
+fn tapped(recorder: &Arc<Recorder>) -> Watched<Tap> {
+    Watched {
         controller: controller("reno")
             .expect("a name of the table")
             .build(recorder.t0, 1200),
-        feed: PathFeed::default(),
-        reporter: AckReporter::new(recorder.clone()),
+        watch: Tap {
+            feed: PathFeed::default(),
+            reporter: AckReporter::new(recorder.clone()),
+        },
     }
 }
 
@@ -104,8 +106,10 @@ fn an_observer_hears_what_happens_and_the_controllers_own_window() {
     let t0 = recorder.t0;
     let mut tap = tapped(&recorder);
     tap.on_sent(t0, 2400, 1);
-    tap.reporter.on_packet_acked(t0 + ms(40), t0 + ms(1), 1200);
-    tap.reporter.on_packet_acked(t0 + ms(40), t0, 1200);
+    tap.watch
+        .reporter
+        .on_packet_acked(t0 + ms(40), t0 + ms(1), 1200);
+    tap.watch.reporter.on_packet_acked(t0 + ms(40), t0, 1200);
     tap.on_end_acks(t0 + ms(40), 3600, true, Some(1));
     tap.on_congestion_event(t0 + ms(50), t0 + ms(2), false, 1200);
     tap.on_congestion_event(t0 + ms(50), t0 + ms(2), false, 0);
@@ -126,9 +130,11 @@ fn an_ack_that_repeats_a_lost_one_is_reported_without_a_round_trip() {
     let recorder = Recorder::new();
     let t0 = recorder.t0;
     let mut tap = tapped(&recorder);
-    tap.feed.set_repeated(7);
+    tap.watch.feed.set_repeated(7);
     for (nth, largest) in [(1, 7), (2, 8)] {
-        tap.reporter.on_packet_acked(t0 + ms(40 * nth), t0, 1200);
+        tap.watch
+            .reporter
+            .on_packet_acked(t0 + ms(40 * nth), t0, 1200);
         tap.on_end_acks(t0 + ms(40 * nth), 0, true, Some(largest));
     }
     let heard = recorder.heard();
@@ -147,10 +153,11 @@ fn what_a_retry_leaves_over_is_not_reported() {
     let recorder = Recorder::new();
     let t0 = recorder.t0;
     let mut tap = tapped(&recorder);
-    tap.reporter.on_packet_acked(t0 + ms(40), t0, 1200);
+    tap.watch.reporter.on_packet_acked(t0 + ms(40), t0, 1200);
     tap.on_end_acks(t0 + ms(80), 0, true, None);
-    tap.reporter.on_packet_acked(t0 + ms(90), t0, 1200);
-    tap.reporter
+    tap.watch.reporter.on_packet_acked(t0 + ms(90), t0, 1200);
+    tap.watch
+        .reporter
         .on_packet_acked(t0 + ms(100), t0 + ms(60), 1000);
     tap.on_end_acks(t0 + ms(100), 0, true, Some(1));
     assert_eq!(
