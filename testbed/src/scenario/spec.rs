@@ -1,5 +1,6 @@
 //! What a backend is given: nodes, one-way links, single flows. Plain data, checked and expanded.
 
+use std::iter::Peekable;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -242,24 +243,14 @@ impl LinkSpec {
         if let Some(keys) = &self.description.cellular {
             return Some(keys.cellular().mean_rate().bits_per_second());
         }
-        let first = self.description.rate_bps?;
-        let (from_s, to_s) = (from.as_secs_f64(), to.as_secs_f64());
-        if to_s <= from_s {
-            return Some(first);
+        let mut rate_bps = self.description.rate_bps?;
+        if to <= from {
+            return Some(rate_bps);
         }
-        let mut bits = 0.0;
-        let (mut since_s, mut rate_bps) = (from_s, first);
-        for (at_s, next_bps) in self.description.rate_changes(to) {
-            let at_s = at_s.clamp(from_s, to_s);
-            bits += rate_bps as f64 * (at_s - since_s);
-            (since_s, rate_bps) = (at_s, next_bps);
-        }
-        bits += rate_bps as f64 * (to_s - since_s);
-        Some((bits / (to_s - from_s)).round() as u64)
+        let mut changes = self.description.rate_changes(to).peekable();
+        Some(mean_bps(&mut rate_bps, &mut changes, from, to))
     }
-}
 
-impl LinkSpec {
     /// [`LinkSpec::mean_rate_bps`] in each interval of a run of `duration`; `None` without limit, and
     /// for a cellular rate, which only its link knows.
     pub fn rate_series(&self, interval: Duration, duration: Duration) -> Vec<Option<u64>> {
@@ -268,33 +259,42 @@ impl LinkSpec {
             (0..count).map(|index| (interval * index, (interval * (index + 1)).min(duration)));
         let trace = self.trace.as_ref();
         if let Some(trace) = trace.and_then(|trace| DeliveryTrace::parse(&trace.contents).ok()) {
-            let offered = |(from, to)| Some(trace_rate_bps(&trace, from, to));
+            let offered = |(from, to)| Some(offered_bps(&trace, from, to).round() as u64);
             return intervals.map(offered).collect();
         }
         let Some(mut rate_bps) = self.description.rate_bps else {
             return vec![None; count as usize];
         };
         let mut changes = self.description.rate_changes(duration).peekable();
-        let means = intervals.map(|(from, to)| {
-            let (from_s, to_s) = (from.as_secs_f64(), to.as_secs_f64());
-            let (mut bits, mut since_s) = (0.0, from_s);
-            while let Some((at_s, next_bps)) = changes.next_if(|(at_s, _)| *at_s < to_s) {
-                let at_s = at_s.max(from_s);
-                bits += rate_bps as f64 * (at_s - since_s);
-                (since_s, rate_bps) = (at_s, next_bps);
-            }
-            bits += rate_bps as f64 * (to_s - since_s);
-            Some((bits / (to_s - from_s)).round() as u64)
-        });
-        means.collect()
+        let means = intervals.map(|(from, to)| mean_bps(&mut rate_bps, &mut changes, from, to));
+        means.map(Some).collect()
     }
 }
 
-/// What a trace offers after `from` until `to`, in bits per second.
-fn trace_rate_bps(trace: &DeliveryTrace, from: Duration, to: Duration) -> u64 {
+/// The mean between two instants of a rate that is `rate_bps` until the next of `changes`, in bits per
+/// second; takes the changes up to `to`.
+fn mean_bps(
+    rate_bps: &mut u64,
+    changes: &mut Peekable<impl Iterator<Item = (f64, u64)>>,
+    from: Duration,
+    to: Duration,
+) -> u64 {
+    let (from_s, to_s) = (from.as_secs_f64(), to.as_secs_f64());
+    let (mut bits, mut since_s) = (0.0, from_s);
+    while let Some((at_s, next_bps)) = changes.next_if(|(at_s, _)| *at_s < to_s) {
+        let at_s = at_s.max(from_s);
+        bits += *rate_bps as f64 * (at_s - since_s);
+        (since_s, *rate_bps) = (at_s, next_bps);
+    }
+    bits += *rate_bps as f64 * (to_s - since_s);
+    (bits / (to_s - from_s)).round() as u64
+}
+
+/// What a trace offers after `from` until `to`, in bits of IP packets per second.
+fn offered_bps(trace: &DeliveryTrace, from: Duration, to: Duration) -> f64 {
     let offered = trace.opportunities_until(to) - trace.opportunities_until(from);
     let bits = offered as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0;
-    (bits / (to - from).as_secs_f64()).round() as u64
+    bits / (to - from).as_secs_f64()
 }
 
 impl TraceFile {
@@ -304,18 +304,18 @@ impl TraceFile {
     /// In one line, if it is no trace.
     pub fn offered_bps(&self, from: Duration, to: Duration) -> Result<f64, String> {
         let trace = DeliveryTrace::parse(&self.contents).map_err(|error| error.to_string())?;
-        Ok(trace_rate_bps(&trace, from, to) as f64)
+        Ok(offered_bps(&trace, from, to))
     }
 
-    /// Opportunities after `from` until `to` over the time, or those of the trace's period over it
-    /// if that is no time; `None` if it is no trace.
+    /// The same, or that of the trace's period if the instants are no time apart; `None` if it is no
+    /// trace.
     fn mean_rate_bps(&self, from: Duration, to: Duration) -> Option<u64> {
         let trace = DeliveryTrace::parse(&self.contents).ok()?;
-        if to > from {
-            return Some(trace_rate_bps(&trace, from, to));
-        }
-        let bits = trace.opportunities() as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0;
-        Some((bits / trace.period().as_secs_f64()).round() as u64)
+        let (from, to) = match to > from {
+            true => (from, to),
+            false => (Duration::ZERO, trace.period()),
+        };
+        Some(offered_bps(&trace, from, to).round() as u64)
     }
 }
 
