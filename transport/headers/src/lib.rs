@@ -14,6 +14,7 @@ struct Readme;
 mod arriving;
 mod beginning;
 mod connections;
+pub mod frames;
 mod header;
 mod hop_limit;
 pub mod parameters;
