@@ -54,6 +54,15 @@ pub trait Controller: CloneController + Debug + Send + Sync {
         let _ = window;
     }
 
+    /// From now on packets leave as `ecn` says: ECT(0) for classic ECN, ECT(1) for scalable, not
+    /// ECN-capable for `None`. A controller that is told nothing may take them for ECT(0). What the
+    /// controller wishes comes true only on an endpoint with
+    /// [`EcnUse::L4s`](crate::EcnUse::L4s) and while the path leaves ECT(1) alone. Comes before
+    /// [`on_ack`](Self::on_ack); packets in flight left as before.
+    fn on_ecn(&mut self, ecn: Option<EcnMode>) {
+        let _ = ecn;
+    }
+
     /// Each full-size packet adds `bytes` bytes to its UDP payload on the wire: IP and UDP headers,
     /// and the path header. [`DEFAULT_OVERHEAD`] until this is called.
     fn on_overhead(&mut self, bytes: u16) {
@@ -74,6 +83,12 @@ pub trait Controller: CloneController + Debug + Send + Sync {
     /// flow. Called once, at the start.
     fn follows(&self) -> Option<Feedback> {
         None
+    }
+
+    /// Returns how the controller answers marks, and so with which ECN codepoint its packets should
+    /// leave. Asked at the start, so that the handshake leaves likewise, and after every ACK.
+    fn ecn(&self) -> EcnMode {
+        EcnMode::Classic
     }
 
     /// Returns the interval, at least 1, in datagrams at which it needs a path header. The endpoint
@@ -142,6 +157,11 @@ pub struct Ack {
     /// The part of `bytes` that was sent after the current recovery period began, or all of
     /// them outside of one. Only these may grow the window (RFC 9002, section 7.3.2).
     pub bytes_after_recovery: u64,
+    /// How many packets the peer newly reports as marked (CE). Packets that hold nothing but ACKs
+    /// count here and not in `packets`, and so do packets that were taken for lost; so it may
+    /// exceed `packets`. 0 on plain quinn and noq, which do not tell, and once the path is known to
+    /// mark everything without a queue.
+    pub marked: u64,
     /// Bytes in flight just before the ACK was processed, its own packets included.
     pub in_flight: u64,
     /// The application, not the window or the pacer, kept the connection from sending more
@@ -164,6 +184,7 @@ impl Ack {
             packets: 1,
             bytes,
             bytes_after_recovery: bytes,
+            marked: 0,
             in_flight: bytes,
             app_limited: false,
             delivery: None,
@@ -341,6 +362,17 @@ impl Congestion {
             lost: 0,
         }
     }
+}
+
+/// How a sender answers marks, and with which codepoint it says so to routers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EcnMode {
+    /// A mark counts as a loss (RFC 3168; RFC 9002, section 7.1): packets leave as ECT(0).
+    #[default]
+    Classic,
+    /// The answer grows with the share of packets that are marked (RFC 9331, section 4.3): packets
+    /// leave as ECT(1), and a router that knows L4S marks them long before it would drop.
+    Scalable,
 }
 
 /// What shows congestion.

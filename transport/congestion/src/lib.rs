@@ -42,14 +42,14 @@ pub mod xcp;
 
 pub use adapter::{OwnBuild, PathFactory, SharedFactory, adapt, foreign, observed};
 pub use controller::{
-    Ack, Cause, CloneController, Congestion, Controller, DEFAULT_OVERHEAD, Delivery, Feedback,
-    Grant, LEAST_PACED_RTT, LEAST_RTT, PathSample, Round,
+    Ack, Cause, CloneController, Congestion, Controller, DEFAULT_OVERHEAD, Delivery, EcnMode,
+    Feedback, Grant, LEAST_PACED_RTT, LEAST_RTT, PathSample, Round,
 };
 pub use evenkeel_spec::{ParameterKind, SpecError, SpecParameter, SpecValues};
 pub use freshness::feedback_lifetime;
 pub use path_control::{
-    AckFrame, AckReport, AckReporter, AckedPackets, FeedHolder, FeedState, LONGEST_GAP, Observer,
-    PathControl, PathFeed,
+    AckFrame, AckReport, AckReporter, AckedPackets, CountedSpace, EcnCounts, EcnFault, EcnState,
+    EcnUse, FeedHolder, FeedState, LONGEST_GAP, Observer, PathControl, PathFeed, UnknownEcnUse,
 };
 pub use row::{ControllerBuild, ControllerRow};
 pub use slow_start::SlowStart;

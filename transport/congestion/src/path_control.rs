@@ -3,19 +3,23 @@
 
 mod acked;
 mod deliveries;
+mod ecn;
 mod feed;
+mod marks;
 mod observer;
 mod pauses;
 mod rounds;
 
 use std::time::{Duration, Instant};
 
-use crate::controller::{Ack, Congestion, Controller, DEFAULT_OVERHEAD, LEAST_RTT};
+use crate::controller::{Ack, Congestion, Controller, DEFAULT_OVERHEAD, EcnMode, LEAST_RTT};
 use deliveries::Deliveries;
 use rounds::Rounds;
 
 pub use acked::{AckFrame, AckedPackets};
+pub use ecn::{CountedSpace, EcnCounts, EcnFault, EcnState, EcnUse, UnknownEcnUse};
 pub use feed::{FeedHolder, FeedState, PathFeed};
+pub(crate) use marks::Marks;
 pub use observer::{AckReport, AckReporter, Observer};
 pub(crate) use pauses::Pauses;
 
@@ -45,6 +49,8 @@ pub struct PathControl {
     mtu: u16,
     /// Bytes that each full-size packet adds to its UDP payload, as the controller knows them.
     overhead: u16,
+    /// As what packets leave, as the controller knows it.
+    ecn: Option<EcnMode>,
     /// Bytes.
     initial_window: u64,
     /// When the current recovery period began; packets sent up to then belong to it.
@@ -56,6 +62,7 @@ pub struct PathControl {
     rounds: Rounds,
     deliveries: Deliveries,
     pauses: Pauses,
+    marks: Marks<Box<dyn Controller>>,
 }
 
 impl PathControl {
@@ -71,18 +78,24 @@ impl PathControl {
             controller.resume(window);
         }
         feed.follow(controller.follows());
+        let ecn = feed.wish_ecn(controller.ecn());
+        if ecn != Some(EcnMode::Classic) {
+            controller.on_ecn(ecn);
+        }
         Self {
             initial_window: controller.window(),
             controller,
             feed,
             mtu,
             overhead: DEFAULT_OVERHEAD,
+            ecn,
             recovery_start: None,
             newest_acked: None,
             frame: AckFrame::default(),
             rounds: Rounds::new(now),
             deliveries: Deliveries::new(now),
             pauses: Pauses::new(now),
+            marks: Marks::new(),
         }
     }
 
@@ -125,19 +138,28 @@ impl PathControl {
         let delivery = delivery
             .filter(|_| in_order && !waited)
             .map(|delivery| self.pauses.shorten(delivery, acked.sent, now));
-        let has_sample = self.feed.begin_ack(largest_acked, waited) && in_order;
+        let (has_sample, marked) = self.feed.begin_ack(largest_acked, waited);
+        let rtt = now.saturating_duration_since(acked.sent).max(LEAST_RTT);
+        let rtt = (has_sample && in_order).then_some(rtt);
+        self.watch_marks(&acked, marked, rtt);
         let mut ack = Ack {
             now,
             sent: acked.sent,
-            rtt: has_sample.then(|| now.saturating_duration_since(acked.sent).max(LEAST_RTT)),
+            rtt,
             newest_bytes: acked.newest_bytes,
             packets: acked.packets,
             bytes: acked.bytes,
             bytes_after_recovery: acked.bytes - acked.in_recovery,
+            marked: if self.marks.are_false() { 0 } else { marked },
             in_flight: in_flight.saturating_add(acked.bytes),
             app_limited,
             delivery,
         };
+        let ecn = self.feed.wish_ecn(self.controller.ecn());
+        if ecn != self.ecn {
+            self.ecn = ecn;
+            self.controller.on_ecn(ecn);
+        }
         let (overhead, samples) = self.feed.take();
         if overhead != self.overhead {
             self.overhead = overhead;
@@ -162,6 +184,7 @@ impl PathControl {
             self.controller.on_round(&round);
         }
         self.feed.ask_for_headers(self.controller.header_interval());
+        self.feed.wish_ecn(self.controller.ecn());
     }
 
     /// `lost_bytes` bytes were found lost, the newest sent at `sent`; 0 mean that the peer reports
@@ -177,7 +200,7 @@ impl PathControl {
         // A Retry left what is still gathered: stacks report losses after `on_end_acks`.
         self.frame = AckFrame::default();
         self.pauses.on_packet(now, sent);
-        if self.pauses.explain_loss(sent) {
+        if self.pauses.explain_loss(sent) || lost_bytes == 0 && self.marks.are_false() {
             return;
         }
         let told = self.pauses.told(now);
@@ -234,6 +257,22 @@ impl PathControl {
     /// Returns the window in bytes at which slow start ends; `None` until set.
     pub fn slow_start_threshold(&self) -> Option<u64> {
         self.controller.slow_start_threshold()
+    }
+
+    /// Goes on with the controller as it was before the path's marks, if this ACK shows that they
+    /// say nothing.
+    fn watch_marks(&mut self, acked: &AckedPackets, marked: u64, rtt: Option<Duration>) {
+        let controller = &self.controller;
+        let before = (self.marks).on_ack(acked, marked, rtt, || controller.clone());
+        let Some(mut controller) = before else {
+            return;
+        };
+        controller.on_mtu(self.mtu);
+        controller.on_overhead(self.overhead);
+        controller.on_ecn(self.ecn);
+        self.controller = controller;
+        self.recovery_start = None;
+        self.feed.set_all_marked();
     }
 
     fn begin_recovery(&mut self, now: Instant) {

@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use bytes::BytesMut;
+use evenkeel_congestion::EcnCounts;
 
 use crate::parameters::variable_length;
 
@@ -100,17 +101,6 @@ pub struct AckFrame {
     pub counts: Option<EcnCounts>,
     /// Where the counts stand in the payload; empty without counts.
     at: Range<usize>,
-}
-
-/// How many packets of a packet number space have arrived with each ECN codepoint.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct EcnCounts {
-    /// With ECT(0).
-    pub ect0: u64,
-    /// With ECT(1).
-    pub ect1: u64,
-    /// With CE, congestion experienced.
-    pub ce: u64,
 }
 
 /// The frames of a packet's payload, in their order.
@@ -245,7 +235,7 @@ pub fn take_acks(payload: &mut BytesMut, mut found: impl FnMut(&AckFrame)) {
         found(&ack);
         if let Some(counts) = ack.counts.filter(|counts| counts.ect1 > 0) {
             let old = ack.at.len();
-            let merged = counts.merged().encoded(old);
+            let merged = encoded(merged(counts), old);
             at = at - old + merged.len();
             if merged.len() == old {
                 payload[ack.at].copy_from_slice(&merged);
@@ -259,39 +249,33 @@ pub fn take_acks(payload: &mut BytesMut, mut found: impl FnMut(&AckFrame)) {
     }
 }
 
-impl EcnCounts {
-    /// Returns them with ECT(1) counted as ECT(0).
-    fn merged(self) -> Self {
-        Self {
-            ect0: self.ect0.saturating_add(self.ect1).min(GREATEST),
-            ect1: 0,
-            ce: self.ce,
-        }
+/// Returns counts with ECT(1) counted as ECT(0).
+fn merged(counts: EcnCounts) -> EcnCounts {
+    EcnCounts {
+        ect0: counts.ect0.saturating_add(counts.ect1).min(GREATEST),
+        ect1: 0,
+        ce: counts.ce,
     }
+}
 
-    /// Encodes them as an ACK frame has them: in `room` bytes if they fit, or else in the fewest.
-    /// Numbers other than frame types may be longer than they need to be (RFC 9000, section 16).
-    fn encoded(self, room: usize) -> Vec<u8> {
-        const LENGTHS: [usize; 4] = [1, 2, 4, 8];
-        let numbers = [self.ect0, self.ect1, self.ce];
-        let least = numbers.map(least_length);
-        let longer = |of: usize| {
-            LENGTHS
-                .into_iter()
-                .filter(move |length| *length >= least[of])
-        };
-        let fitting = longer(0)
-            .flat_map(|first| longer(1).map(move |second| (first, second)))
-            .filter_map(|(first, second)| Some((first, second, room.checked_sub(first + second)?)))
-            .find(|(_, _, third)| longer(2).any(|length| length == *third));
-        let lengths = fitting.map_or(least, |(first, second, third)| [first, second, third]);
-        let mut bytes = Vec::with_capacity(room);
-        for (number, length) in numbers.into_iter().zip(lengths) {
-            let prefix = u64::from(length.trailing_zeros()) << (8 * length - 2);
-            bytes.extend_from_slice(&(number | prefix).to_be_bytes()[8 - length..]);
-        }
-        bytes
+/// Encodes counts as an ACK frame has them: in `room` bytes if they fit, or else in the fewest.
+/// Numbers other than frame types may be longer than they need to be (RFC 9000, section 16).
+fn encoded(counts: EcnCounts, room: usize) -> Vec<u8> {
+    const LENGTHS: [usize; 4] = [1, 2, 4, 8];
+    let numbers = [counts.ect0, counts.ect1, counts.ce];
+    let least = numbers.map(least_length);
+    let longer = |of: usize| (LENGTHS.into_iter()).filter(move |length| *length >= least[of]);
+    let fitting = longer(0)
+        .flat_map(|first| longer(1).map(move |second| (first, second)))
+        .filter_map(|(first, second)| Some((first, second, room.checked_sub(first + second)?)))
+        .find(|(_, _, third)| longer(2).any(|length| length == *third));
+    let lengths = fitting.map_or(least, |(first, second, third)| [first, second, third]);
+    let mut bytes = Vec::with_capacity(room);
+    for (number, length) in numbers.into_iter().zip(lengths) {
+        let prefix = u64::from(length.trailing_zeros()) << (8 * length - 2);
+        bytes.extend_from_slice(&(number | prefix).to_be_bytes()[8 - length..]);
     }
+    bytes
 }
 
 /// Bytes that a number needs: RFC 9000, section 16.

@@ -7,10 +7,11 @@ use quinn_proto::congestion::{Controller, ControllerFactory};
 
 use super::watched::{AckEnd, Watch, Watched};
 use super::{PathFactory, SharedFactory};
-use crate::path_control::{AckFrame, PathFeed, Pauses};
+use crate::path_control::{AckFrame, Marks, PathFeed, Pauses};
 
 /// Wraps a factory that is written for quinn. Its controllers learn nothing from path headers, and
-/// see what quinn sees. Their endpoints learn which ACKs waited while the process stood still.
+/// see what quinn sees, except marks of a path that marks everything without a queue. Their
+/// endpoints learn which ACKs waited while the process stood still.
 pub fn foreign(factory: Arc<dyn ControllerFactory + Send + Sync>) -> SharedFactory {
     Arc::new(Foreign {
         factory,
@@ -39,10 +40,12 @@ impl PathFactory for Foreign {
         feed.follow(None);
         Box::new(Watched {
             controller: self.build(now, current_mtu),
-            watch: Waits {
+            watch: Watcher {
                 feed,
                 frame: AckFrame::default(),
                 pauses: Pauses::new(now),
+                marks: Marks::new(),
+                mtu: current_mtu,
             },
         })
     }
@@ -52,16 +55,20 @@ impl PathFactory for Foreign {
     }
 }
 
-/// Finds ACKs that waited while the process stood still, and tells the endpoint.
+/// Finds ACKs that waited while the process stood still, and marks that say nothing; tells the
+/// endpoint.
 #[derive(Clone)]
-struct Waits {
+struct Watcher {
     feed: PathFeed,
     /// The ACK frame being processed.
     frame: AckFrame,
     pauses: Pauses,
+    marks: Marks<Box<dyn Controller>>,
+    /// Bytes of UDP payload in a full-size packet.
+    mtu: u16,
 }
 
-impl Watch for Waits {
+impl Watch for Watcher {
     fn on_sent(&mut self, now: Instant, _bytes: u64) {
         self.pauses.on_sent(now);
     }
@@ -71,15 +78,27 @@ impl Watch for Waits {
         self.frame.add(now, sent, bytes);
     }
 
-    fn on_end_acks(&mut self, end: &AckEnd, _window: u64) {
+    fn on_end_acks(&mut self, end: &AckEnd, controller: &mut Box<dyn Controller>) {
         if let Some(acked) = self.frame.take(end.now) {
             let max_ack_delay = self.feed.max_ack_delay();
             let has_waited = self.pauses.on_ack(end.now, acked.sent, max_ack_delay);
-            self.feed.begin_ack(end.largest, has_waited);
+            let (has_sample, marked) = self.feed.begin_ack(end.largest, has_waited);
+            let rtt = has_sample.then(|| end.now.saturating_duration_since(acked.sent));
+            let copy = || controller.clone_box();
+            if let Some(mut before) = self.marks.on_ack(&acked, marked, rtt, copy) {
+                before.on_mtu_update(self.mtu);
+                *controller = before;
+                self.feed.set_all_marked();
+            }
         }
     }
 
-    fn on_congestion(&mut self, now: Instant, sent: Instant, _lost_bytes: u64) {
+    fn on_congestion(&mut self, now: Instant, sent: Instant, lost_bytes: u64) -> bool {
         self.pauses.on_packet(now, sent);
+        lost_bytes > 0 || !self.marks.are_false()
+    }
+
+    fn on_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
     }
 }

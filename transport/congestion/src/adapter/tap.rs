@@ -63,14 +63,16 @@ impl Watch for Tap {
         self.reporter.on_packet_acked(now, sent, bytes);
     }
 
-    fn on_end_acks(&mut self, end: &AckEnd, window: u64) {
+    fn on_end_acks(&mut self, end: &AckEnd, controller: &mut Box<dyn Controller>) {
+        let window = controller.metrics().congestion_window;
         let has_sample = self.feed.has_sample(end.largest);
         self.reporter
             .on_end_acks(end.now, end.in_flight, end.app_limited, has_sample, window);
     }
 
-    fn on_congestion(&mut self, now: Instant, _sent: Instant, lost_bytes: u64) {
+    fn on_congestion(&mut self, now: Instant, _sent: Instant, lost_bytes: u64) -> bool {
         self.reporter.observer().on_congestion(now, lost_bytes);
+        true
     }
 }
 

@@ -171,6 +171,7 @@ fn the_packets_of_one_ack_frame_become_one_event() {
         packets: 2,
         bytes: 2200,
         bytes_after_recovery: 2200,
+        marked: 0,
         in_flight: 7200,
         app_limited: false,
         delivery: None,

@@ -6,7 +6,7 @@ use std::time::Instant;
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerMetrics};
 
-/// Hears what a controller is told, after the controller.
+/// Hears what a controller is told, after the controller unless said otherwise.
 pub(super) trait Watch: Clone + Send + Sync + 'static {
     /// Datagrams of `bytes` bytes left.
     fn on_sent(&mut self, now: Instant, bytes: u64);
@@ -14,12 +14,15 @@ pub(super) trait Watch: Clone + Send + Sync + 'static {
     /// An ACK frame newly acknowledged a packet of `bytes` bytes, sent at `sent`.
     fn on_packet_acked(&mut self, now: Instant, sent: Instant, bytes: u64);
 
-    /// The ACK frame with this largest packet number is processed; the controller's window is `window`
-    /// bytes.
-    fn on_end_acks(&mut self, end: &AckEnd, window: u64);
+    /// `controller` has processed the ACK frame. The watch may put another in its place.
+    fn on_end_acks(&mut self, end: &AckEnd, controller: &mut Box<dyn Controller>);
 
-    /// Packets of `lost_bytes` bytes, the newest sent at `sent`, were lost, or marked if 0.
-    fn on_congestion(&mut self, now: Instant, sent: Instant, lost_bytes: u64);
+    /// Packets of `lost_bytes` bytes, the newest sent at `sent`, were lost, or marked if 0. Comes
+    /// before the controller hears of it; returns whether it does.
+    fn on_congestion(&mut self, now: Instant, sent: Instant, lost_bytes: u64) -> bool;
+
+    /// Full-size packets have another size, in bytes of UDP payload.
+    fn on_mtu(&mut self, _mtu: u16) {}
 }
 
 /// What quinn says of an ACK frame when it has processed it.
@@ -71,8 +74,7 @@ impl<W: Watch> Controller for Watched<W> {
             app_limited,
             largest: largest_packet_num_acked,
         };
-        let window = self.controller.metrics().congestion_window;
-        self.watch.on_end_acks(&end, window);
+        self.watch.on_end_acks(&end, &mut self.controller);
     }
 
     fn on_congestion_event(
@@ -82,13 +84,15 @@ impl<W: Watch> Controller for Watched<W> {
         is_persistent_congestion: bool,
         lost_bytes: u64,
     ) {
-        self.controller
-            .on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
-        self.watch.on_congestion(now, sent, lost_bytes);
+        if self.watch.on_congestion(now, sent, lost_bytes) {
+            self.controller
+                .on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
+        }
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.controller.on_mtu_update(new_mtu);
+        self.watch.on_mtu(new_mtu);
     }
 
     fn window(&self) -> u64 {

@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::ecn::EcnState;
 use super::observer::Observer;
-use crate::controller::{DEFAULT_OVERHEAD, Feedback, PathSample};
+use crate::controller::{DEFAULT_OVERHEAD, EcnMode, Feedback, PathSample};
 
 /// The longest delay of an ACK by a peer that announces none (RFC 9000, section 18.2).
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
@@ -31,6 +32,8 @@ pub struct FeedState {
     largest_burst: Option<u64>,
     /// Bytes.
     resume: Option<u64>,
+    /// ECN on the present path.
+    pub ecn: EcnState,
 }
 
 impl FeedState {
@@ -125,6 +128,7 @@ impl Default for FeedState {
             max_ack_delay: MAX_ACK_DELAY,
             largest_burst: None,
             resume: None,
+            ecn: EcnState::default(),
         }
     }
 }
@@ -140,6 +144,7 @@ impl fmt::Debug for FeedState {
             .field("has_waited", &self.has_waited)
             .field("largest_burst", &self.largest_burst)
             .field("resume", &self.resume)
+            .field("ecn", &self.ecn)
             .finish_non_exhaustive()
     }
 }
@@ -175,6 +180,7 @@ impl PathFeed {
             feed.has_waited = false;
             feed.largest_burst = None;
             feed.resume = None;
+            feed.ecn.wish(EcnMode::Classic);
         });
     }
 
@@ -206,12 +212,22 @@ impl PathFeed {
     }
 
     /// The controller processes an ACK frame with this largest packet number, which waited or not.
-    /// Returns whether it measures a round trip.
-    pub(crate) fn begin_ack(&self, largest: Option<u64>, has_waited: bool) -> bool {
+    /// Returns whether it measures a round trip, and how many packets it reports as marked.
+    pub(crate) fn begin_ack(&self, largest: Option<u64>, has_waited: bool) -> (bool, u64) {
         self.with(|feed| {
             feed.has_waited = has_waited;
-            feed.has_sample(largest)
+            (feed.has_sample(largest), feed.ecn.take_marked())
         })
+    }
+
+    /// The controller wants this of ECN; returns as what packets leave.
+    pub(crate) fn wish_ecn(&self, wish: EcnMode) -> Option<EcnMode> {
+        self.with(|feed| feed.ecn.wish(wish))
+    }
+
+    /// The path marks every packet, though nothing queues.
+    pub(crate) fn set_all_marked(&self) {
+        self.with(|feed| feed.ecn.set_all_marked());
     }
 
     /// Bytes with which the controller shall continue, if the endpoint asks for it.

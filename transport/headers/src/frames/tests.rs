@@ -139,7 +139,7 @@ proptest! {
         after in proptest::sample::select(others()),
     ) {
         let counts = EcnCounts { ect0, ect1, ce };
-        let encoded = counts.encoded(room);
+        let encoded = encoded(counts, room);
         let head = [&before[..], &[0x03, 5, 0, 0, 0]].concat();
         let (acks, bytes) = taken(&[&head[..], &encoded, &after].concat());
         prop_assert_eq!(acks.len(), 1);

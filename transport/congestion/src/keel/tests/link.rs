@@ -209,6 +209,7 @@ impl Link {
             packets: 1,
             bytes: u64::from(MTU),
             bytes_after_recovery: u64::from(MTU),
+            marked: 0,
             in_flight,
             app_limited: false,
             delivery: Some(Delivery {
