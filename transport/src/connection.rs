@@ -26,7 +26,7 @@ use crate::capacity::{self, ProbeEnd};
 use crate::measure::Measure;
 use crate::notify::Notifier;
 use crate::pacer::Pacer;
-use crate::path::{Limit, PathState};
+use crate::path::{EcnReport, Limit, PathState};
 
 /// The connections of one configured endpoint.
 pub(crate) type Connections = evenkeel_headers::Connections<Connection>;
@@ -94,6 +94,7 @@ impl Connection {
         PathState {
             pacing_waits: state.pacer.waits,
             reported_queueing: state.reported_queueing(),
+            ecn: EcnReport::new(&state.kept.feed.ecn),
             ..state.path.clone()
         }
     }
@@ -157,6 +158,7 @@ impl Connection {
         state.path = PathState::new(mtu);
         state.measure = Measure::default();
         state.kept.feed.resume(None);
+        state.kept.feed.ecn.new_path();
         state.is_choice_new = false;
         let chosen = state.chosen.clone();
         let probe_of_the_old = state.capacity.take();

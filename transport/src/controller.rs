@@ -5,7 +5,9 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::{AckFrame, InitialWindow, LEAST_PACED_RTT, SharedFactory};
+use evenkeel_congestion::{
+    AckFrame, EcnMode, EcnUse, InitialWindow, LEAST_PACED_RTT, SharedFactory,
+};
 use evenkeel_headers::Owner;
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
@@ -21,6 +23,7 @@ pub(crate) struct PacedFactory {
     pub(crate) factory: SharedFactory,
     pub(crate) connections: Arc<Connections>,
     pub(crate) pacing: Pacing,
+    pub(crate) ecn: EcnUse,
     /// The longest time in which nothing leaves while something is in flight.
     pub(crate) probe_interval: Option<Duration>,
 }
@@ -30,6 +33,7 @@ impl ControllerFactory for PacedFactory {
         let connection = hooks::controller_built(|| Connection::new(self.connections.clone()));
         let chosen = connection.new_path(current_mtu);
         let factory = chosen.unwrap_or_else(|| self.factory.clone());
+        connection.state().kept.feed.ecn.set_use(self.ecn);
         let feed = connection.feed();
         let controller = factory.build_fed(now, current_mtu, feed);
         connection.state().path.window = controller.metrics().congestion_window;
@@ -125,6 +129,8 @@ impl Paced {
         };
         let own_burst = own_rate.and_then(|_| state.kept.feed.largest_burst());
         state.pacer.set_burst(own_burst);
+        let ecn = state.kept.feed.ecn.sends();
+        state.pacer.set_smooth(ecn == Some(EcnMode::Scalable));
         state.pacer.set_rate(now, pacing_rate);
         let path = &mut state.path;
         path.window = metrics.congestion_window;

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_congestion::{PathSample, SharedFactory};
+use evenkeel_congestion::{EcnUse, PathSample, SharedFactory};
 use evenkeel_headers::{
     ANSWERS, HeaderCounters, HeaderState, Owner, SetupError, Usage, with_room_for_header,
 };
@@ -101,6 +101,7 @@ fn with_defaults(controller: &str) -> Result<(Endpoint, Arc<TransportConfig>), S
 #[derive(Debug, Clone, Default)]
 pub struct Endpoint {
     pacing: Pacing,
+    ecn: EcnUse,
     probe_interval: Option<Duration>,
     headers: Usage<Connection>,
 }
@@ -114,6 +115,16 @@ impl Endpoint {
     /// Chooses how packets are spread over a round trip.
     pub fn pacing(mut self, pacing: Pacing) -> Self {
         self.pacing = pacing;
+        self
+    }
+
+    /// Chooses how to use ECN. A path that clears ECN, or marks every packet without a queue, is left
+    /// without; one that turns ECT(1) into ECT(0) gets ECT(0). [`PathState::ecn`] reports that.
+    ///
+    /// With [`EcnUse::L4s`], packets of a controller that asks for ECT(1) leave in bursts of at most
+    /// 250 us, or one by one. The peer needs nothing but ECN of RFC 9000.
+    pub fn ecn(mut self, ecn: EcnUse) -> Self {
+        self.ecn = ecn;
         self
     }
 
@@ -209,6 +220,7 @@ impl Endpoint {
             factory: controller,
             connections: self.headers.connections.clone(),
             pacing: self.pacing,
+            ecn: self.ecn,
             probe_interval: self.probe_interval,
         }));
         Arc::new(config)

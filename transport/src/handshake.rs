@@ -1,14 +1,15 @@
-//! Lets quinn's handshakes offer path headers, with sessions of `evenkeel-headers`, and finds late
-//! ACKs.
+//! Lets quinn's handshakes offer path headers, with sessions of `evenkeel-headers`, and reads the
+//! frames of packets.
 
-mod acks;
 mod frames;
+mod key;
 
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
-use evenkeel_headers::parameters::{ack_delays, patient};
+use evenkeel_congestion::CountedSpace;
+use evenkeel_headers::parameters::{AckDelays, ack_delays, patient};
 use evenkeel_headers::{NewKeys, Owner, Sessions, Usage, no_initial_suite, retry, tls_version};
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::crypto::{
@@ -23,7 +24,7 @@ use quinn_proto::transport_parameters::TransportParameters;
 
 use crate::connection::{Connection, Connections};
 use crate::hooks;
-use acks::WatchingKey;
+use key::WatchingKey;
 
 /// TLS for connections that an endpoint opens or accepts; `T` is rustls's configuration.
 pub(crate) struct Crypto<T> {
@@ -139,16 +140,26 @@ struct HeaderSession {
 }
 
 impl HeaderSession {
-    /// Wraps the keys of 1-RTT packets, to find late ACKs and credit.
+    /// Wraps the keys of 1-RTT packets.
     fn packet_keys(&self, keys: PacketKeySet) -> KeyPair<Box<dyn PacketKey>> {
         let parameters = self.tls.peer_parameters().unwrap_or_default();
         let delays = ack_delays(parameters);
         let mut state = self.connection.state();
         state.kept.feed.set_max_ack_delay(delays.max);
         drop(state);
+        self.watching(keys, CountedSpace::Data, Some(delays))
+    }
+
+    fn watching(
+        &self,
+        keys: PacketKeySet,
+        space: CountedSpace,
+        delays: Option<AckDelays>,
+    ) -> KeyPair<Box<dyn PacketKey>> {
         let watching = |key| {
             Box::new(WatchingKey {
                 key,
+                space,
                 delays,
                 connection: self.connection.clone(),
             })
@@ -170,7 +181,10 @@ impl HeaderSession {
 
 impl Session for HeaderSession {
     fn initial_keys(&self, dst_cid: &ConnectionId, side: Side) -> Keys {
-        both_directions(self.tls.initial_keys(dst_cid, side.into()), plain)
+        let keys = self.tls.initial_keys(dst_cid, side.into());
+        both_directions(keys, |keys| {
+            self.watching(keys, CountedSpace::Initial, None)
+        })
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
@@ -236,7 +250,9 @@ impl Session for HeaderSession {
         let keys = self.tls.write(buf);
         self.agree();
         Some(match keys? {
-            NewKeys::Handshake(keys) => both_directions(keys, plain),
+            NewKeys::Handshake(keys) => both_directions(keys, |keys| {
+                self.watching(keys, CountedSpace::Handshake, None)
+            }),
             NewKeys::OneRtt(keys) => both_directions(keys, |keys| self.packet_keys(keys)),
         })
     }
@@ -277,12 +293,5 @@ fn both_directions(
             local: keys.local.packet,
             remote: keys.remote.packet,
         }),
-    }
-}
-
-fn plain(keys: PacketKeySet) -> KeyPair<Box<dyn PacketKey>> {
-    KeyPair {
-        local: Box::new(keys.local),
-        remote: Box::new(keys.remote),
     }
 }

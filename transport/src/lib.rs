@@ -42,15 +42,15 @@ pub use capacity::{ProbeEnd, ProbeReport};
 pub use changes::Changes;
 pub use endpoint::{Context, Endpoint, client, close, server};
 pub use evenkeel_congestion::{
-    Ack, Cause, Congestion, Controller, Delivery, Feedback, Grant, Round,
+    Ack, Cause, Congestion, Controller, Delivery, EcnMode, Feedback, Grant, Round,
 };
 pub use evenkeel_congestion::{
     AckReport, CloneController, ControllerBuild, ControllerRow, Controllers, DEFAULT_CONTROLLER,
-    FeedHolder, FeedState, Observer, ParameterKind, PathFactory, PathFeed, PathSample,
-    SharedFactory, SpecError, SpecParameter, SpecValues, adapt, controller, controllers, foreign,
-    observed, uses_path_headers,
+    EcnCounts, EcnFault, EcnState, EcnUse, FeedHolder, FeedState, Observer, ParameterKind,
+    PathFactory, PathFeed, PathSample, SharedFactory, SpecError, SpecParameter, SpecValues,
+    UnknownEcnUse, adapt, controller, controllers, foreign, observed, uses_path_headers,
 };
 pub use evenkeel_headers::{HeaderCounters, HeaderState, SetupError};
 pub use pacing::{Pacing, UnknownPacing};
-pub use path::{Limit, Losses, PathState};
+pub use path::{EcnReport, Limit, Losses, PathState};
 pub use windows::FlowWindows;

@@ -15,6 +15,10 @@ pub(crate) struct Pacer {
     packet: u64,
     /// The most bytes that may leave at once, if the controller limits them.
     burst: Option<u64>,
+    /// Bursts are short, and catch up at twice the rate.
+    is_smooth: bool,
+    /// With short bursts, when the next may leave.
+    next_burst: Option<Instant>,
     /// Tokens at `updated`, in billionths of a byte: exact for whole nanoseconds.
     tokens: i128,
     /// `None` until the first rate is set.
@@ -34,6 +38,10 @@ const LEAST_DEPTH: u64 = 2;
 /// An empty bucket fills for this long, because a wake-up costs some microseconds of CPU however
 /// much it lets go. Half the depth, so that the other half covers lateness.
 const REST: Duration = Duration::from_micros(500);
+
+/// The longest burst of packets that leave as ECT(1): such queues are marked, and RFC 9331, section 4.3,
+/// wants those that bursts make no longer than this.
+const SMOOTH_BURST: Duration = Duration::from_micros(250);
 
 /// A batch of this many packets may leave earlier when something else wakes the connection: quinn
 /// 0.11 sends no more in one call (`MAX_TRANSMIT_SEGMENTS`).
@@ -76,11 +84,24 @@ impl Pacer {
         self.burst = bytes;
     }
 
+    /// From now on, lets no more leave at once than the rate gives in 250 us, or a packet if that is
+    /// more. A sender that wakes up late catches up at twice the rate.
+    pub(crate) fn set_smooth(&mut self, is_smooth: bool) {
+        self.is_smooth = is_smooth;
+        if !is_smooth {
+            self.next_burst = None;
+        }
+    }
+
     /// Takes `bytes` that have left. Excess becomes a debt, up to the bucket's depth.
     pub(crate) fn sent(&mut self, now: Instant, bytes: u64) {
-        if self.rate.is_some() {
+        if let Some(rate) = self.rate {
             self.refill(now);
             self.tokens = (self.tokens - scaled(bytes)).max(-self.depth());
+            if self.is_smooth {
+                let gap = time_for(scaled(bytes) / 2, rate).min(LONGEST_GAP);
+                self.next_burst = Some(now + gap);
+            }
         }
     }
 
@@ -90,25 +111,37 @@ impl Pacer {
             return Ok(());
         };
         self.refill(now);
-        let rest = scaled(self.packet).max(per(rate, REST)).min(self.depth());
+        if let Some(next) = self.next_burst.filter(|next| now < *next) {
+            self.waits += 1;
+            return Err(next);
+        }
+        let rest = if self.is_smooth {
+            SMOOTH_BURST / 2
+        } else {
+            REST
+        };
+        let rest = scaled(self.packet).max(per(rate, rest)).min(self.depth());
         if self.tokens >= rest.min(scaled(BATCH * self.packet)) {
             return Ok(());
         }
         self.waits += 1;
         let missing = rest - self.tokens;
-        let wait = missing.div_euclid(i128::from(rate)) + 1;
-        let wait = Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX));
-        Err(now + wait.min(LONGEST_GAP * 2))
+        Err(now + time_for(missing, rate).min(LONGEST_GAP * 2))
     }
 
     /// Returns how many packets one batch may have, from 1 to `most`, so that equal batches use up
     /// what the bucket holds.
     pub(crate) fn batch(&mut self, now: Instant, most: usize) -> usize {
-        if self.rate.is_none() {
+        let Some(rate) = self.rate else {
             return most;
-        }
+        };
         self.refill(now);
-        let packets = usize::try_from(self.tokens / scaled(self.packet.max(1))).unwrap_or(1);
+        let tokens = if self.is_smooth {
+            self.tokens.min(per(rate, SMOOTH_BURST))
+        } else {
+            self.tokens
+        };
+        let packets = usize::try_from(tokens / scaled(self.packet.max(1))).unwrap_or(1);
         let batches = packets.div_ceil(most.max(1)).max(1);
         packets.div_ceil(batches).clamp(1, most.max(1))
     }
@@ -136,6 +169,12 @@ impl Pacer {
 /// Converts bytes to tokens.
 fn scaled(bytes: u64) -> i128 {
     i128::from(bytes) * 1_000_000_000
+}
+
+/// Returns the time in which `rate` bytes per second give `tokens`, rounded up.
+fn time_for(tokens: i128, rate: u64) -> Duration {
+    let wait = tokens.div_euclid(i128::from(rate.max(1))) + 1;
+    Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))
 }
 
 /// Returns the tokens that `rate` bytes per second give in `time`.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::InitialWindow;
+use evenkeel_congestion::{EcnCounts, EcnFault, EcnMode, EcnState, InitialWindow};
 
 /// A connection's path as its congestion controller sees it. All of it begins anew when the path
 /// changes.
@@ -52,6 +52,35 @@ pub struct PathState {
     pub delivered_rate: Option<u64>,
     /// What was lost or marked.
     pub losses: Losses,
+    /// What the path does to ECN. Known on connections configured by
+    /// [`Endpoint::server_config`](crate::Endpoint) or `client_config`.
+    pub ecn: EcnReport,
+}
+
+/// What a path does to ECN.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EcnReport {
+    /// As what packets leave: `None` for not ECN-capable.
+    pub sends: Option<EcnMode>,
+    /// What keeps packets from leaving as the endpoint and its controller want.
+    pub fault: Option<EcnFault>,
+    /// How many packets have reached the peer with each codepoint, as it reports.
+    pub arrived: EcnCounts,
+    /// How many packets of the peer have arrived here with each codepoint, over all paths, as this
+    /// end has reported them in its ACKs.
+    pub received: EcnCounts,
+}
+
+impl EcnReport {
+    pub(crate) fn new(state: &EcnState) -> Self {
+        Self {
+            sends: state.sends(),
+            fault: state.fault(),
+            arrived: state.arrived(),
+            received: state.received(),
+        }
+    }
 }
 
 /// What keeps a connection from sending more.

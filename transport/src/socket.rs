@@ -1,5 +1,5 @@
-//! Wraps a UDP socket: adds path headers to datagrams that leave, and removes them from those that
-//! arrive.
+//! Wraps a UDP socket: adds path headers to datagrams that leave, sets their ECN codepoint, and
+//! removes headers from those that arrive.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -7,8 +7,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
+use evenkeel_congestion::EcnMode;
 use evenkeel_headers::{Datagrams, Filled, Received, Usage, locked};
-use quinn::udp::{RecvMeta, Transmit};
+use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, Runtime, UdpPoller};
 
 use crate::connection::Connection;
@@ -52,9 +53,12 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        if let Some(settings) = &self.headers
-            && let Some((connection, now)) = hooks::polled()
-        {
+        // What an endpoint sends for no connection is not ECN-capable.
+        let Some((connection, now)) = hooks::polled() else {
+            return self.give(transmit);
+        };
+        let transmit = &with_ecn(transmit, &connection);
+        if let Some(settings) = &self.headers {
             let datagrams = Datagrams {
                 destination: transmit.destination,
                 contents: transmit.contents,
@@ -117,6 +121,22 @@ impl AsyncUdpSocket for Socket {
 
     fn may_fragment(&self) -> bool {
         self.inner.may_fragment()
+    }
+}
+
+/// Returns `transmit` with the ECN codepoint that `connection` uses.
+fn with_ecn<'a>(transmit: &Transmit<'a>, connection: &Arc<Connection>) -> Transmit<'a> {
+    let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
+    let datagrams = transmit.contents.len().div_ceil(segment.max(1));
+    let is_data = hooks::is_data(connection);
+    let ecn = &mut connection.state().kept.feed.ecn;
+    Transmit {
+        ecn: match ecn.leaving(datagrams, transmit.ecn.is_some(), is_data) {
+            Some(EcnMode::Classic) => Some(EcnCodepoint::Ect0),
+            Some(EcnMode::Scalable) => Some(EcnCodepoint::Ect1),
+            None => None,
+        },
+        ..*transmit
     }
 }
 

@@ -51,6 +51,39 @@ fn idle_time_is_not_saved_beyond_the_depth() {
 }
 
 #[test]
+fn smooth_bursts_are_short_and_catch_up_at_twice_the_rate() {
+    // 125 MB/s: 250 us are 26 packets.
+    let t0 = epoch();
+    let mut pacer = paced(t0, 125_000_000);
+    pacer.set_smooth(true);
+    assert_eq!((pacer.check(t0), pacer.batch(t0, 100)), (Ok(()), 26));
+    pacer.sent(t0, 26 * PACKET);
+    let next = pacer.check(t0).expect_err("the burst has just left");
+    assert_eq!(next, t0 + Duration::from_nanos(124_801));
+    // Woken a millisecond late: bursts of 250 us, half as far apart, until the bucket is empty.
+    let (mut now, mut left) = (t0 + ms(1), 0);
+    while now < t0 + ms(2) {
+        match pacer.check(now) {
+            Ok(()) => {
+                let packets = pacer.batch(now, 100) as u64;
+                assert!(packets <= 26);
+                pacer.sent(now, packets * PACKET);
+                left += packets;
+            }
+            Err(next) => now = next,
+        }
+    }
+    // What the rate gives in 2 ms is 208 packets; the bucket held 104 of them.
+    assert!((190..=208).contains(&left), "{left}");
+    // Slow: one packet at a time.
+    let mut slow = paced(t0, 200_000);
+    slow.set_smooth(true);
+    assert_eq!((slow.check(t0), slow.batch(t0, 10)), (Ok(()), 1));
+    slow.sent(t0, PACKET);
+    assert_eq!(slow.check(t0), Err(t0 + ms(3) + Duration::from_nanos(1)));
+}
+
+#[test]
 fn at_high_rates_the_bucket_rests_half_a_millisecond() {
     let t0 = epoch();
     let mut pacer = paced(t0, 125_000_000);

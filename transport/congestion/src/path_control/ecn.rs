@@ -148,6 +148,8 @@ pub struct EcnState {
     fault: Option<EcnFault>,
     /// The peer's newest counts for each packet number space.
     reported: [EcnCounts; 3],
+    /// This end's newest counts for each packet number space.
+    received: [EcnCounts; 3],
     /// What the path before had counted.
     before: EcnCounts,
     /// Marks of which the controller has not heard.
@@ -216,6 +218,17 @@ impl EcnState {
         }
     }
 
+    /// This end reports these counts in an ACK frame that it sends.
+    pub fn on_received(&mut self, space: CountedSpace, counts: EcnCounts) {
+        let received = &mut self.received[space as usize];
+        *received = received.max(counts);
+    }
+
+    /// Returns how many of the peer's packets have arrived here with each codepoint.
+    pub fn received(&self) -> EcnCounts {
+        sum(&self.received)
+    }
+
     /// Returns what keeps packets from leaving as wanted, if anything does.
     pub fn fault(&self) -> Option<EcnFault> {
         self.fault
@@ -244,9 +257,13 @@ impl EcnState {
     }
 
     fn total(&self) -> EcnCounts {
-        let spaces = self.reported.into_iter();
-        spaces.fold(EcnCounts::default(), EcnCounts::plus)
+        sum(&self.reported)
     }
+}
+
+fn sum(spaces: &[EcnCounts]) -> EcnCounts {
+    let spaces = spaces.iter().copied();
+    spaces.fold(EcnCounts::default(), EcnCounts::plus)
 }
 
 #[cfg(test)]
