@@ -1,5 +1,6 @@
 //! The shipping endpoint, on a network in virtual time and against other implementations.
 
+mod ecn;
 mod feedback;
 mod handshake;
 mod joins;

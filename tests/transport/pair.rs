@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel::{Context, HeaderCounters, HeaderState, SharedFactory};
+use evenkeel::{Context, EcnUse, HeaderCounters, HeaderState, SharedFactory};
 use quinn::{ServerConfig, TransportConfig};
 
 use super::support::{
@@ -19,6 +19,10 @@ pub(crate) enum Kind {
     Evenkeel(u32),
     /// Answers headers.
     Answering,
+    /// Uses ECT(1) where its controller asks for it, and no headers.
+    L4s,
+    /// Uses neither ECN nor headers.
+    WithoutEcn,
 }
 
 impl Kind {
@@ -28,6 +32,8 @@ impl Kind {
             Self::Stock => endpoint,
             Self::Evenkeel(every) => endpoint.path_headers(every),
             Self::Answering => endpoint.answer_path_headers(),
+            Self::L4s => endpoint.ecn(EcnUse::L4s),
+            Self::WithoutEcn => endpoint.ecn(EcnUse::Off),
         }
     }
 }
@@ -61,7 +67,7 @@ impl Pair {
                 server_socket.clone(),
                 net.runtime(),
             ),
-            Kind::Evenkeel(_) | Kind::Answering => {
+            _ => {
                 let evenkeel = server.endpoint();
                 let transport = evenkeel.transport(TransportConfig::default(), reno());
                 let server: ServerConfig = evenkeel
@@ -89,7 +95,7 @@ impl Pair {
             .expect("a bound socket");
         let config = match client {
             Kind::Stock => stock_client(client_tls(&identity), plain()),
-            Kind::Evenkeel(_) | Kind::Answering => {
+            _ => {
                 let transport = client_side.transport(TransportConfig::default(), controller);
                 client_side
                     .client_config(client_tls(&identity), transport)

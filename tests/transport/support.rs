@@ -17,7 +17,7 @@ use evenkeel_wire::{PATH_HEADER_MAGIC, PathHeaderMut};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use quinn::rustls::{self, RootCertStore};
-use quinn::udp::{RecvMeta, Transmit};
+use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{
     AsyncUdpSocket, ClientConfig, EndpointConfig, Runtime, ServerConfig, TransportConfig, UdpPoller,
 };
@@ -102,6 +102,7 @@ impl Net {
             runtime: self.simulation.runtime(),
             departures: Mutex::default(),
             fate: Fates::default(),
+            recoding: Recoding::default(),
         })
     }
 
@@ -144,6 +145,7 @@ pub(crate) struct Departure {
     pub(crate) headed: bool,
     /// How many were sent at once.
     pub(crate) batch: usize,
+    pub(crate) ecn: Option<EcnCodepoint>,
 }
 
 /// What becomes of a datagram on its way: nothing, itself, something else, several.
@@ -156,6 +158,19 @@ pub(crate) struct Recorder {
     runtime: SimRuntime,
     departures: Mutex<Vec<Departure>>,
     fate: Fates,
+    recoding: Recoding,
+}
+
+/// What becomes of a datagram's ECN codepoint on its way.
+type Recode = dyn FnMut(Option<EcnCodepoint>) -> Option<EcnCodepoint> + Send;
+
+#[derive(Default)]
+struct Recoding(Mutex<Option<Box<Recode>>>);
+
+impl std::fmt::Debug for Recoding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Recoding")
+    }
 }
 
 #[derive(Default)]
@@ -171,6 +186,14 @@ impl Recorder {
     /// From now on this happens to what is sent, after it was written down.
     pub(crate) fn interfere(&self, fate: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) {
         *self.fate.0.lock().expect("no test panics in here") = Some(Box::new(fate));
+    }
+
+    /// From now on this happens to the ECN codepoint of each datagram, after it was written down.
+    pub(crate) fn recode(
+        &self,
+        recode: impl FnMut(Option<EcnCodepoint>) -> Option<EcnCodepoint> + Send + 'static,
+    ) {
+        *self.recoding.0.lock().expect("no test panics in here") = Some(Box::new(recode));
     }
 
     /// What has left since this was last asked.
@@ -194,16 +217,27 @@ impl AsyncUdpSocket for Recorder {
             bytes: datagram.len(),
             headed: datagram.starts_with(&PATH_HEADER_MAGIC),
             batch,
+            ecn: transmit.ecn,
         }));
         drop(departures);
         let mut fate = self.fate.0.lock().expect("no test panics in here");
-        let Some(fate) = &mut *fate else {
+        let mut recoding = self.recoding.0.lock().expect("no test panics in here");
+        if fate.is_none() && recoding.is_none() {
             return self.inner.try_send(transmit);
+        }
+        let mut fated = |datagram: &[u8]| match &mut *fate {
+            Some(fate) => fate(datagram),
+            None => vec![datagram.to_vec()],
         };
-        for contents in datagrams.flat_map(fate) {
+        for contents in datagrams.flat_map(&mut fated) {
+            let ecn = match &mut *recoding {
+                Some(recode) => recode(transmit.ecn),
+                None => transmit.ecn,
+            };
             self.inner.try_send(&Transmit {
                 contents: &contents,
                 segment_size: None,
+                ecn,
                 ..*transmit
             })?;
         }

@@ -259,20 +259,23 @@ impl PathControl {
         self.controller.slow_start_threshold()
     }
 
-    /// Goes on with the controller as it was before the path's marks, if this ACK shows that they
-    /// say nothing.
+    /// If this ACK shows that the path's marks say nothing, goes on with the controller as it was
+    /// before them, unless its window has grown since.
     fn watch_marks(&mut self, acked: &AckedPackets, marked: u64, rtt: Option<Duration>) {
         let controller = &self.controller;
         let before = (self.marks).on_ack(acked, marked, rtt, || controller.clone());
         let Some(mut controller) = before else {
             return;
         };
+        self.feed.set_all_marked();
+        if controller.window() < self.controller.window() {
+            return;
+        }
         controller.on_mtu(self.mtu);
         controller.on_overhead(self.overhead);
         controller.on_ecn(self.ecn);
         self.controller = controller;
         self.recovery_start = None;
-        self.feed.set_all_marked();
     }
 
     fn begin_recovery(&mut self, now: Instant) {

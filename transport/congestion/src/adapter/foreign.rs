@@ -86,9 +86,12 @@ impl Watch for Watcher {
             let rtt = has_sample.then(|| end.now.saturating_duration_since(acked.sent));
             let copy = || controller.clone_box();
             if let Some(mut before) = self.marks.on_ack(&acked, marked, rtt, copy) {
-                before.on_mtu_update(self.mtu);
-                *controller = before;
                 self.feed.set_all_marked();
+                // quinn's BBR ignores marks: what it has learned since must not be lost.
+                if before.window() >= controller.window() {
+                    before.on_mtu_update(self.mtu);
+                    *controller = before;
+                }
             }
         }
     }
