@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::{Controllers, Pacing, SpecError};
+use evenkeel::{Controllers, EcnUse, Pacing, SpecError};
 
 use super::address::{self, DEFAULT_PORT, HostPort};
 use crate::bulk::TransportSettings;
@@ -63,6 +63,9 @@ pub(crate) struct TransportArgs {
     /// all (`none`)
     #[arg(long, value_name = "BY", default_value_t)]
     pub(crate) pacing: Pacing,
+    /// ECN: `classic`; `l4s`, if the controller asks for it; or `off`
+    #[arg(long, value_name = "USE", default_value_t)]
+    pub(crate) ecn: EcnUse,
     /// While data is in flight, send a packet at least this often, 0.01 to 60 [default: each probe
     /// doubles the interval]
     #[arg(long, value_name = "SECONDS", value_parser = within(0.01, 60.0))]

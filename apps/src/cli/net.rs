@@ -105,6 +105,7 @@ impl Transport {
         }
         let endpoint = evenkeel::Endpoint::new()
             .pacing(args.pacing)
+            .ecn(args.ecn)
             .probe_interval(args.probe_interval);
         Ok(Self {
             application,

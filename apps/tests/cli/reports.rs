@@ -51,6 +51,7 @@ fn json_is_one_document_with_the_documented_fields() {
             "bytes_sent",
             "bytes_received",
             "path",
+            "ecn",
             "pings",
             "verified",
             "sender",

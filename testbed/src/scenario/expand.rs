@@ -169,6 +169,7 @@ impl Expansion<'_> {
                 },
                 mtu_discovery: table.mtu_discovery,
                 pacing: table.pacing,
+                ecn: table.ecn,
                 path_headers,
                 idle_timeout: table.idle_timeout_s.map(Duration::from_secs_f64),
                 probe_interval: table.probe_interval_s.map(Duration::from_secs_f64),

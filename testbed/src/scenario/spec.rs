@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::Pacing;
+use evenkeel::{EcnUse, Pacing};
 use evenkeel_apps::bulk::{AckFrequency, LossDetection};
 use evenkeel_apps::stream::{EncoderConfig, SendOptions};
 use evenkeel_queue::description::LinkDescription;
@@ -100,6 +100,8 @@ pub struct FlowSpec {
     pub mtu_discovery: bool,
     /// How packets are paced.
     pub pacing: Pacing,
+    /// How the sender uses ECN.
+    pub ecn: EcnUse,
     /// A path header is on every so many-th datagram of the sender, and the receiver echoes; with
     /// 0 neither knows of headers.
     pub path_headers: u32,

@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use quinn::{Connection, Runtime, TokioRuntime};
 
 use super::args::ClientArgs;
+use super::ecn::EcnRecord;
 use super::files::{FileSink, FileSource};
 use super::output::{ClientResult, Interval, PathRecord, lines};
 use crate::bulk::{
@@ -357,6 +358,7 @@ impl Watch<'_> {
                 headers,
                 samples: self.recorder.summary(),
             }),
+            ecn: EcnRecord::of(&self.connection),
             pings,
             outcome,
         })

@@ -2,6 +2,7 @@
 
 pub(super) mod args;
 pub(super) mod client;
+mod ecn;
 mod files;
 mod output;
 mod series;

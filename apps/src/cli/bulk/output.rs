@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::ecn::EcnRecord;
 use crate::bulk::{Direction, Outcome, PingReport, Quantiles, Report};
 use crate::cli::output::{Record, SampleLists, SenderInterval};
 use crate::cli::series::{Span, show_span};
@@ -65,6 +66,7 @@ pub(crate) struct ClientResult {
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     pub(crate) path: Option<PathRecord>,
+    pub(crate) ecn: Option<EcnRecord>,
     pub(crate) pings: Option<PingReport>,
     #[serde(flatten)]
     pub(crate) outcome: Option<Outcome>,
@@ -131,6 +133,7 @@ impl Record for ClientResult {
                 outcome,
                 self.omit_s,
                 self.path.as_ref(),
+                self.ecn.as_ref(),
                 self.pings.as_ref(),
             )
         })
@@ -217,6 +220,7 @@ fn table(
     outcome: &Outcome,
     omit_s: f64,
     path: Option<&PathRecord>,
+    ecn: Option<&EcnRecord>,
     pings: Option<&PingReport>,
 ) -> String {
     let row = |name: &str, figure: &dyn Fn(&Report) -> String| {
@@ -263,6 +267,9 @@ fn table(
     }
     if let Some(path) = path {
         table += &headers(path);
+    }
+    if let Some(ecn) = ecn {
+        table += &ecn.text();
     }
     table += &match &outcome.receiver.checksum {
         Some(checksum) => format!("verified, SHA-256 {checksum}"),
@@ -366,7 +373,7 @@ mod tests {
                 flows: Some(0),
             },
         };
-        let table = table(&outcome, 1.0, Some(&path), None);
+        let table = table(&outcome, 1.0, Some(&path), None, None);
         assert_eq!(table.lines().count(), 18);
         assert!(table.contains("< 0.01 ms") && !table.contains(" 0.00 ms"));
     }

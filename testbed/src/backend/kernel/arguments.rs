@@ -46,6 +46,7 @@ impl Arguments {
             self.add("--packet-threshold", losses.packet_threshold);
             self.add("--time-threshold", losses.time_threshold);
         }
+        self.add("--ecn", spec.ecn);
         if let Some(interval) = spec.probe_interval {
             self.add("--probe-interval", interval.as_secs_f64());
         }

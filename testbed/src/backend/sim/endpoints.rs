@@ -95,7 +95,9 @@ impl Endpoints {
             };
             qlog(&mut sending, traces, &spec.name, vantage, &runtime)?;
         }
-        let sends = endpoint(headers).probe_interval(spec.probe_interval);
+        let sends = endpoint(headers)
+            .probe_interval(spec.probe_interval)
+            .ecn(spec.ecn);
         let observed = evenkeel::observed(controller.clone(), record.clone());
         let process = Process::new(runtime.clone(), spec.pauses.iter().copied());
         let sending = Half {

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use evenkeel::{Controllers, Pacing};
+use evenkeel::{Controllers, EcnUse, Pacing};
 use evenkeel_apps::bulk::MAX_STREAMS;
 use evenkeel_queue::description::{self, BlackoutKeys};
 use evenkeel_spec::document::{Fault, Joined, Located, Origin};
@@ -106,6 +106,8 @@ pub(in crate::scenario) struct FlowTable {
     pub(in crate::scenario) mtu_discovery: bool,
     #[serde(default, with = "PacingName")]
     pub(in crate::scenario) pacing: Pacing,
+    #[serde(default, with = "EcnName", skip_serializing_if = "is_default")]
+    pub(in crate::scenario) ecn: EcnUse,
     /// Always there when the file has been read.
     #[serde(default, deserialize_with = "header_interval")]
     pub(in crate::scenario) path_headers: Option<u32>,
@@ -170,6 +172,19 @@ enum PacingName {
     Quinn,
     #[serde(rename = "none")]
     Unpaced,
+}
+
+/// The names of [`EcnUse`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "EcnUse", rename_all = "lowercase")]
+enum EcnName {
+    Classic,
+    L4s,
+    Off,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -363,6 +378,7 @@ impl FlowTable {
             ),
             ("mtu_discovery", self.mtu_discovery),
             ("pacing", self.pacing != Pacing::default()),
+            ("ecn", self.ecn != EcnUse::default()),
             ("path_headers", self.path_headers.unwrap_or(0) > 0),
             ("idle_timeout_s", self.idle_timeout_s.is_some()),
             ("probe_interval_s", self.probe_interval_s.is_some()),

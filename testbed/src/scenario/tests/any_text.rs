@@ -160,6 +160,7 @@ fn path() -> impl Strategy<Value = String> {
         "ack_every",
         "pacing",
         "path_headers",
+        "ecn",
         "pauses",
         "rebinds_s",
         "packet_threshold",

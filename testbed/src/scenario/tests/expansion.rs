@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel::Pacing;
+use evenkeel::{EcnUse, Pacing};
 use evenkeel_apps::bulk::AckFrequency;
 use evenkeel_queue::description::{BlackoutKeys, ChangeKeys, LinkDescription};
 
@@ -76,9 +76,15 @@ fn flows_are_paced_and_have_path_headers_where_their_controllers_use_them() {
         assert_eq!(flow.pacing, Pacing::Controller);
         let uses_path = evenkeel::uses_path_headers(row.name).unwrap();
         assert_eq!(flow.path_headers, u32::from(uses_path), "{}", row.name);
-        let asked = ["flows.0.path_headers=7", "flows.0.pacing=none", &controller];
+        let asked = [
+            "flows.0.path_headers=7",
+            "flows.0.pacing=none",
+            "flows.0.ecn=l4s",
+            &controller,
+        ];
         let flow = &expanded(DUMBBELL, &asked).flows[0];
         assert_eq!((flow.path_headers, flow.pacing), (7, Pacing::Unpaced));
+        assert_eq!(flow.ecn, EcnUse::L4s);
     }
 }
 

@@ -220,6 +220,7 @@ fn a_kernels_own_tcp_refuses_what_only_quic_has_and_virtual_time_refuses_it() {
         "max_ack_delay_ms=5",
         "mtu_discovery=true",
         "pacing=none",
+        "ecn=off",
         "path_headers=1",
         "idle_timeout_s=5",
         "probe_interval_s=1",
