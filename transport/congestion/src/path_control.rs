@@ -3,6 +3,7 @@
 
 mod acked;
 mod deliveries;
+mod doubts;
 mod feed;
 mod observer;
 mod pauses;
@@ -15,6 +16,7 @@ use deliveries::Deliveries;
 use rounds::Rounds;
 
 pub use acked::{AckFrame, AckedPackets};
+pub(crate) use doubts::Doubts;
 pub use feed::{FeedHolder, FeedState, PathFeed};
 pub use observer::{AckReport, AckReporter, Observer};
 pub(crate) use pauses::Pauses;
@@ -36,7 +38,9 @@ pub const LONGEST_GAP: Duration = Duration::from_secs(10);
 ///
 /// While the process does not run, because it was stopped or the machine was, the controller's time
 /// stands still: the instants that it is told are those of the stack less all such times. ACKs that
-/// waited meanwhile acknowledge, and measure nothing.
+/// waited meanwhile acknowledge, and measure nothing. Nor does an ACK measure anything if its round
+/// trip is below three quarters of the least one, until one with another date confirms it within a
+/// second: quinn dates ACKs early where the system sets its thread aside.
 #[derive(Debug, Clone)]
 pub struct PathControl {
     pub(crate) controller: Box<dyn Controller>,
@@ -56,6 +60,7 @@ pub struct PathControl {
     rounds: Rounds,
     deliveries: Deliveries,
     pauses: Pauses,
+    doubts: Doubts,
 }
 
 impl PathControl {
@@ -83,6 +88,7 @@ impl PathControl {
             rounds: Rounds::new(now),
             deliveries: Deliveries::new(now),
             pauses: Pauses::new(now),
+            doubts: Doubts::default(),
         }
     }
 
@@ -122,14 +128,20 @@ impl PathControl {
             .on_ack(now, acked.sent, acked.bytes, in_flight, app_limited);
         let max_ack_delay = self.feed.max_ack_delay();
         let waited = self.pauses.on_ack(now, acked.sent, max_ack_delay);
+        let rtt = now.saturating_duration_since(acked.sent).max(LEAST_RTT);
+        let measures = self.feed.begin_ack(largest_acked, waited) && in_order;
+        let is_doubtful = measures && self.doubts.on_rtt(now, rtt);
+        if is_doubtful {
+            self.feed.doubt();
+        }
+        let has_sample = measures && !is_doubtful;
         let delivery = delivery
-            .filter(|_| in_order && !waited)
+            .filter(|_| in_order && !waited && !is_doubtful)
             .map(|delivery| self.pauses.shorten(delivery, acked.sent, now));
-        let has_sample = self.feed.begin_ack(largest_acked, waited) && in_order;
         let mut ack = Ack {
             now,
             sent: acked.sent,
-            rtt: has_sample.then(|| now.saturating_duration_since(acked.sent).max(LEAST_RTT)),
+            rtt: has_sample.then_some(rtt),
             newest_bytes: acked.newest_bytes,
             packets: acked.packets,
             bytes: acked.bytes,

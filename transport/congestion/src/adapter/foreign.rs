@@ -7,10 +7,11 @@ use quinn_proto::congestion::{Controller, ControllerFactory};
 
 use super::watched::{AckEnd, Watch, Watched};
 use super::{PathFactory, SharedFactory};
-use crate::path_control::{AckFrame, PathFeed, Pauses};
+use crate::path_control::{AckFrame, Doubts, PathFeed, Pauses};
 
 /// Wraps a factory that is written for quinn. Its controllers learn nothing from path headers, and
-/// see what quinn sees. Their endpoints learn which ACKs waited while the process stood still.
+/// see what quinn sees. Their endpoints learn which ACKs measure no round trip, because they waited
+/// while the process stood still or because quinn dated them early.
 pub fn foreign(factory: Arc<dyn ControllerFactory + Send + Sync>) -> SharedFactory {
     Arc::new(Foreign {
         factory,
@@ -43,6 +44,8 @@ impl PathFactory for Foreign {
                 feed,
                 frame: AckFrame::default(),
                 pauses: Pauses::new(now),
+                newest: None,
+                doubts: Doubts::default(),
             },
         })
     }
@@ -52,13 +55,16 @@ impl PathFactory for Foreign {
     }
 }
 
-/// Finds ACKs that waited while the process stood still, and tells the endpoint.
+/// Finds ACKs that waited while the process stood still or are dated early, and tells the endpoint.
 #[derive(Clone)]
 struct Waits {
     feed: PathFeed,
     /// The ACK frame being processed.
     frame: AckFrame,
     pauses: Pauses,
+    /// The latest sending time of any acknowledged packet.
+    newest: Option<Instant>,
+    doubts: Doubts,
 }
 
 impl Watch for Waits {
@@ -75,7 +81,15 @@ impl Watch for Waits {
         if let Some(acked) = self.frame.take(end.now) {
             let max_ack_delay = self.feed.max_ack_delay();
             let has_waited = self.pauses.on_ack(end.now, acked.sent, max_ack_delay);
-            self.feed.begin_ack(end.largest, has_waited);
+            let is_in_order = self.newest.is_none_or(|newest| acked.sent >= newest);
+            self.newest = self.newest.max(Some(acked.sent));
+            let rtt = end.now.saturating_duration_since(acked.sent);
+            if self.feed.begin_ack(end.largest, has_waited)
+                && is_in_order
+                && self.doubts.on_rtt(end.now, rtt)
+            {
+                self.feed.doubt();
+            }
         }
     }
 

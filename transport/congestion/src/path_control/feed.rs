@@ -26,6 +26,8 @@ pub struct FeedState {
     repeated: Option<u64>,
     /// The ACK frame that the controller processed last waited while the process stood still.
     has_waited: bool,
+    /// Its round trip is doubtful.
+    is_doubtful: bool,
     max_ack_delay: Duration,
     /// Bytes.
     largest_burst: Option<u64>,
@@ -85,10 +87,10 @@ impl FeedState {
     }
 
     /// Returns false if the ACK frame that the controller processed last, with this largest packet
-    /// number, measures no round trip: it [has waited](Self::has_waited), or repeats one that was
-    /// lost.
+    /// number, measures no round trip: it [has waited](Self::has_waited), repeats one that was lost,
+    /// or makes a round trip far shorter than all before and no other ACK has confirmed it.
     pub fn has_sample(&self, largest: Option<u64>) -> bool {
-        !self.has_waited && (largest.is_none() || self.repeated != largest)
+        !self.has_waited && !self.is_doubtful && (largest.is_none() || self.repeated != largest)
     }
 
     /// Lets the controller continue with a window of so many bytes: one that is built, at once;
@@ -122,6 +124,7 @@ impl Default for FeedState {
             header_interval: 1,
             repeated: None,
             has_waited: false,
+            is_doubtful: false,
             max_ack_delay: MAX_ACK_DELAY,
             largest_burst: None,
             resume: None,
@@ -138,6 +141,7 @@ impl fmt::Debug for FeedState {
             .field("header_interval", &self.header_interval)
             .field("repeated", &self.repeated)
             .field("has_waited", &self.has_waited)
+            .field("is_doubtful", &self.is_doubtful)
             .field("largest_burst", &self.largest_burst)
             .field("resume", &self.resume)
             .finish_non_exhaustive()
@@ -172,7 +176,7 @@ impl PathFeed {
         self.with(|feed| {
             feed.followed = feedback;
             feed.header_interval = 1;
-            feed.has_waited = false;
+            (feed.has_waited, feed.is_doubtful) = (false, false);
             feed.largest_burst = None;
             feed.resume = None;
         });
@@ -209,9 +213,14 @@ impl PathFeed {
     /// Returns whether it measures a round trip.
     pub(crate) fn begin_ack(&self, largest: Option<u64>, has_waited: bool) -> bool {
         self.with(|feed| {
-            feed.has_waited = has_waited;
+            (feed.has_waited, feed.is_doubtful) = (has_waited, false);
             feed.has_sample(largest)
         })
+    }
+
+    /// The round trip of the ACK frame that the controller processes is doubtful.
+    pub(crate) fn doubt(&self) {
+        self.with(|feed| feed.is_doubtful = true);
     }
 
     /// Bytes with which the controller shall continue, if the endpoint asks for it.
