@@ -157,6 +157,7 @@ impl Connection {
         state.path = PathState::new(mtu);
         state.measure = Measure::default();
         state.kept.feed.resume(None);
+        state.kept.feed.remember(None);
         state.is_choice_new = false;
         let chosen = state.chosen.clone();
         let probe_of_the_old = state.capacity.take();

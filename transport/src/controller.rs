@@ -5,7 +5,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::{AckFrame, InitialWindow, LEAST_PACED_RTT, SharedFactory};
+use evenkeel_congestion::{AckFrame, InitialWindow, LEAST_PACED_RTT, Remembered, SharedFactory};
 use evenkeel_headers::Owner;
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
@@ -23,12 +23,19 @@ pub(crate) struct PacedFactory {
     pub(crate) pacing: Pacing,
     /// The longest time in which nothing leaves while something is in flight.
     pub(crate) probe_interval: Option<Duration>,
+    /// What the first path of a connection carried before.
+    pub(crate) memory: Option<Remembered>,
 }
 
 impl ControllerFactory for PacedFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let connection = hooks::controller_built(|| Connection::new(self.connections.clone()));
         let chosen = connection.new_path(current_mtu);
+        if hooks::polled().is_none() {
+            let mut state = connection.state();
+            state.kept.feed.remember(self.memory);
+            state.path.remembered = self.memory.map(|memory| memory.window);
+        }
         let factory = chosen.unwrap_or_else(|| self.factory.clone());
         let feed = connection.feed();
         let controller = factory.build_fed(now, current_mtu, feed);

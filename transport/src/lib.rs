@@ -30,6 +30,7 @@ pub mod fuzzing;
 mod handshake;
 mod hooks;
 mod measure;
+mod memory;
 mod notify;
 mod pacer;
 mod pacing;
@@ -51,6 +52,7 @@ pub use evenkeel_congestion::{
     observed, uses_path_headers,
 };
 pub use evenkeel_headers::{HeaderCounters, HeaderState, SetupError};
+pub use memory::{NoMemory, PathMemory};
 pub use pacing::{Pacing, UnknownPacing};
 pub use path::{Limit, Losses, PathState};
 pub use windows::FlowWindows;

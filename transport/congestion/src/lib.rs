@@ -49,7 +49,7 @@ pub use evenkeel_spec::{ParameterKind, SpecError, SpecParameter, SpecValues};
 pub use freshness::feedback_lifetime;
 pub use path_control::{
     AckFrame, AckReport, AckReporter, AckedPackets, FeedHolder, FeedState, LONGEST_GAP, Observer,
-    PathControl, PathFeed,
+    PathControl, PathFeed, Remembered,
 };
 pub use row::{ControllerBuild, ControllerRow};
 pub use slow_start::SlowStart;

@@ -7,12 +7,14 @@ mod doubts;
 mod feed;
 mod observer;
 mod pauses;
+mod remembered;
 mod rounds;
 
 use std::time::{Duration, Instant};
 
 use crate::controller::{Ack, Congestion, Controller, DEFAULT_OVERHEAD, LEAST_RTT};
 use deliveries::Deliveries;
+use remembered::{End, Resumption, Shown};
 use rounds::Rounds;
 
 pub use acked::{AckFrame, AckedPackets};
@@ -20,6 +22,7 @@ pub(crate) use doubts::Doubts;
 pub use feed::{FeedHolder, FeedState, PathFeed};
 pub use observer::{AckReport, AckReporter, Observer};
 pub(crate) use pauses::Pauses;
+pub use remembered::Remembered;
 
 /// The longest time between two packets that a pacer may obey. A lower rate, a router's lie or a
 /// controller's mistake, must not stop a connection for good.
@@ -61,6 +64,7 @@ pub struct PathControl {
     deliveries: Deliveries,
     pauses: Pauses,
     doubts: Doubts,
+    resumption: Option<Resumption>,
 }
 
 impl PathControl {
@@ -75,8 +79,13 @@ impl PathControl {
         if let Some(window) = feed.take_resume() {
             controller.resume(window);
         }
+        // Who follows routers takes their word instead.
+        let remembered = feed.take_remembered();
+        let remembered = remembered.filter(|_| controller.follows().is_none());
+        let max_ack_delay = feed.max_ack_delay();
         feed.follow(controller.follows());
         Self {
+            resumption: remembered.map(|memory| Resumption::new(memory, max_ack_delay)),
             initial_window: controller.window(),
             controller,
             feed,
@@ -173,6 +182,18 @@ impl PathControl {
             round.now = ack.now;
             self.controller.on_round(&round);
         }
+        self.go_on_resuming(&Shown {
+            now,
+            sent: acked.sent,
+            rtt: ack.rtt,
+            bytes: ack.bytes,
+            in_flight: ack.in_flight,
+            app_limited,
+            window: self.controller.window(),
+            initial_window: self.initial_window,
+            mtu: self.mtu,
+            in_slow_start: self.controller.slow_start_threshold().is_none(),
+        });
         self.feed.ask_for_headers(self.controller.header_interval());
     }
 
@@ -204,6 +225,9 @@ impl PathControl {
                 bytes => Congestion::loss(told, bytes),
             });
         }
+        if let Some(resumption) = self.resumption.take() {
+            self.end_resuming(resumption.on_congestion(self.initial_window));
+        }
         // RFC 9002, appendix B.8: this collapses the window even within a recovery period.
         if is_persistent_congestion && !self.pauses.explain_persistent(sent) {
             self.controller.on_persistent_congestion();
@@ -216,9 +240,11 @@ impl PathControl {
         self.controller.on_mtu(mtu);
     }
 
-    /// Returns the controller's window in bytes, as it is: possibly less than one packet.
+    /// Returns the window in bytes, as it is: possibly less than one packet. It is the controller's,
+    /// or that of a remembered path while it is tried.
     pub fn window(&self) -> u64 {
-        self.controller.window()
+        let tried = self.tried().map_or(0, |(window, _)| window);
+        self.controller.window().max(tried)
     }
 
     /// Returns the window in bytes that lets a connection go on: at least a full-size packet.
@@ -231,9 +257,11 @@ impl PathControl {
         self.initial_window
     }
 
-    /// Returns the controller's own pacing rate in bytes of UDP payload per second, if it has one.
+    /// Returns the controller's own pacing rate in bytes of UDP payload per second, if it has one; at
+    /// least that of a remembered path while it is tried.
     pub fn pacing_rate(&self) -> Option<u64> {
-        self.controller.pacing_rate()
+        let tried = self.tried().map(|(_, rate)| rate);
+        self.controller.pacing_rate().max(tried)
     }
 
     /// Returns the pacing rate that lets a connection go on: at least a full-size packet in
@@ -246,6 +274,27 @@ impl PathControl {
     /// Returns the window in bytes at which slow start ends; `None` until set.
     pub fn slow_start_threshold(&self) -> Option<u64> {
         self.controller.slow_start_threshold()
+    }
+
+    /// Returns the window and the rate with which a remembered path is tried.
+    fn tried(&self) -> Option<(u64, u64)> {
+        self.resumption.as_ref().and_then(Resumption::allows)
+    }
+
+    fn go_on_resuming(&mut self, shown: &Shown) {
+        let Some(resumption) = &mut self.resumption else {
+            return;
+        };
+        if let Some(end) = resumption.on_ack(shown) {
+            self.resumption = None;
+            self.end_resuming(end);
+        }
+    }
+
+    fn end_resuming(&mut self, end: End) {
+        if let End::Window(window) = end {
+            self.controller.resume(window);
+        }
     }
 
     fn begin_recovery(&mut self, now: Instant) {

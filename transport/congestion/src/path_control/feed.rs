@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::observer::Observer;
+use super::remembered::Remembered;
 use crate::controller::{DEFAULT_OVERHEAD, Feedback, PathSample};
 
 /// The longest delay of an ACK by a peer that announces none (RFC 9000, section 18.2).
@@ -33,6 +34,7 @@ pub struct FeedState {
     largest_burst: Option<u64>,
     /// Bytes.
     resume: Option<u64>,
+    remembered: Option<Remembered>,
 }
 
 impl FeedState {
@@ -100,6 +102,12 @@ impl FeedState {
         self.resume = window;
     }
 
+    /// What the path carried before, for the next controller that is built: it begins with that, as
+    /// RFC 9959 says, unless it follows routers. `None` takes that back.
+    pub fn remember(&mut self, memory: Option<Remembered>) {
+        self.remembered = memory;
+    }
+
     /// Bytes of UDP payload that may leave at once where the present controller has a pacing rate;
     /// `None` leaves it to the endpoint.
     pub fn largest_burst(&self) -> Option<u64> {
@@ -128,6 +136,7 @@ impl Default for FeedState {
             max_ack_delay: MAX_ACK_DELAY,
             largest_burst: None,
             resume: None,
+            remembered: None,
         }
     }
 }
@@ -226,6 +235,11 @@ impl PathFeed {
     /// Bytes with which the controller shall continue, if the endpoint asks for it.
     pub(super) fn take_resume(&self) -> Option<u64> {
         self.with(|feed| feed.resume.take())
+    }
+
+    /// What the path carried before, if the endpoint knows.
+    pub(super) fn take_remembered(&self) -> Option<Remembered> {
+        self.with(|feed| feed.remembered.take())
     }
 
     /// Bytes that each full-size packet adds to its UDP payload, and all samples in the order of
