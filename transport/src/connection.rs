@@ -159,6 +159,7 @@ impl Connection {
         state.measure = Measure::default();
         state.kept.feed.resume(None);
         state.kept.feed.ecn.new_path();
+        state.kept.feed.remember(None);
         state.is_choice_new = false;
         let chosen = state.chosen.clone();
         let probe_of_the_old = state.capacity.take();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel_congestion::{
-    AckFrame, EcnMode, EcnUse, InitialWindow, LEAST_PACED_RTT, SharedFactory,
+    AckFrame, EcnMode, EcnUse, InitialWindow, LEAST_PACED_RTT, Remembered, SharedFactory,
 };
 use evenkeel_headers::Owner;
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
@@ -26,12 +26,19 @@ pub(crate) struct PacedFactory {
     pub(crate) ecn: EcnUse,
     /// The longest time in which nothing leaves while something is in flight.
     pub(crate) probe_interval: Option<Duration>,
+    /// What the first path of a connection carried before.
+    pub(crate) memory: Option<Remembered>,
 }
 
 impl ControllerFactory for PacedFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let connection = hooks::controller_built(|| Connection::new(self.connections.clone()));
         let chosen = connection.new_path(current_mtu);
+        if hooks::polled().is_none() {
+            let mut state = connection.state();
+            state.kept.feed.remember(self.memory);
+            state.path.remembered = self.memory.map(|memory| memory.window);
+        }
         let factory = chosen.unwrap_or_else(|| self.factory.clone());
         connection.state().kept.feed.ecn.set_use(self.ecn);
         let feed = connection.feed();

@@ -30,6 +30,7 @@ pub mod fuzzing;
 mod handshake;
 mod hooks;
 mod measure;
+mod memory;
 mod notify;
 mod pacer;
 mod pacing;
@@ -51,6 +52,7 @@ pub use evenkeel_congestion::{
     UnknownEcnUse, adapt, controller, controllers, foreign, observed, uses_path_headers,
 };
 pub use evenkeel_headers::{HeaderCounters, HeaderState, SetupError};
+pub use memory::{NoMemory, PathMemory};
 pub use pacing::{Pacing, UnknownPacing};
 pub use path::{EcnReport, Limit, Losses, PathState};
 pub use windows::FlowWindows;

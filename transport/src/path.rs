@@ -15,6 +15,10 @@ pub struct PathState {
     pub window: u64,
     /// The window in bytes at which slow start ends; `None` until set.
     pub slow_start_threshold: Option<u64>,
+    /// The window in bytes that the path had before, if the connection
+    /// [remembers](crate::Endpoint::remembering) it. An application that limits what waits in quinn
+    /// needs as much there from the beginning.
+    pub remembered: Option<u64>,
     /// When the newest ACK was processed, by the clock of the endpoint's runtime; `None` before
     /// the first. The measurements below are as old.
     pub updated: Option<Instant>,

@@ -51,6 +51,9 @@ pub(super) async fn send(
     let opened = session.moving(&meter, try_join_all(streams)).await?;
 
     let window_in_force = AtomicU64::new(0);
+    let context = evenkeel::Context::of(session.connection);
+    let remembered = context.and_then(|context| context.state().remembered);
+    let least_send_window = remembered.unwrap_or(0).min(session.send_window);
     let throttle = Throttle::new(plan.job.rate_bps, plan.job.on_off, session.now());
     let streams = opened.into_iter().map(|(index, stream, feed)| {
         let length = plan.range(index).map(|range| range.end - range.start);
@@ -60,6 +63,7 @@ pub(super) async fn send(
             stream,
             hasher: plan.job.verify.then(|| Hasher::spawn(session.runtime)),
             send_window: &window_in_force,
+            least_send_window,
             throttle: &throttle,
         };
         writer.run(index, feed, length, deadline)
@@ -98,6 +102,8 @@ struct StreamWriter<'a> {
     hasher: Option<Hasher>,
     /// The connection's send window as last set, in bytes.
     send_window: &'a AtomicU64,
+    /// What a remembered path carries, in bytes: it may have as much in flight at once.
+    least_send_window: u64,
     throttle: &'a Throttle,
 }
 
@@ -147,6 +153,7 @@ impl StreamWriter<'_> {
     async fn write_some(&mut self, chunks: &mut Vec<Bytes>) -> Result<u64, AppError> {
         let connection = self.session.connection;
         let send_window = send_window(connection.stats().path.cwnd, self.session.send_window);
+        let send_window = send_window.max(self.least_send_window);
         // Setting it wakes the connection, so set it only when it changes.
         if self.send_window.swap(send_window, Ordering::Relaxed) != send_window {
             connection.set_send_window(send_window);

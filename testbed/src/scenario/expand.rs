@@ -12,7 +12,9 @@ use rand_pcg::Pcg64;
 
 use super::file::{AccessTable, AppName, CrossTable, Ends, FlowTable, ScenarioFile};
 use super::network::{Network, next_hops_to, router, seconds};
-use super::spec::{App, CrossSpec, FlowSpec, Payload, PeriodDistribution, Periods, StreamSpec};
+use super::spec::{
+    App, CrossSpec, FlowSpec, Payload, PeriodDistribution, Periods, Remembered, StreamSpec,
+};
 use super::{IpVersion, LinkIndex, NodeIndex, Scenario};
 
 /// Most flows and sources of a scenario: each may bring two hosts and four one-way links.
@@ -140,6 +142,10 @@ impl Expansion<'_> {
         }
         let ip_version = self.ip_version(&table.ends, origin)?;
         let mut rng = Pcg64::new(u128::from(self.file.seed), START_STREAM | group as u128);
+        let remembered = table.remembered.as_ref().map(|memory| Remembered {
+            rate_bps: memory.value.rate_bps,
+            min_rtt: Duration::from_secs_f64(memory.value.rtt_ms / 1e3),
+        });
         for instance in 0..table.count {
             let name = self.instance_name(&table.name, instance, table.count)?;
             let spread: f64 = rng.random();
@@ -176,6 +182,7 @@ impl Expansion<'_> {
                 losses: losses(table),
                 pauses: pauses.collect(),
                 rebinds: rebinds.collect(),
+                remembered,
             });
         }
         Ok(())

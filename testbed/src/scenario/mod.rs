@@ -21,7 +21,7 @@ pub use evenkeel_sim::{IpVersion, LinkIndex, NodeIndex};
 pub use file::ScenarioFile;
 pub use spec::{
     App, Begins, CrossSpec, Emulator, FlowSpec, LinkSpec, NodeSpec, Payload, PeriodDistribution,
-    Periods, StreamSpec, TraceFile,
+    Periods, Remembered, StreamSpec, TraceFile,
 };
 
 /// Largest scenario file.

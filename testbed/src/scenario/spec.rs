@@ -116,6 +116,17 @@ pub struct FlowSpec {
     pub pauses: Vec<(Duration, Duration)>,
     /// When the QUIC client moves to another local port, since the beginning of the run; in order.
     pub rebinds: Vec<Duration>,
+    /// What the sender remembers of its path, as if an earlier connection had measured it.
+    pub remembered: Option<Remembered>,
+}
+
+/// What a sender remembers of its path (RFC 9959).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remembered {
+    /// Bits of IP packets per second.
+    pub rate_bps: u64,
+    /// The least round trip.
+    pub min_rtt: Duration,
 }
 
 /// What a flow sends.

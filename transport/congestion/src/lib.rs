@@ -49,7 +49,8 @@ pub use evenkeel_spec::{ParameterKind, SpecError, SpecParameter, SpecValues};
 pub use freshness::feedback_lifetime;
 pub use path_control::{
     AckFrame, AckReport, AckReporter, AckedPackets, CountedSpace, EcnCounts, EcnFault, EcnState,
-    EcnUse, FeedHolder, FeedState, LONGEST_GAP, Observer, PathControl, PathFeed, UnknownEcnUse,
+    EcnUse, FeedHolder, FeedState, LONGEST_GAP, Observer, PathControl, PathFeed, Remembered,
+    UnknownEcnUse,
 };
 pub use row::{ControllerBuild, ControllerRow};
 pub use slow_start::SlowStart;

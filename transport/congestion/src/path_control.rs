@@ -3,25 +3,30 @@
 
 mod acked;
 mod deliveries;
+mod doubts;
 mod ecn;
 mod feed;
 mod marks;
 mod observer;
 mod pauses;
+mod remembered;
 mod rounds;
 
 use std::time::{Duration, Instant};
 
 use crate::controller::{Ack, Congestion, Controller, DEFAULT_OVERHEAD, EcnMode, LEAST_RTT};
 use deliveries::Deliveries;
+use remembered::{End, Resumption, Shown};
 use rounds::Rounds;
 
 pub use acked::{AckFrame, AckedPackets};
+pub(crate) use doubts::Doubts;
 pub use ecn::{CountedSpace, EcnCounts, EcnFault, EcnState, EcnUse, UnknownEcnUse};
 pub use feed::{FeedHolder, FeedState, PathFeed};
 pub(crate) use marks::Marks;
 pub use observer::{AckReport, AckReporter, Observer};
 pub(crate) use pauses::Pauses;
+pub use remembered::Remembered;
 
 /// The longest time between two packets that a pacer may obey. A lower rate, a router's lie or a
 /// controller's mistake, must not stop a connection for good.
@@ -40,7 +45,9 @@ pub const LONGEST_GAP: Duration = Duration::from_secs(10);
 ///
 /// While the process does not run, because it was stopped or the machine was, the controller's time
 /// stands still: the instants that it is told are those of the stack less all such times. ACKs that
-/// waited meanwhile acknowledge, and measure nothing.
+/// waited meanwhile acknowledge, and measure nothing. Nor does an ACK measure anything if its round
+/// trip is below three quarters of the least one, until one with another date confirms it within a
+/// second: quinn dates ACKs early where the system sets its thread aside.
 #[derive(Debug, Clone)]
 pub struct PathControl {
     pub(crate) controller: Box<dyn Controller>,
@@ -63,6 +70,8 @@ pub struct PathControl {
     deliveries: Deliveries,
     pauses: Pauses,
     marks: Marks<Box<dyn Controller>>,
+    doubts: Doubts,
+    resumption: Option<Resumption>,
 }
 
 impl PathControl {
@@ -77,12 +86,17 @@ impl PathControl {
         if let Some(window) = feed.take_resume() {
             controller.resume(window);
         }
+        // Who follows routers takes their word instead.
+        let remembered = feed.take_remembered();
+        let remembered = remembered.filter(|_| controller.follows().is_none());
+        let max_ack_delay = feed.max_ack_delay();
         feed.follow(controller.follows());
         let ecn = feed.wish_ecn(controller.ecn());
         if ecn != Some(EcnMode::Classic) {
             controller.on_ecn(ecn);
         }
         Self {
+            resumption: remembered.map(|memory| Resumption::new(memory, max_ack_delay)),
             initial_window: controller.window(),
             controller,
             feed,
@@ -96,6 +110,7 @@ impl PathControl {
             deliveries: Deliveries::new(now),
             pauses: Pauses::new(now),
             marks: Marks::new(),
+            doubts: Doubts::default(),
         }
     }
 
@@ -135,12 +150,18 @@ impl PathControl {
             .on_ack(now, acked.sent, acked.bytes, in_flight, app_limited);
         let max_ack_delay = self.feed.max_ack_delay();
         let waited = self.pauses.on_ack(now, acked.sent, max_ack_delay);
-        let delivery = delivery
-            .filter(|_| in_order && !waited)
-            .map(|delivery| self.pauses.shorten(delivery, acked.sent, now));
-        let (has_sample, marked) = self.feed.begin_ack(largest_acked, waited);
         let rtt = now.saturating_duration_since(acked.sent).max(LEAST_RTT);
-        let rtt = (has_sample && in_order).then_some(rtt);
+        let (measures, marked) = self.feed.begin_ack(largest_acked, waited);
+        let measures = measures && in_order;
+        let is_doubtful = measures && self.doubts.on_rtt(now, rtt);
+        if is_doubtful {
+            self.feed.doubt();
+        }
+        let has_sample = measures && !is_doubtful;
+        let delivery = delivery
+            .filter(|_| in_order && !waited && !is_doubtful)
+            .map(|delivery| self.pauses.shorten(delivery, acked.sent, now));
+        let rtt = has_sample.then_some(rtt);
         self.watch_marks(&acked, marked, rtt);
         let mut ack = Ack {
             now,
@@ -183,6 +204,18 @@ impl PathControl {
             round.now = ack.now;
             self.controller.on_round(&round);
         }
+        self.go_on_resuming(&Shown {
+            now,
+            sent: acked.sent,
+            rtt: ack.rtt,
+            bytes: ack.bytes,
+            in_flight: ack.in_flight,
+            app_limited,
+            window: self.controller.window(),
+            initial_window: self.initial_window,
+            mtu: self.mtu,
+            in_slow_start: self.controller.slow_start_threshold().is_none(),
+        });
         self.feed.ask_for_headers(self.controller.header_interval());
         self.feed.wish_ecn(self.controller.ecn());
     }
@@ -215,6 +248,9 @@ impl PathControl {
                 bytes => Congestion::loss(told, bytes),
             });
         }
+        if let Some(resumption) = self.resumption.take() {
+            self.end_resuming(resumption.on_congestion(self.initial_window));
+        }
         // RFC 9002, appendix B.8: this collapses the window even within a recovery period.
         if is_persistent_congestion && !self.pauses.explain_persistent(sent) {
             self.controller.on_persistent_congestion();
@@ -227,9 +263,11 @@ impl PathControl {
         self.controller.on_mtu(mtu);
     }
 
-    /// Returns the controller's window in bytes, as it is: possibly less than one packet.
+    /// Returns the window in bytes, as it is: possibly less than one packet. It is the controller's,
+    /// or that of a remembered path while it is tried.
     pub fn window(&self) -> u64 {
-        self.controller.window()
+        let tried = self.tried().map_or(0, |(window, _)| window);
+        self.controller.window().max(tried)
     }
 
     /// Returns the window in bytes that lets a connection go on: at least a full-size packet.
@@ -242,9 +280,11 @@ impl PathControl {
         self.initial_window
     }
 
-    /// Returns the controller's own pacing rate in bytes of UDP payload per second, if it has one.
+    /// Returns the controller's own pacing rate in bytes of UDP payload per second, if it has one; at
+    /// least that of a remembered path while it is tried.
     pub fn pacing_rate(&self) -> Option<u64> {
-        self.controller.pacing_rate()
+        let tried = self.tried().map(|(_, rate)| rate);
+        self.controller.pacing_rate().max(tried)
     }
 
     /// Returns the pacing rate that lets a connection go on: at least a full-size packet in
@@ -276,6 +316,27 @@ impl PathControl {
         controller.on_ecn(self.ecn);
         self.controller = controller;
         self.recovery_start = None;
+    }
+
+    /// Returns the window and the rate with which a remembered path is tried.
+    fn tried(&self) -> Option<(u64, u64)> {
+        self.resumption.as_ref().and_then(Resumption::allows)
+    }
+
+    fn go_on_resuming(&mut self, shown: &Shown) {
+        let Some(resumption) = &mut self.resumption else {
+            return;
+        };
+        if let Some(end) = resumption.on_ack(shown) {
+            self.resumption = None;
+            self.end_resuming(end);
+        }
+    }
+
+    fn end_resuming(&mut self, end: End) {
+        if let End::Window(window) = end {
+            self.controller.resume(window);
+        }
     }
 
     fn begin_recovery(&mut self, now: Instant) {

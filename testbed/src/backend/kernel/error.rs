@@ -53,6 +53,9 @@ pub enum KernelError {
         "flow {0}: rebinds_s is for virtual time alone, evenkeel's programs keep their port; leave it out, or use --on sim"
     )]
     NoRebind(String),
+    /// This flow remembers its path, which a run on a kernel cannot invent.
+    #[error("flow {0}: remembered is for virtual time alone; leave it out, or use --on sim")]
+    NoMemory(String),
     /// This link demands netem, which cannot do this key.
     #[error("link {0}: netem cannot do {1}; leave out emulator = \"netem\" or {1}")]
     BeyondNetem(String, &'static str),

@@ -81,6 +81,9 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
         if !spec.rebinds.is_empty() {
             return Err(KernelError::NoRebind(flow));
         }
+        if spec.remembered.is_some() {
+            return Err(KernelError::NoMemory(flow));
+        }
         if matches!(&spec.app, App::OnOff { reconnect, .. } if !reconnect) {
             return Err(KernelError::Unsupported(flow));
         }

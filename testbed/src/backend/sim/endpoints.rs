@@ -1,9 +1,10 @@
 //! The two quinn endpoints of a flow, set up as the applications set theirs up.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use evenkeel::SharedFactory;
+use evenkeel::{PathMemory, SharedFactory};
 use evenkeel_apps::bulk::{self, TransportSettings};
 use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream;
@@ -19,7 +20,7 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use super::record::Record;
 use super::{Recording, SimError};
 use crate::random::{Purpose, generator};
-use crate::scenario::{App, FlowSpec, Scenario};
+use crate::scenario::{App, FlowSpec, Remembered, Scenario};
 use crate::sim::{HOP_LIMIT, Process, SimRuntime, SimSocket, Simulation, unencrypted};
 
 /// The name in the simulation's certificate.
@@ -95,9 +96,12 @@ impl Endpoints {
             };
             qlog(&mut sending, traces, &spec.name, vantage, &runtime)?;
         }
-        let sends = endpoint(headers)
+        let mut sends = endpoint(headers)
             .probe_interval(spec.probe_interval)
             .ecn(spec.ecn);
+        if let Some(remembered) = spec.remembered {
+            sends = remembering(sends, remembered, spec);
+        }
         let observed = evenkeel::observed(controller.clone(), record.clone());
         let process = Process::new(runtime.clone(), spec.pauses.iter().copied());
         let sending = Half {
@@ -146,6 +150,22 @@ impl Endpoints {
             moves,
         })
     }
+}
+
+/// Returns `endpoint` with a memory of the path to the other host. Simulations have no calendar: it
+/// is of this second.
+fn remembering(
+    endpoint: evenkeel::Endpoint,
+    remembered: Remembered,
+    spec: &FlowSpec,
+) -> evenkeel::Endpoint {
+    // Of packets of 1200 bytes, without their headers.
+    let payload = 1200.0 / (1200 + spec.ip_version.header_bytes()) as f64;
+    let rate = (remembered.rate_bps as f64 / 8.0 * payload) as u64;
+    let (peer, now) = (IpAddr::V4(Ipv4Addr::LOCALHOST), SystemTime::UNIX_EPOCH);
+    let memory = PathMemory::new(peer, rate, remembered.min_rtt, now);
+    let streams = u16::try_from(spec.streams).unwrap_or(u16::MAX);
+    endpoint.remembering(&memory, peer, streams, now)
 }
 
 /// One side of a flow before it is bound.

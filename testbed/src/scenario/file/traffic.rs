@@ -42,6 +42,12 @@ const PACKET_THRESHOLDS: RangeInclusive<u64> = 3..=1_000_000;
 /// Time thresholds that `evenkeel --time-threshold` takes, in round trips.
 const TIME_THRESHOLDS: RangeInclusive<f64> = 1.0..=100.0;
 
+/// Rates that a sender may remember, in bits of IP packets per second.
+const REMEMBERED_BPS: RangeInclusive<u64> = 1_000..=100_000_000_000;
+
+/// Least round trips that a sender may remember.
+const REMEMBERED_RTTS_MS: RangeInclusive<f64> = 0.25..=10_000.0;
+
 /// Bytes of an IPv4 and a UDP header: a packet cannot be smaller.
 const MIN_PACKET_BYTES: u64 = 28;
 
@@ -129,6 +135,18 @@ pub(in crate::scenario) struct FlowTable {
     /// In order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::scenario) rebinds_s: Vec<Located<Rebind>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::scenario) remembered: Option<Located<RememberedTable>>,
+}
+
+/// What the sender remembers of its path.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct RememberedTable {
+    #[serde(deserialize_with = "remembered_rate_bps")]
+    pub(in crate::scenario) rate_bps: u64,
+    #[serde(deserialize_with = "remembered_rtt_ms")]
+    pub(in crate::scenario) rtt_ms: f64,
 }
 
 /// When an endpoint moves.
@@ -289,6 +307,8 @@ keys! {
     probe_interval_s: f64 = number(Unit::Seconds, PROBE_INTERVALS_S);
     packet_threshold: u32 = whole(Unit::None, PACKET_THRESHOLDS);
     time_threshold: f64 = number(Unit::None, TIME_THRESHOLDS);
+    remembered_rate_bps: u64 = whole(Unit::BitsPerSecond, REMEMBERED_BPS);
+    remembered_rtt_ms: f64 = number(Unit::Milliseconds, REMEMBERED_RTTS_MS);
     shape: f64 = number(Unit::None, MIN_SHAPE..=MAX_SHAPE);
     arrivals_per_s: f64 = positive(Unit::None, 10_000.0);
     load: f64 = number(Unit::None, 0.0..=100.0);
@@ -385,6 +405,7 @@ impl FlowTable {
             ("packet_threshold", self.packet_threshold.is_some()),
             ("time_threshold", self.time_threshold.is_some()),
             ("rebinds_s", !self.rebinds_s.is_empty()),
+            ("remembered", self.remembered.is_some()),
         ];
         match of_quic.into_iter().find(|(_, is_set)| *is_set) {
             Some((key, _)) => Err(Fault::new(

@@ -61,6 +61,7 @@ fn pauses_rebinds_and_thresholds_come_through() {
         "flows.0.rebinds_s=[5, \"7500ms\"]",
         "flows.0.packet_threshold=30",
         "flows.0.time_threshold=1.5",
+        "flows.0.remembered={rate_bps=250_000_000, rtt_ms=600}",
     ];
     let scenario = expanded(DUMBBELL, &set);
     let flow = &scenario.flows[0];
@@ -68,6 +69,9 @@ fn pauses_rebinds_and_thresholds_come_through() {
     let pauses = [(5.0, 0.5), (6.0, 1.0)].map(|(start, length)| (seconds(start), seconds(length)));
     assert_eq!(flow.pauses, pauses);
     assert_eq!(flow.rebinds, [5.0, 7.5].map(seconds));
+    let remembered = flow.remembered.expect("it was given");
+    assert_eq!(remembered.rate_bps, 250_000_000);
+    assert_eq!(remembered.min_rtt, seconds(0.6));
     assert_eq!(
         (flow.losses.packet_threshold, flow.losses.time_threshold),
         (30, 1.5)
@@ -76,7 +80,7 @@ fn pauses_rebinds_and_thresholds_come_through() {
     let plain = expanded(DUMBBELL, &[]);
     assert_eq!(plain.flows[0].losses, LossDetection::default());
     let text = plain.to_toml();
-    for key in ["pauses", "rebinds_s", "threshold"] {
+    for key in ["pauses", "rebinds_s", "threshold", "remembered"] {
         assert!(!text.contains(key), "{text}");
     }
 }

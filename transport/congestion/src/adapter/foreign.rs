@@ -7,11 +7,12 @@ use quinn_proto::congestion::{Controller, ControllerFactory};
 
 use super::watched::{AckEnd, Watch, Watched};
 use super::{PathFactory, SharedFactory};
-use crate::path_control::{AckFrame, Marks, PathFeed, Pauses};
+use crate::path_control::{AckFrame, Doubts, Marks, PathFeed, Pauses};
 
 /// Wraps a factory that is written for quinn. Its controllers learn nothing from path headers, and
 /// see what quinn sees, except marks of a path that marks everything without a queue. Their
-/// endpoints learn which ACKs waited while the process stood still.
+/// endpoints learn which ACKs measure no round trip, because they waited while the process stood
+/// still or because quinn dated them early.
 pub fn foreign(factory: Arc<dyn ControllerFactory + Send + Sync>) -> SharedFactory {
     Arc::new(Foreign {
         factory,
@@ -46,6 +47,8 @@ impl PathFactory for Foreign {
                 pauses: Pauses::new(now),
                 marks: Marks::new(),
                 mtu: current_mtu,
+                newest: None,
+                doubts: Doubts::default(),
             },
         })
     }
@@ -55,8 +58,8 @@ impl PathFactory for Foreign {
     }
 }
 
-/// Finds ACKs that waited while the process stood still, and marks that say nothing; tells the
-/// endpoint.
+/// Finds ACKs that waited while the process stood still or are dated early, and marks that say
+/// nothing; tells the endpoint.
 #[derive(Clone)]
 struct Watcher {
     feed: PathFeed,
@@ -66,6 +69,9 @@ struct Watcher {
     marks: Marks<Box<dyn Controller>>,
     /// Bytes of UDP payload in a full-size packet.
     mtu: u16,
+    /// The latest sending time of any acknowledged packet.
+    newest: Option<Instant>,
+    doubts: Doubts,
 }
 
 impl Watch for Watcher {
@@ -82,8 +88,15 @@ impl Watch for Watcher {
         if let Some(acked) = self.frame.take(end.now) {
             let max_ack_delay = self.feed.max_ack_delay();
             let has_waited = self.pauses.on_ack(end.now, acked.sent, max_ack_delay);
-            let (has_sample, marked) = self.feed.begin_ack(end.largest, has_waited);
-            let rtt = has_sample.then(|| end.now.saturating_duration_since(acked.sent));
+            let is_in_order = self.newest.is_none_or(|newest| acked.sent >= newest);
+            self.newest = self.newest.max(Some(acked.sent));
+            let (measures, marked) = self.feed.begin_ack(end.largest, has_waited);
+            let rtt = end.now.saturating_duration_since(acked.sent);
+            let is_doubtful = measures && is_in_order && self.doubts.on_rtt(end.now, rtt);
+            if is_doubtful {
+                self.feed.doubt();
+            }
+            let rtt = (measures && !is_doubtful).then_some(rtt);
             let copy = || controller.clone_box();
             if let Some(mut before) = self.marks.on_ack(&acked, marked, rtt, copy) {
                 self.feed.set_all_marked();

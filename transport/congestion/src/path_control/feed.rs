@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::ecn::EcnState;
 use super::observer::Observer;
+use super::remembered::Remembered;
 use crate::controller::{DEFAULT_OVERHEAD, EcnMode, Feedback, PathSample};
 
 /// The longest delay of an ACK by a peer that announces none (RFC 9000, section 18.2).
@@ -27,6 +28,8 @@ pub struct FeedState {
     repeated: Option<u64>,
     /// The ACK frame that the controller processed last waited while the process stood still.
     has_waited: bool,
+    /// Its round trip is doubtful.
+    is_doubtful: bool,
     max_ack_delay: Duration,
     /// Bytes.
     largest_burst: Option<u64>,
@@ -34,6 +37,7 @@ pub struct FeedState {
     resume: Option<u64>,
     /// ECN on the present path.
     pub ecn: EcnState,
+    remembered: Option<Remembered>,
 }
 
 impl FeedState {
@@ -88,10 +92,10 @@ impl FeedState {
     }
 
     /// Returns false if the ACK frame that the controller processed last, with this largest packet
-    /// number, measures no round trip: it [has waited](Self::has_waited), or repeats one that was
-    /// lost.
+    /// number, measures no round trip: it [has waited](Self::has_waited), repeats one that was lost,
+    /// or makes a round trip far shorter than all before and no other ACK has confirmed it.
     pub fn has_sample(&self, largest: Option<u64>) -> bool {
-        !self.has_waited && (largest.is_none() || self.repeated != largest)
+        !self.has_waited && !self.is_doubtful && (largest.is_none() || self.repeated != largest)
     }
 
     /// Lets the controller continue with a window of so many bytes: one that is built, at once;
@@ -99,6 +103,12 @@ impl FeedState {
     /// that back.
     pub fn resume(&mut self, window: Option<u64>) {
         self.resume = window;
+    }
+
+    /// What the path carried before, for the next controller that is built: it begins with that, as
+    /// RFC 9959 says, unless it follows routers. `None` takes that back.
+    pub fn remember(&mut self, memory: Option<Remembered>) {
+        self.remembered = memory;
     }
 
     /// Bytes of UDP payload that may leave at once where the present controller has a pacing rate;
@@ -125,10 +135,12 @@ impl Default for FeedState {
             header_interval: 1,
             repeated: None,
             has_waited: false,
+            is_doubtful: false,
             max_ack_delay: MAX_ACK_DELAY,
             largest_burst: None,
             resume: None,
             ecn: EcnState::default(),
+            remembered: None,
         }
     }
 }
@@ -142,6 +154,7 @@ impl fmt::Debug for FeedState {
             .field("header_interval", &self.header_interval)
             .field("repeated", &self.repeated)
             .field("has_waited", &self.has_waited)
+            .field("is_doubtful", &self.is_doubtful)
             .field("largest_burst", &self.largest_burst)
             .field("resume", &self.resume)
             .field("ecn", &self.ecn)
@@ -177,7 +190,7 @@ impl PathFeed {
         self.with(|feed| {
             feed.followed = feedback;
             feed.header_interval = 1;
-            feed.has_waited = false;
+            (feed.has_waited, feed.is_doubtful) = (false, false);
             feed.largest_burst = None;
             feed.resume = None;
             feed.ecn.wish(EcnMode::Classic);
@@ -215,7 +228,7 @@ impl PathFeed {
     /// Returns whether it measures a round trip, and how many packets it reports as marked.
     pub(crate) fn begin_ack(&self, largest: Option<u64>, has_waited: bool) -> (bool, u64) {
         self.with(|feed| {
-            feed.has_waited = has_waited;
+            (feed.has_waited, feed.is_doubtful) = (has_waited, false);
             (feed.has_sample(largest), feed.ecn.take_marked())
         })
     }
@@ -230,9 +243,19 @@ impl PathFeed {
         self.with(|feed| feed.ecn.set_all_marked());
     }
 
+    /// The round trip of the ACK frame that the controller processes is doubtful.
+    pub(crate) fn doubt(&self) {
+        self.with(|feed| feed.is_doubtful = true);
+    }
+
     /// Bytes with which the controller shall continue, if the endpoint asks for it.
     pub(super) fn take_resume(&self) -> Option<u64> {
         self.with(|feed| feed.resume.take())
+    }
+
+    /// What the path carried before, if the endpoint knows.
+    pub(super) fn take_remembered(&self) -> Option<Remembered> {
+        self.with(|feed| feed.remembered.take())
     }
 
     /// Bytes that each full-size packet adds to its UDP payload, and all samples in the order of

@@ -150,11 +150,14 @@ proptest! {
         for op in &ops {
             connection.run(op);
         }
-        // One more round trip ends the last round.
+        // One more round trip ends the last round, once another confirms it.
         connection.run(&Op::Wait(1));
         connection.sent.clear();
-        connection.run(&Op::Send(1));
-        connection.run(&Op::Ack { skip: 0, count: 1, app_limited: false });
+        for _ in 0..2 {
+            connection.run(&Op::Send(1));
+            connection.run(&Op::Wait(1));
+            connection.run(&Op::Ack { skip: 0, count: 1, app_limited: false });
+        }
         let (mut acked, mut lost, mut in_rounds) = (0, 0, (0, 0));
         for told in heard(&told) {
             match told {

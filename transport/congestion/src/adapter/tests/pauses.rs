@@ -259,3 +259,24 @@ fn an_endpoint_learns_that_an_ack_waited() {
     sender.ack(13_040, 13_000);
     assert!(feed.has_sample(None));
 }
+
+#[test]
+fn an_ack_that_quinn_dates_early_measures_nothing_until_another_confirms_it() {
+    let mut sender = Sender::warm();
+    let rtts = |sender: &Sender| -> Vec<_> { sender.acks().iter().map(|ack| ack.rtt).collect() };
+    // The thread was set aside at 975 ms, before it read what came at 1000 and 1010 ms.
+    sender.ack(975, 960);
+    sender.ack(975, 970);
+    assert!(!sender.adapter.path.feed.has_sample(None));
+    let acks = sender.acks();
+    let measured: Vec<_> = acks.iter().map(|ack| (ack.rtt, ack.delivery)).collect();
+    assert_eq!(measured, [(None, None), (None, None)]);
+    sender.go_on(1000..2100);
+    sender.ack(2100, 2060);
+    assert!(sender.adapter.path.feed.has_sample(None));
+    assert!(rtts(&sender).iter().flatten().all(|rtt| *rtt == ms(40)));
+    // The path has become shorter.
+    sender.ack(2105, 2080);
+    sender.ack(2115, 2090);
+    assert_eq!(rtts(&sender), [None, Some(ms(25))]);
+}
