@@ -75,6 +75,16 @@ pub fn client(
     Ok(endpoint)
 }
 
+/// Packets by which one may be overtaken before [`server`] and [`client`] take it for lost; for
+/// [`TransportConfig::packet_threshold`]. RFC 9002, section 6.1.1, recommends 3 and allows more.
+/// Radio and bonded links reorder by more than 3: then each late packet would reduce the window.
+pub const PACKET_THRESHOLD: u32 = 20;
+
+/// Round trips after which an overtaken packet is lost in any case; for
+/// [`TransportConfig::time_threshold`]. RFC 9002, section 6.1.2, recommends 9/8. With 5/4, few
+/// packets that are late by less than a quarter of the round trip are sent twice.
+pub const TIME_THRESHOLD: f32 = 1.25;
+
 fn with_defaults(controller: &str) -> Result<(Endpoint, Arc<TransportConfig>), SetupError> {
     let evenkeel = if evenkeel_congestion::uses_path_headers(controller)? {
         Endpoint::new().path_headers(1)
@@ -82,7 +92,11 @@ fn with_defaults(controller: &str) -> Result<(Endpoint, Arc<TransportConfig>), S
         Endpoint::new().answer_path_headers()
     };
     let factory = evenkeel_congestion::controller(controller)?;
-    let transport = evenkeel.transport(TransportConfig::default(), factory);
+    let mut transport = TransportConfig::default();
+    transport
+        .packet_threshold(PACKET_THRESHOLD)
+        .time_threshold(TIME_THRESHOLD);
+    let transport = evenkeel.transport(transport, factory);
     Ok((evenkeel, transport))
 }
 

@@ -41,7 +41,7 @@ mod windows;
 
 pub use capacity::{ProbeEnd, ProbeReport};
 pub use changes::Changes;
-pub use endpoint::{Context, Endpoint, client, close, server};
+pub use endpoint::{Context, Endpoint, PACKET_THRESHOLD, TIME_THRESHOLD, client, close, server};
 pub use evenkeel_congestion::{
     Ack, Cause, Congestion, Controller, Delivery, EcnMode, Feedback, Grant, Round,
 };

@@ -38,7 +38,7 @@ const MAX_ACK_DELAY: u64 = (1 << 14) - 1;
 const TIME_THRESHOLDS: RangeInclusive<f32> = 1.0..=100.0;
 
 /// Transport settings that an experiment may vary, also options of the command line; the defaults
-/// are QUIC's and quinn's own.
+/// are QUIC's and quinn's own, but for loss detection.
 #[derive(Clone, Copy, Debug, PartialEq, Args)]
 pub struct TransportSettings {
     /// How the peer should acknowledge this side's packets.
@@ -71,8 +71,8 @@ pub struct AckFrequency {
     pub max_delay: Duration,
 }
 
-/// When a sender takes a packet for lost, once a later one is acknowledged; by default as RFC 9002,
-/// section 6.1, says. Higher thresholds suit paths that reorder.
+/// When a sender takes a packet for lost, once a later one is acknowledged (RFC 9002, section 6.1);
+/// by default as [`evenkeel::PACKET_THRESHOLD`] and [`evenkeel::TIME_THRESHOLD`] say.
 #[derive(Clone, Copy, Debug, PartialEq, Args)]
 pub struct LossDetection {
     /// Take a packet for lost when one sent N later is acknowledged, 3 to 1000000
@@ -133,8 +133,8 @@ impl Default for TransportSettings {
 impl Default for LossDetection {
     fn default() -> Self {
         Self {
-            packet_threshold: 3,
-            time_threshold: 9.0 / 8.0,
+            packet_threshold: evenkeel::PACKET_THRESHOLD,
+            time_threshold: evenkeel::TIME_THRESHOLD,
         }
     }
 }
