@@ -1,6 +1,7 @@
 //! Tests that cross crates, and the rules of docs/architecture.md: one program, linked once.
 
 mod acp;
+mod careful_resume;
 mod faults;
 mod guided;
 mod house_rules;

@@ -171,7 +171,8 @@ impl Endpoint {
     /// window acknowledged without a loss, in round trips of 0.75 to 1.25 times the remembered one.
     /// Then half of what the path carried may be in flight, paced over a round trip; while that is
     /// acknowledged, up to all of it. A loss, a mark or a queue of a quarter of the round trip ends
-    /// it: the controller continues with half of what was delivered.
+    /// it: the controller continues with half of what was delivered by then, and slow start leads to
+    /// half of all that the path delivered of it.
     ///
     /// Even so, much of a round trip is lost where the path carries far less than half now. quinn
     /// 0.11 ends a connection in which a stream has more than 1024 gaps: the first window has at most

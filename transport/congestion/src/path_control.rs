@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::controller::{Ack, Congestion, Controller, DEFAULT_OVERHEAD, EcnMode, LEAST_RTT};
 use deliveries::Deliveries;
-use remembered::{End, Resumption, Shown};
+use remembered::{Resumption, Shown, Turn};
 use rounds::Rounds;
 
 pub use acked::{AckFrame, AckedPackets};
@@ -204,7 +204,7 @@ impl PathControl {
             round.now = ack.now;
             self.controller.on_round(&round);
         }
-        self.go_on_resuming(&Shown {
+        let shown = Shown {
             now,
             sent: acked.sent,
             rtt: ack.rtt,
@@ -215,7 +215,10 @@ impl PathControl {
             initial_window: self.initial_window,
             mtu: self.mtu,
             in_slow_start: self.controller.slow_start_threshold().is_none(),
-        });
+        };
+        let resumption = self.resumption.as_mut();
+        let turn = resumption.and_then(|resumption| resumption.on_ack(&shown));
+        self.turn(turn);
         self.feed.ask_for_headers(self.controller.header_interval());
         self.feed.wish_ecn(self.controller.ecn());
     }
@@ -248,11 +251,13 @@ impl PathControl {
                 bytes => Congestion::loss(told, bytes),
             });
         }
-        if let Some(resumption) = self.resumption.take() {
-            self.end_resuming(resumption.on_congestion(self.initial_window));
-        }
+        let (initial_window, resumption) = (self.initial_window, self.resumption.as_mut());
+        let turn =
+            resumption.and_then(|resumption| resumption.on_congestion(now, sent, initial_window));
+        self.turn(turn);
         // RFC 9002, appendix B.8: this collapses the window even within a recovery period.
         if is_persistent_congestion && !self.pauses.explain_persistent(sent) {
+            self.resumption = None;
             self.controller.on_persistent_congestion();
         }
     }
@@ -264,7 +269,7 @@ impl PathControl {
     }
 
     /// Returns the window in bytes, as it is: possibly less than one packet. It is the controller's,
-    /// or that of a remembered path while it is tried.
+    /// or that of a remembered path while it is tried, and in slow start after that.
     pub fn window(&self) -> u64 {
         let tried = self.tried().map_or(0, |(window, _)| window);
         self.controller.window().max(tried)
@@ -323,19 +328,18 @@ impl PathControl {
         self.resumption.as_ref().and_then(Resumption::allows)
     }
 
-    fn go_on_resuming(&mut self, shown: &Shown) {
-        let Some(resumption) = &mut self.resumption else {
-            return;
+    /// What a remembered path demands next.
+    fn turn(&mut self, turn: Option<Turn>) {
+        let window = match turn {
+            None => return,
+            Some(Turn::Over) => None,
+            Some(Turn::OverWith(window) | Turn::Retreat(window)) => Some(window),
         };
-        if let Some(end) = resumption.on_ack(shown) {
-            self.resumption = None;
-            self.end_resuming(end);
-        }
-    }
-
-    fn end_resuming(&mut self, end: End) {
-        if let End::Window(window) = end {
+        if let Some(window) = window {
             self.controller.resume(window);
+        }
+        if !matches!(turn, Some(Turn::Retreat(_))) {
+            self.resumption = None;
         }
     }
 

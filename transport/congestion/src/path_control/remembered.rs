@@ -3,8 +3,10 @@
 //! A connection first shows in a round trip of its own that the path looks like the remembered one
 //! and loses nothing (reconnaissance). Then it may have half of what the path carried in flight
 //! (unvalidated), and, as that is acknowledged, up to all of it (validating). A loss, a mark or a
-//! queue ends it: the controller continues with half of what was delivered meanwhile (safe retreat).
-//! While it lasts, the controller hears all, and its window counts where it is larger.
+//! queue ends the trial: the controller continues with half of what was acknowledged by then (safe
+//! retreat). Once a packet sent later is acknowledged, it is known how much the path has delivered of
+//! the trial, and slow start leads to half of that. While it lasts, the controller hears all, and its
+//! window counts where it is larger.
 
 use std::time::{Duration, Instant};
 
@@ -37,8 +39,9 @@ const LONGER: f64 = 1.25;
 /// queue.
 const QUEUE_PART: f64 = 0.25;
 
-/// Windows leave within a round trip, and a little sooner.
+/// Windows leave within a round trip, and a little sooner; in slow start twice as fast.
 const PACE: f64 = 1.1;
+const SLOW_START_PACE: f64 = 2.0;
 
 /// A window of which less than this part is in use for a round trip is not tried.
 const USED_PART: u64 = 2;
@@ -50,7 +53,7 @@ pub(super) struct Resumption {
     phase: Phase,
     /// The longest that the peer delays its ACKs.
     max_ack_delay: Duration,
-    /// Bytes acknowledged in reconnaissance, or since.
+    /// Bytes acknowledged in reconnaissance, or of packets of the trial.
     acked: u64,
     /// The greatest round trip in reconnaissance.
     rtt: Duration,
@@ -61,6 +64,24 @@ enum Phase {
     /// Until the initial window is acknowledged.
     Reconnaissance,
     Trial(Trial),
+    /// The trial failed at `since`, with so large a window in bytes: what left before is still on its
+    /// way, or lost.
+    Retreat {
+        since: Instant,
+        tried: u64,
+    },
+    /// Slow start after it.
+    Return(Return),
+}
+
+/// Slow start to what the path has shown to carry.
+#[derive(Debug, Clone, Copy)]
+struct Return {
+    /// When the trial had failed.
+    since: Instant,
+    /// Bytes, and those at which it ends.
+    window: u64,
+    threshold: u64,
 }
 
 /// Packets test whether the path carries what it did.
@@ -97,13 +118,16 @@ pub(super) struct Shown {
     pub(super) in_slow_start: bool,
 }
 
-/// How a resumption ends.
+/// What comes after an ACK or a loss, if it is not more of the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    /// The controller goes on by itself.
-    Left,
-    /// The controller continues with a window of so many bytes.
-    Window(u64),
+pub(super) enum Turn {
+    /// It is over: the controller goes on by itself.
+    Over,
+    /// It is over: the controller continues with a window of so many bytes.
+    OverWith(u64),
+    /// The trial has failed: the controller continues with a window of so many bytes, and slow start
+    /// follows.
+    Retreat(u64),
 }
 
 impl Resumption {
@@ -118,39 +142,92 @@ impl Resumption {
     }
 
     /// Returns the bytes that may be in flight, and the bytes per second at which they leave, in a
-    /// trial.
+    /// trial and in slow start after it.
     pub(super) fn allows(&self) -> Option<(u64, u64)> {
-        let Phase::Trial(Trial { window, .. }) = self.phase else {
-            return None;
+        let (window, pace) = match self.phase {
+            Phase::Reconnaissance | Phase::Retreat { .. } => return None,
+            Phase::Trial(Trial { window, .. }) => (window, PACE),
+            Phase::Return(Return { window, .. }) => (window, SLOW_START_PACE),
         };
-        let rate = PACE * window as f64 / self.rtt.as_secs_f64();
+        let rate = pace * window as f64 / self.rtt.as_secs_f64();
         Some((window, rate as u64))
     }
 
-    /// Takes in an ACK. Returns how the resumption ends, if it does.
-    pub(super) fn on_ack(&mut self, shown: &Shown) -> Option<End> {
-        self.acked = self.acked.saturating_add(shown.bytes);
+    /// Takes in an ACK.
+    pub(super) fn on_ack(&mut self, shown: &Shown) -> Option<Turn> {
         match self.phase {
             Phase::Reconnaissance => self.look(shown),
             Phase::Trial(trial) => self.go_on(trial, shown),
+            Phase::Retreat { since, tried } => self.retreat(since, tried, shown),
+            Phase::Return(back) => self.grow(back, shown),
         }
     }
 
-    /// Packets were lost or marked. Returns how the resumption ends.
-    pub(super) fn on_congestion(&self, initial_window: u64) -> End {
+    /// Packets were lost or marked, the newest sent at `sent`.
+    pub(super) fn on_congestion(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        initial_window: u64,
+    ) -> Option<Turn> {
         match self.phase {
-            Phase::Reconnaissance => End::Left,
-            Phase::Trial(_) => End::Window((self.acked / 2).max(initial_window)),
+            Phase::Reconnaissance => Some(Turn::Over),
+            Phase::Trial(trial) => Some(self.fail(&trial, now, initial_window)),
+            Phase::Retreat { since, .. } | Phase::Return(Return { since, .. }) if sent <= since => {
+                None
+            }
+            Phase::Retreat { .. } => Some(Turn::Over),
+            Phase::Return(back) => Some(Turn::OverWith((back.window / 2).max(initial_window))),
         }
+    }
+
+    /// The trial has failed.
+    fn fail(&mut self, trial: &Trial, now: Instant, initial_window: u64) -> Turn {
+        self.phase = Phase::Retreat {
+            since: now,
+            tried: trial.window,
+        };
+        Turn::Retreat((self.acked.min(trial.window) / 2).max(initial_window))
+    }
+
+    /// Safe retreat, for each ACK.
+    fn retreat(&mut self, since: Instant, tried: u64, shown: &Shown) -> Option<Turn> {
+        if shown.sent <= since {
+            self.acked = self.acked.saturating_add(shown.bytes);
+            return None;
+        }
+        let threshold = self.acked.min(tried) / 2;
+        let back = Return {
+            since,
+            window: shown.window,
+            threshold,
+        };
+        self.grow(back, shown)
+    }
+
+    /// Slow start after it, for each ACK.
+    fn grow(&mut self, mut back: Return, shown: &Shown) -> Option<Turn> {
+        if shown.window >= back.threshold {
+            return Some(Turn::Over);
+        }
+        if !shown.app_limited {
+            back.window = back.window.saturating_add(shown.bytes);
+        }
+        if back.window >= back.threshold {
+            return Some(Turn::OverWith(back.threshold));
+        }
+        self.phase = Phase::Return(back);
+        None
     }
 
     /// Reconnaissance, for each ACK.
-    fn look(&mut self, shown: &Shown) -> Option<End> {
+    fn look(&mut self, shown: &Shown) -> Option<Turn> {
+        self.acked = self.acked.saturating_add(shown.bytes);
         let rtt = shown.rtt?;
         let least = self.memory.min_rtt.mul_f64(SHORTER);
         let most = self.memory.min_rtt.mul_f64(LONGER) + self.max_ack_delay;
         if !(least..=most).contains(&rtt) {
-            return Some(End::Left);
+            return Some(Turn::Over);
         }
         self.rtt = self.rtt.max(rtt);
         if self.acked < shown.initial_window || shown.app_limited {
@@ -159,7 +236,7 @@ impl Resumption {
         let jump = self.memory.window / JUMP_PART;
         let jump = jump.min(MOST_JUMPED * self.packets(shown.mtu));
         if jump <= shown.window {
-            return Some(End::Left);
+            return Some(Turn::Over);
         }
         self.acked = 0;
         self.phase = Phase::Trial(Trial {
@@ -175,10 +252,11 @@ impl Resumption {
     }
 
     /// A trial, for each ACK.
-    fn go_on(&mut self, mut trial: Trial, shown: &Shown) -> Option<End> {
+    fn go_on(&mut self, mut trial: Trial, shown: &Shown) -> Option<Turn> {
+        self.acked = self.acked.saturating_add(shown.bytes);
         let longest = self.rtt.mul_f64(1.0 + QUEUE_PART) + self.max_ack_delay;
         if shown.rtt.is_some_and(|rtt| rtt > longest) {
-            return Some(self.on_congestion(shown.initial_window));
+            return Some(self.fail(&trial, shown.now, shown.initial_window));
         }
         trial.in_flight = trial.in_flight.max(shown.in_flight);
         if shown.sent >= trial.began {
@@ -188,14 +266,14 @@ impl Resumption {
         }
         if shown.sent >= trial.round && shown.rtt.is_some() {
             if trial.in_flight < trial.round_window / USED_PART {
-                return Some(End::Left);
+                return Some(Turn::Over);
             }
             if trial.is_last {
                 let goes_on = shown.in_slow_start && shown.window >= trial.most / 4 * 3;
                 return Some(if goes_on {
-                    End::Left
+                    Turn::Over
                 } else {
-                    End::Window(trial.most)
+                    Turn::OverWith(trial.most)
                 });
             }
             trial.is_last = trial.window == trial.most;
@@ -259,29 +337,65 @@ mod tests {
         );
         assert_eq!(resumption.on_ack(&shown(310, 100, 1200)), None);
         let end = resumption.on_ack(&shown(410, 100, 1200));
-        assert_eq!(end, Some(End::Window(1_200_000)));
+        assert_eq!(end, Some(Turn::OverWith(1_200_000)));
     }
 
     #[test]
     fn a_path_with_another_round_trip_or_a_loss_at_the_beginning_is_another_path() {
         for rtt in [74, 151] {
-            let end = resumption().on_ack(&shown(200, rtt, 12_000));
-            assert_eq!(end, Some(End::Left), "{rtt}");
+            let turn = resumption().on_ack(&shown(200, rtt, 12_000));
+            assert_eq!(turn, Some(Turn::Over), "{rtt}");
         }
-        assert_eq!(resumption().on_congestion(12_000), End::Left);
+        assert_eq!(lost(&mut resumption(), 100, 90), Some(Turn::Over));
+    }
+
+    /// Packets are found lost at `at` ms, the newest sent at `sent` ms.
+    fn lost(resumption: &mut Resumption, at: u64, sent: u64) -> Option<Turn> {
+        resumption.on_congestion(epoch() + ms(at), epoch() + ms(sent), 12_000)
+    }
+
+    fn tried() -> Resumption {
+        let mut resumption = resumption();
+        resumption.on_ack(&shown(100, 100, 12_000));
+        resumption.on_ack(&shown(200, 100, 60_000));
+        resumption
     }
 
     #[test]
     fn a_loss_or_a_queue_leaves_half_of_what_was_delivered_in_the_trial() {
-        let tried = || {
-            let mut resumption = resumption();
-            resumption.on_ack(&shown(100, 100, 12_000));
-            resumption.on_ack(&shown(200, 100, 60_000));
-            resumption
-        };
-        assert_eq!(tried().on_congestion(12_000), End::Window(30_000));
-        let end = tried().on_ack(&shown(260, 151, 20_000));
-        assert_eq!(end, Some(End::Window(40_000)));
+        assert_eq!(lost(&mut tried(), 210, 110), Some(Turn::Retreat(30_000)));
+        let turn = tried().on_ack(&shown(260, 151, 20_000));
+        assert_eq!(turn, Some(Turn::Retreat(40_000)));
+    }
+
+    #[test]
+    fn slow_start_leads_to_half_of_what_the_path_delivered_of_a_failed_trial() {
+        let mut resumption = tried();
+        lost(&mut resumption, 210, 110);
+        // More of the trial arrives, and more of it is lost.
+        assert_eq!(resumption.on_ack(&shown(260, 100, 60_000)), None);
+        assert_eq!(lost(&mut resumption, 270, 150), None);
+        assert_eq!(resumption.allows(), None);
+        // The first packet sent since then: 120 kB were delivered.
+        assert_eq!(resumption.on_ack(&shown(320, 100, 6000)), None);
+        assert_eq!(resumption.allows(), Some((30_000, 600_000)));
+        let turn = resumption.on_ack(&shown(400, 100, 36_000));
+        assert_eq!(turn, Some(Turn::OverWith(60_000)));
+    }
+
+    #[test]
+    fn a_loss_in_the_slow_start_after_a_failed_trial_halves_its_window() {
+        let mut resumption = tried();
+        lost(&mut resumption, 210, 110);
+        resumption.on_ack(&shown(260, 100, 60_000));
+        resumption.on_ack(&shown(320, 100, 6000));
+        assert_eq!(lost(&mut resumption, 330, 209), None);
+        let turn = lost(&mut resumption, 330, 220);
+        assert_eq!(turn, Some(Turn::OverWith(15_000)));
+        // Nor does it begin if the first packets after the trial are lost.
+        let mut resumption = tried();
+        lost(&mut resumption, 210, 110);
+        assert_eq!(lost(&mut resumption, 400, 220), Some(Turn::Over));
     }
 
     #[test]
@@ -300,6 +414,6 @@ mod tests {
             in_flight: 100_000,
             ..shown(200, 100, 12_000)
         };
-        assert_eq!(resumption.on_ack(&little), Some(End::Left));
+        assert_eq!(resumption.on_ack(&little), Some(Turn::Over));
     }
 }
