@@ -50,7 +50,7 @@ pub(crate) async fn accept<F>(
     endpoint: Endpoint,
     runtime: Arc<dyn Runtime>,
     door: Door,
-    configure: impl Fn() -> Option<Setup>,
+    configure: impl Fn(IpAddr) -> Option<Setup>,
     serve: impl Fn(Connection, Slot) -> F + Clone + Send + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
@@ -83,7 +83,7 @@ pub(crate) async fn accept<F>(
             address: peer.ip(),
             place: Place::Handshake { proved },
         };
-        let (connecting, accepted) = match configure() {
+        let (connecting, accepted) = match configure(peer.ip()) {
             Some(Setup { config, accepted }) => (incoming.accept_with(config), Some(accepted)),
             None => (incoming.accept(), None),
         };

@@ -1,6 +1,6 @@
 //! The server: accepts connections and does its clients' jobs, within limits.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use quinn::{Connection, Endpoint, Runtime};
@@ -59,9 +59,9 @@ pub trait Host: Send + Sync {
         Box::pin(async { Err(NO_FILES.into()) })
     }
 
-    /// Returns the settings of the next connection, whose handshake may yet fail; `None` for those
-    /// of the endpoint.
-    fn configure(&self) -> Option<Setup> {
+    /// Returns the settings of the next connection, from this address, whose handshake may yet fail;
+    /// `None` for those of the endpoint.
+    fn configure(&self, _client: IpAddr) -> Option<Setup> {
         None
     }
 
@@ -109,7 +109,14 @@ pub async fn serve(
         patience: limits.handshake,
         guarded: limits.guard_handshakes,
     };
-    accept(endpoint, tasks, door, || host.configure(), serve).await;
+    accept(
+        endpoint,
+        tasks,
+        door,
+        |client| host.configure(client),
+        serve,
+    )
+    .await;
 }
 
 impl Default for ServeOptions {

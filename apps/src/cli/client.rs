@@ -33,7 +33,7 @@ pub(crate) struct Client<'a> {
     reach: &'a ReachArgs,
     trust: Trust,
     endpoint: Endpoint,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     pub(crate) signals: Signals,
     /// Whether there is no server that a last packet could reach.
     is_alone: AtomicBool,

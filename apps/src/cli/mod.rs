@@ -22,6 +22,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use bulk::args::BulkSide;
+use bulk::memories::Memories;
 use evenkeel::Controllers;
 use evenkeel_log::LogArgs;
 use failure::{Failure, complain};
@@ -98,8 +99,9 @@ fn try_run(
     let running = match cli.command {
         Command::Bulk { side } => match side {
             BulkSide::Server(args) => {
+                let memories = args.remember.as_deref().map(Memories::open).transpose()?;
                 confinement::confine(&args.at, &args.output, args.root.as_deref())?;
-                bulk::server::run(*args, controllers).boxed_local()
+                bulk::server::run(*args, memories, controllers).boxed_local()
             }
             BulkSide::Client(args) => bulk::client::run(*args, live, controllers).boxed_local(),
         },

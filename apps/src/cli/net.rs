@@ -1,12 +1,12 @@
 //! Opens sockets, resolves names, and configures connections.
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::{Controllers, Observer, Pacing, SharedFactory};
+use evenkeel::{Controllers, Observer, Pacing, PathMemory, SharedFactory};
 use quinn::udp::{UdpSockRef, UdpSocketState};
 use quinn::{
     ClientConfig, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TokioRuntime,
@@ -122,6 +122,16 @@ impl Transport {
     pub(crate) fn observed(&self, observer: Arc<dyn Observer>) -> Self {
         Self {
             controller: evenkeel::observed(self.controller.clone(), observer),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the same, for a connection to `peer` over at least `streams` streams whose path carried
+    /// `memory`, at `memory`'s time.
+    pub(crate) fn remembering(&self, memory: &PathMemory, peer: IpAddr, streams: u16) -> Self {
+        let evenkeel = self.evenkeel.clone();
+        Self {
+            evenkeel: evenkeel.remembering(memory, peer, streams, memory.at),
             ..self.clone()
         }
     }

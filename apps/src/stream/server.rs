@@ -1,5 +1,6 @@
 //! The server: each connection is a viewer.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,9 +39,9 @@ pub struct ServeOptions {
 
 /// Decides for the owner of a server, and informs the owner.
 pub trait Host: Send + Sync {
-    /// Returns the settings of the next connection, whose handshake may yet fail; `None` for those
-    /// of the endpoint.
-    fn configure(&self) -> Option<Setup> {
+    /// Returns the settings of the next connection, from this address, whose handshake may yet fail;
+    /// `None` for those of the endpoint.
+    fn configure(&self, _client: IpAddr) -> Option<Setup> {
         None
     }
 
@@ -82,7 +83,14 @@ pub async fn serve(endpoint: Endpoint, runtime: Arc<dyn Runtime>, options: Serve
             options.host.ended(&connection, &sending, &result);
         }
     };
-    accept(endpoint, tasks, door, || host.configure(), serve).await;
+    accept(
+        endpoint,
+        tasks,
+        door,
+        |client| host.configure(client),
+        serve,
+    )
+    .await;
 }
 
 async fn serve_viewer(

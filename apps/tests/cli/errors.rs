@@ -67,6 +67,7 @@ fn wrong_client_arguments_are_usage_errors() {
         (&["h", "--on", "1"], "--off"),
         (&["h", "--on", "1", "--off", "30"], "0.1 and 20"),
         (&["h", "--bidir", "--reverse"], "cannot be used with"),
+        (&["h", "--remember", "x", "-R"], "cannot be used with"),
         (&["h", "--bind", "localhost"], "localhost"),
         (&["h", "--bind", "10.0.0.1:x"], "10.0.0.1:x"),
     ] {

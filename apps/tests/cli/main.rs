@@ -11,6 +11,7 @@ mod initials;
 mod patterns;
 mod program;
 mod publish;
+mod remember;
 mod reports;
 mod stream;
 mod terminal;

@@ -56,6 +56,10 @@ pub(crate) struct ServerArgs {
     /// Offer the files below this directory by name
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
+    /// Begin downloads with what the path to the client carried in the last hour, as this file says,
+    /// and note there what it carries now
+    #[arg(long, value_name = "FILE")]
+    pub(crate) remember: Option<PathBuf>,
     /// Connections at the same time, 1 to 10000; more are refused
     #[arg(long, value_name = "N", default_value_t = 256,
           value_parser = clap::value_parser!(u16).range(1..=10_000))]
@@ -104,6 +108,10 @@ pub(crate) struct ClientArgs {
     /// Length of the OFF periods between them, 0.1 to 20
     #[arg(long, value_name = "SECONDS", value_parser = within(0.1, 20.0), requires = "on")]
     off: Option<Duration>,
+    /// Begin uploads with what the path to the server carried in the last hour, as this file says,
+    /// and note there what it carries now
+    #[arg(long, value_name = "FILE", conflicts_with = "reverse")]
+    pub(crate) remember: Option<PathBuf>,
     /// Parallel data streams, 1 to 128
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_STREAMS)))]

@@ -10,6 +10,7 @@ use quinn::{Connection, Runtime, TokioRuntime};
 use super::args::ClientArgs;
 use super::ecn::EcnRecord;
 use super::files::{FileSink, FileSource};
+use super::memories::Memories;
 use super::output::{ClientResult, Interval, PathRecord, lines};
 use crate::bulk::{
     self, Amount, Direction, Job, Local, Outcome, PingReport, Pings, Progress, Sink, Source,
@@ -53,6 +54,7 @@ pub(crate) async fn run(
     let job = args
         .job(source.length())
         .map_err(|cause| Failure::usage(cause, "see `evenkeel bulk client --help`"))?;
+    let memories = args.remember.as_deref().map(Memories::open).transpose()?;
     let client = Client::open(&args.reach, transport).await?;
     let sink = match &args.output {
         Some(path) => Some(Arc::new(FileSink::new(path)?)),
@@ -75,6 +77,7 @@ pub(crate) async fn run(
             form: Form::of(&args.output_form),
             live: live && alone,
             client: &client,
+            memories: memories.as_ref().filter(|_| direction == Direction::Up),
             connection,
             alone,
             job: Job {
@@ -127,6 +130,8 @@ struct Transfer<'a> {
     /// Whether it may draw on a terminal: lines of several would overwrite each other.
     live: bool,
     client: &'a Client<'a>,
+    /// Where it finds what its path carried, if this side sends.
+    memories: Option<&'a Memories>,
     /// The connection's number in its direction, from 1.
     connection: u16,
     /// Whether this is the only transfer.
@@ -153,7 +158,11 @@ impl Transfer<'_> {
 
     async fn run(&self, local: Local) -> Result<(Outcome, Option<PingReport>), Failure> {
         let recorder = Arc::new(SampleRecorder::new(self.args.samples));
-        let transport = self.client.transport.observed(recorder.clone());
+        let mut transport = self.client.transport.observed(recorder.clone());
+        let peer = self.client.address.ip();
+        if let Some(memory) = self.memories.and_then(|memories| memories.of(peer)) {
+            transport = transport.remembering(&memory, peer, self.job.streams);
+        }
         let connection = self.client.connect(&transport, &self.trace()).await?;
         let pings = Arc::<Pings>::default();
         // Those of one connection tell enough.
@@ -210,7 +219,12 @@ impl Transfer<'_> {
         if outcome.is_some() || interrupted {
             watch.print_result(headers, pings, outcome.cloned(), interrupted)?;
         }
-        rest.and(result.map(|outcome| (outcome, pings)))
+        let kept = match (self.memories, &result) {
+            (Some(memories), Ok(_)) => memories.keep(&connection),
+            (None, _) | (_, Err(_)) => Ok(()),
+        };
+        let result = result.map(|outcome| (outcome, pings));
+        result.and_then(|result| rest.and(kept).map(|()| result))
     }
 }
 

@@ -4,6 +4,7 @@ pub(super) mod args;
 pub(super) mod client;
 mod ecn;
 mod files;
+pub(super) mod memories;
 mod output;
 mod series;
 pub(super) mod server;

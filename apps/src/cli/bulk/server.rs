@@ -1,6 +1,7 @@
 //! `evenkeel bulk server`.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use evenkeel::Controllers;
 use futures_util::future::BoxFuture;
@@ -9,20 +10,25 @@ use tokio::sync::mpsc;
 
 use super::args::ServerArgs;
 use super::files::Root;
+use super::memories::Memories;
 use super::output::Transfer;
 use super::series::{Reception, ServerSeries};
 use crate::accept::Setup;
 use crate::bulk::{Host, Limits, NO_FILES, Outcome, Progress, ServeOptions, Source};
 use crate::cli::address::unmapped;
 use crate::cli::cpu::cpu_time;
-use crate::cli::failure::Failure;
+use crate::cli::failure::{Failure, complain};
 use crate::cli::net::{BULK, Transport};
 use crate::cli::server::{Event, Server, Settings};
 use crate::path::{HeaderReport, HeaderUse};
 use crate::{AppError, bulk};
 
 /// Serves until interrupted, or once.
-pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: ServerArgs,
+    memories: Option<Memories>,
+    controllers: &Controllers,
+) -> Result<(), Failure> {
     let qlog = args.output.qlog.as_deref();
     let transport = Transport::new(BULK, &args.transport, HeaderUse::Echo, qlog, controllers)?;
     let root = match &args.root {
@@ -42,7 +48,8 @@ pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(
     let host = ServerHost {
         root,
         reception: reception.clone(),
-        settings: settings.transport.traces.is_some().then_some(settings),
+        settings: (settings.transport.traces.is_some() || memories.is_some()).then_some(settings),
+        memories,
         report,
     };
     let serving = tokio::spawn(bulk::serve(
@@ -68,8 +75,10 @@ pub(crate) async fn run(args: ServerArgs, controllers: &Controllers) -> Result<(
 struct ServerHost {
     root: Option<Root>,
     reception: Arc<Reception>,
-    /// Settings to vary for each connection; only with traces.
+    /// Settings to vary for each connection; only with traces or memories.
     settings: Option<Settings>,
+    /// Where connections find what their path carried.
+    memories: Option<Memories>,
     report: mpsc::UnboundedSender<Event<Transfer>>,
 }
 
@@ -83,9 +92,16 @@ impl Host for ServerHost {
         })
     }
 
-    fn configure(&self) -> Option<Setup> {
+    fn configure(&self, client: IpAddr) -> Option<Setup> {
         let settings = self.settings.as_ref()?;
-        Some(settings.next(&settings.transport, |_| {}))
+        let memory = self
+            .memories
+            .as_ref()
+            .and_then(|memories| memories.of(client));
+        // Nobody knows yet over how many streams the client wants its data.
+        let remembering = memory.map(|memory| settings.transport.remembering(&memory, client, 1));
+        let transport = remembering.as_ref().unwrap_or(&settings.transport);
+        Some(settings.next(transport, |_| {}))
     }
 
     fn accepted(&self, connection: &Connection) {
@@ -96,6 +112,11 @@ impl Host for ServerHost {
         self.reception.ended(connection);
         let client: SocketAddr = unmapped(connection.remote_address());
         let error = result.as_ref().err();
+        if let (Some(memories), Ok(_)) = (&self.memories, result)
+            && let Err(failure) = memories.keep(connection)
+        {
+            complain(&failure);
+        }
         let failure = error.map(|error| {
             let cause = format!("the transfer with {client} failed: {error}");
             Failure::failed(cause, remedy(error))

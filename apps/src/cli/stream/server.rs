@@ -1,6 +1,7 @@
 //! `evenkeel stream server`.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -103,7 +104,7 @@ struct LiveViewer {
 }
 
 impl Host for Viewers {
-    fn configure(&self) -> Option<Setup> {
+    fn configure(&self, _client: IpAddr) -> Option<Setup> {
         let recorder = Arc::new(SampleRecorder::new(self.samples));
         let transport = self.settings.transport.observed(recorder.clone());
         let live = self.live.clone();
