@@ -88,7 +88,7 @@ impl Forwarder {
             let (now, is_drained) = self.burst.read(most, poll_read)?;
             let arrivals = self.pace.arrivals(now, self.burst.count());
             for (at, (header, packet)) in arrivals.zip(self.burst.packets()) {
-                self.transit.arrive(at, header, packet);
+                self.transit.arrive(at, now, header, packet);
             }
             self.send(now);
             if is_drained && self.wait(cx)?.is_pending() {

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Time between two ticks: what a departure may be late by.
-const TICK: Duration = Duration::from_micros(250);
+/// Time between two ticks. A packet is seen that much late at most, and leaves that much late again.
+const TICK: Duration = Duration::from_micros(125);
 
 /// Wake-ups within one [`TICK`] that make a link busy.
 const BUSY_WAKEUPS: usize = 3;
