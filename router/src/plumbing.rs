@@ -249,7 +249,7 @@ impl Laid {
         let is_named = self.lay_device(netlink, &mut parts)?;
         for family in self.spec.families() {
             // One that cannot be read tells nothing.
-            parts.extend(host::forwarding_problem(family).ok().flatten());
+            parts.extend(host::forwarding_problems(family).unwrap_or_default());
         }
         for route in &self.spec.routes {
             if route.to.family() == Family::V4 {

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use rustix::thread::{CapabilitySet, capabilities};
+
 use crate::config::{Config, LinkSpec, RouteSpec};
 use crate::failure::Failure;
 use crate::family::Family;
-use crate::host::{find_exit, forwarding_problem, kernel, refuse, reverse_path_problem};
+use crate::host::{find_exit, forwarding_problems, kernel, refuse, reverse_path_problem};
 use crate::netlink::{Interface, MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
 use crate::plumbing::main_metric;
 
@@ -28,8 +30,9 @@ pub(crate) fn examine(
     }
     let mut host = Host::read(netlink, running)?;
     let mut problems = Vec::new();
+    problems.extend(permission_problem());
     for family in config.families() {
-        problems.extend(forwarding_problem(family).unwrap_or_else(Some));
+        problems.extend(forwarding_problems(family).unwrap_or_else(|error| vec![error]));
     }
     for link in &config.links {
         problems.extend(host.check_tun(link).err());
@@ -39,6 +42,17 @@ pub(crate) fn examine(
         }
     }
     Failure::of(problems)
+}
+
+/// Returns what keeps this process from changing the host's network; nothing if that is not known.
+fn permission_problem() -> Option<Failure> {
+    let held = capabilities(None).ok()?.effective;
+    (!held.contains(CapabilitySet::NET_ADMIN)).then(|| {
+        Failure::new(
+            "this user may not change the host's network; run as root, or give the program \
+             CAP_NET_ADMIN",
+        )
+    })
 }
 
 /// The routes and rules that the kernel has.

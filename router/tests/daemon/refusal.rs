@@ -423,3 +423,34 @@ fn diagnostics_are_printed_if_asked_for_and_not_else() {
         "{text}"
     );
 }
+
+#[test]
+fn all_settings_that_are_wrong_are_named_at_once() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    lab.set(Host::R, "ipv4/ip_forward", "0");
+    lab.set(Host::R, "ipv4/conf/all/rp_filter", "1");
+    let config = lab.write_config(&link("rate_bps = 1e6"));
+    let mut check = lab.evenkeel_router(&["check", "--config"]);
+    let (code, lines) = refusals(&check.arg(config).output().unwrap());
+    assert_eq!(code, 1);
+    for setting in ["net/ipv4/ip_forward=1", "net/ipv4/conf/all/rp_filter=0"] {
+        let named = |line: &&String| line.contains(setting);
+        assert_eq!(lines.iter().filter(named).count(), 1, "{lines:?}");
+    }
+}
+
+#[test]
+fn a_user_who_may_not_run_a_router_learns_it_from_check() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let config = lab.write_config(&link("rate_bps = 1e6"));
+    let mut check = lab.command(Host::R, "setpriv");
+    check.args(["--bounding-set=-net_admin", "--inh-caps=-net_admin"]);
+    check.args([env!("CARGO_BIN_EXE_evenkeel-router"), "check", "--config"]);
+    let (code, line) = refusal(&check.arg(config).output().unwrap());
+    assert_eq!(code, 1);
+    assert!(line.contains("CAP_NET_ADMIN"), "{line}");
+}
