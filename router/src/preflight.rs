@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::family::Family;
 use crate::host::{find_exit, forwarding_problems, kernel, refuse, reverse_path_problem};
 use crate::netlink::{Interface, MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
-use crate::plumbing::main_metric;
+use crate::plumbing::{bypass, main_metric};
 
 /// Checks a configuration against the host. Of the router that runs it already, or an earlier
 /// version of it, `running` names the TUN devices: they and what leads to them are in nobody's way.
@@ -39,6 +39,7 @@ pub(crate) fn examine(
         problems.extend(host.check_table(link).err());
         for route in &link.routes {
             problems.extend(host.check_route(link, route).err());
+            problems.extend(host.check_rules(link, route).err());
         }
     }
     Failure::of(problems)
@@ -134,6 +135,15 @@ impl<'a> Host<'a> {
             .find(|route| route.table == table && !route.is_ours)
         {
             Some(route) => taken(&format!("a route to {}", route.to)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_rules(&mut self, link: &LinkSpec, route: &RouteSpec) -> Result<(), Failure> {
+        let device = self.interface(&link.tun)?.map(|device| device.index);
+        let past = bypass::by_rule(self.netlink, &self.rules, route.to, device);
+        match past.map_err(kernel("routes"))? {
+            Some(past) => Err(refuse(&route.place, past.to_string())),
             None => Ok(()),
         }
     }

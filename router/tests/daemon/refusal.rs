@@ -454,3 +454,27 @@ fn a_user_who_may_not_run_a_router_learns_it_from_check() {
     assert_eq!(code, 1);
     assert!(line.contains("CAP_NET_ADMIN"), "{line}");
 }
+
+#[test]
+fn a_rule_that_leads_packets_past_a_link_is_refused() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    lab.ip(
+        Host::R,
+        "route add 10.0.0.0/16 via 10.0.9.2 dev vb table 100",
+    );
+    // These lead nothing past the link: one is for other destinations, one finds nothing in its
+    // table, one comes after the main table.
+    lab.ip(Host::R, "rule add to 10.7.0.0/16 lookup 100 priority 501");
+    lab.ip(Host::R, "rule add from 10.0.1.0/24 lookup 101 priority 502");
+    lab.ip(Host::R, "rule add from all lookup 100 priority 32766");
+    let router = lab.start(&link("rate_bps = 1e6"));
+    assert_eq!(router.link()["degraded"], serde_json::Value::Null);
+    router.stop(Signal::TERM);
+    lab.ip(Host::R, "rule add from 10.0.1.0/24 lookup 100 priority 500");
+    let (code, line) = lab.refused(&link("rate_bps = 1e6"));
+    assert_eq!(code, 2);
+    let cause = "a rule (priority 500) leads packets to 10.0.2.0/24 past the link, by table 100";
+    assert!(line.contains(cause), "{line}");
+}
