@@ -235,7 +235,10 @@ async fn identity(args: &ListenArgs) -> Result<Identity, Failure> {
     let metadata = tokio::fs::metadata(key).await;
     if metadata.is_ok_and(|metadata| metadata.mode() & 0o007 != 0) {
         complain(&Failure::failed(
-            format!("every user of this machine may use the key {}", key.display()),
+            format!(
+                "every user of this machine may use the key {}",
+                key.display()
+            ),
             format!("take that away: chmod o= {}", key.display()),
         ));
     }
