@@ -209,7 +209,7 @@ fn the_figures_say_what_a_link_is_and_where_that_is_written() {
         return;
     };
     let keys = "rate_bps = 2e6\ndelay_ms = 18\nqueue_packets = 50\nloss = 0.01\n";
-    let router = lab.start(&link(&format!("{keys}discipline = \"codel:target=10\"")));
+    let router = lab.start(&link(&format!("{keys}discipline = \"codel:target_ms=10\"")));
     let config = lab.directory().join("r1.toml");
     let status = router.ask(r#"{"request":"status"}"#);
     assert_eq!(status["config"], config.display().to_string());
@@ -219,7 +219,7 @@ fn the_figures_say_what_a_link_is_and_where_that_is_written() {
     assert_eq!(number(&shown, "configured.delay_ms"), 18.0);
     assert_eq!(number(&shown, "configured.queue_packets"), 50.0);
     assert_eq!(number(&shown, "configured.loss"), 0.01);
-    assert_eq!(shown["configured"]["discipline"], "codel:target=10");
+    assert_eq!(shown["configured"]["discipline"], "codel:target_ms=10");
     let route = &shown["routes"][0];
     assert_eq!(route["to"], "10.0.2.0/24");
     assert_eq!(route["via"], "10.0.9.2");
