@@ -139,11 +139,23 @@ impl From<WriteError> for AppError {
     }
 }
 
-/// Makes a peer's text safe for a terminal and a log line: bounded, and without control characters.
+/// Whether a character could make a line look as if it said something else: control characters, line
+/// separators, and those that change the direction of text or are not seen (Unicode 16, categories
+/// Zl and Zp, and of Cf those of UAX #9 and the zero-width ones).
+pub(crate) fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Makes a peer's text safe for a terminal and a log line: bounded, and without [deceptive
+/// characters](is_deceptive).
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .take(MAX_PEER_TEXT)
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_deceptive(c) { ' ' } else { c })
         .collect::<String>()
         .trim()
         .to_owned()
@@ -158,6 +170,13 @@ mod tests {
         let shown = printable("\x1b[2Jall\ngood\r\u{9b}1A");
         assert!(!shown.contains(char::is_control), "{shown:?}");
         assert_eq!(printable(&"x".repeat(10_000)).len(), MAX_PEER_TEXT);
+    }
+
+    #[test]
+    fn a_peers_text_cannot_change_the_direction_of_a_line_or_hide_in_it() {
+        let shown = printable("refused\u{202e}evil\u{2066}\u{200b}\u{2028}\u{feff}end");
+        assert_eq!(shown, "refused evil    end");
+        assert_eq!(printable("Grüße, 世界 \u{1f600}"), "Grüße, 世界 \u{1f600}");
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 mod reload;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -51,6 +51,8 @@ struct Router {
     config: RefCell<Config>,
     /// Where the configuration is read again.
     path: PathBuf,
+    /// When it was read last and taken over, and how often it was read again.
+    read: Cell<(Instant, u64)>,
     flow_hash_key: [u8; 16],
     tasks: RefCell<JoinSet<Failure>>,
     /// `None` if it keeps all its rights.
@@ -109,6 +111,7 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), Fail
         lines: RefCell::new(lines),
         config: RefCell::new(config),
         path,
+        read: Cell::new((began, 0)),
         flow_hash_key,
         tasks: RefCell::default(),
         confinement,
@@ -216,6 +219,11 @@ impl Router {
                 pid: std::process::id(),
                 sandbox: self.confinement.as_ref().map(|(state, _)| state.clone()),
                 uptime_s: now.saturating_duration_since(self.began).as_secs_f64(),
+                config: path::absolute(&self.path).unwrap_or_else(|_| self.path.clone()),
+                reloads: self.read.get().1,
+                config_read_s: now
+                    .saturating_duration_since(self.read.get().0)
+                    .as_secs_f64(),
                 links,
             }),
             Err(error) => Answer::Error {

@@ -1,6 +1,7 @@
 //! Runs one link: its TUN device, its timer, and the packets between them.
 
 use std::io;
+use std::ops::Range;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -23,6 +24,9 @@ const CONTINUOUS_BURST: usize = 32;
 
 /// Bursts before other links have their turn: some tens of microseconds of work.
 const BURSTS: usize = 4;
+
+/// Packets that leave before other links have their turn: some hundred microseconds of work.
+const MOST_SENT: u32 = 256;
 
 /// The largest IP packet behind an offload header: nothing is cut off, whatever the MTU becomes.
 const LARGEST_READ: usize = OffloadHeader::LEN + 65_535;
@@ -88,9 +92,12 @@ impl Forwarder {
             let (now, is_drained) = self.burst.read(most, poll_read)?;
             let arrivals = self.pace.arrivals(now, self.burst.count());
             for (at, (header, packet)) in arrivals.zip(self.burst.packets()) {
-                self.transit.arrive(at, header, packet);
+                self.transit.arrive(at, now, header, packet);
             }
-            self.send(now);
+            let is_done = self.send(now);
+            if !is_done || self.burst.segments > CONTINUOUS_BURST {
+                break;
+            }
             if is_drained && self.wait(cx)?.is_pending() {
                 return Ok(Poll::Pending);
             }
@@ -98,10 +105,13 @@ impl Forwarder {
         Ok(Poll::Ready(()))
     }
 
-    /// Sends the packets that are due; those of one flow, one behind the other, together.
-    fn send(&mut self, now: Instant) {
+    /// Sends the packets that are due; those of one flow, one behind the other, together. Returns
+    /// `false` if some may be left.
+    fn send(&mut self, now: Instant) -> bool {
         let mut count = 0;
-        while let Some(packet) = self.transit.depart(now) {
+        while count < MOST_SENT
+            && let Some(packet) = self.transit.depart(now)
+        {
             count += 1;
             if !self.train.takes(&packet) {
                 self.write();
@@ -110,6 +120,7 @@ impl Forwarder {
         }
         self.write();
         self.pace.sent(now, count);
+        count < MOST_SENT
     }
 
     fn write(&mut self) {
@@ -154,6 +165,8 @@ struct Burst {
     buffer: Vec<u8>,
     /// Where each packet in the buffer ends.
     ends: Vec<usize>,
+    /// Packets that those in the buffer stand for.
+    segments: usize,
 }
 
 impl Burst {
@@ -162,11 +175,13 @@ impl Burst {
             has_headers: offloads.has_headers(),
             buffer: vec![0; 2 * LARGEST_READ],
             ends: Vec::with_capacity(CONTINUOUS_BURST),
+            segments: 0,
         }
     }
 
-    /// Reads the packets that are there, at most so many. Returns the time after the last of them, and
-    /// `true` if none is left and this task will be woken for the next.
+    /// Reads the packets that are there, at most so many, until they stand for as many. Returns the
+    /// time after the last of them, and `true` if none is left and this task will be woken for the
+    /// next.
     ///
     /// The clock comes last, because another program may get the processor in between. Read first, it
     /// would date packets before they came, and stamp them with more queueing than there was.
@@ -176,14 +191,18 @@ impl Burst {
         mut poll_read: impl FnMut(&mut [u8]) -> Poll<io::Result<usize>>,
     ) -> io::Result<(Instant, bool)> {
         self.ends.clear();
+        self.segments = 0;
         let mut end = 0;
-        while self.ends.len() < most && self.buffer.len() - end >= LARGEST_READ {
+        while self.segments < most && self.buffer.len() - end >= LARGEST_READ {
+            let start = end;
             match poll_read(&mut self.buffer[end..]) {
                 Poll::Pending => return Ok((clock::now(), true)),
                 Poll::Ready(Err(error)) => return Err(error),
                 Poll::Ready(Ok(length)) => end += length,
             }
             self.ends.push(end);
+            let (header, packet) = self.split(start..end);
+            self.segments += header.count(packet.len()).min(OffloadHeader::MAX_SEGMENTS);
         }
         Ok((clock::now(), false))
     }
@@ -195,15 +214,18 @@ impl Burst {
     fn packets(&self) -> impl Iterator<Item = (OffloadHeader, &[u8])> {
         let mut start = 0;
         self.ends.iter().map(move |end| {
-            let read = &self.buffer[start..*end];
+            let read = start..*end;
             start = *end;
-            match read.split_first_chunk() {
-                Some((header, packet)) if self.has_headers => {
-                    (OffloadHeader::parse(header), packet)
-                }
-                _ => (OffloadHeader::PLAIN, read),
-            }
+            self.split(read)
         })
+    }
+
+    fn split(&self, read: Range<usize>) -> (OffloadHeader, &[u8]) {
+        let read = &self.buffer[read];
+        match read.split_first_chunk() {
+            Some((header, packet)) if self.has_headers => (OffloadHeader::parse(header), packet),
+            _ => (OffloadHeader::PLAIN, read),
+        }
     }
 }
 
@@ -237,6 +259,24 @@ mod tests {
         let (lengths, now, is_drained, last_read) = read(vec![3, 2, 1]);
         assert_eq!((lengths, is_drained), (vec![1, 2, 3], true));
         assert!(now >= last_read);
+    }
+
+    #[test]
+    fn a_burst_ends_with_the_superpacket_that_stands_for_many() {
+        // A header of TCP over IPv4 whose segments have one byte.
+        let mut header = [0; OffloadHeader::LEN];
+        header[1] = 1;
+        header[4..6].copy_from_slice(&1_u16.to_ne_bytes());
+        let mut burst = Burst::new(Offloads {
+            tcp: true,
+            udp: false,
+        });
+        let read = burst.read(BURST, |buffer| {
+            buffer[..OffloadHeader::LEN].copy_from_slice(&header);
+            Poll::Ready(Ok(60_000))
+        });
+        assert!(!read.expect("it reads").1);
+        assert_eq!((burst.count(), burst.segments), (1, 512));
     }
 
     #[test]

@@ -38,14 +38,14 @@ impl PacketPath {
 
     /// Takes a packet from the device; returns true if it is traffic of the link.
     pub fn arrive(&mut self, now: Instant, bytes: &[u8]) -> bool {
-        self.transit.arrive(now, OffloadHeader::PLAIN, bytes);
+        self.transit.arrive(now, now, OffloadHeader::PLAIN, bytes);
         matches!(packet::classify(bytes), Kind::Forward(_))
     }
 
     /// Takes whatever a device could give: an offload header and a packet.
     pub fn arrive_in_one_piece(&mut self, now: Instant, header: &[u8; 10], bytes: &[u8]) {
         let header = OffloadHeader::parse(header);
-        self.transit.arrive(now, header, bytes);
+        self.transit.arrive(now, now, header, bytes);
     }
 
     /// Returns the next packet that the kernel would forward by `now`.

@@ -63,28 +63,28 @@ pub(crate) fn find_exit(netlink: &mut Netlink, route: &RouteSpec) -> Result<Exit
     Ok(Exit { device, source })
 }
 
-/// Returns what keeps the kernel from forwarding packets of a family.
+/// Returns all that keeps the kernel from forwarding packets of a family.
 ///
 /// # Errors
 /// If the kernel does not tell.
-pub(crate) fn forwarding_problem(family: Family) -> Result<Option<Failure>, Failure> {
-    let (setting, allows, remedy): (_, fn(i64) -> bool, _) = match family {
-        Family::V4 => (Sysctl::of("ipv4/ip_forward"), |value| value == 1, 1),
-        Family::V6 => (
-            Sysctl::of_interface("ipv6", "all", "forwarding"),
-            |value| value >= 1,
-            1,
-        ),
+pub(crate) fn forwarding_problems(family: Family) -> Result<Vec<Failure>, Failure> {
+    let (setting, allows): (_, fn(i64) -> bool) = match family {
+        Family::V4 => (Sysctl::of("ipv4/ip_forward"), |value| value == 1),
+        Family::V6 => (Sysctl::of_interface("ipv6", "all", "forwarding"), |value| {
+            value >= 1
+        }),
     };
     let reason = format!("the kernel forwards no {family} packets");
-    let problem = demand(&setting, allows, &reason, remedy)?;
-    if problem.is_some() || family == Family::V6 {
-        return Ok(problem);
+    let mut problems = Vec::new();
+    problems.extend(demand(&setting, allows, &reason, 1)?);
+    if family == Family::V4 {
+        // The larger of `all` and the interface's own counts, so our device's 0 is not enough.
+        let setting = Sysctl::of_interface("ipv4", "all", "rp_filter");
+        let reason =
+            "packets that come back from the router's TUN device would be taken for spoofed";
+        problems.extend(demand(&setting, |value| value == 0, reason, 0)?);
     }
-    // The larger of `all` and the interface's own counts, so our device's 0 is not enough.
-    let setting = Sysctl::of_interface("ipv4", "all", "rp_filter");
-    let reason = "packets that come back from the router's TUN device would be taken for spoofed";
-    demand(&setting, |value| value == 0, reason, 0)
+    Ok(problems)
 }
 
 /// Answers arrive by the device at which a link leaves, while the route back leads to the link's

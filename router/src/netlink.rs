@@ -14,7 +14,7 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -28,6 +28,9 @@ pub(crate) use events::Events;
 
 /// The routing table that rules consult by default (RT_TABLE_MAIN, linux/rtnetlink.h).
 pub(crate) const MAIN_TABLE: u32 = 254;
+
+/// The table of the host's own addresses (RT_TABLE_LOCAL, linux/rtnetlink.h).
+pub(crate) const LOCAL_TABLE: u32 = 255;
 
 /// Marks our routes and rules (rtm_protocol). Daemons may use 5 to 255; `ip` and linux/rtnetlink.h
 /// name none with this number.
@@ -79,6 +82,8 @@ pub(crate) enum Selection {
     Ours,
     /// Those of the main table by the interface with this index.
     MainBy(u32),
+    /// Those of the table with this number.
+    Table(u32),
 }
 
 /// Where a route leads.
@@ -92,11 +97,17 @@ pub(crate) enum Way {
     Elsewhere,
 }
 
-/// A rule that looks up packets from an interface in a table.
+/// A rule, with the attributes that this program sets and compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RuleEntry {
     pub(crate) family: Family,
+    /// The destinations that it is for; `None` for all.
+    pub(crate) to: Option<Prefix>,
+    /// Whether it is for some packets alone.
+    pub(crate) selects: bool,
+    /// The interface from which they come, if it asks for one.
     pub(crate) from: Option<String>,
+    /// Where it looks them up; 0 if it does something else.
     pub(crate) table: u32,
     pub(crate) priority: u32,
     pub(crate) is_ours: bool,
@@ -166,6 +177,7 @@ impl Netlink {
                 let table = RouteAttribute::Table(MAIN_TABLE);
                 message.attributes = vec![table, RouteAttribute::Oif(device)];
             }
+            Selection::Table(table) => message.attributes = vec![RouteAttribute::Table(table)],
         }
         let answers = self.request(RouteNetlinkMessage::GetRoute(message), NLM_F_DUMP)?;
         let routes = answers.iter().filter_map(|answer| match answer {
@@ -173,6 +185,21 @@ impl Netlink {
             _ => None,
         });
         Ok(routes.filter(|route| selection.holds(route)).collect())
+    }
+
+    /// Returns the route that the kernel finds for a packet of its own to an address.
+    pub(crate) fn lookup(&mut self, to: IpAddr) -> io::Result<Option<RouteEntry>> {
+        let family = Family::of(to);
+        let mut message = RouteMessage::default();
+        message.header.address_family = address_family(family);
+        message.header.destination_prefix_length = family.bits();
+        message.header.flags = RouteFlags::FibMatch;
+        message.attributes = vec![RouteAttribute::Destination(to.into())];
+        let answers = self.request(RouteNetlinkMessage::GetRoute(message), 0)?;
+        Ok(answers.iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route) => RouteEntry::read(family, route),
+            _ => None,
+        }))
     }
 
     /// Adds a route and marks it as ours; fails if there is one like it.
@@ -303,6 +330,7 @@ impl Selection {
                 let by_exit = matches!(route.way, Way::Out { device, .. } if device == exit);
                 route.table == MAIN_TABLE && by_exit
             }
+            Self::Table(table) => route.table == table,
         }
     }
 }
@@ -395,19 +423,36 @@ impl RouteEntry {
 
 impl RuleEntry {
     fn read(family: Family, message: &RuleMessage) -> Self {
+        let header = &message.header;
         let mut rule = Self {
             family,
+            to: None,
+            selects: header.dst_len > 0 || header.src_len > 0 || header.tos > 0,
             from: None,
             table: message.header.table.into(),
             priority: 0,
             is_ours: false,
         };
         for attribute in &message.attributes {
+            rule.selects |= matches!(
+                attribute,
+                RuleAttribute::Iifname(_)
+                    | RuleAttribute::Oifname(_)
+                    | RuleAttribute::FwMark(_)
+                    | RuleAttribute::TunId(_)
+                    | RuleAttribute::UidRange(_)
+                    | RuleAttribute::IpProtocol(_)
+                    | RuleAttribute::SourcePortRange(_)
+                    | RuleAttribute::DestinationPortRange(_)
+            );
             match attribute {
                 RuleAttribute::Iifname(name) => rule.from = Some(name.clone()),
                 RuleAttribute::Table(table) => rule.table = *table,
                 RuleAttribute::Priority(priority) => rule.priority = *priority,
                 RuleAttribute::Protocol(RouteProtocol::Other(OUR_PROTOCOL)) => rule.is_ours = true,
+                RuleAttribute::Destination(address) if header.dst_len <= family.bits() => {
+                    rule.to = Some(Prefix::of(*address, header.dst_len));
+                }
                 _ => {}
             }
         }

@@ -92,6 +92,11 @@ impl OffloadHeader {
     /// Its length in bytes.
     pub(crate) const LEN: usize = 10;
 
+    /// The most packets that one superpacket may stand for: one of full size has segments of 128
+    /// bytes or more. No path has an MTU below that, and a neighbour that may send raw packets could
+    /// otherwise have 60,000 made of one.
+    pub(crate) const MAX_SEGMENTS: usize = 512;
+
     /// Of a packet that nobody works on.
     pub(crate) const PLAIN: Self = Self::single(Checksum::Complete);
 
@@ -128,6 +133,14 @@ impl OffloadHeader {
             },
             header_len: word(0),
             segment_len: word(2),
+        }
+    }
+
+    /// Returns how many packets one of `length` bytes at most stands for.
+    pub(crate) fn count(&self, length: usize) -> usize {
+        match (self.kind, self.segment_len) {
+            (Kind::Tcp(_) | Kind::Udp, segment @ 1..) => length.div_ceil(segment.into()),
+            _ => 1,
         }
     }
 

@@ -2,11 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-/// Time between two ticks: what a departure may be late by.
-const TICK: Duration = Duration::from_micros(250);
+/// Time between two ticks. A packet is seen that much late at most, and leaves that much late again.
+const TICK: Duration = Duration::from_micros(125);
 
-/// Wake-ups within one [`TICK`] that make a link busy.
+/// Wake-ups within [`BUSY_TIME`] that make a link busy.
 const BUSY_WAKEUPS: usize = 3;
+
+/// The time in which they come: at that rate ticks are two thirds of the wake-ups.
+const BUSY_TIME: Duration = Duration::from_micros(250);
 
 /// Ticks after which a link is judged again.
 const JUDGED_TICKS: u32 = 16;
@@ -132,7 +135,7 @@ impl Pace {
         self.wakeups.rotate_left(1);
         self.wakeups[BUSY_WAKEUPS - 1] = Some(now);
         let oldest = self.wakeups[0];
-        !self.is_exact && oldest.is_some_and(|oldest| now - oldest < TICK)
+        !self.is_exact && oldest.is_some_and(|oldest| now - oldest < BUSY_TIME)
     }
 }
 
@@ -145,7 +148,7 @@ mod tests {
         Duration::from_micros(micros)
     }
 
-    /// A link that has been woken three times within a tick, and when.
+    /// A link that has been woken three times within 250 us, and when.
     fn busy() -> (Pace, Instant) {
         let epoch = clock::now();
         let mut pace = Pace::new(epoch, false);
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_woken_three_times_within_a_tick_is_served_by_ticks() {
+    fn a_link_that_is_woken_three_times_within_250_us_is_served_by_ticks() {
         let (pace, now) = busy();
         assert_eq!(pace.tick(), Some(now + TICK));
         let mut slow = Pace::new(now, false);

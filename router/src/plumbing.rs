@@ -6,13 +6,16 @@
 //! until [`Plumbing`]'s destructor or the next start removes them. What others take away,
 //! [`Plumbing::mend`] puts back.
 
+pub(crate) mod bypass;
 mod explanation;
 
 use std::io;
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use tracing::{debug, warn};
 
+use crate::clock;
 use crate::config::{Config, LinkSpec, RouteSpec};
 use crate::device::Device;
 use crate::failure::Failure;
@@ -34,6 +37,10 @@ const RING_PACKETS: u32 = 4096;
 
 /// Metric of the route that ends a table: all others come first.
 const LAST_METRIC: u32 = u32::MAX;
+
+/// For how long a link is degraded after a route into it was missing: longer than it takes to put back
+/// one that a program keeps removing.
+const SUSPICION: Duration = Duration::from_secs(5);
 
 /// No file descriptor was left (errno(3)): nothing is known then, and nothing lost.
 const NO_FILES: [i32; 2] = [23, 24];
@@ -64,9 +71,13 @@ struct Laid {
     /// What comes out of the device goes on by the link's table. Otherwise it would go round in
     /// circles, so that nothing may be routed into the device.
     leads_on: bool,
+    /// What has been routed into the device.
+    routed: Vec<Prefix>,
+    /// The route into the device that was last put back, and when.
+    put_back: Option<(Prefix, Instant)>,
 }
 
-/// Our rules and routes that the kernel has.
+/// The kernel's rules, and our routes that it has.
 struct Present {
     rules: Vec<RuleEntry>,
     routes: Vec<RouteEntry>,
@@ -123,7 +134,11 @@ impl Plumbing {
         route.is_ours
             || self.links.iter().any(|link| {
                 let mut routes = link.spec.routes.iter();
-                route.table == link.spec.table || routes.any(|ours| ours.to == route.to)
+                let may_precede = |ours: &RouteSpec| match route.table {
+                    MAIN_TABLE => route.to == ours.to,
+                    _ => route.to.covers(ours.to),
+                };
+                route.table == link.spec.table || routes.any(may_precede)
             })
     }
 
@@ -157,6 +172,9 @@ impl Plumbing {
             if let Some(spec) = specs.iter().find(|spec| spec.tun == link.spec.tun) {
                 link.spec = spec.clone();
             }
+            let routes = &link.spec.routes;
+            link.routed
+                .retain(|to| routes.iter().any(|route| route.to == *to));
         }
         let position = |link: &Laid| specs.iter().position(|spec| spec.tun == link.spec.tun);
         self.links
@@ -198,6 +216,8 @@ impl Plumbing {
             spec: spec.clone(),
             index,
             leads_on: false,
+            routed: Vec::new(),
+            put_back: None,
         };
         let present =
             Present::read(&mut self.netlink).map_err(failed("reading rules and routes"))?;
@@ -226,7 +246,7 @@ impl Plumbing {
     /// Removes our rules and routes of a link.
     fn sweep(&mut self, link: &LinkSpec) -> io::Result<()> {
         let present = Present::read(&mut self.netlink)?;
-        for rule in present.rules {
+        for rule in present.rules.into_iter().filter(|rule| rule.is_ours) {
             if rule.table == link.table || rule.from.as_ref() == Some(&link.tun) {
                 debug!(?rule, "removing rule");
                 self.netlink.delete_rule(&rule)?;
@@ -249,7 +269,7 @@ impl Laid {
         let is_named = self.lay_device(netlink, &mut parts)?;
         for family in self.spec.families() {
             // One that cannot be read tells nothing.
-            parts.extend(host::forwarding_problem(family).ok().flatten());
+            parts.extend(host::forwarding_problems(family).unwrap_or_default());
         }
         for route in &self.spec.routes {
             if route.to.family() == Family::V4 {
@@ -262,9 +282,17 @@ impl Laid {
                 parts.extend(self.lay_table(netlink, present, family).err());
             }
             self.leads_on = is_named && parts.len() == before;
-            for route in &self.spec.routes {
+            for route in &self.spec.routes.clone() {
                 self.lay_route(netlink, present, route, &mut parts);
+                let by_rule = bypass::by_rule(netlink, &present.rules, route.to, Some(self.index));
+                parts.extend(by_rule.unwrap_or_default());
+                if self.leads_on {
+                    parts.extend(bypass::by_route(netlink, route.to, self.index));
+                }
             }
+        }
+        if parts.is_empty() {
+            parts.extend(self.suspicion());
         }
         if parts.is_empty() {
             return Ok(());
@@ -333,6 +361,8 @@ impl Laid {
         present.lay(netlink, &end, "nowhere")?;
         let rule = RuleEntry {
             family,
+            to: None,
+            selects: true,
             from: Some(link.tun.clone()),
             table: link.table,
             priority: RULE_PRIORITY,
@@ -349,7 +379,7 @@ impl Laid {
     /// First the way onwards, so that no packet arrives before it is ready. Without it packets are
     /// unreachable by this link, but do not pass beside it.
     fn lay_route(
-        &self,
+        &mut self,
         netlink: &mut Netlink,
         present: &Present,
         route: &RouteSpec,
@@ -384,8 +414,27 @@ impl Laid {
                 source: exit.and_then(|exit| exit.source),
                 ..RouteEntry::ours(MAIN_TABLE, route.to, way)
             };
-            parts.extend(present.lay(netlink, &entry, &self.spec.tun).err());
+            let was_routed = self.routed.contains(&route.to);
+            match present.lay(netlink, &entry, &self.spec.tun) {
+                Err(error) => parts.push(error),
+                Ok(()) if !was_routed => self.routed.push(route.to),
+                Ok(()) if parts.is_empty() && present.in_place_of(&entry).is_none() => {
+                    self.put_back = Some((route.to, clock::now()));
+                }
+                Ok(()) => {}
+            }
         }
+    }
+
+    /// What the link lacked a moment ago.
+    fn suspicion(&self) -> Option<Failure> {
+        let (to, at) = self.put_back?;
+        (clock::now() - at < SUSPICION).then(|| {
+            Failure::new(format!(
+                "another program has removed the route to {to}: packets passed beside the link until it \
+                 was put back; find that program with `ip monitor route`"
+            ))
+        })
     }
 
     /// Whether a route of ours is this link's, and the link does not want it.
@@ -407,16 +456,19 @@ impl Present {
             rules.extend(netlink.rules(family)?);
             routes.extend(netlink.routes(family, Selection::Ours)?);
         }
-        rules.retain(|rule| rule.is_ours);
         Ok(Self { rules, routes })
+    }
+
+    /// Our route with the destination and metric of another.
+    fn in_place_of(&self, route: &RouteEntry) -> Option<&RouteEntry> {
+        self.routes.iter().find(|entry| {
+            (entry.table, entry.to, entry.metric) == (route.table, route.to, route.metric)
+        })
     }
 
     /// Adds a route unless it is present; it may take the place of one of ours.
     fn lay(&self, netlink: &mut Netlink, route: &RouteEntry, by: &str) -> Result<(), Failure> {
-        let is_in_place = |entry: &&RouteEntry| {
-            (entry.table, entry.to, entry.metric) == (route.table, route.to, route.metric)
-        };
-        let added = match self.routes.iter().find(is_in_place) {
+        let added = match self.in_place_of(route) {
             Some(entry) if entry == route => return Ok(()),
             Some(_) => {
                 debug!(?route, "replacing route");

@@ -75,6 +75,11 @@ impl Prefix {
     pub fn contains(&self, address: IpAddr) -> bool {
         self.family() == Family::of(address) && Self::of(address, self.length) == *self
     }
+
+    /// Returns true if all of another block lies in this one.
+    pub fn covers(&self, other: Self) -> bool {
+        self.length <= other.length && self.contains(other.address)
+    }
 }
 
 impl FromStr for Prefix {

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use rustix::thread::{CapabilitySet, capabilities};
+
 use crate::config::{Config, LinkSpec, RouteSpec};
 use crate::failure::Failure;
 use crate::family::Family;
-use crate::host::{find_exit, forwarding_problem, kernel, refuse, reverse_path_problem};
+use crate::host::{find_exit, forwarding_problems, kernel, refuse, reverse_path_problem};
 use crate::netlink::{Interface, MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
-use crate::plumbing::main_metric;
+use crate::plumbing::{bypass, main_metric};
 
 /// Checks a configuration against the host. Of the router that runs it already, or an earlier
 /// version of it, `running` names the TUN devices: they and what leads to them are in nobody's way.
@@ -28,17 +30,30 @@ pub(crate) fn examine(
     }
     let mut host = Host::read(netlink, running)?;
     let mut problems = Vec::new();
+    problems.extend(permission_problem());
     for family in config.families() {
-        problems.extend(forwarding_problem(family).unwrap_or_else(Some));
+        problems.extend(forwarding_problems(family).unwrap_or_else(|error| vec![error]));
     }
     for link in &config.links {
         problems.extend(host.check_tun(link).err());
         problems.extend(host.check_table(link).err());
         for route in &link.routes {
             problems.extend(host.check_route(link, route).err());
+            problems.extend(host.check_rules(link, route).err());
         }
     }
     Failure::of(problems)
+}
+
+/// Returns what keeps this process from changing the host's network; nothing if that is not known.
+fn permission_problem() -> Option<Failure> {
+    let held = capabilities(None).ok()?.effective;
+    (!held.contains(CapabilitySet::NET_ADMIN)).then(|| {
+        Failure::new(
+            "this user may not change the host's network; run as root, or give the program \
+             CAP_NET_ADMIN",
+        )
+    })
 }
 
 /// The routes and rules that the kernel has.
@@ -120,6 +135,15 @@ impl<'a> Host<'a> {
             .find(|route| route.table == table && !route.is_ours)
         {
             Some(route) => taken(&format!("a route to {}", route.to)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_rules(&mut self, link: &LinkSpec, route: &RouteSpec) -> Result<(), Failure> {
+        let device = self.interface(&link.tun)?.map(|device| device.index);
+        let past = bypass::by_rule(self.netlink, &self.rules, route.to, device);
+        match past.map_err(kernel("routes"))? {
+            Some(past) => Err(refuse(&route.place, past.to_string())),
             None => Ok(()),
         }
     }

@@ -117,8 +117,15 @@ impl Transit {
         self.link.refill(now, waiting);
     }
 
-    /// Takes in what the device has given: a packet, or several in one piece.
-    pub(crate) fn arrive(&mut self, now: Instant, header: OffloadHeader, packet: &[u8]) {
+    /// Takes in what the device has given by `seen`: a packet, or several in one piece, that are
+    /// reckoned to have come at `now`; see [`Link::push_seen`].
+    pub(crate) fn arrive(
+        &mut self,
+        now: Instant,
+        seen: Instant,
+        header: OffloadHeader,
+        packet: &[u8],
+    ) {
         let mut segments = match Segments::new(header, packet) {
             Ok(segments) => segments,
             Err(Malformed) => return self.drop_foreign(packet.len()),
@@ -126,13 +133,13 @@ impl Transit {
         loop {
             let mut bytes = self.spare.pop().unwrap_or_default();
             match segments.next_into(&mut bytes) {
-                Some(checksum) => self.take_in(now, checksum, bytes),
+                Some(checksum) => self.take_in(now, seen, checksum, bytes),
                 None => return self.recycle(bytes),
             }
         }
     }
 
-    fn take_in(&mut self, now: Instant, checksum: Checksum, bytes: Vec<u8>) {
+    fn take_in(&mut self, now: Instant, seen: Instant, checksum: Checksum, bytes: Vec<u8>) {
         let length = u32::try_from(bytes.len()).expect("a packet has at most 64 KiB");
         match packet::classify(&bytes) {
             Kind::Forward(family) => {
@@ -142,7 +149,7 @@ impl Transit {
                     checksum,
                     bytes,
                 };
-                self.link.push(now, Packet::new(meta, datagram));
+                self.link.push_seen(now, seen, Packet::new(meta, datagram));
             }
             Kind::LinkScope => {
                 trace!(bytes = length, reason = "link scope", "packet dropped");

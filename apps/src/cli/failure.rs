@@ -6,6 +6,8 @@ use std::{fmt, io};
 
 use tokio::signal::unix::SignalKind;
 
+use crate::error::is_deceptive;
+
 /// Exit status of a transfer or stream that failed.
 const FAILED: u8 = 1;
 
@@ -103,7 +105,7 @@ pub(crate) fn plain(error: &io::Error) -> String {
 
 /// Replaces each run of white space by one space: foreign text must not break the line.
 fn one_line(text: &str) -> String {
-    text.split(|c: char| c.is_whitespace() || c.is_control())
+    text.split(|c: char| c.is_whitespace() || is_deceptive(c))
         .filter(|word| !word.is_empty())
         .collect::<Vec<_>>()
         .join(" ")
@@ -117,5 +119,7 @@ mod tests {
     fn a_failure_is_one_line_whatever_it_is_made_of() {
         let failure = Failure::failed("a\nb\x1b[1m", "c\r\n\td");
         assert_eq!(failure.to_string(), "a b [1m; c d");
+        let failure = Failure::failed("a\u{202e}b", "c");
+        assert_eq!(failure.to_string(), "a b; c");
     }
 }

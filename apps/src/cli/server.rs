@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::{io, sync::Arc, time::Duration};
 
 use quinn::{Connection, Endpoint, Runtime, ServerConfig, TokioRuntime, VarInt};
@@ -231,6 +232,16 @@ async fn identity(args: &ListenArgs) -> Result<Identity, Failure> {
     };
     let chain = read_file(cert, "--cert").await?;
     let key_pem = read_file(key, "--key").await?;
+    let metadata = tokio::fs::metadata(key).await;
+    if metadata.is_ok_and(|metadata| metadata.mode() & 0o007 != 0) {
+        complain(&Failure::failed(
+            format!(
+                "every user of this machine may use the key {}",
+                key.display()
+            ),
+            format!("take that away: chmod o= {}", key.display()),
+        ));
+    }
     Identity::from_pem(&chain, &key_pem).map_err(|error| {
         Failure::failed(
             format!(

@@ -264,9 +264,17 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
 
     /// A packet arrives at the port; see [`Port::enqueue`].
     pub fn push(&mut self, now: Instant, packet: Packet<P>) -> Verdict {
+        self.push_seen(now, now, packet)
+    }
+
+    /// A packet arrives that has been found at `seen`, and is reckoned to have come at `now`, which
+    /// is not later: a host that looks at intervals does not know when. The queue, and what measures
+    /// it, takes the packet as coming at `now`. It leaves no earlier than one that comes at `seen`
+    /// would from a link whose packets all come when they are seen.
+    pub fn push_seen(&mut self, now: Instant, seen: Instant, packet: Packet<P>) -> Verdict {
         self.advance(now);
         self.pushed += Amount::one(packet.meta.bytes);
-        self.port.enqueue(now, packet)
+        self.port.enqueue_seen(now, seen, packet)
     }
 
     /// The next packet that has come out at the far end by `now`.
@@ -344,6 +352,9 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
     /// another link, and what is on its way behind the port.
     pub fn split(mut self, now: Instant) -> (Vec<Packet<P>>, Remains<P>) {
         self.advance(now);
+        for (at, packet) in self.port.take_departed() {
+            self.wire.push(at, packet);
+        }
         (self.port.into_waiting(), Remains { wire: self.wire })
     }
 

@@ -1,5 +1,8 @@
 //! A router's output port: the only place where packets wait.
 
+mod outbox;
+mod stages;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -10,11 +13,11 @@ use crate::discipline::{Discipline, DropReason, PortView, Sender, Verdict};
 use crate::limit::Limit;
 use crate::packet::{Amount, Packet, PacketMeta};
 use crate::rate::Rate;
-use crate::server::Server;
-use crate::server::Service;
-use crate::stamp::Stamper;
-use crate::stamp::{Carrier, StampConfig, StampFigures};
+use crate::server::{Server, Service};
+use crate::stamp::{Carrier, StampConfig, StampFigures, Stamper};
 use crate::stats::{PortStats, QueueInterval};
+use outbox::Outbox;
+use stages::{Next, Transmission, Waiting};
 
 /// What a port is made of.
 #[derive(Debug)]
@@ -59,34 +62,8 @@ pub struct Port<P> {
     /// Discipline or stamps look at path headers.
     reads_headers: bool,
     transmission: Option<Transmission<P>>,
-    /// Transmitted, and not fetched by the host yet; with the end of the transmission.
-    departed: VecDeque<(Instant, Packet<P>)>,
-    fetched: Amount,
+    departed: Outbox<P>,
     stats: PortStats,
-}
-
-#[derive(Debug)]
-struct Waiting<P> {
-    arrived: Instant,
-    /// Whether a header is to be stamped.
-    has_header: bool,
-    packet: Packet<P>,
-}
-
-/// The packet whose turn it is.
-#[derive(Debug)]
-struct Next<P> {
-    queue: usize,
-    /// Since when something had been waiting without a break.
-    since: Instant,
-    waiting: Waiting<P>,
-}
-
-#[derive(Debug)]
-struct Transmission<P> {
-    /// `None` while the port is suspended.
-    ends: Option<Instant>,
-    packet: Packet<P>,
 }
 
 /// A port without a rate of its own was to change it, or to be suspended.
@@ -117,8 +94,7 @@ impl<P: Carrier> Port<P> {
             hasher: tells_flows_apart.then(hasher),
             reads_headers,
             transmission: None,
-            departed: VecDeque::new(),
-            fetched: Amount::ZERO,
+            departed: Outbox::new(now),
             stats: PortStats::new(now),
         }
     }
@@ -127,7 +103,19 @@ impl<P: Carrier> Port<P> {
     ///
     /// [`Verdict::Admit`] and [`Verdict::Mark`] are not final with a discipline that drops or
     /// marks at departure.
-    pub fn enqueue(&mut self, now: Instant, mut packet: Packet<P>) -> Verdict {
+    pub fn enqueue(&mut self, now: Instant, packet: Packet<P>) -> Verdict {
+        self.enqueue_seen(now, now, packet)
+    }
+
+    /// A packet arrives that has been found at `seen`, and is reckoned to have come at `now`, which
+    /// is not later. The queue takes it as coming at `now`; it leaves no earlier than from a port
+    /// whose packets all come when they are seen.
+    pub(crate) fn enqueue_seen(
+        &mut self,
+        now: Instant,
+        seen: Instant,
+        mut packet: Packet<P>,
+    ) -> Verdict {
         let now = self.advance(now);
         self.stats.settle(now);
         let bytes = packet.meta.bytes;
@@ -148,13 +136,13 @@ impl<P: Carrier> Port<P> {
         let host = host.map(|(hasher, flow)| hasher.hash(flow.host()));
         let sender = Sender { flow, host };
         let queue = self.discipline.classify(&packet.meta, sender);
-        let seen = match self.reads_headers {
+        let view = match self.reads_headers {
             true => self.seen_by_stamps(queue),
             false => None,
         };
         let has_header = carried.is_some_and(|carried| {
             self.stamper
-                .on_arrival(now, bytes, flow, carried, seen.as_ref())
+                .on_arrival(now, bytes, flow, carried, view.as_ref())
         });
         let mut verdict = self.decide(queue, &mut packet.meta, |discipline, meta, port| {
             discipline.on_arrival(now, meta, port)
@@ -167,6 +155,7 @@ impl<P: Carrier> Port<P> {
         if !matches!(verdict, Verdict::Drop(_)) {
             let waiting = Waiting {
                 arrived: now,
+                seen,
                 has_header,
                 packet,
             };
@@ -215,10 +204,8 @@ impl<P: Carrier> Port<P> {
 
     /// The next packet whose transmission ended at or before `now`, with the instant of that end.
     pub fn dequeue(&mut self, now: Instant) -> Option<(Instant, Packet<P>)> {
-        self.advance(now);
-        let (ended, packet) = self.departed.pop_front()?;
-        self.fetched += Amount::one(packet.meta.bytes);
-        Some((ended, packet))
+        let now = self.advance(now);
+        self.departed.pop(now)
     }
 
     /// When there is something to do: a packet to fetch, or a timer of discipline or stamps. A host
@@ -232,8 +219,8 @@ impl<P: Carrier> Port<P> {
 
     /// When, as things stand, the next packet can be fetched; never too late.
     pub(crate) fn next_departure(&self) -> Option<Instant> {
-        match (self.departed.front(), &self.transmission) {
-            (Some((ended, _)), _) => Some(*ended),
+        match (self.departed.next(), &self.transmission) {
+            (Some(ended), _) => Some(ended),
             (None, Some(transmission)) => transmission.ends,
             (None, None) => self.next_start(),
         }
@@ -318,6 +305,11 @@ impl<P: Carrier> Port<P> {
         self.limit = limit;
     }
 
+    /// Takes out what has been transmitted, with the instants at which it may be fetched.
+    pub(crate) fn take_departed(&mut self) -> VecDeque<(Instant, Packet<P>)> {
+        self.departed.take()
+    }
+
     /// Takes out what waits or is being transmitted, in the order of arrival.
     pub(crate) fn into_waiting(self) -> Vec<Packet<P>> {
         let mut waiting: Vec<_> = self.queues.into_iter().flatten().collect();
@@ -346,11 +338,10 @@ impl<P: Carrier> Port<P> {
             .transmission
             .iter()
             .map(|transmission| &transmission.packet);
-        let departed = self.departed.iter().map(|(_, packet)| packet);
-        let held = waiting.chain(transmission).chain(departed);
+        let held = waiting.chain(transmission).chain(self.departed.packets());
         NodeCounters {
             arrived: self.stats.total().arrived,
-            forwarded: self.fetched,
+            forwarded: self.departed.fetched(),
             dropped: self.stats.total().dropped.total(),
             held: held.map(|packet| Amount::one(packet.meta.bytes)).sum(),
             ..NodeCounters::default()
@@ -366,7 +357,9 @@ impl<P: Carrier> Port<P> {
             match self.transmission.take() {
                 Some(transmission) => {
                     self.stats.ended();
-                    self.departed.push_back((at, transmission.packet));
+                    let length = elapsed(transmission.began, at);
+                    self.departed
+                        .push(at, length, transmission.seen, transmission.packet);
                 }
                 None => self.start_next(at),
             }
@@ -493,6 +486,7 @@ impl<P: Carrier> Port<P> {
     fn start(&mut self, at: Instant, next: Next<P>) -> Verdict {
         let Waiting {
             arrived,
+            seen,
             has_header,
             mut packet,
         } = next.waiting;
@@ -504,14 +498,16 @@ impl<P: Carrier> Port<P> {
         });
         self.count(verdict, bytes);
         if !matches!(verdict, Verdict::Drop(_)) {
-            let seen = has_header.then(|| self.seen_by_stamps(next.queue));
-            if let Some(port) = seen.flatten() {
+            let view = has_header.then(|| self.seen_by_stamps(next.queue));
+            if let Some(port) = view.flatten() {
                 self.stamper
                     .on_departure(at, bytes, sojourn, &mut packet.payload, &port);
             }
             let ends = self.server.transmit(next.since, bytes);
             self.stats.started(bytes, sojourn);
             self.transmission = Some(Transmission {
+                began: at,
+                seen,
                 ends: Some(ends),
                 packet,
             });

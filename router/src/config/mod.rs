@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::{fs, io, path};
 
 use evenkeel_queue::DeliveryTrace;
 use evenkeel_queue::description::LinkDescription;
@@ -75,7 +75,7 @@ pub struct LinkSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Timing {
-    /// At each arrival and departure while there are few, else every 250 us.
+    /// At each arrival and departure while there are few, else every 125 us.
     #[default]
     Efficient,
     /// At each arrival and departure, whatever it costs.
@@ -124,7 +124,9 @@ impl Config {
         unreadable: impl FnOnce(io::Error) -> Failure,
     ) -> Result<Self, Failure> {
         let text = read_bounded(path, MAX_CONFIG_BYTES).map_err(unreadable)?;
-        let directory = path.parent().unwrap_or(Path::new("."));
+        // A router and those who ask it may stand in different directories.
+        let absolute = path::absolute(path).map_err(Failure::system("the working directory"))?;
+        let directory = absolute.parent().unwrap_or(Path::new("/"));
         Self::parse(&text, &path.display().to_string(), directory)
     }
 

@@ -494,3 +494,19 @@ fn metrics_are_at_a_loopback_port_or_a_socket_and_nowhere_unless_asked_for() {
         assert!(refusal.contains(why), "{refusal}");
     }
 }
+
+#[test]
+fn paths_in_a_file_are_absolute_however_the_file_is_named() {
+    let working = std::env::current_dir().unwrap();
+    let directory = tempfile::tempdir_in(&working).unwrap();
+    let path = directory.path().join("r.toml");
+    let link = "[[links]]\nname = \"l\"\ntun = \"ek-l\"\nroutes = [{ to = \"192.0.2.2/32\", dev = \"x\" }]";
+    let text = format!("name = \"r\"\nsocket = \"./r.sock\"\nmetrics = \"./r.metrics\"\n{link}\n");
+    std::fs::write(&path, text).unwrap();
+    let [relative, absolute] = [path.strip_prefix(&working).unwrap(), &path].map(|path| {
+        let config = Config::load(path).unwrap();
+        (config.socket, config.metrics)
+    });
+    assert_eq!(relative, absolute);
+    assert!(relative.0.is_absolute());
+}

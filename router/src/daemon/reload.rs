@@ -131,6 +131,7 @@ impl Router {
             }
         }
         self.plumbing.borrow_mut().forget();
+        self.read.set((now, self.read.get().1 + 1));
         info!("reloaded {}", self.path.display());
         Ok(())
     }

@@ -28,6 +28,8 @@ fn a_route_reads_back_from_its_message() {
 fn a_rule_reads_back_from_its_message() {
     let rule = RuleEntry {
         family: Family::V6,
+        to: None,
+        selects: true,
         from: Some("ek-bn".to_owned()),
         table: 1001,
         priority: 1000,

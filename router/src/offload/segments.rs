@@ -34,7 +34,8 @@ impl<'a> Segments<'a> {
     /// Reads what a device has given.
     ///
     /// # Errors
-    /// [`Malformed`] if header and packet contradict each other.
+    /// [`Malformed`] if header and packet contradict each other, or the packet stands for more than
+    /// [`OffloadHeader::MAX_SEGMENTS`].
     pub(crate) fn new(header: OffloadHeader, packet: &'a [u8]) -> Result<Self, Malformed> {
         if let Checksum::Pending { start, offset } = header.checksum
             && usize::from(start) + usize::from(offset) + 2 > packet.len()
@@ -61,7 +62,9 @@ impl<'a> Segments<'a> {
             Checksum::Complete => Layout::of(packet),
         };
         let layout = layout.ok_or(Malformed)?;
+        let segments = header.count(packet.len().saturating_sub(layout.payload_at));
         let fits = layout.transport == transport
+            && segments <= OffloadHeader::MAX_SEGMENTS
             && family.is_none_or(|family| family == layout.family)
             && header.segment_len > 0
             && layout.payload_at < packet.len();

@@ -384,6 +384,23 @@ fn superpackets_that_contradict_their_header_are_refused() {
     }
 }
 
+#[test]
+fn a_superpacket_that_stands_for_thousands_of_packets_is_refused() {
+    let word = u16::to_ne_bytes;
+    for (transport, kind, header_len, field) in
+        [(Transport::Tcp, 1, 40, 16), (Transport::Udp, 5, 28, 6)]
+    {
+        let packet = Spec::new(Family::V4, transport, 60_000).packet().bytes;
+        let split = |segment_len: u16| {
+            let words = [header_len, segment_len, 20, field].map(word).concat();
+            split(&[&[1, kind][..], &words, &packet].concat())
+        };
+        assert_eq!(split(1), Err(Malformed));
+        assert_eq!(split(117), Err(Malformed), "513 packets");
+        assert_eq!(split(118).map(|packets| packets.len()), Ok(509));
+    }
+}
+
 /// What may happen to the packets of a flow on the way here.
 fn arbitrary_flow() -> impl Strategy<Value = Vec<Outgoing>> {
     let family = prop::sample::select(&Family::ALL[..]);

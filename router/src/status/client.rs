@@ -24,7 +24,12 @@ pub fn find_socket(name: Option<&str>) -> Result<PathBuf, Failure> {
     if let Some(name) = name {
         return Ok(Path::new(SOCKET_DIRECTORY).join(format!("{name}.sock")));
     }
-    let entries = fs::read_dir(SOCKET_DIRECTORY).into_iter().flatten();
+    let entries = match fs::read_dir(SOCKET_DIRECTORY) {
+        Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(not_permitted(Path::new(SOCKET_DIRECTORY)));
+        }
+        entries => entries.into_iter().flatten(),
+    };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut names: Vec<_> = names
         .filter_map(|name| Some(name.strip_suffix(".sock")?.to_owned()))
@@ -63,11 +68,22 @@ pub fn ask(socket: &Path, request: Request) -> Result<Status, Failure> {
                 false => Failure::new(lines),
             })
         }
+        Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+            Err(not_permitted(socket))
+        }
         Err(source) => Err(Failure::new(format!(
             "no answer from {}: {source}; is that router running?",
             socket.display()
         ))),
     }
+}
+
+/// The error of a user who may not use a socket or its directory.
+pub(super) fn not_permitted(path: &Path) -> Failure {
+    Failure::new(format!(
+        "this user may not use {}; run as root, or as the user that runs the router",
+        path.display()
+    ))
 }
 
 fn exchange(socket: &Path, request: &Request) -> io::Result<Answer> {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_queue::{DurationHistogram, PortStats, QueueLength, StampFigures};
 
-use super::{Counters, Degraded, Interval, LinkStatus, QueueFigures, SojournFigures};
-use crate::config::LinkSpec;
+use super::{Counters, Degraded, Interval, LinkStatus, QueueFigures, Route, SojournFigures};
+use crate::config::{LinkSpec, RouteSpec};
 use crate::transit::Transit;
 
 /// Reads a link's figures, and remembers when their window and interval began.
@@ -63,6 +63,9 @@ impl Meter {
             name: self.spec.name.clone(),
             tun: self.spec.tun.clone(),
             table: self.spec.table,
+            configured: serde_json::to_value(description).expect("keys of a file are JSON"),
+            routes: self.spec.routes.iter().map(route).collect(),
+            since_s: elapsed.as_secs_f64(),
             degraded: self.degraded.as_ref().map(|(reason, since)| Degraded {
                 reason: reason.clone(),
                 since_s: now.saturating_duration_since(*since).as_secs_f64(),
@@ -109,6 +112,14 @@ impl Meter {
     pub(crate) fn restart(&mut self, transit: &mut Transit, ring_dropped: u64, now: Instant) {
         transit.link.restart_measurement(now);
         self.at_restart = counters(transit, ring_dropped, now);
+    }
+}
+
+fn route(spec: &RouteSpec) -> Route {
+    Route {
+        to: spec.to.to_string(),
+        via: spec.via,
+        dev: spec.dev.clone(),
     }
 }
 

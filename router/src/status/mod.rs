@@ -9,6 +9,7 @@ mod server;
 mod table;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::ops::Sub;
 use std::path::PathBuf;
 
@@ -68,6 +69,15 @@ pub struct Status {
     pub sandbox: Option<Confinement>,
     /// Seconds since its links began; blackouts and changes count from then.
     pub uptime_s: f64,
+    /// The file from which its configuration comes.
+    #[serde(default)]
+    pub config: PathBuf,
+    /// How often it has taken over a changed configuration.
+    #[serde(default)]
+    pub reloads: u64,
+    /// Seconds since it read the configuration that is in force.
+    #[serde(default)]
+    pub config_read_s: f64,
     /// Its links, in the order of the configuration.
     pub links: Vec<LinkStatus>,
 }
@@ -81,6 +91,16 @@ pub struct LinkStatus {
     pub tun: String,
     /// Its routing table.
     pub table: u32,
+    /// What the link is: rate, delay, queue, discipline, impairments, as the keys of a file, with
+    /// those that have default values.
+    #[serde(default)]
+    pub configured: serde_json::Value,
+    /// What is routed over it.
+    #[serde(default)]
+    pub routes: Vec<Route>,
+    /// Seconds since the link became what it is: since the start, or the reload that changed it.
+    #[serde(default)]
+    pub since_s: f64,
     /// What keeps packets from taking the link as configured; `null` if nothing does.
     #[serde(default)]
     pub degraded: Option<Degraded>,
@@ -112,6 +132,17 @@ pub struct LinkStatus {
     /// Only in the answer to `sample`: figures since the last sample, or the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
+}
+
+/// Destinations that are routed over a link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// The destinations: an address, a slash, and the length of the prefix.
+    pub to: String,
+    /// The next router; `null` if there is none.
+    pub via: Option<IpAddr>,
+    /// The device by which packets leave.
+    pub dev: String,
 }
 
 /// A link that has lost something which the router cannot put back.
@@ -256,6 +287,9 @@ pub(crate) mod testing {
             pid: 4711,
             sandbox: None,
             uptime_s: 10.0,
+            config: "/etc/evenkeel/r1.toml".into(),
+            reloads: 0,
+            config_read_s: 10.0,
             links: links.collect(),
         }
     }

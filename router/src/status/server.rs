@@ -1,19 +1,22 @@
 //! Serves the status socket: reads requests and writes answers, one per line.
 
 use std::fmt::Display;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use rustix::fs::Mode;
+use rustix::process::umask;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 use tracing::{debug, trace};
 
+use super::client::not_permitted;
 use super::{Answer, Request};
 use crate::clients;
 use crate::failure::Failure;
@@ -95,9 +98,12 @@ pub(crate) fn bind(path: &Path, key: &str) -> Result<(net::UnixListener, SocketF
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory).map_err(&failed)?;
     }
-    let listener = net::UnixListener::bind(path).map_err(&failed)?;
+    // From its first moment on nobody else may connect. Only this thread makes files now.
+    let before = umask(Mode::from_raw_mode(0o177));
+    let listener = net::UnixListener::bind(path);
+    umask(before);
+    let listener = listener.map_err(&failed)?;
     listener.set_nonblocking(true).map_err(&failed)?;
-    fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(&failed)?;
     Ok((listener, SocketFile(path.to_owned())))
 }
 
@@ -126,6 +132,7 @@ pub(crate) fn is_served(path: &Path) -> Result<bool, Failure> {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(false),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(source) if source.kind() == ErrorKind::PermissionDenied => Err(not_permitted(path)),
         Err(source) => Err(failed(path.display(), "socket")(source)),
     }
 }

@@ -2,7 +2,7 @@
 
 use evenkeel_queue::HeaderCounts;
 
-use super::{LinkStatus, Status};
+use super::{LinkStatus, Route, Status};
 
 /// Formats a router's figures as a table, one block per link.
 pub fn table(status: &Status) -> String {
@@ -10,12 +10,19 @@ pub fn table(status: &Status) -> String {
         router,
         pid,
         uptime_s,
+        reloads,
+        config_read_s,
         ..
     } = status;
+    let config = status.config.display();
     let sandbox = status.sandbox.as_ref().map(ToString::to_string);
     let sandbox = sandbox.as_deref().unwrap_or("off (--no-sandbox)");
     let links: String = status.links.iter().map(block).collect();
-    format!("router {router} (pid {pid}), up {uptime_s:.1} s\nsandbox: {sandbox}\n{links}")
+    format!(
+        "router {router} (pid {pid}), up {uptime_s:.1} s\n\
+         config: {config}, read {config_read_s:.1} s ago, {reloads} reloads\n\
+         sandbox: {sandbox}\n{links}"
+    )
 }
 
 fn block(link: &LinkStatus) -> String {
@@ -33,6 +40,20 @@ fn block(link: &LinkStatus) -> String {
         let (since_s, reason) = (degraded.since_s, &degraded.reason);
         format!("  DEGRADED   for {since_s:.1} s: {reason}\n")
     });
+    let keys = link.configured.as_object().into_iter().flatten();
+    // What is empty or zero does nothing.
+    let keys = keys.filter(|(_, value)| {
+        let nothing = [0.0.into(), serde_json::json!([])];
+        !nothing.contains(value)
+    });
+    let keys = keys.map(|(key, value)| format!("{key} = {value}"));
+    let keys = keys.collect::<Vec<_>>().join(", ");
+    let since_s = link.since_s;
+    let routes = link.routes.iter().map(|Route { to, via, dev }| {
+        let via = via.map_or(String::new(), |via| format!(" via {via}"));
+        format!("  route      {to}{via} dev {dev}\n")
+    });
+    let routes: String = routes.collect();
     let rate = match link.rate_bps {
         Some(bps) => format!("{:.3} Mb/s", bps as f64 / 1e6),
         None if link.rate_varies => "varies".to_owned(),
@@ -47,7 +68,9 @@ fn block(link: &LinkStatus) -> String {
     format!(
         "\
 link {name} on {tun}, table {table}
-{degraded}  rate       {rate}
+{degraded}  is         {keys}
+  since      {since_s:.1} s
+{routes}  rate       {rate}
   window     {window_s:.1} s, {used} of the link used
   arrived    {} packets, {} bytes
   forwarded  {} packets, {} bytes

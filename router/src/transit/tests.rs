@@ -29,7 +29,7 @@ fn transit(epoch: Instant, values: &str) -> Transit {
 impl Transit {
     /// Takes a packet from a device without offloads.
     fn take(&mut self, now: Instant, packet: &[u8]) {
-        self.arrive(now, OffloadHeader::PLAIN, packet);
+        self.arrive(now, now, OffloadHeader::PLAIN, packet);
     }
 
     /// Gives the next packet to one.
@@ -261,7 +261,7 @@ fn stamps_leave_a_pending_checksum_to_the_device_that_completes_it() {
     header[0] = 1;
     header[6..8].copy_from_slice(&start.to_ne_bytes());
     header[8..].copy_from_slice(&offset.to_ne_bytes());
-    transit.arrive(epoch, OffloadHeader::parse(&header), &packet);
+    transit.arrive(epoch, epoch, OffloadHeader::parse(&header), &packet);
     let Outgoing {
         mut bytes,
         checksum,

@@ -198,3 +198,60 @@ fn a_program_that_keeps_removing_a_route_meets_the_router_once_a_second() {
     });
     takes_the_link(&lab, &router);
 }
+
+#[test]
+fn a_link_that_packets_pass_beside_is_degraded() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let router = lab.start(LINK);
+    lab.ip(
+        Host::R,
+        "route add 10.0.2.0/24 via 10.0.9.2 dev vb table 100",
+    );
+    lab.ip(Host::R, "rule add from 10.0.1.0/24 lookup 100 priority 500");
+    degraded(
+        &router,
+        "a rule (priority 500) leads packets to 10.0.2.0/24 past",
+    );
+    lab.ip(Host::R, "rule del priority 500");
+    eventually("no rule", || reason(&router).is_none());
+
+    lab.ip(Host::R, "route prepend 10.0.2.0/24 via 10.0.9.2 dev vb");
+    degraded(
+        &router,
+        "another route to 10.0.2.0/24 comes before the link's",
+    );
+    lab.ip(Host::R, "route del 10.0.2.0/24 via 10.0.9.2 dev vb");
+    eventually("no other route", || reason(&router).is_none());
+    takes_the_link(&lab, &router);
+}
+
+#[test]
+fn a_link_whose_route_a_program_keeps_removing_is_degraded_all_the_time_and_says_so_once() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let router = lab.start(LINK);
+    let remove = || {
+        let mut command = lab.command(Host::R, "ip");
+        let _ = command
+            .args(["route", "del", "10.0.2.0/24", "dev", "ek-bn"])
+            .output();
+    };
+    remove();
+    degraded(
+        &router,
+        "another program has removed the route to 10.0.2.0/24",
+    );
+    for _ in 0..60 {
+        remove();
+        crate::support::pause();
+        assert!(reason(&router).is_some());
+    }
+    eventually("left alone", || reason(&router).is_none());
+    takes_the_link(&lab, &router);
+    let (_, stderr) = router.stop(Signal::TERM);
+    let said = stderr.matches("link bottleneck is degraded").count();
+    assert_eq!(said, 1, "{stderr}");
+}

@@ -1,6 +1,7 @@
 //! The daemon at work, in network namespaces. Needs root, TUN and `ip`.
 
 mod degraded;
+mod early;
 mod forwarding;
 mod impairments;
 mod junk;

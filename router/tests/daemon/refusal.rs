@@ -301,22 +301,19 @@ fn without_the_privilege_or_the_device_the_line_says_what_to_do() {
     };
     let config = lab.write_config(&link(""));
     let program = env!("CARGO_BIN_EXE_evenkeel-router");
-    let mut unprivileged = lab.command(Host::R, "setpriv");
-    unprivileged.args([
-        "--bounding-set",
-        "-net_admin",
-        "--inh-caps",
-        "-net_admin",
-        program,
-        "run",
-        "--config",
-    ]);
-    let (code, line) = refusal(&unprivileged.arg(&config).output().unwrap());
-    assert_eq!(code, 1);
-    assert!(
-        line.contains("ek-bn is not permitted; run as root, or give the program CAP_NET_ADMIN"),
-        "{line}"
-    );
+    for command in ["run", "check"] {
+        let mut unprivileged = lab.command(Host::R, "setpriv");
+        unprivileged.args(["--bounding-set=-net_admin", "--inh-caps=-net_admin"]);
+        unprivileged.args([program, command, "--config"]);
+        let (code, line) = refusal(&unprivileged.arg(&config).output().unwrap());
+        assert_eq!(code, 1);
+        assert!(
+            line.contains(
+                "may not change the host's network; run as root, or give the program CAP_NET_ADMIN"
+            ),
+            "{line}"
+        );
+    }
     let mut without_tun = lab.command(Host::R, "unshare");
     let script = format!(
         "mount -t tmpfs none /dev/net && exec {program} run --config {}",
@@ -422,4 +419,45 @@ fn diagnostics_are_printed_if_asked_for_and_not_else() {
         text.starts_with("evenkeel-router: RUST_LOG cannot be read: "),
         "{text}"
     );
+}
+
+#[test]
+fn all_settings_that_are_wrong_are_named_at_once() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    lab.set(Host::R, "ipv4/ip_forward", "0");
+    lab.set(Host::R, "ipv4/conf/all/rp_filter", "1");
+    let config = lab.write_config(&link("rate_bps = 1e6"));
+    let mut check = lab.evenkeel_router(&["check", "--config"]);
+    let (code, lines) = refusals(&check.arg(config).output().unwrap());
+    assert_eq!(code, 1);
+    for setting in ["net/ipv4/ip_forward=1", "net/ipv4/conf/all/rp_filter=0"] {
+        let named = |line: &&String| line.contains(setting);
+        assert_eq!(lines.iter().filter(named).count(), 1, "{lines:?}");
+    }
+}
+
+#[test]
+fn a_rule_that_leads_packets_past_a_link_is_refused() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    lab.ip(
+        Host::R,
+        "route add 10.0.0.0/16 via 10.0.9.2 dev vb table 100",
+    );
+    // These lead nothing past the link: one is for other destinations, one finds nothing in its
+    // table, one comes after the main table.
+    lab.ip(Host::R, "rule add to 10.7.0.0/16 lookup 100 priority 501");
+    lab.ip(Host::R, "rule add from 10.0.1.0/24 lookup 101 priority 502");
+    lab.ip(Host::R, "rule add from all lookup 100 priority 32766");
+    let router = lab.start(&link("rate_bps = 1e6"));
+    assert_eq!(router.link()["degraded"], serde_json::Value::Null);
+    router.stop(Signal::TERM);
+    lab.ip(Host::R, "rule add from 10.0.1.0/24 lookup 100 priority 500");
+    let (code, line) = lab.refused(&link("rate_bps = 1e6"));
+    assert_eq!(code, 2);
+    let cause = "a rule (priority 500) leads packets to 10.0.2.0/24 past the link, by table 100";
+    assert!(line.contains(cause), "{line}");
 }

@@ -202,3 +202,42 @@ fn a_router_without_a_file_descriptor_left_forwards_and_answers_later() {
         "{stderr}"
     );
 }
+
+#[test]
+fn the_figures_say_what_a_link_is_and_where_that_is_written() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let keys = "rate_bps = 2e6\ndelay_ms = 18\nqueue_packets = 50\nloss = 0.01\n";
+    let router = lab.start(&link(&format!("{keys}discipline = \"codel:target_ms=10\"")));
+    let config = lab.directory().join("r1.toml");
+    let status = router.ask(r#"{"request":"status"}"#);
+    assert_eq!(status["config"], config.display().to_string());
+    assert_eq!(status["reloads"], 0);
+    let shown = router.link();
+    assert_eq!(number(&shown, "configured.rate_bps"), 2e6);
+    assert_eq!(number(&shown, "configured.delay_ms"), 18.0);
+    assert_eq!(number(&shown, "configured.queue_packets"), 50.0);
+    assert_eq!(number(&shown, "configured.loss"), 0.01);
+    assert_eq!(shown["configured"]["discipline"], "codel:target_ms=10");
+    let route = &shown["routes"][0];
+    assert_eq!(route["to"], "10.0.2.0/24");
+    assert_eq!(route["via"], "10.0.9.2");
+    assert_eq!(route["dev"], "vb");
+    let mut command = lab.evenkeel_router(&["status", "--socket"]);
+    let printed = command.arg(lab.socket()).output().unwrap().stdout;
+    let printed = String::from_utf8(printed).unwrap();
+    for line in [
+        "delay_ms = 18.0",
+        "route      10.0.2.0/24 via 10.0.9.2 dev vb",
+    ] {
+        assert!(printed.contains(line), "{printed}");
+    }
+    let before = number(&shown, "since_s");
+    lab.write_config(&link("rate_bps = 3e6"));
+    router.ask(r#"{"request":"reload"}"#);
+    let status = router.ask(r#"{"request":"status"}"#);
+    assert_eq!(status["reloads"], 1);
+    assert_eq!(number(&router.link(), "configured.rate_bps"), 3e6);
+    assert!(number(&router.link(), "since_s") < before + number(&status, "uptime_s"));
+}

@@ -458,3 +458,40 @@ fn a_link_that_is_split_loses_nothing_to_its_successor() {
     let milliseconds = [1, 2, 3, 4].map(ms);
     assert_eq!(out, milliseconds.into_iter().zip(2..6).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_packet_that_was_seen_after_it_was_reckoned_to_have_come_has_the_whole_delay_behind_it() {
+    let start = epoch();
+    let delay = ms(20);
+    let config = LinkConfig {
+        delay,
+        ..kilobyte_per_ms()
+    };
+    let mut link = link(start, config);
+    // Three packets, found by a host that looks for the first time in 12 ms.
+    for number in 1..=3 {
+        let reckoned = start + ms(4 * number);
+        link.push_seen(reckoned, start + ms(12), packet(1000, number));
+    }
+    let out = drain(&mut link, start);
+    assert_eq!(out, [(ms(33), 1), (ms(34), 2), (ms(35), 3)]);
+    let sojourn = link.stats(start + ms(40)).sojourn().max();
+    assert_eq!(
+        sojourn,
+        Some(Duration::ZERO),
+        "the queue takes them as reckoned"
+    );
+    link.check_conservation().unwrap();
+}
+
+#[test]
+fn a_link_that_is_split_keeps_what_may_not_leave_its_port_yet() {
+    let start = epoch();
+    let mut link = link(start, kilobyte_per_ms());
+    link.push_seen(start, start + ms(5), packet(1000, 1));
+    let (waiting, mut remains) = link.split(start + ms(5));
+    assert_eq!(waiting, []);
+    assert_eq!(remains.pop(start + ms(5)), None);
+    assert_eq!(remains.next_timeout(), Some(start + ms(6)));
+    assert!(remains.pop(start + ms(6)).is_some());
+}

@@ -243,3 +243,48 @@ proptest! {
         }
     }
 }
+
+/// When each packet leaves a port without a limit that is told of packets four at a time: they
+/// are reckoned to have come at their instants, or when they are seen.
+fn looked_at(service: &Service, arrivals: &[Arrival], reckons: bool) -> Vec<(u64, Instant)> {
+    let start = epoch();
+    let mut port = port(start, service, Limit::NONE);
+    let instants: Vec<_> = arrivals
+        .iter()
+        .scan(start, |now, arrival| {
+            *now += arrival.gap;
+            Some(*now)
+        })
+        .collect();
+    for (number, arrival) in arrivals.iter().enumerate() {
+        let last = (number | 3).min(arrivals.len() - 1);
+        let seen = instants[last];
+        let reckoned = if reckons { instants[number] } else { seen };
+        port.enqueue_seen(reckoned, seen, packet(arrival.bytes, number as u64));
+    }
+    let end = start + Duration::from_secs(3600);
+    std::iter::from_fn(|| port.dequeue(end))
+        .map(|(at, packet)| (packet.payload, at))
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn packets_that_are_seen_late_leave_no_earlier_than_if_they_had_come_then(
+        bits_per_second in 1_000_000u64..1_000_000_000,
+        arrivals in arrivals(),
+    ) {
+        let rate = Rate::new(bits_per_second).expect("not zero");
+        for service in [Service::Rate(rate), Service::Unlimited] {
+            let reckoned = looked_at(&service, &arrivals, true);
+            let seen = looked_at(&service, &arrivals, false);
+            prop_assert_eq!(reckoned.len(), seen.len());
+            for ((number, at), (other, least)) in reckoned.into_iter().zip(seen) {
+                prop_assert_eq!(number, other);
+                // Parts of a nanosecond are rounded away in other places.
+                let slack = Duration::from_nanos(number + 1);
+                prop_assert!(at + slack >= least, "packet {} leaves {:?} early", number, least - at);
+            }
+        }
+    }
+}

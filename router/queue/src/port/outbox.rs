@@ -1,0 +1,69 @@
+//! What a port has transmitted and its host has not fetched yet.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::packet::{Amount, Packet};
+
+/// Packets with the instants at which they may be fetched.
+///
+/// A host that looks at intervals reckons when packets came, and sees them later. What it reckons
+/// decides what happens in the queue; yet a packet may not leave before it can have come. So each
+/// leaves at the end of its transmission, but not before it would have ended if all packets had come
+/// when they were seen: begun when the packet was seen and the one before it had left.
+#[derive(Debug)]
+pub(super) struct Outbox<P> {
+    packets: VecDeque<(Instant, Packet<P>)>,
+    /// When the last one may be fetched.
+    released: Instant,
+    fetched: Amount,
+}
+
+impl<P> Outbox<P> {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            packets: VecDeque::new(),
+            released: now,
+            fetched: Amount::ZERO,
+        }
+    }
+
+    /// Takes a packet seen at `seen` whose transmission took `length` and has ended.
+    pub(super) fn push(
+        &mut self,
+        ended: Instant,
+        length: Duration,
+        seen: Instant,
+        packet: Packet<P>,
+    ) {
+        self.released = ended.max(self.released.max(seen) + length);
+        self.packets.push_back((self.released, packet));
+    }
+
+    pub(super) fn pop(&mut self, now: Instant) -> Option<(Instant, Packet<P>)> {
+        if self.next()? > now {
+            return None;
+        }
+        let popped = self.packets.pop_front()?;
+        self.fetched += Amount::one(popped.1.meta.bytes);
+        Some(popped)
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.packets.front().map(|(released, _)| *released)
+    }
+
+    /// What the host has fetched.
+    pub(super) fn fetched(&self) -> Amount {
+        self.fetched
+    }
+
+    pub(super) fn packets(&self) -> impl Iterator<Item = &Packet<P>> {
+        self.packets.iter().map(|(_, packet)| packet)
+    }
+
+    /// Takes everything out, whenever it may be fetched.
+    pub(super) fn take(&mut self) -> VecDeque<(Instant, Packet<P>)> {
+        std::mem::take(&mut self.packets)
+    }
+}
