@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::{io, sync::Arc, time::Duration};
 
 use quinn::{Connection, Endpoint, Runtime, ServerConfig, TokioRuntime, VarInt};
@@ -87,6 +88,9 @@ impl Server {
         let endpoint = transport
             .bind(at.listen, listening)
             .map_err(|error| cannot_listen(at.listen, error))?;
+        if let Some(key) = &at.key {
+            warn_of_open_key(key).await;
+        }
         // Whoever reads the announcement may end the server.
         let signals = Signals::listen()?;
         let form = Form::of(output);
@@ -232,16 +236,6 @@ async fn identity(args: &ListenArgs) -> Result<Identity, Failure> {
     };
     let chain = read_file(cert, "--cert").await?;
     let key_pem = read_file(key, "--key").await?;
-    let metadata = tokio::fs::metadata(key).await;
-    if metadata.is_ok_and(|metadata| metadata.mode() & 0o007 != 0) {
-        complain(&Failure::failed(
-            format!(
-                "every user of this machine may use the key {}",
-                key.display()
-            ),
-            format!("take that away: chmod o= {}", key.display()),
-        ));
-    }
     Identity::from_pem(&chain, &key_pem).map_err(|error| {
         Failure::failed(
             format!(
@@ -252,6 +246,20 @@ async fn identity(args: &ListenArgs) -> Result<Identity, Failure> {
             "give --cert and --key PEM files that belong together",
         )
     })
+}
+
+/// Says so if every user of this machine may use the key.
+async fn warn_of_open_key(key: &Path) {
+    let metadata = tokio::fs::metadata(key).await;
+    if metadata.is_ok_and(|metadata| metadata.mode() & 0o007 != 0) {
+        complain(&Failure::failed(
+            format!(
+                "every user of this machine may use the key {}",
+                key.display()
+            ),
+            format!("take that away: chmod o= {}", key.display()),
+        ));
+    }
 }
 
 /// Reports that a server cannot listen on `address`.
