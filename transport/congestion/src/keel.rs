@@ -17,7 +17,6 @@ mod rate;
 mod routers;
 mod row;
 mod stalls;
-mod start;
 mod target;
 
 use std::time::{Duration, Instant};
@@ -36,73 +35,60 @@ pub(crate) use row::ROW;
 pub(crate) use row::SWITCHED;
 use row::Switches;
 use stalls::Stalls;
-use start::Start;
 
-/// keel gives way down to so many packets: fewer cannot show what the path delivers. Beside others
+/// keel gives way down to this many packets: fewer cannot show what the path delivers. Beside others
 /// losses may leave it two.
 const LEAST_PACKETS: f64 = 4.0;
 
-/// START triples the window each round trip up to so many packets, then doubles it.
+/// START triples the window each round trip up to this many packets, then doubles it.
 const TRIPLED_PACKETS: f64 = 100.0;
 
-/// START never has more in flight than so many times what the path delivered in an empty round
+/// START never has more in flight than this many times what the path delivered in an empty round
 /// trip: it overshoots by less than that.
 const START_REACH: f64 = 1.8;
 
-/// START ends when the last eight round trips exceed the empty one by a twentieth of it, within
-/// these bounds (after RFC 9406, section 4.3, which takes an eighth).
-const START_QUEUE_PART: u32 = 20;
-const START_QUEUE_LEAST: Duration = Duration::from_millis(4);
-const START_QUEUE_MOST: Duration = Duration::from_millis(16);
+/// Acknowledgements that come this many times slower than the packets left show that the link is
+/// full. START ends then, if the last eight round trips show a queue that is not short.
+const STRETCHED: f64 = 1.25;
 
-/// DRAIN sends so much of what is acknowledged: a pause would leave the link empty afterwards.
+/// Behind such a queue that others may have made, START grows by this part of what is acknowledged,
+/// for this many turns (like the conservative slow start of RFC 9406, section 4.2).
+const SLOW_GAIN: f64 = 0.5;
+const SLOW_TURNS: u32 = 3;
+
+/// DRAIN sends this part of what is acknowledged: a pause would leave the link empty afterwards.
 const DRAIN_GAIN: f64 = 0.5;
 
-/// A window of which so much is in use is validated and may grow while others take what is left
+/// A window of which this part is in use is validated and may grow while others take what is left
 /// (RFC 7661, section 4.2).
 const USED: f64 = 0.5;
-
-/// Others that come back so soon after HOLD ended were not gone. Each time twice as long a calm must
-/// show that they are, up to so many times.
-const RELAPSE: Duration = Duration::from_secs(10);
-const MOST_RELAPSES: u32 = 4;
 
 /// Windows leave in the round trip at these gains.
 const START_PACE: f64 = 2.0;
 const PACE: f64 = 1.1;
 
-/// A loss while half of the target queues shows a queue that is not larger: its share of the target
-/// falls by this factor, to no less than the second, and recovers by the third each turn.
-const ROOM_FALL: f64 = 0.85;
+/// More losses than the path has anyway, and a mark (RFC 8511, section 3.1), lower the window to this
+/// part.
+const CUT: f64 = 0.85;
+
+/// Losses do not lower the window below this part of what was delivered.
+const DELIVERED_FACTOR: f64 = 0.9;
+
+/// A loss while half of the target queues shows a queue that is not larger: the room that keel sees
+/// for its target falls by [`CUT`], to no less than the first, and recovers by the second each turn.
 const LEAST_ROOM: f64 = 0.4;
 const ROOM_RISE: f64 = 1.005;
-
-/// More losses than the path has anyway lower the window to these parts, but not below this part of
-/// what was delivered.
-const LOSS_FACTOR: f64 = 0.85;
-const MANY_LOSSES_FACTOR: f64 = 0.7;
-const DELIVERED_FACTOR: f64 = 0.9;
 
 /// Fewer packets are too few for a share: each loss lowers a window below as it lowers CUBIC's. At
 /// such windows even Reno lives with a loss of 1.5 % (RFC 5348, section 3.1).
 const COUNTED_PACKETS: f64 = 10.0;
 
-/// CUBIC's curve limits growth after such losses until it allows so many times the window at them.
-const CURVE_END: f64 = 4.0;
-
-/// A mark lowers the window to this part (RFC 8511, section 3.1).
-const MARK_FACTOR: f64 = 0.85;
-
 /// Below this part of the target the window grows.
 const GROWTH_QUEUE: f64 = 0.75;
 
-/// Queues that come and go teach keel to wait for so many turns before it answers one, and so long
-/// without them to forget it.
-const MOST_PATIENCE: u32 = 7;
-const CALM: Duration = Duration::from_secs(5);
-
-/// keel makes room so long after START ended, and when it has not seen the empty path for so long,
-/// or for so many empty round trips if that is longer. It leaves at least this part of its window.
+/// keel makes room this long after START ended and after HOLD began, and when it has not seen the
+/// empty path for as long as the second, or for this many empty round trips if that is longer. In
+/// YIELD it leaves at least this part of its window for this many turns.
 const FIRST_ROOM: Duration = Duration::from_secs(2);
 const OLD_BASE: Duration = Duration::from_secs(10);
 const OLD_BASE_RTTS: u32 = 40;
@@ -123,9 +109,6 @@ pub struct Keel {
     rates: Rates,
     stalls: Stalls,
     losses: Losses,
-    /// When HOLD ended last, and how often it began again soon after.
-    held: Option<Instant>,
-    relapses: u32,
     /// Turns of growth in a row.
     growth: u32,
     /// The part of the usual target that losses leave.
@@ -134,10 +117,6 @@ pub struct Keel {
     curve: Option<Curve>,
     /// A queue above the target.
     crowd: Option<Crowd>,
-    /// Turns for which a queue must stay to be answered.
-    patience: u32,
-    /// When patience last changed.
-    calm_since: Instant,
     /// When the flow last made room, and when it will for the first time.
     room_at: Instant,
     first_room_at: Option<Instant>,
@@ -145,8 +124,9 @@ pub struct Keel {
 
 #[derive(Debug, Clone)]
 enum Mode {
-    /// Grows each round trip until a queue, losses or the rate show that the link is full.
-    Start(Start),
+    /// Grows each round trip until a queue or losses show that the link is full; it has seen a queue
+    /// for this many turns.
+    Start { slow: u32, rate: f64 },
     /// Sends less than arrives until the window is down to so many bytes.
     Drain { to: f64 },
     /// Keeps the queue at the target.
@@ -168,11 +148,9 @@ impl Keel {
             switches,
             mtu,
             window: initial.bytes(mtu) as f64,
-            mode: Mode::Start(Start::default()),
+            mode: Mode::Start { slow: 0, rate: 0.0 },
             delay: Delay::new(switches),
             routers: Routers::default(),
-            held: None,
-            relapses: 0,
             rates: Rates::new(now),
             stalls: Stalls::default(),
             losses: Losses::new(switches),
@@ -180,8 +158,6 @@ impl Keel {
             room: 1.0,
             curve: None,
             crowd: None,
-            patience: 0,
-            calm_since: now,
             room_at: now,
             first_room_at: None,
         }
@@ -213,60 +189,87 @@ impl Keel {
             base: self.delay.base(),
             stand: self.delay.stand(),
             target: self.target(),
-            noise: self.delay.noise(),
+            short: self.delay.short(),
+            quiet: self.delay.quiet(),
             is_alone: self.routers.see_nobody_else(),
             switches: self.switches,
         }
     }
 
-    /// The part of the window that giving way leaves: the link stays busy through stalls.
-    fn kept(&self) -> f64 {
+    /// The window that keeps the link busy through stalls; 0 if there are none.
+    fn floor(&self) -> f64 {
         let base = self.delay.base();
-        let target = target::own(self.rates.bandwidth(), base, self.packet(), 1.0);
-        let floor = target.map_or(0.0, |target| self.stalls.floor(base, target));
-        if self.switches.stalls() {
-            self.window.min(floor)
-        } else {
-            0.0
-        }
+        let target = target::own(self.rates.bandwidth(), base, self.packet(), self.switches);
+        target
+            .filter(|_| self.switches.stalls())
+            .map_or(0.0, |target| self.stalls.floor(base, target))
+    }
+
+    /// The part of the window that giving way leaves.
+    fn kept(&self) -> f64 {
+        self.window.min(self.floor())
     }
 
     /// The queueing time that keel aims at.
     fn target(&self) -> Duration {
         let base = self.delay.base();
-        let own = target::own(self.rates.bandwidth(), base, self.packet(), self.room);
-        let target = own.map_or(target::FIRST, |own| own + self.delay.noise());
+        let own = target::own(self.rates.bandwidth(), base, self.packet(), self.switches);
+        let target = own.map_or(target::FIRST, |own| {
+            own.mul_f64(self.room) + self.delay.noise()
+        });
         self.crowd
             .as_ref()
             .map_or(target, |crowd| target.min(crowd.target()))
     }
 
-    /// START, for each ACK.
-    fn start(&mut self, ack: &Ack) {
-        let base = self.delay.base();
-        let queue = (base / START_QUEUE_PART).clamp(START_QUEUE_LEAST.min(base), START_QUEUE_MOST);
-        if self.delay.recent().is_some_and(|rtt| rtt > base + queue) {
+    /// Whether the last eight round trips show a queue that is not short.
+    fn is_delayed(&self) -> bool {
+        let most = self.delay.base() + self.delay.short();
+        self.delay.recent().is_some_and(|rtt| rtt > most)
+    }
+
+    /// START, for each ACK, after this many turns behind a queue.
+    fn start(&mut self, ack: &Ack, slow: u32) {
+        let is_delayed = self.is_delayed();
+        let is_stretched = ack.delivery.is_some_and(|delivery| {
+            delivery.ack_interval
+                > delivery
+                    .send_interval
+                    .mul_f64(self.switches.stretched(STRETCHED))
+        });
+        let is_over = is_stretched || slow >= SLOW_TURNS || !self.switches.slow_start();
+        if is_delayed && is_over {
             return self.leave_start();
         }
         if ack.app_limited || 2.0 * (ack.in_flight as f64) < self.window {
             return;
         }
         let tripled = TRIPLED_PACKETS * self.packet();
-        let gain = if self.window < tripled { 2.0 } else { 1.0 };
+        let gain = match is_delayed {
+            true => SLOW_GAIN,
+            false if self.window < tripled => 2.0,
+            false => 1.0,
+        };
+        let before = self.window;
         self.window += gain * ack.bytes_after_recovery as f64;
-        let delivered = self.rates.bandwidth() * base.as_secs_f64();
+        let delivered = self.rates.bandwidth() * self.delay.base().as_secs_f64();
         let reach = (START_REACH * delivered).min(delivered + most_risked(self.mtu) as f64);
-        if reach > tripled && self.switches.reach_cap() {
-            self.window = self.window.min(reach);
+        if (is_delayed || reach > tripled) && self.switches.reach_cap() {
+            self.window = self.window.min(reach.max(before));
         }
     }
 
-    /// START, for each turn.
+    /// START, for each turn. Losses end it that come while delivery no longer grows: a path that loses
+    /// packets by itself delivers more of a larger window.
     fn start_turn(&mut self, turn: &Turn) {
-        let is_lossy = self.losses.judge(self.mtu, false).is_some();
-        if let Mode::Start(start) = &mut self.mode
-            && (start.is_flat(self.rates.bandwidth(), turn.is_used) || is_lossy)
-        {
+        let is_delayed = self.is_delayed();
+        let is_lossy = self.losses.count(self.mtu, false);
+        let Mode::Start { slow, rate } = &mut self.mode else {
+            return;
+        };
+        *slow = if is_delayed { *slow + 1 } else { 0 };
+        let is_flat = turn.rate < STRETCHED * std::mem::replace(rate, turn.rate);
+        if is_lossy && is_flat {
             self.leave_start();
         }
     }
@@ -298,12 +301,18 @@ impl Keel {
     /// TRACK, for each turn.
     fn track_turn(&mut self, now: Instant, turn: &Turn) {
         let seen = self.seen(now);
-        if let Some(verdict) = self.losses.judge(self.mtu, seen.stands()) {
-            return self.give_way_to_loss(&seen, turn, verdict);
+        match self.losses.judge(self.mtu, &seen, turn) {
+            Verdict::Tolerated => {}
+            Verdict::Excess { many } => return self.give_way_to_loss(&seen, turn, many),
+            Verdict::Path(window) => {
+                self.window = self.window.max(window);
+                self.curve = None;
+                return;
+            }
         }
         if turn.is_lossy {
-            if seen.queue() * 2 > seen.target {
-                self.room = (self.room * ROOM_FALL).max(LEAST_ROOM);
+            if seen.queue() * 2 > seen.target && self.switches.shrunk_target() {
+                self.room = (self.room * CUT).max(LEAST_ROOM);
             }
         } else {
             self.room = (self.room * ROOM_RISE).min(1.0);
@@ -312,22 +321,20 @@ impl Keel {
         if !turn.is_used {
             self.growth = 0;
         } else if seen.stands() {
-            self.crowded(&seen, turn.rate);
+            self.crowded(&seen);
         } else {
-            self.calm(&seen);
+            self.calm(&seen, turn.rate);
         }
     }
 
-    fn give_way_to_loss(&mut self, seen: &Seen, turn: &Turn, verdict: Verdict) {
+    fn give_way_to_loss(&mut self, seen: &Seen, turn: &Turn, many: bool) {
         self.routers.on_excess_losses(seen, &mut self.delay);
         let delivered = self.window.min(turn.rate * seen.stand.as_secs_f64());
-        let factor = match verdict {
-            Verdict::Some => LOSS_FACTOR,
-            Verdict::Many => MANY_LOSSES_FACTOR,
-        };
         let kept = self.switches.delivered_factor(DELIVERED_FACTOR);
+        let cut = self.switches.cut(CUT);
+        let factor = if many { self.switches.beta(BETA) } else { cut };
         let window = (factor * self.window).max(kept * delivered);
-        self.lower(seen.now, window.max(LOSS_FACTOR * self.kept()), delivered);
+        self.lower(seen.now, window.max(cut * self.kept()), delivered);
     }
 
     /// Lowers the window to `bytes`; CUBIC's curve limits growth up to `most` bytes and a while
@@ -336,14 +343,19 @@ impl Keel {
         let packet = self.packet();
         self.window = bytes.max(minimum_window(self.mtu) as f64);
         let from = self.window / packet;
-        self.curve = Some(Curve::new(now, from, most / packet, self.switches));
+        self.curve = Some(Curve::new(
+            now,
+            from,
+            most / packet,
+            self.switches.beta(BETA),
+        ));
         self.growth = 0;
     }
 
-    /// A turn ended above the target, with `rate` bytes per second acknowledged.
-    fn crowded(&mut self, seen: &Seen, rate: f64) {
+    /// A turn ended above the target.
+    fn crowded(&mut self, seen: &Seen) {
         let crowd = self.crowd.get_or_insert_with(|| Crowd::new(seen));
-        match crowd.turn(seen, rate) {
+        match crowd.turn(seen) {
             Answer::GiveWay(window) => self.set_window(window.max(self.kept())),
             Answer::Longer(window) => {
                 if self.delay.told() * 2 > seen.queue() {
@@ -359,75 +371,58 @@ impl Keel {
                 self.crowd = None;
                 let back = self.back();
                 self.window = self.window.max(window) + back;
-                let smoothed = self.delay.smoothed();
-                let (seen, packet) = (self.seen(seen.now), self.packet());
-                let since = |at| seen.now.saturating_duration_since(at);
-                let relapsed = self.held.is_some_and(|at| since(at) <= RELAPSE);
-                self.relapses = match relapsed {
-                    true => (self.relapses + 1).min(MOST_RELAPSES),
-                    false => 0,
-                };
-                let hold = Hold::new(&seen, same_rate + back, smoothed, self.relapses, packet);
+                let hold = Hold::new(&self.seen(seen.now), same_rate + back, self.packet());
+                self.first_room_at = Some(seen.now + FIRST_ROOM);
                 self.mode = Mode::Hold(hold);
             }
         }
         self.growth = 0;
     }
 
-    /// A turn ended within the target.
-    fn calm(&mut self, seen: &Seen) {
+    /// A turn ended within the target, in which `rate` bytes per second were acknowledged.
+    fn calm(&mut self, seen: &Seen, rate: f64) {
         // What made the queue is still there as long as it leaves no room to grow.
-        let is_short = seen.queue() < seen.target.mul_f64(GROWTH_QUEUE);
-        if let Some(crowd) = self.crowd.take_if(|_| is_short) {
-            if let Some(window) = crowd.was_noise(seen, self.losses.any()) {
-                self.window = self.window.max(window);
-                self.patience = (self.patience + 1).min(MOST_PATIENCE);
-                self.calm_since = seen.now;
-            } else {
-                self.crowd = crowd.ease();
-            }
+        let has_room = seen.queue()
+            < seen
+                .target
+                .mul_f64(self.switches.growth_queue(GROWTH_QUEUE));
+        if let Some(crowd) = self.crowd.take_if(|_| has_room) {
+            self.crowd = crowd.ease();
         }
-        if self.patience > 0 && seen.now.saturating_duration_since(self.calm_since) > CALM {
-            self.patience -= 1;
-            self.calm_since = seen.now;
-        }
-        self.delay.set_patience(self.patience);
         if self.switches.make_room() && self.is_base_old(seen.now) {
             self.make_room(seen.now);
-        } else if is_short {
-            self.grow(seen);
+        } else if has_room {
+            self.grow(seen, rate);
         } else {
             self.growth = 0;
         }
     }
 
-    /// Grows by 1, 2, 4, 8 packets (AdaVegas's rows), then in proportion while the queue is far
-    /// below the target, by at most a quarter.
-    fn grow(&mut self, seen: &Seen) {
+    /// Grows by 1, 2, 4, ... packets (AdaVegas's rows) while the queue is far below the target, by at
+    /// most a quarter, and by at most eight packets near it. Where the path stalls, the window grows to
+    /// what keeps the link busy at the rate of now.
+    fn grow(&mut self, seen: &Seen, rate: f64) {
         self.growth += 1;
         let packet = self.packet();
         let is_far = seen.queue() * 2 < seen.target;
-        let step = match self.growth {
-            1..=4 => packet * f64::from(1 << (self.growth - 1)),
-            5..=6 if is_far => (self.window / 8.0).max(8.0 * packet),
-            _ if is_far => (self.window / 4.0).max(8.0 * packet),
-            _ => 8.0 * packet,
+        let row = match is_far {
+            true => self.growth.min(16),
+            false => self.growth.min(4),
         };
+        let step = packet * f64::from(1 << (row - 1));
         let most = (self.window / 4.0).min(most_risked(self.mtu) as f64);
         let mut next = self.window + step.min(most).max(packet);
-        if let Some(curve) = self.curve {
+        if let Some(curve) = self.curve.filter(|_| self.switches.curve()) {
             // Each loss of a small window counts: without Reno's growth it would never be regained.
             let limit = if self.window < COUNTED_PACKETS * packet {
                 curve.window(seen.now, seen.stand)
             } else {
                 curve.alone(seen.now, seen.stand)
             };
-            if limit > CURVE_END * curve.most() {
-                self.curve = None;
-            }
             next = next.min(self.window.max(limit * packet));
         }
-        self.window = next;
+        let floor = self.floor() * self.stalls.part(rate);
+        self.window = next.max(floor.min(2.0 * self.window));
     }
 
     /// Whether the empty path was not seen for long. Flows that share a queue see it at the same
@@ -459,18 +454,23 @@ impl Keel {
         let smoothed = self.delay.smoothed();
         let is_base_old = self.is_base_old(now);
         let mtu = self.packet();
-        self.losses.judge(self.mtu, true);
+        self.losses.count(self.mtu, true);
         let Mode::Hold(hold) = &mut self.mode else {
             return;
         };
         let is_used = turn.in_flight as f64 >= USED * seen.window;
         let unused = (!is_used).then_some(turn.length);
-        match hold.turn(&seen, smoothed, is_base_old, unused, mtu) {
-            Next::Window(window) => self.window = window.max(minimum_window(self.mtu) as f64),
+        let next = hold.turn(&seen, smoothed, is_base_old, unused, mtu);
+        let least = minimum_window(self.mtu) as f64;
+        match next {
+            Next::Window(window) => self.window = window.max(least),
+            Next::Room(window) => {
+                self.room_at = now;
+                self.window = window.max(least);
+            }
             Next::Leave(window) => {
-                self.held = Some(now);
                 self.track();
-                self.window = (window - self.back()).max(minimum_window(self.mtu) as f64);
+                self.window = (window - self.back()).max(least);
             }
         }
     }
@@ -487,7 +487,6 @@ impl Controller for Keel {
 
     fn on_ack(&mut self, ack: &Ack) {
         self.losses.on_acked(ack.bytes);
-        let before = self.delay.base();
         if let Some((rtt, queueing)) = self.routers.sample(ack, self.delay.smoothed()) {
             self.delay.on_rtt(ack.now, rtt, queueing);
         }
@@ -496,24 +495,15 @@ impl Controller for Keel {
         let room = self.window + self.back() - ack.in_flight as f64;
         let is_full = !ack.app_limited && room <= 0.1 * self.window + 2.0 * self.packet();
         match self.mode {
-            Mode::Start(_) => self.start(ack),
+            Mode::Start { slow, .. } => self.start(ack, slow),
             Mode::Drain { to } => self.drain(ack, to),
-            // Somebody else's making room has shown a shorter path: join in.
-            Mode::Track
-                if is_full
-                    && self.switches.make_room()
-                    && !self.delay.is_told()
-                    && before > self.delay.base() + self.target() / 4 =>
-            {
-                self.make_room(ack.now);
-            }
             _ => {}
         }
         let Some(turn) = self.rates.on_ack(ack, is_full, self.delay.span()) else {
             return;
         };
         match &mut self.mode {
-            Mode::Start(_) => self.start_turn(&turn),
+            Mode::Start { .. } => self.start_turn(&turn),
             Mode::Drain { .. } => {}
             Mode::Track => self.track_turn(ack.now, &turn),
             Mode::Yield { back, turns } => {
@@ -529,7 +519,8 @@ impl Controller for Keel {
     }
 
     fn on_lost(&mut self, _now: Instant, bytes: u64) {
-        self.losses.on_lost(bytes);
+        let queue = self.delay.last().saturating_sub(self.delay.base());
+        self.losses.on_lost(bytes, queue);
         self.rates.on_lost();
     }
 
@@ -548,9 +539,9 @@ impl Controller for Keel {
             }
             // Losses of larger windows are judged by their share, each turn.
             _ if event.cause == Cause::Loss => {}
-            Mode::Start(_) => self.leave_start(),
+            Mode::Start { .. } => self.leave_start(),
             Mode::Track => {
-                self.set_window(MARK_FACTOR * window);
+                self.set_window(self.switches.cut(CUT) * window);
                 self.growth = 0;
             }
             Mode::Drain { .. } | Mode::Yield { .. } => {}
@@ -561,7 +552,7 @@ impl Controller for Keel {
         self.track();
         self.window = minimum_window(self.mtu) as f64;
         self.delay.forget_back();
-        self.mode = Mode::Start(Start::default());
+        self.mode = Mode::Start { slow: 0, rate: 0.0 };
     }
 
     fn on_mtu(&mut self, mtu: u16) {
@@ -585,14 +576,14 @@ impl Controller for Keel {
         let recent = self.delay.recent().map(|rtt| rtt + self.delay.back());
         let rtt = recent.unwrap_or(smoothed).min(smoothed).as_secs_f64();
         let gain = match self.mode {
-            Mode::Start(_) => START_PACE,
+            Mode::Start { .. } => START_PACE,
             _ => PACE,
         };
         (smoothed >= LEAST_PACED_RTT).then(|| (gain * (self.window + self.back()) / rtt) as u64)
     }
 
     fn slow_start_threshold(&self) -> Option<u64> {
-        (!matches!(self.mode, Mode::Start(_))).then(|| self.window())
+        (!matches!(self.mode, Mode::Start { .. })).then(|| self.window())
     }
 }
 

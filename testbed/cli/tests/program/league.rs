@@ -230,7 +230,7 @@ fn a_part_that_is_switched_off_and_a_constant_times_one_are_compared_with_the_wh
     // Without a name it lists what there is.
     let output = league(place, &["--without"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("keel, --without NAME,...:\n  hold "));
+    assert!(text(&output.stdout).contains("keel, --without NAME,...:\n  slow_start "));
     let output = league(place, &["--without", "holt"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("keel has no switch \"holt\""));

@@ -177,7 +177,7 @@ mod tests {
             "keel",
             &["holt"],
             &[],
-            "keel has no switch \"holt\": use all, or one of hold, ",
+            "keel has no switch \"holt\": use all, or one of slow_start, ",
         );
         refused("vegas", &[ALL], &[], "vegas has no switches");
         refused("keel", &[], &["beta=0.8"], "is not like beta=x0.8");

@@ -5,10 +5,17 @@
 //! and the rate shrinks: the part by which they do not follow the window is what others have in the
 //! path. If they do not move at all, nobody queues: the route has become longer.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::row::Switches;
+
+/// What should fall with a smaller window, and falls by more than this part of what was expected (in
+/// logarithms), follows the window.
+pub(super) const FOLLOWS: f64 = 0.7;
+
+/// Windows are compared once the smaller one is this part of the other. Smaller steps drown in
+/// noise.
+pub(super) const COMPARED: f64 = 0.75;
 
 /// A turn lowers the window at most to this part, so that the next shows what it did.
 const MOST_STEP: f64 = 0.7;
@@ -16,46 +23,31 @@ const MOST_STEP: f64 = 0.7;
 /// keel aims below its target: a window that meets it exactly would be above it by a rounding.
 const AIM: f64 = 0.9;
 
-/// Round trips are compared once the window is down to this part. Smaller steps drown in noise.
-const COMPARED: f64 = 0.75;
-
-/// Round trips that follow the window by more than this part show that the queue is keel's own.
-const OWN: f64 = 0.65;
-
 /// Beside others the window falls to this part of what it was and no further.
 const FLOOR: f64 = 0.5;
 
 /// The first turns show the change that made the queue, not its cause.
 const SKIPPED: u32 = 3;
 
-/// A queue that was noise falls by so many targets without their part for jitter, and this part of
-/// that, more than giving way explains, or by the whole target if that is less.
-const DISTINCT_TARGETS: u32 = 2;
-const DISTINCT_NOISE: f64 = 0.25;
-
-/// A queue that moves by less than a part in so many, for so many turns, at a window of at most
-/// this part, is a longer route.
-const STILL_PART: u32 = 50;
+/// A round trip, or a queue that is not short, that changes by less than this part for this many
+/// turns is a longer route.
+const STILL: f64 = 0.02;
 const STILL_TURNS: u32 = 4;
 const STILL_WINDOW: f64 = 0.6;
-
-/// A queue below the empty round trip over this is short.
-const SHORT_PART: u32 = 5;
 
 /// A longer route is believed up to this ratio at once; growth finds the rest.
 const MOST_LONGER: f64 = 2.0;
 
-/// A window returns to at most so many times what a round trip delivered in so many turns: the link
-/// may have become slower as well.
-const MOST_REGAINED: f64 = 2.0;
-const DELIVERED_TURNS: usize = 8;
-
-/// A queue stays if it is more than half of what it was in each of so many turns before.
-const STAYS_TURNS: usize = 8;
-
-/// So many turns, and so long, is a queue of others given to go away.
+/// This many turns, and this long, is a queue of others given to go away.
 const SUSPICION_TURNS: u32 = 8;
 const SUSPICION: Duration = Duration::from_secs(1);
+
+/// By how much a quantity followed what was expected of it: 0 if it stayed as it was before, 1 if it
+/// is what was expected.
+pub(super) fn followed(before: f64, after: f64, expected: f64) -> f64 {
+    let expected = (before / expected).ln();
+    (before / after).ln() / expected.max(0.01)
+}
 
 /// A queue that stays although the window shrinks.
 #[derive(Debug, Clone)]
@@ -68,16 +60,12 @@ pub(super) struct Crowd {
     /// keeps it down.
     target: Duration,
     turns: u32,
-    /// Bytes that a round trip delivered in the last turns.
-    delivered: VecDeque<f64>,
-    /// The queues of the last turns.
-    queues: VecDeque<Duration>,
     /// The window of the turn before, in bytes: round trips of now are of packets that it sent.
     sent: f64,
     /// Turns that add to the suspicion.
     suspicious: u32,
-    /// Window and round trip with which the next are compared.
-    reference: Option<(f64, Duration)>,
+    /// With what the next turns are compared.
+    reference: Option<Reference>,
     /// The last comparison showed that others are in the path.
     has_others: bool,
     /// Turns at the least window.
@@ -85,7 +73,23 @@ pub(super) struct Crowd {
     /// Turns in a row in which the queue did not move.
     still: u32,
     last: Duration,
-    most: Duration,
+}
+
+/// A window, in bytes, and the round trip that stood behind it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reference {
+    pub(super) window: f64,
+    pub(super) stand: Duration,
+}
+
+impl Reference {
+    /// By how much round trips followed a window that shrank to `window` bytes, above an empty round
+    /// trip of `base`.
+    pub(super) fn followed(&self, window: f64, stand: Duration, base: Duration) -> f64 {
+        let before = self.stand.as_secs_f64();
+        let expected = (before * window / self.window).max(base.as_secs_f64());
+        followed(before, stand.as_secs_f64(), expected)
+    }
 }
 
 /// What keel knows of the path at the end of a turn.
@@ -100,8 +104,10 @@ pub(super) struct Seen {
     pub(super) base: Duration,
     pub(super) stand: Duration,
     pub(super) target: Duration,
-    /// The part of the target that is for jitter.
-    pub(super) noise: Duration,
+    /// The longest queue that is short.
+    pub(super) short: Duration,
+    /// The longest queue that others who fill queues do not leave.
+    pub(super) quiet: Duration,
     /// Routers count no other flow.
     pub(super) is_alone: bool,
     pub(super) switches: Switches,
@@ -118,7 +124,8 @@ impl Seen {
             base: Duration::from_millis(50),
             stand,
             target: Duration::from_millis(5),
-            noise: Duration::ZERO,
+            short: Duration::from_millis(4),
+            quiet: Duration::from_millis(5),
             is_alone: false,
             switches: Switches::default(),
         }
@@ -159,8 +166,6 @@ impl Crowd {
             top_stand: seen.stand,
             target: seen.target,
             turns: 0,
-            delivered: VecDeque::new(),
-            queues: VecDeque::new(),
             sent: seen.window,
             suspicious: 0,
             reference: None,
@@ -168,7 +173,6 @@ impl Crowd {
             at_least: 0,
             still: 0,
             last: seen.queue(),
-            most: seen.queue(),
         }
     }
 
@@ -176,8 +180,8 @@ impl Crowd {
         self.target
     }
 
-    /// A turn ends above the target, in which `rate` bytes per second were acknowledged.
-    pub(super) fn turn(&mut self, seen: &Seen, rate: f64) -> Answer {
+    /// A turn ends above the target.
+    pub(super) fn turn(&mut self, seen: &Seen) -> Answer {
         let (queue, window) = (seen.queue(), seen.window);
         let gave_way = self.has_others && window <= COMPARED * self.top;
         // A queue near the target is one that keel makes itself.
@@ -185,32 +189,19 @@ impl Crowd {
             self.suspicious += 1;
         }
         self.turns += 1;
-        // The first turn began before the queue did.
-        if self.turns > 1 {
-            let delivered = rate * seen.stand.as_secs_f64();
-            self.delivered.push_back(delivered.min(self.sent));
-        }
-        if self.delivered.len() > DELIVERED_TURNS {
-            self.delivered.pop_front();
-        }
-        self.most = self.most.max(queue);
-        self.queues.push_back(queue);
-        if self.queues.len() > STAYS_TURNS {
-            self.queues.pop_front();
-        }
         // It matters little whether a short queue is taken for a longer route: noise may hide less.
-        let whole = if queue * SHORT_PART < seen.base {
+        let whole = if queue <= seen.base / 5 {
             seen.stand
         } else {
             queue
         };
-        self.still = if queue.abs_diff(self.last) * STILL_PART < whole {
+        self.still = if queue.abs_diff(self.last) < whole.mul_f64(STILL) {
             self.still + 1
         } else {
             0
         };
         self.last = queue;
-        self.compare(seen.stand);
+        self.compare(seen);
         self.has_others &= !seen.is_alone;
         self.sent = window;
         if window <= seen.least {
@@ -219,18 +210,18 @@ impl Crowd {
             self.has_others |= self.at_least >= STILL_TURNS;
         }
         if self.has_others {
-            if self.still >= STILL_TURNS && window <= STILL_WINDOW * self.top {
+            let is_still = self.still >= STILL_TURNS && window <= STILL_WINDOW * self.top;
+            if is_still && seen.switches.longer_route() {
                 let longer = seen.stand.as_secs_f64() / seen.base.as_secs_f64();
-                return Answer::Longer(self.regained(longer.min(MOST_LONGER)));
+                return Answer::Longer(longer.min(MOST_LONGER) * self.top);
             }
-            let stays = self.queues.iter().all(|before| queue * 2 > *before);
-            let long = seen.now.saturating_duration_since(self.since) >= SUSPICION;
-            if stays && long && self.suspicious >= SUSPICION_TURNS {
+            let long = seen.now.saturating_duration_since(self.since)
+                >= seen.switches.suspicion(SUSPICION);
+            if long && self.suspicious >= SUSPICION_TURNS {
                 let longer = seen.stand.as_secs_f64() / self.top_stand.as_secs_f64();
-                let window = self.regained(1.0);
                 return Answer::Others {
-                    window,
-                    same_rate: window * longer.max(1.0),
+                    window: self.top,
+                    same_rate: self.top * longer.max(1.0),
                 };
             }
         }
@@ -245,28 +236,27 @@ impl Crowd {
         Answer::GiveWay((window * step).max(floor.min(window)))
     }
 
-    /// So many times the window at the beginning, as far as the path has shown that it holds it.
-    fn regained(&self, ratio: f64) -> f64 {
-        let most = self.delivered.iter().copied().fold(0.0, f64::max);
-        (ratio * self.top).min(MOST_REGAINED * most)
-    }
-
-    fn compare(&mut self, stand: Duration) {
-        let Some((window, rtt)) = self.reference else {
+    fn compare(&mut self, seen: &Seen) {
+        let sent = Reference {
+            window: self.sent,
+            stand: seen.stand,
+        };
+        let Some(reference) = self.reference else {
             if self.turns >= SKIPPED {
-                self.reference = Some((self.sent, stand));
+                self.reference = Some(sent);
             }
             return;
         };
-        if self.sent > COMPARED * window {
+        if self.sent > COMPARED * reference.window {
             // The queue still grows.
-            self.reference = Some((window, rtt.max(stand)));
+            let stand = reference.stand.max(seen.stand);
+            self.reference = Some(Reference { stand, ..reference });
             return;
         }
-        let followed = (rtt.as_secs_f64() / stand.as_secs_f64()).ln();
-        self.has_others = followed <= OWN * (window / self.sent).ln();
+        self.has_others =
+            reference.followed(self.sent, seen.stand, seen.base) <= seen.switches.follows(FOLLOWS);
         if !self.has_others {
-            self.reference = Some((self.sent, stand));
+            self.reference = Some(sent);
         }
     }
 
@@ -279,24 +269,6 @@ impl Crowd {
         }
         Some(self)
     }
-
-    /// Returns the window before keel gave way if round trips fell by more than giving way explains,
-    /// so that the queue was noise. A queue of its own leaves them in proportion to the window. While
-    /// packets are `lost`, which a full queue may explain, it must be further down to be noise.
-    pub(super) fn was_noise(&self, seen: &Seen, lost: bool) -> Option<f64> {
-        let longest = (seen.base + self.most).as_secs_f64();
-        let explained = longest * (seen.window / self.top).min(1.0);
-        let slack = match lost {
-            true => self.target,
-            false => {
-                let own = self.target.saturating_sub(seen.noise);
-                let distinct = own * DISTINCT_TARGETS + seen.noise.mul_f64(DISTINCT_NOISE);
-                self.target.min(distinct)
-            }
-        };
-        let stand = (seen.stand + slack).as_secs_f64();
-        (stand < explained).then_some(self.top)
-    }
 }
 
 #[cfg(test)]
@@ -307,14 +279,12 @@ mod tests {
     /// Runs turns of 100 ms with round trips that `rtt` computes from the window, until the queue is
     /// gone or an answer is not to give way; returns that, and the number of turns.
     fn crowded(rtt: impl FnMut(f64, u64) -> Duration) -> (Option<Answer>, u64) {
-        crowded_or_alone(false, f64::MAX, rtt)
+        crowded_or_alone(false, rtt)
     }
 
-    /// The same with routers that count no other flow, if `is_alone`, over a link of `rate` bytes per
-    /// second.
+    /// The same with routers that count no other flow, if `is_alone`.
     fn crowded_or_alone(
         is_alone: bool,
-        rate: f64,
         mut rtt: impl FnMut(f64, u64) -> Duration,
     ) -> (Option<Answer>, u64) {
         let seen = |turn, window, stand| Seen {
@@ -323,15 +293,14 @@ mod tests {
             is_alone,
             ..Seen::standing(stand)
         };
-        let (mut window, mut sent) = (100_000.0, 100_000.0);
+        let mut window = 100_000.0;
         let mut crowd = Crowd::new(&seen(0, window, rtt(window, 0)));
         for turn in 1..100 {
             let seen = seen(turn, window, rtt(window, turn));
             if seen.queue() <= seen.target {
                 return (None, turn);
             }
-            let rate = rate.min(std::mem::replace(&mut sent, window) / seen.stand.as_secs_f64());
-            match crowd.turn(&seen, rate) {
+            match crowd.turn(&seen) {
                 Answer::GiveWay(next) => window = next,
                 answer => return (Some(answer), turn),
             }
@@ -382,13 +351,6 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_and_slower_route_gets_at_most_twice_what_it_delivered() {
-        // 0.25 MB/s instead of 2: 20 kB in 80 ms.
-        let (answer, _) = crowded_or_alone(false, 250_000.0, |_, _| ms(80));
-        assert_eq!(answer, Some(Answer::Longer(40_000.0)));
-    }
-
-    #[test]
     fn a_queue_that_others_fill_is_found_within_about_a_second() {
         // Others take what is left free, and their queue grows and falls.
         let (answer, turns) = crowded(|_, turn| ms(90 + turn % 3 * 4));
@@ -413,34 +375,12 @@ mod tests {
     #[test]
     fn a_flow_that_routers_count_alone_suspects_nobody_before_it_has_given_all_way() {
         let mut given_way = f64::MAX;
-        let (answer, turns) = crowded_or_alone(true, f64::MAX, |window, turn| {
+        let (answer, turns) = crowded_or_alone(true, |window, turn| {
             given_way = given_way.min(window);
             ms(90 + turn % 3 * 4)
         });
         assert!(matches!(answer, Some(Answer::Others { .. })), "{answer:?}");
         assert!(given_way <= 4_000.0, "{given_way} after {turns} turns");
-    }
-
-    #[test]
-    fn a_queue_that_falls_by_more_than_giving_way_explains_was_noise() {
-        let seen = Seen::standing(ms(90));
-        let mut crowd = Crowd::new(&seen);
-        assert_eq!(crowd.turn(&seen, 1e6), Answer::GiveWay(70_000.0));
-        // Giving way to 0.7 explains 63 ms instead of 90, but not 51.
-        let now = |stand| Seen {
-            window: 70_000.0,
-            stand: ms(stand),
-            ..seen
-        };
-        assert_eq!(crowd.was_noise(&now(51), false), Some(100_000.0));
-        assert_eq!(crowd.was_noise(&now(59), false), None);
-        // 5 ms of target, 4 ms of them for jitter: 3 ms are distinct, unless packets are lost.
-        let jittery = Seen {
-            noise: ms(4),
-            ..now(59)
-        };
-        assert_eq!(crowd.was_noise(&jittery, false), Some(100_000.0));
-        assert_eq!(crowd.was_noise(&jittery, true), None);
     }
 
     #[test]
@@ -461,18 +401,18 @@ mod tests {
         let seen = Seen::standing(ms(90));
         let mut crowd = Crowd::new(&seen);
         for _ in 0..5 {
-            crowd.turn(&seen, 1e6);
+            crowd.turn(&seen);
         }
         let crowd = crowd.ease().expect("five turns were suspicious");
         assert_eq!((crowd.suspicious, crowd.turns), (3, 0));
-        assert_eq!(crowd.reference, None);
+        assert!(crowd.reference.is_none());
         let crowd = crowd.ease().expect("one is left");
         assert!(crowd.ease().is_none());
 
         // Two turns ease two.
         let mut crowd = Crowd::new(&seen);
         for _ in 0..2 {
-            crowd.turn(&seen, 1e6);
+            crowd.turn(&seen);
         }
         assert!(crowd.ease().is_none());
     }
@@ -483,7 +423,7 @@ mod tests {
         let mut crowd = Crowd::new(&seen);
         for turn in 0..6 {
             let window = 100_000.0 * 0.8_f64.powi(turn);
-            crowd.turn(&Seen { window, ..seen }, 1e6);
+            crowd.turn(&Seen { window, ..seen });
         }
         assert!(crowd.has_others, "round trips do not follow the window");
         let eased = crowd.ease().expect("six turns were suspicious");
@@ -496,13 +436,10 @@ mod tests {
         let at = |window, stand, has_others| {
             let mut crowd = Crowd::new(&Seen::standing(ms(60)));
             crowd.has_others = has_others;
-            crowd.turn(
-                &Seen {
-                    window,
-                    ..Seen::standing(ms(stand))
-                },
-                1e6,
-            );
+            crowd.turn(&Seen {
+                window,
+                ..Seen::standing(ms(stand))
+            });
             crowd.suspicious
         };
         assert_eq!(at(100_000.0, 60, true), 0, "keel has not given way");
@@ -524,7 +461,7 @@ mod tests {
                 window,
                 ..Seen::standing(ms(90 + turn % 3 * 4))
             };
-            match crowd.turn(&seen, 1e6) {
+            match crowd.turn(&seen) {
                 Answer::GiveWay(next) => window = next,
                 answer => {
                     found = Some((turn, answer));
@@ -535,25 +472,5 @@ mod tests {
         let Some((50, Answer::Others { .. })) = found else {
             panic!("{found:?}");
         };
-    }
-
-    #[test]
-    fn what_jitter_explains_is_no_noise_that_went() {
-        let top = Seen::standing(ms(90));
-        let mut crowd = Crowd::new(&top);
-        crowd.turn(&top, 1e6);
-        let was_noise = |stand, noise| {
-            let now = Seen {
-                window: 70_000.0,
-                noise: ms(noise),
-                ..Seen::standing(ms(stand))
-            };
-            crowd.was_noise(&now, false).is_some()
-        };
-        // Giving way to 0.7 explains 63 ms. Of 5 ms of target 4 are jitter: twice the rest, and a
-        // quarter of the jitter, must be further down.
-        assert!(was_noise(59, 4));
-        assert!(!was_noise(60, 4));
-        assert!(!was_noise(61, 4));
     }
 }

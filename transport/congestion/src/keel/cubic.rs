@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::row::Switches;
-
 /// C, in packets per cubic second (RFC 9438, section 5.1).
 const C: f64 = 0.4;
 
@@ -22,18 +20,23 @@ pub(super) struct Curve {
     since: Instant,
     from: f64,
     most: f64,
-    switches: Switches,
+    beta: f64,
 }
 
 impl Curve {
-    /// The window was `most` and is now `from`.
-    pub(super) fn new(since: Instant, from: f64, most: f64, switches: Switches) -> Self {
+    /// The window was `most` and is now `from`; losses leave the part `beta`.
+    pub(super) fn new(since: Instant, from: f64, most: f64, beta: f64) -> Self {
         Self {
             since,
             from,
             most: most.max(from),
-            switches,
+            beta,
         }
+    }
+
+    /// The part of a window that losses leave.
+    pub(super) fn beta(&self) -> f64 {
+        self.beta
     }
 
     /// The window at which the last reduction came.
@@ -53,8 +56,7 @@ impl Curve {
     }
 
     fn reno(&self, now: Instant, rtt: Duration) -> f64 {
-        let friendly = friendly(self.switches.beta(BETA));
-        self.from + friendly * self.time(now) / rtt.as_secs_f64().max(1e-6)
+        self.from + friendly(self.beta) * self.time(now) / rtt.as_secs_f64().max(1e-6)
     }
 
     fn cubic(&self, now: Instant, rtt: Duration) -> f64 {
@@ -80,7 +82,7 @@ mod tests {
 
     #[test]
     fn on_short_paths_it_grows_like_reno_also_beyond_its_last_window() {
-        let curve = Curve::new(epoch(), 7.0, 10.0, Switches::default());
+        let curve = Curve::new(epoch(), 7.0, 10.0, BETA);
         let after = |turns: u32| curve.window(epoch() + ms(10) * turns, ms(10));
         // 0.53 packets a round trip.
         assert!((after(4) - 9.1).abs() < 0.1, "{}", after(4));
@@ -92,7 +94,7 @@ mod tests {
 
     #[test]
     fn on_long_paths_it_follows_the_cube_of_time() {
-        let curve = Curve::new(epoch(), 70.0, 100.0, Switches::default());
+        let curve = Curve::new(epoch(), 70.0, 100.0, BETA);
         // K = cbrt(30 / 0.4) = 4.22 s; the window is looked up a round trip ahead.
         let near = |at: u64, expected: f64| {
             let window = curve.window(epoch() + ms(at), ms(200));
@@ -105,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_pause_moves_the_curve_by_its_length() {
-        let mut curve = Curve::new(epoch(), 70.0, 100.0, Switches::default());
+        let mut curve = Curve::new(epoch(), 70.0, 100.0, BETA);
         let before = curve.window(epoch() + ms(1500), ms(200));
         curve.pause(ms(1000));
         assert_eq!(curve.window(epoch() + ms(2500), ms(200)), before);

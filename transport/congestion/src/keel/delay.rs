@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::row::Switches;
-use super::target;
 
 /// Delays below a standing queue last shorter than this: jitter, frames that are held together,
 /// late acknowledgements.
@@ -24,11 +23,21 @@ const RECENT: usize = 8;
 const NOISES: usize = 16;
 const LEAST_SAMPLES: f64 = 4.0;
 
+/// Jitter beyond an empty round trip, or beyond this if that is shorter, is not allowed for.
+const MOST_JITTER: Duration = Duration::from_millis(30);
+
 /// The shortest round trip assumed.
 const LEAST_RTT: Duration = Duration::from_micros(1);
 
-/// Standard deviations of round trips that count as noise: a uniform jitter spans 2 sqrt(3).
-const SPREAD: f64 = 3.5;
+/// Standard deviations of round trips that the target allows for noise: one and a half times the
+/// 2 sqrt(3) that a uniform jitter spans.
+const SPREAD: f64 = 5.25;
+
+/// A queue is short below this part of the empty round trip, within these bounds (after RFC 9406,
+/// section 4.3, which takes an eighth).
+const SHORT_PART: u32 = 20;
+const SHORT_LEAST: Duration = Duration::from_millis(4);
+const SHORT_MOST: Duration = Duration::from_millis(16);
 
 /// Round trips of one path.
 #[derive(Debug, Clone, Default)]
@@ -48,8 +57,6 @@ pub(super) struct Delay {
     /// When a round trip was last as short as the least.
     seen: Option<Instant>,
     noise: Noise,
-    /// So many times longer must a queue stand to count: noise has lasted longer than a span.
-    patience: u32,
     /// What queues on the way back, as far as routers tell, weighted as [`Self::smoothed`], which
     /// alone has it.
     back: Duration,
@@ -118,7 +125,7 @@ impl Delay {
             self.recent.pop_front();
         }
         self.recent.push_back(rtt);
-        let span = self.span() * (1 + self.patience);
+        let span = self.span();
         let rtt = rtt.saturating_sub(queueing.there).max(LEAST_RTT);
         self.unexplained.push(now, rtt, span);
         self.told.push(now, queueing.there, span);
@@ -147,11 +154,6 @@ impl Delay {
         self.pieces.push_back(self.unexplained.least());
     }
 
-    /// Whether routers tell queueing times.
-    pub(super) fn is_told(&self) -> bool {
-        self.is_told
-    }
-
     /// The queue that stands on the way there, as far as routers tell.
     pub(super) fn told(&self) -> Duration {
         self.told.least()
@@ -176,11 +178,6 @@ impl Delay {
     pub(super) fn span(&self) -> Duration {
         let standing = self.switches.standing(STANDING);
         (self.smoothed() / 2).max(standing.min(self.smoothed() * 8))
-    }
-
-    /// Queues count that stand for `patience` more spans.
-    pub(super) fn set_patience(&mut self, patience: u32) {
-        self.patience = patience;
     }
 
     /// When the empty path was last seen.
@@ -216,10 +213,9 @@ impl Delay {
         if !self.is_told {
             return unexplained;
         }
-        let noise = target::noise(self.jitter(), self.base());
         let beyond = match self.is_complete {
             true => Duration::ZERO,
-            false => unexplained.saturating_sub(self.base() + noise),
+            false => unexplained.saturating_sub(self.base() + self.jitter()),
         };
         self.base() + self.told() + beyond
     }
@@ -228,8 +224,18 @@ impl Delay {
     pub(super) fn noise(&self) -> Duration {
         match self.is_told || !self.switches.jitter() {
             true => Duration::ZERO,
-            false => target::noise(self.jitter(), self.base()),
+            false => self.jitter(),
         }
+    }
+
+    /// A queue up to this length is short; jitter may add half of an empty round trip to it.
+    pub(super) fn quiet(&self) -> Duration {
+        (self.base() / 10).max(SHORT_LEAST) + self.noise().min(self.base() / 2)
+    }
+
+    /// The last round trip.
+    pub(super) fn last(&self) -> Duration {
+        self.recent.back().copied().unwrap_or_default()
     }
 
     /// The empty path's round trip, as far as it was seen.
@@ -237,9 +243,16 @@ impl Delay {
         self.pieces.iter().min().copied().unwrap_or_default()
     }
 
-    /// By how much round trips exceed what stands without a queue behind it.
+    /// By how much round trips exceed what stands without a queue behind it, at most an empty round
+    /// trip.
     fn jitter(&self) -> Duration {
-        self.noise.jitter()
+        self.noise.jitter().min(self.base().max(MOST_JITTER))
+    }
+
+    /// A queue up to this length is short.
+    pub(super) fn short(&self) -> Duration {
+        let base = self.base();
+        (base / SHORT_PART).clamp(SHORT_LEAST.min(base), SHORT_MOST)
     }
 }
 
@@ -323,20 +336,23 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_counts_once_it_has_stood_for_a_span_and_for_more_with_patience() {
-        let stands_after = |patience| {
+    fn a_queue_counts_once_it_has_stood_for_half_a_round_trip() {
+        let mut delay = Delay::default();
+        feed(&mut delay, 0..1000, ms(40));
+        let late = (1000..2000).step_by(10).find(|at| {
+            delay.on_rtt(epoch() + ms(*at), ms(60), None);
+            delay.stand() == ms(60)
+        });
+        assert_eq!(late, Some(1020), "at least 25 ms after the last without");
+    }
+
+    #[test]
+    fn a_twentieth_of_the_empty_round_trip_from_4_to_16_ms_is_short() {
+        for (rtt, short) in [(2, 2), (40, 4), (200, 10), (600, 16)] {
             let mut delay = Delay::default();
-            feed(&mut delay, 0..1000, ms(40));
-            delay.set_patience(patience);
-            let late = (1000..2000).step_by(10).find(|at| {
-                delay.on_rtt(epoch() + ms(*at), ms(60), None);
-                delay.stand() == ms(60)
-            });
-            late.expect("it stands") - 1000
-        };
-        // After 25 ms; after four halves of a smoothed round trip, which is 56 ms by then.
-        assert_eq!(stands_after(0), 20);
-        assert_eq!(stands_after(3), 110);
+            feed(&mut delay, 0..1000, ms(rtt));
+            assert_eq!(delay.short(), ms(short), "{rtt} ms");
+        }
     }
 
     #[test]
@@ -355,7 +371,7 @@ mod tests {
         for at in 0..100 {
             delay.on_rtt(epoch() + ms(10 * at), ms(70), told(20, 10, false));
         }
-        assert!(delay.is_told());
+        assert!(delay.is_told);
         assert_eq!((delay.base(), delay.stand()), (ms(40), ms(60)));
         assert_eq!(delay.told(), ms(20));
         assert!(delay.back() > ms(9), "{:?}", delay.back());
@@ -378,7 +394,7 @@ mod tests {
             delay.on_rtt(epoch() + ms(10 * at), ms(70), told(20, 10, false));
         }
         delay.distrust(epoch() + ms(1000));
-        assert!(!delay.is_told());
+        assert!(!delay.is_told);
         let smoothed = delay.smoothed();
         assert!(smoothed > ms(69), "{smoothed:?}");
         assert_eq!((delay.base(), delay.stand()), (smoothed, smoothed));
@@ -409,6 +425,6 @@ mod tests {
             delay.on_rtt(now, rtt, None);
         }
         let spread = delay.jitter().as_secs_f64();
-        assert!((0.0068..0.0072).contains(&spread), "3.5 x 2 ms: {spread}");
+        assert!((0.0102..0.0108).contains(&spread), "5.25 x 2 ms: {spread}");
     }
 }

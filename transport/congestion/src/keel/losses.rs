@@ -1,34 +1,41 @@
-//! Tells losses that a sender causes from those that a path has anyway.
+//! One law for loss: what the path loses anyway is not answered, and the rest is.
+//!
+//! A path that loses a part of the packets by itself loses the same part of a smaller window: what it
+//! delivers falls with the window. A link or a policer that is sent too much delivers the same after
+//! the window fell, and loses less.
 
-use std::collections::VecDeque;
+use std::time::Duration;
 
+use super::crowd::{COMPARED, FOLLOWS, Seen, followed};
+use super::rate::Turn;
 use super::row::Switches;
 
-/// A share of losses is judged over so many packets' bytes.
+/// A share of losses is judged over this many packets' bytes.
 const PACKETS: f64 = 250.0;
 
-/// So many shares show what the path loses anyway.
-const MEMORY: usize = 8;
-
-/// Losses up to so many times what the path loses anyway, and this share more, are not answered.
+/// Losses up to this many times what the path loses anyway, and this share more, are not answered.
 /// BBRv3 tolerates 2 % (draft-ietf-ccwg-bbr, section 2.7).
-const BASE_GAIN: f64 = 1.5;
+const PATH_GAIN: f64 = 1.5;
 const TOLERATED: f64 = 0.02;
 
-/// Beyond that by so much more, the flow is far above what fits.
+/// Beyond that by this much more, the flow is far above what fits.
 const MANY: f64 = 0.05;
 
-/// No path is believed to lose more than this by itself: where many flows share a small queue,
-/// losses that they cause look the same.
-const MOST_BASE: f64 = 0.03;
+/// No path is believed to lose more by itself.
+const MOST_PATH: f64 = 0.22;
 
-/// How a share of losses is to be answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the path loses anyway falls towards a lower share by this part of the difference.
+const PATH_FALL: f64 = 0.125;
+
+/// What to do about the losses of a turn.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verdict {
-    /// More than the path loses by itself.
-    Some,
-    /// Far more.
-    Many,
+    /// No more than the path loses anyway.
+    Tolerated,
+    /// More than that; far more, if `many`.
+    Excess { many: bool },
+    /// The path has lost them by itself; this window, in bytes, is right again.
+    Path(f64),
 }
 
 /// Losses of one path.
@@ -38,9 +45,24 @@ pub(super) struct Losses {
     /// Bytes since the share before.
     acked: f64,
     lost: f64,
-    shares: VecDeque<f64>,
     /// Bytes of the share before: lost, and in all.
     last: (f64, f64),
+    /// The share of what was sent that the path loses anyway.
+    path: f64,
+    trial: Option<Trial>,
+}
+
+/// Excess losses that made the window shrink.
+#[derive(Debug, Clone, Copy)]
+struct Trial {
+    /// The window in bytes and the share of losses at the beginning.
+    window: f64,
+    share: f64,
+    /// Bytes per second that the turn after it delivered.
+    rate: Option<f64>,
+    /// Losses since then, and the sum of the queues at them, in seconds.
+    losses: f64,
+    queues: f64,
 }
 
 impl Losses {
@@ -55,23 +77,18 @@ impl Losses {
         self.acked += bytes as f64;
     }
 
-    pub(super) fn on_lost(&mut self, bytes: u64) {
+    /// Bytes were lost while round trips showed this queue.
+    pub(super) fn on_lost(&mut self, bytes: u64, queue: Duration) {
         self.lost += bytes as f64;
+        if let Some(trial) = &mut self.trial {
+            trial.losses += 1.0;
+            trial.queues += queue.as_secs_f64();
+        }
     }
 
     /// What was lost so far was lost to an overshoot that has been answered.
     pub(super) fn forget(&mut self) {
-        (self.acked, self.lost) = (0.0, 0.0);
-    }
-
-    /// The share of what was sent that the path loses anyway: the mean of the lower half of the last
-    /// shares. The least of them would be far too low by chance.
-    pub(super) fn base(&self) -> f64 {
-        let mut sorted: Vec<f64> = self.shares.iter().copied().collect();
-        sorted.sort_by(f64::total_cmp);
-        let half = sorted.len().div_ceil(2);
-        let sum: f64 = sorted.iter().take(half).sum();
-        (sum / half.max(1) as f64).min(MOST_BASE)
+        (self.acked, self.lost, self.trial) = (0.0, 0.0, None);
     }
 
     /// Whether more was lost lately than is tolerated: for windows so small that no share can be told
@@ -81,120 +98,200 @@ impl Losses {
         self.lost + lost > self.tolerated(stands) * (self.acked + self.lost + seen)
     }
 
-    /// Whether anything was lost lately.
-    pub(super) fn any(&self) -> bool {
-        self.lost + self.last.0 > 0.0
-    }
-
     /// The share of losses that is not answered. While a queue `stands`, it explains losses better
     /// than the path does.
     fn tolerated(&self, stands: bool) -> f64 {
-        let anyway = if stands { 0.0 } else { self.base() };
-        BASE_GAIN * anyway + TOLERATED
+        let path = if stands { 0.0 } else { self.path };
+        PATH_GAIN * path + self.switches.tolerated(TOLERATED)
     }
 
-    /// Judges what was lost since the share before, at the end of a turn, with full-size packets of
-    /// `mtu` bytes, while a queue `stands` or not. What was judged counts no more.
-    pub(super) fn judge(&mut self, mtu: u16, stands: bool) -> Option<Verdict> {
+    fn last_share(&self) -> f64 {
+        self.last.0 / self.last.1.max(1.0)
+    }
+
+    /// Counts what was lost since the share before, at the end of a turn, with full-size packets of
+    /// `mtu` bytes, while a queue `stands` or not: whether it is more than is tolerated. What was
+    /// judged counts no more.
+    pub(super) fn count(&mut self, mtu: u16, stands: bool) -> bool {
         let packet = f64::from(mtu);
         let seen = self.acked + self.lost;
-        let share = self.lost / seen.max(1.0);
-        let tolerated_share = self.tolerated(stands);
         // Few packets are lost together by chance: two standard deviations more must be.
-        let tolerated = tolerated_share * seen / packet;
+        let tolerated = self.tolerated(stands) * seen / packet;
         let lost = self.lost / packet;
         let by_chance = tolerated + 2.0 * tolerated.sqrt() + 2.0;
-        let verdict = if lost <= by_chance && (self.switches.loss_filter() || lost == 0.0) {
-            None
-        } else if share > tolerated_share + MANY {
-            Some(Verdict::Many)
-        } else {
-            Some(Verdict::Some)
-        };
-        if seen >= PACKETS * packet || verdict.is_some() {
-            if self.shares.len() == MEMORY {
-                self.shares.pop_front();
-            }
-            self.shares.push_back(share);
+        let is_excess = lost > by_chance || !self.switches.loss_filter() && lost > 0.0;
+        if seen >= PACKETS * packet || is_excess {
             self.last = (self.lost, seen);
             (self.acked, self.lost) = (0.0, 0.0);
+            let share = self.last_share();
+            if share < self.path {
+                self.path += PATH_FALL * (share - self.path);
+            }
         }
-        verdict
+        is_excess
+    }
+
+    /// Judges the losses of a turn.
+    pub(super) fn judge(&mut self, mtu: u16, seen: &Seen, turn: &Turn) -> Verdict {
+        let is_excess = self.count(mtu, seen.stands());
+        let share = self.last_share();
+        let goes_on = is_excess || share > self.tolerated(seen.stands());
+        self.trial.take_if(|_| seen.stands() || !goes_on);
+        if let Some(trial) = &mut self.trial
+            && turn.is_used
+        {
+            trial.rate.get_or_insert(turn.rate);
+        }
+        if !is_excess {
+            return Verdict::Tolerated;
+        }
+        match self.trial {
+            _ if seen.stands() => {}
+            Some(trial) if seen.window <= COMPARED * trial.window => {
+                self.trial = None;
+                if self.switches.path_losses() && trial.shows_path(share, seen, turn.rate) {
+                    self.path = (share + trial.share) / 2.0;
+                    return Verdict::Path(trial.window);
+                }
+            }
+            Some(trial) if seen.window <= trial.window => {}
+            _ => {
+                self.trial = Some(Trial {
+                    window: seen.window,
+                    share,
+                    rate: None,
+                    losses: 0.0,
+                    queues: 0.0,
+                });
+            }
+        }
+        Verdict::Excess {
+            many: share > self.tolerated(seen.stands()) + MANY,
+        }
+    }
+}
+
+impl Trial {
+    /// Whether losses came at short queues, and neither became rarer as the window fell nor left the
+    /// rate, now `rate` bytes per second, as it was.
+    fn shows_path(&self, share: f64, seen: &Seen, rate: f64) -> bool {
+        let is_short = self.queues <= self.losses * seen.short.as_secs_f64();
+        let follows = |before: f64| {
+            followed(before, rate, before * seen.window / self.window)
+                > seen.switches.follows(FOLLOWS)
+        };
+        is_short
+            && share.max(self.share) <= MOST_PATH
+            && 2.0 * share > self.share
+            && self.rate.is_some_and(follows)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::ms;
 
     const MTU: u16 = 1000;
 
-    /// Judges turns of 50 packets, each with so many lost.
-    fn turns(losses: &mut Losses, count: u64, lost: u64) -> Vec<Option<Verdict>> {
+    /// Counts turns of 50 packets, each with this many lost, while no queue stands.
+    fn turns(losses: &mut Losses, count: u64, lost: u64) -> Vec<bool> {
         let turn = |_| {
             losses.on_acked((50 - lost) * u64::from(MTU));
-            losses.on_lost(lost * u64::from(MTU));
-            losses.judge(MTU, false)
+            losses.on_lost(lost * u64::from(MTU), Duration::ZERO);
+            losses.count(MTU, false)
         };
         (0..count).map(turn).collect()
     }
 
-    #[test]
-    fn the_tolerated_share_is_not_answered() {
-        let verdicts = turns(&mut Losses::default(), 100, 1);
-        assert!(verdicts.iter().all(Option::is_none), "{verdicts:?}");
+    /// keel's answers to turns with a window of `window` packets over a path that loses this part,
+    /// and of what is left over `most` packets a turn drops the rest, with this queue at losses;
+    /// returns the windows.
+    fn answered(loses: f64, most: f64, queue: Duration) -> Vec<f64> {
+        let mut losses = Losses::default();
+        // A turn delivers what the window of the turn before sent.
+        let (mut window, mut next) = (100.0, 100.0);
+        (0..40)
+            .map(|_| {
+                let sent = std::mem::replace(&mut window, next);
+                let delivered = (sent * (1.0 - loses)).min(most);
+                losses.on_acked((1000.0 * delivered) as u64);
+                for _ in 0..(sent - delivered) as u64 {
+                    losses.on_lost(u64::from(MTU), queue);
+                }
+                let seen = Seen {
+                    window: 1000.0 * window,
+                    ..Seen::standing(ms(50))
+                };
+                match losses.judge(MTU, &seen, &Turn::used(1000.0 * delivered / 0.05)) {
+                    Verdict::Tolerated => next = window + 1.0,
+                    Verdict::Excess { .. } => next = 0.85 * window,
+                    Verdict::Path(before) => next = before / 1000.0,
+                }
+                next
+            })
+            .collect()
     }
 
     #[test]
-    fn what_the_path_loses_anyway_is_learnt() {
-        let mut losses = Losses::default();
-        let verdicts = turns(&mut losses, 100, 2);
-        let answered = verdicts.iter().flatten().count();
-        assert!(answered <= 8, "{answered}");
-        assert!(verdicts[60..].iter().all(Option::is_none), "{verdicts:?}");
-        assert!((losses.base() - MOST_BASE).abs() < 0.001, "4 % are lost");
+    fn a_path_that_loses_a_tenth_by_itself_gets_its_window_back() {
+        let windows = answered(0.1, f64::MAX, ms(1));
+        assert!(
+            windows[6..].is_sorted() && windows[39] > 90.0,
+            "{windows:?}"
+        );
+    }
+
+    #[test]
+    fn a_policer_is_given_way_although_it_drops_a_third() {
+        let windows = answered(0.0, 60.0, ms(0));
+        assert!(
+            windows[8..].iter().all(|window| *window < 80.0),
+            "{windows:?}"
+        );
+    }
+
+    #[test]
+    fn losses_at_a_queue_are_not_the_path_s() {
+        let windows = answered(0.1, f64::MAX, ms(20));
+        assert!(windows[39] < 60.0, "{windows:?}");
+    }
+
+    #[test]
+    fn the_tolerated_share_is_not_answered() {
+        assert!(!turns(&mut Losses::default(), 100, 1).contains(&true));
     }
 
     #[test]
     fn what_the_path_loses_anyway_does_not_excuse_losses_while_a_queue_stands() {
-        let mut losses = Losses::default();
-        turns(&mut losses, 100, 2);
-        for _ in 0..4 {
-            losses.on_acked(92 * u64::from(MTU));
-            losses.on_lost(8 * u64::from(MTU));
-        }
+        let mut losses = Losses {
+            path: 0.1,
+            ..Losses::default()
+        };
+        losses.on_acked(368 * u64::from(MTU));
+        losses.on_lost(32 * u64::from(MTU), Duration::ZERO);
         let mut standing = losses.clone();
-        assert_eq!(losses.judge(MTU, false), None, "8 % of 400 packets");
-        assert_eq!(standing.judge(MTU, true), Some(Verdict::Many));
+        assert!(!losses.count(MTU, false), "8 % of 400 packets");
+        assert!(standing.count(MTU, true));
     }
 
     #[test]
-    fn a_path_is_not_believed_to_lose_a_fifth() {
-        let verdicts = turns(&mut Losses::default(), 100, 12);
-        let answered = verdicts[50..].iter().flatten().count();
-        assert!(answered >= 20, "{answered}");
+    fn a_path_that_loses_less_than_before_is_believed_to() {
+        let mut losses = Losses {
+            path: 0.1,
+            ..Losses::default()
+        };
+        turns(&mut losses, 5, 0);
+        assert_eq!(losses.path, 0.1 * 7.0 / 8.0, "250 packets, a share");
+        turns(&mut losses, 200, 0);
+        assert!(losses.path < 0.001, "{}", losses.path);
     }
 
     #[test]
     fn losses_after_a_long_time_without_are_answered_in_a_turn_or_two() {
         let mut losses = Losses::default();
         turns(&mut losses, 10_000, 0);
-        let verdicts = turns(&mut losses, 2, 15);
-        assert_eq!(verdicts.iter().flatten().next(), Some(&Verdict::Many));
-    }
-
-    #[test]
-    fn losses_are_recent_in_the_share_that_was_judged_last_and_the_one_being_counted() {
-        let mut losses = Losses::default();
-        assert!(!losses.any());
-        turns(&mut losses, 5, 1);
-        assert!(losses.any(), "judged");
-        turns(&mut losses, 5, 0);
-        assert!(!losses.any(), "250 packets since");
-        losses.on_lost(u64::from(MTU));
-        assert!(losses.any(), "not yet judged");
-        losses.forget();
-        assert!(!losses.any(), "forgotten");
+        assert!(turns(&mut losses, 2, 15).contains(&true));
     }
 
     #[test]
@@ -202,38 +299,9 @@ mod tests {
         let mut losses = Losses::default();
         turns(&mut losses, 5, 0);
         losses.on_acked(45 * u64::from(MTU));
-        losses.on_lost(6 * u64::from(MTU));
+        losses.on_lost(6 * u64::from(MTU), Duration::ZERO);
         assert!(!losses.exceed(false), "6 of 301, 2 % are 6.02");
-        losses.on_lost(u64::from(MTU));
+        losses.on_lost(u64::from(MTU), Duration::ZERO);
         assert!(losses.exceed(false), "7 of 302");
-
-        let mut losses = Losses::default();
-        turns(&mut losses, 5, 1);
-        assert!(!losses.exceed(true), "5 of 250");
-        losses.on_lost(u64::from(MTU));
-        assert!(losses.exceed(true), "6 of 251");
-        assert!(
-            !losses.exceed(false),
-            "without a queue the path is believed to lose 2 % by itself"
-        );
-    }
-
-    #[test]
-    fn the_lower_half_of_the_last_eight_shares_is_what_the_path_loses_anyway() {
-        let mut losses = Losses::default();
-        for lost in [0, 0, 0, 0, 0, 1, 2, 1, 2] {
-            losses.on_acked((250 - lost) * u64::from(MTU));
-            losses.on_lost(lost * u64::from(MTU));
-            losses.judge(MTU, false);
-        }
-        assert_eq!(losses.shares.len(), 8);
-        assert_eq!(losses.base(), 0.0, "four of eight without losses");
-        for _ in 0..2 {
-            losses.on_acked(249 * u64::from(MTU));
-            losses.on_lost(u64::from(MTU));
-            losses.judge(MTU, false);
-        }
-        let two_without_two_with = (0.0 + 0.0 + 0.004 + 0.004) / 4.0;
-        assert!((losses.base() - two_without_two_with).abs() < 1e-9);
     }
 }

@@ -22,6 +22,20 @@ pub(super) struct Turn {
     pub(super) is_lossy: bool,
 }
 
+#[cfg(test)]
+impl Turn {
+    /// A turn of 50 ms that used its window and delivered `rate` bytes per second.
+    pub(super) fn used(rate: f64) -> Self {
+        Self {
+            length: Duration::from_millis(50),
+            rate,
+            is_used: true,
+            in_flight: 0,
+            is_lossy: false,
+        }
+    }
+}
+
 /// Delivery rates of one path.
 #[derive(Debug, Clone)]
 pub(super) struct Rates {

@@ -5,14 +5,11 @@ use std::time::{Duration, Instant};
 use super::crowd::Seen;
 use super::delay::{Delay, Queueing};
 use crate::controller::{Ack, PathSample};
+use crate::freshness::feedback_lifetime;
 
 /// Packets from one path header to the next while routers stamp them, and until one does.
 const STAMPED_INTERVAL: u32 = 2;
 const UNSTAMPED_INTERVAL: u32 = 64;
-
-/// What routers say holds for so many round trips, or so long if that is longer.
-const HOLD_RTTS: u32 = 4;
-const LEAST_HOLD: Duration = Duration::from_millis(100);
 
 /// Routers of which one was wrong are not believed for so long.
 const DISTRUST: Duration = Duration::from_secs(60);
@@ -54,7 +51,7 @@ impl Routers {
         ack: &Ack,
         smoothed: Duration,
     ) -> Option<(Duration, Option<Queueing>)> {
-        let holds = LEAST_HOLD.max(smoothed * HOLD_RTTS);
+        let holds = feedback_lifetime(smoothed);
         let is_fresh = |at: &Instant| ack.now.saturating_duration_since(*at) <= holds;
         self.heard = self.heard.filter(is_fresh);
         if self.are_heard() {
@@ -186,7 +183,7 @@ mod tests {
         assert!(after_losses(2, 4).0.are_heard(), "half of the target");
         assert!(after_losses(0, 5).0.are_heard(), "no long round trips");
         let (mut routers, delay) = after_losses(1, 4);
-        assert!(!routers.are_heard() && !delay.is_told());
+        assert!(!routers.are_heard() && delay.told() == Duration::ZERO);
         routers.on_path(&told(60_099, Some(0), None, None));
         assert!(!routers.are_heard());
         routers.on_path(&told(60_100, Some(0), None, None));

@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::controller::Ack;
 
-/// Stalls and rates are remembered for this long, or for that many smoothed round trips if they are
-/// longer.
+/// Stalls and rates are remembered for this long: a link that became slower counts as stalled for as
+/// long.
 const MEMORY: Duration = Duration::from_secs(2);
-const MEMORY_RTTS: u32 = 10;
 
 /// The least span in which stalls vary, if a smoothed round trip is shorter.
 const SPAN: Duration = Duration::from_millis(50);
@@ -23,9 +22,10 @@ const SPAN: Duration = Duration::from_millis(50);
 const PROVEN_TARGETS: u32 = 2;
 const PROVEN_PART: u32 = 8;
 
-/// A longer stall is an outage: the window does not cover it. Crowded Wi-Fi holds packets back for up
-/// to 165 ms at a mean of 7 ms (private-octopus/c4, doc/c4-tests.md).
-const LONGEST: Duration = Duration::from_millis(250);
+/// A longer stall is an outage, or a queue behind a link that has become slower: the window does not
+/// cover it. Crowded Wi-Fi holds packets back for up to 165 ms at a mean of 7 ms (private-octopus/c4,
+/// doc/c4-tests.md).
+const LONGEST: Duration = Duration::from_millis(150);
 
 /// No round trip takes longer: 86,400 s.
 const A_DAY_S: f64 = 86_400.0;
@@ -73,14 +73,14 @@ impl Stalls {
         let (least, most) = self.span.stalls.unwrap_or((stall, stall));
         self.span.stalls = Some((least.min(stall), most.max(stall)));
         if ack.now.saturating_duration_since(since) >= smoothed.max(SPAN) {
-            self.end_span(ack.now, MEMORY.max(smoothed * MEMORY_RTTS));
+            self.end_span(ack.now);
         }
     }
 
-    fn end_span(&mut self, now: Instant, memory: Duration) {
+    fn end_span(&mut self, now: Instant) {
         self.past.push_back((now, std::mem::take(&mut self.span)));
         self.since = Some(now);
-        let is_old = |at: Instant| now.saturating_duration_since(at) > memory;
+        let is_old = |at: Instant| now.saturating_duration_since(at) > MEMORY;
         while self.past.front().is_some_and(|(at, _)| is_old(*at)) {
             self.past.pop_front();
         }
@@ -104,6 +104,15 @@ impl Stalls {
         let now = self.span.stalls.into_iter();
         let longest = spans.chain(now).map(|(_, most)| most).max();
         self.rate * (base + longest.unwrap_or_default().min(LONGEST)).as_secs_f64()
+    }
+
+    /// The part of the greatest rate that `rate` is.
+    pub(super) fn part(&self, rate: f64) -> f64 {
+        if self.rate > 0.0 {
+            (rate / self.rate).min(1.0)
+        } else {
+            0.0
+        }
     }
 }
 
@@ -154,14 +163,15 @@ mod tests {
         let stalls = stalls(|at| (10 + held(at), 10_000));
         // 1 MB/s in 10 + 30 ms.
         assert!((stalls.floor(BASE, TARGET) - 40_000.0).abs() < 1.0);
+        assert_eq!((stalls.part(0.5e6), stalls.part(2e6)), (0.5, 1.0));
         // Less than two targets is no proof.
         assert_eq!(stalls.floor(BASE, ms(16)), 0.0);
     }
 
     #[test]
-    fn an_outage_is_covered_for_a_quarter_of_a_second() {
+    fn an_outage_is_covered_for_150_milliseconds() {
         let held = |at: u64| if at % 60 < 30 { 400 } else { 0 };
         let stalls = stalls(|at| (10 + held(at), 10_000));
-        assert!((stalls.floor(BASE, TARGET) - 260_000.0).abs() < 1.0);
+        assert!((stalls.floor(BASE, TARGET) - 160_000.0).abs() < 1.0);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::row::Switches;
+
 /// The target is so many packets at [`TARGET_RATE`], more in proportion to the root of the rate,
 /// and never fewer than the second number. Their time falls as the rate grows: flows that see the
 /// same queue come to the same rate.
@@ -14,27 +16,23 @@ const TARGET_RATE: f64 = 625_000.0;
 /// The target before a rate is known.
 pub(super) const FIRST: Duration = Duration::from_millis(20);
 
-/// Jitter raises the target by so much of it, by at most an empty round trip or this.
-const JITTER_GAIN: f64 = 1.5;
-const MOST_JITTER: Duration = Duration::from_millis(30);
-
 /// The target without jitter, at `bandwidth` bytes per second, for packets of `packet` bytes; `None`
-/// before a rate is known. Losses leave the part `room` of it.
-pub(super) fn own(bandwidth: f64, base: Duration, packet: f64, room: f64) -> Option<Duration> {
+/// before a rate is known.
+pub(super) fn own(
+    bandwidth: f64,
+    base: Duration,
+    packet: f64,
+    switches: Switches,
+) -> Option<Duration> {
     if bandwidth <= 0.0 {
         return None;
     }
     let packet = packet / bandwidth;
-    let packets = TARGET_PACKETS * (bandwidth / TARGET_RATE).sqrt();
+    let at_5_mbps = switches.target_packets(TARGET_PACKETS);
+    let packets = at_5_mbps * (bandwidth / TARGET_RATE).sqrt();
     let own = packets.max(LEAST_TARGET_PACKETS) * packet;
-    let own = own.min((base.as_secs_f64() / 2.0).max(TARGET_PACKETS * packet)) * room;
+    let own = own.min((base.as_secs_f64() / 2.0).max(at_5_mbps * packet));
     Some(Duration::from_secs_f64(own.min(1.0)))
-}
-
-/// The part of the target that is for jitter.
-pub(super) fn noise(jitter: Duration, base: Duration) -> Duration {
-    let noise = jitter.mul_f64(JITTER_GAIN);
-    noise.min(base.max(MOST_JITTER))
 }
 
 #[cfg(test)]
@@ -45,18 +43,13 @@ mod tests {
 
     #[test]
     fn four_packets_wait_at_5_mbps_and_their_time_falls_as_the_rate_grows() {
-        let at = |mbps: f64| own(mbps * 125_000.0, BASE, 1250.0, 1.0).expect("a rate");
+        let at =
+            |mbps: f64| own(mbps * 125_000.0, BASE, 1250.0, Switches::default()).expect("a rate");
         assert_eq!(at(5.0), Duration::from_millis(8));
         // Four times the rate, half the time.
         assert_eq!(at(20.0), Duration::from_millis(4));
         // Never fewer than 2.5 packets.
         assert_eq!(at(1.0), Duration::from_millis(25));
-        assert_eq!(own(0.0, BASE, 1250.0, 1.0), None);
-    }
-
-    #[test]
-    fn jitter_adds_at_most_a_round_trip() {
-        assert_eq!(noise(Duration::from_millis(10), BASE).as_millis(), 15);
-        assert_eq!(noise(Duration::from_millis(500), BASE), BASE);
+        assert_eq!(own(0.0, BASE, 1250.0, Switches::default()), None);
     }
 }

@@ -1,9 +1,9 @@
 mod link;
+mod spec;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::controller::Delivery;
 use crate::testing::{ack, epoch, ms};
 use link::{Link, Tell};
 
@@ -28,8 +28,8 @@ fn a_clean_link_is_full_with_a_queue_of_some_packets() {
         assert!(share > 0.97, "{rate} {rtt:?}: {share}");
         let packet = Duration::from_secs_f64(f64::from(MTU) / rate);
         assert!(
-            // After it made room it sends a tenth faster for a round trip.
-            link.longest_queue <= target + rtt / 10 + packet * 4,
+            // The last step of growth is at most a quarter of the window.
+            link.longest_queue <= target + rtt / 3 + packet * 4,
             "{rate} {rtt:?}: {:?} of {target:?}",
             link.longest_queue
         );
@@ -385,7 +385,7 @@ fn start_triples_the_window_each_round_trip_and_doubles_it_above_100_packets() {
 }
 
 #[test]
-fn start_ends_with_a_short_queue_and_drain_with_what_the_empty_path_holds() {
+fn start_ends_with_a_queue_of_a_third_and_drain_with_what_the_empty_path_holds() {
     for (rtt, least) in [(10, 4), (40, 4), (200, 10), (600, 16)] {
         let mut link = Link::new(RATE, ms(rtt), 2000.0);
         run_until(&mut link, |mode| !matches!(mode, Mode::Start { .. }));
@@ -395,7 +395,7 @@ fn start_ends_with_a_short_queue_and_drain_with_what_the_empty_path_holds() {
         let recent = link.keel.delay.recent().expect("eight round trips");
         let queue = recent - ms(rtt);
         assert!(
-            queue > ms(least) && queue < ms(least + 6),
+            queue > ms(least) && queue < ms(least + 6 + rtt / 3),
             "{rtt} ms: {queue:?}"
         );
         let fits = link.keel.rates.bandwidth() * link.keel.delay.base().as_secs_f64();
@@ -404,7 +404,7 @@ fn start_ends_with_a_short_queue_and_drain_with_what_the_empty_path_holds() {
         run_until(&mut link, |mode| matches!(mode, Mode::Track));
         assert_eq!(link.keel.window(), to as u64, "{rtt} ms");
         let time = link.now - at;
-        assert!(time < ms(25 + rtt), "{rtt} ms: {time:?}");
+        assert!(time < ms(30 + rtt), "{rtt} ms: {time:?}");
     }
 }
 
@@ -415,40 +415,8 @@ fn drain_leaves_four_packets_where_the_empty_path_holds_fewer() {
     assert_eq!(link.keel.window(), 4800);
 }
 
-/// Acknowledgements of full windows, one in each round trip of 40 ms, at these rates.
-fn acks(keel: &mut Keel, rates: &[f64]) {
-    let mut total = 0;
-    for (turn, rate) in (1..).zip(rates) {
-        let bytes = (rate * 0.04) as u64;
-        total += bytes;
-        keel.on_ack(&Ack {
-            in_flight: keel.window(),
-            delivery: Some(Delivery {
-                total,
-                before: total - bytes,
-                send_interval: ms(40),
-                ack_interval: ms(40),
-                app_limited: false,
-            }),
-            ..ack(epoch() + ms(40 * turn), 40, bytes)
-        });
-    }
-}
-
 #[test]
-fn start_ends_when_the_rate_has_not_grown_by_a_quarter_for_three_round_trips() {
-    let starts = |rates: &[f64]| {
-        let mut keel = Keel::new(epoch(), InitialWindow::Rfc9002, MTU);
-        acks(&mut keel, rates);
-        matches!(keel.mode, Mode::Start { .. })
-    };
-    assert!(starts(&[1e6, 1.2e6, 1.2e6]));
-    assert!(!starts(&[1e6, 1.2e6, 1.2e6, 1.2e6]));
-    assert!(starts(&[1e6, 1.2e6, 1.3e6, 1.3e6, 1.3e6]));
-}
-
-#[test]
-fn a_faster_link_is_filled_by_1_2_4_8_packets_then_by_an_eighth_then_by_a_quarter() {
+fn a_faster_link_is_filled_by_1_2_4_8_packets_and_on_to_a_quarter() {
     let mut link = Link::new(RATE, ms(40), ROOM);
     link.run(ms(5000));
     link.rate = 20.0 * RATE;
@@ -462,8 +430,9 @@ fn a_faster_link_is_filled_by_1_2_4_8_packets_then_by_an_eighth_then_by_a_quarte
     }
     let steps: Vec<f64> = windows.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(steps[..4], [1200.0, 2400.0, 4800.0, 9600.0]);
-    for (at, part) in [(4, 8.0), (5, 8.0), (6, 4.0), (7, 4.0), (8, 4.0), (9, 4.0)] {
-        assert!((steps[at] - windows[at] / part).abs() <= 1.0, "{steps:?}");
+    for at in 4..10 {
+        let step = (1200.0 * 2f64.powi(at as i32)).min(windows[at] / 4.0);
+        assert!((steps[at] - step).abs() <= 1.0, "{steps:?}");
     }
 }
 
@@ -498,7 +467,8 @@ fn a_longer_and_faster_route_is_full_although_packets_were_lost_on_the_one_befor
     (link.rate, link.rtt) = (260_000.0, ms(1));
     link.run(ms(12_000));
     (link.rate, link.rtt) = (6_240_000.0, ms(308));
-    link.run(ms(6000));
+    // Growth by a quarter a round trip, and losses of a queue of 0.3 bandwidth x delay.
+    link.run(ms(20_000));
     let share = link.run(ms(4000));
     assert!(share > 0.8, "{share}");
 }
@@ -520,9 +490,6 @@ fn excess_losses_leave_0_85_of_the_window_and_many_0_7() {
         }
         let part = link.keel.window() as f64 / before;
         assert!(part > least && part < most, "one of {every} lost: {part}");
-        link.loses_every = None;
-        link.run(ms(30_000));
-        assert!(link.keel.curve.is_none(), "it allows more than the link");
     }
 }
 
@@ -541,33 +508,6 @@ fn losses_at_half_of_the_target_shrink_it_to_two_fifths_for_a_while() {
 }
 
 #[test]
-fn patience_goes_after_five_calm_seconds_a_span_each() {
-    let mut link = Link::new(RATE, ms(40), ROOM);
-    link.run(ms(5000));
-    link.keel.patience = 3;
-    link.keel.calm_since = link.now;
-    for (time, patience) in [(4900, 3), (300, 2), (5300, 1), (5300, 0), (5300, 0)] {
-        link.run(ms(time));
-        assert_eq!(link.keel.patience, patience);
-    }
-}
-
-#[test]
-fn who_comes_back_within_ten_seconds_was_not_gone() {
-    let holds = |mode: &Mode| matches!(mode, Mode::Hold(_));
-    let mut link = Link::new(RATE, ms(40), ROOM);
-    link.run(ms(5000));
-    for (pause, relapses) in [(0, 0), (1000, 1), (1000, 2), (15_000, 0)] {
-        link.run(ms(pause));
-        link.join(80);
-        run_until(&mut link, holds);
-        assert_eq!(link.keel.relapses, relapses);
-        link.neighbour.clear();
-        run_until(&mut link, |mode| matches!(mode, Mode::Track));
-    }
-}
-
-#[test]
 fn what_queues_on_the_way_back_is_no_part_of_the_window_in_hold() {
     let mut link = Link::new(RATE, ms(40), ROOM);
     link.back = |_| ms(30);
@@ -581,18 +521,4 @@ fn what_queues_on_the_way_back_is_no_part_of_the_window_in_hold() {
     run_until(&mut link, |mode| matches!(mode, Mode::Hold(_)));
     assert_eq!(link.keel.window(), link.keel.window as u64);
     assert_eq!(link.keel.seen(link.now).least, 4800.0);
-}
-
-#[test]
-fn a_shorter_path_that_others_reveal_makes_a_full_window_make_room() {
-    let mut link = Link::new(RATE, ms(40), ROOM);
-    link.run(ms(8000));
-    let makes_room = |rtt, in_use: f64| {
-        let (mut keel, ack) = (link.keel.clone(), ack(link.now, rtt, 1200));
-        let in_flight = (in_use * keel.window) as u64;
-        keel.on_ack(&Ack { in_flight, ..ack });
-        matches!(keel.mode, Mode::Yield { .. })
-    };
-    assert!(makes_room(38, 0.9) && !makes_room(38, 0.85));
-    assert!(!makes_room(40, 1.0), "as short as before");
 }

@@ -64,6 +64,8 @@ pub(super) struct Link {
     /// Bytes by which the window exceeded twice that and 15 packets, out of START, since the run
     /// began.
     pub(super) excess: u64,
+    /// What keel was told, a line of JSON for each event, and its window after it.
+    pub(super) record: Vec<(String, u64)>,
 }
 
 impl Link {
@@ -92,7 +94,15 @@ impl Link {
             longest_queue: Duration::ZERO,
             most_delivered: 0,
             excess: 0,
+            record: Vec::new(),
         }
+    }
+
+    /// keel was told `event`: the name of an event and its fields in JSON.
+    pub(super) fn note(&mut self, event: &str) {
+        let now = (self.now - epoch()).as_secs_f64();
+        let line = format!("{{\"e\":{event},\"now\":{now:?}}}");
+        self.record.push((line, self.keel.window()));
     }
 
     /// A Reno flow joins with `packets` under way.
@@ -184,7 +194,9 @@ impl Link {
         let packet = self.packets.pop_front().expect("it was looked at");
         if packet.is_lost {
             self.keel.on_lost(at, u64::from(MTU));
+            self.note(&format!("\"lost\",\"bytes\":{MTU}"));
             self.keel.on_congestion(&Congestion { now: at, ..loss() });
+            self.note("\"congestion\",\"cause\":\"loss\"");
             return;
         }
         self.delivered += u64::from(MTU);
@@ -220,6 +232,17 @@ impl Link {
                 app_limited: false,
             }),
         });
+        let delivered = self.delivered;
+        let (sent, acked) = (packet.sent - packet.first_sent, at - packet.before_at);
+        let rtt = (at - packet.sent).as_secs_f64();
+        let (sent, acked) = (sent.as_secs_f64(), acked.as_secs_f64());
+        self.note(&format!(
+            "\"ack\",\"rtt\":{rtt:?},\"bytes\":{MTU},\"after_recovery\":{MTU},\
+             \"in_flight\":{in_flight},\"app_limited\":false,\"total\":{delivered},\
+             \"before\":{},\"send_interval\":{sent:?},\"ack_interval\":{acked:?},\
+             \"was_limited\":false",
+            packet.before,
+        ));
         if !matches!(self.keel.mode, Mode::Start { .. }) {
             self.most_delivered = self.most_delivered.max(self.delivered - packet.before);
             let excess = self

@@ -1,0 +1,445 @@
+"""keel, written from docs/algorithms/keel.md by somebody who had not seen the Rust.
+
+For everyone who checks the specification: it reads what keel is told, a line of JSON for each event,
+and writes the window in bytes after each. Times are seconds, windows bytes, rates bytes per second.
+It leaves out what routers report."""
+import json, math, sys
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Callable, Deque, List, Optional, Tuple
+
+BETA, C = 0.7, 0.4
+ALPHA = 3 * (1 - BETA) / (1 + BETA)
+
+def clamp(x: float, a: float, b: float) -> float: return max(a, min(x, b))
+def upper_median(xs: List[float]) -> float: return sorted(xs)[len(xs) // 2]
+
+def follows(before: float, after: float, expected: float) -> bool:
+    if min(before, after, expected) <= 0: return False
+    return math.log(before / after) / max(math.log(before / expected), 0.01) > 0.7
+
+def line_deviation(points: List[Tuple[float, float]]) -> float:
+    """Standard deviation about the least-squares line."""
+    n = len(points)
+    mt = sum(t for t, _ in points) / n
+    my = sum(y for _, y in points) / n
+    stt = sum((t - mt) ** 2 for t, _ in points)
+    slope = sum((t - mt) * (y - my) for t, y in points) / stt if stt > 0 else 0.0
+    return math.sqrt(sum((y - my - slope * (t - mt)) ** 2 for t, y in points) / n)
+
+class Extreme:
+    """The greatest (or least) value of the last while."""
+    def __init__(self, better: Callable[[float, float], bool]) -> None:
+        self.better = better
+        self.items: Deque[Tuple[float, float]] = deque()
+    def add(self, now: float, value: float) -> None:
+        while self.items and not self.better(self.items[-1][1], value): self.items.pop()
+        self.items.append((now, value))
+    def get(self, now: float, memory: float) -> Optional[float]:
+        while self.items and now - self.items[0][0] > memory:
+            self.items.popleft()
+        return self.items[0][1] if self.items else None
+
+def least() -> Extreme: return Extreme(lambda a, b: a < b)
+
+class Base:
+    """The least rtt of the present and the 9 pieces of 3 s before."""
+    def __init__(self) -> None:
+        self.pieces: Deque[float] = deque(maxlen=10)
+        self.began, self.value, self.seen = 0.0, math.inf, 0.0
+    def add(self, now: float, rtt: float) -> None:
+        if rtt <= self.value * 65 / 64: self.seen = now
+        if not self.pieces or now - self.began >= 3:
+            self.pieces.append(rtt); self.began = now
+        else: self.pieces[-1] = min(self.pieces[-1], rtt)
+        self.value = min(self.pieces)
+    def set(self, value: float) -> None:
+        """A longer route."""
+        self.pieces, self.value = deque([value], maxlen=10), value
+
+class Noise:
+    """sigma: median deviation of pieces of at least 25 ms and 4 samples."""
+    def __init__(self) -> None:
+        self.piece: List[Tuple[float, float]] = []
+        self.deviations: Deque[float] = deque(maxlen=16)
+    def add(self, now: float, rtt: float) -> None:
+        if len(self.piece) >= 4 and now - self.piece[0][0] > 0.025:
+            self.deviations.append(line_deviation(self.piece))
+            self.piece = []
+        self.piece.append((now, rtt))
+    @property
+    def sigma(self) -> float:
+        return upper_median(list(self.deviations)) if self.deviations else 0.0
+
+class Stalls:
+    """R and what delivery at R does not explain."""
+    def __init__(self) -> None:
+        self.rate = self.span_rate = 0.0
+        self.began: Optional[float] = None
+        self.xs: List[float] = []
+        self.past: Deque[Tuple[float, float, List[float]]] = deque()  # end, rate, [least x, greatest x]
+    def add(self, now: float, rtt: float, delivered: int, sample: float, base: float, srtt: float) -> None:
+        if self.began is None: self.began = now
+        self.span_rate, self.rate = max(self.span_rate, sample), max(self.rate, sample)
+        if self.rate <= 0: return
+        x = max(rtt - max(base, delivered / self.rate), 0.0)
+        self.xs = [min(self.xs + [x]), max(self.xs + [x])]
+        if now - self.began < max(srtt, 0.050): return
+        self.past.append((now, self.span_rate, self.xs))
+        self.began, self.span_rate, self.xs = now, 0.0, []
+        while now - self.past[0][0] > 2: self.past.popleft()
+        self.rate = max(rate for _, rate, _ in self.past)
+    def floor(self, base: float, own: float) -> float:
+        spans = [xs for _, _, xs in self.past if xs]
+        if not spans: return 0.0
+        if upper_median([high - low for low, high in spans]) <= max(2 * own, base / 8): return 0.0
+        return self.rate * (base + min(max(max(xs) for xs in spans + [self.xs or [0.0]]), 0.15))
+
+@dataclass
+class Turn:
+    began: float
+    total: int  # acknowledged when it began
+    in_flight: int = 0; acked: int = 0
+    is_lossy: bool = False; is_used: bool = False
+    length: float = 0.0; rate: float = 0.0
+
+class Cubic:
+    """RFC 9438's curve from `window` towards `w_max`, in bytes."""
+    def __init__(self, now: float, window: float, w_max: float, packet: int) -> None:
+        self.w_max = max(w_max, window)
+        self.k = ((self.w_max - window) / packet / C) ** (1 / 3)
+        self.began, self.packet, self.start = now, packet, window
+    def at(self, now: float, rtt: float, reno_limit: float = math.inf) -> float:
+        cubic = self.w_max + C * self.packet * (now + rtt - self.began - self.k) ** 3
+        reno = self.start + ALPHA * self.packet * (now - self.began) / rtt
+        return max(cubic, min(reno, reno_limit))
+
+@dataclass
+class Crowd:
+    began: float
+    top: float; top_stand: float; sent: float; last: float; target: float
+    others: bool = False
+    suspicious: int = 0; turns: int = 0; still: int = 0; at_least: int = 0
+    reference: Optional[Tuple[float, float]] = None  # window, stand
+
+@dataclass
+class Trial:
+    window: float; share: float
+    rate: Optional[float] = None
+    delays: List[float] = field(default_factory=list)  # last rtt - base at its losses
+
+class State(Enum):
+    START, DRAIN, TRACK, YIELD, HOLD = range(5)
+
+class Keel:
+    def __init__(self, mtu: int, now: float) -> None:
+        self.packet = mtu
+        # measurements
+        self.srtt: Optional[float] = None
+        self.last_rtt = 0.0
+        self.recent: Deque[float] = deque(maxlen=8)
+        self.stands_of, self.stand = least(), 0.0
+        self.base_of, self.noise, self.stalls = Base(), Noise(), Stalls()
+        self.rates: Deque[float] = deque([0.0], maxlen=7)  # the greatest sample of each turn
+        self.turn = Turn(now, 0)
+        # losses: acknowledged and lost packets since the last judgement, and of the last one
+        self.acked = self.lost_ = self.last_acked = self.last_lost = self.path = 0.0
+        self.share = 0.0
+        self.trial: Optional[Trial] = None
+        self.room = 1.0
+        self.first_room: Optional[float] = None
+        self.last_room, self.room_turns, self.to = now, 0, 0.0
+        self.calm = 0
+        self.hold: Optional[Cubic] = None
+        self.begin(float(min(10 * mtu, max(2 * mtu, 14720))))
+    def begin(self, window: float) -> None:
+        """START."""
+        self.window, self.state, self.slow, self.growth = window, State.START, 0, 0
+        self.last_rate = 0.0
+        self.crowd: Optional[Crowd] = None
+        self.curve: Optional[Cubic] = None
+        self.making: Optional[Tuple[float, float]] = None  # window and stand before room was made
+    # -- measurements ---------------------------------------------------------------------------------
+    @property
+    def base(self) -> float: return self.base_of.value
+    @property
+    def bw(self) -> float: return max(self.rates)  # 0 if there is none
+    @property
+    def bdp(self) -> float: return self.bw * self.base if self.bw > 0 and self.base < math.inf else 0.0
+    @property
+    def span(self) -> float:
+        assert self.srtt is not None
+        return max(self.srtt / 2, min(0.025, 8 * self.srtt))
+    @property
+    def short(self) -> float: return clamp(self.base / 20, min(0.004, self.base), 0.016)
+    @property
+    def jitter(self) -> float: return min(5.25 * self.noise.sigma, max(self.base, 0.030))
+    @property
+    def own(self) -> float:
+        p = self.packet / self.bw
+        return min(max(4 * math.sqrt(self.bw / 625000), 2.5) * p, max(self.base / 2, 4 * p), 1.0)
+    @property
+    def target(self) -> float:
+        target = self.room * self.own + self.jitter if self.bw > 0 else 0.020
+        return min(target, self.crowd.target) if self.crowd else target
+    @property
+    def queue(self) -> float: return self.stand - self.base if self.srtt is not None else 0.0
+    @property
+    def stands(self) -> bool: return self.queue > self.target
+    @property
+    def delayed(self) -> bool: return len(self.recent) == 8 and min(self.recent) > self.base + self.short
+    @property
+    def min_window(self) -> int: return 2 * self.packet
+    @property
+    def floor(self) -> float: return self.stalls.floor(self.base, self.own) if self.bw > 0 else 0.0
+    def measure(self, e: dict) -> None:
+        now, rtt = e["now"], e["rtt"]
+        if rtt is not None:
+            self.srtt = rtt if self.srtt is None else 7 / 8 * self.srtt + rtt / 8
+            self.last_rtt = rtt
+            self.recent.append(rtt)
+            self.stands_of.add(now, rtt)
+            self.stand = self.stands_of.get(now, self.span) or rtt
+            self.base_of.add(now, rtt)
+            self.noise.add(now, rtt)
+        turn = self.turn
+        turn.acked += e["bytes"]
+        turn.in_flight = max(turn.in_flight, e["in_flight"])
+        slack = self.window - e["in_flight"]
+        turn.is_used |= not e["app_limited"] and slack <= 0.1 * self.window + 2 * self.packet
+        self.acked += e["bytes"] / self.packet
+        self.sample = 0.0
+        if e["total"] is None: return
+        delivered, interval = e["total"] - e["before"], max(e["send_interval"], e["ack_interval"])
+        sample = delivered / interval if interval > 0 else 0.0
+        self.sample = sample if not e["was_limited"] or sample > self.bw else 0.0
+        if rtt is not None:
+            counts = not e["was_limited"] or sample > self.stalls.rate
+            self.stalls.add(now, rtt, delivered, sample if counts else 0.0, self.base, self.srtt or 0.0)
+    # -- events ---------------------------------------------------------------------------------------
+    def ack(self, e: dict) -> None:
+        now, turn = e["now"], self.turn
+        self.measure(e)
+        if self.state is State.START: self.start_ack(e)
+        elif self.state is State.DRAIN: self.drain_ack(e)
+        self.rates[-1] = max(self.rates[-1], self.sample)
+        if e["total"] is None or self.srtt is None: return
+        if e["before"] >= turn.total and now - turn.began >= self.span and now > turn.began:
+            turn.length = now - turn.began
+            turn.rate = turn.acked / turn.length
+            self.turn_ends(now, turn)
+            self.turn = Turn(now, e["total"])
+            if self.rates[-1] > 0: self.rates.append(0.0)
+    def lost(self, nbytes: int) -> None:
+        self.lost_ += nbytes / self.packet
+        self.turn.is_lossy = True
+        if self.trial:
+            self.trial.delays.append(self.last_rtt - self.base)
+    def congestion(self, now: float, cause: str) -> None:
+        if self.state is State.START and cause == "mark": self.leave_start(now)
+        elif self.state is State.TRACK and cause == "mark":
+            self.window, self.growth = max(0.85 * self.window, 4 * self.packet), 0
+        elif self.state is State.TRACK and self.window < 10 * self.packet:
+            a, l = self.acked + self.last_acked, self.lost_ + self.last_lost
+            if l > self.tolerated(self.stands) * (a + l):
+                before = self.window
+                self.window = max(0.7 * before, self.min_window)
+                self.curve, self.growth = Cubic(now, self.window, before, self.packet), 0
+        elif self.state is State.HOLD and not self.making:
+            assert self.hold
+            before = self.window
+            w_max = before * (1 + BETA) / 2 if before < self.hold.w_max else before
+            self.window = max(BETA * before, self.min_window)
+            self.hold = Cubic(now, self.window, w_max, self.packet)
+    def mtu(self, mtu: int) -> None:
+        self.packet = mtu
+        self.window = max(self.window, self.min_window)
+    # -- START and DRAIN ------------------------------------------------------------------------------
+    def start_ack(self, e: dict) -> None:
+        packet = self.packet
+        slower = e["total"] is not None and e["ack_interval"] > 1.25 * e["send_interval"]
+        if self.delayed and (slower or self.slow >= 3): self.leave_start(e["now"])
+        elif not e["app_limited"] and 2 * e["in_flight"] >= self.window:
+            gain = 0.5 if self.delayed else 2 if self.window < 100 * packet else 1
+            grown = self.window + gain * e["after_recovery"]
+            reach = min(1.8 * self.bdp, self.bdp + 400 * packet)
+            limited = self.delayed or reach > 100 * packet
+            self.window = min(grown, max(reach, self.window)) if limited else grown
+    def leave_start(self, now: float) -> None:
+        self.to = max(self.bdp, 4 * self.packet, min(self.window, self.floor))
+        self.state = State.DRAIN
+    def drain_ack(self, e: dict) -> None:
+        self.window = max(self.to, min(self.window, e["in_flight"]) - e["bytes"] / 2)
+        if self.window <= self.to:
+            self.acked, self.lost_, self.trial = 0.0, 0.0, None
+            self.first_room = e["now"] + 2
+            self.track()
+    def track(self) -> None: self.state, self.crowd, self.curve, self.growth = State.TRACK, None, None, 0
+    # -- turns ----------------------------------------------------------------------------------------
+    def turn_ends(self, now: float, turn: Turn) -> None:
+        if self.state is State.START:
+            self.slow = self.slow + 1 if self.delayed else 0
+            is_flat, self.last_rate = turn.rate < 1.25 * self.last_rate, turn.rate
+            if self.judge(False) and is_flat: self.leave_start(now)
+        elif self.state is State.TRACK: self.track_turn(now, turn)
+        elif self.state is State.YIELD:
+            self.room_turns += 1
+            if self.room_turns >= 2:
+                assert self.making
+                self.window, self.making, self.crowd = self.making[0], None, None
+                self.state = State.TRACK
+        elif self.state is State.HOLD:
+            self.judge(True)
+            self.hold_turn(now, turn)
+    def track_turn(self, now: float, turn: Turn) -> None:
+        packet, target, stands = self.packet, self.target, self.stands  # as the turn ended
+        if self.answer_losses(now, turn, stands): return
+        if not turn.is_lossy: self.room = min(1.005 * self.room, 1.0)
+        elif 2 * self.queue > target: self.room = max(0.85 * self.room, 0.4)
+        if not turn.is_used: self.growth = 0
+        elif stands:
+            self.growth = 0; self.crowded(now, target)
+        elif self.room_is_due(now):
+            self.make_room(now)
+            share = max(0.9 * self.base / self.stand, 0.5)
+            self.window = max(self.window * share, 4 * packet, min(self.window, self.floor))
+            self.state = State.YIELD
+        elif self.queue < 0.75 * target:
+            self.ease()
+            self.growth += 1
+            row = min(self.growth, 16 if 2 * self.queue < target else 4)
+            step = max(packet, min(2 ** (row - 1) * packet, self.window / 4, 400 * packet))
+            goal = self.window + step
+            if self.curve:
+                limit = self.curve.w_max if self.window >= 10 * packet else math.inf
+                goal = min(goal, max(self.window, self.curve.at(now, self.stand, limit)))
+            fastest = self.stalls.rate
+            floor = self.floor * min(turn.rate / fastest, 1.0) if fastest > 0 else 0.0
+            self.window = max(goal, min(2 * self.window, floor))
+        else: self.growth = 0
+    def room_is_due(self, now: float) -> bool:
+        """Asking uses up the first room."""
+        age = max(10.0, 40 * self.base)
+        if self.first_room is not None and now >= self.first_room:
+            self.first_room = None
+            return True
+        return now - self.base_of.seen > age and now - self.last_room > age / 2
+    def make_room(self, now: float) -> None:
+        self.last_room, self.room_turns, self.making = now, 0, (self.window, self.stand)
+    # -- the crowd ------------------------------------------------------------------------------------
+    def ease(self) -> None:
+        crowd = self.crowd
+        if crowd:
+            crowd.suspicious -= 2
+            if crowd.suspicious <= 0: self.crowd = None
+            elif not crowd.others: crowd.turns, crowd.reference = 0, None
+    def crowded(self, now: float, target: float) -> None:
+        window, stand, queue, base, packet = self.window, self.stand, self.queue, self.base, self.packet
+        if self.crowd is None: self.crowd = Crowd(now, window, stand, window, queue, target)
+        crowd = self.crowd
+        if queue > 2 * target or (crowd.others and window <= 0.75 * crowd.top): crowd.suspicious += 1
+        crowd.turns += 1
+        moved = 0.02 * (stand if queue <= base / 5 else queue)
+        crowd.still = crowd.still + 1 if abs(queue - crowd.last) < moved else 0
+        crowd.last = queue
+        ref = crowd.reference
+        if ref is None:
+            if crowd.turns >= 3: crowd.reference = (crowd.sent, stand)
+        elif crowd.sent > 0.75 * ref[0]: crowd.reference = (ref[0], max(ref[1], stand))
+        else:
+            crowd.others = not follows(ref[1], stand, max(base, ref[1] * crowd.sent / ref[0]))
+            if not crowd.others: crowd.reference = (crowd.sent, stand)
+        crowd.sent = window
+        if window <= 4 * packet:
+            crowd.at_least += 1
+            if crowd.at_least >= 4: crowd.others = True
+        if crowd.others and crowd.still >= 4 and window <= 0.6 * crowd.top:
+            self.window = min(stand / base, 2.0) * crowd.top
+            self.base_of.set(stand)
+            self.crowd = self.curve = None
+        elif crowd.others and now - crowd.began >= 1 and crowd.suspicious >= 8:
+            self.window = max(window, crowd.top)
+            w_max = crowd.top * max(stand / crowd.top_stand, 1.0)
+            self.hold = Cubic(now, self.window, w_max, packet)
+            self.first_room, self.calm, self.state = now + 2, 0, State.HOLD
+        else:
+            give = window * max((base + 0.9 * target) / stand, 0.7)
+            half = min(0.5 * crowd.top, window) if crowd.others else 0.0
+            self.window = max(give, half, min(window, self.floor), 4 * packet)
+    # -- HOLD -----------------------------------------------------------------------------------------
+    def hold_turn(self, now: float, turn: Turn) -> None:
+        assert self.hold and self.srtt is not None
+        is_due = self.room_is_due(now)
+        if self.making:
+            self.room_turns += 1
+            if self.room_turns >= 3:
+                before, stand = self.making
+                if follows(stand, self.stand, max(self.base, stand * 0.5)):
+                    self.track()
+                self.window, self.making = before, None
+            return
+        empty = self.queue < max(self.base / 10, 0.004) + min(self.jitter, self.base / 2)
+        self.calm = self.calm + 1 if empty and self.window >= 0.95 * self.hold.w_max else 0
+        if self.calm >= 2: self.track()
+        elif turn.in_flight < 0.5 * self.window: self.hold.began += turn.length
+        elif is_due:
+            self.make_room(now)
+            self.window = max(0.5 * self.window, self.min_window)
+        else:
+            self.window = clamp(self.hold.at(now, self.srtt), self.window, 1.5 * self.window)
+    # -- losses ---------------------------------------------------------------------------------------
+    def tolerated(self, stands: bool) -> float: return 1.5 * (0.0 if stands else self.path) + 0.02
+    def judge(self, stands: bool) -> bool:
+        """Whether losses are in excess."""
+        a, l = self.acked, self.lost_
+        t = self.tolerated(stands) * (a + l)
+        excess = l > t + 2 * math.sqrt(t) + 2
+        if excess or a + l >= 250:
+            self.share = l / (a + l)
+            self.last_acked, self.last_lost, self.acked, self.lost_ = a, l, 0.0, 0.0
+            if self.share < self.path: self.path += (self.share - self.path) / 8
+        return excess
+    def answer_losses(self, now: float, turn: Turn, stands: bool) -> bool:
+        excess = self.judge(stands)
+        share, trial = self.share, self.trial
+        if trial and (stands or not excess and share <= self.tolerated(stands)):
+            self.trial = trial = None
+        if trial and trial.rate is None and turn.is_used: trial.rate = turn.rate
+        if not excess: return False
+        if stands: pass
+        elif trial and self.window <= 0.75 * trial.window:
+            self.trial = None
+            expected = (trial.rate or 0.0) * self.window / trial.window
+            short = sum(trial.delays) <= len(trial.delays) * self.short
+            if (follows(trial.rate or 0.0, turn.rate, expected) and 2 * share > trial.share
+                    and max(share, trial.share) <= 0.22 and short):
+                self.path = (share + trial.share) / 2
+                self.window, self.curve = max(self.window, trial.window), None
+                return True
+        elif trial is None or self.window > trial.window: self.trial = Trial(self.window, share)
+        delivered = min(self.window, turn.rate * self.stand)
+        c = 0.7 if share > self.tolerated(stands) + 0.05 else 0.85
+        self.window = max(c * self.window, 0.9 * delivered, 0.85 * min(self.window, self.floor),
+                          self.min_window)
+        self.curve, self.growth = Cubic(now, self.window, delivered, self.packet), 0
+        return True
+
+def step(keel: Keel, e: Any) -> None:
+    kind = e["e"]
+    if kind == "ack": keel.ack(e)
+    elif kind == "lost": keel.lost(e["bytes"])
+    elif kind == "congestion": keel.congestion(e["now"], e["cause"])
+    elif kind == "persistent": keel.begin(2.0 * keel.packet)
+    elif kind == "mtu": keel.mtu(e["mtu"])
+    else: raise ValueError(kind)
+
+def main() -> None:
+    keel: Optional[Keel] = None
+    for line in sys.stdin:
+        e = json.loads(line)
+        if keel is None: keel = Keel(e["mtu"], e["now"])
+        else: step(keel, e)
+        print(int(keel.window))
+
+if __name__ == "__main__": main()
