@@ -179,8 +179,8 @@ impl Burst {
         }
     }
 
-    /// Reads the packets that are there, at most so many, until they stand for as many. Returns the
-    /// time after the last of them, and `true` if none is left and this task will be woken for the
+    /// Reads at most `most` packets that are there, and stops once their segments are `most`. Returns
+    /// the time after the last of them, and `true` if none is left and this task will be woken for the
     /// next.
     ///
     /// The clock comes last, because another program may get the processor in between. Read first, it

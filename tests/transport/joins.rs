@@ -175,7 +175,7 @@ impl AsyncWrite for Memory {
     }
 }
 
-/// Groups of so many pictures, of 1 Mb/s. The encoder makes parameter sets only once.
+/// Groups of `length` pictures each, of 1 Mb/s. The encoder makes parameter sets only once.
 fn groups(count: u32, length: u32) -> Vec<AccessUnit> {
     let nal = |head: &[u8], bytes: usize| {
         let mut nal = [&[0, 0, 0, 1], head].concat();

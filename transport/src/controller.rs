@@ -83,10 +83,10 @@ const GAIN_PERCENT: u64 = 110;
 /// In slow start the rate has to fill the window of the next round trip, which is twice as large.
 const SLOW_START_GAIN_PERCENT: u64 = 200;
 
-/// Probes are at least so many smoothed round trips apart: an earlier ACK may still be on its way.
+/// Smoothed round trips from one probe to the next, at least: an earlier ACK may still be on its way.
 const ROUND_TRIPS_PER_PROBE: u32 = 2;
 
-/// A batch of so many bytes holds more than ACKs.
+/// A batch of at least this many bytes holds more than ACKs.
 const LEAST_DATA: u64 = 600;
 
 impl Paced {

@@ -125,7 +125,7 @@ pub struct Losses {
     pub persistent: u64,
 }
 
-/// The path may carry so many times what it was seen to deliver. A controller lets its window grow
+/// The path may carry up to this many times what it was seen to deliver. A controller lets its window grow
 /// while at least half of it is in use (RFC 7661, section 4.2).
 const UNTRIED: u64 = 2;
 

@@ -91,7 +91,7 @@ impl Server {
         if let Some(key) = &at.key {
             warn_of_open_key(key).await;
         }
-        // Whoever reads the announcement may end the server.
+        // A program that reads the announcement may end the server.
         let signals = Signals::listen()?;
         let form = Form::of(output);
         let listening = listening_record(&endpoint, controller, &transport, pin)?;

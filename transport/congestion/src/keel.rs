@@ -43,8 +43,8 @@ const LEAST_PACKETS: f64 = 4.0;
 /// START triples the window each round trip up to this many packets, then doubles it.
 const TRIPLED_PACKETS: f64 = 100.0;
 
-/// START never has more in flight than this many times what the path delivered in an empty round
-/// trip: it overshoots by less than that.
+/// START does not grow beyond this many times what the path delivered in an empty round trip, once that
+/// is more than [`TRIPLED_PACKETS`] or a queue shows: it overshoots by less than that.
 const START_REACH: f64 = 1.8;
 
 /// Acknowledgements that come this many times slower than the packets left show that the link is
@@ -74,10 +74,10 @@ const CUT: f64 = 0.85;
 /// Losses do not lower the window below this part of what was delivered.
 const DELIVERED_FACTOR: f64 = 0.9;
 
-/// A loss while half of the target queues shows a queue that is not larger: the room that keel sees
-/// for its target falls by [`CUT`], to no less than the first, and recovers by the second each turn.
-const LEAST_ROOM: f64 = 0.4;
-const ROOM_RISE: f64 = 1.005;
+/// A loss while half of the target queues shows a queue that is not larger: keel aims at a part of its
+/// target that falls by [`CUT`], to no less than the first, and recovers by the second each turn.
+const LEAST_PART: f64 = 0.4;
+const PART_RISE: f64 = 1.005;
 
 /// Fewer packets are too few for a share: each loss lowers a window below as it lowers CUBIC's. At
 /// such windows even Reno lives with a loss of 1.5 % (RFC 5348, section 3.1).
@@ -112,7 +112,7 @@ pub struct Keel {
     /// Turns of growth in a row.
     growth: u32,
     /// The part of the usual target that losses leave.
-    room: f64,
+    target_part: f64,
     /// Limits growth after losses that no queue announced.
     curve: Option<Curve>,
     /// A queue above the target.
@@ -127,11 +127,11 @@ enum Mode {
     /// Grows each round trip until a queue or losses show that the link is full; it has seen a queue
     /// for this many turns.
     Start { slow: u32, rate: f64 },
-    /// Sends less than arrives until the window is down to so many bytes.
+    /// Sends less than arrives until the window is down to `to` bytes.
     Drain { to: f64 },
     /// Keeps the queue at the target.
     Track,
-    /// Makes room for so many more turns, then returns to a window in bytes.
+    /// Makes room for `turns` more turns, then returns to a window of `back` bytes.
     Yield { back: f64, turns: u32 },
     /// Keeps its share beside others.
     Hold(Hold),
@@ -155,7 +155,7 @@ impl Keel {
             stalls: Stalls::default(),
             losses: Losses::new(switches),
             growth: 0,
-            room: 1.0,
+            target_part: 1.0,
             curve: None,
             crowd: None,
             room_at: now,
@@ -215,7 +215,7 @@ impl Keel {
         let base = self.delay.base();
         let own = target::own(self.rates.bandwidth(), base, self.packet(), self.switches);
         let target = own.map_or(target::FIRST, |own| {
-            own.mul_f64(self.room) + self.delay.noise()
+            own.mul_f64(self.target_part) + self.delay.noise()
         });
         self.crowd
             .as_ref()
@@ -312,10 +312,10 @@ impl Keel {
         }
         if turn.is_lossy {
             if seen.queue() * 2 > seen.target && self.switches.shrunk_target() {
-                self.room = (self.room * CUT).max(LEAST_ROOM);
+                self.target_part = (self.target_part * CUT).max(LEAST_PART);
             }
         } else {
-            self.room = (self.room * ROOM_RISE).min(1.0);
+            self.target_part = (self.target_part * PART_RISE).min(1.0);
         }
         // A window that is not in use says nothing about the path.
         if !turn.is_used {
@@ -492,8 +492,8 @@ impl Controller for Keel {
         }
         self.stalls
             .on_ack(ack, self.delay.base(), self.delay.smoothed());
-        let room = self.window + self.back() - ack.in_flight as f64;
-        let is_full = !ack.app_limited && room <= 0.1 * self.window + 2.0 * self.packet();
+        let unused = self.window + self.back() - ack.in_flight as f64;
+        let is_full = !ack.app_limited && unused <= 0.1 * self.window + 2.0 * self.packet();
         match self.mode {
             Mode::Start { slow, .. } => self.start(ack, slow),
             Mode::Drain { to } => self.drain(ack, to),

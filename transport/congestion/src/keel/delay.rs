@@ -19,7 +19,7 @@ const PIECE: Duration = Duration::from_secs(3);
 /// (RFC 9406, section 4.2: 8 samples).
 const RECENT: usize = 8;
 
-/// Noise is the median of so many pieces of [`STANDING`] with at least [`LEAST_SAMPLES`].
+/// Noise is the median of this many pieces of [`STANDING`] with at least [`LEAST_SAMPLES`].
 const NOISES: usize = 16;
 const LEAST_SAMPLES: f64 = 4.0;
 
@@ -199,7 +199,7 @@ impl Delay {
         self.back = Duration::ZERO;
     }
 
-    /// The least of the last eight round trips, once there are so many.
+    /// The least of the last eight round trips, once there are eight.
     pub(super) fn recent(&self) -> Option<Duration> {
         let least = self.recent.iter().min()?;
         (self.recent.len() == RECENT).then_some(*least)

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::controller::Ack;
 
-/// The delivery rate is the greatest of so many turns.
+/// The delivery rate is the greatest of this many turns and the present one.
 const TURNS: usize = 6;
 
 /// A turn: a round trip of data, at least as long as a queue must stand to count.
@@ -40,7 +40,7 @@ impl Turn {
 #[derive(Debug, Clone)]
 pub(super) struct Rates {
     since: Instant,
-    /// The turn ends with a packet that was sent after so many bytes were delivered.
+    /// The turn ends with a packet that was sent after this many bytes were delivered.
     ends: u64,
     acked: u64,
     used: bool,

@@ -89,7 +89,7 @@ impl Routers {
         delay.distrust(now);
     }
 
-    /// One packet in so many needs a header.
+    /// Packets from one header that keel needs to the next.
     pub(super) fn header_interval(&self) -> u32 {
         if self.are_heard() {
             STAMPED_INTERVAL

@@ -106,7 +106,7 @@ impl Stalls {
         self.rate * (base + longest.unwrap_or_default().min(LONGEST)).as_secs_f64()
     }
 
-    /// The part of the greatest rate that `rate` is.
+    /// `rate`, in bytes per second, as a part of the greatest one, at most 1; 0 before there is one.
     pub(super) fn part(&self, rate: f64) -> f64 {
         if self.rate > 0.0 {
             (rate / self.rate).min(1.0)

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::row::Switches;
 
-/// The target is so many packets at [`TARGET_RATE`], more in proportion to the root of the rate,
-/// and never fewer than the second number. Their time falls as the rate grows: flows that see the
+/// Packets of the target at [`TARGET_RATE`], more in proportion to the root of the rate, and the fewest. Their time falls as the rate grows: flows that see the
 /// same queue come to the same rate.
 const TARGET_PACKETS: f64 = 4.0;
 const LEAST_TARGET_PACKETS: f64 = 2.5;

@@ -499,12 +499,12 @@ fn losses_at_half_of_the_target_shrink_it_to_two_fifths_for_a_while() {
     let mut least = 1.0_f64;
     for _ in 0..20_000 {
         link.run(ms(1));
-        least = least.min(link.keel.room);
+        least = least.min(link.keel.target_part);
     }
-    assert_eq!(least, LEAST_ROOM);
+    assert_eq!(least, LEAST_PART);
     link.room = ROOM;
     link.run(ms(20_000));
-    assert_eq!(link.keel.room, 1.0);
+    assert_eq!(link.keel.target_part, 1.0);
 }
 
 #[test]

@@ -158,8 +158,8 @@ pub struct EcnState {
     sent_classic: u64,
 }
 
-/// A datagram of a handshake holds several packets, and each counts: so many ECT(0) packets more than
-/// ECT(0) datagrams are no fault of the path.
+/// A datagram of a handshake holds several packets, each of which the peer counts. If it counts up to
+/// this many ECT(0) packets more than ECT(0) datagrams left, the path has not re-marked them.
 const COALESCED: u64 = 16;
 
 impl EcnState {
@@ -176,7 +176,7 @@ impl EcnState {
         self.sent_classic = self.sent_classic.max(self.before.ect0);
     }
 
-    /// Returns as what packets leave: `None` for not ECN-capable.
+    /// Returns the codepoint with which packets leave: `None` for not ECN-capable.
     pub fn sends(&self) -> Option<EcnMode> {
         match (self.usage, self.fault) {
             (EcnUse::Off, _) | (_, Some(EcnFault::Unconfirmed | EcnFault::AllMarked)) => None,
@@ -185,7 +185,7 @@ impl EcnState {
         }
     }
 
-    /// Returns as what so many `datagrams` leave. `by_stack` says whether the QUIC stack sends them
+    /// Returns the codepoint with which these `datagrams` leave. `by_stack` says whether the QUIC stack sends them
     /// as ECT(0): it stops when it finds that the path clears ECN, and sends probes of other paths
     /// without; `is_data` tells data from those.
     pub fn leaving(&mut self, datagrams: usize, by_stack: bool, is_data: bool) -> Option<EcnMode> {

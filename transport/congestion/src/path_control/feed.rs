@@ -67,7 +67,7 @@ impl FeedState {
         self.followed
     }
 
-    /// One datagram in so many, at least 1, needs a path header for the present controller. It
+    /// The interval, at least 1, in datagrams at which the present controller needs a path header. It
     /// changes with the path.
     pub fn header_interval(&self) -> u32 {
         self.header_interval
@@ -98,7 +98,7 @@ impl FeedState {
         !self.has_waited && !self.is_doubtful && (largest.is_none() || self.repeated != largest)
     }
 
-    /// Lets the controller continue with a window of so many bytes: one that is built, at once;
+    /// Lets the controller continue with this window, in bytes: one that is built, at once;
     /// another with the next ACK ([`Controller::resume`](crate::Controller::resume)). `None` takes
     /// that back.
     pub fn resume(&mut self, window: Option<u64>) {

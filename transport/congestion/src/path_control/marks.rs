@@ -1,7 +1,7 @@
 //! Finds paths that mark every packet though nothing queues there.
 //!
 //! A mark is a router's word for a queue. Routers that mark everything have been seen (quicwg's
-//! base-drafts, pull request 3455), and whoever believes them is left with a window of two packets.
+//! base-drafts, pull request 3455), and a sender that heeds them keeps a window of two packets.
 //! A sender that heeds every mark empties any queue of its own within a few round trips. If then
 //! all packets are still marked and the round trip is the path's least, marks say nothing: the
 //! sender goes on without ECN, with the controller as it was before the first of these marks. Should
@@ -55,8 +55,8 @@ impl<C> Marks<C> {
         self.are_false
     }
 
-    /// An ACK frame acknowledged packets, and reports so many as `marked`. `rtt` is its sample, if it
-    /// has one; `controller` copies the controller as it is. Returns the controller to go on with, if
+    /// An ACK frame acknowledged packets and reports `marked` of them as marked. `rtt` is its round trip,
+    /// if it shows one; `controller` copies the controller as it is. Returns the controller to go on with, if
     /// this ACK shows that marks say nothing.
     pub(crate) fn on_ack(
         &mut self,
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::testing::{epoch, ms};
 
-    /// Plays rounds of one ACK each, `rtt` milliseconds long, of two packets of which so many were
+    /// Plays rounds of one ACK each, by their milliseconds and how many of their two packets were
     /// marked; the controller is the number of the round before which it was copied. Returns the
     /// round that found marks to be false, with the controller.
     fn play(rounds: impl IntoIterator<Item = (u64, u64)>) -> Option<(usize, usize)> {

@@ -123,9 +123,9 @@ pub(super) struct Shown {
 pub(super) enum Turn {
     /// It is over: the controller goes on by itself.
     Over,
-    /// It is over: the controller continues with a window of so many bytes.
+    /// It is over: the controller continues with this window, in bytes.
     OverWith(u64),
-    /// The trial has failed: the controller continues with a window of so many bytes, and slow start
+    /// The trial has failed: the controller continues with this window, in bytes, and slow start
     /// follows.
     Retreat(u64),
 }

@@ -9,8 +9,8 @@ use super::hosts::Hosts;
 /// counted: what nobody watches is not believed.
 const SLOTS: usize = 8192;
 
-/// A flow is guided until it has sent no header for so many periods: senders put one into at least
-/// two packets of a round trip.
+/// Periods without a header after which a flow is no longer guided: senders put one into at least two
+/// packets of a round trip.
 const LAST_HEADER: u64 = 20;
 
 /// A rate that falls is forgotten by this share in each period: a flow that has backed off comes back.
@@ -26,11 +26,9 @@ const ROUNDS: usize = 4;
 /// Bytes that a guided flow may leave waiting: Vegas keeps three packets.
 const LEFT_WAITING: f64 = 3.0 * LARGE;
 
-/// Who has sent a packet with so many bytes ...
+/// A flow that has sent a packet of at least this many bytes within the second number of periods has
+/// data to send: one that a liar has driven to nothing still has a share. Acknowledgements are smaller.
 const DATA: u32 = 600;
-
-/// ... within so many periods has data to send: a flow that a liar has driven to nothing is one that the
-/// liar has to share with. Acknowledgements are not.
 const HAD_DATA: u64 = 100;
 
 /// A flow above its fair share by this factor while the class is overloaded runs up an excess.

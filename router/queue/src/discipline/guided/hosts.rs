@@ -2,8 +2,8 @@
 
 use super::conduct::{BANNED, Conduct, PROVEN};
 
-/// Hosts are told apart by a keyed hash; those that fall into the same one of 1024 entries are judged as
-/// one.
+/// Entries of a table that a keyed hash of a host's address selects. Two hosts with the same entry are
+/// judged as one.
 const ENTRIES: usize = 1024;
 
 /// The excess, in fair shares of a period, that proves that a host's flows ignore feedback one after the

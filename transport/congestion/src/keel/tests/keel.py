@@ -147,7 +147,7 @@ class Keel:
         self.acked = self.lost_ = self.last_acked = self.last_lost = self.path = 0.0
         self.share = 0.0
         self.trial: Optional[Trial] = None
-        self.room = 1.0
+        self.part = 1.0
         self.first_room: Optional[float] = None
         self.last_room, self.room_turns, self.to = now, 0, 0.0
         self.calm = 0
@@ -181,7 +181,7 @@ class Keel:
         return min(max(4 * math.sqrt(self.bw / 625000), 2.5) * p, max(self.base / 2, 4 * p), 1.0)
     @property
     def target(self) -> float:
-        target = self.room * self.own + self.jitter if self.bw > 0 else 0.020
+        target = self.part * self.own + self.jitter if self.bw > 0 else 0.020
         return min(target, self.crowd.target) if self.crowd else target
     @property
     def queue(self) -> float: return self.stand - self.base if self.srtt is not None else 0.0
@@ -295,8 +295,8 @@ class Keel:
     def track_turn(self, now: float, turn: Turn) -> None:
         packet, target, stands = self.packet, self.target, self.stands  # as the turn ended
         if self.answer_losses(now, turn, stands): return
-        if not turn.is_lossy: self.room = min(1.005 * self.room, 1.0)
-        elif 2 * self.queue > target: self.room = max(0.85 * self.room, 0.4)
+        if not turn.is_lossy: self.part = min(1.005 * self.part, 1.0)
+        elif 2 * self.queue > target: self.part = max(0.85 * self.part, 0.4)
         if not turn.is_used: self.growth = 0
         elif stands:
             self.growth = 0; self.crowded(now, target)

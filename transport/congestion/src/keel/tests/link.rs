@@ -40,7 +40,7 @@ pub(super) struct Link {
     pub(super) back: fn(Duration) -> Duration,
     /// What routers make of queueing times there and back, and of the round trip.
     pub(super) tell: Option<Tell>,
-    /// Every so many packets one is lost at random.
+    /// The packets of which one is lost at random.
     pub(super) loses_every: Option<u64>,
     /// When each packet of a neighbour's window leaves again.
     pub(super) neighbour: VecDeque<Instant>,
