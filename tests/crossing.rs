@@ -6,6 +6,7 @@ mod faults;
 mod guided;
 mod house_rules;
 mod modules;
+mod pages;
 mod results;
 mod ro_vegas;
 mod systems;

@@ -272,7 +272,6 @@ fn the_demo_the_dockerfile_and_the_pages_name_this_versions_image() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let files = [
         "Dockerfile",
-        "README.md",
         "docs/backends.md",
         "testbed/compose/docker-compose.yml",
     ];
