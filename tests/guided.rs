@@ -34,7 +34,7 @@ fn run(overrides: &[String]) -> ResultDocument {
     ResultDocument::new(&scenario, "sim", &observations)
 }
 
-/// So many flows that follow their stamps beside so many of CUBIC.
+/// This many flows that follow their stamps beside this many of CUBIC.
 fn mixed((controller, stamps): (&str, &str), guided: u32, cubic: u32) -> Vec<String> {
     vec![
         format!("flows.0.controller={controller}"),

@@ -131,7 +131,7 @@ fn metadata() -> Metadata {
         .expect("cargo metadata runs in the workspace")
 }
 
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("tests/ is in the workspace")
@@ -255,7 +255,7 @@ fn crates() -> Vec<(String, PathBuf)> {
 }
 
 /// Every Rust file of ours: sources, tests, benches, examples.
-pub fn all_rust_files() -> Vec<PathBuf> {
+pub(crate) fn all_rust_files() -> Vec<PathBuf> {
     crates()
         .iter()
         .flat_map(|(_, directory)| rust_files(directory))

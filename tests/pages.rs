@@ -9,6 +9,14 @@ use crate::house_rules::{all_rust_files, root};
 /// All of README.md and docs/ together.
 const MOST_WORDS: usize = 45_000;
 
+/// Banned phrases that are still in the sources below these directories: only ever lower them.
+const STILL_THERE: &[(&str, usize)] = &[
+    ("apps", 10),
+    ("router", 37),
+    ("transport/congestion", 6),
+    ("transport/noq", 4),
+];
+
 /// Returns the pages that people read: directory, file and contents of each.
 fn pages() -> Vec<(PathBuf, PathBuf, String)> {
     let root = root();
@@ -101,7 +109,7 @@ fn broken_links(pages: &[(PathBuf, PathBuf, String)]) -> Vec<String> {
         .map(|(_, page, text)| (page.as_path(), anchors(text)))
         .collect();
     let mut broken = Vec::new();
-    for (directory, page, text) in pages {
+    for (directory, page_of_link, text) in pages {
         // A link may break its line.
         let lines: Vec<&str> = prose(text).map(|(_, line)| line).collect();
         for link in lines.join("\n").split("](").skip(1) {
@@ -111,15 +119,20 @@ fn broken_links(pages: &[(PathBuf, PathBuf, String)]) -> Vec<String> {
             }
             let (file, wanted) = link.split_once('#').unwrap_or((link, ""));
             let target = match file {
-                "" => page.clone(),
+                "" => page_of_link.clone(),
                 file => plain(&directory.join(file)),
             };
             if !target.exists() {
-                broken.push(format!("{} links to {link}: no file", page.display()));
+                broken.push(format!("{} links to {link}: no file", page_of_link.display()));
+            } else if !wanted.is_empty() && target.extension().is_some_and(|e| e == "html") {
+                let page = fs::read_to_string(&target).expect("a readable page");
+                if !page.contains(&format!("id=\"{wanted}\"")) {
+                    broken.push(format!("{} links to {link}: no such id", page_of_link.display()));
+                }
             } else if !wanted.is_empty() {
                 let known = anchors.get(target.as_path());
                 if !known.is_some_and(|known| known.iter().any(|anchor| anchor == wanted)) {
-                    broken.push(format!("{} links to {link}: no heading", page.display()));
+                    broken.push(format!("{} links to {link}: no heading", page_of_link.display()));
                 }
             }
         }
@@ -198,7 +211,12 @@ fn source_files_that_pages_name_with_their_directory_are_there() {
         ours || root.join(name).exists() || name.contains("NAME")
     };
     let mut found = 0;
+    let upstream = root.join("docs/upstream");
     for (_, page, text) in pages() {
+        // Documents for other projects name their files.
+        if page.starts_with(&upstream) {
+            continue;
+        }
         for prose in text.split("```").step_by(2) {
             let named = prose.split('`').skip(1).step_by(2);
             for name in named.filter(|name| name.contains('/') && name.ends_with(".rs")) {
@@ -212,4 +230,102 @@ fn source_files_that_pages_name_with_their_directory_are_there() {
         }
     }
     assert!(found >= 20, "{found} source files named");
+}
+
+/// The words of a text in lower case with their lines; `None` where a clause ends.
+fn words(text: &str) -> Vec<(usize, Option<String>)> {
+    let mut words = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim_start().trim_start_matches(['/', '!']);
+        let mut word = String::new();
+        for c in line.to_lowercase().chars().chain([' ']) {
+            if c.is_alphanumeric() || c == '\'' {
+                word.push(c);
+                continue;
+            }
+            if !word.is_empty() {
+                words.push((number, Some(std::mem::take(&mut word))));
+            }
+            if ".,;:|(){}[]\"".contains(c) {
+                words.push((number, None));
+            }
+        }
+    }
+    words
+}
+
+/// Whether a phrase stands at the beginning of these words.
+fn begins(words: &[(usize, Option<String>)], phrase: &[&str]) -> bool {
+    let Some((first, rest)) = phrase.split_first() else {
+        return true;
+    };
+    let is_word = |at: usize| words.get(at).is_some_and(|(_, word)| word.is_some());
+    match *first {
+        "*" => (1..=6)
+            .take_while(|length| is_word(length - 1))
+            .any(|length| begins(&words[length..], rest)),
+        first => {
+            words.first().is_some_and(|(_, word)| word.as_deref() == Some(first))
+                && begins(&words[1..], rest)
+        }
+    }
+}
+
+/// The lines of a text with banned phrases, and the phrases.
+fn banned<'p>(text: &str, phrases: &[&'p str]) -> Vec<(usize, &'p str)> {
+    let words = words(text);
+    let split: Vec<(&str, Vec<&str>)> = phrases
+        .iter()
+        .map(|phrase| (*phrase, phrase.split(' ').collect()))
+        .collect();
+    let mut found = Vec::new();
+    for (at, (line, _)) in words.iter().enumerate() {
+        let here = split.iter().filter(|(_, phrase)| begins(&words[at..], phrase));
+        found.extend(here.map(|(phrase, _)| (*line, *phrase)));
+    }
+    found
+}
+
+#[test]
+fn no_page_and_no_source_has_a_phrase_that_nobody_writes() {
+    let root = root();
+    let list = fs::read_to_string(root.join("tests/banned-phrases.txt")).expect("the list");
+    let phrases: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(phrases.len() >= 5, "{phrases:?}");
+    let mut files: Vec<PathBuf> = pages().into_iter().map(|(_, page, _)| page).collect();
+    files.extend(all_rust_files());
+    let mut found = Vec::new();
+    for file in &files {
+        let text = fs::read_to_string(file).expect("a readable file");
+        let name = file.strip_prefix(&root).unwrap_or(file).display().to_string();
+        let is_source = name.ends_with(".rs");
+        // This file has examples.
+        for (line, phrase) in banned(&text, &phrases) {
+            if name != "tests/pages.rs" {
+                found.push((is_source, name.clone(), format!("{name}:{line}: {phrase}")));
+            }
+        }
+    }
+    for (directory, most) in STILL_THERE {
+        let is_there =
+            |(is_source, name, _): &(bool, String, String)| *is_source && name.starts_with(directory);
+        let there: Vec<_> = found.extract_if(.., |one| is_there(one)).map(|one| one.2).collect();
+        assert!(
+            there.len() <= *most,
+            "{directory} has {} banned phrases, {most} allowed:\n{}",
+            there.len(),
+            there.join("\n")
+        );
+    }
+    let found: Vec<String> = found.into_iter().map(|one| one.2).collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn a_banned_phrase_is_found_over_line_ends_and_in_names_of_tests() {
+    let phrases = ["so many", "what * tells"];
+    let text = "/// At most so\n/// many. What a peer\n/// tells.\nfn so_many_packets() {}\n";
+    let found = banned(text, &phrases);
+    assert_eq!(found, [(1, "so many"), (2, "what * tells"), (4, "so many")]);
+    assert_eq!(banned("What came, tells. So, many.", &phrases), []);
 }

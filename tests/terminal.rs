@@ -30,7 +30,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// A terminal of so many columns.
+    /// A terminal of this many columns.
     ///
     /// # Panics
     /// As everything here, if the kernel does not do as it should.

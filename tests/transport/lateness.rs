@@ -22,7 +22,7 @@ struct Watch {
     delivery: Delivery,
     /// The viewer's settings.
     viewer: TransportConfig,
-    /// From 2 s on the network loses one in so many of the server's packets.
+    /// From 2 s on the network loses one in this many of the server's packets.
     loses: Option<u32>,
     /// The controller of the third second of every three.
     every_third_second: Option<SharedFactory>,

@@ -15,7 +15,7 @@ use super::support::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Stock,
-    /// One datagram in so many carries a header; 0 for none.
+    /// One datagram in this many carries a header; 0 for none.
     Evenkeel(u32),
     /// Answers headers.
     Answering,

@@ -36,7 +36,7 @@ pub enum ProbeEnd {
     Queueing,
 }
 
-/// A probe tries at most so many times the estimate: what slow start would try in a round trip.
+/// A probe tries at most this many times the estimate: what slow start would try in a round trip.
 const MOST_GAIN: u64 = 2;
 
 /// The longest probe.

@@ -163,7 +163,7 @@ pub(crate) fn clock_read(now: Instant) {
 pub(crate) enum Allowance {
     /// As much as the controller's window has room for.
     Window,
-    /// As much as the controller's window has room for, or so many bytes if they are more.
+    /// As much as the controller's window has room for, or this many bytes if they are more.
     AtLeast(u64),
     /// Nothing: the bucket is empty.
     Nothing,

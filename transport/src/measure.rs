@@ -12,7 +12,7 @@ use evenkeel_congestion::AckedPackets;
 
 use crate::path::{PathState, rate};
 
-/// What was delivered counts for so many seconds.
+/// What was delivered counts for this many seconds.
 const MEMORY: Duration = Duration::from_secs(10);
 
 /// Rates are kept by intervals of this length.

@@ -16,7 +16,7 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 /// The most bytes that leave in one system call: what a UDP datagram over IPv4 can hold.
 const LARGEST: usize = 65_507;
 
-/// After so many datagrams quinn ends a poll, and asks for another.
+/// After this many datagrams quinn ends a poll, and asks for another.
 const MOST_OF_A_POLL: usize = 20;
 
 thread_local! {

@@ -36,7 +36,7 @@ pub struct FlowWindows {
 /// The window with which a connection begins: quinn's own of a stream, 100 Mb/s over 100 ms.
 const FIRST: u32 = 1_250_000;
 
-/// The receive window has room for so many times what arrives in a round trip. Slow start brings
+/// The receive window has room for this many times what arrives in a round trip. Slow start brings
 /// twice as much in the next, and credit takes a round trip to arrive.
 const GAIN: u64 = 4;
 

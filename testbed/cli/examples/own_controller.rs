@@ -17,7 +17,7 @@ use evenkeel::{
     adapt,
 };
 
-/// Keeps so many full-size packets in flight, whatever happens.
+/// Keeps this many full-size packets in flight, whatever happens.
 #[derive(Debug, Clone)]
 struct Fixed {
     packets: u16,

@@ -169,7 +169,7 @@ fn judged(text: &str, quick: bool, seeds: u64, goodput: impl Fn(&Run) -> Option<
 }
 
 #[test]
-fn a_run_over_eight_busy_links_weighs_as_much_as_so_many_over_one() {
+fn a_run_over_eight_busy_links_weighs_as_much_as_eight_over_one() {
     let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("papers");
     let weight = |id: &str, axis: Option<(&str, &str)>| {
         let experiments = find(&papers, Some(id)).unwrap_or_else(|error| panic!("{error}"));

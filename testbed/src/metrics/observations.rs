@@ -245,8 +245,8 @@ pub struct LinkObservation {
     pub forwarded: u64,
     /// Packets that the queue refused.
     pub dropped: u64,
-    /// Those of them that the discipline dropped before the queue was full; `None` if what made the
-    /// link does not tell.
+    /// Those of them that the discipline dropped before the queue was full; `None` if the link's
+    /// maker does not report it.
     pub dropped_early: Option<u64>,
     /// Packets that the queue marked as having met congestion (ECN); they are forwarded too.
     pub marked: u64,
@@ -271,7 +271,7 @@ pub struct LinkObservation {
     pub capacity_series: Vec<Option<u64>>,
     /// What became of path headers; `None` where nothing stamps them.
     pub headers: Option<HeaderCounts>,
-    /// What the link's stamps tell of themselves.
+    /// The figures of the link's stamps.
     pub stamps: Vec<StampObservation>,
 }
 

@@ -69,7 +69,7 @@ impl PathFactory for Factory {
     }
 }
 
-/// A batch of so many bytes holds more than ACKs.
+/// A batch of this many bytes holds more than ACKs.
 const LEAST_DATA: u64 = 600;
 
 /// The number of a packet of which noq was not told.

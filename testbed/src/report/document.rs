@@ -524,7 +524,7 @@ fn ratio(value: f64) -> Option<f64> {
     rounded(value, 6)
 }
 
-/// A number with so many decimals; `None` for what is no number, which JSON cannot hold.
+/// A number with this many decimals; `None` for what is no number, which JSON cannot hold.
 pub(super) fn rounded(value: f64, decimals: i32) -> Option<f64> {
     let scale = 10f64.powi(decimals);
     let rounded = (value * scale).round() / scale;

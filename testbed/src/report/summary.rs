@@ -155,7 +155,7 @@ fn float(count: Option<u64>) -> Option<f64> {
     count.map(|count| count as f64)
 }
 
-/// So many frames as a share of all.
+/// This many frames as a share of all.
 fn share(report: &ViewReport, frames: u64) -> Option<f64> {
     let all = report.frames.received + report.frames.lost;
     Some(frames as f64 / all.max(1) as f64)

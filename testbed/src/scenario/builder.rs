@@ -139,7 +139,7 @@ impl LinkBuilder {
         self.set("delay_ms", delay.as_secs_f64() * 1e3)
     }
 
-    /// Lets so many packets wait; 100 by default.
+    /// Lets this many packets wait; 100 by default.
     pub fn queue_packets(self, packets: u32) -> Self {
         self.set("queue_packets", packets)
     }
@@ -212,7 +212,7 @@ impl FlowBuilder {
         self.set("from", from).set("to", to)
     }
 
-    /// Lets so many such flows run, at most 2000.
+    /// Lets this many such flows run, at most 2000.
     pub fn count(self, count: u32) -> Self {
         self.set("count", count)
     }
@@ -227,7 +227,7 @@ impl FlowBuilder {
         self.set("stop_s", at.as_secs_f64())
     }
 
-    /// Ends the transfer after so many bytes of application data.
+    /// Ends the transfer after this many bytes of application data.
     pub fn bytes(self, bytes: u64) -> Self {
         self.set("bytes", whole(bytes))
     }

@@ -102,7 +102,7 @@ pub struct FlowSpec {
     pub pacing: Pacing,
     /// How the sender uses ECN.
     pub ecn: EcnUse,
-    /// A path header is on every so many-th datagram of the sender, and the receiver echoes; with
+    /// A path header is on every N-th datagram of the sender, and the receiver echoes; with
     /// 0 neither knows of headers.
     pub path_headers: u32,
     /// Both ends give the connection up after this silence; `None`: the application's 30 s.

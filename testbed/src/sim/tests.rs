@@ -40,7 +40,7 @@ fn simulation(links: &[LinkBuilder], to: &str) -> Simulation {
     super::simulation(&line.build().expect("a scenario")).expect("links that can be built")
 }
 
-/// A path header and, behind it, so many bytes.
+/// A path header and, behind it, this many bytes.
 fn headed(bytes: usize) -> BytesMut {
     let header = PathHeaderRepr {
         kind: PathHeaderKind::Acp,

@@ -46,7 +46,7 @@ pub use tap::observed;
 /// takes it.
 pub type SharedFactory = Arc<dyn PathFactory + Send + Sync>;
 
-/// A factory of quinn controllers which can be told what quinn cannot tell them.
+/// A factory of quinn controllers which take facts that quinn does not report.
 pub trait PathFactory: ControllerFactory {
     /// Builds a controller like [`ControllerFactory::build`] does; it hears of its path through
     /// `feed`, before each ACK that it processes.

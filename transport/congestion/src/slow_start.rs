@@ -70,9 +70,9 @@ impl SlowStart {
 /// What to do with an ACK in slow start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Growth {
-    /// Grow by so many bytes.
+    /// Grow by this many bytes.
     By(u64),
-    /// Grow by so many, and leave slow start with that window.
+    /// Grow by this many, and leave slow start with that window.
     Last(u64),
 }
 

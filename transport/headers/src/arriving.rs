@@ -36,7 +36,7 @@ pub struct Received<M> {
 }
 
 /// Connections with one peer address whose keys are tried on a header. Only a proxy has more behind
-/// one address, and the connection in use is tried first. Whoever forges headers from there gets
+/// one address, and the connection in use is tried first. Headers forged from there get
 /// few such searches.
 pub const MOST_TRIED: usize = 64;
 

@@ -1,4 +1,4 @@
-//! The headers of a connection and the path that they follow, and what an endpoint tells them.
+//! The headers of a connection and the path that they follow, and what an endpoint hands them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The league's cases: networks that people have, what is measured there and what is good.
+//! The league's cases: the networks, what is measured on each and what is good there.
 //! docs/league.md describes the files.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -28,7 +28,7 @@ enum Varies {
     Constant,
     /// A random walk that goes down to this share.
     Walk(f64),
-    /// This share every other so many seconds.
+    /// This share in every other interval of this many seconds.
     Step(f64, f64),
     /// A policer that lets this share through, with a burst in bytes.
     Policed(f64, f64),

@@ -67,7 +67,7 @@ impl Containers {
         remove_leftovers();
         let identity = own_identity()?;
         let directory = std::env::temp_dir().join(format!("{DIRECTORY}{identity}"));
-        // Sockets in it answer whoever reaches them.
+        // Sockets in it answer everybody who reaches them.
         let created = DirBuilder::new().mode(0o700).create(&directory);
         created.map_err(|error| KernelError::Directory(directory.clone(), error))?;
         Ok(Self {
@@ -225,7 +225,7 @@ impl Platform for Containers {
     /// Docker's client passes no signals on, so the process leaves its number in a file.
     fn command(&self, host: &Host, number: u64, program: &Path) -> Command {
         let file = pid_file(number);
-        // Whoever calls is to reach the router's socket, which root makes in the container.
+        // The caller is to reach the router's socket, which root makes in the container.
         let script = format!("umask 0; echo $$ >{file}; exec \"$@\"");
         let mut command = docker();
         command
@@ -279,7 +279,7 @@ fn ends_at<'a>(
     })
 }
 
-/// What `ip -json address show` tells of a device, as far as it is needed.
+/// A device in the output of `ip -json address show`, as far as it is needed.
 #[derive(Deserialize)]
 struct Device {
     ifname: String,

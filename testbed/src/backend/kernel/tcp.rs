@@ -22,7 +22,7 @@ use crate::scenario::{App, FlowSpec, Scenario};
 
 sockopt_impl!(TcpInfo, GetOnly, libc::IPPROTO_TCP, libc::TCP_INFO, Info);
 
-/// What the kernel tells of a connection: the first 200 bytes of `tcp_info` (linux/tcp.h), which
+/// What the kernel reports of a connection: the first 200 bytes of `tcp_info` (linux/tcp.h), which
 /// Linux has since 4.18. Later kernels tell more to those who ask for it.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]

@@ -20,7 +20,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
     kernel::check_controllers(scenario)
 }
 
-/// Whether any Linux could run `scenario` with the programs there are, whoever asks; touches
+/// Whether any Linux could run `scenario` with the programs there are, for any user; touches
 /// nothing.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
 //! A scenario inside user-mode Linux: this program again, as root of a kernel that has netem and
-//! namespaces, whatever the machine's own kernel has and whoever runs it.
+//! namespaces, whatever the machine's own kernel and user are.
 //!
 //! Three processes of this program take part. The one that was called writes a `Job` and
 //! follows the output. The [`guard`] starts the kernel and ends it when its caller is gone, however

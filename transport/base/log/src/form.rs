@@ -17,7 +17,7 @@ use crate::impatient::Impatient;
 /// What is said of lines for which there was no room.
 const LOST: &str = "lines of this log are lost: nobody has read it for a while";
 
-/// Makes what prints events on standard error. If it `may_wait`, it does for whoever reads them;
+/// Makes what prints events on standard error. If it `may_wait`, it does for their reader;
 /// else it loses lines.
 pub(crate) fn printer<S>(
     format: LogFormat,

@@ -1,4 +1,4 @@
-//! Standard error of a program that must not wait for whoever reads it.
+//! Standard error of a program that must not wait for its reader.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 /// terminal is full, is lost; the next one that has room tells how many were.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Impatient {
-    /// Says that so many lines are lost, in a line.
+    /// Says that this many lines are lost, in a line.
     pub(crate) notice: fn(u64) -> String,
 }
 

@@ -5,7 +5,7 @@ use crate::testing::{ack, epoch, loss, ms, path_sample};
 
 const MTU: u16 = 1000;
 
-/// Reno with an initial window of so many packets.
+/// Reno with an initial window of this many packets.
 fn packets(packets: u16) -> gaimd::Config {
     gaimd::Config {
         initial_window: InitialWindow::Packets(packets),

@@ -75,7 +75,7 @@ impl Stack for S2n {
                 _ => transfer(&mut connection, order).await?,
             }
             connection.close(0_u32.into());
-            // What is closed at once tells nobody.
+            // A connection that is closed at once informs nobody.
             let mut client = client;
             client.wait_idle().await?;
             Ok(())

@@ -75,7 +75,7 @@ macro_rules! streams {
                     continue;
                 }
                 tokio::spawn(async move {
-                    // Whoever asked sees that there is no answer.
+                    // The peer that asked sees that there is no answer.
                     let Ok(connecting) = incoming.accept() else {
                         return;
                     };

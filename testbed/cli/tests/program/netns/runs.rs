@@ -167,7 +167,7 @@ fn the_league_plays_on_the_kernel_and_says_so() {
 
 #[test]
 #[ignore = "compares real time; .ci/full runs it"]
-fn path_headers_tell_on_the_kernel_what_they_tell_in_virtual_time() {
+fn path_headers_report_on_the_kernel_as_they_do_in_virtual_time() {
     if !has_namespaces() {
         return;
     }

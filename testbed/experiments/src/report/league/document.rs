@@ -88,7 +88,7 @@ pub struct CaseRow {
     /// One seed hides much here, so that a quick league has three.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub chaotic: bool,
-    /// False if the same seed gives another result each time, whoever plays: an opponent's fault.
+    /// False if the same seed gives another result each time, with any controller: an opponent's fault.
     pub repeats: bool,
     /// Makes one of its runs alone; `CONTROLLER` and `SEED` stand for what to choose.
     pub command: String,

@@ -102,7 +102,7 @@ pub(super) struct Entry {
     pub(super) node: Node,
 }
 
-/// Whoever has that many mistakes to mend needs no more of them.
+/// Nobody who has that many mistakes to mend needs more of them.
 pub(super) const MOST_FAULTS: usize = 50;
 
 /// The name by which [`Located`] asks for its origin.

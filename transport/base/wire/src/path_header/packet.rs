@@ -58,7 +58,7 @@ impl<'a> PathHeaderMut<'a> {
         })
     }
 
-    /// Leaves the datagram's checksum alone from here on: whoever puts the packet on a wire computes
+    /// Leaves the datagram's checksum alone from here on: the next device computes
     /// it (checksum offload).
     #[must_use]
     pub fn without_checksum(self) -> Self {

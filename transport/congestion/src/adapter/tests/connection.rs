@@ -11,7 +11,7 @@ use super::*;
 pub(super) enum Op {
     /// Time passes, in milliseconds.
     Wait(u64),
-    /// Up to so many packets are sent, as the window lets quinn.
+    /// Up to this many packets are sent, as the window lets quinn.
     Send(usize),
     /// An ACK frame for `count` packets after the `skip` oldest.
     Ack {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// After loss events so many packets apart, the oldest first, and `open` more packets.
+/// After loss events this many packets apart, the oldest first, and `open` more packets.
 fn history(discounting: bool, packets: &[f64], open: f64) -> LossIntervals {
     let mut intervals = LossIntervals::new(discounting);
     for packets in packets {

@@ -161,7 +161,7 @@ fn an_echo_that_is_repeated_confirms_nothing() {
 }
 
 #[test]
-fn one_datagram_in_so_many_carries_a_header_on_a_confirmed_path_and_two_in_a_round_trip() {
+fn one_datagram_in_n_carries_a_header_on_a_confirmed_path_and_two_in_a_round_trip() {
     let mut pair = Pair::new();
     pair.round_trip(FACTS, ms(0)).expect("a sample");
     let due =
