@@ -123,16 +123,25 @@ fn broken_links(pages: &[(PathBuf, PathBuf, String)]) -> Vec<String> {
                 file => plain(&directory.join(file)),
             };
             if !target.exists() {
-                broken.push(format!("{} links to {link}: no file", page_of_link.display()));
+                broken.push(format!(
+                    "{} links to {link}: no file",
+                    page_of_link.display()
+                ));
             } else if !wanted.is_empty() && target.extension().is_some_and(|e| e == "html") {
                 let page = fs::read_to_string(&target).expect("a readable page");
                 if !page.contains(&format!("id=\"{wanted}\"")) {
-                    broken.push(format!("{} links to {link}: no such id", page_of_link.display()));
+                    broken.push(format!(
+                        "{} links to {link}: no such id",
+                        page_of_link.display()
+                    ));
                 }
             } else if !wanted.is_empty() {
                 let known = anchors.get(target.as_path());
                 if !known.is_some_and(|known| known.iter().any(|anchor| anchor == wanted)) {
-                    broken.push(format!("{} links to {link}: no heading", page_of_link.display()));
+                    broken.push(format!(
+                        "{} links to {link}: no heading",
+                        page_of_link.display()
+                    ));
                 }
             }
         }
@@ -179,7 +188,11 @@ fn the_readme_and_the_book_have_at_most_45_000_words() {
     let elsewhere = ["docs/results", "docs/upstream"].map(|directory| root().join(directory));
     let mut pages: Vec<(usize, PathBuf)> = book()
         .into_iter()
-        .filter(|(page, _)| !elsewhere.iter().any(|directory| page.starts_with(directory)))
+        .filter(|(page, _)| {
+            !elsewhere
+                .iter()
+                .any(|directory| page.starts_with(directory))
+        })
         .map(|(page, text)| (count(&text), page))
         .collect();
     pages.sort();
@@ -268,7 +281,9 @@ fn begins(words: &[(usize, Option<String>)], phrase: &[&str]) -> bool {
             .take_while(|length| is_word(length - 1))
             .any(|length| begins(&words[length..], rest)),
         first => {
-            words.first().is_some_and(|(_, word)| word.as_deref() == Some(first))
+            words
+                .first()
+                .is_some_and(|(_, word)| word.as_deref() == Some(first))
                 && begins(&words[1..], rest)
         }
     }
@@ -283,7 +298,9 @@ fn banned<'p>(text: &str, phrases: &[&'p str]) -> Vec<(usize, &'p str)> {
         .collect();
     let mut found = Vec::new();
     for (at, (line, _)) in words.iter().enumerate() {
-        let here = split.iter().filter(|(_, phrase)| begins(&words[at..], phrase));
+        let here = split
+            .iter()
+            .filter(|(_, phrase)| begins(&words[at..], phrase));
         found.extend(here.map(|(phrase, _)| (*line, *phrase)));
     }
     found
@@ -300,7 +317,11 @@ fn no_page_and_no_source_has_a_phrase_that_nobody_writes() {
     let mut found = Vec::new();
     for file in &files {
         let text = fs::read_to_string(file).expect("a readable file");
-        let name = file.strip_prefix(&root).unwrap_or(file).display().to_string();
+        let name = file
+            .strip_prefix(&root)
+            .unwrap_or(file)
+            .display()
+            .to_string();
         let is_source = name.ends_with(".rs");
         // This file has examples.
         for (line, phrase) in banned(&text, &phrases) {
@@ -310,9 +331,13 @@ fn no_page_and_no_source_has_a_phrase_that_nobody_writes() {
         }
     }
     for (directory, most) in STILL_THERE {
-        let is_there =
-            |(is_source, name, _): &(bool, String, String)| *is_source && name.starts_with(directory);
-        let there: Vec<_> = found.extract_if(.., |one| is_there(one)).map(|one| one.2).collect();
+        let is_there = |(is_source, name, _): &(bool, String, String)| {
+            *is_source && name.starts_with(directory)
+        };
+        let there: Vec<_> = found
+            .extract_if(.., |one| is_there(one))
+            .map(|one| one.2)
+            .collect();
         assert!(
             there.len() <= *most,
             "{directory} has {} banned phrases, {most} allowed:\n{}",
