@@ -196,13 +196,17 @@ impl Keel {
         }
     }
 
+    /// The target without jitter, once a rate is known.
+    fn own_target(&self) -> Option<Duration> {
+        let base = self.delay.base();
+        target::own(self.rates.bandwidth(), base, self.packet(), self.switches)
+    }
+
     /// The window that keeps the link busy through stalls; 0 if there are none.
     fn floor(&self) -> f64 {
-        let base = self.delay.base();
-        let target = target::own(self.rates.bandwidth(), base, self.packet(), self.switches);
-        target
+        self.own_target()
             .filter(|_| self.switches.stalls())
-            .map_or(0.0, |target| self.stalls.floor(base, target))
+            .map_or(0.0, |target| self.stalls.floor(self.delay.base(), target))
     }
 
     /// The part of the window that giving way leaves.
@@ -212,9 +216,7 @@ impl Keel {
 
     /// The queueing time that keel aims at.
     fn target(&self) -> Duration {
-        let base = self.delay.base();
-        let own = target::own(self.rates.bandwidth(), base, self.packet(), self.switches);
-        let target = own.map_or(target::FIRST, |own| {
+        let target = self.own_target().map_or(target::FIRST, |own| {
             own.mul_f64(self.target_part) + self.delay.noise()
         });
         self.crowd
@@ -334,7 +336,7 @@ impl Keel {
         let cut = self.switches.cut(CUT);
         let factor = if many { self.switches.beta(BETA) } else { cut };
         let window = (factor * self.window).max(kept * delivered);
-        self.lower(seen.now, window.max(cut * self.kept()), delivered);
+        self.lower(seen.now, window, delivered);
     }
 
     /// Lowers the window to `bytes`; CUBIC's curve limits growth up to `most` bytes and a while
@@ -411,7 +413,9 @@ impl Keel {
         };
         let step = packet * f64::from(1 << (row - 1));
         let most = (self.window / 4.0).min(most_risked(self.mtu) as f64);
-        let mut next = self.window + step.min(most).max(packet);
+        let floor = self.floor() * (rate / self.rates.bandwidth()).min(1.0);
+        let next = self.window + step.min(most).max(packet);
+        let mut next = next.max(floor.min(2.0 * self.window));
         if let Some(curve) = self.curve.filter(|_| self.switches.curve()) {
             // Each loss of a small window counts: without Reno's growth it would never be regained.
             let limit = if self.window < COUNTED_PACKETS * packet {
@@ -421,8 +425,7 @@ impl Keel {
             };
             next = next.min(self.window.max(limit * packet));
         }
-        let floor = self.floor() * self.stalls.part(rate);
-        self.window = next.max(floor.min(2.0 * self.window));
+        self.window = next;
     }
 
     /// Whether the empty path was not seen for long. Flows that share a queue see it at the same
@@ -490,8 +493,8 @@ impl Controller for Keel {
         if let Some((rtt, queueing)) = self.routers.sample(ack, self.delay.smoothed()) {
             self.delay.on_rtt(ack.now, rtt, queueing);
         }
-        self.stalls
-            .on_ack(ack, self.delay.base(), self.delay.smoothed());
+        let (base, bandwidth) = (self.delay.base(), self.rates.bandwidth());
+        self.stalls.on_ack(ack, base, bandwidth, self.packet());
         let unused = self.window + self.back() - ack.in_flight as f64;
         let is_full = !ack.app_limited && unused <= 0.1 * self.window + 2.0 * self.packet();
         match self.mode {

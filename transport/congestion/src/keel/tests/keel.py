@@ -73,28 +73,34 @@ class Noise:
         return upper_median(list(self.deviations)) if self.deviations else 0.0
 
 class Stalls:
-    """R and what delivery at R does not explain."""
+    """What a path holds back and then delivers at once."""
     def __init__(self) -> None:
-        self.rate = self.span_rate = 0.0
-        self.began: Optional[float] = None
-        self.xs: List[float] = []
-        self.past: Deque[Tuple[float, float, List[float]]] = deque()  # end, rate, [least x, greatest x]
-    def add(self, now: float, rtt: float, delivered: int, sample: float, base: float, srtt: float) -> None:
-        if self.began is None: self.began = now
-        self.span_rate, self.rate = max(self.span_rate, sample), max(self.rate, sample)
-        if self.rate <= 0: return
-        x = max(rtt - max(base, delivered / self.rate), 0.0)
-        self.xs = [min(self.xs + [x]), max(self.xs + [x])]
-        if now - self.began < max(srtt, 0.050): return
-        self.past.append((now, self.span_rate, self.xs))
-        self.began, self.span_rate, self.xs = now, 0.0, []
-        while now - self.past[0][0] > 2: self.past.popleft()
-        self.rate = max(rate for _, rate, _ in self.past)
+        self.last: Optional[float] = None
+        self.open: Optional[List[float]] = None  # its length, its end, bytes that are still missing
+        self.past: List[Tuple[float, float]] = []  # when it was proven, its length
+        self.rates: List[Tuple[float, float]] = []
+    def add(self, e: dict, base: float, bw: float, packet: int) -> None:
+        now = e["now"]
+        self.past = [(at, length) for at, length in self.past if now - at <= 2]
+        self.rates = [(at, rate) for at, rate in self.rates if now - at <= 2 and rate > bw] + [(now, bw)]
+        gap = now - self.last if self.last is not None else 0.0
+        self.last = now
+        if self.open and now > self.open[1]: self.open = None
+        if not self.open and e["rtt"] is not None:
+            length = min(gap, e["rtt"] - base)
+            if 0.004 < length <= 0.2:
+                held = min(self.rate * length, e["in_flight"])
+                self.open = [length, now + length / 4, max(held / 2, 8 * packet)]
+        if self.open:
+            self.open[2] -= e["bytes"]
+            if self.open[2] <= 0:
+                self.past.append((now, self.open[0]))
+                self.open = None
+    @property
+    def rate(self) -> float: return max((rate for _, rate in self.rates), default=0.0)
     def floor(self, base: float, own: float) -> float:
-        spans = [xs for _, _, xs in self.past if xs]
-        if not spans: return 0.0
-        if upper_median([high - low for low, high in spans]) <= max(2 * own, base / 8): return 0.0
-        return self.rate * (base + min(max(max(xs) for xs in spans + [self.xs or [0.0]]), 0.15))
+        longest = max((length for _, length in self.past), default=0.0)
+        return self.rate * (base + longest) if longest > max(2 * own, base / 8) else 0.0
 
 @dataclass
 class Turn:
@@ -209,14 +215,12 @@ class Keel:
         slack = self.window - e["in_flight"]
         turn.is_used |= not e["app_limited"] and slack <= 0.1 * self.window + 2 * self.packet
         self.acked += e["bytes"] / self.packet
+        self.stalls.add(e, self.base, self.bw, self.packet)
         self.sample = 0.0
         if e["total"] is None: return
         delivered, interval = e["total"] - e["before"], max(e["send_interval"], e["ack_interval"])
         sample = delivered / interval if interval > 0 else 0.0
         self.sample = sample if not e["was_limited"] or sample > self.bw else 0.0
-        if rtt is not None:
-            counts = not e["was_limited"] or sample > self.stalls.rate
-            self.stalls.add(now, rtt, delivered, sample if counts else 0.0, self.base, self.srtt or 0.0)
     # -- events ---------------------------------------------------------------------------------------
     def ack(self, e: dict) -> None:
         now, turn = e["now"], self.turn
@@ -310,13 +314,12 @@ class Keel:
             self.growth += 1
             row = min(self.growth, 16 if 2 * self.queue < target else 4)
             step = max(packet, min(2 ** (row - 1) * packet, self.window / 4, 400 * packet))
-            goal = self.window + step
+            floor = self.floor * min(turn.rate / self.bw, 1.0) if self.bw > 0 else 0.0
+            goal = max(self.window + step, min(2 * self.window, floor))
             if self.curve:
                 limit = self.curve.w_max if self.window >= 10 * packet else math.inf
                 goal = min(goal, max(self.window, self.curve.at(now, self.stand, limit)))
-            fastest = self.stalls.rate
-            floor = self.floor * min(turn.rate / fastest, 1.0) if fastest > 0 else 0.0
-            self.window = max(goal, min(2 * self.window, floor))
+            self.window = goal
         else: self.growth = 0
     def room_is_due(self, now: float) -> bool:
         """Asking uses up the first room."""
@@ -420,8 +423,7 @@ class Keel:
         elif trial is None or self.window > trial.window: self.trial = Trial(self.window, share)
         delivered = min(self.window, turn.rate * self.stand)
         c = 0.7 if share > self.tolerated(stands) + 0.05 else 0.85
-        self.window = max(c * self.window, 0.9 * delivered, 0.85 * min(self.window, self.floor),
-                          self.min_window)
+        self.window = max(c * self.window, 0.9 * delivered, self.min_window)
         self.curve, self.growth = Cubic(now, self.window, delivered, self.packet), 0
         return True
 
