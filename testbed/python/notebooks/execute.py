@@ -5,8 +5,10 @@ keeps their output.
     python testbed/python/notebooks/execute.py [--write]
 """
 
+import os
 import pathlib
 import sys
+import time
 
 import nbclient
 import nbformat
@@ -31,8 +33,11 @@ def execute(path):
     return book
 
 
+# Figures belong into the notebook.
+os.environ.pop("MPLBACKEND", None)
 for path in sorted(pathlib.Path(__file__).parent.glob("*.ipynb")):
+    began = time.monotonic()
     made = execute(path)
     if "--write" in sys.argv[1:]:
         nbformat.write(made, path)
-    print(f"{path.name}: {len(made.cells)} cells")
+    print(f"{path.name}: {len(made.cells)} cells in {time.monotonic() - began:.0f} s")

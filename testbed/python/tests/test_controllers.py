@@ -105,7 +105,7 @@ def test_parameters_have_the_errors_of_controllers_that_ship():
         ("fixed:packets=x", "fixed"),
         ("fixde", 'unknown controller "fixde": did you mean fixed?'),
     ]:
-        with pytest.raises(evenkeel.ScenarioError, match="flows") as raised:
+        with pytest.raises(evenkeel.ScenarioError, match="flow only: ") as raised:
             evenkeel.run(one(spec), controllers={"fixed": Fixed})
         assert error in str(raised.value)
 
@@ -265,8 +265,11 @@ def test_marks_copy_the_controller_with_its_state():
     assert Marked.copies > 0
 
 
-def test_the_example_of_the_page_is_in_the_table_of_names():
+def test_the_page_names_every_function_and_the_version():
     text = (ROOT / "docs/python.md").read_text()
     for name in evenkeel.__all__:
         if name[0].islower():
             assert f"evenkeel.{name}" in text, name
+    assert f"version = {{{evenkeel.__version__}}}" in text
+    manifest = (ROOT / "Cargo.toml").read_text()
+    assert f'version = "{evenkeel.__version__}"' in manifest

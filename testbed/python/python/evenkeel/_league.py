@@ -48,13 +48,14 @@ class League:
         """Returns columns with a row for each controller and group: the median score over the
         seeds, 0 to 1, its least and its greatest. The group ``total`` is the score of all."""
         rows = self.summary["table"]
-        scores = [row["score"] or [None] * 3 for row in rows]
+        # One number where all seeds are alike: median, least, greatest.
+        scores = [row["score"] or [None] for row in rows]
         return {
             "controller": [row["controller"] for row in rows],
             "group": [row["group"] for row in rows],
             "score": [score[0] for score in scores],
-            "least": [score[1] for score in scores],
-            "greatest": [score[2] for score in scores],
+            "least": [score[1] if len(score) > 1 else score[0] for score in scores],
+            "greatest": [score[-1] for score in scores],
         }
 
     def to_pandas(self) -> "pandas.DataFrame":

@@ -115,9 +115,7 @@ class Result:
         return figure
 
     def __repr__(self) -> str:
-        lines = [
-            "{scenario}, seed {seed}, {duration_s:g} s".format(**self.summary)
-        ]
+        lines = ["{scenario}, seed {seed}, {duration_s:g} s".format(**self.summary)]
         for flow in self.summary["flows"]:
             rate, rtt, cov = flow["throughput_bps"], flow["rtt_ms"], flow["cov"]
             parts = [f"{flow['name']} ({flow['controller']}):"]

@@ -39,8 +39,8 @@ OBSERVATION = (
     "packets acknowledged in the round / window",
 )
 
-#: Windows stay between these, in packets.
-LEAST_PACKETS, MOST_PACKETS = 2, 100_000
+#: The smallest window in packets (RFC 9002, section 7.2).
+LEAST_PACKETS = 2
 
 
 class _Closed(Exception):
@@ -53,7 +53,8 @@ class FlowEnv(gymnasium.Env):
     ``flow`` names a ``[[flows]]`` table with ``app = "bulk"`` and a count of 1, the first without
     it. ``action`` is ``"factor"``: a number from 0.5 to 2 by which the window is multiplied; or
     ``"rate"``: Mb/s of UDP payload, from 0.01 to ``max_rate_mbps``, at which packets leave, with a
-    window of two round trips at that rate. ``set`` overrides values, as for ``evenkeel.run``.
+    window of two round trips at that rate. The window stays between two packets and
+    ``max_packets``. ``set`` overrides values, as for ``evenkeel.run``.
 
     ``reward`` takes the round's facts, a dict: ``rate_bps`` (acknowledged bits per second),
     ``rtt_s``, ``least_rtt_s``, ``loss`` (a share), ``window_packets``. Without it the reward is
@@ -74,6 +75,7 @@ class FlowEnv(gymnasium.Env):
         *,
         action: str = "factor",
         max_rate_mbps: float = 1000.0,
+        max_packets: int = 1000,
         reward: Optional[Callable[[Mapping[str, float]], float]] = None,
         set: Optional[Mapping[str, Any]] = None,
     ) -> None:
@@ -84,6 +86,7 @@ class FlowEnv(gymnasium.Env):
         number, self.flow = _native.compared_flows(source(scenario, set), {}, names)[0]
         self._set = {**(set or {}), f"flows.{number}.controller": "agent"}
         self._action = action
+        self._max_packets = max_packets
         self._reward = reward or _reward
         least, most = (0.5, 2.0) if action == "factor" else (0.01, max_rate_mbps)
         self._least, self._most = least, most
@@ -104,7 +107,7 @@ class FlowEnv(gymnasium.Env):
         chosen = self._seed if seed is None else seed
         self._seed = chosen + 1
         self._least_rtt_s, self._highest_rate = math.inf, 0.0
-        self._channel = _Channel(self._scenario, chosen, self._set, self._action)
+        self._channel = _Channel(self._scenario, chosen, self._set, self._action, self._max_packets)
         seen = self._channel.next()
         if seen is None:
             raise _native.ScenarioError(
@@ -174,13 +177,20 @@ def _reward(facts: Mapping[str, float]) -> float:
 class _Channel:
     """A run on a thread of its own, which waits at the end of each round for an answer."""
 
-    def __init__(self, scenario: Scenario, seed: int, set: Mapping[str, Any], action: str) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        set: Mapping[str, Any],
+        action: str,
+        max_packets: int,
+    ) -> None:
         self._seen: "queue.Queue[Any]" = queue.Queue()
         self._answers: "queue.Queue[Optional[float]]" = queue.Queue()
         self.ended = False
         self.result: Any = None
         self.agent: Optional[Controller] = None
-        controllers = {"agent": _agent(self, action)}
+        controllers = {"agent": _agent(self, action, max_packets)}
 
         def work() -> None:
             try:
@@ -192,7 +202,7 @@ class _Channel:
         self._thread.start()
 
     def exchange(self, seen: _Seen) -> float:
-        """In the run: tells of a round and waits for the answer."""
+        """In the run: hands a round over and waits for the answer."""
         self._seen.put(seen)
         answer = self._answers.get()
         if answer is None:
@@ -221,7 +231,7 @@ class _Channel:
             self.ended = True
 
 
-def _agent(channel: _Channel, action: str) -> type:
+def _agent(channel: _Channel, action: str, max_packets: int) -> type:
     class Agent(Controller):
         """An agent outside decides."""
 
@@ -247,6 +257,6 @@ def _agent(channel: _Channel, action: str) -> type:
             else:
                 self.pacing_rate = answer * 1e6 / 8
                 window = 2 * self.pacing_rate * round.rtt_min_s
-            self.window = min(max(window, LEAST_PACKETS * self.mtu), MOST_PACKETS * self.mtu)
+            self.window = min(max(window, LEAST_PACKETS * self.mtu), max_packets * self.mtu)
 
     return Agent
