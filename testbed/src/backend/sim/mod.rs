@@ -8,9 +8,11 @@ mod record;
 mod stream;
 mod transfer;
 
+use std::convert::Infallible;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evenkeel_apps::trace::{TraceError, Traces};
 
@@ -103,6 +105,32 @@ pub fn run(
     options: &Options,
     mut progress: impl FnMut(Duration),
 ) -> Result<Observations, SimError> {
+    let to_the_end = |_, at: Duration| {
+        if !at.is_zero() {
+            progress(at);
+        }
+        ControlFlow::<Infallible>::Continue(())
+    };
+    match run_until_broken(scenario, options, to_the_end)? {
+        ControlFlow::Continue(observations) => Ok(observations),
+        ControlFlow::Break(never) => match never {},
+    }
+}
+
+/// As [`run`], but ends at once, without observations, when `progress` breaks. It gets the instant
+/// from which the run's virtual time counts, which controllers see as well, and how far it has come;
+/// for the first time before anything happens.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// As [`run`].
+pub fn run_until_broken<B>(
+    scenario: &Scenario,
+    options: &Options,
+    mut progress: impl FnMut(Instant, Duration) -> ControlFlow<B>,
+) -> Result<ControlFlow<B, Observations>, SimError> {
     let mut simulation = simulation(scenario)?;
     for (name, path) in &options.captures {
         let link = find_link(scenario, name)?;
@@ -128,6 +156,10 @@ pub fn run(
         started.map_err(|_| SimError::Ports(spec.name.clone()))?;
     }
     let mut links = links::LinkSampler::all(scenario);
+    let epoch = simulation.runtime().epoch();
+    if let ControlFlow::Break(why) = progress(epoch, Duration::ZERO) {
+        return Ok(ControlFlow::Break(why));
+    }
 
     // The end of the warm-up need not fall on a sample, so it is a stop of its own.
     let mut sample_at = scenario.sampling_interval;
@@ -146,7 +178,9 @@ pub fn run(
         simulation.run_until(stop);
         flows.iter_mut().for_each(|flow| flow.sample(stop));
         links.iter_mut().for_each(|link| link.sample(&simulation));
-        progress(stop);
+        if let ControlFlow::Break(why) = progress(epoch, stop) {
+            return Ok(ControlFlow::Break(why));
+        }
         if stop == scenario.duration {
             break;
         }
@@ -174,11 +208,11 @@ pub fn run(
         .map(|(flow, spec)| flow.finish(spec, scenario.duration))
         .collect();
     traces.as_ref().map_or(Ok(()), Traces::finish)?;
-    Ok(Observations {
+    Ok(ControlFlow::Continue(Observations {
         flows,
         links,
         packets_sent,
-    })
+    }))
 }
 
 fn find_link(scenario: &Scenario, name: &str) -> Result<LinkIndex, SimError> {

@@ -67,3 +67,24 @@ fn series_tell_delays_and_what_the_link_could_carry_and_did() {
     // Round trips of this bin are of packets that came up to 20 ms earlier, to a shorter queue.
     assert!(rtt.mean > one_way.mean + ms(19), "{rtt:?}");
 }
+
+#[test]
+fn a_run_ends_where_its_progress_breaks_it() {
+    let scenario = Scenario::builder("broken", Duration::from_secs(3))
+        .link(LinkBuilder::between("l", "a", "b").rate_bps(10_000_000))
+        .flow(FlowBuilder::bulk("f", "cubic").between("a", "b"))
+        .build()
+        .unwrap();
+    let mut heard = Vec::new();
+    let broken = run_until_broken(&scenario, &Options::default(), |epoch, at| {
+        heard.push((epoch, at));
+        match heard.len() {
+            4 => ControlFlow::Break("enough"),
+            _ => ControlFlow::Continue(()),
+        }
+    });
+    assert_eq!(broken.unwrap(), ControlFlow::Break("enough"));
+    let times: Vec<_> = heard.iter().map(|(_, at)| at.as_millis()).collect();
+    assert_eq!(times, [0, 100, 200, 300]);
+    assert!(heard.iter().all(|(epoch, _)| *epoch == heard[0].0));
+}

@@ -70,6 +70,11 @@ impl SpecValues {
         Ok(Self { row, values })
     }
 
+    /// Returns the name of the row: what builds several rows asks for it.
+    pub fn row(&self) -> &'static str {
+        self.row
+    }
+
     /// Returns a number.
     pub fn number(&self, name: &str) -> f64 {
         expect_default(self.optional_number(name))

@@ -1,0 +1,177 @@
+"""The league: each controller on each network, scored."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import types
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Type, Union
+
+from . import _native
+from ._controller import Controller, described
+from ._processes import in_processes
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+#: Who plays beside one's own.
+OPPONENTS = (
+    "keel",
+    "cubic",
+    "reno",
+    "bbr",
+    "noq-bbr3",
+    "vegas",
+    "ada-vegas",
+    "ro-vegas",
+    "abgd",
+    "acp",
+)
+
+
+class League:
+    """A league that was played. ``print`` shows the scores; ``page`` is the path of its page, and
+    ``summary`` the contents of league.json (docs/league.md). ``dead_flows`` has a line for each
+    flow that died in a run of this call."""
+
+    def __init__(self, table: str, page: pathlib.Path, dead_flows: List[str]) -> None:
+        self.text = table
+        self.page = page
+        self.dead_flows = dead_flows
+        self.summary: Dict[str, Any] = json.loads(
+            page.with_suffix(".json").read_text(encoding="utf-8")
+        )
+
+    def table(self) -> Dict[str, List[Any]]:
+        """Returns columns with a row for each controller and group: the median score over the
+        seeds, 0 to 1, its least and its greatest. The group ``total`` is the score of all."""
+        rows = self.summary["table"]
+        # One number where all seeds are alike: median, least, greatest.
+        scores = [row["score"] or [None] for row in rows]
+        return {
+            "controller": [row["controller"] for row in rows],
+            "group": [row["group"] for row in rows],
+            "score": [score[0] for score in scores],
+            "least": [score[1] if len(score) > 1 else score[0] for score in scores],
+            "greatest": [score[-1] for score in scores],
+        }
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Returns the scores as a data frame of pandas."""
+        import pandas
+
+        return pandas.DataFrame(self.table())
+
+    def to_polars(self) -> "polars.DataFrame":
+        """Returns the scores as a data frame of polars."""
+        import polars
+
+        return polars.DataFrame(self.table(), strict=False)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def league(
+    controllers: Union[Sequence[str], Mapping[str, Type[Controller]]],
+    *,
+    against: Sequence[str] = OPPONENTS,
+    cases: Sequence[str] = (),
+    quick: bool = False,
+    seeds: int = 5,
+    jobs: Optional[int] = None,
+    out: "os.PathLike[str] | str" = "results/league",
+) -> League:
+    """Plays the league, as ``evenkeel-testbed league`` does, and writes the same page.
+
+    ``controllers`` are classes by name, or names that ``register`` or the testbed knows, with
+    parameters as in scenarios; ``against`` are those that play beside them. ``cases`` plays only
+    cases whose name (GROUP/CASE) contains one of these texts. ``quick`` plays one seed, three of a
+    case that is marked chaotic, else ``seeds`` are played. ``jobs`` processes run at a time, as
+    many as there are cores without it. league.html and league.json go into ``out``, and runs that
+    are there already are not made again, unless this package or one of the classes has changed.
+    """
+    classes = controllers if isinstance(controllers, Mapping) else {}
+    names = list(dict.fromkeys([*controllers, *against]))
+    known = described(classes)
+    print_of = fingerprint([one["class"] for one in known.values()])
+    patterns = [cases] if isinstance(cases, str) else list(cases)
+    program = (_native.__file__, print_of)
+    played = _native.League(
+        known, names, patterns, (quick, 1 if quick else seeds), os.fspath(out), program
+    )
+    dead: List[str] = []
+    for _, lines in in_processes(_make, (played, known), range(len(played.runs())), jobs, "league"):
+        dead += lines
+    table, page = played.write(known)
+    return League(table, pathlib.Path(page), sorted(dead))
+
+
+def _make(state: Any, index: int) -> List[str]:
+    played, known = state
+    made: List[str] = played.make(known, index)
+    return made
+
+
+def fingerprint(classes: Sequence[type]) -> str:
+    """A text that changes when a class does what it does otherwise: its code, its attributes, and
+    the functions, classes and constants that they name."""
+    seen: Dict[int, int] = {}
+    return ";".join(_print_of(one, seen) for one in classes)
+
+
+def _print_of(value: Any, seen: Dict[int, int]) -> str:
+    if isinstance(value, (type(None), bool, int, float, complex, str, bytes)):
+        return repr(value)
+    if id(value) in seen:
+        return f"<{seen[id(value)]}>"
+    seen[id(value)] = len(seen)
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(_print_of(one, seen) for one in value) + "]"
+    if isinstance(value, (set, frozenset)):
+        return "{" + ",".join(sorted(_print_of(one, {}) for one in value)) + "}"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key!r}:{_print_of(one, seen)}" for key, one in value.items()) + "}"
+    if isinstance(value, types.CodeType):
+        parts = (value.co_code, value.co_names, value.co_varnames, value.co_consts)
+        return _print_of(list(parts), seen)
+    if isinstance(value, (staticmethod, classmethod)):
+        return _print_of(value.__func__, seen)
+    if isinstance(value, property):
+        return _print_of([value.fget, value.fset], seen)
+    if isinstance(value, types.FunctionType):
+        closure = [cell.cell_contents for cell in value.__closure__ or ()]
+        named = {
+            name: value.__globals__[name]
+            for name in _names(value.__code__)
+            if name in value.__globals__
+        }
+        return _print_of(
+            [value.__code__, value.__defaults__, value.__kwdefaults__, closure, named], seen
+        )
+    if isinstance(value, type):
+        if value.__module__.startswith(("builtins", "evenkeel")):
+            return value.__qualname__
+        hidden = (
+            "__dict__",
+            "__weakref__",
+            "__module__",
+            "__doc__",
+            "__firstlineno__",
+            "__static_attributes__",
+        )
+        own = {key: one for key, one in vars(value).items() if key not in hidden}
+        return _print_of([value.__qualname__, list(value.__bases__), own], seen)
+    if isinstance(value, types.ModuleType):
+        return f"{value.__name__} {getattr(value, '__version__', '')}"
+    return type(value).__qualname__
+
+
+def _names(code: types.CodeType) -> List[str]:
+    """The names that code uses, with that of functions in it."""
+    inner = [
+        name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names(one)
+    ]
+    return sorted({*code.co_names, *inner})

@@ -1,0 +1,172 @@
+from os import PathLike
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+__version__: str
+
+class ScenarioError(ValueError):
+    """A scenario, a controller's name or a choice that makes no sense, in one line."""
+
+class Ack:
+    """The packets that one ACK frame newly acknowledged."""
+
+    @property
+    def now_s(self) -> float:
+        """When the ACK was processed, seconds since the run began."""
+    @property
+    def sent_s(self) -> float:
+        """When the newest of the packets was sent, seconds since the run began."""
+    @property
+    def rtt_s(self) -> Optional[float]:
+        """Round trip of the newest packet, seconds; None if the ACK measures none."""
+    @property
+    def packets(self) -> int:
+        """Packets, at least 1."""
+    @property
+    def bytes(self) -> int:
+        """Their bytes of UDP payload."""
+    @property
+    def bytes_after_recovery(self) -> int:
+        """The bytes of them that may grow a window."""
+    @property
+    def marked(self) -> int:
+        """Packets newly reported as marked (ECN CE)."""
+    @property
+    def in_flight(self) -> int:
+        """Bytes in flight just before, its own packets included."""
+    @property
+    def app_limited(self) -> bool:
+        """The application kept the connection from sending more."""
+    @property
+    def delivery_rate(self) -> Optional[float]:
+        """How fast the path delivered meanwhile, bytes per second; None if that is unknown."""
+
+class Round:
+    """A round trip of data that is over."""
+
+    @property
+    def now_s(self) -> float:
+        """When the ACK that ended it was processed, seconds since the run began."""
+    @property
+    def rtt_min_s(self) -> float:
+        """The least round trip of its ACKs, seconds."""
+    @property
+    def small(self) -> bool:
+        """All samples came from packets below half the full size."""
+    @property
+    def rtt_end_s(self) -> float:
+        """The round trip of a packet sent in this round, at its window, seconds."""
+    @property
+    def bytes(self) -> int:
+        """Bytes newly acknowledged."""
+    @property
+    def lost(self) -> int:
+        """Bytes found lost."""
+    @property
+    def in_flight(self) -> int:
+        """The most bytes in flight just before any of its ACKs."""
+    @property
+    def unused(self) -> int:
+        """The bytes of the window that the connection never used."""
+    @property
+    def app_limited(self) -> bool:
+        """Every ACK of the round found the connection limited by the application."""
+    @property
+    def in_recovery(self) -> bool:
+        """A recovery period began in this round, or lasts beyond its end."""
+
+class Loss:
+    """Packets were declared lost."""
+
+    @property
+    def now_s(self) -> float:
+        """When, seconds since the run began."""
+    @property
+    def bytes(self) -> int:
+        """Their bytes of UDP payload."""
+
+class Congestion:
+    """Packets were lost or marked: at most once in a recovery period."""
+
+    @property
+    def now_s(self) -> float:
+        """When it was found, seconds since the run began."""
+    @property
+    def cause(self) -> str:
+        """What shows it: "loss" or "ecn"."""
+    @property
+    def lost(self) -> int:
+        """Bytes found lost by this detection; 0 for marks."""
+
+class PathSample:
+    """What path headers measured in one round trip; what no router reported is None."""
+
+    @property
+    def now_s(self) -> float:
+        """When the echo arrived, seconds since the run began."""
+    @property
+    def rtt_s(self) -> float:
+        """Round trip, seconds."""
+    @property
+    def forward_queueing_s(self) -> Optional[float]:
+        """Queueing time on the way to the peer, seconds."""
+    @property
+    def backward_queueing_s(self) -> Optional[float]:
+        """Queueing time on the way back, seconds."""
+    @property
+    def complete(self) -> bool:
+        """All routers in both directions seem to have reported."""
+    @property
+    def grant(self) -> Optional[int]:
+        """Rate that routers grant (ACP, RCP), bytes per second."""
+    @property
+    def window_change(self) -> Optional[float]:
+        """Change of the window that routers grant (XCP), bytes."""
+    @property
+    def congested(self) -> bool:
+        """A router on the way to the peer is congested."""
+    @property
+    def flows(self) -> Optional[int]:
+        """Flows at the most crowded link on the way to the peer."""
+
+_Path = Union[str, PathLike[str]]
+_Source = Mapping[str, Any]
+_Described = Mapping[str, Mapping[str, Any]]
+
+class League:
+    def __init__(
+        self,
+        described: _Described,
+        names: Sequence[str],
+        patterns: Sequence[str],
+        extent: Tuple[bool, int],
+        out: _Path,
+        program: Tuple[_Path, str],
+    ) -> None: ...
+    @property
+    def made_before(self) -> int: ...
+    def runs(self) -> List[Tuple[str, float]]: ...
+    def make(self, described: _Described, index: int) -> List[str]: ...
+    def write(self, described: _Described) -> Tuple[str, Path]: ...
+
+def run(
+    source: _Source,
+    described: _Described,
+    progress: Optional[Callable[[float], None]],
+    out: Optional[_Path],
+    qlog: bool,
+    command: str,
+) -> Dict[str, Any]: ...
+def check(source: _Source, described: _Described) -> Tuple[str, int]: ...
+def to_toml(json: str) -> str: ...
+def controllers(described: _Described) -> Dict[str, str]: ...
+def compared_flows(
+    source: _Source, described: _Described, names: Sequence[str]
+) -> List[Tuple[int, str]]: ...
+def write_comparison(
+    source: _Source,
+    described: _Described,
+    flows: Sequence[str],
+    runs: Sequence[Tuple[str, int, _Path]],
+    out: _Path,
+) -> Tuple[str, str]: ...

@@ -1,0 +1,94 @@
+"""Work in parallel processes, and a bar that shows how far it is."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import warnings
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Any, Callable, Iterator, Optional, Sequence, Tuple
+
+#: In a worker: what to call with each item, and the state that all share.
+_work: Optional[Tuple[Callable[[Any, Any], Any], Any]] = None
+
+
+class Bar:
+    """A bar of tqdm on a terminal; nothing where tqdm is missing or there is no terminal."""
+
+    def __init__(self, what: str, total: Optional[float], unit: str) -> None:
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            self._bar = None
+            return
+        # `disable=None` shows nothing where standard error is no terminal.
+        self._bar = tqdm(total=total, desc=what, unit=unit, disable=None, leave=False)
+
+    def __enter__(self) -> "Bar":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def add(self, done: float = 1) -> None:
+        """This much more is done."""
+        if self._bar is not None:
+            self._bar.update(done)
+
+    def at(self, done: float) -> None:
+        """This much is done altogether."""
+        if self._bar is not None:
+            self._bar.update(round(done - self._bar.n, 6))
+
+
+def in_processes(
+    work: Callable[[Any, Any], Any],
+    state: Any,
+    items: Sequence[Any],
+    jobs: Optional[int],
+    what: str,
+) -> Iterator[Tuple[int, Any]]:
+    """Calls ``work(state, item)`` for each item, in ``jobs`` processes (as many as there are cores
+    without it; in this one if that is 1); yields the number and the outcome of each as it ends. The
+    first exception ends it all."""
+    jobs = min(len(items), jobs or _cores())
+    with Bar(what, len(items), "run") as bar:
+        if jobs <= 1:
+            for number, item in enumerate(items):
+                yield number, work(state, item)
+                bar.add()
+            return
+        # A fork has the classes of a notebook; elsewhere they are pickled by name.
+        methods = multiprocessing.get_all_start_methods()
+        context = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
+        with warnings.catch_warnings():
+            # Nothing of this package holds a lock across the fork.
+            warnings.filterwarnings(
+                "ignore", "This process .* is multi-threaded", DeprecationWarning
+            )
+            pool = ProcessPoolExecutor(jobs, context, _begin, (work, state))
+            futures = {pool.submit(_call, item): number for number, item in enumerate(items)}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+                bar.add()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _begin(work: Callable[[Any, Any], Any], state: Any) -> None:
+    global _work
+    _work = (work, state)
+
+
+def _call(item: Any) -> Any:
+    assert _work is not None
+    work, state = _work
+    return work(state, item)

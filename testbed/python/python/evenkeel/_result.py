@@ -1,0 +1,155 @@
+"""Results of a run: figures, time series and samples as arrays, tables and plots."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+    import pandas
+    import polars
+
+#: The tables that a result has.
+TABLES = ("flows", "links", "series", "link_series", "acks", "headers", "transfers")
+
+
+class Result:
+    """What came of a run. docs/results.md describes every figure.
+
+    - ``summary``: the contents of result.json, a dict; ``json`` is its text, the same bytes that
+      ``evenkeel-testbed run --json`` prints.
+    - ``time_s``: where each interval of the series begins, seconds.
+    - ``series[FLOW][QUANTITY]`` and ``link_series[LINK][QUANTITY]``: numpy arrays with a value for
+      each interval, NaN where there is none: ``rate_bps``, ``rtt_ms``, ``window_bytes``,
+      ``queue_packets``, ... as in series.json.
+    - ``samples[FLOW]["acks"]``: ``at_s`` and ``rtt_ms`` of every ACK that measured a round trip;
+      ``["headers"]``: what every path header reported; ``["transfers"]``: every transfer.
+    - ``to_pandas(TABLE)`` and ``to_polars(TABLE)``: one of the tables ``flows``, ``links``,
+      ``series``, ``link_series``, ``acks``, ``headers``, ``transfers``.
+    - ``plot()``: rates, round trips, windows and queues over time.
+    """
+
+    def __init__(self, made: Mapping[str, Any]) -> None:
+        self.json: str = made["result"]
+        self.summary: Dict[str, Any] = json.loads(self.json)
+        self.interval_s: float = made["interval_s"]
+        self.series: Dict[str, Dict[str, np.ndarray]] = made["flows"]
+        self.link_series: Dict[str, Dict[str, np.ndarray]] = made["links"]
+        self.samples: Dict[str, Dict[str, Dict[str, np.ndarray]]] = made["samples"]
+
+    @property
+    def flows(self) -> Dict[str, Dict[str, Any]]:
+        """The figures of each flow by its name, ``summary["flows"]``."""
+        return {flow["name"]: flow for flow in self.summary["flows"]}
+
+    @property
+    def links(self) -> Dict[str, Dict[str, Any]]:
+        """The figures of each direction of a link by its name, ``summary["links"]``."""
+        return {link["name"]: link for link in self.summary["links"]}
+
+    @property
+    def time_s(self) -> np.ndarray:
+        """Where each interval of the series begins, in seconds since the run began."""
+        counts = [
+            len(one["rate_bps"]) for one in (*self.series.values(), *self.link_series.values())
+        ]
+        return np.round(np.arange(max(counts, default=0)) * self.interval_s, 3)
+
+    def table(self, name: str) -> Dict[str, Any]:
+        """Returns a table as columns: ``flows`` and ``links`` have a row for each, with
+        ``rtt_ms.p50`` for a figure in a figure; ``series`` and ``link_series`` a row for each
+        interval of each; ``acks``, ``headers`` and ``transfers`` a row for each of each flow."""
+        if name in ("flows", "links"):
+            return _columns([_flat(one) for one in self.summary[name]])
+        if name == "series":
+            return _stacked(
+                "flow", {of: {"time_s": self.time_s, **one} for of, one in self.series.items()}
+            )
+        if name == "link_series":
+            return _stacked(
+                "link", {of: {"time_s": self.time_s, **one} for of, one in self.link_series.items()}
+            )
+        if name in TABLES:
+            return _stacked("flow", {of: one[name] for of, one in self.samples.items()})
+        raise ValueError(f"no table {name!r}; use one of {', '.join(TABLES)}")
+
+    def to_pandas(self, table: str = "flows") -> "pandas.DataFrame":
+        """Returns a table as a data frame of pandas, which must be installed."""
+        import pandas
+
+        return pandas.DataFrame(self.table(table))
+
+    def to_polars(self, table: str = "flows") -> "polars.DataFrame":
+        """Returns a table as a data frame of polars, which must be installed."""
+        import polars
+
+        return polars.DataFrame(self.table(table), strict=False)
+
+    def plot(self, flows: Optional[List[str]] = None) -> "matplotlib.figure.Figure":
+        """Draws rates, round trips and windows of the flows (all, or those named) and the queues of
+        links over time, with matplotlib, which must be installed. Returns the figure."""
+        import matplotlib.pyplot as plt
+
+        figure, panels = plt.subplots(4, 1, sharex=True, figsize=(8, 8), layout="constrained")
+        time_s = self.time_s
+        for name in flows or self.series:
+            one = self.series[name]
+            panels[0].plot(time_s, one["rate_bps"] / 1e6, label=name)
+            panels[1].plot(time_s, one["rtt_ms"], label=name)
+            panels[2].plot(time_s, one["window_bytes"] / 1e3, label=name)
+        for name, one in self.link_series.items():
+            if one["queue_packets_max"].max(initial=0) > 1:
+                panels[3].plot(time_s, one["queue_packets"], label=name)
+        for panel, label in zip(
+            panels, ("rate, Mb/s", "round trip, ms", "window, kB", "queue, packets")
+        ):
+            panel.set_ylabel(label)
+            panel.set_ylim(bottom=0)
+            if 0 < len(panel.lines) <= 10:
+                panel.legend(loc="upper right", fontsize="small")
+        panels[-1].set_xlabel("s")
+        panels[0].set_title(f"{self.summary['scenario']}, seed {self.summary['seed']}")
+        return figure
+
+    def __repr__(self) -> str:
+        lines = ["{scenario}, seed {seed}, {duration_s:g} s".format(**self.summary)]
+        for flow in self.summary["flows"]:
+            rate, rtt, cov = flow["throughput_bps"], flow["rtt_ms"], flow["cov"]
+            parts = [f"{flow['name']} ({flow['controller']}):"]
+            parts.append("no rate" if rate is None else f"{rate / 1e6:.3f} Mb/s")
+            parts += [] if rtt is None else [f"RTT {rtt['p50']:.1f} ms (p95 {rtt['p95']:.1f})"]
+            parts += [] if cov is None else [f"CoV {cov:.3f}"]
+            parts += [] if flow["error"] is None else [f"failed: {flow['error']}"]
+            lines.append("  " + ", ".join(parts).replace(":,", ":", 1))
+        return "\n".join(lines)
+
+
+def _flat(value: Mapping[str, Any], path: str = "") -> Dict[str, Any]:
+    flat: Dict[str, Any] = {}
+    for key, one in value.items():
+        if isinstance(one, dict):
+            flat.update(_flat(one, f"{path}{key}."))
+        elif not isinstance(one, list):
+            flat[f"{path}{key}"] = one
+    return flat
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> Dict[str, List[Any]]:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    # What is null in one row is several figures in another.
+    names = [name for name in names if not any(other.startswith(name + ".") for other in names)]
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _stacked(kind: str, parts: Mapping[str, Mapping[str, np.ndarray]]) -> Dict[str, np.ndarray]:
+    """One below the other, with a first column that says of which each row is."""
+    columns = list(dict.fromkeys(name for part in parts.values() for name in part))
+    lengths = {of: len(next(iter(part.values()), ())) for of, part in parts.items()}
+    stacked = {kind: np.repeat(np.array(list(parts), dtype=object), list(lengths.values()))}
+    for name in columns:
+        values = [part.get(name, np.full(lengths[of], np.nan)) for of, part in parts.items()]
+        stacked[name] = values[0] if len(values) == 1 else np.concatenate(values)
+    return stacked

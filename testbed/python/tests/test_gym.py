@@ -1,0 +1,88 @@
+import pathlib
+import sys
+import threading
+
+import evenkeel
+import numpy as np
+import pytest
+from conftest import SCENARIO
+
+gymnasium = pytest.importorskip("gymnasium")
+from evenkeel.gym import OBSERVATION, FlowEnv  # noqa: E402
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "examples"))
+
+
+def episode(env, seed, actions):
+    """All that an episode shows, with actions drawn from a generator."""
+    generator = np.random.default_rng(actions)
+    observation, info = env.reset(seed=seed)
+    seen = [(observation, 0.0)]
+    truncated = False
+    while not truncated:
+        action = generator.uniform(0.7, 1.4, 1)
+        observation, reward, terminated, truncated, info = env.step(action)
+        assert not terminated
+        assert env.observation_space.contains(observation)
+        seen.append((observation, reward))
+    return seen, info["result"]
+
+
+def test_an_episode_follows_from_scenario_seed_and_actions():
+    env = FlowEnv(SCENARIO, "first")
+    one, result = episode(env, 3, 1)
+    two, again = episode(env, 3, 1)
+    assert result.json == again.json
+    assert len(one) == len(two) > 50
+    for (observation, reward), (other, other_reward) in zip(one, two):
+        np.testing.assert_array_equal(observation, other)
+        assert reward == other_reward
+    assert len(one[0][0]) == len(OBSERVATION)
+    _, other = episode(env, 3, 2)
+    assert other.json != result.json
+    assert result.flows["first"]["controller"] == "agent"
+    assert result.flows["second"]["controller"] == "vegas"
+
+
+def test_a_rate_is_what_the_flow_sends():
+    env = FlowEnv(SCENARIO, "first", action="rate")
+    env.reset(seed=1)
+    truncated = False
+    while not truncated:
+        *_, truncated, info = env.step([1.0])
+    assert 1.0e6 < info["result"].flows["first"]["throughput_bps"] < 1.06e6
+
+
+def test_a_run_that_is_given_up_ends():
+    env = FlowEnv(SCENARIO)
+    env.reset(seed=1)
+    env.step([1.0])
+    env.reset(seed=2)
+    env.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "evenkeel-flow"]
+    with pytest.raises(RuntimeError, match="call reset"):
+        env.step([1.0])
+
+
+def test_gymnasium_finds_no_fault():
+    from gymnasium.utils.env_checker import check_env
+
+    check_env(FlowEnv(SCENARIO), skip_render_check=True)
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ValueError, match='write "factor" or "rate"'):
+        FlowEnv(SCENARIO, action="window")
+    with pytest.raises(evenkeel.ScenarioError, match='"third"'):
+        FlowEnv(SCENARIO, "third")
+    with pytest.raises(evenkeel.ScenarioError, match="dealy"):
+        FlowEnv({**SCENARIO, "dealy": 1})
+
+
+def test_the_bandit_ends_above_the_random_agent():
+    import bandit
+    import random_agent
+
+    rewards, _ = bandit.play(episodes=3)
+    random_rewards, _ = random_agent.play(episodes=1)
+    assert rewards[-1] > random_rewards[-1]

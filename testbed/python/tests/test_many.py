@@ -1,0 +1,164 @@
+import json
+
+import evenkeel
+import numpy as np
+import pytest
+from conftest import SCENARIO
+from evenkeel._league import fingerprint
+
+
+class Halves(evenkeel.Controller):
+    """Adds a packet a round, halves at a loss"""
+
+    increase = 1
+
+    def on_round(self, round):
+        self.window += self.increase * self.mtu
+
+    def on_congestion(self, event):
+        self.window = max(self.window / 2, 2 * self.mtu)
+
+
+class Raises(evenkeel.Controller):
+    def on_round(self, round):
+        raise RuntimeError("it is wrong")
+
+
+OVER = {"links.0.rate_bps": [2e6, 8e6], "flows.0.controller": ["halves", "cubic"]}
+
+
+def test_a_sweep_does_not_depend_on_the_number_of_processes():
+    evenkeel.register("halves", Halves)
+    one = evenkeel.sweep(SCENARIO, OVER, seeds=2, jobs=1, set={"duration_s": 3})
+    several = evenkeel.sweep(SCENARIO, OVER, seeds=2, jobs=3, set={"duration_s": 3})
+    assert len(one) == 8
+    assert [point.result.json for point in one] == [point.result.json for point in several]
+    assert [point.seed for point in one[:2]] == [1, 2]
+    assert one[0].values == {"links.0.rate_bps": 2e6, "flows.0.controller": "halves"}
+    table = one.table()
+    assert len(table["seed"]) == 16
+    means = np.array([point.result.flows["first"]["throughput_bps"] for point in one])
+    assert means[4:].min() > means[:4].max()
+
+
+def test_a_sweep_is_checked_before_it_begins():
+    with pytest.raises(evenkeel.ScenarioError, match="links.0.loss"):
+        evenkeel.sweep(SCENARIO, {"links.0.loss": [0, 2]})
+    with pytest.raises(ValueError, match="has no values"):
+        evenkeel.sweep(SCENARIO, {"links.0.loss": []})
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_exception_in_a_process_comes_back(jobs):
+    over = {"flows.0.controller": ["cubic", "raises"]}
+    with pytest.raises(RuntimeError, match="it is wrong") as raised:
+        evenkeel.sweep(SCENARIO, over, jobs=jobs, controllers={"raises": Raises})
+    if jobs > 1:
+        assert "on_round" in str(raised.value.__cause__)
+
+
+def test_a_sweep_has_data_frames():
+    pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    points = evenkeel.sweep(SCENARIO, {"links.0.loss": [0, 0.01]}, set={"duration_s": 2}, jobs=1)
+    assert list(points.to_pandas()["links.0.loss"]) == [0, 0, 0.01, 0.01]
+    assert points.to_polars("links").height == 4
+
+
+def test_a_comparison_has_controllers_in_python_beside_those_that_ship(tmp_path):
+    made = evenkeel.compare(
+        SCENARIO,
+        {"halves": Halves},
+        against=["cubic"],
+        seeds=2,
+        jobs=2,
+        flows=["first"],
+        out=tmp_path,
+    )
+    assert {run["controller"] for run in made.summary["runs"]} == {"halves", "cubic"}
+    assert made.summary["flows"] == ["first"]
+    assert "smoothest:" in str(made)
+    assert "halves" in (tmp_path / "comparison.html").read_text()
+    text = (tmp_path / "comparison.json").read_text()
+    assert json.loads(text) == made.summary
+    with pytest.raises(
+        evenkeel.ScenarioError, match='the name "third"; the scenario has first, second'
+    ):
+        evenkeel.compare(SCENARIO, ["cubic"], flows=["third"])
+
+
+CASES = ["start/100-kB", "start/1-MB"]
+
+
+def test_a_league_scores_a_controller_in_python_on_the_same_page(tmp_path):
+    played = evenkeel.league(
+        {"halves": Halves}, against=["cubic"], cases=CASES, quick=True, jobs=2, out=tmp_path
+    )
+    table = played.table()
+    totals = {
+        name: score
+        for name, group, score in zip(table["controller"], table["group"], table["score"])
+        if group == "total"
+    }
+    assert set(totals) == {"halves", "cubic"}
+    assert all(0 < score <= 1 for score in totals.values())
+    page = played.page.read_text()
+    assert "halves" in page and Halves.__doc__ in page
+    assert "halves" in str(played)
+    made = sorted(path.name for path in tmp_path.glob("runs/*/*"))
+    assert len(made) == 4
+    again = evenkeel.league(
+        {"halves": Halves}, against=["cubic"], cases=CASES, quick=True, jobs=1, out=tmp_path
+    )
+    assert again.summary == played.summary
+    assert sorted(path.name for path in tmp_path.glob("runs/*/*")) == made
+
+
+def test_a_changed_controller_is_played_again(tmp_path):
+    class Faster(Halves):
+        increase = 2
+
+    first = evenkeel.league(
+        {"halves": Halves}, against=(), cases=CASES[:1], quick=True, jobs=1, out=tmp_path
+    )
+    second = evenkeel.league(
+        {"halves": Faster}, against=(), cases=CASES[:1], quick=True, jobs=1, out=tmp_path
+    )
+    assert len(list(tmp_path.glob("runs/*/*"))) == 2
+    assert first.summary["results"] != second.summary["results"]
+
+
+def test_a_league_that_cannot_be_played_says_why(tmp_path):
+    with pytest.raises(evenkeel.ScenarioError, match="nosuch"):
+        evenkeel.league(["cubic"], cases="nosuch", out=tmp_path)
+    with pytest.raises(RuntimeError, match="it is wrong"):
+        evenkeel.league({"raises": Raises}, against=(), cases=CASES, quick=True, out=tmp_path)
+
+
+def helper(window):
+    return window / 2
+
+
+def test_a_fingerprint_follows_code_attributes_and_helpers():
+    class One(evenkeel.Controller):
+        def on_round(self, round):
+            self.window = helper(self.window)
+
+    def same():
+        class One(evenkeel.Controller):
+            def on_round(self, round):
+                self.window = helper(self.window)
+
+        return One
+
+    one = fingerprint([One])
+    assert fingerprint([One]) == one
+    assert fingerprint([same()]) == fingerprint([same()])
+    global helper_before
+    helper_before, globals()["helper"] = helper, lambda window: window / 3
+    try:
+        assert fingerprint([One]) != one
+    finally:
+        globals()["helper"] = helper_before
+    One.factor = 3
+    assert fingerprint([One]) != one

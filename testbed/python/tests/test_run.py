@@ -1,0 +1,190 @@
+import json
+import pathlib
+import pickle
+import subprocess
+import threading
+
+import evenkeel
+import numpy as np
+import pytest
+from conftest import ROOT, SCENARIO, TEXT
+
+DUMBBELL = ROOT / "testbed/scenarios/dumbbell.toml"
+SHORT = {"duration_s": 8, "warmup_s": 2}
+
+
+def test_the_command_run_and_python_write_the_same_bytes(program, tmp_path):
+    command, python = tmp_path / "command", tmp_path / "python"
+    sets = ["--set", "duration_s=8", "--set", "warmup_s=2", "--seed", "3"]
+    words = [program, "-q", "run", str(DUMBBELL), *sets, "--qlog", "--out", str(command), "--json"]
+    printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    result = evenkeel.run(DUMBBELL, seed=3, set=SHORT, out=python, qlog=True)
+    assert result.json == printed
+    files = sorted(path.name for path in command.iterdir())
+    assert sorted(path.name for path in python.iterdir()) == files
+    assert len(files) > 8
+    assert "bulk.sqlog" in files
+    # quinn draws the connection ids that a qlog shows.
+    for name in (name for name in files if not name.endswith(".sqlog")):
+        assert (command / name).read_bytes() == (python / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        TEXT.replace("[[flows]]", "[[flow]]"),
+        TEXT.replace("delay_ms", "dealy_ms"),
+        TEXT.replace('"reno"', '"rneo"'),
+        TEXT.replace('"5M"', "-1"),
+        TEXT.replace('"reno"', '"reno'),
+    ],
+)
+def test_errors_have_the_words_of_the_command(program, tmp_path, monkeypatch, scenario):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("scenario").write_text(scenario)
+    words = [program, "run", "scenario"]
+    printed = subprocess.run(words, capture_output=True, text=True).stderr
+    for made in (scenario, pathlib.Path("scenario")):
+        with pytest.raises(evenkeel.ScenarioError) as raised:
+            evenkeel.run(made)
+        assert f"evenkeel-testbed: {raised.value}\n" == printed
+
+
+def test_a_file_that_is_not_there_is_an_error_of_the_system():
+    with pytest.raises(FileNotFoundError, match="cannot read the scenario nowhere.toml"):
+        evenkeel.run("nowhere.toml")
+
+
+def test_a_dict_a_text_and_a_file_are_the_same_scenario(tmp_path):
+    text = evenkeel.to_toml(SCENARIO)
+    (tmp_path / "a.toml").write_text(text)
+    from_dict = evenkeel.run(SCENARIO)
+    assert evenkeel.run(text).json == from_dict.json
+    assert evenkeel.run(tmp_path / "a.toml").json == from_dict.json
+    assert evenkeel.run(str(tmp_path / "a.toml")).json == from_dict.json
+    assert evenkeel.run(SCENARIO, seed=2).json != from_dict.json
+
+
+def test_values_of_numpy_and_overrides_are_those_of_a_file():
+    scenario = {**SCENARIO, "duration_s": np.int64(2), "warmup_s": np.float32(0.5)}
+    sets = {
+        "links.0.loss": np.float64(0.25),
+        "flows.0.controller": "reno",
+        "links.0.blackouts": [{"start_s": 1, "length_s": 0.1}],
+    }
+    config = evenkeel.run(scenario, set=sets).summary["config"]
+    assert config["duration_s"] == 2
+    assert (config["links"][0]["loss"], config["flows"][0]["controller"]) == (0.25, "reno")
+    assert config["links"][0]["blackouts"] == [{"start_s": 1.0, "length_s": 0.1}]
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), object()])
+def test_values_that_no_file_can_hold_are_refused_with_their_place(value):
+    scenario = {**SCENARIO, "links": [{**SCENARIO["links"][0], "loss": value}]}
+    with pytest.raises(evenkeel.ScenarioError, match=r"links\.0\.loss"):
+        evenkeel.run(scenario)
+
+
+def test_arrays_hold_the_series_of_the_file(tmp_path):
+    result = evenkeel.run(SCENARIO, out=tmp_path)
+    series = json.loads((tmp_path / "series.json").read_text())
+    assert len(result.time_s) == 120
+    assert result.time_s[-1] == 5.95
+    for kind, arrays in (("flows", result.series), ("links", result.link_series)):
+        for one in series[kind]:
+            own = arrays[one["name"]]
+            lists = {
+                key: values
+                for key, values in one.items()
+                if isinstance(values, list) and key != "transfers"
+            }
+            assert set(own) == set(lists)
+            for key, values in lists.items():
+                expected = np.array(
+                    [np.nan if value is None else value for value in values], dtype=float
+                )
+                np.testing.assert_array_equal(own[key], expected, err_msg=key)
+
+
+def test_arrays_own_no_copy_and_samples_cover_the_run():
+    result = evenkeel.run(SCENARIO, set={"flows.1.path_headers": 1, "links.0.stamps": ["aqt"]})
+    acks = result.samples["second"]["acks"]
+    assert len(acks["at_s"]) == len(acks["rtt_ms"]) > 100
+    assert 1 < acks["at_s"][0] < acks["at_s"][-1] <= 6
+    assert acks["rtt_ms"].min() >= 20
+    # The memory belongs to Rust, which handed it over.
+    assert not acks["rtt_ms"].flags.owndata
+    headers = result.samples["second"]["headers"]
+    assert len(headers["rtt_ms"]) > 100
+    assert np.nanmax(headers["forward_queueing_ms"]) > 1
+    assert result.samples["first"]["transfers"]["bytes"][0] > 1e5
+
+
+def test_a_result_can_be_pickled():
+    result = evenkeel.run(TEXT)
+    copy = pickle.loads(pickle.dumps(result))
+    assert copy.json == result.json
+    np.testing.assert_array_equal(
+        copy.series["only"]["rate_bps"], result.series["only"]["rate_bps"]
+    )
+
+
+def test_tables_are_data_frames():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    result = evenkeel.run(SCENARIO)
+    flows = result.to_pandas()
+    assert list(flows["name"]) == ["first", "second"]
+    assert flows["rtt_ms.p50"].iloc[0] == result.flows["first"]["rtt_ms"]["p50"]
+    series = result.to_pandas("series")
+    assert len(series) == 240
+    assert series.groupby("flow")["rate_bps"].mean().min() > 1e5
+    for name in ("flows", "links", "series", "link_series", "acks", "headers", "transfers"):
+        one, other = result.to_pandas(name), result.to_polars(name)
+        assert isinstance(one, pandas.DataFrame) and isinstance(other, polars.DataFrame)
+        assert list(one.columns) == other.columns
+        assert len(one) == len(other)
+    with pytest.raises(ValueError, match="use one of flows, links"):
+        result.to_pandas("flow")
+
+
+def test_a_plot_has_the_flows_and_the_queue():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    figure = evenkeel.run(SCENARIO).plot()
+    assert [len(panel.lines) for panel in figure.axes] == [2, 2, 2, 1]
+
+
+def test_other_threads_run_while_a_scenario_does():
+    begun, ended, turns = threading.Event(), threading.Event(), 0
+
+    def work():
+        begun.set()
+        evenkeel.run(SCENARIO, set={"duration_s": 60})
+        ended.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait()
+    while not ended.is_set():
+        turns += 1
+    thread.join()
+    # With the GIL held this thread would get a turn or two.
+    assert turns > 1000
+
+
+def test_runs_on_several_threads_do_not_disturb_each_other():
+    alone = {seed: evenkeel.run(TEXT, seed).json for seed in (1, 2, 3)}
+    together = {}
+
+    def work(seed):
+        class Own(evenkeel.Controller):
+            def on_congestion(self, event):
+                self.window /= 2
+
+        assert evenkeel.run(TEXT, seed, controllers={"own": Own}).json == alone[seed]
+        together[seed] = evenkeel.run(TEXT, seed).json
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in alone]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert together == alone
