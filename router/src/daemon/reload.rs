@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
+use tokio::task::yield_now;
 use tracing::{debug, info};
 
 use super::{Line, Router, build};
@@ -11,6 +12,7 @@ use crate::clock;
 use crate::config::{Config, LinkSpec};
 use crate::failure::Failure;
 use crate::netlink::Netlink;
+use crate::plumbing::Plumbing;
 use crate::preflight;
 use crate::status::Meter;
 use crate::transit::Transit;
@@ -24,16 +26,17 @@ impl Router {
     ///
     /// # Errors
     /// What is in the way; then nothing has changed.
-    pub(super) fn reload(&self) -> Result<(), Failure> {
-        let (config, transits) = self.prepare(Config::load(&self.path)?)?;
-        self.take_over(config, transits)
+    pub(super) async fn reload(&self) -> Result<(), Failure> {
+        let _alone = self.reloading.lock().await;
+        let (config, transits) = self.prepare(Config::load(&self.path)?).await?;
+        self.take_over(config, transits).await
     }
 
     /// Finds out whether a reload would take over the configuration in a file; changes nothing.
     ///
     /// # Errors
     /// As [`reload`](Self::reload). A file that the router may not read is one more.
-    pub(super) fn check(&self, path: &Path) -> Result<(), Failure> {
+    pub(super) async fn check(&self, path: &Path) -> Result<(), Failure> {
         let config = Config::load_or(path, |source| {
             let (path, own) = (path.display(), self.path.display());
             Failure::new(format!(
@@ -41,21 +44,26 @@ impl Router {
                  configuration, {own}"
             ))
         })?;
-        self.prepare(config).map(drop)
+        let _alone = self.reloading.lock().await;
+        self.prepare(config).await.map(drop)
     }
 
     /// Makes what a configuration needs besides changes of the host: the links that are new or have
     /// changed, by their position.
-    fn prepare(&self, mut config: Config) -> Result<Prepared, Failure> {
+    async fn prepare(&self, mut config: Config) -> Result<Prepared, Failure> {
         let before = self.config.borrow().clone();
         let tables = before.links.iter();
         let tables: Vec<_> = tables.map(|link| (&link.name[..], link.table)).collect();
         keep_tables(&tables, &mut config);
-        let mut netlink = Netlink::open().map_err(Failure::system("netlink"))?;
         let running = before.links.iter().map(|link| link.tun.clone());
         let running: BTreeSet<_> = running.collect();
         let mut problems = fixed(&before, &config);
-        problems.extend(preflight::examine(&config, &running, &mut netlink).err());
+        let asked = config.clone();
+        let examine = move |_: &mut _| {
+            let mut netlink = Netlink::open().map_err(Failure::system("netlink"))?;
+            preflight::examine(&asked, &running, &mut netlink)
+        };
+        problems.extend(self.plumber.ask(examine).await.err());
         Failure::of(problems)?;
 
         let now = clock::now();
@@ -69,14 +77,16 @@ impl Router {
         Ok((config, transits))
     }
 
-    fn take_over(&self, config: Config, mut transits: Vec<Option<Transit>>) -> Result<(), Failure> {
-        let now = clock::now();
-        let known = self.lines.borrow().clone();
+    async fn take_over(
+        &self,
+        config: Config,
+        mut transits: Vec<Option<Transit>>,
+    ) -> Result<(), Failure> {
+        let before = self.lines.borrow().clone();
         let known = |link: &LinkSpec| {
-            let mut lines = known.iter();
+            let mut lines = before.iter();
             lines.find(|line| line.meter.borrow().spec.name == link.name)
         };
-        let mut plumbing = self.plumbing.borrow_mut();
         let mut fresh = Vec::new();
         for (link, transit) in config.links.iter().zip(&mut transits) {
             if known(link).is_some() {
@@ -84,18 +94,23 @@ impl Router {
             }
             debug!(link = link.name, "adding");
             let transit = transit.take().expect("a new link has been built");
-            let device = plumbing.add(link);
+            let spec = link.clone();
+            let device = self.plumber.ask(move |plumbing| plumbing.add(&spec)).await;
             match device.and_then(|device| Line::new(link, transit, device)) {
                 Ok(line) => fresh.push(line),
                 Err(error) => {
-                    for line in fresh {
-                        plumbing.undo(&line.meter.borrow().spec);
-                    }
-                    plumbing.undo(link);
+                    let specs = fresh.drain(..);
+                    let specs = specs.map(|line: Rc<Line>| line.meter.borrow().spec.clone());
+                    let specs: Vec<_> = specs.chain([link.clone()]).collect();
+                    let undo = move |plumbing: &mut Plumbing| {
+                        specs.iter().for_each(|spec| plumbing.undo(spec));
+                    };
+                    self.plumber.ask(undo).await;
                     return Err(error);
                 }
             }
         }
+        let now = clock::now();
         let mut fresh = fresh.into_iter();
         let mut lines = Vec::new();
         for (link, transit) in config.links.iter().zip(transits) {
@@ -119,18 +134,26 @@ impl Router {
             }
             lines.push(line);
         }
-        plumbing.adopt(&config.links);
-        drop(plumbing);
-        let removed = self.lines.replace(lines);
-        self.config.replace(config);
-        self.mend(true)?;
-        for line in removed {
+        drop(before);
+        let links = config.links.clone();
+        let mut removed = self.lines.replace(lines);
+        removed.retain(|line| {
             let lines = self.lines.borrow();
-            if !lines.iter().any(|other| Rc::ptr_eq(other, &line)) {
-                line.stop();
-            }
+            !lines.iter().any(|other| Rc::ptr_eq(other, line))
+        });
+        self.config.replace(config);
+        let adopt = move |plumbing: &mut Plumbing| {
+            plumbing.adopt(&links);
+            plumbing.mend(true)
+        };
+        self.note(self.plumber.ask(adopt).await)?;
+        removed.iter().for_each(|line| line.stop());
+        // Its task lets the device go at its next turn.
+        while removed.iter().any(|line| Rc::strong_count(line) > 1) {
+            yield_now().await;
         }
-        self.plumbing.borrow_mut().forget();
+        drop(removed);
+        self.plumber.ask(Plumbing::forget).await;
         self.read.set((now, self.read.get().1 + 1));
         info!("reloaded {}", self.path.display());
         Ok(())
