@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
+use evenkeel_queue::Change;
 use tokio::task::yield_now;
 use tracing::{debug, info};
 
@@ -17,8 +18,18 @@ use crate::preflight;
 use crate::status::Meter;
 use crate::transit::Transit;
 
-/// A configuration with its tables, and the links that are made anew, by their position.
-type Prepared = (Config, Vec<Option<Transit>>);
+/// A configuration with its tables, and what becomes of its links, by their position.
+type Prepared = (Config, Vec<Fate>);
+
+/// What becomes of a link.
+enum Fate {
+    /// Packets notice nothing.
+    Same,
+    /// It goes on, and changes.
+    Altered(Vec<Change>),
+    /// It is made anew.
+    Anew(Box<Transit>),
+}
 
 impl Router {
     /// Reads the configuration again and makes what has changed so. Links are known by their names;
@@ -28,8 +39,8 @@ impl Router {
     /// What is in the way; then nothing has changed.
     pub(super) async fn reload(&self) -> Result<(), Failure> {
         let _alone = self.reloading.lock().await;
-        let (config, transits) = self.prepare(Config::load(&self.path)?).await?;
-        self.take_over(config, transits).await
+        let (config, fates) = self.prepare(Config::load(&self.path)?).await?;
+        self.take_over(config, fates).await
     }
 
     /// Finds out whether a reload would take over the configuration in a file; changes nothing.
@@ -48,8 +59,8 @@ impl Router {
         self.prepare(config).await.map(drop)
     }
 
-    /// Makes what a configuration needs besides changes of the host: the links that are new or have
-    /// changed, by their position.
+    /// Makes what a configuration needs besides changes of the host: the links that are new or cannot
+    /// change while they go on.
     async fn prepare(&self, mut config: Config) -> Result<Prepared, Failure> {
         let before = self.config.borrow().clone();
         let tables = before.links.iter();
@@ -68,35 +79,36 @@ impl Router {
 
         let now = clock::now();
         let earlier = |link: &LinkSpec| before.links.iter().find(|other| other.name == link.name);
-        let mut transits = Vec::new();
+        let mut fates = Vec::new();
         for (index, link) in config.links.iter().enumerate() {
-            let is_same = earlier(link).is_some_and(|earlier| is_same_link(earlier, link));
-            let transit = (!is_same).then(|| build(&config, index, self.flow_hash_key, now));
-            transits.push(transit.transpose()?);
+            let changes = earlier(link).and_then(|earlier| changes(earlier, link));
+            fates.push(match changes {
+                Some(changes) if changes.is_empty() => Fate::Same,
+                Some(changes) => Fate::Altered(changes),
+                None => Fate::Anew(Box::new(build(&config, index, self.flow_hash_key, now)?)),
+            });
         }
-        Ok((config, transits))
+        Ok((config, fates))
     }
 
-    async fn take_over(
-        &self,
-        config: Config,
-        mut transits: Vec<Option<Transit>>,
-    ) -> Result<(), Failure> {
+    async fn take_over(&self, config: Config, mut fates: Vec<Fate>) -> Result<(), Failure> {
         let before = self.lines.borrow().clone();
         let known = |link: &LinkSpec| {
             let mut lines = before.iter();
             lines.find(|line| line.meter.borrow().spec.name == link.name)
         };
         let mut fresh = Vec::new();
-        for (link, transit) in config.links.iter().zip(&mut transits) {
+        for (link, fate) in config.links.iter().zip(&mut fates) {
             if known(link).is_some() {
                 continue;
             }
             debug!(link = link.name, "adding");
-            let transit = transit.take().expect("a new link has been built");
+            let Fate::Anew(transit) = std::mem::replace(fate, Fate::Same) else {
+                unreachable!("a new link has been built");
+            };
             let spec = link.clone();
             let device = self.plumber.ask(move |plumbing| plumbing.add(&spec)).await;
-            match device.and_then(|device| Line::new(link, transit, device)) {
+            match device.and_then(|device| Line::new(link, *transit, device)) {
                 Ok(line) => fresh.push(line),
                 Err(error) => {
                     let specs = fresh.drain(..);
@@ -113,21 +125,30 @@ impl Router {
         let now = clock::now();
         let mut fresh = fresh.into_iter();
         let mut lines = Vec::new();
-        for (link, transit) in config.links.iter().zip(transits) {
+        for (link, fate) in config.links.iter().zip(fates) {
             let known = known(link).cloned();
             let is_new = known.is_none();
             let line = known
                 .or_else(|| fresh.next())
                 .expect("it has just been made");
-            if let Some(transit) = transit {
-                debug!(link = link.name, "changing");
-                let mut forwarder = line.forwarder.borrow_mut();
-                forwarder.replace(now, transit, link.timing);
-                drop(forwarder);
-                line.meter.replace(Meter::new(link.clone()));
-                self.start(&line);
-            } else {
-                line.meter.borrow_mut().spec = link.clone();
+            match fate {
+                Fate::Same => line.meter.borrow_mut().spec = link.clone(),
+                Fate::Altered(changes) => {
+                    debug!(link = link.name, ?changes, "changing");
+                    let mut forwarder = line.forwarder.borrow_mut();
+                    forwarder.alter(now, &changes, link.timing);
+                    drop(forwarder);
+                    line.meter.borrow_mut().alter(link.clone(), now);
+                    self.start(&line);
+                }
+                Fate::Anew(transit) => {
+                    debug!(link = link.name, "making anew");
+                    let mut forwarder = line.forwarder.borrow_mut();
+                    forwarder.replace(now, *transit, link.timing);
+                    drop(forwarder);
+                    line.meter.replace(Meter::new(link.clone()));
+                    self.start(&line);
+                }
             }
             if is_new {
                 self.start(&line);
@@ -185,11 +206,11 @@ pub(crate) fn keep_tables(before: &[(&str, u32)], after: &mut Config) {
     }
 }
 
-/// Whether packets notice no difference.
-fn is_same_link(before: &LinkSpec, after: &LinkSpec) -> bool {
-    before.description == after.description
-        && before.trace == after.trace
-        && before.timing == after.timing
+/// What makes a link another one while it goes on; `None` if it must be made anew.
+fn changes(before: &LinkSpec, after: &LinkSpec) -> Option<Vec<Change>> {
+    let is_steady = before.trace == after.trace && before.timing == after.timing;
+    let changes = before.description.changes_to(&after.description);
+    changes.filter(|_| is_steady)
 }
 
 /// Returns what only a router that starts can take over.
