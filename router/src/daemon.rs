@@ -47,7 +47,7 @@ struct Line {
 struct Router {
     began: Instant,
     plumber: Plumber,
-    /// Whoever reloads holds it.
+    /// Held by the reload in progress.
     reloading: Mutex<()>,
     /// In the order of the configuration.
     lines: RefCell<Vec<Rc<Line>>>,
@@ -144,12 +144,10 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), Fail
     });
     announce(&router.config.borrow());
     supervisor::tell(NotifyState::Ready);
-    let ended = loop {
-        tokio::select! {
-            _ = interrupt.recv() => break Ok(()),
-            _ = terminate.recv() => break Ok(()),
-            ended = router.failure() => break Err(ended),
-        }
+    let ended = tokio::select! {
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+        ended = router.failure() => Err(ended),
     };
     supervisor::tell(NotifyState::Stopping);
     // The tasks share the router: once they end, it is dropped and the host is clean.

@@ -64,8 +64,7 @@ impl Forwarder {
         self.pace = Pace::new(now, timing == Timing::Exact);
     }
 
-    /// Goes on with what its link has become. Whoever [turns](Forwarder::turn) it must do so again at
-    /// once.
+    /// Goes on with what its link has become. [Turn](Forwarder::turn) it again at once.
     pub(crate) fn alter(&mut self, now: Instant, changes: &[Change], timing: Timing) {
         self.transit.alter(now, changes);
         self.pace = Pace::new(now, timing == Timing::Exact);

@@ -36,9 +36,9 @@ pub(crate) struct Plumber {
 pub(crate) struct Reports(mpsc::UnboundedReceiver<Vec<Found>>);
 
 impl Plumber {
-    /// Starts the thread. It looks at everything at once, then when something changes in the kernel.
-    /// What only the files of /proc/sys/net tell is looked at every second. It has the rights that the
-    /// calling thread has by now.
+    /// Starts the thread. It looks at everything at once, then when something changes in the
+    /// kernel. What only the files of /proc/sys/net tell is looked at every second. It has the
+    /// rights that the calling thread has by now.
     ///
     /// # Errors
     /// The system's.

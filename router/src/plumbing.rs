@@ -78,7 +78,7 @@ struct Laid {
     spec: LinkSpec,
     /// Of its device, whatever somebody calls it.
     index: u32,
-    /// Its device, which whoever forwards may let go first.
+    /// Its device, which the thread that forwards lets go first.
     _device: Opened,
     /// What comes out of the device goes on by the link's table. Otherwise it would go round in
     /// circles, so that nothing may be routed into the device.

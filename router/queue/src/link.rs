@@ -293,8 +293,8 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
         change.into_iter().chain(packet).min()
     }
 
-    /// Changes the link at `now`, as a change of [`LinkConfig::changes`] would. What waits, what the
-    /// discipline and the stamps have learnt, and all figures stay.
+    /// Changes the link at `now`, as a change of [`LinkConfig::changes`] would. What waits, what
+    /// the discipline and the stamps have learnt, and all figures stay.
     ///
     /// # Errors
     /// [`LinkError`] if this link cannot change so.

@@ -59,8 +59,8 @@ impl Router {
         self.prepare(config).await.map(drop)
     }
 
-    /// Makes what a configuration needs besides changes of the host: the links that are new or cannot
-    /// change while they go on.
+    /// Makes what a configuration needs besides changes of the host: the links that are new or
+    /// cannot change while they go on.
     async fn prepare(&self, mut config: Config) -> Result<Prepared, Failure> {
         let before = self.config.borrow().clone();
         let tables = before.links.iter();

@@ -69,8 +69,8 @@ impl LinkDescription {
         })
     }
 
-    /// What makes a link of this description one of `after` while it goes on: another rate, delay or
-    /// loss. `None` if another link must take its place.
+    /// What makes a link of this description one of `after` while it goes on: another rate, delay
+    /// or loss. `None` if another link must take its place.
     pub fn changes_to(&self, after: &Self) -> Option<Vec<Change>> {
         let altered = Self {
             rate_bps: after.rate_bps,

@@ -20,14 +20,14 @@ const RTT_MIN_MS: f64 = 1.0;
 /// 4.3).
 pub(super) const RTT_MAX_MS: f64 = ECHO_LIFETIME.as_micros() as f64 / 1e3;
 
-/// The mean becomes at most so many times as long from one period to the next, and a period that has
-/// lasted so many of its own means is too long.
+/// The mean becomes at most this many times as long from one period to the next, and a period that
+/// has lasted this many of its own means is too long.
 const MOST_MEANS: u32 = 4;
 
 /// Octaves of round trips: the last one has all from 2^23 us, more than [`RTT_MAX_MS`].
 const OCTAVES: usize = 24;
 
-/// A round trip counts as at most so many times the end of the octave that has the median: headers
+/// A round trip counts as at most this many times the end of the octave with the median: headers
 /// with a share p of the bytes, below a half, make the mean at most 1 + 7 p times as long as the
 /// others' longest one, for the median's octave ends below twice the median.
 const MOST_MEDIANS: u64 = 4;
