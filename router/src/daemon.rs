@@ -3,32 +3,33 @@
 mod reload;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::future::poll_fn;
 use std::io::{self, Write};
 use std::path::{self, PathBuf};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use evenkeel_sandbox::{Confinement, Held};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sd_notify::NotifyState;
 use tokio::runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Mutex;
 use tokio::task::{AbortHandle, JoinSet, LocalSet};
-use tokio::time::timeout;
 use tracing::{debug, error, info, warn};
 
 pub(crate) use self::reload::keep_tables;
 use crate::clock;
 use crate::config::{Config, LinkSpec};
 use crate::confinement;
-use crate::device::Device;
+use crate::device::{Device, Opened};
 use crate::failure::Failure;
 use crate::forwarder::Forwarder;
 use crate::metrics::{Endpoint, Figures};
-use crate::netlink::{Events, Netlink};
-use crate::plumbing::{Lack, Plumbing};
+use crate::netlink::Netlink;
+use crate::plumber::{Plumber, Reports};
+use crate::plumbing::{Found, Lack, Plumbing};
 use crate::preflight;
 use crate::status::{Answer, LinkStatus, Meter, Request, Server, Status};
 use crate::supervisor;
@@ -45,7 +46,9 @@ struct Line {
 /// A running router, as its status socket sees it.
 struct Router {
     began: Instant,
-    plumbing: RefCell<Plumbing>,
+    plumber: Plumber,
+    /// Held by the reload in progress.
+    reloading: Mutex<()>,
     /// In the order of the configuration.
     lines: RefCell<Vec<Rc<Line>>>,
     config: RefCell<Config>,
@@ -62,10 +65,6 @@ struct Router {
 /// How many tasks tokio polls between two looks at sockets and timers: with its own 61, a flood on
 /// one link would keep the others waiting for milliseconds.
 const EVENT_INTERVAL: u32 = 4;
-
-/// How often to look whether links have what they need, and how often at most to put back what
-/// another program keeps taking away.
-const CHECK: Duration = Duration::from_secs(1);
 
 /// Runs a router until a signal stops it (SIGINT, SIGTERM), and removes what it installed. SIGHUP
 /// and requests on its socket make it read its configuration at `path` again. Confined, it gives up
@@ -87,11 +86,10 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), Fail
     let listen = |kind| signal(kind).map_err(Failure::system("listening to signals"));
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
-    let mut hangup = listen(SignalKind::hangup())?;
+    let hangup = listen(SignalKind::hangup())?;
     let server = Server::bind(&config.socket)?;
     let metrics = config.metrics.as_ref().map(Endpoint::bind).transpose()?;
     let mut netlink = Netlink::open().map_err(Failure::system("netlink"))?;
-    let events = Events::listen().map_err(Failure::system("listening to netlink"))?;
     preflight::examine(&config, &BTreeSet::new(), &mut netlink)?;
     let flow_hash_key = secret().map_err(Failure::system("the random number generator"))?;
     let began = clock::now();
@@ -105,9 +103,12 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), Fail
     let confine = || confinement::rights(&config, &path).confine();
     let confinement = confined.then(confine).transpose().map_err(Failure::new)?;
     debug!(?confinement, "rights given up");
+    let plumber = Plumber::start(plumbing);
+    let (plumber, reports) = plumber.map_err(Failure::system("the thread for routes"))?;
     let router = Rc::new(Router {
         began,
-        plumbing: RefCell::new(plumbing),
+        plumber,
+        reloading: Mutex::default(),
         lines: RefCell::new(lines),
         config: RefCell::new(config),
         path,
@@ -119,36 +120,34 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), Fail
     for line in router.lines.borrow().iter() {
         router.start(line);
     }
-    let answering = Rc::clone(&router);
-    let answer = Rc::new(move |request| answering.answer(request));
-    router.spawn(watch(Rc::clone(&router), events));
+    router.spawn(watch(Rc::clone(&router), reports));
+    router.spawn(reload_at(hangup, Rc::clone(&router)));
     if let Some(metrics) = metrics {
         // It has the rights that this thread has by now.
         let scrapes = metrics
             .serve()
             .map_err(Failure::system("a thread for metrics"))?;
         let answering = Rc::clone(&router);
-        router.spawn(async move { match scrapes.answer(|| answering.figures()).await {} });
+        router.spawn(
+            async move { match scrapes.answer(async || answering.figures().await).await {} },
+        );
     }
+    let answering = Rc::clone(&router);
     router.spawn(async move {
-        server.serve(answer).await;
+        server
+            .serve(move |request| {
+                let router = Rc::clone(&answering);
+                async move { router.answer(request).await }
+            })
+            .await;
         unreachable!("it serves for ever")
     });
     announce(&router.config.borrow());
     supervisor::tell(NotifyState::Ready);
-    let ended = loop {
-        tokio::select! {
-            _ = interrupt.recv() => break Ok(()),
-            _ = terminate.recv() => break Ok(()),
-            _ = hangup.recv() => {
-                if let Err(error) = router.reload() {
-                    for cause in error.causes() {
-                        error!("nothing has been reloaded: {cause}");
-                    }
-                }
-            }
-            ended = router.failure() => break Err(ended),
-        }
+    let ended = tokio::select! {
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+        ended = router.failure() => Err(ended),
     };
     supervisor::tell(NotifyState::Stopping);
     // The tasks share the router: once they end, it is dropped and the host is clean.
@@ -194,10 +193,10 @@ impl Router {
         }
     }
 
-    fn answer(&self, request: Request) -> Answer {
+    async fn answer(&self, request: Request) -> Answer {
         let (obeyed, prefix) = match &request {
-            Request::Reload => (self.reload(), "nothing has been reloaded: "),
-            Request::Check(path) => (self.check(path), ""),
+            Request::Reload => (self.reload().await, "nothing has been reloaded: "),
+            Request::Check(path) => (self.check(path).await, ""),
             _ => (Ok(()), ""),
         };
         if let Err(error) = obeyed {
@@ -208,13 +207,11 @@ impl Router {
                 configuration: error.is_usage(),
             };
         }
+        let ring_dropped = self.plumber.ask(Plumbing::ring_dropped).await;
         let now = clock::now();
         let lines = self.lines.borrow();
-        let links = lines
-            .iter()
-            .map(|line| self.answer_for(line, &request, now));
-        match links.collect::<io::Result<Vec<_>>>() {
-            Ok(links) => Answer::Status(Status {
+        match ring_dropped {
+            Ok(ring_dropped) => Answer::Status(Status {
                 router: self.config.borrow().name.clone(),
                 pid: std::process::id(),
                 sandbox: self.confinement.as_ref().map(|(state, _)| state.clone()),
@@ -224,7 +221,10 @@ impl Router {
                 config_read_s: now
                     .saturating_duration_since(self.read.get().0)
                     .as_secs_f64(),
-                links,
+                links: lines
+                    .iter()
+                    .map(|line| line.answer(&request, &ring_dropped, now))
+                    .collect(),
             }),
             Err(error) => Answer::Error {
                 error: format!("cannot read a device's counters: {error}"),
@@ -234,8 +234,8 @@ impl Router {
     }
 
     /// Returns all figures; `None` if the kernel does not tell its counters.
-    fn figures(&self) -> Option<Figures> {
-        let Answer::Status(status) = self.answer(Request::Status) else {
+    async fn figures(&self) -> Option<Figures> {
+        let Answer::Status(status) = self.answer(Request::Status).await else {
             return None;
         };
         let now = clock::now();
@@ -250,24 +250,15 @@ impl Router {
         })
     }
 
-    fn answer_for(&self, line: &Line, request: &Request, now: Instant) -> io::Result<LinkStatus> {
-        let ring_dropped = self.ring_dropped(line)?;
-        let mut meter = line.meter.borrow_mut();
-        let mut forwarder = line.forwarder.borrow_mut();
-        let transit = &mut forwarder.transit;
-        if *request == Request::Sample {
-            return Ok(meter.sample(transit, ring_dropped, now));
-        }
-        if *request == Request::RestartMeasurement {
-            meter.restart(transit, ring_dropped, now);
-        }
-        Ok(meter.status(transit, ring_dropped, now))
-    }
-
-    /// Puts back what links have lost. Returns an error if one has no device any more.
-    fn mend(&self, thoroughly: bool) -> Result<(), Failure> {
-        let lacks = self.plumbing.borrow_mut().mend(thoroughly);
-        for (line, lack) in self.lines.borrow().iter().zip(lacks) {
+    /// Notes what links lack. Returns an error if one has no device any more.
+    fn note(&self, found: Vec<Found>) -> Result<(), Failure> {
+        for Found { tun, lack } in found {
+            let lines = self.lines.borrow();
+            let mut lines = lines.iter();
+            // It may just have been made, or be about to go.
+            let Some(line) = lines.find(|line| line.meter.borrow().spec.tun == tun) else {
+                continue;
+            };
             let reason = match lack {
                 Ok(()) => None,
                 Err(Lack::Device(source)) => return Err(line.lost_device(source)),
@@ -283,25 +274,21 @@ impl Router {
     }
 
     /// Says what links lack, or how many forward.
-    fn summary(&self) -> (bool, String) {
+    fn summary(&self) -> String {
         let lines = self.lines.borrow();
         let lacks: Vec<_> = lines.iter().filter_map(|line| line.lack()).collect();
         match lacks.is_empty() {
-            true => (false, format!("forwarding on {} links", lines.len())),
-            false => (true, lacks.join("; ")),
+            true => format!("forwarding on {} links", lines.len()),
+            false => lacks.join("; "),
         }
-    }
-
-    fn ring_dropped(&self, line: &Line) -> io::Result<u64> {
-        let mut plumbing = self.plumbing.borrow_mut();
-        plumbing.ring_dropped(&line.meter.borrow().spec.tun)
     }
 }
 
 impl Line {
-    fn new(link: &LinkSpec, transit: Transit, tun: Device) -> Result<Rc<Self>, Failure> {
-        let forwarder =
-            Forwarder::new(tun, transit, link.timing).map_err(Failure::system("a timer"))?;
+    fn new(link: &LinkSpec, transit: Transit, tun: Opened) -> Result<Rc<Self>, Failure> {
+        let forwarder = Device::read(tun)
+            .and_then(|device| Forwarder::new(device, transit, link.timing))
+            .map_err(Failure::system("a timer"))?;
         Ok(Rc::new(Self {
             task: RefCell::default(),
             meter: RefCell::new(Meter::new(link.clone())),
@@ -313,6 +300,27 @@ impl Line {
         if let Some(task) = self.task.take() {
             task.abort();
         }
+    }
+
+    /// Figures for a request; `ring_dropped` by the names of the devices.
+    fn answer(
+        &self,
+        request: &Request,
+        ring_dropped: &HashMap<String, u64>,
+        now: Instant,
+    ) -> LinkStatus {
+        let mut meter = self.meter.borrow_mut();
+        let mut forwarder = self.forwarder.borrow_mut();
+        let transit = &mut forwarder.transit;
+        // A link that has been made since has dropped nothing.
+        let ring_dropped = ring_dropped.get(&meter.spec.tun).copied().unwrap_or(0);
+        if *request == Request::Sample {
+            return meter.sample(transit, ring_dropped, now);
+        }
+        if *request == Request::RestartMeasurement {
+            meter.restart(transit, ring_dropped, now);
+        }
+        meter.status(transit, ring_dropped, now)
     }
 
     fn lack(&self) -> Option<String> {
@@ -347,27 +355,30 @@ async fn forward(line: Rc<Line>) -> Failure {
     line.lost_device(source)
 }
 
-/// Looks after what is installed in the kernel, at once when something changes there. What only the
-/// files of /proc/sys/net tell is looked at every second.
-async fn watch(router: Rc<Router>, events: Events) -> Failure {
-    let mut is_degraded = false;
+/// Hears what the thread finds that looks after the kernel's tables, and says how the router is.
+async fn watch(router: Rc<Router>, mut reports: Reports) -> Failure {
     let mut told = String::new();
     loop {
-        let concerns = |route: &_| router.plumbing.borrow().concerns(route);
-        let has_changed = timeout(CHECK, events.changed(concerns)).await.is_ok();
-        if let Err(error) = router.mend(has_changed || is_degraded) {
+        if let Err(error) = router.note(reports.next().await) {
             return error;
         }
-        let summary;
-        (is_degraded, summary) = router.summary();
+        let summary = router.summary();
         // systemd kills a router that does not say so for too long.
         supervisor::tell(NotifyState::Watchdog);
         if summary != told {
             supervisor::tell(NotifyState::Status(&summary));
             told = summary;
         }
-        if has_changed {
-            clock::pause(CHECK).await;
+    }
+}
+
+async fn reload_at(mut hangup: Signal, router: Rc<Router>) -> Failure {
+    loop {
+        hangup.recv().await;
+        if let Err(error) = router.reload().await {
+            for cause in error.causes() {
+                error!("nothing has been reloaded: {cause}");
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
 //! A TUN device: with the kernel's segmentation offloads, or plain.
 
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, RawFd};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::Interest;
@@ -26,6 +27,14 @@ impl Offloads {
     }
 }
 
+/// A TUN device that nobody reads yet. It goes when its last copy is closed, for which the kernel
+/// may wait for its tables: that is not for the thread that forwards.
+#[derive(Debug, Clone)]
+pub(crate) struct Opened {
+    tun: Tun,
+    offloads: Offloads,
+}
+
 /// A TUN device of our own.
 pub(crate) struct Device {
     tun: Tun,
@@ -35,7 +44,13 @@ pub(crate) struct Device {
 }
 
 #[derive(Clone)]
-struct Tun(Rc<SyncDevice>);
+struct Tun(Arc<SyncDevice>);
+
+impl fmt::Debug for Tun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tun").field(&self.as_raw_fd()).finish()
+    }
+}
 
 impl AsRawFd for Tun {
     fn as_raw_fd(&self) -> RawFd {
@@ -43,9 +58,8 @@ impl AsRawFd for Tun {
     }
 }
 
-impl Device {
-    /// Creates a device, which is down. With `offload` it has what offloads the kernel has. Call it
-    /// within a tokio runtime.
+impl Opened {
+    /// Creates a device, which is down. With `offload` it has what offloads the kernel has.
     ///
     /// # Errors
     /// The kernel's.
@@ -77,10 +91,23 @@ impl Device {
                  forwarding datagrams one by one"
             );
         }
-        let mut device = Self {
-            tun: Tun(Rc::new(tun)),
-            wakeups: None,
+        Ok(Self {
+            tun: Tun(Arc::new(tun)),
             offloads,
+        })
+    }
+}
+
+impl Device {
+    /// Begins to read. Call it within a tokio runtime.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn read(opened: Opened) -> io::Result<Self> {
+        let mut device = Self {
+            tun: opened.tun,
+            wakeups: None,
+            offloads: opened.offloads,
         };
         device.listen()?;
         Ok(device)

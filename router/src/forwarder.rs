@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use evenkeel_queue::Change;
+
 use crate::clock;
 use crate::config::Timing;
 use crate::device::{Device, Offloads};
@@ -59,6 +61,12 @@ impl Forwarder {
     pub(crate) fn replace(&mut self, now: Instant, link: Transit, timing: Timing) {
         let earlier = std::mem::replace(&mut self.transit, link);
         self.transit.succeed(now, earlier);
+        self.pace = Pace::new(now, timing == Timing::Exact);
+    }
+
+    /// Goes on with what its link has become. [Turn](Forwarder::turn) it again at once.
+    pub(crate) fn alter(&mut self, now: Instant, changes: &[Change], timing: Timing) {
+        self.transit.alter(now, changes);
         self.pace = Pace::new(now, timing == Timing::Exact);
     }
 

@@ -26,6 +26,7 @@ mod netlink;
 mod offload;
 mod pace;
 mod packet;
+mod plumber;
 mod plumbing;
 mod prefix;
 mod preflight;

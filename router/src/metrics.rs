@@ -101,9 +101,9 @@ pub(crate) struct Scrapes {
 
 impl Scrapes {
     /// Answers with what `figures` returns, for ever.
-    pub(crate) async fn answer(mut self, figures: impl Fn() -> Option<Figures>) -> Infallible {
+    pub(crate) async fn answer(mut self, figures: impl AsyncFn() -> Option<Figures>) -> Infallible {
         while let Some(question) = self.questions.recv().await {
-            if let Some(figures) = figures() {
+            if let Some(figures) = figures().await {
                 // Whoever asked may have gone.
                 let _ = question.send(figures);
             }

@@ -9,6 +9,7 @@
 pub(crate) mod bypass;
 mod explanation;
 
+use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use tracing::{debug, warn};
 
 use crate::clock;
 use crate::config::{Config, LinkSpec, RouteSpec};
-use crate::device::Device;
+use crate::device::Opened;
 use crate::failure::Failure;
 use crate::family::Family;
 use crate::host;
@@ -54,6 +55,15 @@ pub(crate) enum Lack {
     Parts(Vec<Failure>),
 }
 
+/// What a look at a link's parts in the kernel has found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The name of its device.
+    pub(crate) tun: String,
+    /// What it has not got.
+    pub(crate) lack: Result<(), Lack>,
+}
+
 /// Everything installed in the kernel. Dropping it removes rules and tables; closing the devices
 /// removes them, their settings and the routes into them.
 #[derive(Debug)]
@@ -68,6 +78,8 @@ struct Laid {
     spec: LinkSpec,
     /// Of its device, whatever somebody calls it.
     index: u32,
+    /// Its device, which the thread that forwards lets go first.
+    _device: Opened,
     /// What comes out of the device goes on by the link's table. Otherwise it would go round in
     /// circles, so that nothing may be routed into the device.
     leads_on: bool,
@@ -102,16 +114,21 @@ fn onward_metric(family: Family) -> u32 {
 }
 
 impl Plumbing {
+    /// Has no link yet.
+    pub(crate) fn empty(netlink: Netlink) -> Self {
+        Self {
+            netlink,
+            links: Vec::new(),
+        }
+    }
+
     /// Installs everything, after removing what a killed router with the same configuration left.
-    /// Returns the devices in the order of the links. Call it within a tokio runtime.
+    /// Returns the devices in the order of the links.
     pub(crate) fn install(
         config: &Config,
         netlink: Netlink,
-    ) -> Result<(Self, Vec<Device>), Failure> {
-        let mut plumbing = Self {
-            netlink,
-            links: Vec::new(),
-        };
+    ) -> Result<(Self, Vec<Opened>), Failure> {
+        let mut plumbing = Self::empty(netlink);
         for link in &config.links {
             plumbing
                 .sweep(link)
@@ -122,11 +139,16 @@ impl Plumbing {
         Ok((plumbing, tuns))
     }
 
-    /// Returns how many packets found the ring of a device full, since its creation.
-    pub(crate) fn ring_dropped(&mut self, tun: &str) -> io::Result<u64> {
-        let link = self.links.iter().find(|link| link.spec.tun == tun);
-        let index = link.map_or(0, |link| link.index);
-        Ok(interface(&mut self.netlink, index)?.tx_dropped)
+    /// Returns how many packets found the ring of each link's device full, since its creation, by
+    /// the names of the devices.
+    pub(crate) fn ring_dropped(&mut self) -> io::Result<HashMap<String, u64>> {
+        let netlink = &mut self.netlink;
+        let links = self.links.iter();
+        let counts = links.map(|link| {
+            let device = interface(netlink, link.index)?;
+            Ok((link.spec.tun.clone(), device.tx_dropped))
+        });
+        counts.collect()
     }
 
     /// Returns true if a route is ours or may have taken the place of one of ours.
@@ -144,24 +166,30 @@ impl Plumbing {
 
     /// Puts back what links have lost and can have again. Looks at devices and settings, and only
     /// if `thoroughly` at rules and routes. Returns what each link has not got.
-    pub(crate) fn mend(&mut self, thoroughly: bool) -> Vec<Result<(), Lack>> {
+    pub(crate) fn mend(&mut self, thoroughly: bool) -> Vec<Found> {
         let present = thoroughly.then(|| Present::read(&mut self.netlink));
         let present = match present.transpose() {
             Ok(present) => present,
             Err(error) => {
                 let lack = failed("reading rules and routes")(error);
-                let lack = |_| Err(Lack::Parts(vec![lack.clone()]));
+                let lack = |link: &Laid| Found {
+                    tun: link.spec.tun.clone(),
+                    lack: Err(Lack::Parts(vec![lack.clone()])),
+                };
                 return self.links.iter().map(lack).collect();
             }
         };
         let netlink = &mut self.netlink;
         let links = self.links.iter_mut();
-        let lacks = links.map(|link| link.lay(netlink, present.as_ref()));
-        let lacks = lacks.collect();
+        let found = links.map(|link| Found {
+            lack: link.lay(netlink, present.as_ref()),
+            tun: link.spec.tun.clone(),
+        });
+        let found = found.collect();
         if let Some(present) = present {
             self.clear(&present);
         }
-        lacks
+        found
     }
 
     /// Takes over what links want now; they keep their devices and tables. [`Plumbing::mend`] then
@@ -206,15 +234,16 @@ impl Plumbing {
     }
 
     /// Makes the device of a link, and everything that leads into and out of it.
-    pub(crate) fn add(&mut self, spec: &LinkSpec) -> Result<Device, Failure> {
+    pub(crate) fn add(&mut self, spec: &LinkSpec) -> Result<Opened, Failure> {
         let what = format!("creating the TUN device {}", spec.tun);
-        let tun = Device::create(&spec.tun, spec.offload).map_err(failed(&what))?;
+        let tun = Opened::create(&spec.tun, spec.offload).map_err(failed(&what))?;
         let interface = self.netlink.interface(&spec.tun).map_err(failed(&what))?;
         let gone = || failed(&what)(io::ErrorKind::NotFound.into());
         let index = interface.ok_or_else(gone)?.index;
         let mut link = Laid {
             spec: spec.clone(),
             index,
+            _device: tun.clone(),
             leads_on: false,
             routed: Vec::new(),
             put_back: None,

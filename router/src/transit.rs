@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use evenkeel_queue::{
-    Amount, CarriedHeader, Carrier, FlowKey, Link, LinkConfig, LinkError, Packet, PacketMeta,
-    Remains, WireCounters,
+    Amount, CarriedHeader, Carrier, Change, FlowKey, Link, LinkConfig, LinkError, Packet,
+    PacketMeta, Remains, WireCounters,
 };
 use evenkeel_wire::{PathHeaderMut, Skipped};
 use rand_pcg::Pcg64;
@@ -115,6 +115,14 @@ impl Transit {
         self.before = earlier.before;
         self.before.push_back(remains);
         self.link.refill(now, waiting);
+    }
+
+    /// Changes the link while it goes on.
+    pub(crate) fn alter(&mut self, now: Instant, changes: &[Change]) {
+        for change in changes {
+            let changed = self.link.alter(now, *change);
+            changed.expect("the configuration has been checked");
+        }
     }
 
     /// Takes in what the device has given by `seen`: a packet, or several in one piece, that are

@@ -293,6 +293,19 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
         change.into_iter().chain(packet).min()
     }
 
+    /// Changes the link at `now`, as a change of [`LinkConfig::changes`] would. What waits, what
+    /// the discipline and the stamps have learnt, and all figures stay.
+    ///
+    /// # Errors
+    /// [`LinkError`] if this link cannot change so.
+    pub fn alter(&mut self, now: Instant, change: Change) -> Result<(), LinkError> {
+        if let Change::Delay(time) | Change::WifiJitter(time) = change {
+            LinkError::check_time(time)?;
+        }
+        self.advance(now);
+        Ok(self.change(now, change)?)
+    }
+
     /// The port.
     pub fn port(&self) -> &Port<P> {
         &self.port
@@ -412,7 +425,8 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
                 self.changes.push_back((at + period, change));
             }
             self.transfer(at);
-            self.change(at, change);
+            let changed = self.change(at, change);
+            changed.expect("Link::new refuses changes of a rate that is fixed");
         }
         self.transfer(now);
     }
@@ -423,15 +437,13 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
         }
     }
 
-    fn change(&mut self, at: Instant, change: Change) {
+    fn change(&mut self, at: Instant, change: Change) -> Result<(), FixedService> {
         match change {
             Change::Rate(rate) => {
-                let changed = self.port.set_rate(at, rate);
-                changed.expect("Link::new refuses changes of a rate that is fixed");
+                self.port.set_rate(at, rate)?;
             }
             Change::Suspend => {
-                let suspended = self.port.suspend(at);
-                suspended.expect("Link::new refuses changes of a rate that is fixed");
+                self.port.suspend(at)?;
             }
             Change::Limit(limit) => self.port.set_limit(at, limit),
             Change::Delay(delay) => self.wire.set_delay(at, delay),
@@ -439,6 +451,7 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
             Change::Loss(probability) => self.wire.set_loss(at, probability),
             Change::Mtu(bytes) => self.wire.set_mtu(at, bytes),
         }
+        Ok(())
     }
 }
 

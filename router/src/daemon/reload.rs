@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
+use evenkeel_queue::Change;
+use tokio::task::yield_now;
 use tracing::{debug, info};
 
 use super::{Line, Router, build};
@@ -11,12 +13,23 @@ use crate::clock;
 use crate::config::{Config, LinkSpec};
 use crate::failure::Failure;
 use crate::netlink::Netlink;
+use crate::plumbing::Plumbing;
 use crate::preflight;
 use crate::status::Meter;
 use crate::transit::Transit;
 
-/// A configuration with its tables, and the links that are made anew, by their position.
-type Prepared = (Config, Vec<Option<Transit>>);
+/// A configuration with its tables, and what becomes of its links, by their position.
+type Prepared = (Config, Vec<Fate>);
+
+/// What becomes of a link.
+enum Fate {
+    /// Packets notice nothing.
+    Same,
+    /// It goes on, and changes.
+    Altered(Vec<Change>),
+    /// It is made anew.
+    Anew(Box<Transit>),
+}
 
 impl Router {
     /// Reads the configuration again and makes what has changed so. Links are known by their names;
@@ -24,16 +37,17 @@ impl Router {
     ///
     /// # Errors
     /// What is in the way; then nothing has changed.
-    pub(super) fn reload(&self) -> Result<(), Failure> {
-        let (config, transits) = self.prepare(Config::load(&self.path)?)?;
-        self.take_over(config, transits)
+    pub(super) async fn reload(&self) -> Result<(), Failure> {
+        let _alone = self.reloading.lock().await;
+        let (config, fates) = self.prepare(Config::load(&self.path)?).await?;
+        self.take_over(config, fates).await
     }
 
     /// Finds out whether a reload would take over the configuration in a file; changes nothing.
     ///
     /// # Errors
     /// As [`reload`](Self::reload). A file that the router may not read is one more.
-    pub(super) fn check(&self, path: &Path) -> Result<(), Failure> {
+    pub(super) async fn check(&self, path: &Path) -> Result<(), Failure> {
         let config = Config::load_or(path, |source| {
             let (path, own) = (path.display(), self.path.display());
             Failure::new(format!(
@@ -41,96 +55,126 @@ impl Router {
                  configuration, {own}"
             ))
         })?;
-        self.prepare(config).map(drop)
+        let _alone = self.reloading.lock().await;
+        self.prepare(config).await.map(drop)
     }
 
-    /// Makes what a configuration needs besides changes of the host: the links that are new or have
-    /// changed, by their position.
-    fn prepare(&self, mut config: Config) -> Result<Prepared, Failure> {
+    /// Makes what a configuration needs besides changes of the host: the links that are new or
+    /// cannot change while they go on.
+    async fn prepare(&self, mut config: Config) -> Result<Prepared, Failure> {
         let before = self.config.borrow().clone();
         let tables = before.links.iter();
         let tables: Vec<_> = tables.map(|link| (&link.name[..], link.table)).collect();
         keep_tables(&tables, &mut config);
-        let mut netlink = Netlink::open().map_err(Failure::system("netlink"))?;
         let running = before.links.iter().map(|link| link.tun.clone());
         let running: BTreeSet<_> = running.collect();
         let mut problems = fixed(&before, &config);
-        problems.extend(preflight::examine(&config, &running, &mut netlink).err());
+        let asked = config.clone();
+        let examine = move |_: &mut _| {
+            let mut netlink = Netlink::open().map_err(Failure::system("netlink"))?;
+            preflight::examine(&asked, &running, &mut netlink)
+        };
+        problems.extend(self.plumber.ask(examine).await.err());
         Failure::of(problems)?;
 
         let now = clock::now();
         let earlier = |link: &LinkSpec| before.links.iter().find(|other| other.name == link.name);
-        let mut transits = Vec::new();
+        let mut fates = Vec::new();
         for (index, link) in config.links.iter().enumerate() {
-            let is_same = earlier(link).is_some_and(|earlier| is_same_link(earlier, link));
-            let transit = (!is_same).then(|| build(&config, index, self.flow_hash_key, now));
-            transits.push(transit.transpose()?);
+            let changes = earlier(link).and_then(|earlier| changes(earlier, link));
+            fates.push(match changes {
+                Some(changes) if changes.is_empty() => Fate::Same,
+                Some(changes) => Fate::Altered(changes),
+                None => Fate::Anew(Box::new(build(&config, index, self.flow_hash_key, now)?)),
+            });
         }
-        Ok((config, transits))
+        Ok((config, fates))
     }
 
-    fn take_over(&self, config: Config, mut transits: Vec<Option<Transit>>) -> Result<(), Failure> {
-        let now = clock::now();
-        let known = self.lines.borrow().clone();
+    async fn take_over(&self, config: Config, mut fates: Vec<Fate>) -> Result<(), Failure> {
+        let before = self.lines.borrow().clone();
         let known = |link: &LinkSpec| {
-            let mut lines = known.iter();
+            let mut lines = before.iter();
             lines.find(|line| line.meter.borrow().spec.name == link.name)
         };
-        let mut plumbing = self.plumbing.borrow_mut();
         let mut fresh = Vec::new();
-        for (link, transit) in config.links.iter().zip(&mut transits) {
+        for (link, fate) in config.links.iter().zip(&mut fates) {
             if known(link).is_some() {
                 continue;
             }
             debug!(link = link.name, "adding");
-            let transit = transit.take().expect("a new link has been built");
-            let device = plumbing.add(link);
-            match device.and_then(|device| Line::new(link, transit, device)) {
+            let Fate::Anew(transit) = std::mem::replace(fate, Fate::Same) else {
+                unreachable!("a new link has been built");
+            };
+            let spec = link.clone();
+            let device = self.plumber.ask(move |plumbing| plumbing.add(&spec)).await;
+            match device.and_then(|device| Line::new(link, *transit, device)) {
                 Ok(line) => fresh.push(line),
                 Err(error) => {
-                    for line in fresh {
-                        plumbing.undo(&line.meter.borrow().spec);
-                    }
-                    plumbing.undo(link);
+                    let specs = fresh.drain(..);
+                    let specs = specs.map(|line: Rc<Line>| line.meter.borrow().spec.clone());
+                    let specs: Vec<_> = specs.chain([link.clone()]).collect();
+                    let undo = move |plumbing: &mut Plumbing| {
+                        specs.iter().for_each(|spec| plumbing.undo(spec));
+                    };
+                    self.plumber.ask(undo).await;
                     return Err(error);
                 }
             }
         }
+        let now = clock::now();
         let mut fresh = fresh.into_iter();
         let mut lines = Vec::new();
-        for (link, transit) in config.links.iter().zip(transits) {
+        for (link, fate) in config.links.iter().zip(fates) {
             let known = known(link).cloned();
             let is_new = known.is_none();
             let line = known
                 .or_else(|| fresh.next())
                 .expect("it has just been made");
-            if let Some(transit) = transit {
-                debug!(link = link.name, "changing");
-                let mut forwarder = line.forwarder.borrow_mut();
-                forwarder.replace(now, transit, link.timing);
-                drop(forwarder);
-                line.meter.replace(Meter::new(link.clone()));
-                self.start(&line);
-            } else {
-                line.meter.borrow_mut().spec = link.clone();
+            match fate {
+                Fate::Same => line.meter.borrow_mut().spec = link.clone(),
+                Fate::Altered(changes) => {
+                    debug!(link = link.name, ?changes, "changing");
+                    let mut forwarder = line.forwarder.borrow_mut();
+                    forwarder.alter(now, &changes, link.timing);
+                    drop(forwarder);
+                    line.meter.borrow_mut().alter(link.clone(), now);
+                    self.start(&line);
+                }
+                Fate::Anew(transit) => {
+                    debug!(link = link.name, "making anew");
+                    let mut forwarder = line.forwarder.borrow_mut();
+                    forwarder.replace(now, *transit, link.timing);
+                    drop(forwarder);
+                    line.meter.replace(Meter::new(link.clone()));
+                    self.start(&line);
+                }
             }
             if is_new {
                 self.start(&line);
             }
             lines.push(line);
         }
-        plumbing.adopt(&config.links);
-        drop(plumbing);
-        let removed = self.lines.replace(lines);
-        self.config.replace(config);
-        self.mend(true)?;
-        for line in removed {
+        drop(before);
+        let links = config.links.clone();
+        let mut removed = self.lines.replace(lines);
+        removed.retain(|line| {
             let lines = self.lines.borrow();
-            if !lines.iter().any(|other| Rc::ptr_eq(other, &line)) {
-                line.stop();
-            }
+            !lines.iter().any(|other| Rc::ptr_eq(other, line))
+        });
+        self.config.replace(config);
+        let adopt = move |plumbing: &mut Plumbing| {
+            plumbing.adopt(&links);
+            plumbing.mend(true)
+        };
+        self.note(self.plumber.ask(adopt).await)?;
+        removed.iter().for_each(|line| line.stop());
+        // Its task lets the device go at its next turn.
+        while removed.iter().any(|line| Rc::strong_count(line) > 1) {
+            yield_now().await;
         }
-        self.plumbing.borrow_mut().forget();
+        drop(removed);
+        self.plumber.ask(Plumbing::forget).await;
         self.read.set((now, self.read.get().1 + 1));
         info!("reloaded {}", self.path.display());
         Ok(())
@@ -162,11 +206,11 @@ pub(crate) fn keep_tables(before: &[(&str, u32)], after: &mut Config) {
     }
 }
 
-/// Whether packets notice no difference.
-fn is_same_link(before: &LinkSpec, after: &LinkSpec) -> bool {
-    before.description == after.description
-        && before.trace == after.trace
-        && before.timing == after.timing
+/// What makes a link another one while it goes on; `None` if it must be made anew.
+fn changes(before: &LinkSpec, after: &LinkSpec) -> Option<Vec<Change>> {
+    let is_steady = before.trace == after.trace && before.timing == after.timing;
+    let changes = before.description.changes_to(&after.description);
+    changes.filter(|_| is_steady)
 }
 
 /// Returns what only a router that starts can take over.

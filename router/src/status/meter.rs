@@ -19,6 +19,8 @@ pub(crate) struct Meter {
     sampled: Counters,
     /// What the link lacks, and since when.
     degraded: Option<(String, Instant)>,
+    /// When the link became what it is, if that was after it began.
+    altered: Option<Instant>,
 }
 
 impl Meter {
@@ -28,7 +30,14 @@ impl Meter {
             at_restart: Counters::default(),
             sampled: Counters::default(),
             degraded: None,
+            altered: None,
         }
+    }
+
+    /// The link has become another one while it goes on.
+    pub(crate) fn alter(&mut self, spec: LinkSpec, now: Instant) {
+        self.spec = spec;
+        self.altered = Some(now);
     }
 
     /// Notes what the link lacks now; returns true if that is something else than before.
@@ -55,6 +64,8 @@ impl Meter {
     ) -> LinkStatus {
         let total = counters(transit, ring_dropped, now);
         let elapsed = transit.elapsed(now);
+        let altered = self.altered.map(|at| now.saturating_duration_since(at));
+        let since = altered.unwrap_or(elapsed);
         let stamps = transit.link.stamp_figures(now).into_iter();
         let stamps = stamps.map(by_name).collect();
         let stats = transit.link.stats(now);
@@ -65,7 +76,7 @@ impl Meter {
             table: self.spec.table,
             configured: serde_json::to_value(description).expect("keys of a file are JSON"),
             routes: self.spec.routes.iter().map(route).collect(),
-            since_s: elapsed.as_secs_f64(),
+            since_s: since.as_secs_f64(),
             degraded: self.degraded.as_ref().map(|(reason, since)| Degraded {
                 reason: reason.clone(),
                 since_s: now.saturating_duration_since(*since).as_secs_f64(),

@@ -56,7 +56,11 @@ impl Server {
     }
 
     /// Answers requests, for ever. Call it within a `LocalSet`.
-    pub(crate) async fn serve(&self, answer: Rc<dyn Fn(Request) -> Answer>) {
+    pub(crate) async fn serve<F>(&self, answer: impl Fn(Request) -> F + 'static)
+    where
+        F: Future<Output = Answer> + 'static,
+    {
+        let answer = Rc::new(answer);
         let next = async || Ok(self.listener.accept().await?.0);
         clients::serve(&self.file.0.display().to_string(), next, |client, seat| {
             let answer = Rc::clone(&answer);
@@ -66,7 +70,7 @@ impl Server {
                     answer(request)
                 };
                 // A client that goes away has what it wanted.
-                if let Err(error) = converse(client, &answer, IDLE).await {
+                if let Err(error) = converse(client, answer, IDLE).await {
                     debug!(%error, "status client lost");
                 }
             }
@@ -138,9 +142,9 @@ pub(crate) fn is_served(path: &Path) -> Result<bool, Failure> {
 }
 
 /// Answers a client until it leaves, or is silent for so long.
-async fn converse(
+async fn converse<F: Future<Output = Answer>>(
     client: UnixStream,
-    answer: &dyn Fn(Request) -> Answer,
+    answer: impl Fn(Request) -> F,
     idle: Duration,
 ) -> io::Result<()> {
     let (reader, mut writer) = client.into_split();
@@ -159,7 +163,7 @@ async fn converse(
             )),
             Ok(request) => {
                 trace!(?request, "status");
-                answer(request)
+                answer(request).await
             }
             Err(message) => {
                 debug!(message, "status refused");
@@ -235,8 +239,8 @@ mod tests {
             for said in [&b""[..], b"{\"request\":"] {
                 let (mut client, ours) = UnixStream::pair().unwrap();
                 client.write_all(said).await.unwrap();
-                let answer = |_| error("nobody asked".to_owned());
-                let ended = converse(ours, &answer, Duration::from_millis(20)).await;
+                let answer = async |_| error("nobody asked".to_owned());
+                let ended = converse(ours, answer, Duration::from_millis(20)).await;
                 assert_eq!(ended.unwrap_err().kind(), ErrorKind::TimedOut);
                 let mut heard = Vec::new();
                 client.read_to_end(&mut heard).await.unwrap();

@@ -1,4 +1,5 @@
-//! No packet leaves a link before its delay is over, however the daemon is kept waiting.
+//! No packet leaves a link before its delay is over, however the daemon is kept waiting, nor much
+//! later.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -131,5 +132,37 @@ fn ninety_nine_of_a_hundred_packets_of_a_busy_link_are_at_most_300_us_late() {
         let allowed = DELAY + Duration::from_micros(192 + 300);
         let trip = trips[trips.len() * 99 / 100];
         assert!(trip <= allowed, "{trip:?}");
+    });
+}
+
+#[test]
+#[ignore = "compares real time; .ci/full runs it"]
+fn no_packet_waits_while_a_program_adds_a_hundred_thousand_routes() {
+    let Some(lab) = Lab::alone(Versions::Both) else {
+        return;
+    };
+    let [add, delete] = ["add", "del"].map(|what| {
+        let path = lab.directory().join(what);
+        let routes = (0..100_000).map(|number: u32| {
+            let [_, a, b, c] = number.to_be_bytes();
+            format!("route {what} 44.{a}.{b}.{c}/32 dev vb\n")
+        });
+        std::fs::write(&path, routes.collect::<String>()).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    one_of_three_tries(|| {
+        let router = lab.start(&link("efficient"));
+        let trips = thread::scope(|scope| {
+            scope.spawn(|| {
+                lab.ip(Host::R, &format!("-batch {add}"));
+                // Ours is put back, for which the router looks at all.
+                lab.ip(Host::R, "route del 10.0.2.0/24 dev ek-bn");
+                lab.ip(Host::R, &format!("-batch {delete}"));
+            });
+            probe(&lab)
+        });
+        drop(router);
+        let longest = trips.into_iter().max().unwrap();
+        assert!(longest < DELAY + Duration::from_millis(50), "{longest:?}");
     });
 }

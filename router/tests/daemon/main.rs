@@ -8,6 +8,7 @@ mod junk;
 mod lifecycle;
 mod logs;
 mod metrics;
+mod package;
 mod prometheus;
 mod raw;
 mod refusal;

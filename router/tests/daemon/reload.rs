@@ -133,6 +133,40 @@ fn traffic_goes_on_through_reloads_without_a_loss() {
 }
 
 #[test]
+fn another_rate_delay_or_loss_keeps_the_queue_its_discipline_and_the_figures() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    // 20 packets take seconds at each of these rates.
+    let links = |rate_bps: u32, rest: &str| {
+        let values = "queue_packets = 30\ndiscipline = \"codel\"";
+        link(&format!("rate_bps = {rate_bps}\n{values}\n{rest}"))
+    };
+    let router = lab.start(&links(800, ""));
+    let injector = Injector::new(&lab, Host::A);
+    for number in 0..20 {
+        injector.send(&packet(number)).unwrap();
+    }
+    eventually("they wait", || {
+        number(&router.link(), "inside.packets") == 20.0
+    });
+    let before = router.link();
+    for step in 1..=10 {
+        reloaded(&lab, &links(800 + step, "delay_ms = 3\nloss = 0.01"));
+    }
+    let after = router.link();
+    assert_eq!(number(&after, "rate_bps"), 810.0);
+    assert_eq!(number(&after, "configured.delay_ms"), 3.0);
+    assert_eq!(number(&after, "total.arrived.packets"), 20.0);
+    assert!(number(&after, "window_s") > number(&before, "window_s"));
+    assert!(number(&after, "since_s") < number(&after, "window_s"));
+    // Another queue is another link.
+    reloaded(&lab, &(links(810, "").replace("30", "40")));
+    assert!(number(&router.link(), "window_s") < number(&after, "window_s"));
+    stop(router);
+}
+
+#[test]
 fn links_and_routes_come_and_go() {
     let Some(lab) = Lab::new(Versions::Both) else {
         return;

@@ -69,6 +69,34 @@ impl LinkDescription {
         })
     }
 
+    /// What makes a link of this description one of `after` while it goes on: another rate, delay
+    /// or loss. `None` if another link must take its place.
+    pub fn changes_to(&self, after: &Self) -> Option<Vec<Change>> {
+        let altered = Self {
+            rate_bps: after.rate_bps,
+            delay_ms: after.delay_ms,
+            loss: after.loss,
+            ..self.clone()
+        };
+        let keeps_service = self.rate_bps.is_some() == after.rate_bps.is_some();
+        // Changes of its own begin with the link.
+        let is_steady = self.changes.is_empty() && self.gilbert_elliott.is_none();
+        if !(keeps_service && is_steady && altered == *after) {
+            return None;
+        }
+        let mut changes = Vec::new();
+        if let Some(rate_bps) = after.rate_bps.filter(|_| self.rate_bps != after.rate_bps) {
+            changes.push(Change::Rate(rate(rate_bps)));
+        }
+        if self.delay_ms != after.delay_ms {
+            changes.push(Change::Delay(after.delay()));
+        }
+        if self.loss != after.loss {
+            changes.push(Change::Loss(after.loss));
+        }
+        Some(changes)
+    }
+
     /// The discipline and the stamps that do not exist, or not with these parameters, with their
     /// origins.
     pub fn misnamed(&self) -> Vec<Fault> {

@@ -146,6 +146,46 @@ fn changes_happen_at_their_instants_however_late_the_host() {
 }
 
 #[test]
+fn a_link_that_is_altered_goes_on_like_one_whose_change_was_planned() {
+    let start = epoch();
+    let change = Change::Rate(rate(4_000_000));
+    let [planned, altered] = [true, false].map(|is_planned| {
+        let changes = is_planned.then_some((ms(10), change));
+        let mut link = link(
+            start,
+            LinkConfig {
+                changes: changes.into_iter().collect(),
+                ..kilobyte_per_ms()
+            },
+        );
+        for number in 1..=30 {
+            link.push(start, packet(1000, number));
+        }
+        let mut out = Vec::new();
+        while let Some(at) = link.next_timeout().filter(|at| *at <= start + ms(10)) {
+            out.extend(
+                link.pop_exact(at)
+                    .map(|(at, packet)| (at - start, packet.payload)),
+            );
+        }
+        if !is_planned {
+            link.alter(start + ms(10), change).expect("it has a rate");
+        }
+        out.extend(drain(&mut link, start));
+        assert_eq!(link.stats(start + ms(100)).total().arrived.packets, 30);
+        out
+    });
+    assert_eq!(altered, planned);
+    assert_eq!(altered[29], (ms(50), 30));
+    let config = LinkConfig {
+        service: cellular(),
+        ..LinkConfig::default()
+    };
+    let refused = link(start, config).alter(start, change);
+    assert_eq!(refused, Err(FixedService.into()));
+}
+
+#[test]
 fn a_change_of_the_limit_holds_for_arrivals_of_the_same_instant() {
     let start = epoch();
     let config = LinkConfig {

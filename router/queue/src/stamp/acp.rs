@@ -9,7 +9,7 @@
 //! Rates are bytes of IP packets per second at this link.
 //!
 //! Deviations: round trips outside bounds are not counted, the others by bytes and not as more than
-//! a few times the mean, and a period that is much too long ends early ([`MeanRtt`](super::control::MeanRtt)); the number of
+//! a few times the median, and a period that is much too long ends early ([`MeanRtt`](super::control::MeanRtt)); the number of
 //! users has an upper bound; a link with nothing to do stops its timer; how the paper's queue is read
 //! is said at [`PersistentQueue`](super::control::PersistentQueue).
 

@@ -20,10 +20,17 @@ const RTT_MIN_MS: f64 = 1.0;
 /// 4.3).
 pub(super) const RTT_MAX_MS: f64 = ECHO_LIFETIME.as_micros() as f64 / 1e3;
 
-/// A round trip counts as at most so many present means: headers with a share p of the bytes, below
-/// a quarter, make the mean at most (1 - p) / (1 - 4 p) times as long as the others' longest one. A
-/// period that has lasted so many of its own means is too long.
+/// The mean becomes at most this many times as long from one period to the next, and a period that
+/// has lasted this many of its own means is too long.
 const MOST_MEANS: u32 = 4;
+
+/// Octaves of round trips: the last one has all from 2^23 us, more than [`RTT_MAX_MS`].
+const OCTAVES: usize = 24;
+
+/// A round trip counts as at most this many times the end of the octave with the median: headers
+/// with a share p of the bytes, below a half, make the mean at most 1 + 7 p times as long as the
+/// others' longest one, for the median's octave ends below twice the median.
+const MOST_MEDIANS: u64 = 4;
 
 /// The share of what the link could carry from which on traffic is more than a trickle.
 const TRICKLE: f64 = 0.125;
@@ -70,11 +77,19 @@ impl RttBounds {
 
 /// The mean, by bytes, of the round trips that headers tell in a period.
 ///
-/// Headers lie; those of a trickle of bytes move the mean by little.
+/// Headers lie; those of less than half of the bytes move the mean by little, whatever it was.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MeanRtt {
-    /// Longer ones count as this.
+    /// A longer mean counts as this.
     longest: Duration,
+    /// All bytes of `octaves`.
+    bytes: u64,
+    octaves: [Told; OCTAVES],
+}
+
+/// Round trips from a power of two, in microseconds, to the next.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
     /// Bytes times microseconds.
     sum: u64,
     bytes: u64,
@@ -85,8 +100,8 @@ impl MeanRtt {
     pub(super) fn new(present: Option<Duration>) -> Self {
         Self {
             longest: present.map_or(Duration::MAX, |mean| mean * MOST_MEANS),
-            sum: 0,
             bytes: 0,
+            octaves: [Told::default(); OCTAVES],
         }
     }
 
@@ -100,15 +115,26 @@ impl MeanRtt {
 
     /// A packet of so many `bytes` tells one that counts.
     pub(super) fn count(&mut self, rtt: Duration, bytes: u32) {
-        let rtt = rtt.min(self.longest).as_micros() as u64;
-        self.sum = self.sum.saturating_add(rtt * u64::from(bytes));
+        let us = rtt.as_micros() as u64;
+        let octave = us.checked_ilog2().unwrap_or(0) as usize;
+        let told = &mut self.octaves[octave.min(OCTAVES - 1)];
+        told.sum = told.sum.saturating_add(us * u64::from(bytes));
+        told.bytes = told.bytes.saturating_add(bytes.into());
         self.bytes = self.bytes.saturating_add(bytes.into());
     }
 
     /// `None` if none counted.
     pub(super) fn get(&self) -> Option<Duration> {
-        let mean = self.sum.checked_div(self.bytes)?;
-        Some(Duration::from_micros(mean))
+        let mut below: u64 = 0;
+        let median = self.octaves.iter().position(|told| {
+            below = below.saturating_add(told.bytes);
+            below > 0 && below >= self.bytes.div_ceil(2)
+        })?;
+        let most = MOST_MEDIANS << (median + 1);
+        let sums = self.octaves.iter();
+        let sums = sums.map(|told| told.sum.min(told.bytes.saturating_mul(most)));
+        let mean = sums.fold(0, u64::saturating_add) / self.bytes;
+        Some(Duration::from_micros(mean).min(self.longest))
     }
 
     /// The longest sensible length of a period, as those say who have sent more than a trickle in the

@@ -8,7 +8,7 @@
 //! Rates are bytes of IP packets per second at this link.
 //!
 //! Deviations: round trips outside bounds are not counted, the others by bytes and not as more than
-//! a few times the mean ([`MeanRtt`](super::control::MeanRtt)); a link with nothing to do stops its timer.
+//! a few times the median ([`MeanRtt`](super::control::MeanRtt)); a link with nothing to do stops its timer.
 
 use std::time::{Duration, Instant};
 

@@ -264,3 +264,42 @@ fn a_trickle_of_false_round_trips_moves_neither_the_period_nor_the_queue_by_much
     }
     assert_a_trickle_does_little(&mut test, PathHeaderKind::Acp, 1.2);
 }
+
+/// Before, the liars that came first made the first periods seconds long; those who came then began
+/// at next to nothing, and with each period the lies were most of the bytes again.
+#[test]
+fn lies_of_a_tenth_to_a_sixth_of_the_packets_that_come_first_move_the_period_by_little() {
+    for per_second in [250, 325, 400u32] {
+        let mut test = Loop::new("acp", 20_000_000, 200);
+        let start = test.now;
+        for number in 0..5 {
+            let starts = start + ms(1000) + ms(80) * number;
+            add(&mut test, starts, start + Duration::from_secs(60), ms(20));
+        }
+        // Not as long as a sender's, so that they bring no feedback.
+        let lie = IpPacket::headered(&header(PathHeaderKind::Acp, ms(8388)), PACKET - 1);
+        let (mut longest, mut sum, mut samples) = (0.0f64, 0.0, 0.0);
+        for number in 0..30 * per_second {
+            test.run(start + Duration::from_secs(1) * number / per_second);
+            test.port.enqueue(test.now, lie.clone().queued());
+            if number >= 20 * per_second {
+                let period = test.figure("rtt_ms");
+                longest = longest.max(period);
+                sum += period;
+                samples += 1.0;
+            }
+        }
+        let stats = test.port.stats(test.now);
+        let queueing = stats
+            .sojourn()
+            .percentile(0.95)
+            .expect("packets have passed");
+        println!(
+            "{per_second} lies a second: periods of {:.1} ms, at most {longest:.1}; \
+             95 % queue for less than {queueing:.2?}",
+            sum / samples
+        );
+        // Round trips are some 21 ms.
+        assert!(longest < 50.0, "{longest} ms");
+    }
+}
