@@ -207,11 +207,13 @@ impl Player {
 
     /// Returns when the first frame is due, while none has been shown; `None` otherwise.
     pub(super) fn first_due_us(&self) -> Option<i64> {
-        let first = self
-            .waiting
-            .first_key_value()
-            .filter(|_| self.shown.is_none());
-        first.and_then(|(_, frame)| self.due(frame))
+        self.next_due_us().filter(|_| self.shown.is_none())
+    }
+
+    /// Returns when the next frame that waits is due; `None` without one, or before it is known.
+    pub(super) fn next_due_us(&self) -> Option<i64> {
+        let (_, frame) = self.waiting.first_key_value()?;
+        self.due(frame)
     }
 
     /// Returns how much there is to show at `now_us`: the time until the newest frame is due.

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use quinn::{Connection, ReadError, ReadExactError, RecvStream, Runtime, SendStream};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tracing::debug;
 
 use super::clock::{Clock, Comparison};
@@ -108,9 +108,6 @@ struct Viewer<'a> {
 /// The control stream; its first half asks for the server's clock, unless that is shared.
 type Control = (Option<SendStream>, RecvStream);
 
-/// Hands shown frames to the output.
-type Shown = mpsc::UnboundedSender<Vec<Bytes>>;
-
 impl Viewer<'_> {
     async fn watch(&self, mut options: ViewOptions) -> Result<(), AppError> {
         let patience = options.patience;
@@ -137,19 +134,31 @@ impl Viewer<'_> {
             Some(output) => Some(output.await.map_err(AppError::storage(WRITING))?),
             None => None,
         };
-        let (shown, mut to_write) = mpsc::unbounded_channel();
+        let changed = Notify::new();
         let ended = {
-            let mut receiving = pin!(self.receive(control, &accepted, &options, shown));
+            let mut receiving = pin!(self.receive(control, &accepted, &options, &changed));
             loop {
                 tokio::select! {
                     biased;
-                    Some(frames) = to_write.recv() => self.write(&mut output, frames).await?,
+                    () = self.due(&changed), if self.keeps => {
+                        self.write(&mut output, self.viewing.shown(self.now())).await?;
+                    }
                     ended = &mut receiving => break ended,
                 }
             }
         };
-        while let Ok(frames) = to_write.try_recv() {
-            self.write(&mut output, frames).await?;
+        if let Ok(true) = ended
+            && self.keeps
+        {
+            // The server has nothing more to do for the pictures that are not yet due.
+            close(self.connection, &ended);
+            // A server may claim any capture time.
+            let last = self.now() + options.buffer + options.patience;
+            while let Some(due) = self.viewing.next_due().filter(|due| *due < last) {
+                sleep_until(self.runtime, due).await;
+                self.write(&mut output, self.viewing.shown(self.now()))
+                    .await?;
+            }
         }
         let rest = match ended {
             Ok(true) => self.viewing.finish(),
@@ -160,6 +169,21 @@ impl Viewer<'_> {
             output.flush().await.map_err(AppError::storage(WRITING))?;
         }
         ended.map(|_| ())
+    }
+
+    /// Waits until a picture is due, while frames change which is the next.
+    async fn due(&self, changed: &Notify) {
+        loop {
+            let changed = changed.notified();
+            match self.viewing.next_due() {
+                Some(due) => tokio::select! {
+                    biased;
+                    () = sleep_until(self.runtime, due) => return,
+                    () = changed => {}
+                },
+                None => changed.await,
+            }
+        }
     }
 
     /// Asks for the stream; learns its properties and the clocks' offset.
@@ -192,7 +216,7 @@ impl Viewer<'_> {
         (mut ask, answers): Control,
         accepted: &Accepted,
         options: &ViewOptions,
-        shown: Shown,
+        changed: &Notify,
     ) -> Result<bool, AppError> {
         let mut streams = FuturesUnordered::new();
         let mut assembly = Assembly::default();
@@ -220,12 +244,12 @@ impl Viewer<'_> {
                 () = sleep_until(self.runtime, stop), if until.is_some() => return Ok(ended),
                 Some(result) = streams.next(), if !streams.is_empty() => result?,
                 stream = self.connection.accept_uni() => {
-                    streams.push(self.stream(stream?, shown.clone()));
+                    streams.push(self.stream(stream?, changed));
                 }
                 datagram = self.connection.read_datagram(),
                     if accepted.delivery == Delivery::Datagrams =>
                 {
-                    self.datagram(datagram?, &mut assembly, &shown)?;
+                    self.datagram(datagram?, &mut assembly, changed)?;
                 }
                 (notice, answers) = &mut notices, if !ended => match notice? {
                     Notice::End { .. } => {
@@ -264,7 +288,7 @@ impl Viewer<'_> {
     }
 
     /// Receives the frames of one stream; a reset stream is no error.
-    async fn stream(&self, mut stream: RecvStream, shown: Shown) -> Result<(), AppError> {
+    async fn stream(&self, mut stream: RecvStream, changed: &Notify) -> Result<(), AppError> {
         loop {
             let mut head = [0; HEADER_LEN];
             match stream.read_exact(&mut head).await {
@@ -298,7 +322,7 @@ impl Viewer<'_> {
                     Err(error) => return Err(error.into()),
                 }
             }
-            self.frame(&header, content.freeze(), &shown)?;
+            self.frame(&header, content.freeze(), changed)?;
         }
     }
 
@@ -306,7 +330,7 @@ impl Viewer<'_> {
         &self,
         datagram: Bytes,
         assembly: &mut Assembly,
-        shown: &Shown,
+        changed: &Notify,
     ) -> Result<(), AppError> {
         let content = datagram.len().saturating_sub(FRAGMENT_HEADER_LEN);
         let whole = assembly.add(datagram)?;
@@ -315,22 +339,19 @@ impl Viewer<'_> {
             return Ok(());
         };
         if !self.keeps {
-            return self.frame(&header, Bytes::new(), shown);
+            return self.frame(&header, Bytes::new(), changed);
         }
         self.hold(content.len())?;
-        self.frame(&header, content, shown)
+        self.frame(&header, content, changed)
     }
 
     /// Passes on a complete frame.
-    fn frame(&self, header: &Header, content: Bytes, shown: &Shown) -> Result<(), AppError> {
+    fn frame(&self, header: &Header, content: Bytes, changed: &Notify) -> Result<(), AppError> {
         if self.viewing.is_full() {
             return Err(AppError::protocol("it sends frames without end"));
         }
-        let frames = self.viewing.frame(self.now(), header, content);
-        if self.keeps && !frames.is_empty() {
-            // The receiver lives as long as this viewer.
-            let _ = shown.send(frames);
-        }
+        self.viewing.frame(self.now(), header, content);
+        changed.notify_one();
         Ok(())
     }
 

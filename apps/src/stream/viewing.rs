@@ -53,6 +53,8 @@ struct State {
     player_offset_us: i64,
     player: Player,
     first_shown_us: Option<i64>,
+    /// The content of shown frames that nobody has taken yet.
+    shown: Vec<Bytes>,
     /// All bytes, warm-up included.
     bytes: u64,
     figures: Figures,
@@ -105,6 +107,7 @@ impl Viewing {
             clock,
             player,
             first_shown_us: None,
+            shown: Vec::new(),
             bytes: 0,
             figures: Figures::default(),
             since: Snapshot::default(),
@@ -122,10 +125,28 @@ impl Viewing {
         self.with(|state| state.add_bytes(now, bytes as u64));
     }
 
-    /// Takes a complete frame; returns what was shown until now.
-    pub(super) fn frame(&self, now: Instant, header: &Header, content: Bytes) -> Vec<Bytes> {
-        self.with(|state| state.frame(now, header, content))
-            .unwrap_or_default()
+    /// Takes a complete frame.
+    pub(super) fn frame(&self, now: Instant, header: &Header, content: Bytes) {
+        self.with(|state| state.frame(now, header, content));
+    }
+
+    /// Shows what is due until now; returns the content of all frames shown since the last call.
+    pub(super) fn shown(&self, now: Instant) -> Vec<Bytes> {
+        self.with(|state| {
+            let shown = state.player.advance(state.beginning.micros(now));
+            state.show(shown);
+            std::mem::take(&mut state.shown)
+        })
+        .unwrap_or_default()
+    }
+
+    /// Returns when [`Self::shown`] will have something more; `None` while no frame waits.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let due = self.with(|state| match state.shown.is_empty() {
+            true => (state.player.next_due_us()).map(|due_us| state.beginning.instant(due_us)),
+            false => Some(state.beginning.began),
+        });
+        due.flatten()
     }
 
     /// Returns whether the most frames have been recorded.
@@ -136,7 +157,12 @@ impl Viewing {
 
     /// Ends the stream; returns what is still to be shown.
     pub(super) fn finish(&self) -> Vec<Bytes> {
-        self.with(|state| state.player.finish()).unwrap_or_default()
+        self.with(|state| {
+            let shown = state.player.finish();
+            state.show(shown);
+            std::mem::take(&mut state.shown)
+        })
+        .unwrap_or_default()
     }
 
     /// Stops watching now, although the stream has not ended: the figures end here, with a stall
@@ -144,7 +170,9 @@ impl Viewing {
     pub fn cut(&self, now: Instant) -> Vec<Bytes> {
         self.with(|state| {
             state.figures.last = Some(now);
-            state.player.cut(state.beginning.micros(now))
+            let shown = state.player.cut(state.beginning.micros(now));
+            state.show(shown);
+            std::mem::take(&mut state.shown)
         })
         .unwrap_or_default()
     }
@@ -189,6 +217,13 @@ impl Beginning {
         self.began_us
             .saturating_add(i64::try_from(since).unwrap_or(i64::MAX))
     }
+
+    /// Returns the instant of a reading of our clock, but none before `began` and none later than a
+    /// day after it.
+    fn instant(&self, at_us: i64) -> Instant {
+        let since_us = at_us.saturating_sub(self.began_us).clamp(0, MAX_DELAY_US);
+        self.began + Duration::from_micros(since_us.unsigned_abs())
+    }
 }
 
 impl State {
@@ -212,7 +247,13 @@ impl State {
         figures.last = Some(now);
     }
 
-    fn frame(&mut self, now: Instant, header: &Header, content: Bytes) -> Vec<Bytes> {
+    /// Keeps the content of shown frames; a viewer without an output has none.
+    fn show(&mut self, frames: Vec<Bytes>) {
+        let content = frames.into_iter().filter(|frame| !frame.is_empty());
+        self.shown.extend(content);
+    }
+
+    fn frame(&mut self, now: Instant, header: &Header, content: Bytes) {
         let now_us = self.beginning.micros(now);
         self.clock.frame(header.captured_us, now_us);
         let captured_us = i64::try_from(header.captured_us)
@@ -223,11 +264,14 @@ impl State {
             .saturating_sub(captured_us)
             .clamp(-MAX_DELAY_US, MAX_DELAY_US);
         if header.captured_us < self.beginning.accepted_us {
-            return self.player.arrived(header, None, now_us, content);
+            let shown = self.player.arrived(header, None, now_us, content);
+            self.show(shown);
+            return;
         }
         let captured_us = Some(now_us - delay_us);
         let late_before = self.player.counts.late;
         let shown = self.player.arrived(header, captured_us, now_us, content);
+        self.show(shown);
         // The player forgets when it began.
         self.first_shown_us = self.first_shown_us.or(self.player.first_due_us());
         self.since.late += self.player.counts.late - late_before;
@@ -239,7 +283,7 @@ impl State {
         self.delay_sum_ms +=
             (delay_us + self.correction_us(self.clock.bounds(now_us))) as f64 / 1e3;
         if now < self.beginning.omit_until {
-            return shown;
+            return;
         }
         let figures = &mut self.figures;
         figures.stood.get_or_insert(self.player.past_freezes);
@@ -276,7 +320,6 @@ impl State {
         bitrate.report.max_bps = bitrate.report.max_bps.max(bps);
         bitrate.report.switches += u64::from(bps != bitrate.last);
         bitrate.last = bps;
-        shown
     }
 
     fn snapshot(&mut self, now: Instant) -> Snapshot {

@@ -10,7 +10,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use evenkeel_apps::AppError;
 use evenkeel_apps::stream::{
-    self, AccessUnit, AdaptConfig, AnyViewer, Clock, Delays, Delivery, EncoderConfig, Header,
+    self, AccessUnit, AdaptConfig, AnyViewer, Clock, Delays, Delivery, EncoderConfig, Header, Live,
     Media, SendOptions, ServeOptions, ViewOptions, ViewReport, Viewing,
 };
 use quinn::{Connection, Endpoint, Runtime, TokioRuntime};
@@ -287,4 +287,34 @@ async fn what_is_no_frame_ends_the_stream_with_an_error() {
             "{bytes:?}: {result:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_picture_comes_out_when_it_is_due_although_the_next_one_has_not_come() {
+    let pair = Pair::streaming();
+    let live = Arc::new(Live::new(25.0));
+    let media = Media::Live(live.clone());
+    serve(pair.server.clone(), options(media, Delivery::Frames));
+    let memory = Memory::default();
+    let viewer = tokio::spawn(watch(
+        pair.connect().await,
+        watching(Some(Duration::from_secs(60)), Some(memory.clone())),
+    ));
+    let picture = |nth: u8| AccessUnit {
+        bytes: vec![nth; 3].into(),
+        entry: (nth == 0).then_some(0),
+        parameters: Bytes::new(),
+    };
+    live.push(TokioRuntime.now(), picture(0));
+    live.push(TokioRuntime.now(), picture(1));
+    let all = async {
+        while memory.0.lock().unwrap().len() < 6 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), all)
+        .await
+        .expect("they were due long ago");
+    assert_eq!(*memory.0.lock().unwrap(), [0, 0, 0, 1, 1, 1]);
+    viewer.abort();
 }
