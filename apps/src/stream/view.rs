@@ -43,6 +43,8 @@ pub struct ViewOptions {
     pub clock: Clock,
     /// Playout buffer: how much longer than the first frame others may take.
     pub buffer: Duration,
+    /// Leave out frames that refer to a missing one, until decoding can begin anew.
+    pub skip_damaged: bool,
     /// Warm-up left out of the figures, counted from `began`.
     pub omit: Duration,
     /// How long to watch, counted from the first frame's arrival; `None` watches to the end.
@@ -121,7 +123,8 @@ impl Viewer<'_> {
         debug!(peer = %self.connection.remote_address(), ?accepted, ?clock, "stream begins");
         let began_us = i64::try_from(options.clock.read(options.began)).unwrap_or(i64::MAX);
         let frame = Duration::from_secs_f64(1.0 / accepted.frame_rate);
-        let player = Player::new(options.buffer, frame);
+        let mut player = Player::new(options.buffer, frame);
+        player.skips_damaged = options.skip_damaged;
         let beginning = Beginning {
             began: options.began,
             began_us,
@@ -351,6 +354,8 @@ impl Viewer<'_> {
             return Err(AppError::protocol("it sends frames without end"));
         }
         self.viewing.frame(self.now(), header, content);
+        let dropped = self.viewing.dropped();
+        self.held.fetch_sub(dropped, Ordering::Relaxed);
         changed.notify_one();
         Ok(())
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::clock::{Bounds, ClockReport, Comparison};
 use super::frame::Header;
-use super::player::{Freezes, Player};
+use super::player::{Displayed, Freezes, Player};
 use super::report::{
     BitrateReport, DelayReport, FrameCounts, JitterReport, Snapshot, StallReport, VariationReport,
     ViewReport,
@@ -71,7 +71,8 @@ struct Figures {
     last: Option<Instant>,
     /// Bytes by bin since the origin.
     bins: Vec<u64>,
-    arrivals: Vec<Arrival>,
+    /// When whole frames arrived, and how long after their capture.
+    arrivals: Vec<Displayed>,
     previous_delay_us: Option<i64>,
     jitter_sum_us: f64,
     jitter_rfc3550_us: f64,
@@ -80,15 +81,6 @@ struct Figures {
     /// The player's freezes when the warm-up ended.
     stood: Option<Freezes>,
     bitrate: Option<Bitrates>,
-}
-
-/// The arrival of a whole frame.
-#[derive(Clone, Copy, Debug)]
-struct Arrival {
-    /// Since the viewer began to wait, in milliseconds.
-    at_ms: u32,
-    /// Since its capture, by the player's offset between the clocks, in microseconds.
-    delay_us: i32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +93,7 @@ struct Bitrates {
 impl Viewing {
     pub(super) fn begin(&self, beginning: Beginning, clock: Comparison, mut player: Player) {
         player.measured_from_us = beginning.micros(beginning.omit_until);
+        player.began_us = beginning.began_us;
         *lock(&self.0) = Some(State {
             player_offset_us: clock.bounds(beginning.began_us).offset_us(),
             beginning,
@@ -138,6 +131,12 @@ impl Viewing {
             std::mem::take(&mut state.shown)
         })
         .unwrap_or_default()
+    }
+
+    /// Returns the bytes of content that were dropped since the last call.
+    pub(super) fn dropped(&self) -> usize {
+        self.with(|state| std::mem::take(&mut state.player.dropped))
+            .unwrap_or(0)
     }
 
     /// Returns when [`Self::shown`] will have something more; `None` while no frame waits.
@@ -196,7 +195,7 @@ impl Viewing {
     /// milliseconds, after the warm-up.
     pub fn delays(&self, now: Instant) -> Vec<(f64, f64)> {
         let delays = self.with(|state| {
-            let (delays_us, _) = state.delays(state.beginning.micros(now));
+            let (delays_us, _) = state.delays(&state.figures.arrivals, state.beginning.micros(now));
             let arrivals = state.figures.arrivals.iter();
             let times_s = arrivals.map(|arrival| f64::from(arrival.at_ms) / 1e3);
             let delays_ms = delays_us.into_iter().map(|us| us as f64 / 1e3);
@@ -292,7 +291,7 @@ impl State {
         let since = now
             .saturating_duration_since(self.beginning.began)
             .as_millis();
-        figures.arrivals.push(Arrival {
+        figures.arrivals.push(Displayed {
             at_ms: u32::try_from(since).unwrap_or(u32::MAX),
             delay_us: clamped as i32,
         });
@@ -353,7 +352,8 @@ impl State {
         let expected = (figures.sequences).map_or(0, |(first, last)| u64::from(last - first) + 1);
         let freezes = self.player.past_freezes;
         let now_us = self.beginning.micros(now);
-        let (delays_us, clock) = self.delays(now_us);
+        let (delays_us, clock) = self.delays(&figures.arrivals, now_us);
+        let (displayed_us, _) = self.delays(&self.player.displayed, now_us);
         let correction_us = self.correction_us(self.clock.bounds(now_us));
         ViewReport {
             duration_s: seconds,
@@ -369,6 +369,7 @@ impl State {
             },
             causes: self.player.causes(),
             delay_ms: percentiles(delays_us),
+            display_ms: percentiles(displayed_us),
             jitter_ms: (received > 1).then(|| JitterReport {
                 mean: figures.jitter_sum_us / (received - 1) as f64 / 1e3,
                 rfc3550: figures.jitter_rfc3550_us / 1e3,
@@ -392,10 +393,9 @@ impl State {
         }
     }
 
-    /// Returns the delays of all frames, by all that is known of the clocks by now, and what that
-    /// is.
-    fn delays(&self, now_us: i64) -> (Vec<i64>, ClockReport) {
-        let arrivals = &self.figures.arrivals;
+    /// Returns the delays until all frames' `arrivals`, by all that is known of the clocks by now, and
+    /// what that is.
+    fn delays(&self, arrivals: &[Displayed], now_us: i64) -> (Vec<i64>, ClockReport) {
         let times_us = arrivals
             .iter()
             .map(|arrival| self.beginning.began_us + 1000 * i64::from(arrival.at_ms));

@@ -90,6 +90,7 @@ fn watching(time: Option<Duration>, output: Option<Memory>) -> ViewOptions {
         began: now,
         clock: clock(),
         buffer: Duration::from_millis(100),
+        skip_damaged: false,
         omit: Duration::ZERO,
         time,
         patience: Duration::from_secs(2),

@@ -113,6 +113,9 @@ pub(crate) struct StreamClientArgs {
     #[arg(long, value_name = "MILLISECONDS", default_value = "200",
           value_parser = clap::value_parser!(u64).range(0..=60_000).map(Duration::from_millis))]
     pub(crate) buffer: Duration,
+    /// Leave out pictures that refer to a missing one, and go on with the next key frame
+    #[arg(long)]
+    pub(crate) skip_damaged: bool,
     /// Write the frames to this file, or `-` for standard output, in the order of display
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

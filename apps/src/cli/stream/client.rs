@@ -77,6 +77,7 @@ async fn view(
         began: clock.at,
         clock,
         buffer: args.buffer,
+        skip_damaged: args.skip_damaged,
         omit: args.omit,
         time: args.time,
         // How long the server may be silent.

@@ -203,7 +203,10 @@ fn a_picture_that_is_flushed_does_not_wait_for_the_next_one() {
     let next = units_of(&[&[0x41, 0x80, 5, 6]]);
     let units = parser.push(&[&rest[..], &next].concat()).unwrap();
     assert_eq!(units.len(), 1);
-    assert_eq!((units[0].entry, units[0].bytes.len()), (None, 1 + rest.len()));
+    assert_eq!(
+        (units[0].entry, units[0].bytes.len()),
+        (None, 1 + rest.len())
+    );
     let last = parser.finish().expect("it has a picture");
     assert_eq!(last.bytes[..], next[..]);
 }

@@ -59,6 +59,7 @@ pub(super) fn spawn(
         began: start,
         clock,
         buffer: stream.buffer,
+        skip_damaged: false,
         omit: scenario.warmup.saturating_sub(spec.start),
         time: None,
         patience: scenario.duration + Duration::from_secs(1),
