@@ -36,7 +36,7 @@ pub use report::{
 };
 pub use send::{SendOptions, Sending, SentCounts};
 pub use server::{AnyViewer, Host, ServeOptions, serve};
-pub use transport::{server_transport_config, transport_config};
+pub use transport::{server_transport_config, transport_config, viewer_transport_config};
 pub use view::{Opening, Output, ViewOptions, view};
 pub use viewing::Viewing;
 

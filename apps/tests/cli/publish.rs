@@ -157,6 +157,19 @@ fn what_suits_no_real_media_is_a_usage_error() {
             "cannot be used with",
         ),
         (&["publish", "--key-ratio", "3"], "cannot be used with"),
+        (&["publish", "--bitrate", "1M"], "cannot be used with"),
+        (
+            &["publish", "a.h264", "--floor", "50k"],
+            "cannot be used with",
+        ),
+        (
+            &["publish", "a.h264", "--rise", "0.5"],
+            "cannot be used with",
+        ),
+        (
+            &["server", "--input", "-", "--bitrate", "1M"],
+            "cannot be used with",
+        ),
         (&["publish", "--repeat"], "FILE"),
         (&["play", "host", "a.h264", "b.h264"], "b.h264"),
     ] {
@@ -165,7 +178,7 @@ fn what_suits_no_real_media_is_a_usage_error() {
     }
     let help = success(run(&["stream", "publish", "--help"]));
     assert!(
-        help.contains("[FILE]") && !help.contains("--group"),
+        help.contains("[FILE]") && !help.contains("--group") && !help.contains("--bitrate"),
         "{help}"
     );
 }

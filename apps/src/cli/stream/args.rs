@@ -8,7 +8,7 @@ use clap::{Arg, Args, Subcommand, ValueEnum};
 
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
 use crate::cli::failure::Failure;
-use crate::stream::{EncoderConfig, SendOptions};
+use crate::stream::{AdaptConfig, EncoderConfig, SendOptions};
 use crate::time::{positive_seconds, seconds};
 
 const SERVER_EXAMPLES: &str = "\
@@ -168,7 +168,8 @@ impl StreamSide {
                     frame_rate: EncoderConfig::default().frame_rate,
                     ..server.encoder
                 };
-                if synthetic != EncoderConfig::default() {
+                let follows = AdaptConfig::default();
+                if synthetic != EncoderConfig::default() || server.send.adapt != follows {
                     return Err(Failure::usage(
                         "options of the synthetic encoder cannot be used with real media",
                         "see `evenkeel stream publish --help`",
@@ -205,7 +206,8 @@ fn of_publisher(arg: Arg) -> Arg {
         "input" => arg.long(Resettable::Reset).index(1).help(
             "H.264 or HEVC in Annex B format, or `-` for standard input, the default in a pipe",
         ),
-        "group" | "key_ratio" | "noise" | "seed" => arg.hide(true),
+        "group" | "key_ratio" | "noise" | "seed" | "ceiling_bps" | "floor_bps" | "start_bps"
+        | "headroom" | "deadband" | "rise_per_s" | "fixed" => arg.hide(true),
         _ => arg,
     }
 }
