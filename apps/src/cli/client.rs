@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -45,7 +45,7 @@ struct Route {
 }
 
 /// Why no connection came about.
-enum Failed {
+pub(crate) enum Failed {
     /// The server's certificate is not the right one.
     Untrusted(Failure),
     /// Anything else.
@@ -68,6 +68,8 @@ pub(crate) struct Client<'a> {
     /// The route that led to the server.
     chosen: OnceLock<usize>,
     pub(crate) signals: Signals,
+    /// How often it has connected anew.
+    pub(crate) attempts: AtomicU64,
     /// Whether there is no server that a last packet could reach.
     is_alone: AtomicBool,
 }
@@ -101,6 +103,7 @@ impl<'a> Client<'a> {
             routes,
             chosen: OnceLock::new(),
             signals: Signals::listen()?,
+            attempts: AtomicU64::new(0),
             is_alone: AtomicBool::new(false),
         })
     }
@@ -118,6 +121,14 @@ impl<'a> Client<'a> {
     ) -> Result<Connection, Failure> {
         let handshake = self.handshake(transport, trace);
         self.signals.or_signal(handshake).await
+    }
+
+    /// Connects again to the address that has answered before; names the trace `trace`.
+    pub(crate) async fn retry(&self, trace: &str) -> Result<Connection, Failed> {
+        let chosen = self.chosen.get().copied().unwrap_or(0);
+        let (_, connection) = self.attempt(chosen, &self.transport, trace).await?;
+        self.is_alone.store(false, Ordering::Relaxed);
+        Ok(connection)
     }
 
     /// Waits for the end of `running`, while `show` displays it. At a signal, closes the

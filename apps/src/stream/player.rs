@@ -218,6 +218,16 @@ impl Player {
         self.advance(i64::MAX)
     }
 
+    /// Goes on with another stream of higher numbers: shows what waits, and begins anew.
+    pub(super) fn rejoin(&mut self) -> Vec<Bytes> {
+        let shown = self.advance(i64::MAX);
+        let waiting = std::mem::take(&mut self.waiting);
+        self.dropped += waiting.values().map(|f| f.content.len()).sum::<usize>();
+        (self.live_us, self.playout_delay_us, self.starts_us) = (None, None, None);
+        self.spare = None;
+        shown
+    }
+
     /// Stops watching at `now_us`: ends a freeze that lasts, and shows the remaining frames when
     /// they are due.
     pub(super) fn cut(&mut self, now_us: i64) -> Vec<Bytes> {

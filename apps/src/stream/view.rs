@@ -2,8 +2,8 @@
 
 use std::io::ErrorKind;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -19,6 +19,7 @@ use super::player::Player;
 use super::protocol::{Accepted, Answer, Delivery, Notice, Request};
 use super::viewing::{Beginning, Viewing};
 use crate::error::{AppError, close, printable};
+use crate::lock::lock;
 use crate::message;
 use crate::time::{sleep_until, timeout};
 
@@ -32,11 +33,18 @@ const MAX_HELD: usize = 256 << 20;
 /// How long after an answer the viewer asks for the server's clock again: at first, and at most.
 const CLOCK_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
 
+/// How often to look whether anything came from the server, and how often in a row nothing may have
+/// before the viewer connects anew: a second of silence.
+const SILENCE: (Duration, u32) = (Duration::from_millis(250), 4);
+
+/// How long an attempt to connect anew may take: one that begins later may find the server sooner.
+const ATTEMPT: Duration = Duration::from_secs(1);
+
 /// What fails if the output takes no frames.
 const WRITING: &str = "writing the received frames";
 
 /// How to watch a stream.
-pub struct ViewOptions {
+pub struct ViewOptions<'a> {
     /// When the viewer began to wait: startup is measured from here.
     pub began: Instant,
     /// The clock for arrival times; its instant is not after `began`.
@@ -54,7 +62,18 @@ pub struct ViewOptions {
     /// Opens what receives the frames in display order, once the server has accepted the viewer;
     /// `None` discards them.
     pub output: Option<Opening>,
+    /// Connects anew when nothing has come from the server for a second, and again if that fails by
+    /// [`AppError::Connection`] or takes more than a second; `None` leaves it at one connection. The
+    /// connection must ask its peer for a sign of life more than once a second, as
+    /// [`viewer_transport_config`](super::viewer_transport_config) does.
+    pub reconnect: Option<Reconnect<'a>>,
 }
+
+/// Makes another connection to the same server.
+pub type Reconnect<'a> = Box<dyn Fn() -> Connecting<'a> + Send + Sync + 'a>;
+
+/// A connection that is being made.
+pub type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Connection, AppError>> + Send + 'a>>;
 
 /// Receives frames.
 pub type Output = Box<dyn AsyncWrite + Send + Sync + Unpin>;
@@ -74,11 +93,11 @@ pub type Opening = Pin<Box<dyn Future<Output = std::io::Result<Output>> + Send +
 pub async fn view(
     connection: Connection,
     runtime: Arc<dyn Runtime>,
-    options: ViewOptions,
+    options: ViewOptions<'_>,
     viewing: Arc<Viewing>,
 ) -> Result<(), AppError> {
     let viewer = Viewer {
-        connection: &connection,
+        connection: Mutex::new(connection),
         runtime: &*runtime,
         viewing: &viewing,
         keeps: options.output.is_some(),
@@ -92,13 +111,15 @@ pub async fn view(
         }
         result => result,
     };
+    let connection = viewer.connection();
     debug!(peer = %connection.remote_address(), ?result, "stream over");
     close(&connection, &result);
     result
 }
 
 struct Viewer<'a> {
-    connection: &'a Connection,
+    /// The present connection.
+    connection: Mutex<Connection>,
     runtime: &'a dyn Runtime,
     viewing: &'a Viewing,
     /// Whether to keep frames' content.
@@ -107,20 +128,42 @@ struct Viewer<'a> {
     held: AtomicUsize,
 }
 
+/// Why a viewer stops receiving from a connection.
+enum Received {
+    /// The stream ended, or the time to watch did; `true` if the stream ended.
+    End(bool),
+    /// Another connection has taken over.
+    Replaced(Box<Session>),
+}
+
+/// A connection over which a server has accepted the viewer.
+struct Session {
+    connection: Connection,
+    control: Control,
+    accepted: Accepted,
+    /// Our clock's readings around the server's.
+    readings: (u64, u64),
+}
+
 /// The control stream; its first half asks for the server's clock, unless that is shared.
 type Control = (Option<SendStream>, RecvStream);
 
 impl Viewer<'_> {
-    async fn watch(&self, mut options: ViewOptions) -> Result<(), AppError> {
+    async fn watch(&self, mut options: ViewOptions<'_>) -> Result<(), AppError> {
         let patience = options.patience;
-        let asked = timeout(self.runtime, patience, self.ask(&options)).await;
-        let (control, accepted, clock) = asked.unwrap_or(Err(AppError::Stalled(patience)))?;
-        if !(accepted.frame_rate >= 1.0 && accepted.frame_rate <= 240.0) {
-            return Err(AppError::protocol(
-                "its frame rate is not between 1 and 240",
-            ));
+        let asked = timeout(
+            self.runtime,
+            patience,
+            self.ask(self.connection(), &options),
+        )
+        .await;
+        let session = asked.unwrap_or(Err(AppError::Stalled(patience)))?;
+        let accepted = session.accepted.clone();
+        let mut clock = Comparison::default();
+        if !options.clock.shared {
+            let (asked_us, answered_us) = session.readings;
+            clock.exchange(asked_us, accepted.clock_us, answered_us);
         }
-        debug!(peer = %self.connection.remote_address(), ?accepted, ?clock, "stream begins");
         let began_us = i64::try_from(options.clock.read(options.began)).unwrap_or(i64::MAX);
         let frame = Duration::from_secs_f64(1.0 / accepted.frame_rate);
         let mut player = Player::new(options.buffer, frame);
@@ -139,7 +182,7 @@ impl Viewer<'_> {
         };
         let changed = Notify::new();
         let ended = {
-            let mut receiving = pin!(self.receive(control, &accepted, &options, &changed));
+            let mut receiving = pin!(self.sessions(session, &options, &changed));
             loop {
                 tokio::select! {
                     biased;
@@ -154,7 +197,7 @@ impl Viewer<'_> {
             && self.keeps
         {
             // The server has nothing more to do for the pictures that are not yet due.
-            close(self.connection, &ended);
+            close(&self.connection(), &ended);
             // A server may claim any capture time.
             let last = self.now() + options.buffer + options.patience;
             while let Some(due) = self.viewing.next_due().filter(|due| *due < last) {
@@ -189,12 +232,17 @@ impl Viewer<'_> {
         }
     }
 
-    /// Asks for the stream; learns its properties and the clocks' offset.
+    fn connection(&self) -> Connection {
+        lock(&self.connection).clone()
+    }
+
+    /// Asks for the stream over a connection.
     async fn ask(
         &self,
-        options: &ViewOptions,
-    ) -> Result<(Control, Accepted, Comparison), AppError> {
-        let (mut send, mut recv) = self.connection.open_bi().await?;
+        connection: Connection,
+        options: &ViewOptions<'_>,
+    ) -> Result<Session, AppError> {
+        let (mut send, mut recv) = connection.open_bi().await?;
         let asked_us = options.clock.read(self.now());
         message::write(&mut send, &Request { clock_us: asked_us }).await?;
         let shared = options.clock.shared;
@@ -205,22 +253,93 @@ impl Viewer<'_> {
             Answer::Accepted(accepted) => accepted,
             Answer::Refused { reason } => return Err(AppError::Refused(printable(&reason))),
         };
-        let answered_us = options.clock.read(self.now());
-        let mut clock = Comparison::default();
-        if !shared {
-            clock.exchange(asked_us, accepted.clock_us, answered_us);
+        if !(accepted.frame_rate >= 1.0 && accepted.frame_rate <= 240.0) {
+            return Err(AppError::protocol(
+                "its frame rate is not between 1 and 240",
+            ));
         }
-        Ok((((!shared).then_some(send), recv), accepted, clock))
+        debug!(peer = %connection.remote_address(), ?accepted, "stream begins");
+        Ok(Session {
+            connection,
+            control: ((!shared).then_some(send), recv),
+            accepted,
+            readings: (asked_us, options.clock.read(self.now())),
+        })
     }
 
-    /// Receives frames; returns whether the stream ended before the time to watch.
+    /// Receives frames over one connection after the other; returns whether the stream ended before
+    /// the time to watch.
+    async fn sessions(
+        &self,
+        mut session: Session,
+        options: &ViewOptions<'_>,
+        changed: &Notify,
+    ) -> Result<bool, AppError> {
+        let mut until = None;
+        loop {
+            let Session {
+                control, accepted, ..
+            } = session;
+            let received = self.receive(control, &accepted, options, changed, &mut until);
+            match received.await? {
+                Received::End(ended) => return Ok(ended),
+                Received::Replaced(next) => session = *next,
+            }
+            let next = session.connection.clone();
+            let before = std::mem::replace(&mut *lock(&self.connection), next);
+            evenkeel::close(&before, 0_u32.into(), b"another connection");
+            let readings = (!options.clock.shared).then_some(session.readings);
+            self.viewing.rejoin(session.accepted.clock_us, readings);
+            changed.notify_one();
+        }
+    }
+
+    /// Waits until the server is silent and another connection finds it, while it stays silent.
+    async fn replacement(&self, options: &ViewOptions<'_>) -> Result<Session, AppError> {
+        let Some(reconnect) = &options.reconnect else {
+            return std::future::pending().await;
+        };
+        let connection = self.connection();
+        let received = || connection.stats().udp_rx.datagrams;
+        loop {
+            let before = received();
+            let mut silent = 0;
+            while silent < SILENCE.1 && received() == before {
+                sleep_until(self.runtime, self.now() + SILENCE.0).await;
+                silent += 1;
+            }
+            if received() != before {
+                continue;
+            }
+            let began = self.now();
+            let attempt = async { self.ask(reconnect().await?, options).await };
+            match timeout(self.runtime, ATTEMPT, attempt).await {
+                // What was only an outage is over.
+                Some(Ok(session)) if received() != before => {
+                    evenkeel::close(&session.connection, 0_u32.into(), b"not needed");
+                }
+                Some(Ok(session)) => return Ok(session),
+                Some(Err(error @ (AppError::Connection(_) | AppError::PeerGaveUp(_)))) => {
+                    debug!(%error, "the server is not there yet");
+                    sleep_until(self.runtime, began + ATTEMPT / 4).await;
+                }
+                Some(Err(error)) => return Err(error),
+                None => {}
+            }
+        }
+    }
+
+    /// Receives frames over the present connection.
     async fn receive(
         &self,
         (mut ask, answers): Control,
         accepted: &Accepted,
-        options: &ViewOptions,
+        options: &ViewOptions<'_>,
         changed: &Notify,
-    ) -> Result<bool, AppError> {
+        until: &mut Option<Instant>,
+    ) -> Result<Received, AppError> {
+        let connection = self.connection();
+        let mut replacement = pin!(self.replacement(options));
         let mut streams = FuturesUnordered::new();
         let mut assembly = Assembly::default();
         let next = |mut answers: RecvStream| async {
@@ -232,24 +351,28 @@ impl Viewer<'_> {
         let mut asked: Option<u64> = None;
         let [mut pause, longest] = CLOCK_PAUSES;
         let mut rest = pin!(sleep_until(self.runtime, self.now() + pause));
-        let mut until: Option<Instant> = None;
         let mut ended = false;
         let mut before = self.viewing.received();
         let mut quiet = pin!(sleep_until(self.runtime, self.now() + options.patience));
         loop {
             if until.is_none() && self.viewing.received() > 0 {
-                until = options.time.map(|time| self.now() + time);
+                *until = options.time.map(|time| self.now() + time);
             }
             // A day stands for no limit.
             let stop = until.unwrap_or_else(|| self.now() + Duration::from_secs(86_400));
             tokio::select! {
                 biased;
-                () = sleep_until(self.runtime, stop), if until.is_some() => return Ok(ended),
+                () = sleep_until(self.runtime, stop), if until.is_some() => {
+                    return Ok(Received::End(ended));
+                }
+                next = &mut replacement, if !ended => {
+                    return Ok(Received::Replaced(Box::new(next?)));
+                }
                 Some(result) = streams.next(), if !streams.is_empty() => result?,
-                stream = self.connection.accept_uni() => {
+                stream = connection.accept_uni() => {
                     streams.push(self.stream(stream?, changed));
                 }
-                datagram = self.connection.read_datagram(),
+                datagram = connection.read_datagram(),
                     if accepted.delivery == Delivery::Datagrams =>
                 {
                     self.datagram(datagram?, &mut assembly, changed)?;
@@ -257,8 +380,8 @@ impl Viewer<'_> {
                 (notice, answers) = &mut notices, if !ended => match notice? {
                     Notice::End { .. } => {
                         ended = true;
-                        let grace = self.now() + GRACE.min(4 * self.connection.rtt());
-                        until = Some(until.map_or(grace, |until| until.min(grace)));
+                        let grace = self.now() + GRACE.min(4 * connection.rtt());
+                        *until = Some(until.map_or(grace, |until| until.min(grace)));
                     }
                     Notice::Clock { asked_us, clock_us } => {
                         if asked.take() != Some(asked_us) {

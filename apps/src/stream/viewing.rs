@@ -55,6 +55,9 @@ struct State {
     first_shown_us: Option<i64>,
     /// The content of shown frames that nobody has taken yet.
     shown: Vec<Bytes>,
+    /// The number of the present connection's first frame, and that after the highest so far.
+    first_number: u32,
+    next_number: u32,
     /// All bytes, warm-up included.
     bytes: u64,
     figures: Figures,
@@ -76,7 +79,9 @@ struct Figures {
     previous_delay_us: Option<i64>,
     jitter_sum_us: f64,
     jitter_rfc3550_us: f64,
-    /// The lowest and the highest frame number.
+    /// Frames between the first and the last of each connection before the present one.
+    expected: u64,
+    /// The lowest and the highest frame number of the present one.
     sequences: Option<(u32, u32)>,
     /// The player's freezes when the warm-up ended.
     stood: Option<Freezes>,
@@ -101,6 +106,8 @@ impl Viewing {
             player,
             first_shown_us: None,
             shown: Vec::new(),
+            first_number: 0,
+            next_number: 0,
             bytes: 0,
             figures: Figures::default(),
             since: Snapshot::default(),
@@ -111,6 +118,24 @@ impl Viewing {
     /// Takes an exchange of messages: our clock's readings around the server's, in microseconds.
     pub(super) fn exchange(&self, asked_us: u64, server_us: u64, answered_us: u64) {
         self.with(|state| state.clock.exchange(asked_us, server_us, answered_us));
+    }
+
+    /// Goes on over another connection, whose server accepted the viewer at `accepted_us` on its clock
+    /// between these `readings` of ours, unless the clocks are shared.
+    pub(super) fn rejoin(&self, accepted_us: u64, readings: Option<(u64, u64)>) {
+        self.with(|state| {
+            if let Some((asked_us, answered_us)) = readings {
+                state.clock.exchange(asked_us, accepted_us, answered_us);
+            }
+            state.beginning.accepted_us = accepted_us;
+            // A number stays free: what was between is missing.
+            state.first_number = state.next_number.saturating_add(1);
+            let (first, last) = state.figures.sequences.take().unzip();
+            let before = first.zip(last).map_or(0, |(first, last)| last - first + 1);
+            state.figures.expected += u64::from(before);
+            let shown = state.player.rejoin();
+            state.show(shown);
+        });
     }
 
     /// Counts arrived bytes of a frame's content.
@@ -253,6 +278,11 @@ impl State {
     }
 
     fn frame(&mut self, now: Instant, header: &Header, content: Bytes) {
+        let header = &Header {
+            sequence: header.sequence.saturating_add(self.first_number),
+            ..*header
+        };
+        self.next_number = self.next_number.max(header.sequence.saturating_add(1));
         let now_us = self.beginning.micros(now);
         self.clock.frame(header.captured_us, now_us);
         let captured_us = i64::try_from(header.captured_us)
@@ -349,7 +379,8 @@ impl State {
         let seconds = duration.as_secs_f64();
         let stood = figures.stood.unwrap_or_default();
         let received = figures.arrivals.len() as u64;
-        let expected = (figures.sequences).map_or(0, |(first, last)| u64::from(last - first) + 1);
+        let expected = figures.expected
+            + (figures.sequences).map_or(0, |(first, last)| u64::from(last - first) + 1);
         let freezes = self.player.past_freezes;
         let now_us = self.beginning.micros(now);
         let (delays_us, clock) = self.delays(&figures.arrivals, now_us);

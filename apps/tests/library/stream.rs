@@ -84,13 +84,14 @@ impl AsyncWrite for Memory {
     }
 }
 
-fn watching(time: Option<Duration>, output: Option<Memory>) -> ViewOptions {
+fn watching(time: Option<Duration>, output: Option<Memory>) -> ViewOptions<'static> {
     let now = TokioRuntime.now();
     ViewOptions {
         began: now,
         clock: clock(),
         buffer: Duration::from_millis(100),
         skip_damaged: false,
+        reconnect: None,
         omit: Duration::ZERO,
         time,
         patience: Duration::from_secs(2),
@@ -100,7 +101,10 @@ fn watching(time: Option<Duration>, output: Option<Memory>) -> ViewOptions {
     }
 }
 
-async fn watch(connection: Connection, options: ViewOptions) -> (Result<(), AppError>, ViewReport) {
+async fn watch(
+    connection: Connection,
+    options: ViewOptions<'_>,
+) -> (Result<(), AppError>, ViewReport) {
     let viewing = Arc::<Viewing>::default();
     let result = stream::view(connection, Arc::new(TokioRuntime), options, viewing.clone()).await;
     (result, viewing.report(TokioRuntime.now()).unwrap())

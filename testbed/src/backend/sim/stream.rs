@@ -60,6 +60,7 @@ pub(super) fn spawn(
         clock,
         buffer: stream.buffer,
         skip_damaged: false,
+        reconnect: None,
         omit: scenario.warmup.saturating_sub(spec.start),
         time: None,
         patience: scenario.duration + Duration::from_secs(1),
