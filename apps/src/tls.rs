@@ -309,6 +309,11 @@ fn explain(error: &rustls::Error, name: &ServerName<'_>) -> String {
         E::NotValidForName | E::NotValidForNameContext { .. } => {
             format!("is not for the name {}", name.to_str())
         }
+        E::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "is an authority's own, which must not stand for a server: use --pin, or make it anew \
+             with `-addext basicConstraints=critical,CA:FALSE`"
+                .into()
+        }
         E::ApplicationVerificationFailure => "is not trusted".into(),
         other => format!("is not acceptable ({other})"),
     }

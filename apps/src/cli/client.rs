@@ -1,10 +1,12 @@
 //! What all clients share: trust, socket, connection, the end.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use std::{fmt, io};
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use quinn::{
     Connection, ConnectionError, Endpoint, Runtime, TokioRuntime, TransportErrorCode, VarInt,
 };
@@ -27,14 +29,47 @@ const QUIET: Duration = Duration::from_millis(300);
 /// How often in a row the answer has to be no: a server that has just been started has a second.
 const REFUSALS: u32 = 3;
 
+/// How long an address may take to answer before the next one is tried as well (RFC 8305, section 5).
+const NEXT_ADDRESS: Duration = Duration::from_millis(250);
+
+/// How long a server may be silent before a client asks whether it still runs.
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// How long that question may take.
+const QUESTION: Duration = Duration::from_secs(2);
+
+/// An address of the server, and a socket that reaches it.
+struct Route {
+    endpoint: Endpoint,
+    address: SocketAddr,
+}
+
+/// Why no connection came about.
+pub(crate) enum Failed {
+    /// The server's certificate is not the right one.
+    Untrusted(Failure),
+    /// Anything else.
+    Unreached(Failure),
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        Self::Unreached(failure)
+    }
+}
+
 /// A client and the server it is about to connect to.
 pub(crate) struct Client<'a> {
     pub(crate) transport: Transport,
     reach: &'a ReachArgs,
     trust: Trust,
-    endpoint: Endpoint,
-    pub(crate) address: SocketAddr,
+    /// In the order in which to try them; at least one.
+    routes: Vec<Route>,
+    /// The route that led to the server.
+    chosen: OnceLock<usize>,
     pub(crate) signals: Signals,
+    /// How often it has connected anew.
+    pub(crate) attempts: AtomicU64,
     /// Whether there is no server that a last packet could reach.
     is_alone: AtomicBool,
 }
@@ -43,26 +78,39 @@ impl<'a> Client<'a> {
     /// Finds the server, and opens a socket. From here on a signal no longer ends the process.
     pub(crate) async fn open(reach: &'a ReachArgs, transport: Transport) -> Result<Self, Failure> {
         let trust = trust(reach).await?;
-        let address = net::resolve(&reach.server, reach.bind).await?;
-        let (local, remedy) = match reach.bind {
-            Some(local) => (
-                local,
-                "give --bind an address of this machine and a free port",
-            ),
-            None => (any_for(address), "check the network set-up"),
-        };
-        let what = format!("cannot open a socket on {local}");
-        let endpoint = transport.bind(local, None);
-        let endpoint = endpoint.map_err(Failure::of_system(what, remedy))?;
+        let addresses = net::resolve(&reach.server, reach.bind).await?;
+        let mut routes: Vec<Route> = Vec::new();
+        let mut unbound = None;
+        for address in addresses {
+            let same = |route: &&Route| route.address.is_ipv4() == address.is_ipv4();
+            let endpoint = match routes.iter().find(same) {
+                Some(route) => Ok(route.endpoint.clone()),
+                None => bind(&transport, reach.bind, address),
+            };
+            match endpoint {
+                Ok(endpoint) => routes.push(Route { endpoint, address }),
+                // A machine may have one IP version only.
+                Err(failure) => unbound = Some(failure),
+            }
+        }
+        if let Some(failure) = unbound.filter(|_| routes.is_empty()) {
+            return Err(failure);
+        }
         Ok(Self {
             transport,
             reach,
             trust,
-            endpoint,
-            address,
+            routes,
+            chosen: OnceLock::new(),
             signals: Signals::listen()?,
+            attempts: AtomicU64::new(0),
             is_alone: AtomicBool::new(false),
         })
+    }
+
+    /// Returns the server's address: the one that answered, if any did.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.routes[self.chosen.get().copied().unwrap_or(0)].address
     }
 
     /// Connects with the settings of `transport`; names the trace `trace`.
@@ -73,6 +121,14 @@ impl<'a> Client<'a> {
     ) -> Result<Connection, Failure> {
         let handshake = self.handshake(transport, trace);
         self.signals.or_signal(handshake).await
+    }
+
+    /// Connects again to the address that has answered before; names the trace `trace`.
+    pub(crate) async fn retry(&self, trace: &str) -> Result<Connection, Failed> {
+        let chosen = self.chosen.get().copied().unwrap_or(0);
+        let (_, connection) = self.attempt(chosen, &self.transport, trace).await?;
+        self.is_alone.store(false, Ordering::Relaxed);
+        Ok(connection)
     }
 
     /// Waits for the end of `running`, while `show` displays it. At a signal, closes the
@@ -91,6 +147,13 @@ impl<'a> Client<'a> {
                 result.map_err(|error| Failure::failed(format!("{failed}: {error}"), remedy(&error)))
             }
             failure = show => Err(failure),
+            () = self.gone(connection), if !self.transport.application.reconnects => {
+                self.is_alone.store(true, Ordering::Relaxed);
+                Err(Failure::failed(
+                    format!("{failed}: the server is gone: no program has its UDP port"),
+                    "start it again, then try again",
+                ))
+            }
             signal = self.signals.received() => {
                 evenkeel::close(connection, VarInt::from_u32(0), b"interrupted");
                 let (cause, remedy) = interrupted();
@@ -102,56 +165,125 @@ impl<'a> Client<'a> {
     /// Waits until the last packets have left.
     pub(crate) async fn farewell(&self) {
         if !self.is_alone.load(Ordering::Relaxed) {
-            net::farewell(&self.endpoint).await;
+            for route in &self.routes {
+                net::farewell(&route.endpoint).await;
+            }
         }
     }
 
+    /// Waits until the server is silent and its system says that no program has its port. Where
+    /// nobody says so, the connection's own patience decides.
+    async fn gone(&self, connection: &Connection) {
+        let from = self.reach.bind.map(|local| local.ip());
+        let received = || connection.stats().udp_rx.datagrams;
+        loop {
+            let before = received();
+            sleep_until(&TokioRuntime, TokioRuntime.now() + SILENCE).await;
+            if received() != before {
+                continue;
+            }
+            let answer = timeout(QUESTION, refusal(from, connection.remote_address())).await;
+            let refused = answer.is_ok_and(|e| e.kind() == io::ErrorKind::ConnectionRefused);
+            if refused && received() == before {
+                return;
+            }
+        }
+    }
+
+    /// Tries the server's addresses, each a little later than the one before, until one answers.
     async fn handshake(&self, transport: &Transport, trace: &str) -> Result<Connection, Failure> {
+        let all = 0..self.routes.len();
+        let mut left = match self.chosen.get() {
+            Some(chosen) => *chosen..chosen + 1,
+            None => all,
+        };
+        let (mut attempts, mut failed) = (FuturesUnordered::new(), None);
+        loop {
+            if attempts.is_empty() {
+                let Some(next) = left.next() else {
+                    return Err(failed.expect("there is an address, and nothing answered"));
+                };
+                attempts.push(self.attempt(next, transport, trace));
+            }
+            let patience = TokioRuntime.now() + NEXT_ADDRESS;
+            tokio::select! {
+                biased;
+                Some(result) = attempts.next() => match result {
+                    Ok((route, connection)) => {
+                        self.is_alone.store(false, Ordering::Relaxed);
+                        let _ = self.chosen.set(route);
+                        return Ok(connection);
+                    }
+                    // It is the server that answers, and a reason for care.
+                    Err(Failed::Untrusted(failure)) => return Err(failure),
+                    Err(Failed::Unreached(failure)) => {
+                        failed.get_or_insert(failure);
+                    }
+                },
+                () = sleep_until(&TokioRuntime, patience), if !left.is_empty() => {
+                    let next = left.next().expect("there is one");
+                    attempts.push(self.attempt(next, transport, trace));
+                }
+            }
+        }
+    }
+
+    /// Tries one address; returns its number as well.
+    async fn attempt(
+        &self,
+        number: usize,
+        transport: &Transport,
+        trace: &str,
+    ) -> Result<(usize, Connection), Failed> {
+        let Route { endpoint, address } = &self.routes[number];
+        let trace = match number {
+            0 => trace.to_owned(),
+            _ => format!("{trace}-address-{}", number + 1),
+        };
         let application = transport.application.name;
         let (tls, sight) = (self.trust.clone())
             .client(transport.application.alpn)
             .map_err(|error| Failure::failed(error, "give --ca a PEM file of certificates"))?;
-        let config = transport.client(tls, trace)?;
+        let config = transport.client(tls, &trace)?;
 
         let name = self.reach.server_name.as_ref();
         let name = name.unwrap_or(&self.reach.server.host);
         let failure = |cause: &dyn fmt::Display| {
             Failure::failed(
-                format!("cannot connect to {}: {cause}", self.address),
+                format!("cannot connect to {address}: {cause}"),
                 format!(
                     "check that `evenkeel {application} server` runs there and that UDP gets through"
                 ),
             )
         };
-        let connecting = self
-            .endpoint
-            .connect_with(config, self.address, name)
+        let connecting = endpoint
+            .connect_with(config, *address, name)
             .map_err(|error| failure(&error))?;
         let from = self.reach.bind.map(|local| local.ip());
         let connected = tokio::select! {
             biased;
             connected = timeout(HANDSHAKE_TIMEOUT, connecting) => connected,
-            error = refusal(from, self.address) => {
+            error = refusal(from, *address) => {
                 self.is_alone.store(true, Ordering::Relaxed);
-                return Err(match error.kind() {
+                return Err(Failed::Unreached(match error.kind() {
                     io::ErrorKind::ConnectionRefused => failure(&"no program has that UDP port"),
                     _ => failure(&plain(&error)),
-                });
+                }));
             }
         };
         match connected {
             Err(_) | Ok(Err(ConnectionError::TimedOut)) => {
                 let seconds = HANDSHAKE_TIMEOUT.as_secs();
-                Err(failure(&format!("no answer within {seconds} s")))
+                Err(failure(&format!("no answer within {seconds} s")).into())
             }
-            Ok(Ok(connection)) => Ok(connection),
+            Ok(Ok(connection)) => Ok((number, connection)),
             Ok(Err(error)) => Err(match &*lock(&sight) {
-                Some(seen) if seen.refusal.is_some() => self.untrusted(seen),
-                _ if speaks_another_protocol(&error) => failure(&format!(
+                Some(seen) if seen.refusal.is_some() => Failed::Untrusted(self.untrusted(seen)),
+                _ if speaks_another_protocol(&error) => Failed::Unreached(failure(&format!(
                     "what answers there is no `evenkeel {application} server`, or one of another \
                      version"
-                )),
-                _ => failure(&error),
+                ))),
+                _ => Failed::Unreached(failure(&error)),
             }),
         }
     }
@@ -185,6 +317,24 @@ impl<'a> Client<'a> {
             ),
         }
     }
+}
+
+/// Opens a socket from which `to` can be reached.
+fn bind(
+    transport: &Transport,
+    from: Option<SocketAddr>,
+    to: SocketAddr,
+) -> Result<Endpoint, Failure> {
+    let (local, remedy) = match from {
+        Some(local) => (
+            local,
+            "give --bind an address of this machine and a free port",
+        ),
+        None => (any_for(to), "check the network set-up"),
+    };
+    let what = format!("cannot open a socket on {local}");
+    let endpoint = transport.bind(local, None);
+    endpoint.map_err(Failure::of_system(what, remedy))
 }
 
 /// Waits until the system has refused several times in a row to carry datagrams to `to`, from

@@ -42,6 +42,10 @@ pub(crate) struct Application {
     pub(crate) alpn: &'static [u8],
     client: fn(TransportSettings) -> TransportConfig,
     server: fn(TransportSettings) -> TransportConfig,
+    /// How often a sender whose packets nobody acknowledges sends another, unless a user says so.
+    probe_interval: Option<Duration>,
+    /// Whether its clients connect anew when the server falls silent.
+    pub(crate) reconnects: bool,
 }
 
 impl Application {
@@ -61,6 +65,8 @@ pub(crate) const BULK: Application = Application {
     alpn: bulk::ALPN,
     client: |settings| bulk::with_pings(bulk::transport_config(settings)),
     server: |settings| bulk::with_pings(bulk::server_transport_config(settings)),
+    probe_interval: None,
+    reconnects: false,
 };
 
 /// `evenkeel stream`.
@@ -68,8 +74,11 @@ pub(crate) const STREAM: Application = Application {
     name: "stream",
     client_name: "client",
     alpn: stream::ALPN,
-    client: stream::transport_config,
+    client: stream::viewer_transport_config,
     server: stream::server_transport_config,
+    // After an outage of 8 s, intervals that double would wait up to 8 s more.
+    probe_interval: Some(Duration::from_millis(500)),
+    reconnects: true,
 };
 
 /// Makes endpoints, and configures each new connection.
@@ -106,7 +115,7 @@ impl Transport {
         let endpoint = evenkeel::Endpoint::new()
             .pacing(args.pacing)
             .ecn(args.ecn)
-            .probe_interval(args.probe_interval);
+            .probe_interval(args.probe_interval.or(application.probe_interval));
         Ok(Self {
             application,
             evenkeel: headers.set(endpoint),
@@ -220,39 +229,70 @@ pub(crate) async fn farewell(endpoint: &Endpoint) {
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
 }
 
-/// Returns the first address of a server that can be reached from `local`, if given.
+/// Returns the addresses of a server that can be reached from `local`, if given, at least one, in the
+/// order in which to try them.
 pub(crate) async fn resolve(
     server: &HostPort,
     local: Option<SocketAddr>,
-) -> Result<SocketAddr, Failure> {
+) -> Result<Vec<SocketAddr>, Failure> {
     let failure = |cause: &str| {
         Failure::failed(
             format!("cannot resolve {}: {cause}", server.host),
             "check the name, or give an IP address",
         )
     };
-    let mut addresses = tokio::net::lookup_host((server.host.as_str(), server.port))
-        .await
-        .map_err(|error| failure(&plain(&error)))?
-        .peekable();
+    let found = tokio::net::lookup_host((server.host.as_str(), server.port)).await;
+    let mut addresses: Vec<_> = found.map_err(|error| failure(&plain(&error)))?.collect();
     let first = *addresses
-        .peek()
+        .first()
         .ok_or_else(|| failure("it has no address"))?;
-    let Some(local) = local else {
-        return Ok(first);
-    };
-    addresses
-        .find(|address| address.is_ipv4() == local.is_ipv4())
-        .ok_or_else(|| {
-            Failure::failed(
+    if let Some(local) = local {
+        addresses.retain(|address| address.is_ipv4() == local.is_ipv4());
+        if addresses.is_empty() {
+            return Err(Failure::failed(
                 format!("no address of {} can be reached from {local}", server.host),
                 format!("give --bind an address of {first}'s IP version"),
-            )
-        })
+            ));
+        }
+    }
+    Ok(alternating(addresses))
+}
+
+/// Puts addresses of both IP versions in turns, beginning with the first's (RFC 8305, section 4).
+fn alternating(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let is_first = addresses.first().is_some_and(SocketAddr::is_ipv4);
+    let (first, other): (Vec<_>, Vec<_>) =
+        (addresses.into_iter()).partition(|address| address.is_ipv4() == is_first);
+    let (mut first, mut other) = (first.into_iter(), other.into_iter());
+    let mut turns = Vec::new();
+    loop {
+        let before = turns.len();
+        turns.extend(first.next());
+        turns.extend(other.next());
+        if turns.len() == before {
+            return turns;
+        }
+    }
 }
 
 /// Reads a small file, such as a certificate, given to `option`.
 pub(crate) async fn read_file(path: &Path, option: &str) -> Result<Vec<u8>, Failure> {
     let read = tokio::fs::read(path).await;
     read.map_err(Failure::unreadable(path, option))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_both_ip_versions_are_tried_in_turns() {
+        let parse = |texts: &[&str]| -> Vec<SocketAddr> {
+            texts.iter().map(|text| text.parse().unwrap()).collect()
+        };
+        let found = parse(&["[::1]:1", "[::2]:1", "[::3]:1", "1.1.1.1:1", "2.2.2.2:1"]);
+        let turns = parse(&["[::1]:1", "1.1.1.1:1", "[::2]:1", "2.2.2.2:1", "[::3]:1"]);
+        assert_eq!(alternating(found), turns);
+        assert_eq!(alternating(Vec::new()), []);
+    }
 }

@@ -32,26 +32,26 @@ const USED: f64 = 0.5;
 #[derive(Clone, Copy, Debug, PartialEq, Args)]
 pub struct AdaptConfig {
     /// The encoder's highest bitrate, such as 3M or 500k, in bits per second
-    #[arg(long = "bitrate", value_name = "RATE", value_parser = quantity::rate, default_value = "3M")]
+    #[arg(long = "bitrate", value_name = "RATE", value_parser = quantity::rate, default_value = "3M", conflicts_with = "input")]
     pub ceiling_bps: u64,
     /// The encoder's lowest bitrate, bits per second
-    #[arg(long = "floor", value_name = "RATE", value_parser = quantity::rate, default_value = "100k")]
+    #[arg(long = "floor", value_name = "RATE", value_parser = quantity::rate, default_value = "100k", conflicts_with = "input")]
     pub floor_bps: u64,
     /// The encoder's first bitrate, at most --bitrate
-    #[arg(long = "start-rate", value_name = "RATE", value_parser = quantity::rate, default_value = "1M")]
+    #[arg(long = "start-rate", value_name = "RATE", value_parser = quantity::rate, default_value = "1M", conflicts_with = "input")]
     pub start_bps: u64,
     /// Share of the connection's rate to use while frames wait, above 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = AdaptConfig::default().headroom)]
+    #[arg(long, value_name = "SHARE", default_value_t = AdaptConfig::default().headroom, conflicts_with = "input")]
     pub headroom: f64,
     /// Ignore changes smaller than this share of the bitrate, 0 to 0.5
-    #[arg(long, value_name = "SHARE", default_value_t = AdaptConfig::default().deadband)]
+    #[arg(long, value_name = "SHARE", default_value_t = AdaptConfig::default().deadband, conflicts_with = "input")]
     pub deadband: f64,
     /// Once the connection has limited the bitrate, raise it by at most this share of it per
     /// second, above 0 to 10; before, it doubles four times a second
-    #[arg(long = "rise", value_name = "SHARE", default_value_t = AdaptConfig::default().rise_per_s)]
+    #[arg(long = "rise", value_name = "SHARE", default_value_t = AdaptConfig::default().rise_per_s, conflicts_with = "input")]
     pub rise_per_s: f64,
     /// Always use --bitrate, whatever the connection can carry
-    #[arg(long, conflicts_with_all = ["start_bps", "floor_bps", "headroom", "deadband", "rise_per_s"])]
+    #[arg(long, conflicts_with_all = ["input", "start_bps", "floor_bps", "headroom", "deadband", "rise_per_s"])]
     pub fixed: bool,
 }
 

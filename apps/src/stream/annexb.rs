@@ -18,6 +18,8 @@ pub struct AccessUnits {
     searched: usize,
     /// The unit in the buffer has a slice of a picture.
     has_slice: bool,
+    /// The beginning of the unit has been taken by [`Self::flush`].
+    continues: bool,
     /// Known from the first NAL unit on.
     codec: Option<Codec>,
     /// The parameter sets of all units that are complete.
@@ -65,7 +67,7 @@ impl AccessUnits {
     /// See [`AnnexBError`].
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<AccessUnit>, AnnexBError> {
         self.buffer.extend_from_slice(bytes);
-        if !may_begin_with_start_code(&self.buffer) {
+        if !self.continues && !may_begin_with_start_code(&self.buffer) {
             return Err(kind_of(&self.buffer).map_or(AnnexBError::NoStartCode, AnnexBError::Other));
         }
         let mut units = Vec::new();
@@ -75,8 +77,8 @@ impl AccessUnits {
             let (is_slice, opens) = (codec.slice(nal), codec.opens(nal));
             if self.has_slice && opens {
                 let unit = self.buffer.split_to(code).freeze();
-                units.push(self.complete(codec, unit));
-                self.has_slice = false;
+                units.extend(self.take(codec, unit));
+                (self.has_slice, self.continues) = (false, false);
                 self.searched = start - code + 3;
             } else {
                 self.searched = start + 3;
@@ -89,12 +91,47 @@ impl AccessUnits {
         Ok(units)
     }
 
+    /// Returns what there is of a picture that has begun, because nothing came after it for a while.
+    /// What may yet come of that picture becomes a unit of its own with which nothing can begin.
+    pub fn flush(&mut self) -> Option<AccessUnit> {
+        let codec = self.codec.filter(|_| self.has_slice)?;
+        // A start code that is not whole, or whose unit was not examined, may begin the next.
+        let unexamined = self.buffer[self.searched..].starts_with(&[0, 0, 1]);
+        let end = match unexamined {
+            true => start_code_begin(&self.buffer, self.searched),
+            false => {
+                let zeros = self.buffer.iter().rev().take_while(|byte| **byte == 0);
+                self.buffer.len() - zeros.count()
+            }
+        };
+        let unit = self.buffer.split_to(end).freeze();
+        self.searched = self.searched.saturating_sub(end);
+        let unit = self.take(codec, unit);
+        self.continues = true;
+        unit
+    }
+
     /// Ends the stream; returns the last unit, if it has a picture.
     pub fn finish(mut self) -> Option<AccessUnit> {
         // A NAL unit cut off right after its start code was not examined.
         let rest = self.buffer.split().freeze();
         let codec = self.codec.filter(|_| self.has_slice)?;
-        Some(self.complete(codec, rest))
+        self.take(codec, rest)
+    }
+
+    /// Makes an access unit, or the rest of one, of its bytes, if there are any.
+    fn take(&mut self, codec: Codec, bytes: Bytes) -> Option<AccessUnit> {
+        if bytes.is_empty() {
+            return None;
+        }
+        if self.continues {
+            return Some(AccessUnit {
+                bytes,
+                entry: None,
+                parameters: Bytes::new(),
+            });
+        }
+        Some(self.complete(codec, bytes))
     }
 
     /// Finds the next unexamined 00 00 01 with enough bytes after it.

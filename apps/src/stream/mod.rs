@@ -36,8 +36,8 @@ pub use report::{
 };
 pub use send::{SendOptions, Sending, SentCounts};
 pub use server::{AnyViewer, Host, ServeOptions, serve};
-pub use transport::{server_transport_config, transport_config};
-pub use view::{Opening, Output, ViewOptions, view};
+pub use transport::{server_transport_config, transport_config, viewer_transport_config};
+pub use view::{Connecting, Opening, Output, Reconnect, ViewOptions, view};
 pub use viewing::Viewing;
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).

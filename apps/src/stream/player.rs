@@ -20,6 +20,17 @@ const FREEZE: Duration = Duration::from_millis(150);
 /// up so that viewers hardly notice.
 const CATCH_UP: i64 = 20;
 
+/// A player that has had this much more to show than its buffer needs, for [`STEADY`] and the length
+/// of its buffer, continues with what it would show with the buffer alone: nobody wants to see a live
+/// picture a second late for twenty seconds.
+const JUMP: Duration = Duration::from_millis(100);
+
+/// How long frames have to come early enough before the player jumps.
+const STEADY: Duration = Duration::from_secs(1);
+
+/// The most displayed frames that are recorded: a day at 120 a second.
+const MAX_DISPLAYED: usize = 120 * 86_400;
+
 /// How long the beginning may wait for what it needs to be decoded.
 const START_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -31,8 +42,9 @@ const MAX_WAITING: usize = 100_000;
 /// Every frame is due the *playout delay* after its capture: at first the delay of the first frame
 /// plus the buffer. A later frame is shown on arrival, and the playout delay grows by its lateness:
 /// the player continues from where it stood. While frames arrive earlier than the buffer requires,
-/// the player runs a twentieth faster, and the playout delay shrinks. A frame that is missing when
-/// a later one is due or shown late is skipped.
+/// the player runs a twentieth faster, and the playout delay shrinks; if all frames have come much
+/// earlier for a while, it shrinks at once. A frame that is missing when a later one is due or shown
+/// late is skipped.
 ///
 /// Frames from before the viewer came, the *preroll*, are only decoded: they are due with the first
 /// of the others, which come after them. The first is one that can be decoded: all that it may need
@@ -47,8 +59,17 @@ pub(super) struct Player {
     playout_delay_us: Option<i64>,
     /// When that frame was due when it came: the preroll is due then, too.
     starts_us: Option<i64>,
+    /// Since when the next field counts, and by how much the least early frame came earlier than the
+    /// buffer needs.
+    spare: Option<(i64, i64)>,
+    /// Nothing is shown earlier: when the playout delay has last shrunk at once.
+    jumped_us: i64,
     waiting: BTreeMap<u32, Waiting>,
     shown: Option<Shown>,
+    /// When measured frames were displayed, and how long after their capture.
+    pub(super) displayed: Vec<Displayed>,
+    /// Since when those times count.
+    pub(super) began_us: i64,
     /// What it did with the frames; those that were received or lost it does not count.
     pub(super) counts: FrameCounts,
     /// Frames that arrive earlier are not measured.
@@ -58,6 +79,10 @@ pub(super) struct Player {
     /// The freezes between shown frames.
     pub(super) past_freezes: Freezes,
     lateness: Lateness,
+    /// Whether to leave out frames that refer to a missing one.
+    pub(super) skips_damaged: bool,
+    /// Bytes of content that came and is not shown.
+    pub(super) dropped: usize,
 }
 
 #[derive(Debug)]
@@ -80,6 +105,15 @@ struct Shown {
     whole_from: Option<u32>,
 }
 
+/// A frame that a viewer saw.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Displayed {
+    /// Since the viewer began to wait, in milliseconds.
+    pub(super) at_ms: u32,
+    /// Since its capture, by the player's offset between the clocks, in microseconds.
+    pub(super) delay_us: i32,
+}
+
 /// Times when the picture stood still.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Freezes {
@@ -98,13 +132,19 @@ impl Player {
             live_us: None,
             playout_delay_us: None,
             starts_us: None,
+            spare: None,
+            jumped_us: i64::MIN,
             waiting: BTreeMap::new(),
             shown: None,
+            displayed: Vec::new(),
+            began_us: 0,
             counts: FrameCounts::default(),
             measured_from_us: i64::MIN,
             measured: FrameCounts::default(),
             past_freezes: Freezes::default(),
             lateness: Lateness::default(),
+            skips_damaged: false,
+            dropped: 0,
         }
     }
 
@@ -120,6 +160,7 @@ impl Player {
         let shown = self.advance(arrived_us);
         if let Some(captured_us) = captured_us {
             (self.lateness).arrived(captured_us, arrived_us, header.delays);
+            self.settle(captured_us, arrived_us);
         }
         if self
             .shown
@@ -134,9 +175,10 @@ impl Player {
                 None => counts.preroll += 1,
             });
             self.explain(captured_us, arrived_us, header.delays);
+            self.dropped += content.len();
             return shown;
         }
-        self.waiting.insert(
+        let replaced = self.waiting.insert(
             header.sequence,
             Waiting {
                 captured_us,
@@ -146,13 +188,15 @@ impl Player {
                 content,
             },
         );
+        self.dropped += replaced.map_or(0, |frame| frame.content.len());
         if let Some(captured_us) = captured_us
             && self.playout_delay_us.is_none()
         {
             self.begin(header.sequence, captured_us, arrived_us);
         }
         if self.waiting.len() > MAX_WAITING {
-            self.waiting.pop_last();
+            let last = self.waiting.pop_last();
+            self.dropped += last.map_or(0, |(_, frame)| frame.content.len());
         }
         shown
     }
@@ -172,6 +216,16 @@ impl Player {
         self.starts_us.get_or_insert(i64::MIN);
         self.playout_delay_us.get_or_insert(self.buffer_us);
         self.advance(i64::MAX)
+    }
+
+    /// Goes on with another stream of higher numbers: shows what waits, and begins anew.
+    pub(super) fn rejoin(&mut self) -> Vec<Bytes> {
+        let shown = self.advance(i64::MAX);
+        let waiting = std::mem::take(&mut self.waiting);
+        self.dropped += waiting.values().map(|f| f.content.len()).sum::<usize>();
+        (self.live_us, self.playout_delay_us, self.starts_us) = (None, None, None);
+        self.spare = None;
+        shown
     }
 
     /// Stops watching at `now_us`: ends a freeze that lasts, and shows the remaining frames when
@@ -207,11 +261,13 @@ impl Player {
 
     /// Returns when the first frame is due, while none has been shown; `None` otherwise.
     pub(super) fn first_due_us(&self) -> Option<i64> {
-        let first = self
-            .waiting
-            .first_key_value()
-            .filter(|_| self.shown.is_none());
-        first.and_then(|(_, frame)| self.due(frame))
+        self.next_due_us().filter(|_| self.shown.is_none())
+    }
+
+    /// Returns when the next frame that waits is due; `None` without one, or before it is known.
+    pub(super) fn next_due_us(&self) -> Option<i64> {
+        let (_, frame) = self.waiting.first_key_value()?;
+        self.due(frame)
     }
 
     /// Returns how much there is to show at `now_us`: the time until the newest frame is due.
@@ -238,6 +294,45 @@ impl Player {
         let delay_us = arrived_us.saturating_sub(captured_us);
         self.playout_delay_us = Some(delay_us.saturating_add(self.buffer_us));
         self.starts_us = Some(arrived_us.saturating_add(self.buffer_us));
+    }
+
+    /// Shortens the playout delay at once if frames have come much earlier than they had to.
+    fn settle(&mut self, captured_us: i64, arrived_us: i64) {
+        let Some(playout_us) = self.playout_delay_us else {
+            return;
+        };
+        let needed_us = (arrived_us.saturating_sub(captured_us)).saturating_add(self.buffer_us);
+        let spare_us = playout_us.saturating_sub(needed_us);
+        if spare_us < micros(JUMP) {
+            self.spare = None;
+            return;
+        }
+        let (since_us, least_us) = *self.spare.get_or_insert((arrived_us, spare_us));
+        let least_us = least_us.min(spare_us);
+        self.spare = Some((since_us, least_us));
+        // What waits has come within that time.
+        let steady_us = micros(STEADY).saturating_add(self.buffer_us);
+        if arrived_us.saturating_sub(since_us) >= steady_us {
+            debug!(least_us, "player jumps ahead");
+            self.playout_delay_us = Some(playout_us - least_us);
+            (self.spare, self.jumped_us) = (None, arrived_us);
+        }
+    }
+
+    /// Records that a frame was displayed.
+    fn display(&mut self, frame: &Waiting, at_us: i64) {
+        if let Some(captured_us) = frame.captured_us
+            && frame.arrived_us >= self.measured_from_us
+            && self.displayed.len() < MAX_DISPLAYED
+        {
+            let delay_us = at_us.saturating_sub(captured_us);
+            let since_us = at_us.saturating_sub(self.began_us).max(0);
+            self.displayed.push(Displayed {
+                at_ms: u32::try_from(since_us / 1000).unwrap_or(u32::MAX),
+                // A day is more than 2^31 us.
+                delay_us: delay_us.clamp(i32::MIN.into(), i32::MAX.into()) as i32,
+            });
+        }
     }
 
     /// Counts something about a frame that arrived at `arrived_us`.
@@ -272,7 +367,8 @@ impl Player {
         let due_us = self.due(frame).filter(|due_us| *due_us <= now_us)?;
         let (sequence, frame) = self.waiting.pop_first().expect("it was just there");
         let lateness_us = frame.arrived_us.saturating_sub(due_us);
-        let at_us = due_us.max(frame.arrived_us);
+        let at_us = due_us.max(frame.arrived_us).max(self.jumped_us);
+        let at_us = (self.shown).map_or(at_us, |shown| at_us.max(shown.at_us));
         if frame.captured_us.is_none() {
             self.count(frame.arrived_us, |counts| counts.preroll += 1);
         } else if lateness_us > 0 {
@@ -286,6 +382,8 @@ impl Player {
             let spare_us = (-lateness_us - self.buffer_us).max(0);
             let faster_us = spare_us.min(self.frame_us / CATCH_UP);
             self.playout_delay_us = self.playout_delay_us.map(|delay| delay - faster_us);
+            // The rest is still to spare.
+            self.spare = self.spare.map(|(since, least)| (since, least - faster_us));
         }
         let before = (self.shown)
             .filter(|shown| sequence == shown.sequence + 1)
@@ -298,6 +396,17 @@ impl Player {
         let is_preroll = frame.captured_us.is_none();
         let damage = u64::from(damaged && !is_preroll);
         self.count(frame.arrived_us, |counts| counts.damaged += damage);
+        // A recovery is incomplete at first, and needs its frames from the first on.
+        if self.skips_damaged && whole_from.is_none() {
+            self.shown = Some(Shown {
+                sequence,
+                at_us: self.shown.map_or(at_us, |shown| shown.at_us),
+                whole_from,
+            });
+            self.dropped += frame.content.len();
+            return Some(Bytes::new());
+        }
+        self.display(&frame, at_us);
         // What is only decoded is no picture that stands.
         if let Some(shown) = self.shown.filter(|_| !is_preroll) {
             self.past_freezes

@@ -13,7 +13,8 @@ pub enum Delivery {
     /// Each group of pictures on a stream of its own: a lost packet delays what follows in its
     /// group.
     Groups,
-    /// In fragments in datagrams (RFC 9221): what is lost stays lost.
+    /// In fragments in datagrams (RFC 9221): what is lost stays lost. To measure, or for pictures
+    /// that do not refer to each other.
     Datagrams,
 }
 

@@ -23,6 +23,9 @@ pub struct ViewReport {
     pub causes: Causes,
     /// From capture to complete arrival; `None` without frames.
     pub delay_ms: Option<DelayReport>,
+    /// From capture to display, as the player's buffer and its stalls make it; `None` without frames.
+    #[serde(default)]
+    pub display_ms: Option<DelayReport>,
     /// How evenly frames arrive; `None` with fewer than two.
     pub jitter_ms: Option<JitterReport>,
     /// Times when the picture stood still.
@@ -51,13 +54,13 @@ pub struct FrameCounts {
     pub skipped: u64,
     /// Captured after the warm-up and before the last that arrived, but never complete.
     pub lost: u64,
-    /// Shown without a frame that they may refer to.
+    /// Shown without a frame that they may refer to, or left out for that if the viewer asks so.
     pub damaged: u64,
     /// From before the viewer came: decoded so that others can be shown, and counted nowhere else.
     pub preroll: u64,
 }
 
-/// Times from a frame's capture to its complete arrival, in milliseconds, by nearest rank.
+/// Times from a frame's capture to its complete arrival or its display, in milliseconds, by nearest rank.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "percentiles have the names of percentiles")]
 pub struct DelayReport {

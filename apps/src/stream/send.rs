@@ -125,7 +125,8 @@ impl Sender<'_> {
         account: &Account,
     ) -> Result<u32, AppError> {
         let context = Context::of(self.connection);
-        if let Some(context) = &context {
+        // What real media needs is not known before it comes.
+        if let Some(context) = context.as_ref().filter(|_| self.encodes) {
             // Includes room for headers and retransmissions.
             let desired = self.options.adapt.ceiling_bps / 8 * 5 / 4;
             context.desire(Some(desired));

@@ -1,5 +1,7 @@
 //! QUIC settings for media streams.
 
+use std::time::Duration;
+
 use quinn::{TransportConfig, VarInt};
 
 use crate::bulk::{self, TransportSettings};
@@ -21,6 +23,10 @@ const DATAGRAMS_TO_READ: usize = 4 * 1024 * 1024;
 /// those that are too late.
 const DATAGRAMS_TO_SEND: usize = 16 * 1024;
 
+/// How often a viewer asks a silent server for a sign of life, 400 ms: a second without one means
+/// that no packet gets through, or that the server is gone.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(400);
+
 /// Returns the transport settings of both sides, with quinn's own controller unless another is set.
 /// They match bulk transfers' except for windows and datagrams.
 pub fn transport_config(settings: TransportSettings) -> TransportConfig {
@@ -31,6 +37,13 @@ pub fn transport_config(settings: TransportSettings) -> TransportConfig {
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
         .datagram_receive_buffer_size(Some(DATAGRAMS_TO_READ))
         .datagram_send_buffer_size(DATAGRAMS_TO_SEND);
+    config
+}
+
+/// Returns the same for a viewer that connects anew when its server falls silent.
+pub fn viewer_transport_config(settings: TransportSettings) -> TransportConfig {
+    let mut config = transport_config(settings);
+    config.keep_alive_interval(Some(SIGN_OF_LIFE));
     config
 }
 

@@ -2,15 +2,15 @@
 
 use std::io::ErrorKind;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use quinn::{Connection, ReadError, ReadExactError, RecvStream, Runtime, SendStream};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tracing::debug;
 
 use super::clock::{Clock, Comparison};
@@ -19,6 +19,7 @@ use super::player::Player;
 use super::protocol::{Accepted, Answer, Delivery, Notice, Request};
 use super::viewing::{Beginning, Viewing};
 use crate::error::{AppError, close, printable};
+use crate::lock::lock;
 use crate::message;
 use crate::time::{sleep_until, timeout};
 
@@ -32,17 +33,26 @@ const MAX_HELD: usize = 256 << 20;
 /// How long after an answer the viewer asks for the server's clock again: at first, and at most.
 const CLOCK_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
 
+/// How often to look whether anything came from the server, and how often in a row nothing may have
+/// before the viewer connects anew: a second of silence.
+const SILENCE: (Duration, u32) = (Duration::from_millis(250), 4);
+
+/// How long an attempt to connect anew may take: one that begins later may find the server sooner.
+const ATTEMPT: Duration = Duration::from_secs(1);
+
 /// What fails if the output takes no frames.
 const WRITING: &str = "writing the received frames";
 
 /// How to watch a stream.
-pub struct ViewOptions {
+pub struct ViewOptions<'a> {
     /// When the viewer began to wait: startup is measured from here.
     pub began: Instant,
     /// The clock for arrival times; its instant is not after `began`.
     pub clock: Clock,
     /// Playout buffer: how much longer than the first frame others may take.
     pub buffer: Duration,
+    /// Leave out frames that refer to a missing one, until decoding can begin anew.
+    pub skip_damaged: bool,
     /// Warm-up left out of the figures, counted from `began`.
     pub omit: Duration,
     /// How long to watch, counted from the first frame's arrival; `None` watches to the end.
@@ -52,7 +62,18 @@ pub struct ViewOptions {
     /// Opens what receives the frames in display order, once the server has accepted the viewer;
     /// `None` discards them.
     pub output: Option<Opening>,
+    /// Connects anew when nothing has come from the server for a second, and again if that fails by
+    /// [`AppError::Connection`] or takes more than a second; `None` leaves it at one connection. The
+    /// connection must ask its peer for a sign of life more than once a second, as
+    /// [`viewer_transport_config`](super::viewer_transport_config) does.
+    pub reconnect: Option<Reconnect<'a>>,
 }
+
+/// Makes another connection to the same server.
+pub type Reconnect<'a> = Box<dyn Fn() -> Connecting<'a> + Send + Sync + 'a>;
+
+/// A connection that is being made.
+pub type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Connection, AppError>> + Send + 'a>>;
 
 /// Receives frames.
 pub type Output = Box<dyn AsyncWrite + Send + Sync + Unpin>;
@@ -72,11 +93,11 @@ pub type Opening = Pin<Box<dyn Future<Output = std::io::Result<Output>> + Send +
 pub async fn view(
     connection: Connection,
     runtime: Arc<dyn Runtime>,
-    options: ViewOptions,
+    options: ViewOptions<'_>,
     viewing: Arc<Viewing>,
 ) -> Result<(), AppError> {
     let viewer = Viewer {
-        connection: &connection,
+        connection: Mutex::new(connection),
         runtime: &*runtime,
         viewing: &viewing,
         keeps: options.output.is_some(),
@@ -90,13 +111,15 @@ pub async fn view(
         }
         result => result,
     };
+    let connection = viewer.connection();
     debug!(peer = %connection.remote_address(), ?result, "stream over");
     close(&connection, &result);
     result
 }
 
 struct Viewer<'a> {
-    connection: &'a Connection,
+    /// The present connection.
+    connection: Mutex<Connection>,
     runtime: &'a dyn Runtime,
     viewing: &'a Viewing,
     /// Whether to keep frames' content.
@@ -105,26 +128,46 @@ struct Viewer<'a> {
     held: AtomicUsize,
 }
 
+/// Why a viewer stops receiving from a connection.
+enum Received {
+    /// The stream ended, or the time to watch did; `true` if the stream ended.
+    End(bool),
+    /// Another connection has taken over.
+    Replaced(Box<Session>),
+}
+
+/// A connection over which a server has accepted the viewer.
+struct Session {
+    connection: Connection,
+    control: Control,
+    accepted: Accepted,
+    /// Our clock's readings around the server's.
+    readings: (u64, u64),
+}
+
 /// The control stream; its first half asks for the server's clock, unless that is shared.
 type Control = (Option<SendStream>, RecvStream);
 
-/// Hands shown frames to the output.
-type Shown = mpsc::UnboundedSender<Vec<Bytes>>;
-
 impl Viewer<'_> {
-    async fn watch(&self, mut options: ViewOptions) -> Result<(), AppError> {
+    async fn watch(&self, mut options: ViewOptions<'_>) -> Result<(), AppError> {
         let patience = options.patience;
-        let asked = timeout(self.runtime, patience, self.ask(&options)).await;
-        let (control, accepted, clock) = asked.unwrap_or(Err(AppError::Stalled(patience)))?;
-        if !(accepted.frame_rate >= 1.0 && accepted.frame_rate <= 240.0) {
-            return Err(AppError::protocol(
-                "its frame rate is not between 1 and 240",
-            ));
+        let asked = timeout(
+            self.runtime,
+            patience,
+            self.ask(self.connection(), &options),
+        )
+        .await;
+        let session = asked.unwrap_or(Err(AppError::Stalled(patience)))?;
+        let accepted = session.accepted.clone();
+        let mut clock = Comparison::default();
+        if !options.clock.shared {
+            let (asked_us, answered_us) = session.readings;
+            clock.exchange(asked_us, accepted.clock_us, answered_us);
         }
-        debug!(peer = %self.connection.remote_address(), ?accepted, ?clock, "stream begins");
         let began_us = i64::try_from(options.clock.read(options.began)).unwrap_or(i64::MAX);
         let frame = Duration::from_secs_f64(1.0 / accepted.frame_rate);
-        let player = Player::new(options.buffer, frame);
+        let mut player = Player::new(options.buffer, frame);
+        player.skips_damaged = options.skip_damaged;
         let beginning = Beginning {
             began: options.began,
             began_us,
@@ -137,19 +180,31 @@ impl Viewer<'_> {
             Some(output) => Some(output.await.map_err(AppError::storage(WRITING))?),
             None => None,
         };
-        let (shown, mut to_write) = mpsc::unbounded_channel();
+        let changed = Notify::new();
         let ended = {
-            let mut receiving = pin!(self.receive(control, &accepted, &options, shown));
+            let mut receiving = pin!(self.sessions(session, &options, &changed));
             loop {
                 tokio::select! {
                     biased;
-                    Some(frames) = to_write.recv() => self.write(&mut output, frames).await?,
+                    () = self.due(&changed), if self.keeps => {
+                        self.write(&mut output, self.viewing.shown(self.now())).await?;
+                    }
                     ended = &mut receiving => break ended,
                 }
             }
         };
-        while let Ok(frames) = to_write.try_recv() {
-            self.write(&mut output, frames).await?;
+        if let Ok(true) = ended
+            && self.keeps
+        {
+            // The server has nothing more to do for the pictures that are not yet due.
+            close(&self.connection(), &ended);
+            // A server may claim any capture time.
+            let last = self.now() + options.buffer + options.patience;
+            while let Some(due) = self.viewing.next_due().filter(|due| *due < last) {
+                sleep_until(self.runtime, due).await;
+                self.write(&mut output, self.viewing.shown(self.now()))
+                    .await?;
+            }
         }
         let rest = match ended {
             Ok(true) => self.viewing.finish(),
@@ -162,12 +217,32 @@ impl Viewer<'_> {
         ended.map(|_| ())
     }
 
-    /// Asks for the stream; learns its properties and the clocks' offset.
+    /// Waits until a picture is due, while frames change which is the next.
+    async fn due(&self, changed: &Notify) {
+        loop {
+            let changed = changed.notified();
+            match self.viewing.next_due() {
+                Some(due) => tokio::select! {
+                    biased;
+                    () = sleep_until(self.runtime, due) => return,
+                    () = changed => {}
+                },
+                None => changed.await,
+            }
+        }
+    }
+
+    fn connection(&self) -> Connection {
+        lock(&self.connection).clone()
+    }
+
+    /// Asks for the stream over a connection.
     async fn ask(
         &self,
-        options: &ViewOptions,
-    ) -> Result<(Control, Accepted, Comparison), AppError> {
-        let (mut send, mut recv) = self.connection.open_bi().await?;
+        connection: Connection,
+        options: &ViewOptions<'_>,
+    ) -> Result<Session, AppError> {
+        let (mut send, mut recv) = connection.open_bi().await?;
         let asked_us = options.clock.read(self.now());
         message::write(&mut send, &Request { clock_us: asked_us }).await?;
         let shared = options.clock.shared;
@@ -178,22 +253,93 @@ impl Viewer<'_> {
             Answer::Accepted(accepted) => accepted,
             Answer::Refused { reason } => return Err(AppError::Refused(printable(&reason))),
         };
-        let answered_us = options.clock.read(self.now());
-        let mut clock = Comparison::default();
-        if !shared {
-            clock.exchange(asked_us, accepted.clock_us, answered_us);
+        if !(accepted.frame_rate >= 1.0 && accepted.frame_rate <= 240.0) {
+            return Err(AppError::protocol(
+                "its frame rate is not between 1 and 240",
+            ));
         }
-        Ok((((!shared).then_some(send), recv), accepted, clock))
+        debug!(peer = %connection.remote_address(), ?accepted, "stream begins");
+        Ok(Session {
+            connection,
+            control: ((!shared).then_some(send), recv),
+            accepted,
+            readings: (asked_us, options.clock.read(self.now())),
+        })
     }
 
-    /// Receives frames; returns whether the stream ended before the time to watch.
+    /// Receives frames over one connection after the other; returns whether the stream ended before
+    /// the time to watch.
+    async fn sessions(
+        &self,
+        mut session: Session,
+        options: &ViewOptions<'_>,
+        changed: &Notify,
+    ) -> Result<bool, AppError> {
+        let mut until = None;
+        loop {
+            let Session {
+                control, accepted, ..
+            } = session;
+            let received = self.receive(control, &accepted, options, changed, &mut until);
+            match received.await? {
+                Received::End(ended) => return Ok(ended),
+                Received::Replaced(next) => session = *next,
+            }
+            let next = session.connection.clone();
+            let before = std::mem::replace(&mut *lock(&self.connection), next);
+            evenkeel::close(&before, 0_u32.into(), b"another connection");
+            let readings = (!options.clock.shared).then_some(session.readings);
+            self.viewing.rejoin(session.accepted.clock_us, readings);
+            changed.notify_one();
+        }
+    }
+
+    /// Waits until the server is silent and another connection finds it, while it stays silent.
+    async fn replacement(&self, options: &ViewOptions<'_>) -> Result<Session, AppError> {
+        let Some(reconnect) = &options.reconnect else {
+            return std::future::pending().await;
+        };
+        let connection = self.connection();
+        let received = || connection.stats().udp_rx.datagrams;
+        loop {
+            let before = received();
+            let mut silent = 0;
+            while silent < SILENCE.1 && received() == before {
+                sleep_until(self.runtime, self.now() + SILENCE.0).await;
+                silent += 1;
+            }
+            if received() != before {
+                continue;
+            }
+            let began = self.now();
+            let attempt = async { self.ask(reconnect().await?, options).await };
+            match timeout(self.runtime, ATTEMPT, attempt).await {
+                // What was only an outage is over.
+                Some(Ok(session)) if received() != before => {
+                    evenkeel::close(&session.connection, 0_u32.into(), b"not needed");
+                }
+                Some(Ok(session)) => return Ok(session),
+                Some(Err(error @ (AppError::Connection(_) | AppError::PeerGaveUp(_)))) => {
+                    debug!(%error, "the server is not there yet");
+                    sleep_until(self.runtime, began + ATTEMPT / 4).await;
+                }
+                Some(Err(error)) => return Err(error),
+                None => {}
+            }
+        }
+    }
+
+    /// Receives frames over the present connection.
     async fn receive(
         &self,
         (mut ask, answers): Control,
         accepted: &Accepted,
-        options: &ViewOptions,
-        shown: Shown,
-    ) -> Result<bool, AppError> {
+        options: &ViewOptions<'_>,
+        changed: &Notify,
+        until: &mut Option<Instant>,
+    ) -> Result<Received, AppError> {
+        let connection = self.connection();
+        let mut replacement = pin!(self.replacement(options));
         let mut streams = FuturesUnordered::new();
         let mut assembly = Assembly::default();
         let next = |mut answers: RecvStream| async {
@@ -205,33 +351,37 @@ impl Viewer<'_> {
         let mut asked: Option<u64> = None;
         let [mut pause, longest] = CLOCK_PAUSES;
         let mut rest = pin!(sleep_until(self.runtime, self.now() + pause));
-        let mut until: Option<Instant> = None;
         let mut ended = false;
         let mut before = self.viewing.received();
         let mut quiet = pin!(sleep_until(self.runtime, self.now() + options.patience));
         loop {
             if until.is_none() && self.viewing.received() > 0 {
-                until = options.time.map(|time| self.now() + time);
+                *until = options.time.map(|time| self.now() + time);
             }
             // A day stands for no limit.
             let stop = until.unwrap_or_else(|| self.now() + Duration::from_secs(86_400));
             tokio::select! {
                 biased;
-                () = sleep_until(self.runtime, stop), if until.is_some() => return Ok(ended),
-                Some(result) = streams.next(), if !streams.is_empty() => result?,
-                stream = self.connection.accept_uni() => {
-                    streams.push(self.stream(stream?, shown.clone()));
+                () = sleep_until(self.runtime, stop), if until.is_some() => {
+                    return Ok(Received::End(ended));
                 }
-                datagram = self.connection.read_datagram(),
+                next = &mut replacement, if !ended => {
+                    return Ok(Received::Replaced(Box::new(next?)));
+                }
+                Some(result) = streams.next(), if !streams.is_empty() => result?,
+                stream = connection.accept_uni() => {
+                    streams.push(self.stream(stream?, changed));
+                }
+                datagram = connection.read_datagram(),
                     if accepted.delivery == Delivery::Datagrams =>
                 {
-                    self.datagram(datagram?, &mut assembly, &shown)?;
+                    self.datagram(datagram?, &mut assembly, changed)?;
                 }
                 (notice, answers) = &mut notices, if !ended => match notice? {
                     Notice::End { .. } => {
                         ended = true;
-                        let grace = self.now() + GRACE.min(4 * self.connection.rtt());
-                        until = Some(until.map_or(grace, |until| until.min(grace)));
+                        let grace = self.now() + GRACE.min(4 * connection.rtt());
+                        *until = Some(until.map_or(grace, |until| until.min(grace)));
                     }
                     Notice::Clock { asked_us, clock_us } => {
                         if asked.take() != Some(asked_us) {
@@ -264,7 +414,7 @@ impl Viewer<'_> {
     }
 
     /// Receives the frames of one stream; a reset stream is no error.
-    async fn stream(&self, mut stream: RecvStream, shown: Shown) -> Result<(), AppError> {
+    async fn stream(&self, mut stream: RecvStream, changed: &Notify) -> Result<(), AppError> {
         loop {
             let mut head = [0; HEADER_LEN];
             match stream.read_exact(&mut head).await {
@@ -298,7 +448,7 @@ impl Viewer<'_> {
                     Err(error) => return Err(error.into()),
                 }
             }
-            self.frame(&header, content.freeze(), &shown)?;
+            self.frame(&header, content.freeze(), changed)?;
         }
     }
 
@@ -306,7 +456,7 @@ impl Viewer<'_> {
         &self,
         datagram: Bytes,
         assembly: &mut Assembly,
-        shown: &Shown,
+        changed: &Notify,
     ) -> Result<(), AppError> {
         let content = datagram.len().saturating_sub(FRAGMENT_HEADER_LEN);
         let whole = assembly.add(datagram)?;
@@ -315,22 +465,21 @@ impl Viewer<'_> {
             return Ok(());
         };
         if !self.keeps {
-            return self.frame(&header, Bytes::new(), shown);
+            return self.frame(&header, Bytes::new(), changed);
         }
         self.hold(content.len())?;
-        self.frame(&header, content, shown)
+        self.frame(&header, content, changed)
     }
 
     /// Passes on a complete frame.
-    fn frame(&self, header: &Header, content: Bytes, shown: &Shown) -> Result<(), AppError> {
+    fn frame(&self, header: &Header, content: Bytes, changed: &Notify) -> Result<(), AppError> {
         if self.viewing.is_full() {
             return Err(AppError::protocol("it sends frames without end"));
         }
-        let frames = self.viewing.frame(self.now(), header, content);
-        if self.keeps && !frames.is_empty() {
-            // The receiver lives as long as this viewer.
-            let _ = shown.send(frames);
-        }
+        self.viewing.frame(self.now(), header, content);
+        let dropped = self.viewing.dropped();
+        self.held.fetch_sub(dropped, Ordering::Relaxed);
+        changed.notify_one();
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::clock::{Bounds, ClockReport, Comparison};
 use super::frame::Header;
-use super::player::{Freezes, Player};
+use super::player::{Displayed, Freezes, Player};
 use super::report::{
     BitrateReport, DelayReport, FrameCounts, JitterReport, Snapshot, StallReport, VariationReport,
     ViewReport,
@@ -53,6 +53,11 @@ struct State {
     player_offset_us: i64,
     player: Player,
     first_shown_us: Option<i64>,
+    /// The content of shown frames that nobody has taken yet.
+    shown: Vec<Bytes>,
+    /// The number of the present connection's first frame, and that after the highest so far.
+    first_number: u32,
+    next_number: u32,
     /// All bytes, warm-up included.
     bytes: u64,
     figures: Figures,
@@ -69,24 +74,18 @@ struct Figures {
     last: Option<Instant>,
     /// Bytes by bin since the origin.
     bins: Vec<u64>,
-    arrivals: Vec<Arrival>,
+    /// When whole frames arrived, and how long after their capture.
+    arrivals: Vec<Displayed>,
     previous_delay_us: Option<i64>,
     jitter_sum_us: f64,
     jitter_rfc3550_us: f64,
-    /// The lowest and the highest frame number.
+    /// Frames between the first and the last of each connection before the present one.
+    expected: u64,
+    /// The lowest and the highest frame number of the present one.
     sequences: Option<(u32, u32)>,
     /// The player's freezes when the warm-up ended.
     stood: Option<Freezes>,
     bitrate: Option<Bitrates>,
-}
-
-/// The arrival of a whole frame.
-#[derive(Clone, Copy, Debug)]
-struct Arrival {
-    /// Since the viewer began to wait, in milliseconds.
-    at_ms: u32,
-    /// Since its capture, by the player's offset between the clocks, in microseconds.
-    delay_us: i32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -99,12 +98,16 @@ struct Bitrates {
 impl Viewing {
     pub(super) fn begin(&self, beginning: Beginning, clock: Comparison, mut player: Player) {
         player.measured_from_us = beginning.micros(beginning.omit_until);
+        player.began_us = beginning.began_us;
         *lock(&self.0) = Some(State {
             player_offset_us: clock.bounds(beginning.began_us).offset_us(),
             beginning,
             clock,
             player,
             first_shown_us: None,
+            shown: Vec::new(),
+            first_number: 0,
+            next_number: 0,
             bytes: 0,
             figures: Figures::default(),
             since: Snapshot::default(),
@@ -117,15 +120,57 @@ impl Viewing {
         self.with(|state| state.clock.exchange(asked_us, server_us, answered_us));
     }
 
+    /// Goes on over another connection, whose server accepted the viewer at `accepted_us` on its clock
+    /// between these `readings` of ours, unless the clocks are shared.
+    pub(super) fn rejoin(&self, accepted_us: u64, readings: Option<(u64, u64)>) {
+        self.with(|state| {
+            if let Some((asked_us, answered_us)) = readings {
+                state.clock.exchange(asked_us, accepted_us, answered_us);
+            }
+            state.beginning.accepted_us = accepted_us;
+            // A number stays free: what was between is missing.
+            state.first_number = state.next_number.saturating_add(1);
+            let (first, last) = state.figures.sequences.take().unzip();
+            let before = first.zip(last).map_or(0, |(first, last)| last - first + 1);
+            state.figures.expected += u64::from(before);
+            let shown = state.player.rejoin();
+            state.show(shown);
+        });
+    }
+
     /// Counts arrived bytes of a frame's content.
     pub(super) fn bytes(&self, now: Instant, bytes: usize) {
         self.with(|state| state.add_bytes(now, bytes as u64));
     }
 
-    /// Takes a complete frame; returns what was shown until now.
-    pub(super) fn frame(&self, now: Instant, header: &Header, content: Bytes) -> Vec<Bytes> {
-        self.with(|state| state.frame(now, header, content))
-            .unwrap_or_default()
+    /// Takes a complete frame.
+    pub(super) fn frame(&self, now: Instant, header: &Header, content: Bytes) {
+        self.with(|state| state.frame(now, header, content));
+    }
+
+    /// Shows what is due until now; returns the content of all frames shown since the last call.
+    pub(super) fn shown(&self, now: Instant) -> Vec<Bytes> {
+        self.with(|state| {
+            let shown = state.player.advance(state.beginning.micros(now));
+            state.show(shown);
+            std::mem::take(&mut state.shown)
+        })
+        .unwrap_or_default()
+    }
+
+    /// Returns the bytes of content that were dropped since the last call.
+    pub(super) fn dropped(&self) -> usize {
+        self.with(|state| std::mem::take(&mut state.player.dropped))
+            .unwrap_or(0)
+    }
+
+    /// Returns when [`Self::shown`] will have something more; `None` while no frame waits.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let due = self.with(|state| match state.shown.is_empty() {
+            true => (state.player.next_due_us()).map(|due_us| state.beginning.instant(due_us)),
+            false => Some(state.beginning.began),
+        });
+        due.flatten()
     }
 
     /// Returns whether the most frames have been recorded.
@@ -136,7 +181,12 @@ impl Viewing {
 
     /// Ends the stream; returns what is still to be shown.
     pub(super) fn finish(&self) -> Vec<Bytes> {
-        self.with(|state| state.player.finish()).unwrap_or_default()
+        self.with(|state| {
+            let shown = state.player.finish();
+            state.show(shown);
+            std::mem::take(&mut state.shown)
+        })
+        .unwrap_or_default()
     }
 
     /// Stops watching now, although the stream has not ended: the figures end here, with a stall
@@ -144,7 +194,9 @@ impl Viewing {
     pub fn cut(&self, now: Instant) -> Vec<Bytes> {
         self.with(|state| {
             state.figures.last = Some(now);
-            state.player.cut(state.beginning.micros(now))
+            let shown = state.player.cut(state.beginning.micros(now));
+            state.show(shown);
+            std::mem::take(&mut state.shown)
         })
         .unwrap_or_default()
     }
@@ -168,7 +220,7 @@ impl Viewing {
     /// milliseconds, after the warm-up.
     pub fn delays(&self, now: Instant) -> Vec<(f64, f64)> {
         let delays = self.with(|state| {
-            let (delays_us, _) = state.delays(state.beginning.micros(now));
+            let (delays_us, _) = state.delays(&state.figures.arrivals, state.beginning.micros(now));
             let arrivals = state.figures.arrivals.iter();
             let times_s = arrivals.map(|arrival| f64::from(arrival.at_ms) / 1e3);
             let delays_ms = delays_us.into_iter().map(|us| us as f64 / 1e3);
@@ -188,6 +240,13 @@ impl Beginning {
         let since = at.saturating_duration_since(self.began).as_micros();
         self.began_us
             .saturating_add(i64::try_from(since).unwrap_or(i64::MAX))
+    }
+
+    /// Returns the instant of a reading of our clock, but none before `began` and none later than a
+    /// day after it.
+    fn instant(&self, at_us: i64) -> Instant {
+        let since_us = at_us.saturating_sub(self.began_us).clamp(0, MAX_DELAY_US);
+        self.began + Duration::from_micros(since_us.unsigned_abs())
     }
 }
 
@@ -212,7 +271,18 @@ impl State {
         figures.last = Some(now);
     }
 
-    fn frame(&mut self, now: Instant, header: &Header, content: Bytes) -> Vec<Bytes> {
+    /// Keeps the content of shown frames; a viewer without an output has none.
+    fn show(&mut self, frames: Vec<Bytes>) {
+        let content = frames.into_iter().filter(|frame| !frame.is_empty());
+        self.shown.extend(content);
+    }
+
+    fn frame(&mut self, now: Instant, header: &Header, content: Bytes) {
+        let header = &Header {
+            sequence: header.sequence.saturating_add(self.first_number),
+            ..*header
+        };
+        self.next_number = self.next_number.max(header.sequence.saturating_add(1));
         let now_us = self.beginning.micros(now);
         self.clock.frame(header.captured_us, now_us);
         let captured_us = i64::try_from(header.captured_us)
@@ -223,11 +293,14 @@ impl State {
             .saturating_sub(captured_us)
             .clamp(-MAX_DELAY_US, MAX_DELAY_US);
         if header.captured_us < self.beginning.accepted_us {
-            return self.player.arrived(header, None, now_us, content);
+            let shown = self.player.arrived(header, None, now_us, content);
+            self.show(shown);
+            return;
         }
         let captured_us = Some(now_us - delay_us);
         let late_before = self.player.counts.late;
         let shown = self.player.arrived(header, captured_us, now_us, content);
+        self.show(shown);
         // The player forgets when it began.
         self.first_shown_us = self.first_shown_us.or(self.player.first_due_us());
         self.since.late += self.player.counts.late - late_before;
@@ -239,7 +312,7 @@ impl State {
         self.delay_sum_ms +=
             (delay_us + self.correction_us(self.clock.bounds(now_us))) as f64 / 1e3;
         if now < self.beginning.omit_until {
-            return shown;
+            return;
         }
         let figures = &mut self.figures;
         figures.stood.get_or_insert(self.player.past_freezes);
@@ -248,7 +321,7 @@ impl State {
         let since = now
             .saturating_duration_since(self.beginning.began)
             .as_millis();
-        figures.arrivals.push(Arrival {
+        figures.arrivals.push(Displayed {
             at_ms: u32::try_from(since).unwrap_or(u32::MAX),
             delay_us: clamped as i32,
         });
@@ -276,7 +349,6 @@ impl State {
         bitrate.report.max_bps = bitrate.report.max_bps.max(bps);
         bitrate.report.switches += u64::from(bps != bitrate.last);
         bitrate.last = bps;
-        shown
     }
 
     fn snapshot(&mut self, now: Instant) -> Snapshot {
@@ -307,10 +379,12 @@ impl State {
         let seconds = duration.as_secs_f64();
         let stood = figures.stood.unwrap_or_default();
         let received = figures.arrivals.len() as u64;
-        let expected = (figures.sequences).map_or(0, |(first, last)| u64::from(last - first) + 1);
+        let expected = figures.expected
+            + (figures.sequences).map_or(0, |(first, last)| u64::from(last - first) + 1);
         let freezes = self.player.past_freezes;
         let now_us = self.beginning.micros(now);
-        let (delays_us, clock) = self.delays(now_us);
+        let (delays_us, clock) = self.delays(&figures.arrivals, now_us);
+        let (displayed_us, _) = self.delays(&self.player.displayed, now_us);
         let correction_us = self.correction_us(self.clock.bounds(now_us));
         ViewReport {
             duration_s: seconds,
@@ -326,6 +400,7 @@ impl State {
             },
             causes: self.player.causes(),
             delay_ms: percentiles(delays_us),
+            display_ms: percentiles(displayed_us),
             jitter_ms: (received > 1).then(|| JitterReport {
                 mean: figures.jitter_sum_us / (received - 1) as f64 / 1e3,
                 rfc3550: figures.jitter_rfc3550_us / 1e3,
@@ -349,10 +424,9 @@ impl State {
         }
     }
 
-    /// Returns the delays of all frames, by all that is known of the clocks by now, and what that
-    /// is.
-    fn delays(&self, now_us: i64) -> (Vec<i64>, ClockReport) {
-        let arrivals = &self.figures.arrivals;
+    /// Returns the delays until all frames' `arrivals`, by all that is known of the clocks by now, and
+    /// what that is.
+    fn delays(&self, arrivals: &[Displayed], now_us: i64) -> (Vec<i64>, ClockReport) {
         let times_us = arrivals
             .iter()
             .map(|arrival| self.beginning.began_us + 1000 * i64::from(arrival.at_ms));

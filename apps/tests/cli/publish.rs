@@ -157,6 +157,19 @@ fn what_suits_no_real_media_is_a_usage_error() {
             "cannot be used with",
         ),
         (&["publish", "--key-ratio", "3"], "cannot be used with"),
+        (&["publish", "--bitrate", "1M"], "cannot be used with"),
+        (
+            &["publish", "a.h264", "--floor", "50k"],
+            "cannot be used with",
+        ),
+        (
+            &["publish", "a.h264", "--rise", "0.5"],
+            "cannot be used with",
+        ),
+        (
+            &["server", "--input", "-", "--bitrate", "1M"],
+            "cannot be used with",
+        ),
         (&["publish", "--repeat"], "FILE"),
         (&["play", "host", "a.h264", "b.h264"], "b.h264"),
     ] {
@@ -165,7 +178,7 @@ fn what_suits_no_real_media_is_a_usage_error() {
     }
     let help = success(run(&["stream", "publish", "--help"]));
     assert!(
-        help.contains("[FILE]") && !help.contains("--group"),
+        help.contains("[FILE]") && !help.contains("--group") && !help.contains("--bitrate"),
         "{help}"
     );
 }
@@ -190,4 +203,52 @@ fn an_untrusting_player_is_told_how_to_play() {
         server.address, server.pin
     );
     assert!(line.contains(&remedy), "{line}");
+}
+
+#[test]
+fn a_viewer_goes_on_with_a_server_that_was_killed_and_came_back() {
+    let (directory, path) = clip();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = params.self_signed(&key).unwrap().pem();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (cert, key) = (
+        write("cert", &certificate),
+        write("key", &key.serialize_pem()),
+    );
+    let own = ["--cert", &cert, "--key", &key];
+    let first = publish_file(&path, &[&own[..], &["--repeat"]].concat());
+    let viewer = first
+        .client(&[])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut viewer = viewer.unwrap();
+    let mut video = viewer.stdout.take().unwrap();
+    video.read_exact(&mut [0; 10_000]).unwrap();
+    first.signal("KILL");
+    let (address, pin) = (first.address.clone(), first.pin.clone());
+    drop(first);
+
+    let mut command = evenkeel(&[
+        "stream",
+        "publish",
+        "--listen",
+        &address,
+        "--frame-rate",
+        "50",
+    ]);
+    command.args(["--cancel-after", "60"]).arg(&path).args(own);
+    let second = Server::start(command);
+    assert_eq!(second.pin, pin);
+    let mut bytes = Vec::new();
+    video.read_to_end(&mut bytes).unwrap();
+    // The stream of the second is whole, from a key picture on.
+    assert!(bytes.ends_with(CLIP));
+    let told = told(&viewer.wait_with_output().unwrap());
+    assert!(told.contains("connected anew"), "{told}");
 }

@@ -1,8 +1,10 @@
 //! Data that arrives.
 
-use std::{fs, net::UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::{fs, net::UdpSocket, process::Command};
 
 use evenkeel_apps::bulk::Checksum;
+use evenkeel_tests::skip::{Need, can_run};
 
 use crate::program::{
     Process, Server, client, evenkeel, failure, json, last_words, noise, records, run, success,
@@ -349,4 +351,57 @@ fn a_client_that_is_gone_is_noticed_by_its_server() {
         line.starts_with("evenkeel: the transfer with 127.0.0.1:") && line.contains("timed out"),
         "{line}"
     );
+}
+
+#[test]
+fn a_file_that_is_received_anew_keeps_its_mode() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("new"), "data").unwrap();
+    let server = Server::bulk(&["--root", directory.path().to_str().unwrap()]);
+    for mode in [0o600, 0o640, 0o444] {
+        let path = directory.path().join(format!("old-{mode:o}"));
+        fs::write(&path, "before").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let output = path.to_str().unwrap();
+        success(client(
+            &server,
+            &["-R", "--file", "new", "--output", output],
+        ));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "data");
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            mode
+        );
+    }
+}
+
+#[test]
+fn a_client_says_soon_that_its_server_is_gone() {
+    let server = Server::bulk(&[]);
+    // An hour of patience; what ends it is that no program has the port any more.
+    let running = start(&server, &["--idle-timeout", "3600"]);
+    server.signal("KILL");
+    let line = last_words(&running.output(), 1);
+    assert!(line.contains("no program has its UDP port"), "{line}");
+}
+
+/// RFC 8305: the name has an address at which nothing listens, and another one.
+#[test]
+fn a_server_is_found_at_the_second_address_of_its_name() {
+    let needs = [Need::root(), Need::program("unshare", "util-linux")];
+    if !can_run(&needs) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = directory.path().join("hosts");
+    fs::write(&hosts, "::1 dual\n127.0.0.1 dual\n").unwrap();
+    let server = Server::bulk(&[]);
+    let port = server.address.rsplit(':').next().unwrap();
+    let mut command = Command::new("unshare");
+    let script = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+    command.args(["-m", "sh", "-c", script]).arg(&hosts);
+    command.arg(env!("CARGO_BIN_EXE_evenkeel"));
+    command.args(["bulk", "client", &format!("dual:{port}")]);
+    command.args(["--pin", &server.pin, "--bytes", "1kB", "--no-pings"]);
+    success(command.output().unwrap());
 }

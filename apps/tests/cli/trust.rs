@@ -152,6 +152,55 @@ fn believing(server: &Server, ca: &str, arguments: &[&str]) -> Output {
     run(&[&all[..], arguments].concat())
 }
 
+#[test]
+fn a_self_signed_authority_gets_a_sentence_that_says_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    // As `openssl req -x509` makes it.
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let cert = write("cert.pem", &params.self_signed(&key).unwrap().pem());
+    let key = write("key.pem", &key.serialize_pem());
+    let server = Server::bulk(&["--cert", &cert, "--key", &key]);
+    let arguments = [
+        "bulk",
+        "client",
+        &server.address,
+        "--server-name",
+        "localhost",
+    ];
+    let line = failure(
+        &run(&[&arguments[..], &["--ca", &cert, "--bytes", "1kB"]].concat()),
+        1,
+    );
+    assert!(
+        line.contains("use --pin") && line.contains("CA:FALSE"),
+        "{line}"
+    );
+    // What the sentence proposes works.
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.is_ca = IsCa::ExplicitNoCa;
+    let cert = write("own.pem", &params.self_signed(&key).unwrap().pem());
+    let key = write("own.key", &key.serialize_pem());
+    let server = Server::bulk(&["--cert", &cert, "--key", &key]);
+    let arguments = [
+        "bulk",
+        "client",
+        &server.address,
+        "--server-name",
+        "localhost",
+    ];
+    success(run(
+        &[&arguments[..], &["--ca", &cert, "--bytes", "1kB"]].concat()
+    ));
+}
+
 /// A server with a certificate for bulk.example by an authority of its own, and the
 /// authority's file.
 fn certified(directory: &Path, change: impl FnOnce(&mut CertificateParams)) -> (Server, String) {

@@ -10,7 +10,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use evenkeel_apps::AppError;
 use evenkeel_apps::stream::{
-    self, AccessUnit, AdaptConfig, AnyViewer, Clock, Delays, Delivery, EncoderConfig, Header,
+    self, AccessUnit, AdaptConfig, AnyViewer, Clock, Delays, Delivery, EncoderConfig, Header, Live,
     Media, SendOptions, ServeOptions, ViewOptions, ViewReport, Viewing,
 };
 use quinn::{Connection, Endpoint, Runtime, TokioRuntime};
@@ -84,12 +84,14 @@ impl AsyncWrite for Memory {
     }
 }
 
-fn watching(time: Option<Duration>, output: Option<Memory>) -> ViewOptions {
+fn watching(time: Option<Duration>, output: Option<Memory>) -> ViewOptions<'static> {
     let now = TokioRuntime.now();
     ViewOptions {
         began: now,
         clock: clock(),
         buffer: Duration::from_millis(100),
+        skip_damaged: false,
+        reconnect: None,
         omit: Duration::ZERO,
         time,
         patience: Duration::from_secs(2),
@@ -99,7 +101,10 @@ fn watching(time: Option<Duration>, output: Option<Memory>) -> ViewOptions {
     }
 }
 
-async fn watch(connection: Connection, options: ViewOptions) -> (Result<(), AppError>, ViewReport) {
+async fn watch(
+    connection: Connection,
+    options: ViewOptions<'_>,
+) -> (Result<(), AppError>, ViewReport) {
     let viewing = Arc::<Viewing>::default();
     let result = stream::view(connection, Arc::new(TokioRuntime), options, viewing.clone()).await;
     (result, viewing.report(TokioRuntime.now()).unwrap())
@@ -287,4 +292,35 @@ async fn what_is_no_frame_ends_the_stream_with_an_error() {
             "{bytes:?}: {result:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_picture_comes_out_when_it_is_due_although_the_next_one_has_not_come() {
+    let pair = Pair::streaming();
+    let live = Arc::new(Live::new(25.0));
+    let media = Media::Live(live.clone());
+    serve(pair.server.clone(), options(media, Delivery::Frames));
+    let memory = Memory::default();
+    let viewer = tokio::spawn(watch(
+        pair.connect().await,
+        watching(Some(Duration::from_secs(60)), Some(memory.clone())),
+    ));
+    let picture = |nth: u8| AccessUnit {
+        bytes: vec![nth; 3].into(),
+        entry: (nth == 0).then_some(0),
+        parameters: Bytes::new(),
+    };
+    live.push(TokioRuntime.now(), picture(0));
+    live.push(TokioRuntime.now(), picture(1));
+    let all = async {
+        while memory.0.lock().unwrap().len() < 6 {
+            let pause = std::future::pending::<()>();
+            let _ = tokio::time::timeout(Duration::from_millis(10), pause).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), all)
+        .await
+        .expect("they were due long ago");
+    assert_eq!(*memory.0.lock().unwrap(), [0, 0, 0, 1, 1, 1]);
+    viewer.abort();
 }

@@ -159,7 +159,7 @@ impl Transfer<'_> {
     async fn run(&self, local: Local) -> Result<(Outcome, Option<PingReport>), Failure> {
         let recorder = Arc::new(SampleRecorder::new(self.args.samples));
         let mut transport = self.client.transport.observed(recorder.clone());
-        let peer = self.client.address.ip();
+        let peer = self.client.address().ip();
         if let Some(memory) = self.memories.and_then(|memories| memories.of(peer)) {
             transport = transport.remembering(&memory, peer, self.job.streams);
         }

@@ -104,6 +104,11 @@ impl FileSink {
         let Some(part) = lock(&self.part).take() else {
             return Ok(());
         };
+        // What a file allows to whom stays when it is written anew.
+        if let Ok(before) = self.path.metadata() {
+            let failure = Failure::unwritable(&self.path, "--output");
+            (part.as_file().set_permissions(before.permissions())).map_err(failure)?;
+        }
         part.persist(&self.path).map(|_| ()).map_err(unkept)
     }
 
@@ -173,12 +178,16 @@ impl Root {
 /// Creates a file beside `path`. Its name is random and was not taken: no link is followed, and
 /// nothing overwritten.
 fn create(path: &Path) -> io::Result<NamedTempFile> {
+    // Meanwhile nobody may read more than they might of the file before.
+    let mode = path
+        .metadata()
+        .map_or(0o666, |before| before.permissions().mode() & 0o777 | 0o600);
     let mut prefix = path.file_name().unwrap_or_default().to_owned();
     prefix.push(".");
     tempfile::Builder::new()
         .prefix(&prefix)
         .suffix(".part")
-        .permissions(Permissions::from_mode(0o666))
+        .permissions(Permissions::from_mode(mode))
         .tempfile_in(directory(path))
 }
 

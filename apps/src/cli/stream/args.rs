@@ -8,7 +8,7 @@ use clap::{Arg, Args, Subcommand, ValueEnum};
 
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
 use crate::cli::failure::Failure;
-use crate::stream::{EncoderConfig, SendOptions};
+use crate::stream::{AdaptConfig, EncoderConfig, SendOptions};
 use crate::time::{positive_seconds, seconds};
 
 const SERVER_EXAMPLES: &str = "\
@@ -113,6 +113,9 @@ pub(crate) struct StreamClientArgs {
     #[arg(long, value_name = "MILLISECONDS", default_value = "200",
           value_parser = clap::value_parser!(u64).range(0..=60_000).map(Duration::from_millis))]
     pub(crate) buffer: Duration,
+    /// Leave out pictures that refer to a missing one, and go on with the next key frame
+    #[arg(long)]
+    pub(crate) skip_damaged: bool,
     /// Write the frames to this file, or `-` for standard output, in the order of display
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -165,7 +168,8 @@ impl StreamSide {
                     frame_rate: EncoderConfig::default().frame_rate,
                     ..server.encoder
                 };
-                if synthetic != EncoderConfig::default() {
+                let follows = AdaptConfig::default();
+                if synthetic != EncoderConfig::default() || server.send.adapt != follows {
                     return Err(Failure::usage(
                         "options of the synthetic encoder cannot be used with real media",
                         "see `evenkeel stream publish --help`",
@@ -202,7 +206,8 @@ fn of_publisher(arg: Arg) -> Arg {
         "input" => arg.long(Resettable::Reset).index(1).help(
             "H.264 or HEVC in Annex B format, or `-` for standard input, the default in a pipe",
         ),
-        "group" | "key_ratio" | "noise" | "seed" => arg.hide(true),
+        "group" | "key_ratio" | "noise" | "seed" | "ceiling_bps" | "floor_bps" | "start_bps"
+        | "headroom" | "deadband" | "rise_per_s" | "fixed" => arg.hide(true),
         _ => arg,
     }
 }

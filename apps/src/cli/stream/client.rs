@@ -3,16 +3,18 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evenkeel::Controllers;
-use quinn::{Connection, Runtime, TokioRuntime};
+use quinn::{Connection, ConnectionError, Runtime, TokioRuntime};
 
 use super::args::{ClockName, StreamClientArgs};
 use super::output::{View, ViewInterval, plot, show_delay};
 use super::system::{descriptor, wall_clock};
-use crate::cli::client::Client;
+use crate::AppError;
+use crate::cli::client::{Client, Failed};
 use crate::cli::failure::{Failure, say};
 use crate::cli::live::follow;
 use crate::cli::net::{STREAM, Transport};
@@ -68,7 +70,7 @@ async fn view(
         args,
         form: Form::of(&args.output_form),
         live,
-        connection: connection.clone(),
+        connection: Arc::new(Mutex::new(connection.clone())),
         viewing: Arc::default(),
         began: clock.at,
         frames_on_stdout: args.output.as_deref() == Some(Path::new("-")),
@@ -77,11 +79,19 @@ async fn view(
         began: clock.at,
         clock,
         buffer: args.buffer,
+        skip_damaged: args.skip_damaged,
         omit: args.omit,
         time: args.time,
         // How long the server may be silent.
         patience: args.transport.settings.idle_timeout,
         output,
+        reconnect: Some(Box::new(|| {
+            Box::pin(reconnect(
+                client,
+                watch.connection.clone(),
+                unopened.clone(),
+            ))
+        })),
     };
     let viewing = watch.viewing.clone();
     let running = stream::view(connection.clone(), Arc::new(TokioRuntime), options, viewing);
@@ -101,6 +111,28 @@ async fn view(
     let result = unopened.map_or(result, Err);
     watch.print_report(result.as_ref().err())?;
     result
+}
+
+/// Connects anew to a server that fell silent. That another one answers goes to `untrusted`.
+async fn reconnect(
+    client: &Client<'_>,
+    present: Arc<Mutex<Connection>>,
+    untrusted: Arc<Mutex<Option<Failure>>>,
+) -> Result<Connection, AppError> {
+    let attempt = client.attempts.fetch_add(1, Ordering::Relaxed);
+    let trace = format!("client-{}-again-{attempt}", std::process::id());
+    match client.retry(&trace).await {
+        Ok(connection) => {
+            say("evenkeel: the server was silent for a second; connected anew");
+            *lock(&present) = connection.clone();
+            Ok(connection)
+        }
+        Err(Failed::Untrusted(failure)) => {
+            *lock(&untrusted) = Some(failure);
+            Err(AppError::Refused("another server answers".into()))
+        }
+        Err(Failed::Unreached(_)) => Err(ConnectionError::TimedOut.into()),
+    }
 }
 
 /// Opens the output when it is awaited: a server that is not to be trusted, or has nothing to show,
@@ -133,7 +165,8 @@ struct Watch<'a> {
     form: Form,
     /// Whether it may draw on a terminal.
     live: bool,
-    connection: Connection,
+    /// The present connection.
+    connection: Arc<Mutex<Connection>>,
     viewing: Arc<Viewing>,
     began: Instant,
     /// Frames go to standard output, so nothing else may.
@@ -168,14 +201,14 @@ impl Watch<'_> {
         let seen = self.viewing.snapshot(TokioRuntime.now());
         let seen = seen.unwrap_or_default();
         // Read this after counting the content of these datagrams.
-        let udp = self.connection.stats().udp_rx;
+        let udp = lock(&self.connection).stats().udp_rx;
         let (datagrams, bytes) = std::mem::replace(before, (udp.datagrams, udp.bytes));
         ViewInterval {
             span,
             throughput_bps: span.rate(seen.bytes),
             seen,
-            udp_datagrams_received: udp.datagrams - datagrams,
-            udp_bytes_received: udp.bytes - bytes,
+            udp_datagrams_received: udp.datagrams.saturating_sub(datagrams),
+            udp_bytes_received: udp.bytes.saturating_sub(bytes),
         }
     }
 

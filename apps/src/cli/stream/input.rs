@@ -1,11 +1,13 @@
 //! Opens what a stream server sends: synthetic frames, a file, or standard input.
 
+use std::time::{Duration, Instant};
 use std::{os::fd::AsFd, path::Path, sync::Arc};
 
 use quinn::{Runtime, TokioRuntime};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::{args::StreamServerArgs, system::descriptor};
 use crate::cli::failure::{Failure, plain};
@@ -17,6 +19,11 @@ const MAX_FILE: u64 = 1 << 30;
 
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
+
+/// How long after its last byte a picture in a pipe counts as whole, 3 ms: an encoder writes a
+/// picture at once, and the next one 4 ms later or more (240 a second). A picture that was not whole
+/// goes on as two frames.
+const QUIET: Duration = Duration::from_millis(3);
 
 /// Opens the media that `args` ask for. Errors of standard input go to `report`.
 pub(crate) async fn open<E: Send + 'static>(
@@ -67,8 +74,7 @@ async fn recorded(path: &Path) -> Result<Arc<[AccessUnit]>, Failure> {
 
 /// Reads pictures from standard input, until it ends or is no byte stream.
 async fn read<E>(input: File, live: Arc<Live>, report: mpsc::UnboundedSender<Event<E>>) {
-    let take = |picture| live.push(TokioRuntime.now(), picture);
-    if let Err(cause) = read_pictures(input, take).await {
+    if let Err(cause) = read_live(input, &live).await {
         // Nobody listens once the server stops.
         let _ = report.send(Event::Over(Err(Failure::failed(
             format!("cannot stream standard input: {cause}"),
@@ -76,6 +82,44 @@ async fn read<E>(input: File, live: Arc<Live>, report: mpsc::UnboundedSender<Eve
         ))));
     }
     live.end();
+}
+
+/// Reads pictures as they come: each was captured when its first byte came, and goes on when another
+/// begins, or when nothing more has come of it for [`QUIET`].
+async fn read_live(mut input: File, live: &Live) -> Result<(), String> {
+    let mut parser = AccessUnits::default();
+    let mut buffer = vec![0; READ];
+    // When the picture began that is not complete.
+    let mut began: Option<Instant> = None;
+    loop {
+        let reading = input.read(&mut buffer);
+        let length = match began {
+            None => reading.await,
+            Some(at) => match timeout(QUIET, reading).await {
+                Ok(length) => length,
+                Err(_) => {
+                    began = None;
+                    if let Some(picture) = parser.flush() {
+                        live.push(at, picture);
+                    }
+                    continue;
+                }
+            },
+        };
+        let now = TokioRuntime.now();
+        let length = length.map_err(|error| plain(&error))?;
+        if length == 0 {
+            break;
+        }
+        let pictures = parser.push(&buffer[..length]);
+        for picture in pictures.map_err(|error| error.to_string())? {
+            live.push(began.replace(now).unwrap_or(now), picture);
+        }
+        began.get_or_insert(now);
+    }
+    let at = began.unwrap_or_else(|| TokioRuntime.now());
+    (parser.finish().into_iter()).for_each(|picture| live.push(at, picture));
+    Ok(())
 }
 
 async fn read_pictures(mut input: File, mut take: impl FnMut(AccessUnit)) -> Result<(), String> {

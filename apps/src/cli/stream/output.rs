@@ -191,6 +191,15 @@ fn table(report: &ViewReport) -> String {
             ),
         );
     }
+    if let Some(display) = &report.display_ms {
+        line(
+            "on the screen",
+            format!(
+                "p50 {:.1} ms, p95 {:.1} ms, p99 {:.1} ms, max {:.1} ms after capture",
+                display.p50, display.p95, display.p99, display.max,
+            ),
+        );
+    }
     if let Some(jitter) = &report.jitter_ms {
         line("jitter", format!("{:.2} ms", jitter.mean));
     }
@@ -339,6 +348,7 @@ mod tests {
                 p99: 1e300,
                 max: 1e300,
             }),
+            display_ms: None,
             jitter_ms: None,
             stalls: StallReport {
                 count: 0,

@@ -161,6 +161,16 @@ proptest! {
         let joined: Vec<u8> = units.iter().flat_map(|unit| unit.bytes.to_vec()).collect();
         prop_assert_eq!(&joined, &stream);
         prop_assert_eq!(units, cut(&stream, stream.len()));
+        // Wherever an encoder pauses.
+        let mut parser = AccessUnits::default();
+        let mut units = Vec::new();
+        for bytes in stream.chunks(chunk) {
+            units.extend(parser.push(bytes).unwrap());
+            units.extend(parser.flush());
+        }
+        units.extend(parser.finish());
+        let joined: Vec<u8> = units.iter().flat_map(|unit| unit.bytes.to_vec()).collect();
+        prop_assert_eq!(&joined, &stream);
     }
 
     #[test]
@@ -176,4 +186,27 @@ proptest! {
         }
         let _ = parser.finish();
     }
+}
+
+#[test]
+fn a_picture_that_is_flushed_does_not_wait_for_the_next_one() {
+    let mut parser = AccessUnits::default();
+    let stream = units_of(&[&[0x67, 1, 2, 3], &[0x65, 0x80, 7, 0]]);
+    assert_eq!(parser.push(&stream).unwrap(), []);
+    let picture = parser.flush().expect("it has a slice");
+    assert_eq!(picture.entry, Some(0));
+    // The zero may belong to the next start code.
+    assert_eq!(picture.bytes[..], stream[..stream.len() - 1]);
+    assert_eq!(parser.flush(), None);
+    // A second slice of the same picture, and then another picture.
+    let rest = units_of(&[&[0x65, 0x00, 9]]);
+    let next = units_of(&[&[0x41, 0x80, 5, 6]]);
+    let units = parser.push(&[&rest[..], &next].concat()).unwrap();
+    assert_eq!(units.len(), 1);
+    assert_eq!(
+        (units[0].entry, units[0].bytes.len()),
+        (None, 1 + rest.len())
+    );
+    let last = parser.finish().expect("it has a picture");
+    assert_eq!(last.bytes[..], next[..]);
 }

@@ -198,3 +198,41 @@ proptest! {
         prop_assert!(player.past_freezes.longest <= player.past_freezes.total);
     }
 }
+
+#[test]
+fn a_player_that_began_late_shows_the_present_once_frames_come_early_for_a_second() {
+    let mut player = player();
+    // The first frame waited for what was captured before it; the others take 20 ms.
+    arrive(&mut player, 0, 1_300);
+    for sequence in 1..100 {
+        let at_ms = (40 * i64::from(sequence) + 20).max(1_300);
+        arrive(&mut player, sequence, at_ms);
+    }
+    assert_eq!(player.playout_delay(), Some(Duration::from_millis(120)));
+    player.finish();
+    let last = player.displayed.last().expect("all were displayed");
+    assert_eq!(last.delay_us, 120_000);
+    assert_eq!((player.counts.on_time, player.past_freezes.count), (100, 0));
+    // Time does not go back where it jumps.
+    let times = player.displayed.iter().map(|displayed| displayed.at_ms);
+    assert!(times.is_sorted());
+    assert_eq!(player.displayed.len(), 100);
+}
+
+#[test]
+fn a_player_that_skips_what_is_damaged_goes_on_with_a_key_frame() {
+    let mut player = player();
+    player.skips_damaged = true;
+    let shown: usize = (0..15)
+        .filter(|sequence| *sequence != 3)
+        .map(|sequence| arrive(&mut player, sequence, 40 * i64::from(sequence) + 20))
+        .sum();
+    let rest = player.finish();
+    assert_eq!(shown + rest.len(), 14);
+    // 4 to 9 are left out, and 3 never came.
+    assert_eq!((player.counts.damaged, player.dropped), (6, 6));
+    assert_eq!(player.displayed.len(), 8);
+    // 2 stands for 8 frames.
+    let freeze = Duration::from_millis(7 * 40);
+    assert_eq!(player.past_freezes.total, freeze);
+}

@@ -189,7 +189,8 @@ fn frames_from_before_the_viewer_came_are_decoded_and_counted_apart() {
     viewing.begin(beginning, Comparison::default(), player);
     let receive = |sequence: u32, at: Duration| {
         let content = Bytes::copy_from_slice(&[sequence as u8]);
-        viewing.frame(began + at, &header(sequence), content)
+        viewing.frame(began + at, &header(sequence), content);
+        viewing.shown(began + at)
     };
     // Frames 0 to 9 are from before 5.5 s. Number 4 comes last.
     for sequence in [0, 1, 2, 3, 5, 6, 7, 8, 9, 4] {
@@ -236,4 +237,19 @@ fn a_better_offset_corrects_all_delays_and_moves_no_frame() {
     assert_eq!((report.frames.on_time, report.frames.late), (40, 0));
     let playout_ms = report.playout_delay_ms.unwrap();
     assert!((101.9..102.1).contains(&playout_ms), "{playout_ms}");
+}
+
+#[test]
+fn a_picture_is_due_although_nothing_follows_it() {
+    let began = epoch();
+    let viewing = begin(began, Duration::ZERO, Comparison::default());
+    assert_eq!(viewing.next_due(), None);
+    receive(&viewing, began, 0, 20);
+    receive(&viewing, began, 1, 20);
+    assert_eq!(viewing.next_due(), Some(began + ms(120)));
+    assert_eq!(viewing.shown(began + ms(119)).len(), 0);
+    assert_eq!(viewing.shown(began + ms(120)).len(), 1);
+    assert_eq!(viewing.next_due(), Some(began + ms(170)));
+    assert_eq!(viewing.shown(began + ms(170)).len(), 1);
+    assert_eq!(viewing.next_due(), None);
 }

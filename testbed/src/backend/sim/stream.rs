@@ -59,6 +59,8 @@ pub(super) fn spawn(
         began: start,
         clock,
         buffer: stream.buffer,
+        skip_damaged: false,
+        reconnect: None,
         omit: scenario.warmup.saturating_sub(spec.start),
         time: None,
         patience: scenario.duration + Duration::from_secs(1),
