@@ -235,6 +235,7 @@ class Keel:
             turn.length = now - turn.began
             turn.rate = turn.acked / turn.length
             if self.state is not State.SCALE: self.new_round()
+            if self.rates[-1] > 0 and len(self.rates) == 7: self.rates.popleft()
             self.turn_ends(now, turn)
             self.turn = Turn(now, e["total"])
             if self.rates[-1] > 0: self.rates.append(0.0)
@@ -437,8 +438,7 @@ class Keel:
             self.window = max((1 - share / 2) * self.window, self.min_window)
             return
         self.alpha += (share - self.alpha) / 16
-        bw = max(list(self.rates)[-6:])  # the turn that ends is one of six
-        longest = 0.002 + self.jitter + 3 * self.packet / max(bw, self.packet)
+        longest = 0.002 + self.jitter + 3 * self.packet / max(self.bw, self.packet)
         other = self.queue > longest and share < 0.5
         if other: self.suspicion += 1
         elif share > 0: self.suspicion = max(self.suspicion - 1, 0)
