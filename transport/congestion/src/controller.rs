@@ -35,7 +35,8 @@ pub trait Controller: CloneController + Debug + Send + Sync {
         let _ = (now, bytes);
     }
 
-    /// Packets were lost or marked: at most once per recovery period (RFC 9002, section 7.3.2).
+    /// Packets were lost or marked: at most once per recovery period (RFC 9002, section 7.3.2). Marks of
+    /// packets that leave as ECT(1) come with [`Ack::marked`] alone, and begin no such period.
     fn on_congestion(&mut self, event: &Congestion);
 
     /// Everything sent for several probe timeouts was lost (RFC 9002, section 7.6): the window

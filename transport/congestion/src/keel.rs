@@ -5,7 +5,8 @@
 //! link is full (TRACK). Now and then it makes room, so that the empty path shows (YIELD). If a
 //! queue stays although keel gives way, it finds out why (`crowd`). Beside flows that take
 //! whatever they are left it keeps its share by CUBIC's rule (HOLD), until they are gone. Random
-//! loss (`losses`) and jitter (`delay`) change none of it within bounds.
+//! loss (`losses`) and jitter (`delay`) change none of it within bounds. Marks of packets that leave
+//! as ECT(1) are answered in proportion (SCALE, `scalable`).
 //! `docs/algorithms/keel.md` explains the whole, its sources and its bounds.
 
 mod crowd;
@@ -16,17 +17,18 @@ mod losses;
 mod rate;
 mod routers;
 mod row;
+mod scalable;
 mod stalls;
 mod target;
 
 use std::time::{Duration, Instant};
 
-use crate::controller::{Ack, Cause, Congestion, Controller, LEAST_PACED_RTT, PathSample};
+use crate::controller::{Ack, Cause, Congestion, Controller, EcnMode, LEAST_PACED_RTT, PathSample};
 use crate::window::{InitialWindow, minimum_window, most_risked};
 use crowd::{Answer, Crowd, Seen};
 use cubic::{BETA, Curve};
 use delay::Delay;
-use hold::{Hold, Next};
+use hold::Hold;
 use losses::{Losses, Verdict};
 use rate::{Rates, Turn};
 use routers::Routers;
@@ -34,6 +36,7 @@ pub(crate) use row::ROW;
 #[cfg(feature = "ablation")]
 pub(crate) use row::SWITCHED;
 use row::Switches;
+use scalable::Marks;
 use stalls::Stalls;
 
 /// keel gives way down to this many packets: fewer cannot show what the path delivers. Beside others
@@ -109,6 +112,7 @@ pub struct Keel {
     rates: Rates,
     stalls: Stalls,
     losses: Losses,
+    marks: Marks,
     /// Turns of growth in a row.
     growth: u32,
     /// The part of the usual target that losses leave.
@@ -135,6 +139,8 @@ enum Mode {
     Yield { back: f64, turns: u32 },
     /// Keeps its share beside others.
     Hold(Hold),
+    /// Answers marks in proportion to how many packets have them.
+    Scale,
 }
 
 impl Keel {
@@ -154,6 +160,7 @@ impl Keel {
             rates: Rates::new(now),
             stalls: Stalls::default(),
             losses: Losses::new(switches),
+            marks: Marks::default(),
             growth: 0,
             target_part: 1.0,
             curve: None,
@@ -288,6 +295,7 @@ impl Keel {
         self.window = (in_flight - DRAIN_GAIN * ack.bytes as f64).max(to);
         if self.window <= to {
             self.losses.forget();
+            self.marks.drained(ack.now);
             self.first_room_at = Some(ack.now + FIRST_ROOM);
             self.track();
         }
@@ -412,7 +420,11 @@ impl Keel {
             false => self.growth.min(4),
         };
         let step = packet * f64::from(1 << (row - 1));
-        let most = (self.window / 4.0).min(most_risked(self.mtu) as f64);
+        let part = match self.marks.are_known() {
+            true => scalable::MOST_GROWTH,
+            false => 0.25,
+        };
+        let most = (self.window * part).min(most_risked(self.mtu) as f64);
         let floor = self.floor() * (rate / self.rates.bandwidth()).min(1.0);
         let next = self.window + step.min(most).max(packet);
         let mut next = next.max(floor.min(2.0 * self.window));
@@ -450,33 +462,6 @@ impl Keel {
         };
         self.set_window((self.window * (0.9 * empty).max(LEAST_YIELD)).max(self.kept()));
     }
-
-    /// HOLD, for each turn.
-    fn hold_turn(&mut self, now: Instant, turn: &Turn) {
-        let seen = self.seen(now);
-        let smoothed = self.delay.smoothed();
-        let is_base_old = self.is_base_old(now);
-        let mtu = self.packet();
-        self.losses.count(self.mtu, true);
-        let Mode::Hold(hold) = &mut self.mode else {
-            return;
-        };
-        let is_used = turn.in_flight as f64 >= USED * seen.window;
-        let unused = (!is_used).then_some(turn.length);
-        let next = hold.turn(&seen, smoothed, is_base_old, unused, mtu);
-        let least = minimum_window(self.mtu) as f64;
-        match next {
-            Next::Window(window) => self.window = window.max(least),
-            Next::Room(window) => {
-                self.room_at = now;
-                self.window = window.max(least);
-            }
-            Next::Leave(window) => {
-                self.track();
-                self.window = (window - self.back()).max(least);
-            }
-        }
-    }
 }
 
 impl Controller for Keel {
@@ -502,9 +487,15 @@ impl Controller for Keel {
             Mode::Drain { to } => self.drain(ack, to),
             _ => {}
         }
+        if self.marks.on_ack(ack) {
+            self.marked(ack.now);
+        }
         let Some(turn) = self.rates.on_ack(ack, is_full, self.delay.span()) else {
             return;
         };
+        if !matches!(self.mode, Mode::Scale) {
+            self.marks.begin_round();
+        }
         match &mut self.mode {
             Mode::Start { .. } => self.start_turn(&turn),
             Mode::Drain { .. } => {}
@@ -518,7 +509,16 @@ impl Controller for Keel {
                 }
             }
             Mode::Hold(_) => self.hold_turn(ack.now, &turn),
+            Mode::Scale => self.scale_turn(ack.now, &turn),
         }
+    }
+
+    fn ecn(&self) -> EcnMode {
+        self.marks.wish()
+    }
+
+    fn on_ecn(&mut self, ecn: Option<EcnMode>) {
+        self.marks.on_ecn(ecn);
     }
 
     fn on_lost(&mut self, _now: Instant, bytes: u64) {
@@ -531,11 +531,15 @@ impl Controller for Keel {
         let (window, packet) = (self.window, self.packet());
         let stands = self.seen(event.now).stands();
         let counts = window < COUNTED_PACKETS * packet && self.losses.exceed(stands);
+        let is_delayed = self.is_delayed();
         match &mut self.mode {
             Mode::Hold(hold) => {
                 if let Some(window) = hold.on_congestion(event.now, window, packet) {
                     self.window = window.max(minimum_window(self.mtu) as f64);
                 }
+            }
+            Mode::Scale if event.cause == Cause::Loss && (counts || is_delayed) => {
+                self.lower(event.now, BETA * window, window);
             }
             Mode::Track if event.cause == Cause::Loss && counts => {
                 self.lower(event.now, self.switches.beta(BETA) * window, window);
@@ -547,7 +551,7 @@ impl Controller for Keel {
                 self.set_window(self.switches.cut(CUT) * window);
                 self.growth = 0;
             }
-            Mode::Drain { .. } | Mode::Yield { .. } => {}
+            Mode::Drain { .. } | Mode::Yield { .. } | Mode::Scale => {}
         }
     }
 
@@ -580,6 +584,7 @@ impl Controller for Keel {
         let rtt = recent.unwrap_or(smoothed).min(smoothed).as_secs_f64();
         let gain = match self.mode {
             Mode::Start { .. } => START_PACE,
+            Mode::Scale => 1.0,
             _ => PACE,
         };
         (smoothed >= LEAST_PACED_RTT).then(|| (gain * (self.window + self.back()) / rtt) as u64)

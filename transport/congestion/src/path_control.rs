@@ -244,7 +244,9 @@ impl PathControl {
             self.rounds.on_lost(lost_bytes);
             self.controller.on_lost(told, lost_bytes);
         }
-        if !self.in_recovery(sent) {
+        // Scalable controllers answer the number of marks in each ACK, also within a recovery period.
+        let is_told = lost_bytes == 0 && self.ecn == Some(EcnMode::Scalable);
+        if !is_told && !self.in_recovery(sent) {
             self.begin_recovery(now);
             self.controller.on_congestion(&match lost_bytes {
                 0 => Congestion::ecn(told),

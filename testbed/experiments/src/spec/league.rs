@@ -41,6 +41,7 @@ const FILES: &[(&str, &str)] = &[
     ("bbr-draft", include_str!("../../league/bbr-draft.toml")),
     ("abba", include_str!("../../league/abba.toml")),
     ("pantheon", include_str!("../../league/pantheon.toml")),
+    ("l4s", include_str!("../../league/l4s.toml")),
     (NEIGHBOURS, include_str!("../../league/neighbours.toml")),
     (FAST, include_str!("../../league/fast.toml")),
     (TUNING, include_str!("../../league/tuning.toml")),

@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::crowd::{FOLLOWS, Reference, Seen};
 use super::cubic::{BETA, Curve};
+use super::rate::Turn;
+use super::{Keel, Mode, USED};
+use crate::window::minimum_window;
 
 /// This part of the window remains for up to [`ROOM_TURNS`] turns: time to drain, and for the others
 /// to answer.
@@ -121,6 +124,35 @@ impl Hold {
         };
         self.curve = Curve::new(now, beta * packets, most, beta);
         Some(beta * window)
+    }
+}
+
+impl Keel {
+    /// HOLD, for each turn.
+    pub(super) fn hold_turn(&mut self, now: Instant, turn: &Turn) {
+        let seen = self.seen(now);
+        let smoothed = self.delay.smoothed();
+        let is_base_old = self.is_base_old(now);
+        let mtu = self.packet();
+        self.losses.count(self.mtu, true);
+        let Mode::Hold(hold) = &mut self.mode else {
+            return;
+        };
+        let is_used = turn.in_flight as f64 >= USED * seen.window;
+        let unused = (!is_used).then_some(turn.length);
+        let next = hold.turn(&seen, smoothed, is_base_old, unused, mtu);
+        let least = minimum_window(self.mtu) as f64;
+        match next {
+            Next::Window(window) => self.window = window.max(least),
+            Next::Room(window) => {
+                self.room_at = now;
+                self.window = window.max(least);
+            }
+            Next::Leave(window) => {
+                self.track();
+                self.window = (window - self.back()).max(least);
+            }
+        }
     }
 }
 

@@ -240,6 +240,60 @@ fn marks_lower_the_window() {
     assert!(link.keel.window().abs_diff(window * 85 / 100) <= 1);
 }
 
+/// keel over a link whose router marks packets that leave as ECT(1).
+fn l4s_link(rate: f64, rtt: u64, marks: fn(Duration, u64) -> bool) -> Link {
+    let mut link = Link::new(rate, ms(rtt), ROOM);
+    link.marks = Some(marks);
+    link
+}
+
+#[test]
+fn over_an_l4s_router_a_link_is_full_with_a_millisecond_of_queue() {
+    for (rate, rtt) in [(RATE, 10), (RATE, 40), (RATE, 80)] {
+        let mut link = l4s_link(rate, rtt, |queue, _| queue > ms(1));
+        link.run(ms(10_000));
+        let share = link.run(ms(20_000));
+        assert!(share > 0.97, "{rate} {rtt}: {share}");
+        assert!(link.longest_queue < ms(4), "{:?}", link.longest_queue);
+        assert_eq!(link.keel.ecn(), EcnMode::Scalable);
+    }
+}
+
+#[test]
+fn without_marks_windows_are_those_of_classic_ecn() {
+    for rtt in [10, 40, 200] {
+        let windows = |marks| {
+            let mut link = Link::new(RATE, ms(rtt), ROOM);
+            link.marks = marks;
+            link.loses_every = Some(500);
+            link.run(ms(10_000));
+            let windows = link.record.iter().map(|(_, window)| *window);
+            windows.collect::<Vec<_>>()
+        };
+        assert_eq!(windows(None), windows(Some(|_, _| false)), "{rtt} ms");
+    }
+}
+
+#[test]
+fn behind_a_router_that_marks_now_and_then_it_leaves_as_ect0_for_a_minute() {
+    let mut link = l4s_link(RATE, 40, |queue, number| {
+        queue > ms(5) && number.is_multiple_of(40)
+    });
+    link.run(ms(5000));
+    link.join(80);
+    let found = (0..200).find(|_| {
+        link.run(ms(100));
+        link.keel.ecn() == EcnMode::Classic
+    });
+    assert!(found.is_some(), "within 20 s");
+    link.marks = Some(|_, _| false);
+    link.neighbour.clear();
+    link.run(ms(59_000));
+    assert_eq!(link.keel.ecn(), EcnMode::Classic);
+    link.run(ms(1100));
+    assert_eq!(link.keel.ecn(), EcnMode::Scalable);
+}
+
 #[test]
 fn persistent_congestion_begins_anew_with_two_packets() {
     let mut link = Link::new(RATE, ms(40), ROOM);

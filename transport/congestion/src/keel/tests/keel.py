@@ -136,7 +136,7 @@ class Trial:
     delays: List[float] = field(default_factory=list)  # last rtt - base at its losses
 
 class State(Enum):
-    START, DRAIN, TRACK, YIELD, HOLD = range(5)
+    START, DRAIN, TRACK, YIELD, HOLD, SCALE = range(6)
 
 class Keel:
     def __init__(self, mtu: int, now: float) -> None:
@@ -158,6 +158,11 @@ class Keel:
         self.last_room, self.room_turns, self.to = now, 0, 0.0
         self.calm = 0
         self.hold: Optional[Cubic] = None
+        # marks: of the round that goes on, and what they left
+        self.ect1, self.packets, self.marked, self.round = False, 0, 0, 0.0
+        self.alpha: Optional[float] = None
+        self.reduced: Optional[float] = None
+        self.at_mark, self.clean, self.suspicion = 0.0, 0, 0
         self.begin(float(min(10 * mtu, max(2 * mtu, 14720))))
     def begin(self, window: float) -> None:
         """START."""
@@ -227,11 +232,14 @@ class Keel:
         self.measure(e)
         if self.state is State.START: self.start_ack(e)
         elif self.state is State.DRAIN: self.drain_ack(e)
+        self.marks(e)
         self.rates[-1] = max(self.rates[-1], self.sample)
         if e["total"] is None or self.srtt is None: return
         if e["before"] >= turn.total and now - turn.began >= self.span and now > turn.began:
             turn.length = now - turn.began
             turn.rate = turn.acked / turn.length
+            if self.state is not State.SCALE: self.new_round()
+            if self.rates[-1] > 0 and len(self.rates) == 7: self.rates.popleft()
             self.turn_ends(now, turn)
             self.turn = Turn(now, e["total"])
             if self.rates[-1] > 0: self.rates.append(0.0)
@@ -242,6 +250,10 @@ class Keel:
             self.trial.delays.append(self.last_rtt - self.base)
     def congestion(self, now: float, cause: str) -> None:
         if self.state is State.START and cause == "mark": self.leave_start(now)
+        elif self.state is State.SCALE:
+            a, l = self.acked + self.last_acked, self.lost_ + self.last_lost
+            small = self.window < 10 * self.packet and l > self.tolerated(self.stands) * (a + l)
+            if cause == "loss" and (small or self.delayed): self.cut(now)
         elif self.state is State.TRACK and cause == "mark":
             self.window, self.growth = max(0.85 * self.window, 4 * self.packet), 0
         elif self.state is State.TRACK and self.window < 10 * self.packet:
@@ -278,6 +290,8 @@ class Keel:
         if self.window <= self.to:
             self.acked, self.lost_, self.trial = 0.0, 0.0, None
             self.first_room = e["now"] + 2
+            self.reduced = e["now"]
+            self.new_round()
             self.track()
     def track(self) -> None: self.state, self.crowd, self.curve, self.growth = State.TRACK, None, None, 0
     # -- turns ----------------------------------------------------------------------------------------
@@ -287,6 +301,7 @@ class Keel:
             is_flat, self.last_rate = turn.rate < 1.25 * self.last_rate, turn.rate
             if self.judge(False) and is_flat: self.leave_start(now)
         elif self.state is State.TRACK: self.track_turn(now, turn)
+        elif self.state is State.SCALE: self.scale_turn(now, turn)
         elif self.state is State.YIELD:
             self.room_turns += 1
             if self.room_turns >= 2:
@@ -313,7 +328,9 @@ class Keel:
             self.ease()
             self.growth += 1
             row = min(self.growth, 16 if 2 * self.queue < target else 4)
-            step = max(packet, min(2 ** (row - 1) * packet, self.window / 4, 400 * packet))
+            step = max(packet, min(2 ** (row - 1) * packet,
+                                   self.window / (16 if self.ect1 and self.alpha is not None else 4),
+                                   400 * packet))
             floor = self.floor * min(turn.rate / self.bw, 1.0) if self.bw > 0 else 0.0
             goal = max(self.window + step, min(2 * self.window, floor))
             if self.curve:
@@ -391,6 +408,53 @@ class Keel:
             self.window = max(0.5 * self.window, self.min_window)
         else:
             self.window = clamp(self.hold.at(now, self.srtt), self.window, 1.5 * self.window)
+    # -- marks ----------------------------------------------------------------------------------------
+    def new_round(self) -> None: self.packets, self.marked, self.round = 0, 0, 0.0
+    def cut(self, now: float) -> None:
+        before = self.window
+        self.window = max(0.7 * before, self.min_window)
+        self.curve, self.growth = Cubic(now, self.window, before, self.packet), 0
+    def classic(self) -> None: self.alpha, self.suspicion = None, 0
+    def marks(self, e: dict) -> None:
+        now, self.ect1 = e["now"], e["ect1"]
+        answered = self.reduced is not None and e["sent"] <= self.reduced
+        if not self.ect1 or self.alpha is None and answered: return
+        self.packets, self.marked = self.packets + 1, self.marked + e["marked"]
+        if answered or not e["marked"]: return
+        if self.state is State.START: self.leave_start(now)
+        elif self.state is State.TRACK: self.state = State.SCALE
+        elif self.state is State.HOLD: self.classic(); self.congestion(now, "mark")
+        if self.state is State.SCALE and self.alpha is not None:
+            if self.reduced is None or now - self.reduced >= 0.025:
+                self.reduced, self.at_mark = now, self.window
+                self.window = max((1 - self.alpha / 2) * self.window, self.min_window)
+    def scale_turn(self, now: float, turn: Turn) -> None:
+        assert self.srtt is not None
+        if not self.ect1: self.track(); return
+        if self.answer_losses(now, turn, self.stands): return
+        self.round += turn.length
+        if self.round < 0.025: return
+        share = min(self.marked / max(self.packets, 1), 1.0)
+        self.new_round()
+        if self.alpha is None:
+            self.alpha, self.reduced, self.at_mark = share, now, self.window
+            self.window = max((1 - share / 2) * self.window, self.min_window)
+            return
+        self.alpha += (share - self.alpha) / 16
+        longest = 0.002 + self.jitter + 3 * self.packet / max(self.bw, self.packet)
+        other = self.queue > longest and share < 0.5
+        if other: self.suspicion += 1
+        elif share > 0: self.suspicion = max(self.suspicion - 1, 0)
+        if self.suspicion >= 4: self.classic(); self.cut(now); return
+        if share > 0:
+            self.clean = 0
+            if other: self.cut(now); return
+        else:
+            self.at_mark += min(self.window - self.at_mark, 0.0) / 16
+            if self.window > self.at_mark: self.clean += 1
+            if self.clean >= 4: self.clean = 0; self.track(); return
+        if turn.in_flight >= 0.5 * self.window:
+            self.window += 0.7 * self.packet * min(self.srtt / 0.025, 1) * (1 - share)
     # -- losses ---------------------------------------------------------------------------------------
     def tolerated(self, stands: bool) -> float: return 1.5 * (0.0 if stands else self.path) + 0.02
     def judge(self, stands: bool) -> bool:

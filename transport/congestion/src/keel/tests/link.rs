@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::super::{Keel, Mode};
 use super::MTU;
-use crate::controller::{Ack, Congestion, Controller, Delivery, PathSample};
+use crate::controller::{Ack, Congestion, Controller, Delivery, EcnMode, PathSample};
 use crate::testing::{epoch, loss, path_sample};
 use crate::window::InitialWindow;
 
@@ -19,6 +19,7 @@ struct Packet {
     /// Time in queues, there and back.
     queueing: (Duration, Duration),
     /// Bytes delivered when it left, and when that was.
+    is_marked: bool,
     before: u64,
     before_at: Instant,
     first_sent: Instant,
@@ -42,6 +43,9 @@ pub(super) struct Link {
     pub(super) tell: Option<Tell>,
     /// The packets of which one is lost at random.
     pub(super) loses_every: Option<u64>,
+    /// Whether a packet that leaves as ECT(1) and queues for so long is marked, by its number; `None`
+    /// leaves packets as ECT(0) and marks none.
+    pub(super) marks: Option<fn(Duration, u64) -> bool>,
     /// When each packet of a neighbour's window leaves again.
     pub(super) neighbour: VecDeque<Instant>,
     /// Packets that it sent in this round trip.
@@ -80,6 +84,7 @@ impl Link {
             back: |_| Duration::ZERO,
             tell: None,
             loses_every: None,
+            marks: None,
             neighbour: VecDeque::new(),
             neighbour_round: 0,
             neighbour_gives_up: 0,
@@ -152,6 +157,11 @@ impl Link {
         (self.delivered - delivered) as f64 / (self.rate * time.as_secs_f64())
     }
 
+    /// Whether packets leave as ECT(1).
+    fn is_scalable(&self) -> bool {
+        self.marks.is_some() && self.keel.ecn() == EcnMode::Scalable
+    }
+
     fn send(&mut self, at: Instant) {
         self.now = at;
         self.sent += 1;
@@ -178,6 +188,8 @@ impl Link {
             acked: before.map_or(arrives, |before| before.max(arrives)),
             is_lost: overflows || at_random,
             queueing: (queue, back),
+            is_marked: self.is_scalable()
+                && self.marks.is_some_and(|marks| marks(queue, self.sent)),
             before: self.delivered,
             before_at: self.delivered_at,
             first_sent: self.first_sent,
@@ -213,6 +225,16 @@ impl Link {
                 ..path_sample()
             });
         }
+        let is_scalable = self.is_scalable();
+        if self.marks.is_some() {
+            let mode = if is_scalable {
+                EcnMode::Scalable
+            } else {
+                EcnMode::Classic
+            };
+            self.keel.on_ecn(Some(mode));
+        }
+        let marked = u64::from(packet.is_marked);
         self.keel.on_ack(&Ack {
             now: at,
             sent: packet.sent,
@@ -221,7 +243,7 @@ impl Link {
             packets: 1,
             bytes: u64::from(MTU),
             bytes_after_recovery: u64::from(MTU),
-            marked: 0,
+            marked,
             in_flight,
             app_limited: false,
             delivery: Some(Delivery {
@@ -236,11 +258,12 @@ impl Link {
         let (sent, acked) = (packet.sent - packet.first_sent, at - packet.before_at);
         let rtt = (at - packet.sent).as_secs_f64();
         let (sent, acked) = (sent.as_secs_f64(), acked.as_secs_f64());
+        let left = (packet.sent - epoch()).as_secs_f64();
         self.note(&format!(
             "\"ack\",\"rtt\":{rtt:?},\"bytes\":{MTU},\"after_recovery\":{MTU},\
              \"in_flight\":{in_flight},\"app_limited\":false,\"total\":{delivered},\
              \"before\":{},\"send_interval\":{sent:?},\"ack_interval\":{acked:?},\
-             \"was_limited\":false",
+             \"was_limited\":false,\"sent\":{left:?},\"ect1\":{is_scalable},\"marked\":{marked}",
             packet.before,
         ));
         if !matches!(self.keel.mode, Mode::Start { .. }) {

@@ -12,7 +12,7 @@ use super::*;
 /// which one is lost, and what changes after five seconds.
 type Path = (&'static str, f64, u64, f64, Option<u64>, fn(&mut Link));
 
-const PATHS: [Path; 20] = [
+const PATHS: [Path; 24] = [
     ("clean", RATE, 40, ROOM, None, |_| {}),
     ("slow", 60_000.0, 40, ROOM, None, |_| {}),
     ("short", 12_500_000.0, 5, 100.0, None, |_| {}),
@@ -36,6 +36,13 @@ const PATHS: [Path; 20] = [
     ("Reno goes", RATE, 40, ROOM, None, |link| {
         link.neighbour.clear();
     }),
+    ("L4S", RATE, 40, ROOM, None, |_| {}),
+    ("L4S, loss", RATE, 20, ROOM, Some(100), |_| {}),
+    ("L4S, faster", RATE, 80, ROOM, None, |link| link.rate *= 3.0),
+    ("marks of CoDel", RATE, 40, ROOM, None, |link| {
+        link.marks = Some(|queue, number| queue > ms(5) && number.is_multiple_of(40));
+        link.join(80);
+    }),
     ("jitter", RATE, 40, ROOM, None, |link| {
         link.back = |time| ms(time.as_millis() as u64 * 7919 % 13);
     }),
@@ -52,6 +59,9 @@ fn an_independent_implementation_of_the_specification_has_the_same_windows() {
     for (name, rate, rtt, room, loses_every, change) in PATHS {
         let mut link = Link::new(rate, ms(rtt), room);
         link.loses_every = loses_every;
+        if name.starts_with("L4S") {
+            link.marks = Some(|queue, _| queue > ms(1));
+        }
         if name == "Reno goes" {
             link.join(80);
         }

@@ -1,0 +1,260 @@
+//! Answers the marks of L4S routers in proportion to how many they mark (RFC 9331), and finds routers
+//! that mark as RFC 3168 says.
+//!
+//! A router with a queue for L4S marks all that waits there for longer than about a millisecond. So
+//! a queue that stands for longer while fewer than half of the packets are marked is another one: of
+//! a router that marks now and then, and expects an answer as to a loss. There the flow leaves as
+//! ECT(0), and asks again after a minute.
+
+use std::time::{Duration, Instant};
+
+use super::crowd::Seen;
+use super::cubic::BETA;
+use super::losses::Verdict;
+use super::rate::Turn;
+use super::{Keel, Mode, USED};
+use crate::controller::{Ack, Congestion, Controller, EcnMode};
+use crate::window::minimum_window;
+
+/// No round is shorter: flows with shorter round trips grow and shrink as those with this one (the
+/// virtual round trip of draft-briscoe-iccrg-prague-congestion-control, section 2.4.4).
+const VIRTUAL_RTT: Duration = Duration::from_millis(25);
+
+/// The part of a round's news that alpha takes in: g of DCTCP (RFC 8257, section 4.2).
+const GAIN: f64 = 1.0 / 16.0;
+
+/// Packets by which a round grows. The next reduction waits for a mark of a packet that left after
+/// the last one, 1.4 rounds later with 2.7 marks in a round, as beside one CUBIC flow: a packet
+/// divided by that is DCTCP's balance of two packets over the marked share.
+const GROWTH: f64 = 0.7;
+
+/// Marks have ended after this many rounds without any above the window of the last one.
+const CLEAN_ROUNDS: u32 = 4;
+
+/// A round of a path that has L4S grows by at most this part of the window in TRACK.
+pub(super) const MOST_GROWTH: f64 = 1.0 / 16.0;
+
+/// Queues of L4S routers are shorter than this and a burst of so many packets: RFC 9332, appendix
+/// A.1, marks all that waits for 1.2 ms.
+const L4S_QUEUE: Duration = Duration::from_millis(2);
+const L4S_PACKETS: f64 = 3.0;
+
+/// Fewer marks behind a longer queue are none of an L4S router's.
+const MOST_CLASSIC_SHARE: f64 = 0.5;
+
+/// By so many rounds there must be more behind another router's queue than behind an L4S router's.
+const CLASSIC_ROUNDS: u32 = 4;
+
+/// Then the flow does without L4S for so long.
+const CLASSIC: Duration = Duration::from_secs(60);
+
+/// Marks of one path.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Marks {
+    /// Packets leave as ECT(1).
+    is_scalable: bool,
+    /// Of the round that goes on.
+    packets: u64,
+    marked: u64,
+    length: Duration,
+    /// The part of the packets that are marked, smoothed; `None` before the first mark.
+    alpha: Option<f64>,
+    /// When the window last shrank: marks of packets that left before are answered.
+    reduced: Option<Instant>,
+    /// The window of the last mark, in bytes; it comes down to the present one in rounds without.
+    at_mark: f64,
+    clean: u32,
+    /// Rounds behind another queue than an L4S router's, less those with such a router's.
+    suspicion: u32,
+    /// Until then the flow does without L4S.
+    classic_until: Option<Instant>,
+}
+
+/// What a turn makes of a window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Answer {
+    /// Continue with this window, in bytes.
+    Window(f64),
+    /// The marks are those of another router than an L4S one: they count as a loss.
+    Classic,
+    /// Marks have ended.
+    Ended,
+}
+
+/// A path at the end of a turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Path {
+    pub(super) smoothed: Duration,
+    /// What jitter adds to round trips.
+    pub(super) noise: Duration,
+    /// Bytes of a full-size packet, and bytes per second.
+    pub(super) packet: f64,
+    pub(super) bandwidth: f64,
+}
+
+impl Marks {
+    /// Packets leave as `ecn` says.
+    pub(super) fn on_ecn(&mut self, ecn: Option<EcnMode>) {
+        self.is_scalable = ecn == Some(EcnMode::Scalable);
+    }
+
+    /// As what packets should leave.
+    pub(super) fn wish(&self) -> EcnMode {
+        match self.classic_until {
+            Some(_) => EcnMode::Classic,
+            None => EcnMode::Scalable,
+        }
+    }
+
+    /// Whether the path marks packets that leave as ECT(1).
+    pub(super) fn are_known(&self) -> bool {
+        self.is_scalable && self.alpha.is_some()
+    }
+
+    /// Whether packets leave as ECT(1).
+    pub(super) fn are_scalable(&self) -> bool {
+        self.is_scalable
+    }
+
+    /// Counts an ACK; returns whether it has marks that no reduction has answered.
+    pub(super) fn on_ack(&mut self, ack: &Ack) -> bool {
+        self.classic_until = self.classic_until.filter(|until| ack.now < *until);
+        let is_answered = self.reduced.is_some_and(|at| ack.sent <= at);
+        if !self.is_scalable || self.alpha.is_none() && is_answered {
+            return false;
+        }
+        self.packets += ack.packets;
+        self.marked += ack.marked;
+        ack.marked > 0 && !is_answered
+    }
+
+    /// START is over, and with it what its packets met.
+    pub(super) fn drained(&mut self, now: Instant) {
+        self.reduced = Some(now);
+        self.begin_round();
+    }
+
+    /// A mark while others fill the queue: the router is none of L4S.
+    pub(super) fn set_classic(&mut self, now: Instant) {
+        self.classic_until = Some(now + CLASSIC);
+        (self.alpha, self.suspicion) = (None, 0);
+    }
+
+    /// What an ACK with new marks leaves of a window of `window` bytes.
+    pub(super) fn reduce(&mut self, now: Instant, window: f64) -> f64 {
+        let is_due = self
+            .reduced
+            .is_none_or(|at| now.saturating_duration_since(at) >= VIRTUAL_RTT);
+        let Some(alpha) = self.alpha.filter(|_| is_due) else {
+            return window;
+        };
+        (self.reduced, self.at_mark) = (Some(now), window);
+        window * (1.0 - alpha / 2.0)
+    }
+
+    /// A turn ends; the window grows if it `is_used`.
+    pub(super) fn turn(&mut self, seen: &Seen, turn: &Turn, path: Path, is_used: bool) -> Answer {
+        self.length += turn.length;
+        if self.length < VIRTUAL_RTT {
+            return Answer::Window(seen.window);
+        }
+        let share = (self.marked as f64 / self.packets.max(1) as f64).min(1.0);
+        self.begin_round();
+        let Some(alpha) = self.alpha else {
+            self.alpha = Some(share);
+            return Answer::Window(self.reduce_by(share, seen));
+        };
+        self.alpha = Some(alpha + GAIN * (share - alpha));
+        let is_classic = seen.queue() > longest(path) && share < MOST_CLASSIC_SHARE;
+        if is_classic {
+            self.suspicion += 1;
+        } else if share > 0.0 {
+            self.suspicion = self.suspicion.saturating_sub(1);
+        }
+        if self.suspicion >= CLASSIC_ROUNDS {
+            self.set_classic(seen.now);
+            return Answer::Classic;
+        }
+        if share > 0.0 {
+            self.clean = 0;
+            if is_classic {
+                return Answer::Classic;
+            }
+        } else {
+            self.at_mark += GAIN * (seen.window - self.at_mark).min(0.0);
+            self.clean += u32::from(seen.window > self.at_mark);
+            if self.clean >= CLEAN_ROUNDS {
+                self.clean = 0;
+                return Answer::Ended;
+            }
+        }
+        if !is_used {
+            return Answer::Window(seen.window);
+        }
+        let part = path.smoothed.as_secs_f64() / VIRTUAL_RTT.as_secs_f64();
+        let step = GROWTH * path.packet * part.min(1.0);
+        Answer::Window(seen.window + step * (1.0 - share))
+    }
+
+    /// The first share of marks lowers the window at once.
+    fn reduce_by(&mut self, share: f64, seen: &Seen) -> f64 {
+        (self.reduced, self.at_mark) = (Some(seen.now), seen.window);
+        seen.window * (1.0 - share / 2.0)
+    }
+
+    pub(super) fn begin_round(&mut self) {
+        (self.packets, self.marked, self.length) = (0, 0, Duration::ZERO);
+    }
+}
+
+impl Keel {
+    /// An ACK has marks that no reduction has answered, of packets that left as ECT(1).
+    pub(super) fn marked(&mut self, now: Instant) {
+        match self.mode {
+            Mode::Start { .. } => self.leave_start(),
+            Mode::Track => self.mode = Mode::Scale,
+            Mode::Hold(_) => {
+                self.marks.set_classic(now);
+                self.on_congestion(&Congestion::ecn(now));
+            }
+            Mode::Drain { .. } | Mode::Yield { .. } | Mode::Scale => {}
+        }
+        if let Mode::Scale = self.mode {
+            let window = self.marks.reduce(now, self.window);
+            self.window = window.max(minimum_window(self.mtu) as f64);
+        }
+    }
+
+    /// SCALE, for each turn.
+    pub(super) fn scale_turn(&mut self, now: Instant, turn: &Turn) {
+        if !self.marks.are_scalable() {
+            return self.track();
+        }
+        let seen = self.seen(now);
+        match self.losses.judge(self.mtu, &seen, turn) {
+            Verdict::Tolerated => {}
+            Verdict::Excess { many } => return self.give_way_to_loss(&seen, turn, many),
+            Verdict::Path(window) => return self.window = self.window.max(window),
+        }
+        let is_used = turn.in_flight as f64 >= USED * seen.window;
+        let path = Path {
+            smoothed: self.delay.smoothed(),
+            noise: self.delay.noise(),
+            packet: self.packet(),
+            bandwidth: self.rates.bandwidth(),
+        };
+        match self.marks.turn(&seen, turn, path, is_used) {
+            Answer::Window(window) => {
+                self.window = window.max(minimum_window(self.mtu) as f64);
+            }
+            Answer::Classic => self.lower(now, BETA * seen.window, seen.window),
+            Answer::Ended => self.track(),
+        }
+    }
+}
+
+/// The longest queue of an L4S router.
+fn longest(path: Path) -> Duration {
+    let burst = L4S_PACKETS * path.packet / path.bandwidth.max(path.packet);
+    L4S_QUEUE + path.noise + Duration::from_secs_f64(burst)
+}
