@@ -131,6 +131,8 @@ fn join(rate_bps: u64, pictures: &[AccessUnit], late: Duration, delivery: Delive
             began,
             clock,
             buffer: Duration::from_millis(200),
+            skip_damaged: false,
+            reconnect: None,
             omit: Duration::ZERO,
             time: None,
             patience: Duration::from_secs(30),

@@ -104,6 +104,8 @@ impl Watch {
                 began: watching.epoch(),
                 clock,
                 buffer: Duration::from_millis(100),
+                skip_damaged: false,
+                reconnect: None,
                 omit: Duration::ZERO,
                 time: None,
                 patience: seconds(60),

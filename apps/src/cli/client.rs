@@ -29,7 +29,8 @@ const QUIET: Duration = Duration::from_millis(300);
 /// How often in a row the answer has to be no: a server that has just been started has a second.
 const REFUSALS: u32 = 3;
 
-/// How long an address may take to answer before the next one is tried as well (RFC 8305, section 5).
+/// How long an address may take to answer before the next one is tried as well (RFC 8305,
+/// section 5).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 
 /// How long a server may be silent before a client asks whether it still runs.
