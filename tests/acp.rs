@@ -246,14 +246,14 @@ fn a_sender_that_lies_about_its_round_trip_moves_the_control_period_by_its_share
     let honest = period_ms(&run(None));
     assert!((80.0..82.0).contains(&honest), "{honest} ms");
     // Told, and what it counts as beside nine packets of ten: nothing, itself, or at most four
-    // periods, which are then half as long again as those of honest users.
+    // times the median, rounded up to a power of two of microseconds.
     for (told_ms, counts_ms) in [
         (0.5, None),
         (9000.0, None),
         (134_000.0, None),
         (1.0, Some(1.0)),
         (400.0, Some(400.0)),
-        (8000.0, Some(4.0 * 1.5 * honest)),
+        (8000.0, Some(4.0 * 131.072)),
     ] {
         let run = run(Some(told_ms));
         let due = counts_ms.map_or(honest, |ms| 0.9 * honest + 0.1 * ms);

@@ -1,6 +1,6 @@
 //! Reports failures: one line on standard error and an exit status.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::{fmt, io};
 
@@ -88,9 +88,11 @@ pub(crate) fn complain(failure: &Failure) {
 }
 
 /// Prints a line on standard error. If that is on a full disk, the program goes on (`eprintln!`
-/// would panic).
+/// would panic). On a terminal it replaces the live line, which goes on below.
 pub(crate) fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let mut stderr = io::stderr();
+    let clear = if stderr.is_terminal() { "\r\x1b[K" } else { "" };
+    let _ = writeln!(stderr, "{clear}{line}");
 }
 
 /// Formats a system error in lower case and without its number.

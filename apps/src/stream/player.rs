@@ -23,10 +23,11 @@ const CATCH_UP: i64 = 20;
 /// A player that has had this much more to show than its buffer needs, for [`STEADY`] and the length
 /// of its buffer, continues with what it would show with the buffer alone: nobody wants to see a live
 /// picture a second late for twenty seconds.
-const JUMP: Duration = Duration::from_millis(100);
+const JUMP: Duration = Duration::from_millis(500);
 
-/// How long frames have to come early enough before the player jumps.
-const STEADY: Duration = Duration::from_secs(1);
+/// How long frames have to come early enough before the player jumps. Frames whose packets were lost
+/// come late now and then: a shorter memory would leave no time to send them again.
+const STEADY: Duration = Duration::from_secs(3);
 
 /// The most displayed frames that are recorded: a day at 120 a second.
 const MAX_DISPLAYED: usize = 120 * 86_400;

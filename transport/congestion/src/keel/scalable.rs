@@ -34,7 +34,7 @@ const CLEAN_ROUNDS: u32 = 4;
 /// A round of a path that has L4S grows by at most this part of the window in TRACK.
 pub(super) const MOST_GROWTH: f64 = 1.0 / 16.0;
 
-/// Queues of L4S routers are shorter than this and a burst of so many packets: RFC 9332, appendix
+/// Queues of L4S routers are shorter than this and the time of this many packets: RFC 9332, appendix
 /// A.1, marks all that waits for 1.2 ms.
 const L4S_QUEUE: Duration = Duration::from_millis(2);
 const L4S_PACKETS: f64 = 3.0;
@@ -42,10 +42,10 @@ const L4S_PACKETS: f64 = 3.0;
 /// Fewer marks behind a longer queue are none of an L4S router's.
 const MOST_CLASSIC_SHARE: f64 = 0.5;
 
-/// By so many rounds there must be more behind another router's queue than behind an L4S router's.
+/// There must be this many more rounds behind another router's queue than behind an L4S router's.
 const CLASSIC_ROUNDS: u32 = 4;
 
-/// Then the flow does without L4S for so long.
+/// Then the flow does without L4S for this long.
 const CLASSIC: Duration = Duration::from_secs(60);
 
 /// Marks of one path.

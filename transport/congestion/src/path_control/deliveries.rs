@@ -20,7 +20,7 @@ pub(super) struct Deliveries {
     at: Instant,
     /// When the packet was sent whose acknowledgement ended the latest sample.
     first_sent: Instant,
-    /// Packets sent before more than so many bytes have been delivered saw an application that had
+    /// Packets sent before more than that many bytes have been delivered saw an application that had
     /// too little to send.
     limited_until: Option<u64>,
     in_flight: u64,
