@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use evenkeel_congestion::PathSample;
+use evenkeel_congestion::{EcnState, EcnUse, PathSample};
 use evenkeel_headers::{
     ANSWERS, HeaderCounters, HeaderState, Owner, SetupError, Usage, with_room_for_header,
 };
@@ -78,6 +78,7 @@ pub fn client(
 #[derive(Debug, Clone, Default)]
 pub struct Endpoint {
     headers: Usage<Connection>,
+    ecn: EcnUse,
 }
 
 impl Endpoint {
@@ -101,6 +102,17 @@ impl Endpoint {
     /// endpoints that mainly receive, or whose controller does not use headers.
     pub fn answer_path_headers(self) -> Self {
         self.path_headers(ANSWERS)
+    }
+
+    /// Chooses how to use ECN. A path that clears ECN, or marks every packet without a queue, is left
+    /// without; one that turns ECT(1) into ECT(0) gets ECT(0). [`Context::ecn`] reports that.
+    ///
+    /// With [`EcnUse::L4s`], packets of a controller that asks for ECT(1) leave as that, on each path
+    /// of the connection. noq paces them in bursts of up to 2 ms, which an L4S queue marks.
+    /// The peer needs nothing but ECN of RFC 9000.
+    pub fn ecn(mut self, ecn: EcnUse) -> Self {
+        self.ecn = ecn;
+        self
     }
 
     /// Sets the TTL or hop limit of packets that abstract sockets send; without it,
@@ -154,6 +166,7 @@ impl Endpoint {
         config.congestion_controller_factory(Arc::new(LinkedFactory {
             factory: controller,
             connections: self.headers.connections.clone(),
+            ecn: self.ecn,
         }));
         Arc::new(config)
     }
@@ -280,6 +293,12 @@ impl Context {
     /// Returns what the newest path header said about the path.
     pub fn path_sample(&self) -> Option<PathSample> {
         self.connection.path_sample()
+    }
+
+    /// Returns what a path of the connection does to ECN; `None` if it has not sent yet. Known on
+    /// connections configured by [`Endpoint::server_config`] or [`Endpoint::client_config`].
+    pub fn ecn(&self, path: PathId) -> Option<EcnState> {
+        self.connection.state().ecn(path, |ecn| ecn.clone())
     }
 
     /// Limits the rate that this endpoint asks routers for, in bytes of UDP payload per second: the

@@ -1,11 +1,14 @@
-//! Lets noq's handshakes offer path headers, with sessions of `evenkeel-headers`.
+//! Lets noq's handshakes offer path headers, with sessions of `evenkeel-headers`, and reads the
+//! frames of packets.
 
 mod data;
+mod key;
 
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
+use evenkeel_congestion::CountedSpace;
 use evenkeel_headers::parameters::{parameter, patient};
 use evenkeel_headers::{
     Failure, NewKeys, Owner, Sessions, Usage, no_initial_suite, retry, tls_version,
@@ -22,6 +25,7 @@ use rustls::quic::{DirectionalKeys, PacketKeySet};
 use crate::connection::{Connection, Connections};
 use crate::hooks;
 use data::Template;
+use key::WatchingKey;
 
 /// Id of the transport parameter `initial_max_path_id`: draft-ietf-quic-multipath, section 2.
 const INITIAL_MAX_PATH_ID: u64 = 0x3e;
@@ -77,6 +81,7 @@ impl<T> Crypto<T> {
     /// Wraps a session that was started with the transport parameters `ours`.
     fn session(&self, version: u32, tls: evenkeel_headers::Session, ours: &[u8]) -> HeaderSession {
         let connection = Connection::new(self.connections.clone());
+        connection.state().reads_counts = true;
         hooks::beginning(|beginning| beginning.session(&connection));
         HeaderSession {
             version,
@@ -153,17 +158,52 @@ impl HeaderSession {
         let Some((agreement, (_, now))) = self.tls.agree().zip(hooks::polled()) else {
             return;
         };
-        let theirs = self.tls.peer_parameters().unwrap_or_default();
-        let several = self.offers_paths && parameter(theirs, INITIAL_MAX_PATH_ID).is_some();
-        if !several {
+        if !self.has_paths() {
             self.connection.agreed(agreement, now);
+        }
+    }
+
+    /// Both ends offer several paths.
+    fn has_paths(&self) -> bool {
+        let theirs = self.tls.peer_parameters().unwrap_or_default();
+        self.offers_paths && parameter(theirs, INITIAL_MAX_PATH_ID).is_some()
+    }
+
+    fn watching(&self, keys: PacketKeySet, space: CountedSpace) -> KeyPair<Box<dyn PacketKey>> {
+        let watching = |key| {
+            Box::new(WatchingKey {
+                key,
+                space,
+                connection: self.connection.clone(),
+            })
+        };
+        KeyPair {
+            local: watching(keys.local),
+            remote: watching(keys.remote),
+        }
+    }
+
+    fn all(&self, keys: rustls::quic::Keys, space: CountedSpace) -> Keys {
+        Keys {
+            header: KeyPair {
+                local: Box::new(keys.local.header),
+                remote: Box::new(keys.remote.header),
+            },
+            packet: self.watching(
+                PacketKeySet {
+                    local: keys.local.packet,
+                    remote: keys.remote.packet,
+                },
+                space,
+            ),
         }
     }
 }
 
 impl Session for HeaderSession {
     fn initial_keys(&self, dst_cid: ConnectionId, side: Side) -> Keys {
-        all(self.tls.initial_keys(&dst_cid, side.into()))
+        let keys = self.tls.initial_keys(&dst_cid, side.into());
+        self.all(keys, CountedSpace::Initial)
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
@@ -212,12 +252,18 @@ impl Session for HeaderSession {
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
         let keys = self.tls.write(buf);
         self.agree();
-        let (NewKeys::Handshake(keys) | NewKeys::OneRtt(keys)) = keys?;
-        Some(all(keys))
+        Some(match keys? {
+            NewKeys::Handshake(keys) => self.all(keys, CountedSpace::Handshake),
+            NewKeys::OneRtt(keys) => {
+                self.connection.state().has_paths = self.has_paths();
+                self.all(keys, CountedSpace::Data)
+            }
+        })
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
-        self.tls.next_keys().map(packets)
+        let keys = self.tls.next_keys()?;
+        Some(self.watching(keys, CountedSpace::Data))
     }
 
     fn is_valid_retry(&self, orig_dst_cid: ConnectionId, header: &[u8], payload: &[u8]) -> bool {
@@ -254,24 +300,4 @@ fn refusal(failure: Failure) -> TransportError {
     let mut error = TransportError::new(TransportErrorCode::crypto(alert), reason);
     error.crypto = Some(Arc::new(failure.error));
     error
-}
-
-fn all(keys: rustls::quic::Keys) -> Keys {
-    Keys {
-        header: KeyPair {
-            local: Box::new(keys.local.header),
-            remote: Box::new(keys.remote.header),
-        },
-        packet: packets(PacketKeySet {
-            local: keys.local.packet,
-            remote: keys.remote.packet,
-        }),
-    }
-}
-
-fn packets(keys: PacketKeySet) -> KeyPair<Box<dyn PacketKey>> {
-    KeyPair {
-        local: Box::new(keys.local),
-        remote: Box::new(keys.remote),
-    }
 }

@@ -42,7 +42,8 @@ use noq_proto::congestion::{self, Bbr3Config, ControllerFactory, CubicConfig};
 
 pub use endpoint::{Context, Endpoint, client, server};
 pub use evenkeel_congestion::{
-    AckReport, Controller, ControllerRow, Controllers, Observer, PathFeed, PathSample, SpecError,
+    Ack, AckReport, Congestion, Controller, ControllerRow, Controllers, EcnCounts, EcnFault,
+    EcnMode, EcnState, EcnUse, Observer, PathFeed, PathSample, SpecError, UnknownEcnUse,
     controllers,
 };
 pub use evenkeel_headers::{HeaderCounters, HeaderState, SetupError};

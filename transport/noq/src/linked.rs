@@ -5,12 +5,12 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::AckFrame;
+use evenkeel_congestion::{AckFrame, EcnUse, PathFeed};
 use evenkeel_headers::{Owner, PathFacts};
 use noq_proto::congestion::{Controller, ControllerFactory};
 
 use crate::SharedFactory;
-use crate::connection::{Connection, Connections};
+use crate::connection::{Connection, Connections, OwnFeed};
 use crate::hooks;
 use crate::watched::{AckEnd, Watch, Watched};
 
@@ -18,15 +18,30 @@ use crate::watched::{AckEnd, Watch, Watched};
 pub(crate) struct LinkedFactory {
     pub(crate) factory: SharedFactory,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) ecn: EcnUse,
 }
 
 impl ControllerFactory for LinkedFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let polled = hooks::polled().map(|(connection, _)| connection);
-        let new = || Connection::new(self.connections.clone());
+        let mut is_new = false;
+        let new = || {
+            is_new = true;
+            Connection::new(self.connections.clone())
+        };
         let connection = hooks::beginning(|beginning| beginning.controller(polled, new));
         connection.new_path(current_mtu);
-        let feed = connection.feed();
+        let own = {
+            let mut state = connection.state();
+            let ecn = state.ecn_use(self.ecn);
+            state.kept.feed.ecn.set_use(ecn);
+            // A path that an application opens begins outside its connection's driver.
+            (is_new || state.has_paths).then(OwnFeed::default)
+        };
+        let feed = match &own {
+            Some(own) => PathFeed::new(own.clone()),
+            None => connection.feed(),
+        };
         let controller = self.factory.clone().build_fed(now, current_mtu, feed);
         let link = Link {
             connection,
@@ -34,6 +49,8 @@ impl ControllerFactory for LinkedFactory {
             frame: AckFrame::default(),
             estimate: Duration::ZERO,
             has_data: false,
+            own,
+            ecn: self.ecn,
         };
         link.publish(&*controller);
         Box::new(Watched {
@@ -54,6 +71,9 @@ pub(crate) struct Link {
     estimate: Duration,
     /// The datagrams that are being built hold more than ACKs.
     has_data: bool,
+    /// Its controller's feed, where that is not the connection's.
+    own: Option<OwnFeed>,
+    ecn: EcnUse,
 }
 
 impl Link {
@@ -75,7 +95,13 @@ impl Watch for Link {
     }
 
     fn on_sent(&mut self, _now: Instant, _bytes: u64) {
-        self.connection.state().is_data = std::mem::take(&mut self.has_data);
+        let polled = hooks::polled().map(|(connection, _)| connection);
+        let connection = polled.as_ref().unwrap_or(&self.connection);
+        let mut state = connection.state();
+        state.on_built(std::mem::take(&mut self.has_data));
+        if let Some(own) = &self.own {
+            state.own_feed(own, self.ecn);
+        }
     }
 
     fn on_packet_acked(&mut self, now: Instant, sent: Instant, bytes: u64, rtt: Duration) {

@@ -1,5 +1,5 @@
-//! Wraps a noq socket: adds path headers to datagrams that leave, and removes them from those that
-//! arrive.
+//! Wraps a noq socket: adds path headers to datagrams that leave, sets their ECN codepoint, and
+//! removes headers from those that arrive.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -8,8 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use evenkeel_congestion::EcnMode;
 use evenkeel_headers::{Beginning, Datagrams, Filled, Owner, Received, Usage};
-use noq::udp::{RecvMeta, Transmit};
+use noq::udp::{EcnCodepoint, RecvMeta, Transmit};
 use noq::{AsyncUdpSocket, UdpSender};
 
 use crate::connection::Connection;
@@ -105,8 +106,15 @@ impl UdpSender for Sender {
             usage,
             is_later,
         } = &mut *self;
-        let Some((usage, (connection, now))) = usage.as_ref().zip(hooks::polled()) else {
+        // What an endpoint sends for no connection is not ECN-capable.
+        let Some((connection, now)) = hooks::polled() else {
             return inner.as_mut().poll_send(transmit, cx);
+        };
+        let transmit = &with_ecn(transmit, &connection);
+        let Some(usage) = usage else {
+            let sent = ready!(inner.as_mut().poll_send(transmit, cx));
+            connection.state().on_left();
+            return Poll::Ready(sent);
         };
         if std::mem::take(is_later) {
             connection.rebound();
@@ -128,10 +136,12 @@ impl UdpSender for Sender {
                 Poll::Pending => Err(Poll::Pending),
             }
         };
-        match usage.send(&connection, now, &datagrams, || is_data, give) {
-            Ok(()) => Poll::Ready(Ok(())),
-            Err(unsent) => unsent.map(Err),
-        }
+        let sent = match usage.send(&connection, now, &datagrams, || is_data, give) {
+            Ok(()) => Ok(()),
+            Err(unsent) => Err(ready!(unsent)),
+        };
+        connection.state().on_left();
+        Poll::Ready(sent)
     }
 
     fn max_transmit_segments(&self) -> NonZeroUsize {
@@ -142,6 +152,20 @@ impl UdpSender for Sender {
         let mut state = connection.state();
         let batch = usage.batch(&connection, state.part(), now, most.get());
         NonZeroUsize::new(batch).unwrap_or(NonZeroUsize::MIN)
+    }
+}
+
+/// Returns `transmit` with the ECN codepoint that `connection` uses.
+fn with_ecn<'a>(transmit: &Transmit<'a>, connection: &Connection) -> Transmit<'a> {
+    let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
+    let datagrams = transmit.contents.len().div_ceil(segment.max(1));
+    let leaving = (connection.state()).leaving(datagrams, transmit.ecn.is_some());
+    Transmit {
+        ecn: leaving.map(|mode| match mode {
+            EcnMode::Classic => EcnCodepoint::Ect0,
+            EcnMode::Scalable => EcnCodepoint::Ect1,
+        }),
+        ..*transmit
     }
 }
 

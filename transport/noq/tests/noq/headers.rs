@@ -1,6 +1,7 @@
-//! Path headers on noq, in virtual time: beside quinn's, over honest and hostile paths.
+//! Path headers and ECN on noq, in virtual time: beside quinn's, over honest and hostile paths.
 
 mod bridge;
+mod ecn;
 mod ends;
 mod figures;
 mod hostile;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel_noq::{HeaderCounters, HeaderState, Observer, PathSample};
+use evenkeel_noq::{EcnUse, HeaderCounters, HeaderState, Observer, PathSample};
 use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 
 use super::bridge::{Socket, Time};
@@ -22,6 +22,11 @@ pub(crate) enum Kind {
     QuinnAnswers,
     /// noq with headers, which offers several paths.
     NoqWithPaths,
+    /// noq with ECT(1) and without headers, on one path and on several.
+    NoqL4s,
+    NoqL4sWithPaths,
+    /// noq without ECN and headers.
+    NoqWithoutEcn,
     /// Those that know nothing of headers.
     PlainNoq,
     PlainQuinn,
@@ -109,6 +114,8 @@ impl Kind {
         match self {
             Self::Noq | Self::NoqWithPaths => Some(endpoint.path_headers(1)),
             Self::NoqAnswers => Some(endpoint.answer_path_headers()),
+            Self::NoqL4s | Self::NoqL4sWithPaths => Some(endpoint.ecn(EcnUse::L4s)),
+            Self::NoqWithoutEcn => Some(endpoint.ecn(EcnUse::Off)),
             Self::PlainNoq => Some(endpoint),
             _ => None,
         }
@@ -124,7 +131,7 @@ impl Kind {
 
     fn noq_transport(self) -> noq::TransportConfig {
         let mut transport = noq::TransportConfig::default();
-        if self == Self::NoqWithPaths {
+        if matches!(self, Self::NoqWithPaths | Self::NoqL4sWithPaths) {
             transport.max_concurrent_multipath_paths(4);
         }
         transport
@@ -138,7 +145,19 @@ impl Pair {
         Self::on(net, client, server, spec, Arc::new(Deaf))
     }
 
-    pub(crate) fn on(mut net: Net, client: Kind, server: Kind, spec: &str, ear: Ear) -> Self {
+    pub(crate) fn on(net: Net, client: Kind, server: Kind, spec: &str, ear: Ear) -> Self {
+        Self::governed(net, client, server, spec, ear, None)
+    }
+
+    /// A client on noq has `controller` instead, if there is one.
+    pub(crate) fn governed(
+        mut net: Net,
+        client: Kind,
+        server: Kind,
+        spec: &str,
+        ear: Ear,
+        controller: Option<evenkeel_noq::SharedFactory>,
+    ) -> Self {
         let identity = identity();
         let (slots, received): ([Slot; 2], Arc<AtomicU64>) = Default::default();
         let server_socket = net.socket(Host::Receiver);
@@ -203,8 +222,8 @@ impl Pair {
         tls.alpn_protocols = vec![b"flood".to_vec()];
         let (slot, client_side) = (slots[0].clone(), client.noq());
         let endpoint = if let Some(evenkeel) = &client_side {
-            let factory = evenkeel_noq::controller(spec).expect("a name of the table");
-            let factory = evenkeel_noq::observed(factory, ear);
+            let named = || evenkeel_noq::controller(spec).expect("a name of the table");
+            let factory = evenkeel_noq::observed(controller.unwrap_or_else(named), ear);
             let socket = Box::new(Socket(client_socket.clone()));
             let time = Arc::new(Time(net.runtime()));
             let (config, endpoint) = if client == Kind::PlainNoq {
@@ -283,6 +302,11 @@ impl Pair {
     pub(crate) fn headers(&self) -> [(HeaderState, HeaderCounters); 2] {
         let both = self.ends();
         both.map(|end| end.headers().expect("both take headers"))
+    }
+
+    pub(crate) fn server_address(&self) -> std::net::SocketAddr {
+        use quinn::AsyncUdpSocket as _;
+        self.server_socket.local_addr().expect("a bound socket")
     }
 
     /// Bytes that the server's application has got.
