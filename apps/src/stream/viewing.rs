@@ -489,6 +489,9 @@ impl State {
 
     /// Has a fixed delay follow what is known of the clocks at a time of ours that has come.
     fn follow(&mut self, now_us: i64) {
+        // What was due until now was so by what was known.
+        let shown = self.player.advance(now_us);
+        self.show(shown);
         let correction_us = self.correction_us(self.clock.bounds(now_us));
         self.player.follow(correction_us, now_us);
     }
