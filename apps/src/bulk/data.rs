@@ -66,6 +66,14 @@ pub trait Readable: Send + Sync {
 
     /// Reads from byte `offset` on. Pieces may have any length above 0.
     fn read(&self, offset: u64) -> Pieces;
+
+    /// Checks, when all has been read, that the bytes are still those of the beginning.
+    ///
+    /// # Errors
+    /// If they may have changed, which ends the transfer.
+    fn unchanged(&self) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// Storage that several writers may fill side by side.
@@ -102,6 +110,14 @@ impl Source {
             Self::Generated => None,
             Self::Memory(bytes) => Some(bytes.len() as u64),
             Self::Stored(storage) => Some(storage.length()),
+        }
+    }
+
+    /// Checks that what was read is what the source still has.
+    pub(super) async fn unchanged(&self) -> io::Result<()> {
+        match self {
+            Self::Generated | Self::Memory(_) => Ok(()),
+            Self::Stored(storage) => storage.unchanged().await,
         }
     }
 

@@ -69,6 +69,9 @@ pub(super) async fn send(
         writer.run(index, feed, length, deadline)
     });
     let checksums = session.moving(&meter, try_join_all(streams)).await?;
+    // Both sides' checksums are of what was read, a mixture of old and new if the source changed.
+    let unchanged = source.unchanged().await;
+    unchanged.map_err(AppError::storage("reading the data to send"))?;
     let checksums: Vec<Checksum> = checksums.into_iter().flatten().collect();
     let checksum = Checksum::combined(&checksums);
 

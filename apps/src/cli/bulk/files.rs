@@ -5,6 +5,7 @@ use std::io::{self, SeekFrom};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use cap_std::ambient_authority;
@@ -28,6 +29,8 @@ const PIECE: usize = 16 * 1024;
 pub(crate) struct FileSource {
     file: Arc<File>,
     length: u64,
+    /// When it was last written to, as of its opening.
+    modified: SystemTime,
 }
 
 /// A file to write. Until it is complete it has a name of its own, `NAME.RANDOM.part`.
@@ -61,6 +64,7 @@ impl FileSource {
         Ok(Self {
             file: Arc::new(file),
             length: metadata.len(),
+            modified: metadata.modified()?,
         })
     }
 }
@@ -82,6 +86,17 @@ impl Readable for FileSource {
             })
         });
         pieces.boxed()
+    }
+
+    fn unchanged(&self) -> BoxFuture<'_, io::Result<()>> {
+        let (file, before) = (self.file.clone(), (self.length, self.modified));
+        Box::pin(blocking(move || {
+            let now = file.metadata()?;
+            match (now.len(), now.modified()?) == before {
+                true => Ok(()),
+                false => Err(io::Error::other("the file changed while it was read")),
+            }
+        }))
     }
 }
 
