@@ -2,7 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{ArgGroup, Args, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgGroup, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use evenkeel_spec::quantity;
 
 use crate::bulk::{Amount, Direction, Job, MAX_STREAMS, OnOff};
@@ -78,6 +80,8 @@ pub(crate) struct ServerArgs {
 #[command(group = ArgGroup::new("amount").args(["file", "bytes", "time"]))]
 pub(crate) struct ClientArgs {
     #[command(flatten)]
+    _of_a_sender: SendersController,
+    #[command(flatten)]
     pub(crate) reach: ReachArgs,
     /// Send this file; with --reverse, the server's file of this name
     #[arg(long, value_name = "PATH")]
@@ -134,6 +138,36 @@ pub(crate) struct ClientArgs {
     pub(crate) samples: SampleArgs,
     #[command(flatten)]
     pub(crate) output_form: OutputArgs,
+}
+
+/// Nothing but a check: a controller is given to a side that sends.
+#[derive(Debug)]
+struct SendersController;
+
+impl FromArgMatches for SendersController {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = matches.value_source("controller") == Some(ValueSource::CommandLine);
+        if given && matches.get_flag("reverse") {
+            let cause = "with --reverse the server sends, and its --controller decides: give it \
+                         to `evenkeel bulk server`";
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, cause));
+        }
+        Ok(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        Self::from_arg_matches(matches).map(|_| ())
+    }
+}
+
+impl Args for SendersController {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
 }
 
 impl ClientArgs {

@@ -358,7 +358,7 @@ impl Watch<'_> {
         self.of.form.print(&ClientResult {
             version: env!("CARGO_PKG_VERSION"),
             server: args.reach.server.to_string(),
-            controller: args.transport.controller.clone(),
+            controller: (job.direction == Direction::Up).then(|| args.transport.controller.clone()),
             pacing: self.of.client.transport.pacing.name(),
             path_headers: self.of.client.transport.headers.to_string(),
             direction: job.direction,
