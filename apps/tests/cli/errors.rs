@@ -29,6 +29,14 @@ fn wrong_client_arguments_are_usage_errors() {
         (&["h", "--streams", "0"], "1..=128"),
         (&["h", "-P", "129"], "129"),
         (&["h", "--output", "x"], "--reverse"),
+        (
+            &["h", "--file", "-", "-P", "2"],
+            "one stream over one connection",
+        ),
+        (
+            &["h", "-R", "--output", "-", "--json"],
+            "standard output has the data",
+        ),
         (&["h", "--pin", "sha256:12"], "64 hexadecimal"),
         (&["h", "--pin", "md5:12"], "64 hexadecimal"),
         (&["h", "--insecure", "--ca", "x"], "cannot be used with"),

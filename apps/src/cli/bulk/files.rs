@@ -1,8 +1,9 @@
 //! Files as sources and sinks of transfers.
 
 use std::fs::{File, Permissions};
-use std::io::{self, SeekFrom};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::io::{self, Read, SeekFrom};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt as _, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -24,6 +25,9 @@ use crate::lock::lock;
 /// Bytes read from a file at once.
 const PIECE: usize = 16 * 1024;
 
+/// Bytes read from a pipe at once, at most: what Linux keeps in one (pipe(7)).
+const PIPED_PIECE: usize = 64 * 1024;
+
 /// A file to read. It is opened once: what a transfer reads is what was checked.
 #[derive(Debug)]
 pub(crate) struct FileSource {
@@ -41,6 +45,10 @@ pub(crate) struct FileSink {
     part: Arc<Mutex<Option<NamedTempFile>>>,
 }
 
+/// Standard output, to which a download goes in its order.
+#[derive(Debug)]
+pub(crate) struct StandardOutput;
+
 /// A directory whose files clients may read, and nothing outside it.
 #[derive(Debug)]
 pub(crate) struct Root(Arc<Dir>);
@@ -50,7 +58,11 @@ impl FileSource {
     /// If there is no readable regular file.
     pub(crate) async fn open(path: &Path) -> io::Result<Self> {
         let path = path.to_owned();
-        blocking(move || Self::of(File::open(path)?)).await
+        // A FIFO would otherwise wait for its writer.
+        let without_waiting = OFlags::NONBLOCK.bits() as i32;
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).custom_flags(without_waiting);
+        blocking(move || Self::of(options.open(path)?)).await
     }
 
     fn of(file: File) -> io::Result<Self> {
@@ -150,6 +162,34 @@ impl Writable for FileSink {
             Ok(Box::new(file) as _)
         })
     }
+}
+
+impl Writable for StandardOutput {
+    fn writer(&self, _: u64) -> BoxFuture<'_, io::Result<Writer>> {
+        Box::pin(async {
+            let output = io::stdout().as_fd().try_clone_to_owned()?;
+            Ok(Box::new(tokio::fs::File::from_std(output.into())) as _)
+        })
+    }
+}
+
+/// Returns standard input as a source.
+pub(crate) fn standard_input() -> io::Result<Source> {
+    let input = Arc::new(File::from(io::stdin().as_fd().try_clone_to_owned()?));
+    let pieces = try_unfold(input, |input| {
+        blocking(move || {
+            let mut piece = vec![0; PIPED_PIECE];
+            let length = (&*input).read(&mut piece)?;
+            piece.truncate(length);
+            Ok((length > 0).then(|| (Bytes::from(piece), input)))
+        })
+    });
+    Ok(Source::piped(pieces.boxed()))
+}
+
+/// Returns whether a path stands for standard input or output.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 impl Root {
