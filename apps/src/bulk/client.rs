@@ -63,7 +63,11 @@ async fn transfer(session: &Session<'_>, job: &Job, local: &Local) -> Result<Out
     };
     match job.direction {
         Direction::Up => send(session, &mut control, &plan, &local.source).await,
-        Direction::Down => receive(session, &mut control, &plan, &local.sink).await,
+        Direction::Down => {
+            let room = local.sink.room(plan.total.unwrap_or(0)).await;
+            room.map_err(AppError::storage("writing the received data"))?;
+            receive(session, &mut control, &plan, &local.sink).await
+        }
     }
 }
 

@@ -83,6 +83,14 @@ pub trait Readable: Send + Sync {
 
 /// Storage that several writers may fill side by side.
 pub trait Writable: Send + Sync {
+    /// Checks that there is room for this many bytes, before any of them is sent.
+    ///
+    /// # Errors
+    /// If there is not, which ends the transfer.
+    fn room(&self, _bytes: u64) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Opens a writer at byte `offset`; it is shut down at the end of its range.
     ///
     /// # Errors
@@ -165,6 +173,14 @@ impl fmt::Debug for Source {
 }
 
 impl Sink {
+    /// Checks that there is room for this many bytes.
+    pub(super) async fn room(&self, bytes: u64) -> io::Result<()> {
+        match self {
+            Self::Discard => Ok(()),
+            Self::Stored(storage) => storage.room(bytes).await,
+        }
+    }
+
     /// Opens one data stream's writer, from byte `offset` on.
     pub(super) async fn writer(&self, offset: u64) -> io::Result<Writer> {
         match self {

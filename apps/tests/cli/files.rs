@@ -20,9 +20,13 @@ fn a_file_that_changes_in_the_middle_is_not_verified_in_either_direction() {
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let server = Server::bulk(&["--root", directory.path().to_str().unwrap()]);
     let changes: [(&str, fn(&Path), &str); 3] = [
-        ("rewritten", rewrite, "the file changed while it was read"),
-        ("longer", grow, "the file changed while it was read"),
-        ("shorter", shrink, "became shorter while it was read"),
+        (
+            "rewritten",
+            rewrite,
+            "the file changed while it was read; leave",
+        ),
+        ("longer", grow, "the file changed while it was read; leave"),
+        ("shorter", shrink, "became shorter while it was read; leave"),
     ];
     let mut running = Vec::new();
     for (name, change, cause) in changes {

@@ -13,13 +13,14 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{StreamExt, try_unfold};
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, statvfs};
 use tempfile::{NamedTempFile, PersistError};
 use tokio::io::AsyncSeekExt;
 use tokio::task::spawn_blocking;
 
 use crate::bulk::{Pieces, Readable, Source, Writable, Writer};
 use crate::cli::failure::Failure;
+use crate::cli::units::show_bytes;
 use crate::lock::lock;
 
 /// Bytes read from a file at once.
@@ -146,6 +147,20 @@ impl FileSink {
 }
 
 impl Writable for FileSink {
+    fn room(&self, bytes: u64) -> BoxFuture<'_, io::Result<()>> {
+        let directory = directory(&self.path).to_owned();
+        Box::pin(blocking(move || {
+            let disk = statvfs(&directory)?;
+            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+            if bytes <= free {
+                return Ok(());
+            }
+            let (bytes, free) = (show_bytes(bytes), show_bytes(free));
+            let cause = format!("{bytes} are to come, and {free} are free there");
+            Err(io::Error::new(io::ErrorKind::StorageFull, cause))
+        }))
+    }
+
     fn writer(&self, offset: u64) -> BoxFuture<'_, io::Result<Writer>> {
         let (path, part) = (self.path.clone(), self.part.clone());
         Box::pin(async move {
