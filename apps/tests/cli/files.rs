@@ -13,13 +13,15 @@ use crate::program::{
     Process, Server, client, failure, json, last_words, noise, pause, records, success,
 };
 
+type Change = fn(&Path);
+
 /// Both sides' digests are of what was read: a mixture of old and new would agree with itself.
 #[test]
 fn a_file_that_changes_in_the_middle_is_not_verified_in_either_direction() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let server = Server::bulk(&["--root", directory.path().to_str().unwrap()]);
-    let changes: [(&str, fn(&Path), &str); 3] = [
+    let changes: [(&str, Change, &str); 3] = [
         (
             "rewritten",
             rewrite,
