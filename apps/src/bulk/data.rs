@@ -1,6 +1,7 @@
 //! Sources and sinks of a transfer's bytes.
 
-use std::{fmt, io, sync::Arc, time::Duration};
+use std::sync::{Arc, Mutex};
+use std::{fmt, io, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
@@ -8,6 +9,7 @@ use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use tokio::io::AsyncWrite;
 
 use super::report::CpuClock;
+use crate::lock::lock;
 
 /// Bytes handed to quinn at once, 16 KiB. quinn's send window counts a chunk until its last byte is
 /// acknowledged, so a chunk must be well below the window's slack over the bytes in flight
@@ -41,6 +43,9 @@ pub enum Source {
     Memory(Bytes),
     /// Bytes that can be read from any offset, such as a file's.
     Stored(Arc<dyn Readable>),
+    /// Bytes of unknown number that come once, such as a pipe's; [`Source::piped`] makes it. They
+    /// take one stream, and an [`Amount::Duration`](super::Amount) within which they must end.
+    Piped(Arc<Mutex<Option<Pieces>>>),
 }
 
 /// Where received bytes go.
@@ -66,10 +71,26 @@ pub trait Readable: Send + Sync {
 
     /// Reads from byte `offset` on. Pieces may have any length above 0.
     fn read(&self, offset: u64) -> Pieces;
+
+    /// Checks, when all has been read, that the bytes are still those of the beginning.
+    ///
+    /// # Errors
+    /// If they may have changed, which ends the transfer.
+    fn unchanged(&self) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// Storage that several writers may fill side by side.
 pub trait Writable: Send + Sync {
+    /// Checks that there is room for this many bytes, before any of them is sent.
+    ///
+    /// # Errors
+    /// If there is not, which ends the transfer.
+    fn room(&self, _bytes: u64) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Opens a writer at byte `offset`; it is shut down at the end of its range.
     ///
     /// # Errors
@@ -82,6 +103,8 @@ pub(super) struct Feed {
     pieces: Pieces,
     /// What is left of the last piece.
     rest: Bytes,
+    /// Whether the pieces may end anywhere.
+    piped: bool,
 }
 
 impl Default for Local {
@@ -96,12 +119,25 @@ impl Default for Local {
 }
 
 impl Source {
+    /// Makes a source of the bytes of a pipe.
+    pub fn piped(pieces: Pieces) -> Self {
+        Self::Piped(Arc::new(Mutex::new(Some(pieces))))
+    }
+
     /// Returns the length in bytes, if the source has one.
     pub fn length(&self) -> Option<u64> {
         match self {
-            Self::Generated => None,
+            Self::Generated | Self::Piped(_) => None,
             Self::Memory(bytes) => Some(bytes.len() as u64),
             Self::Stored(storage) => Some(storage.length()),
+        }
+    }
+
+    /// Checks that what was read is what the source still has.
+    pub(super) async fn unchanged(&self) -> io::Result<()> {
+        match self {
+            Self::Generated | Self::Memory(_) | Self::Piped(_) => Ok(()),
+            Self::Stored(storage) => storage.unchanged().await,
         }
     }
 
@@ -117,8 +153,16 @@ impl Source {
                 stream::iter([Ok(bytes.slice(start..))]).boxed()
             }
             Self::Stored(storage) => storage.read(offset),
+            Self::Piped(pieces) => lock(pieces).take().unwrap_or_else(|| {
+                let read = io::Error::other("a pipe can be sent once only");
+                stream::iter([Err(read)]).boxed()
+            }),
         };
-        Feed { pieces, rest }
+        Feed {
+            pieces,
+            rest,
+            piped: matches!(self, Self::Piped(_)),
+        }
     }
 }
 
@@ -129,6 +173,14 @@ impl fmt::Debug for Source {
 }
 
 impl Sink {
+    /// Checks that there is room for this many bytes.
+    pub(super) async fn room(&self, bytes: u64) -> io::Result<()> {
+        match self {
+            Self::Discard => Ok(()),
+            Self::Stored(storage) => storage.room(bytes).await,
+        }
+    }
+
     /// Opens one data stream's writer, from byte `offset` on.
     pub(super) async fn writer(&self, offset: u64) -> io::Result<Writer> {
         match self {
@@ -139,7 +191,17 @@ impl Sink {
 }
 
 impl Feed {
-    /// Returns the next bytes, at least one and at most `limit` (which is not 0).
+    pub(super) fn is_piped(&self) -> bool {
+        self.piped
+    }
+
+    /// Returns whether more bytes can be had without waiting.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    /// Returns the next bytes, at least one and at most `limit` (which is not 0); none at the end of
+    /// a pipe.
     ///
     /// # Errors
     /// A read error, or `UnexpectedEof` when the source is exhausted.
@@ -147,7 +209,7 @@ impl Feed {
         if self.rest.is_empty() {
             self.rest = self.pieces.try_next().await?.unwrap_or_default();
         }
-        if self.rest.is_empty() {
+        if self.rest.is_empty() && !self.piped {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
                 "the source became shorter while it was read",

@@ -45,7 +45,7 @@ pub(super) struct Received {
 pub(super) struct Plan<'a> {
     pub(super) job: &'a Job,
     /// All bytes; `None` if only time limits the transfer.
-    total: Option<u64>,
+    pub(super) total: Option<u64>,
 }
 
 impl<'a> Plan<'a> {

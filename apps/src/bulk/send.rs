@@ -69,6 +69,9 @@ pub(super) async fn send(
         writer.run(index, feed, length, deadline)
     });
     let checksums = session.moving(&meter, try_join_all(streams)).await?;
+    // Both sides' checksums are of what was read, a mixture of old and new if the source changed.
+    let unchanged = source.unchanged().await;
+    unchanged.map_err(AppError::storage("reading the data to send"))?;
     let checksums: Vec<Checksum> = checksums.into_iter().flatten().collect();
     let checksum = Checksum::combined(&checksums);
 
@@ -117,7 +120,7 @@ impl StreamWriter<'_> {
         deadline: Option<Instant>,
     ) -> Result<Option<Checksum>, AppError> {
         self.stream.write_all(&index.to_be_bytes()).await?;
-        let runtime = self.session.runtime;
+        let (runtime, begun) = (self.session.runtime, self.session.now());
         let mut time_up = pin!(async {
             match deadline {
                 Some(deadline) => sleep_until(runtime, deadline).await,
@@ -126,6 +129,7 @@ impl StreamWriter<'_> {
         });
         let mut left = length.unwrap_or(u64::MAX);
         let mut chunks = Vec::new();
+        let mut ended = !feed.is_piped();
         while left > 0 && deadline.is_none_or(|deadline| runtime.now() < deadline) {
             if chunks.is_empty() {
                 tokio::select! {
@@ -134,12 +138,19 @@ impl StreamWriter<'_> {
                     () = &mut time_up => break,
                 }
                 chunks = take(&mut feed, left.min(self.throttle.chunk())).await?;
+                if chunks.is_empty() {
+                    ended = true;
+                    break;
+                }
             }
             tokio::select! {
                 biased;
                 written = self.write_some(&mut chunks) => left -= written?,
                 () = &mut time_up => break,
             }
+        }
+        if !ended {
+            return Err(AppError::TooLong(self.session.now() - begun));
         }
         trace!(stream = index, "data stream written");
         // A peer cannot stop the stream unnoticed: that ends in its own error message or in a
@@ -178,7 +189,8 @@ impl StreamWriter<'_> {
     }
 }
 
-/// Takes up to [`CHUNKS`] chunks from `feed`, of at most `most` bytes together (which is not 0).
+/// Takes up to [`CHUNKS`] chunks from `feed`, of at most `most` bytes together (which is not 0);
+/// none at the end of a pipe. What has come from a pipe waits for no more.
 async fn take(feed: &mut Feed, mut most: u64) -> Result<Vec<Bytes>, AppError> {
     let mut chunks = Vec::with_capacity(CHUNKS);
     while most > 0 && chunks.len() < CHUNKS {
@@ -186,8 +198,14 @@ async fn take(feed: &mut Feed, mut most: u64) -> Result<Vec<Bytes>, AppError> {
             .next(most)
             .await
             .map_err(AppError::storage("reading the data to send"))?;
+        if chunk.is_empty() {
+            break;
+        }
         most -= chunk.len() as u64;
         chunks.push(chunk);
+        if feed.is_piped() && !feed.is_ready() {
+            break;
+        }
     }
     Ok(chunks)
 }

@@ -429,6 +429,17 @@ fn remedy(error: &AppError) -> &'static str {
         AppError::Connection(ConnectionError::TimedOut) => {
             "check that the server still runs and that UDP gets through, then try again"
         }
+        AppError::Storage { error, .. } => match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "make room there, then try again"
+            }
+            io::ErrorKind::PermissionDenied => "choose a place that you may write to",
+            io::ErrorKind::BrokenPipe => "see why the reader of the pipe ended",
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::Other => {
+                "leave the file alone while it is sent, then try again"
+            }
+            _ => "check the disk and the limits on files, then try again",
+        },
         AppError::Refused(_) => "ask for what it offers, or ask whoever runs it",
         _ => "see the server's own messages, then try again",
     }

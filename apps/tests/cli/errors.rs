@@ -29,6 +29,14 @@ fn wrong_client_arguments_are_usage_errors() {
         (&["h", "--streams", "0"], "1..=128"),
         (&["h", "-P", "129"], "129"),
         (&["h", "--output", "x"], "--reverse"),
+        (
+            &["h", "--file", "-", "-P", "2"],
+            "one stream over one connection",
+        ),
+        (
+            &["h", "-R", "--output", "-", "--json"],
+            "standard output has the data",
+        ),
         (&["h", "--pin", "sha256:12"], "64 hexadecimal"),
         (&["h", "--pin", "md5:12"], "64 hexadecimal"),
         (&["h", "--insecure", "--ca", "x"], "cannot be used with"),
@@ -40,6 +48,10 @@ fn wrong_client_arguments_are_usage_errors() {
         (&["h", "--controller", "vegas:alpha"], "alpha"),
         (&["h", "--controller", "vegas:alpha=-1"], "alpha"),
         (&["h", "--controller", ""], "controller"),
+        (
+            &["h", "-R", "--controller", "cubic"],
+            "the server sends, and its --controller decides",
+        ),
         (&["h", "--json", "--interval", "1"], "cannot be used with"),
         (&["h", "--json", "--rtt-samples"], "cannot be used with"),
         (&["h", "--json-lines", "--interval", "0"], "0.01 and 3600"),

@@ -1,12 +1,13 @@
 //! What happens where there is no room for what the program writes.
 
 use std::{
+    fs,
     net::UdpSocket,
     path::Path,
     process::{Command, Output},
 };
 
-use crate::program::{Process, Server, client, evenkeel, json, last_words, run, success};
+use crate::program::{Process, Server, client, evenkeel, failure, json, last_words, run, success};
 
 /// A command as this script changes it; `exec "$@"` is the command.
 fn through_a_shell(script: &str, command: &Command) -> Command {
@@ -130,4 +131,25 @@ fn a_failure_that_nobody_can_be_told_of_still_has_its_exit_status() {
     let command = evenkeel(&["bulk", "client", "127.0.0.1:1", "--nonsense"]);
     let output = through_a_shell("exec \"$@\" 2>/dev/full", &command).output();
     assert_eq!(output.unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn a_download_that_the_disk_has_no_room_for_does_not_begin() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("copy");
+    let server = Server::bulk(&[]);
+    let arguments = [
+        "-R",
+        "--bytes",
+        "1000000TB",
+        "--output",
+        path.to_str().unwrap(),
+    ];
+    let line = failure(&client(&server, &arguments), 1);
+    assert!(line.contains(": 1.00 EB are to come, and "), "{line}");
+    assert!(
+        line.ends_with(" are free there; make room there, then try again"),
+        "{line}"
+    );
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
 }

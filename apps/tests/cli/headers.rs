@@ -45,8 +45,8 @@ fn the_server_answers_the_headers_of_an_upload_unasked() {
 
 #[test]
 fn the_client_answers_the_headers_of_a_download_unasked() {
-    let (result, transfer) = transfer(&["--path-headers", "2"], &["-R", "--controller", "vegas"]);
-    assert_eq!(result["path_headers"], "echo");
+    let (result, transfer) = transfer(&["--path-headers", "2"], &["-R"]);
+    assert_eq!(result["path_headers"], "1");
     let (ours, theirs) = (&result["path"], &transfer["path"]);
     assert_eq!(theirs["state"], "confirmed");
     assert!(count(theirs, "sent") > 10, "{theirs}");
@@ -62,8 +62,10 @@ fn headers_are_off_unless_the_controller_uses_them_or_somebody_asks() {
         (&["--path-headers", "0"], &["--path-headers", "1"]),
         (&["--path-headers", "1"], &["--path-headers", "off", "-R"]),
     ] {
-        let vegas = |options: &[&'static str]| [options, &["--controller", "vegas"]].concat();
-        let (result, transfer) = transfer(&vegas(theirs), &vegas(ours));
+        let vegas = ["--controller", "vegas"];
+        let by_us: &[&str] = if ours.contains(&"-R") { &[] } else { &vegas };
+        let theirs_in_all = [theirs, &vegas].concat();
+        let (result, transfer) = transfer(&theirs_in_all, &[ours, by_us].concat());
         assert_eq!(result["path"], Value::Null, "{theirs:?} {ours:?}");
         assert_eq!(transfer["path"], Value::Null, "{theirs:?} {ours:?}");
     }

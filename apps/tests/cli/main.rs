@@ -3,6 +3,7 @@
 
 mod confinement;
 mod errors;
+mod files;
 mod flood;
 mod full_disk;
 mod headers;

@@ -89,12 +89,10 @@ fn every_controller_moves_data_both_ways() {
     for row in evenkeel::controllers() {
         let server = Server::bulk(&["--controller", row.name]);
         for direction in [
-            &["--bytes", "300kB"][..],
+            &["--bytes", "300kB", "--controller", row.name][..],
             &["--bytes", "300kB", "--reverse"],
         ] {
-            let mut arguments = vec!["--controller", row.name];
-            arguments.extend(direction);
-            let table = success(client(&server, &arguments));
+            let table = success(client(&server, direction));
             assert!(table.contains("300 kB"), "{}: {table}", row.name);
         }
     }

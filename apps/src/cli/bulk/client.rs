@@ -1,5 +1,7 @@
 //! `evenkeel bulk client`.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +11,7 @@ use quinn::{Connection, Runtime, TokioRuntime};
 
 use super::args::ClientArgs;
 use super::ecn::EcnRecord;
-use super::files::{FileSink, FileSource};
+use super::files::{FileSink, FileSource, StandardOutput, standard_input};
 use super::memories::Memories;
 use super::output::{ClientResult, Interval, PathRecord, lines};
 use crate::bulk::{
@@ -17,10 +19,10 @@ use crate::bulk::{
 };
 use crate::cli::client::Client;
 use crate::cli::cpu::cpu_time;
-use crate::cli::failure::Failure;
+use crate::cli::failure::{Failure, say};
 use crate::cli::live::follow;
 use crate::cli::net::{BULK, Transport};
-use crate::cli::output::{Form, print};
+use crate::cli::output::{Form, Record, print};
 use crate::cli::series::{PacketCounts, Periods, SampleRecorder, Span};
 use crate::cli::units::{show_bytes, show_rate};
 use crate::path::HeaderReport;
@@ -46,9 +48,13 @@ pub(crate) async fn run(
     )?;
     let source = match args.upload() {
         None => Source::Generated,
+        Some(_) if args.is_fed() => standard_input().map_err(Failure::of_system(
+            "cannot read standard input",
+            "redirect something to it",
+        ))?,
         Some(path) => {
             let file = FileSource::open(path).await;
-            Source::Stored(Arc::new(file.map_err(Failure::unreadable(path, "--file"))?))
+            Source::Stored(Arc::new(file.map_err(unreadable(path))?))
         }
     };
     let job = args
@@ -57,12 +63,16 @@ pub(crate) async fn run(
     let memories = args.remember.as_deref().map(Memories::open).transpose()?;
     let client = Client::open(&args.reach, transport, live).await?;
     let sink = match &args.output {
-        Some(path) => Some(Arc::new(FileSink::new(path)?)),
-        None => None,
+        Some(path) if !args.feeds() => Some(Arc::new(FileSink::new(path)?)),
+        _ => None,
     };
     let local = Local {
         source,
-        sink: (sink.clone()).map_or(Sink::Discard, |sink| Sink::Stored(sink)),
+        sink: match &sink {
+            Some(sink) => Sink::Stored(sink.clone()),
+            None if args.feeds() => Sink::Stored(Arc::new(StandardOutput)),
+            None => Sink::Discard,
+        },
         patience: args.transport.settings.idle_timeout,
         cpu: Some(cpu_time),
     };
@@ -101,6 +111,16 @@ pub(crate) async fn run(
     }
     // A transfer is good even without its trace.
     result.and(client.transport.end_traces())
+}
+
+fn unreadable(path: &Path) -> impl Fn(io::Error) -> Failure {
+    move |error| {
+        let option = match error.kind() {
+            io::ErrorKind::InvalidInput => "--file; `--file -` sends what is piped to it",
+            _ => "--file",
+        };
+        Failure::unreadable(path, option)(error)
+    }
 }
 
 /// Prints one table, for people, of several completed transfers.
@@ -331,6 +351,7 @@ impl Watch<'_> {
     fn done(&self, elapsed: Duration, bytes: u64) -> Option<f64> {
         let done = match self.of.job.amount {
             Amount::Bytes(all) => bytes as f64 / all.max(1) as f64,
+            Amount::Duration(_) if self.of.args.is_fed() => return None,
             Amount::Duration(time) => elapsed.as_secs_f64() / time.as_secs_f64(),
             Amount::File(_) => return None,
         };
@@ -355,10 +376,10 @@ impl Watch<'_> {
         if self.of.form.is_words() && !self.of.alone {
             return Ok(());
         }
-        self.of.form.print(&ClientResult {
+        let result = ClientResult {
             version: env!("CARGO_PKG_VERSION"),
             server: args.reach.server.to_string(),
-            controller: args.transport.controller.clone(),
+            controller: (job.direction == Direction::Up).then(|| args.transport.controller.clone()),
             pacing: self.of.client.transport.pacing.name(),
             path_headers: self.of.client.transport.headers.to_string(),
             direction: job.direction,
@@ -375,6 +396,13 @@ impl Watch<'_> {
             ecn: EcnRecord::of(&self.connection),
             pings,
             outcome,
-        })
+        };
+        if !args.feeds() {
+            return self.of.form.print(&result);
+        }
+        if self.of.live {
+            say(&result.text());
+        }
+        Ok(())
     }
 }

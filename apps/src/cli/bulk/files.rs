@@ -1,33 +1,41 @@
 //! Files as sources and sinks of transfers.
 
 use std::fs::{File, Permissions};
-use std::io::{self, SeekFrom};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::io::{self, Read, SeekFrom};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt as _, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{StreamExt, try_unfold};
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, statvfs};
 use tempfile::{NamedTempFile, PersistError};
 use tokio::io::AsyncSeekExt;
 use tokio::task::spawn_blocking;
 
 use crate::bulk::{Pieces, Readable, Source, Writable, Writer};
 use crate::cli::failure::Failure;
+use crate::cli::units::show_bytes;
 use crate::lock::lock;
 
 /// Bytes read from a file at once.
 const PIECE: usize = 16 * 1024;
+
+/// Bytes read from a pipe at once, at most: what Linux keeps in one (pipe(7)).
+const PIPED_PIECE: usize = 64 * 1024;
 
 /// A file to read. It is opened once: what a transfer reads is what was checked.
 #[derive(Debug)]
 pub(crate) struct FileSource {
     file: Arc<File>,
     length: u64,
+    /// When it was last written to, as of its opening.
+    modified: SystemTime,
 }
 
 /// A file to write. Until it is complete it has a name of its own, `NAME.RANDOM.part`.
@@ -38,6 +46,10 @@ pub(crate) struct FileSink {
     part: Arc<Mutex<Option<NamedTempFile>>>,
 }
 
+/// Standard output, to which a download goes in its order.
+#[derive(Debug)]
+pub(crate) struct StandardOutput;
+
 /// A directory whose files clients may read, and nothing outside it.
 #[derive(Debug)]
 pub(crate) struct Root(Arc<Dir>);
@@ -47,7 +59,11 @@ impl FileSource {
     /// If there is no readable regular file.
     pub(crate) async fn open(path: &Path) -> io::Result<Self> {
         let path = path.to_owned();
-        blocking(move || Self::of(File::open(path)?)).await
+        // A FIFO would otherwise wait for its writer.
+        let without_waiting = OFlags::NONBLOCK.bits() as i32;
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).custom_flags(without_waiting);
+        blocking(move || Self::of(options.open(path)?)).await
     }
 
     fn of(file: File) -> io::Result<Self> {
@@ -61,6 +77,7 @@ impl FileSource {
         Ok(Self {
             file: Arc::new(file),
             length: metadata.len(),
+            modified: metadata.modified()?,
         })
     }
 }
@@ -82,6 +99,17 @@ impl Readable for FileSource {
             })
         });
         pieces.boxed()
+    }
+
+    fn unchanged(&self) -> BoxFuture<'_, io::Result<()>> {
+        let (file, before) = (self.file.clone(), (self.length, self.modified));
+        Box::pin(blocking(move || {
+            let now = file.metadata()?;
+            match (now.len(), now.modified()?) == before {
+                true => Ok(()),
+                false => Err(io::Error::other("the file changed while it was read")),
+            }
+        }))
     }
 }
 
@@ -119,6 +147,20 @@ impl FileSink {
 }
 
 impl Writable for FileSink {
+    fn room(&self, bytes: u64) -> BoxFuture<'_, io::Result<()>> {
+        let directory = directory(&self.path).to_owned();
+        Box::pin(blocking(move || {
+            let disk = statvfs(&directory)?;
+            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+            if bytes <= free {
+                return Ok(());
+            }
+            let (bytes, free) = (show_bytes(bytes), show_bytes(free));
+            let cause = format!("{bytes} are to come, and {free} are free there");
+            Err(io::Error::new(io::ErrorKind::StorageFull, cause))
+        }))
+    }
+
     fn writer(&self, offset: u64) -> BoxFuture<'_, io::Result<Writer>> {
         let (path, part) = (self.path.clone(), self.part.clone());
         Box::pin(async move {
@@ -135,6 +177,34 @@ impl Writable for FileSink {
             Ok(Box::new(file) as _)
         })
     }
+}
+
+impl Writable for StandardOutput {
+    fn writer(&self, _: u64) -> BoxFuture<'_, io::Result<Writer>> {
+        Box::pin(async {
+            let output = io::stdout().as_fd().try_clone_to_owned()?;
+            Ok(Box::new(tokio::fs::File::from_std(output.into())) as _)
+        })
+    }
+}
+
+/// Returns standard input as a source.
+pub(crate) fn standard_input() -> io::Result<Source> {
+    let input = Arc::new(File::from(io::stdin().as_fd().try_clone_to_owned()?));
+    let pieces = try_unfold(input, |input| {
+        blocking(move || {
+            let mut piece = vec![0; PIPED_PIECE];
+            let length = (&*input).read(&mut piece)?;
+            piece.truncate(length);
+            Ok((length > 0).then(|| (Bytes::from(piece), input)))
+        })
+    });
+    Ok(Source::piped(pieces.boxed()))
+}
+
+/// Returns whether a path stands for standard input or output.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 impl Root {

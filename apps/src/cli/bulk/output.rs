@@ -55,7 +55,8 @@ pub(crate) struct ServerInterval {
 pub(crate) struct ClientResult {
     pub(crate) version: &'static str,
     pub(crate) server: String,
-    pub(crate) controller: String,
+    /// The sender's, if this side sent.
+    pub(crate) controller: Option<String>,
     pub(crate) pacing: &'static str,
     pub(crate) path_headers: String,
     pub(crate) direction: Direction,
