@@ -1,4 +1,4 @@
-//! Makes noq endpoints whose connections use path headers.
+//! Makes noq endpoints whose connections use path headers and ECN.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -60,7 +60,8 @@ pub fn client(
 }
 
 /// Makes [`noq::Endpoint`]s that use path headers with peers that understand them: those that this
-/// makes, and those of `evenkeel::Endpoint` on quinn. The words are the same; noq paces.
+/// makes, and those of `evenkeel::Endpoint` on quinn; with any peer they use [ECN](Self::ecn). The
+/// words are the same; noq paces.
 ///
 /// Headers are used on connections with one path, noq's default. Where both ends offer several
 /// ([`TransportConfig::max_concurrent_multipath_paths`]), the connection does without headers.
@@ -104,11 +105,11 @@ impl Endpoint {
         self.path_headers(ANSWERS)
     }
 
-    /// Chooses how to use ECN. A path that clears ECN, or marks every packet without a queue, is left
-    /// without; one that turns ECT(1) into ECT(0) gets ECT(0). [`Context::ecn`] reports that.
+    /// Chooses how to use ECN. A path that clears ECN, or marks every packet without a queue, is
+    /// left without; one that turns ECT(1) into ECT(0) gets ECT(0). [`Context::ecn`] reports that.
     ///
-    /// With [`EcnUse::L4s`], packets of a controller that asks for ECT(1) leave as that, on each path
-    /// of the connection. noq paces them in bursts of up to 2 ms, which an L4S queue marks.
+    /// With [`EcnUse::L4s`], packets of a controller that asks for ECT(1) leave as that, on each
+    /// path of the connection. noq paces them in bursts of up to 2 ms, which an L4S queue marks.
     /// The peer needs nothing but ECN of RFC 9000.
     pub fn ecn(mut self, ecn: EcnUse) -> Self {
         self.ecn = ecn;
