@@ -14,7 +14,7 @@ use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
 use super::args::ReachArgs;
-use super::failure::{Failure, plain};
+use super::failure::{Failure, plain, say};
 use super::net::{self, Transport, read_file};
 use super::signals::Signals;
 use crate::accept::HANDSHAKE_TIMEOUT;
@@ -72,11 +72,20 @@ pub(crate) struct Client<'a> {
     pub(crate) attempts: AtomicU64,
     /// Whether there is no server that a last packet could reach.
     is_alone: AtomicBool,
+    /// Whether to print notices.
+    tells: bool,
+    /// It has said that the server is not authenticated.
+    has_noticed: AtomicBool,
 }
 
 impl<'a> Client<'a> {
     /// Finds the server, and opens a socket. From here on a signal no longer ends the process.
-    pub(crate) async fn open(reach: &'a ReachArgs, transport: Transport) -> Result<Self, Failure> {
+    /// `tells` says whether to print notices.
+    pub(crate) async fn open(
+        reach: &'a ReachArgs,
+        transport: Transport,
+        tells: bool,
+    ) -> Result<Self, Failure> {
         let trust = trust(reach).await?;
         let addresses = net::resolve(&reach.server, reach.bind).await?;
         let mut routes: Vec<Route> = Vec::new();
@@ -105,6 +114,8 @@ impl<'a> Client<'a> {
             signals: Signals::listen()?,
             attempts: AtomicU64::new(0),
             is_alone: AtomicBool::new(false),
+            tells,
+            has_noticed: AtomicBool::new(false),
         })
     }
 
@@ -276,7 +287,12 @@ impl<'a> Client<'a> {
                 let seconds = HANDSHAKE_TIMEOUT.as_secs();
                 Err(failure(&format!("no answer within {seconds} s")).into())
             }
-            Ok(Ok(connection)) => Ok((number, connection)),
+            Ok(Ok(connection)) => {
+                if let (Trust::Anybody, Some(seen)) = (&self.trust, &*lock(&sight)) {
+                    self.notice(seen);
+                }
+                Ok((number, connection))
+            }
             Ok(Err(error)) => Err(match &*lock(&sight) {
                 Some(seen) if seen.refusal.is_some() => Failed::Untrusted(self.untrusted(seen)),
                 _ if speaks_another_protocol(&error) => Failed::Unreached(failure(&format!(
@@ -285,6 +301,17 @@ impl<'a> Client<'a> {
                 ))),
                 _ => Failed::Unreached(failure(&error)),
             }),
+        }
+    }
+
+    /// Says once that nothing proves who the server is, and what would.
+    fn notice(&self, seen: &Seen) {
+        if self.tells && !self.has_noticed.swap(true, Ordering::Relaxed) {
+            say(&format!(
+                "evenkeel: the server is not authenticated: anybody on the path can pose as it; \
+                 instead of --insecure use --pin {} if the server printed the same",
+                seen.fingerprint
+            ));
         }
     }
 

@@ -49,6 +49,10 @@ const MAX_WAITING: usize = 100_000;
 /// Frames from before the viewer came, the *preroll*, are only decoded: they are due with the first
 /// of the others, which come after them. The first is one that can be decoded: all that it may need
 /// has come, unless a second was not enough for that.
+///
+/// With a fixed delay every frame is due that long after its capture by the best estimate of the
+/// sender's clock. What comes later is dropped, except in the first second before a picture was in
+/// time: then it is decoded for those that follow.
 #[derive(Debug)]
 pub(super) struct Player {
     buffer_us: i64,
@@ -83,6 +87,18 @@ pub(super) struct Player {
     pub(super) skips_damaged: bool,
     /// Bytes of content that came and is not shown.
     pub(super) dropped: usize,
+    /// Of a fixed delay, which is the buffer then.
+    fixed: Option<Fixed>,
+}
+
+#[derive(Debug, Default)]
+struct Fixed {
+    /// Until when the playout delay has followed the clocks.
+    followed_us: i64,
+    /// A picture was in time since the stream began, or began anew.
+    is_running: bool,
+    /// When the first one was.
+    first_picture_us: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -145,6 +161,40 @@ impl Player {
             lateness: Lateness::default(),
             skips_damaged: false,
             dropped: 0,
+            fixed: None,
+        }
+    }
+
+    /// Creates a player that shows one frame every `frame`, each `latency` after its capture. It
+    /// begins with [`follow`](Self::follow).
+    pub(super) fn fixed(latency: Duration, frame: Duration) -> Self {
+        Self {
+            fixed: Some(Fixed::default()),
+            ..Self::new(latency, frame)
+        }
+    }
+
+    /// Has a fixed delay follow the clocks: by what is known at `now_us`, frames are captured
+    /// `correction_us` earlier than this player is told. A small difference is made up for by a
+    /// twentieth of the time, a large one at once.
+    pub(super) fn follow(&mut self, correction_us: i64, now_us: i64) {
+        let Some(fixed) = &mut self.fixed else {
+            return;
+        };
+        let wanted_us = self.buffer_us.saturating_sub(correction_us);
+        let present_us = self.playout_delay_us.unwrap_or(wanted_us);
+        let off_us = wanted_us.saturating_sub(present_us);
+        let step_us = (now_us.saturating_sub(fixed.followed_us) / CATCH_UP).max(0);
+        let apart_us = off_us.saturating_abs();
+        if apart_us >= micros(JUMP) || apart_us <= step_us {
+            self.playout_delay_us = Some(wanted_us);
+            fixed.followed_us = now_us;
+        } else {
+            self.playout_delay_us = Some(present_us + off_us.signum() * step_us);
+            fixed.followed_us += step_us * CATCH_UP;
+        }
+        if off_us < 0 {
+            self.jumped_us = now_us;
         }
     }
 
@@ -170,7 +220,9 @@ impl Player {
                 sequence = header.sequence,
                 "frame skipped: a later one was shown"
             );
+            let is_fixed = self.fixed.is_some();
             self.count(arrived_us, |counts| match captured_us {
+                Some(_) if is_fixed => counts.dropped += 1,
                 Some(_) => counts.skipped += 1,
                 None => counts.preroll += 1,
             });
@@ -190,7 +242,7 @@ impl Player {
         );
         self.dropped += replaced.map_or(0, |frame| frame.content.len());
         if let Some(captured_us) = captured_us
-            && self.playout_delay_us.is_none()
+            && self.starts_us.is_none()
         {
             self.begin(header.sequence, captured_us, arrived_us);
         }
@@ -225,6 +277,9 @@ impl Player {
         self.dropped += waiting.values().map(|f| f.content.len()).sum::<usize>();
         (self.live_us, self.playout_delay_us, self.starts_us) = (None, None, None);
         self.spare = None;
+        if let Some(fixed) = &mut self.fixed {
+            fixed.is_running = false;
+        }
         shown
     }
 
@@ -259,8 +314,12 @@ impl Player {
         self.playout_delay_us.map(duration)
     }
 
-    /// Returns when the first frame is due, while none has been shown; `None` otherwise.
+    /// Returns when the first frame is due, while none has been shown; `None` otherwise. With a
+    /// fixed delay: when the first picture was shown.
     pub(super) fn first_due_us(&self) -> Option<i64> {
+        if let Some(fixed) = &self.fixed {
+            return fixed.first_picture_us;
+        }
         self.next_due_us().filter(|_| self.shown.is_none())
     }
 
@@ -280,6 +339,11 @@ impl Player {
     /// Begins to play with a frame that has just arrived, if it can be decoded.
     fn begin(&mut self, sequence: u32, captured_us: i64, arrived_us: i64) {
         let live_us = *self.live_us.get_or_insert(arrived_us);
+        if self.fixed.is_some() {
+            let delay_us = self.playout_delay_us.unwrap_or(self.buffer_us);
+            self.starts_us = Some(captured_us.saturating_add(delay_us).max(arrived_us));
+            return;
+        }
         let mut back = self
             .waiting
             .range(..=sequence)
@@ -298,7 +362,7 @@ impl Player {
 
     /// Shortens the playout delay at once if frames have come much earlier than they had to.
     fn settle(&mut self, captured_us: i64, arrived_us: i64) {
-        let Some(playout_us) = self.playout_delay_us else {
+        let Some(playout_us) = self.playout_delay_us.filter(|_| self.fixed.is_none()) else {
             return;
         };
         let needed_us = (arrived_us.saturating_sub(captured_us)).saturating_add(self.buffer_us);
@@ -369,9 +433,29 @@ impl Player {
         let lateness_us = frame.arrived_us.saturating_sub(due_us);
         let at_us = due_us.max(frame.arrived_us).max(self.jumped_us);
         let at_us = (self.shown).map_or(at_us, |shown| at_us.max(shown.at_us));
-        if frame.captured_us.is_none() {
+        let is_preroll = frame.captured_us.is_none();
+        let is_late = !is_preroll && lateness_us > 0;
+        if is_preroll {
             self.count(frame.arrived_us, |counts| counts.preroll += 1);
-        } else if lateness_us > 0 {
+        } else if let Some(fixed) = &mut self.fixed {
+            let since_us = frame.arrived_us.saturating_sub(self.live_us.unwrap_or(0));
+            let is_dropped = is_late && (fixed.is_running || since_us >= micros(START_PATIENCE));
+            if !is_late {
+                fixed.is_running = true;
+                self.count(frame.arrived_us, |counts| counts.on_time += 1);
+            } else {
+                debug!(sequence, lateness_us, is_dropped, "frame late");
+                self.count(frame.arrived_us, |counts| match is_dropped {
+                    true => counts.dropped += 1,
+                    false => counts.late += 1,
+                });
+                self.explain(frame.captured_us, frame.arrived_us, frame.delays);
+            }
+            if is_dropped {
+                self.dropped += frame.content.len();
+                return Some(Bytes::new());
+            }
+        } else if is_late {
             debug!(sequence, lateness_us, "frame late");
             self.count(frame.arrived_us, |counts| counts.late += 1);
             self.explain(frame.captured_us, frame.arrived_us, frame.delays);
@@ -393,8 +477,9 @@ impl Player {
             .map(|after| sequence.saturating_add(after.into()));
         let whole_from = before.into_iter().chain(anew).min();
         let damaged = whole_from.is_none_or(|from| sequence < from);
-        let is_preroll = frame.captured_us.is_none();
-        let damage = u64::from(damaged && !is_preroll);
+        // What is only decoded is no picture.
+        let is_decoded = is_preroll || (is_late && self.fixed.is_some());
+        let damage = u64::from(damaged && !is_decoded);
         self.count(frame.arrived_us, |counts| counts.damaged += damage);
         // A recovery is incomplete at first, and needs its frames from the first on.
         if self.skips_damaged && whole_from.is_none() {
@@ -406,12 +491,21 @@ impl Player {
             self.dropped += frame.content.len();
             return Some(Bytes::new());
         }
-        self.display(&frame, at_us);
-        // What is only decoded is no picture that stands.
-        if let Some(shown) = self.shown.filter(|_| !is_preroll) {
-            self.past_freezes
-                .add(at_us.saturating_sub(shown.at_us), self.frame_us);
+        let mut stands_since = self.shown.map(|shown| shown.at_us);
+        if let Some(fixed) = self.fixed.as_mut().filter(|_| !is_decoded) {
+            stands_since = stands_since.filter(|_| fixed.first_picture_us.is_some());
+            fixed.first_picture_us.get_or_insert(at_us);
         }
+        if !is_decoded {
+            self.display(&frame, at_us);
+            if let Some(since_us) = stands_since {
+                (self.past_freezes).add(at_us.saturating_sub(since_us), self.frame_us);
+            }
+        }
+        let at_us = match self.shown.filter(|_| is_decoded && !is_preroll) {
+            Some(shown) => shown.at_us,
+            None => at_us,
+        };
         self.shown = Some(Shown {
             sequence,
             at_us,

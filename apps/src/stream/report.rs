@@ -46,12 +46,16 @@ pub struct ViewReport {
 pub struct FrameCounts {
     /// Complete frames.
     pub received: u64,
-    /// Shown when they were due.
+    /// Shown when they were due: they came earlier and waited.
     pub on_time: u64,
-    /// Shown later, because they arrived later.
+    /// Shown later, because they arrived later. With a fixed delay: only decoded, before the first
+    /// picture that was in time.
     pub late: u64,
     /// Not shown: a later frame was already on the screen when they arrived.
     pub skipped: u64,
+    /// Not shown: they arrived later than a fixed delay allows.
+    #[serde(default)]
+    pub dropped: u64,
     /// Captured after the warm-up and before the last that arrived, but never complete.
     pub lost: u64,
     /// Shown without a frame that they may refer to, or left out for that if the viewer asks so.
@@ -118,7 +122,7 @@ pub struct Snapshot {
     pub bytes: u64,
     /// Complete frames since the last snapshot.
     pub frames: u64,
-    /// Frames since the last snapshot that were shown late.
+    /// Frames since the last snapshot that were shown late, or dropped for that.
     pub late: u64,
     /// Mean delay of `frames`, in milliseconds; `None` if there were none.
     pub delay_ms: Option<f64>,

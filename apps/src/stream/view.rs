@@ -15,7 +15,6 @@ use tracing::debug;
 
 use super::clock::{Clock, Comparison};
 use super::frame::{Assembly, FRAGMENT_HEADER_LEN, HEADER_LEN, Header};
-use super::player::Player;
 use super::protocol::{Accepted, Answer, Delivery, Notice, Request};
 use super::viewing::{Beginning, Viewing};
 use crate::error::{AppError, close, printable};
@@ -49,7 +48,8 @@ pub struct ViewOptions<'a> {
     pub began: Instant,
     /// The clock for arrival times; its instant is not after `began`.
     pub clock: Clock,
-    /// Playout buffer: how much longer than the first frame others may take.
+    /// Playout buffer: how much longer than the first frame others may take. It has no effect with
+    /// [`Viewing::with_latency`].
     pub buffer: Duration,
     /// Leave out frames that refer to a missing one, until decoding can begin anew.
     pub skip_damaged: bool,
@@ -166,7 +166,7 @@ impl Viewer<'_> {
         }
         let began_us = i64::try_from(options.clock.read(options.began)).unwrap_or(i64::MAX);
         let frame = Duration::from_secs_f64(1.0 / accepted.frame_rate);
-        let mut player = Player::new(options.buffer, frame);
+        let mut player = self.viewing.player(options.buffer, frame);
         player.skips_damaged = options.skip_damaged;
         let beginning = Beginning {
             began: options.began,
@@ -199,7 +199,7 @@ impl Viewer<'_> {
             // The server has nothing more to do for the pictures that are not yet due.
             close(&self.connection(), &ended);
             // A server may claim any capture time.
-            let last = self.now() + options.buffer + options.patience;
+            let last = self.now() + self.viewing.buffer(options.buffer) + options.patience;
             while let Some(due) = self.viewing.next_due().filter(|due| *due < last) {
                 sleep_until(self.runtime, due).await;
                 self.write(&mut output, self.viewing.shown(self.now()))

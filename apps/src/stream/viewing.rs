@@ -28,7 +28,10 @@ const MAX_DELAY_US: i64 = 86_400_000_000;
 
 /// Records what a viewer sees; the receiver and those who watch the figures share it.
 #[derive(Debug, Default)]
-pub struct Viewing(Mutex<Option<State>>);
+pub struct Viewing {
+    latency: Option<Duration>,
+    state: Mutex<Option<State>>,
+}
 
 /// What a viewer knows of a stream when it begins.
 #[derive(Debug)]
@@ -64,6 +67,8 @@ struct State {
     /// Counts since the last snapshot.
     since: Snapshot,
     delay_sum_ms: f64,
+    /// Late and dropped frames before the last snapshot.
+    late_before: u64,
 }
 
 /// What the report counts, without the warm-up.
@@ -96,10 +101,33 @@ struct Bitrates {
 }
 
 impl Viewing {
+    /// Shows every frame `latency` after its capture by both sides' clocks, and drops what comes
+    /// later, instead of [`ViewOptions::buffer`](super::ViewOptions::buffer).
+    pub fn with_latency(latency: Duration) -> Self {
+        Self {
+            latency: Some(latency),
+            ..Self::default()
+        }
+    }
+
+    /// Returns how long frames wait at most, where `buffer` holds without a fixed delay.
+    pub(super) fn buffer(&self, buffer: Duration) -> Duration {
+        self.latency.unwrap_or(buffer)
+    }
+
+    /// Returns a player with this buffer, unless the delay is fixed, for one frame every `frame`.
+    pub(super) fn player(&self, buffer: Duration, frame: Duration) -> Player {
+        match self.latency {
+            Some(latency) => Player::fixed(latency, frame),
+            None => Player::new(buffer, frame),
+        }
+    }
+
     pub(super) fn begin(&self, beginning: Beginning, clock: Comparison, mut player: Player) {
         player.measured_from_us = beginning.micros(beginning.omit_until);
         player.began_us = beginning.began_us;
-        *lock(&self.0) = Some(State {
+        player.follow(0, beginning.began_us);
+        *lock(&self.state) = Some(State {
             player_offset_us: clock.bounds(beginning.began_us).offset_us(),
             beginning,
             clock,
@@ -112,12 +140,16 @@ impl Viewing {
             figures: Figures::default(),
             since: Snapshot::default(),
             delay_sum_ms: 0.0,
+            late_before: 0,
         });
     }
 
     /// Takes an exchange of messages: our clock's readings around the server's, in microseconds.
     pub(super) fn exchange(&self, asked_us: u64, server_us: u64, answered_us: u64) {
-        self.with(|state| state.clock.exchange(asked_us, server_us, answered_us));
+        self.with(|state| {
+            state.clock.exchange(asked_us, server_us, answered_us);
+            state.follow(i64::try_from(answered_us).unwrap_or(i64::MAX));
+        });
     }
 
     /// Goes on over another connection, whose server accepted the viewer at `accepted_us` on its clock
@@ -135,6 +167,8 @@ impl Viewing {
             state.figures.expected += u64::from(before);
             let shown = state.player.rejoin();
             state.show(shown);
+            let now_us = readings.map(|(_, answered_us)| i64::try_from(answered_us));
+            state.follow(now_us.map_or(state.beginning.began_us, |us| us.unwrap_or(i64::MAX)));
         });
     }
 
@@ -230,7 +264,7 @@ impl Viewing {
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> Option<T> {
-        lock(&self.0).as_mut().map(f)
+        lock(&self.state).as_mut().map(f)
     }
 }
 
@@ -285,6 +319,7 @@ impl State {
         self.next_number = self.next_number.max(header.sequence.saturating_add(1));
         let now_us = self.beginning.micros(now);
         self.clock.frame(header.captured_us, now_us);
+        self.follow(now_us);
         let captured_us = i64::try_from(header.captured_us)
             .unwrap_or(i64::MAX)
             .saturating_sub(self.player_offset_us);
@@ -298,12 +333,10 @@ impl State {
             return;
         }
         let captured_us = Some(now_us - delay_us);
-        let late_before = self.player.counts.late;
         let shown = self.player.arrived(header, captured_us, now_us, content);
         self.show(shown);
         // The player forgets when it began.
         self.first_shown_us = self.first_shown_us.or(self.player.first_due_us());
-        self.since.late += self.player.counts.late - late_before;
         self.since.frames += 1;
         self.since.bitrate_bps = self
             .beginning
@@ -356,8 +389,11 @@ impl State {
         let since = std::mem::take(&mut self.since);
         let delay_sum_ms = std::mem::take(&mut self.delay_sum_ms);
         let freezes = self.player.freezes(now_us);
+        let late = self.player.counts.late + self.player.counts.dropped;
+        let late_before = std::mem::replace(&mut self.late_before, late);
         self.since.bitrate_bps = since.bitrate_bps;
         Snapshot {
+            late: late - late_before,
             clock_error_ms: self
                 .clock
                 .is_estimated()
@@ -390,8 +426,8 @@ impl State {
             duration_s: seconds,
             bytes,
             throughput_bps: (seconds > 0.0).then(|| bytes as f64 * 8.0 / seconds),
-            startup_s: self
-                .first_shown_us
+            startup_s: (self.first_shown_us)
+                .or(self.player.first_due_us())
                 .map(|at_us| at_us.saturating_sub(self.beginning.began_us) as f64 / 1e6),
             frames: FrameCounts {
                 received,
@@ -449,6 +485,15 @@ impl State {
             false => ClockReport::Shared,
         };
         (delays_us, clock)
+    }
+
+    /// Has a fixed delay follow what is known of the clocks at a time of ours that has come.
+    fn follow(&mut self, now_us: i64) {
+        // What was due until now was so by what was known.
+        let shown = self.player.advance(now_us);
+        self.show(shown);
+        let correction_us = self.correction_us(self.clock.bounds(now_us));
+        self.player.follow(correction_us, now_us);
     }
 
     /// Returns what to add to a delay by the player's offset, if this is known of the clocks.

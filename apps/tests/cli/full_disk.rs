@@ -114,6 +114,7 @@ fn a_server_whose_records_find_the_disk_full_says_so_once_and_serves_on() {
             "client",
             &address,
             "--insecure",
+            "-q",
             "--bytes",
             "1MB",
         ]));

@@ -95,6 +95,31 @@ fn json_has_every_figure_and_lines_come_each_interval() {
 }
 
 #[test]
+fn a_fixed_delay_is_kept_and_told() {
+    let server = Server::stream(&["--fixed", "--bitrate", "1M"]);
+    let arguments = ["--time", "1.5", "--latency", "300ms"];
+    for clock in ["shared", "estimated"] {
+        let more = ["--clock", clock, "--json"];
+        let view = json(&success(client(&server, &[&arguments[..], &more].concat())));
+        assert_eq!(
+            (&view["latency_ms"], &view["buffer_ms"]),
+            (&json("300.0"), &json("null"))
+        );
+        let report = &view["report"];
+        let count = |name: &str| report["frames"][name].as_u64().unwrap();
+        let told = ["on_time", "late", "dropped"].map(count);
+        assert_eq!(count("received"), told.iter().sum::<u64>(), "{report}");
+        assert!(count("on_time") > 0 && count("skipped") == 0, "{report}");
+        // A picture is shown when it is due, and later only if the machine was not there.
+        let error_ms = report["clock"]["error_ms"].as_f64().unwrap_or(0.0) + 0.1;
+        let least_ms = report["display_ms"]["min"].as_f64().unwrap();
+        assert!(least_ms >= 300.0 - error_ms, "{report}");
+    }
+    let text = success(client(&server, &arguments));
+    assert!(text.contains("fixed delay     300 ms: "), "{text}");
+}
+
+#[test]
 fn wrong_arguments_are_usage_errors() {
     for (arguments, word) in [
         (&["server", "--bitrate", "3MB"][..], "3MB"),
@@ -114,6 +139,11 @@ fn wrong_arguments_are_usage_errors() {
         (&["server", "--controller", "warp"], "unknown controller"),
         (&["client"], "HOST"),
         (&["client", "h", "--buffer", "100000"], "60000"),
+        (&["client", "h", "--latency", "0"], "0.001"),
+        (
+            &["client", "h", "--latency", "1s", "--buffer", "200"],
+            "cannot be used with",
+        ),
         (&["client", "h", "--time", "0"], "above 0"),
         (&["client", "h", "--clock", "sundial"], "sundial"),
         (

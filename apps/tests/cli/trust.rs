@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Output};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use crate::program::{Server, client, failure, run, success};
+use crate::program::{Server, client, failure, last_words, run, success};
 
 #[test]
 fn without_trust_the_client_refuses_and_prints_the_command_that_works() {
@@ -39,17 +39,20 @@ fn a_wrong_pin_is_refused_with_both_fingerprints() {
 }
 
 #[test]
-fn insecure_trusts_anybody() {
-    let server = Server::bulk(&[]);
-    let arguments = [
-        "bulk",
-        "client",
-        &server.address,
-        "--insecure",
-        "--bytes",
-        "1kB",
-    ];
-    success(run(&arguments));
+fn insecure_trusts_anybody_and_says_in_one_line_what_that_means() {
+    for server in [Server::bulk(&[]), Server::stream(&[])] {
+        let application = server.command[0].as_str();
+        let amount = match application {
+            "bulk" => ["--bytes", "1kB"],
+            _ => ["--time", "0.3"],
+        };
+        let arguments = [application, "client", &server.address, "--insecure"];
+        let arguments = [&arguments[..], &amount].concat();
+        let line = last_words(&run(&arguments), 0);
+        assert!(line.contains("the server is not authenticated"), "{line}");
+        assert!(line.contains(&format!("--pin {}", server.pin)), "{line}");
+        success(run(&[&arguments[..], &["-q"]].concat()));
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub(crate) async fn run(
         .job(source.length())
         .map_err(|cause| Failure::usage(cause, "see `evenkeel bulk client --help`"))?;
     let memories = args.remember.as_deref().map(Memories::open).transpose()?;
-    let client = Client::open(&args.reach, transport).await?;
+    let client = Client::open(&args.reach, transport, live).await?;
     let sink = match &args.output {
         Some(path) => Some(Arc::new(FileSink::new(path)?)),
         None => None,

@@ -9,7 +9,7 @@ use clap::{Arg, Args, Subcommand, ValueEnum};
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
 use crate::cli::failure::Failure;
 use crate::stream::{AdaptConfig, EncoderConfig, SendOptions};
-use crate::time::{positive_seconds, seconds};
+use crate::time::{positive_seconds, seconds, within};
 
 const SERVER_EXAMPLES: &str = "\
 Examples:
@@ -113,6 +113,10 @@ pub(crate) struct StreamClientArgs {
     #[arg(long, value_name = "MILLISECONDS", default_value = "200",
           value_parser = clap::value_parser!(u64).range(0..=60_000).map(Duration::from_millis))]
     pub(crate) buffer: Duration,
+    /// Show every picture this long after its capture, by both sides' clocks, and drop what comes
+    /// later, 0.001s to 60s: `250ms`
+    #[arg(long, value_name = "TIME", conflicts_with = "buffer", value_parser = within(0.001, 60.0))]
+    pub(crate) latency: Option<Duration>,
     /// Leave out pictures that refer to a missing one, and go on with the next key frame
     #[arg(long)]
     pub(crate) skip_damaged: bool,

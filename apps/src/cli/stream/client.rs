@@ -24,6 +24,7 @@ use crate::cli::units::show_rate;
 use crate::lock::lock;
 use crate::path::HeaderUse;
 use crate::stream::{self, Clock, Opening, Output, Snapshot, ViewOptions, Viewing};
+use crate::time::milliseconds;
 
 /// How often the figures on a terminal change.
 const REDRAW: Duration = Duration::from_millis(500);
@@ -43,7 +44,7 @@ pub(crate) async fn run(
         qlog,
         controllers,
     )?;
-    let client = Client::open(&args.reach, transport).await?;
+    let client = Client::open(&args.reach, transport, live).await?;
     let trace = format!("client-{}", std::process::id());
     let result = match client.connect(&client.transport, &trace).await {
         Ok(connection) => view(&args, &client, connection, clock, live).await,
@@ -71,7 +72,10 @@ async fn view(
         form: Form::of(&args.output_form),
         live,
         connection: Arc::new(Mutex::new(connection.clone())),
-        viewing: Arc::default(),
+        viewing: Arc::new(
+            args.latency
+                .map_or_else(Viewing::default, Viewing::with_latency),
+        ),
         began: clock.at,
         frames_on_stdout: args.output.as_deref() == Some(Path::new("-")),
     };
@@ -239,7 +243,11 @@ impl Watch<'_> {
             server: self.args.reach.server.to_string(),
             interrupted: failure.is_some_and(Failure::is_interruption),
             error: error.map(|failure| failure.cause.clone()),
-            buffer_ms: self.args.buffer.as_secs_f64() * 1e3,
+            buffer_ms: match self.args.latency {
+                Some(_) => None,
+                None => Some(milliseconds(self.args.buffer)),
+            },
+            latency_ms: self.args.latency.map(milliseconds),
             omit_s: self.args.omit.as_secs_f64(),
             report: self.viewing.report(now),
         })

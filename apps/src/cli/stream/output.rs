@@ -29,7 +29,9 @@ pub(crate) struct View {
     pub(crate) server: String,
     pub(crate) interrupted: bool,
     pub(crate) error: Option<String>,
-    pub(crate) buffer_ms: f64,
+    /// `None` with a fixed delay.
+    pub(crate) buffer_ms: Option<f64>,
+    pub(crate) latency_ms: Option<f64>,
     pub(crate) omit_s: f64,
     pub(crate) report: Option<ViewReport>,
     /// What people see below the report.
@@ -96,7 +98,9 @@ impl Record for View {
     fn text(&self) -> String {
         let report = self.report.as_ref();
         let report = report.filter(|report| report.frames.received > 0);
-        report.map_or(String::new(), |report| table(report) + &self.plot)
+        report.map_or(String::new(), |report| {
+            table(report, self.latency_ms) + &self.plot
+        })
     }
 }
 
@@ -145,8 +149,8 @@ pub(crate) fn show_delay(seen: &Snapshot) -> String {
         .map_or("-".into(), |ms| format!("{ms:.0}{error} ms"))
 }
 
-/// Formats a viewer's figures for people.
-fn table(report: &ViewReport) -> String {
+/// Formats a viewer's figures for people; `latency_ms` is a fixed delay.
+fn table(report: &ViewReport, latency_ms: Option<f64>) -> String {
     let mut text = String::new();
     let mut line = |name: &str, figures: String| text += &format!("{name:<16}{figures}\n");
     let frames = &report.frames;
@@ -175,6 +179,15 @@ fn table(report: &ViewReport) -> String {
             frames.damaged
         ),
     );
+    if let Some(latency_ms) = latency_ms {
+        line(
+            "fixed delay",
+            format!(
+                "{latency_ms} ms: {} came earlier and waited, {} came later and were dropped",
+                frames.on_time, frames.dropped
+            ),
+        );
+    }
     for (nth, cause) in (0..).zip(causes(&report.causes)) {
         line(if nth == 0 { "late because" } else { "" }, cause);
     }
@@ -363,8 +376,8 @@ mod tests {
                 error_ms: 1.0,
             },
         };
-        let table = table(&report);
-        assert_eq!(table.lines().count(), 6);
+        let table = table(&report, Some(250.0));
+        assert_eq!(table.lines().count(), 7);
         let queued = format!("late because    it queued in the network: {}\n", u64::MAX);
         assert!(table.contains(&queued), "{table}");
     }

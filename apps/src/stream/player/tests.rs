@@ -236,3 +236,119 @@ fn a_player_that_skips_what_is_damaged_goes_on_with_a_key_frame() {
     let freeze = Duration::from_millis(7 * 40);
     assert_eq!(player.past_freezes.total, freeze);
 }
+
+fn fixed() -> Player {
+    let mut player = Player::fixed(Duration::from_millis(100), FRAME);
+    player.follow(0, 0);
+    player
+}
+
+#[test]
+fn with_a_fixed_delay_what_is_earlier_waits_and_what_is_later_is_dropped() {
+    let mut player = fixed();
+    let delays = (0..).zip([20, 99, 100, 101, 30, 0, 400]);
+    let mut order: Vec<_> = delays
+        .map(|(nth, delay)| (40 * i64::from(nth) + delay, nth))
+        .collect();
+    order.sort_unstable();
+    for (at_ms, sequence) in order {
+        arrive(&mut player, sequence, at_ms);
+    }
+    player.finish();
+    let counts = player.counts;
+    assert_eq!((counts.on_time, counts.dropped), (5, 2));
+    assert_eq!((counts.late, counts.skipped), (0, 0));
+    assert!(
+        player
+            .displayed
+            .iter()
+            .all(|shown| shown.delay_us == 100_000)
+    );
+    assert_eq!(player.playout_delay(), Some(Duration::from_millis(100)));
+    // Number 3 is missing to 4 and 5.
+    assert_eq!((counts.damaged, player.dropped), (2, 2));
+    assert_eq!(player.past_freezes.count, 0);
+}
+
+#[test]
+fn a_frame_that_comes_after_a_later_one_was_shown_is_dropped_by_a_fixed_delay() {
+    let mut player = fixed();
+    for sequence in [0, 1, 3, 4, 5, 6] {
+        arrive(&mut player, sequence, 40 * i64::from(sequence) + 10);
+    }
+    arrive(&mut player, 2, 260);
+    assert_eq!((player.counts.skipped, player.counts.dropped), (0, 1));
+}
+
+#[test]
+fn a_fixed_delay_decodes_a_late_beginning_for_what_follows_but_shows_none_of_it() {
+    let mut player = fixed();
+    // What the server had when the viewer came takes 400 ms.
+    for sequence in 0..20 {
+        let at_ms = (40 * i64::from(sequence) + 20).max(400);
+        arrive(&mut player, sequence, at_ms);
+    }
+    let rest = player.finish().len();
+    let counts = player.counts;
+    // Number 7 is due at 380 ms, 8 at 420.
+    assert_eq!((counts.late, counts.on_time, counts.dropped), (8, 12, 0));
+    assert_eq!((counts.damaged, player.dropped), (0, 0));
+    assert!(rest > 0 && player.displayed.len() == 12);
+    assert!(
+        player
+            .displayed
+            .iter()
+            .all(|shown| shown.delay_us == 100_000)
+    );
+    assert_eq!(player.first_due_us(), Some(420_000));
+    assert_eq!(player.past_freezes.count, 0);
+
+    // Where nothing comes in time, all is dropped after a second.
+    let mut slow = fixed();
+    for sequence in 0..100 {
+        arrive(&mut slow, sequence, 40 * i64::from(sequence) + 300);
+    }
+    slow.finish();
+    assert_eq!((slow.counts.late, slow.counts.dropped), (25, 75));
+    assert_eq!((slow.first_due_us(), slow.displayed.len()), (None, 0));
+}
+
+#[test]
+fn a_fixed_delay_follows_the_clocks_gently_and_a_clock_that_is_set_at_once() {
+    let mut player = fixed();
+    let delay = |player: &Player| player.playout_delay().unwrap().as_micros();
+    // 10 ms are made up for in 200 ms, however often it is asked.
+    for at_us in (0..=100_000).step_by(7) {
+        player.follow(10_000, at_us);
+    }
+    assert!((94_999..95_010).contains(&delay(&player)), "{player:?}");
+    player.follow(10_000, 300_000);
+    assert_eq!(delay(&player), 90_000);
+    player.follow(-2_000, 340_000);
+    assert_eq!(delay(&player), 92_000);
+    player.follow(-3_600_000_000, 340_001);
+    assert_eq!(delay(&player), 3_600_100_000);
+}
+
+proptest! {
+    #[test]
+    fn a_fixed_delay_shows_or_drops_every_frame_once_and_shows_none_later(
+        arrivals in proptest::collection::btree_map(0_u32..60, 0_i64..300, 1..60)
+    ) {
+        let mut order: Vec<(i64, u32)> = arrivals
+            .iter()
+            .map(|(sequence, delay)| (40 * i64::from(*sequence) + delay, *sequence))
+            .collect();
+        order.sort_unstable();
+        let mut player = fixed();
+        for (at, sequence) in &order {
+            arrive(&mut player, *sequence, *at);
+        }
+        player.finish();
+        let counts = player.counts;
+        let in_time = arrivals.values().filter(|delay| **delay <= 100).count() as u64;
+        prop_assert_eq!(counts.on_time, in_time);
+        prop_assert_eq!(counts.on_time + counts.late + counts.dropped, order.len() as u64);
+        prop_assert!(player.displayed.iter().all(|shown| shown.delay_us == 100_000));
+    }
+}

@@ -3,8 +3,11 @@ use super::*;
 use evenkeel_tests::time::{epoch, ms};
 
 fn begin(began: Instant, omit: Duration, clock: Comparison) -> Viewing {
-    let viewing = Viewing::default();
-    let player = Player::new(ms(100), ms(50));
+    begin_with(Viewing::default(), began, omit, clock)
+}
+
+fn begin_with(viewing: Viewing, began: Instant, omit: Duration, clock: Comparison) -> Viewing {
+    let player = viewing.player(ms(100), ms(50));
     let beginning = Beginning {
         began,
         began_us: 5_000_000,
@@ -252,4 +255,62 @@ fn a_picture_is_due_although_nothing_follows_it() {
     assert_eq!(viewing.next_due(), Some(began + ms(170)));
     assert_eq!(viewing.shown(began + ms(170)).len(), 1);
     assert_eq!(viewing.next_due(), None);
+}
+
+#[test]
+fn a_fixed_delay_holds_for_an_hour_while_the_clocks_drift_apart() {
+    let began = epoch();
+    // The sender's clock gains 30 us a second.
+    let sender = |at_us: u64| at_us + (at_us - 5_000_000) * 30 / 1_000_000;
+    let mut clock = Comparison::default();
+    clock.exchange(4_990_000, 5_000_000, 5_010_000);
+    let viewing = begin_with(Viewing::with_latency(ms(250)), began, ms(0), clock);
+    for sequence in 0..72_000_u32 {
+        let captured_us = 5_000_000 + 50_000 * u64::from(sequence);
+        let header = Header {
+            captured_us: sender(captured_us),
+            ..header(sequence)
+        };
+        let at = began + ms(50 * u64::from(sequence) + 20 + u64::from(sequence % 7) * 5);
+        viewing.frame(at, &header, Bytes::from_static(b"x"));
+        viewing.shown(at);
+        if let Some(due) = viewing.next_due() {
+            // 108 ms would be missing in the end by an offset that stays.
+            let off_us = (due.duration_since(began).as_micros() + 25_000) % 50_000;
+            assert!((20_000..30_000).contains(&off_us), "{sequence}: {off_us}");
+        }
+        if sequence % 100 == 0 {
+            let asked_us = captured_us + 20_000;
+            viewing.exchange(asked_us, sender(asked_us + 20_000), asked_us + 40_000);
+        }
+    }
+    viewing.finish();
+    let end = began + ms(72_000 * 50);
+    let report = viewing.report(end).unwrap();
+    let frames = report.frames;
+    assert_eq!(
+        (frames.on_time, frames.late, frames.dropped),
+        (72_000, 0, 0)
+    );
+    let display = report.display_ms.unwrap();
+    assert!((245.0..255.0).contains(&display.min), "{display:?}");
+    assert!((245.0..255.0).contains(&display.max), "{display:?}");
+    let playout_ms = report.playout_delay_ms.unwrap();
+    assert!((249.0..251.0).contains(&playout_ms), "{playout_ms}");
+}
+
+#[test]
+fn a_snapshot_counts_what_was_late_also_where_an_output_takes_the_frames() {
+    let began = epoch();
+    for (viewing, dropped) in [(Viewing::default(), 0), (Viewing::with_latency(ms(120)), 1)] {
+        let viewing = begin_with(viewing, began, ms(0), Comparison::default());
+        receive(&viewing, began, 0, 20);
+        assert_eq!(viewing.shown(began + ms(120)).len(), 1);
+        receive(&viewing, began, 1, 300);
+        viewing.shown(began + ms(350));
+        assert_eq!(viewing.snapshot(began + ms(360)).unwrap().late, 1);
+        assert_eq!(viewing.snapshot(began + ms(370)).unwrap().late, 0);
+        let report = viewing.report(began + ms(380)).unwrap();
+        assert_eq!(report.frames.dropped, dropped);
+    }
 }
