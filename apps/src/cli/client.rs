@@ -80,8 +80,8 @@ pub(crate) struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// Finds the server, and opens a socket. From here on a signal no longer ends the process. `tells`
-    /// says whether to print notices.
+    /// Finds the server, and opens a socket. From here on a signal no longer ends the process.
+    /// `tells` says whether to print notices.
     pub(crate) async fn open(
         reach: &'a ReachArgs,
         transport: Transport,

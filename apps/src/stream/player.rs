@@ -315,8 +315,8 @@ impl Player {
         self.playout_delay_us.map(duration)
     }
 
-    /// Returns when the first frame is due, while none has been shown; `None` otherwise. With a fixed
-    /// delay: when the first picture was shown.
+    /// Returns when the first frame is due, while none has been shown; `None` otherwise. With a
+    /// fixed delay: when the first picture was shown.
     pub(super) fn first_due_us(&self) -> Option<i64> {
         if let Some(fixed) = &self.fixed {
             return fixed.first_picture_us;
