@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_goes_on_while_the_thread_waits_for_the_kernel() {
+    fn the_forwarder_goes_on_while_the_thread_waits_for_the_kernel() {
         let (plumber, _reports) = started();
         let (kernel, answers) = std_mpsc::channel();
         block_on(async {

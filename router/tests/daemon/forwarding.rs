@@ -11,7 +11,7 @@ use rustix::net::sockopt;
 use crate::raw::{self, Injector, Sniffer};
 use crate::support::{Host, Lab, Router, Versions, header, link, number};
 
-/// Answers to whoever sends, until nobody has for two seconds.
+/// Answers each packet, until none has come for two seconds.
 fn echo(socket: &UdpSocket) {
     let mut buffer = vec![0; 65_536];
     while let Ok((length, from)) = socket.recv_from(&mut buffer) {

@@ -1,4 +1,4 @@
-//! What controllers in Python are told: the facts of `evenkeel::Controller`, in seconds and bytes.
+//! The facts that controllers in Python receive: those of `evenkeel::Controller`, in seconds and bytes.
 
 use std::time::{Duration, Instant};
 

@@ -20,7 +20,8 @@ use super::control::{self, INITIAL_RTT, Period, RttBounds, queue_delay};
 use super::{Arrival, Departure, Stamp, StampConfig, StampRow};
 use crate::discipline::PortView;
 
-/// A mean over flows believes whoever claims to be many: d is at most so many times the mean by bytes.
+/// A sender that claims to be many flows moves a mean over flows: d is at most this many times the
+/// mean by bytes.
 const MOST_BY_FLOWS: u32 = 2;
 
 const PARAMETERS: &[SpecParameter] = &[
