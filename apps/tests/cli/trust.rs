@@ -163,22 +163,31 @@ fn a_self_signed_authority_gets_a_sentence_that_says_what_to_do() {
         fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
+    let attempt = |name: &str, is_ca: IsCa| {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.is_ca = is_ca;
+        let cert = write(
+            &format!("{name}.pem"),
+            &params.self_signed(&key).unwrap().pem(),
+        );
+        let key = write(&format!("{name}.key"), &key.serialize_pem());
+        let server = Server::bulk(&["--cert", &cert, "--key", &key]);
+        run(&[
+            "bulk",
+            "client",
+            &server.address,
+            "--server-name",
+            "localhost",
+            "--ca",
+            &cert,
+            "--bytes",
+            "1kB",
+        ])
+    };
     // As `openssl req -x509` makes it.
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let cert = write("cert.pem", &params.self_signed(&key).unwrap().pem());
-    let key = write("key.pem", &key.serialize_pem());
-    let server = Server::bulk(&["--cert", &cert, "--key", &key]);
-    let arguments = [
-        "bulk",
-        "client",
-        &server.address,
-        "--server-name",
-        "localhost",
-    ];
     let line = failure(
-        &run(&[&arguments[..], &["--ca", &cert, "--bytes", "1kB"]].concat()),
+        &attempt("authority", IsCa::Ca(BasicConstraints::Unconstrained)),
         1,
     );
     assert!(
@@ -186,22 +195,7 @@ fn a_self_signed_authority_gets_a_sentence_that_says_what_to_do() {
         "{line}"
     );
     // What the sentence proposes works.
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    params.is_ca = IsCa::ExplicitNoCa;
-    let cert = write("own.pem", &params.self_signed(&key).unwrap().pem());
-    let key = write("own.key", &key.serialize_pem());
-    let server = Server::bulk(&["--cert", &cert, "--key", &key]);
-    let arguments = [
-        "bulk",
-        "client",
-        &server.address,
-        "--server-name",
-        "localhost",
-    ];
-    success(run(
-        &[&arguments[..], &["--ca", &cert, "--bytes", "1kB"]].concat()
-    ));
+    success(attempt("own", IsCa::ExplicitNoCa));
 }
 
 /// A server with a certificate for bulk.example by an authority of its own, and the

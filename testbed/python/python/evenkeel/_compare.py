@@ -6,7 +6,6 @@ import json
 import os
 import tempfile
 from typing import (
-    TYPE_CHECKING,
     Any,
     Dict,
     Iterable,
@@ -21,16 +20,12 @@ from typing import (
 from . import _native
 from ._controller import Controller, described
 from ._processes import in_processes
-from ._result import _columns, _flat
+from ._result import Frame, _columns, _flat
 from ._run import run_source
 from ._scenario import Scenario, seeds_of, source
 
-if TYPE_CHECKING:
-    import pandas
-    import polars
 
-
-class Comparison:
+class Comparison(Frame):
     """What came of a comparison, the smoothest controller first. ``print`` shows the table;
     ``summary`` is the contents of comparison.json (docs/results.md)."""
 
@@ -41,21 +36,6 @@ class Comparison:
     def table(self) -> Dict[str, List[Any]]:
         """Returns columns with a row for each controller."""
         return _columns([_flat(run) for run in self.summary["runs"]])
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """Returns a row for each controller as a data frame of pandas."""
-        import pandas
-
-        return pandas.DataFrame(self.table())
-
-    def to_polars(self) -> "polars.DataFrame":
-        """Returns a row for each controller as a data frame of polars."""
-        import polars
-
-        return polars.DataFrame(self.table(), strict=False)
-
-    def __repr__(self) -> str:
-        return self.text
 
 
 def compare(

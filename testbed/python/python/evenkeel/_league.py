@@ -6,15 +6,12 @@ import json
 import os
 import pathlib
 import types
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Type, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Type, Union
 
 from . import _native
 from ._controller import Controller, described
 from ._processes import in_processes
-
-if TYPE_CHECKING:
-    import pandas
-    import polars
+from ._result import Frame
 
 #: Who plays beside one's own.
 OPPONENTS = (
@@ -31,7 +28,7 @@ OPPONENTS = (
 )
 
 
-class League:
+class League(Frame):
     """A league that was played. ``print`` shows the scores; ``page`` is the path of its page, and
     ``summary`` the contents of league.json (docs/league.md). ``dead_flows`` has a line for each
     flow that died in a run of this call."""
@@ -57,21 +54,6 @@ class League:
             "least": [score[1] if len(score) > 1 else score[0] for score in scores],
             "greatest": [score[-1] for score in scores],
         }
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """Returns the scores as a data frame of pandas."""
-        import pandas
-
-        return pandas.DataFrame(self.table())
-
-    def to_polars(self) -> "polars.DataFrame":
-        """Returns the scores as a data frame of polars."""
-        import polars
-
-        return polars.DataFrame(self.table(), strict=False)
-
-    def __repr__(self) -> str:
-        return self.text
 
 
 def league(

@@ -16,6 +16,31 @@ if TYPE_CHECKING:
 TABLES = ("flows", "links", "series", "link_series", "acks", "headers", "transfers")
 
 
+class Frame:
+    """One table, which becomes a data frame; its text is what a notebook shows."""
+
+    text: str
+
+    def table(self) -> Dict[str, List[Any]]:
+        """Returns the columns by name."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Returns the table as a data frame of pandas, which must be installed."""
+        import pandas
+
+        return pandas.DataFrame(self.table())
+
+    def to_polars(self) -> "polars.DataFrame":
+        """Returns the table as a data frame of polars, which must be installed."""
+        import polars
+
+        return polars.DataFrame(self.table(), strict=False)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 class Result:
     """What came of a run. docs/results.md describes every figure.
 
