@@ -300,7 +300,12 @@ impl Viewer<'_> {
             return std::future::pending().await;
         };
         let connection = self.connection();
-        let received = || connection.stats().udp_rx.datagrams;
+        // Frames of the server itself. Datagrams would count as well what a server that came back says
+        // about packets that it does not know.
+        let received = || {
+            let frames = connection.stats().frame_rx;
+            frames.acks + frames.ping + frames.stream + frames.datagram
+        };
         loop {
             let before = received();
             let mut silent = 0;
