@@ -89,12 +89,9 @@ const COUNTED_PACKETS: f64 = 10.0;
 /// Below this part of the target the window grows.
 const GROWTH_QUEUE: f64 = 0.75;
 
-/// keel makes room this long after START ended and after HOLD began, and when it has not seen the
-/// empty path for as long as the second, or for this many empty round trips if that is longer. In
+/// keel makes room this long after START ended, and when it has not seen the empty path for long. In
 /// YIELD it leaves at least this part of its window for this many turns.
 const FIRST_ROOM: Duration = Duration::from_secs(2);
-const OLD_BASE: Duration = Duration::from_secs(10);
-const OLD_BASE_RTTS: u32 = 40;
 const LEAST_YIELD: f64 = 0.5;
 const YIELD_TURNS: u32 = 2;
 
@@ -382,7 +379,6 @@ impl Keel {
                 let back = self.back();
                 self.window = self.window.max(window) + back;
                 let hold = Hold::new(&self.seen(seen.now), same_rate + back, self.packet());
-                self.first_room_at = Some(seen.now + FIRST_ROOM);
                 self.mode = Mode::Hold(hold);
             }
         }
@@ -447,7 +443,7 @@ impl Keel {
             self.first_room_at = None;
             return true;
         }
-        let age = OLD_BASE.max(self.delay.base() * OLD_BASE_RTTS);
+        let age = self.delay.old();
         now.saturating_duration_since(self.delay.seen()) > age
             && now.saturating_duration_since(self.room_at) > age / 2
     }
@@ -493,6 +489,7 @@ impl Controller for Keel {
         let Some(turn) = self.rates.on_ack(ack, is_full, self.delay.span()) else {
             return;
         };
+        self.delay.on_turn(ack.now);
         if !matches!(self.mode, Mode::Scale) {
             self.marks.begin_round();
         }

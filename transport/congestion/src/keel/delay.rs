@@ -26,6 +26,11 @@ const LEAST_SAMPLES: f64 = 4.0;
 /// Jitter beyond an empty round trip, or beyond this if that is shorter, is not allowed for.
 const MOST_JITTER: Duration = Duration::from_millis(30);
 
+/// A round trip that was not seen for this long, or for this many empty round trips if that is longer,
+/// is old.
+const OLD: Duration = Duration::from_secs(10);
+const OLD_RTTS: u32 = 40;
+
 /// The shortest round trip assumed.
 const LEAST_RTT: Duration = Duration::from_micros(1);
 
@@ -49,6 +54,8 @@ pub(super) struct Delay {
     /// Round trips without what routers tell, and what they tell of the way there.
     unexplained: Standing,
     told: Standing,
+    /// What stood at the end of each turn, until it is old.
+    turns: Standing,
     /// The longest queue that they told since somebody asked.
     longest_told: Duration,
     /// The least of each piece, newest last.
@@ -146,6 +153,23 @@ impl Delay {
         } else if let Some(least) = self.pieces.back_mut() {
             *least = rtt.min(*least);
         }
+    }
+
+    /// A turn ends.
+    pub(super) fn on_turn(&mut self, now: Instant) {
+        let (stand, old) = (self.stand(), self.old());
+        self.turns.push(now, stand, old);
+    }
+
+    /// When the least of what stood at the ends of turns did so. Flows that share a queue see it at
+    /// the same time.
+    pub(super) fn low_at(&self) -> Option<Instant> {
+        self.turns.samples.front().map(|(at, _)| *at)
+    }
+
+    /// The age at which a round trip is old.
+    pub(super) fn old(&self) -> Duration {
+        OLD.max(self.base() * OLD_RTTS)
     }
 
     /// Forgets all but what stands: the path has become another one.
@@ -353,6 +377,22 @@ mod tests {
             feed(&mut delay, 0..1000, ms(rtt));
             assert_eq!(delay.short(), ms(short), "{rtt} ms");
         }
+    }
+
+    #[test]
+    fn the_last_turn_with_the_least_round_trip_of_ten_seconds_is_remembered() {
+        let mut delay = Delay::default();
+        let mut turn = |at, rtt| {
+            delay.on_rtt(epoch() + ms(at), ms(rtt), None);
+            delay.on_turn(epoch() + ms(at));
+            delay.low_at().map(|low| low - epoch())
+        };
+        assert_eq!(turn(0, 60), Some(ms(0)));
+        assert_eq!(turn(1000, 90), Some(ms(0)));
+        assert_eq!(turn(2000, 60), Some(ms(2000)), "the later of two");
+        assert_eq!(turn(7000, 90), Some(ms(2000)));
+        assert_eq!(turn(8000, 80), Some(ms(2000)));
+        assert_eq!(turn(12_001, 90), Some(ms(8000)), "old ones are forgotten");
     }
 
     #[test]

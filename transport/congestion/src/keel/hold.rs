@@ -74,15 +74,17 @@ impl Hold {
             let own = room
                 .before
                 .followed(ROOM * room.before.window, seen.stand, seen.base);
-            let window = room.before.window.max(seen.window);
             if room.turns < ROOM_TURNS {
                 return Next::Window(seen.window);
             }
+            let Reference { window, stand } = room.before;
             self.room = None;
             if own > seen.switches.follows(FOLLOWS) {
-                return Next::Leave(window);
+                // All who fill the queue have made room: each takes what fits of its window.
+                let fits = (seen.base + seen.target).as_secs_f64() / stand.as_secs_f64();
+                return Next::Leave(window * fits.clamp(ROOM, 1.0));
             }
-            return Next::Window(window);
+            return Next::Window(window.max(seen.window));
         }
         let regrown = seen.window >= REGROWN * self.curve.most() * mtu;
         self.quiet = match seen.queue() < seen.quiet && regrown {
@@ -132,7 +134,8 @@ impl Keel {
     pub(super) fn hold_turn(&mut self, now: Instant, turn: &Turn) {
         let seen = self.seen(now);
         let smoothed = self.delay.smoothed();
-        let is_base_old = self.is_base_old(now);
+        let low_at = self.delay.low_at().map_or(now, |at| at.max(self.room_at));
+        let is_room_due = now.saturating_duration_since(low_at) > self.delay.old() / 2;
         let mtu = self.packet();
         self.losses.count(self.mtu, true);
         let Mode::Hold(hold) = &mut self.mode else {
@@ -140,7 +143,7 @@ impl Keel {
         };
         let is_used = turn.in_flight as f64 >= USED * seen.window;
         let unused = (!is_used).then_some(turn.length);
-        let next = hold.turn(&seen, smoothed, is_base_old, unused, mtu);
+        let next = hold.turn(&seen, smoothed, is_room_due, unused, mtu);
         let least = minimum_window(self.mtu) as f64;
         match next {
             Next::Window(window) => self.window = window.max(least),

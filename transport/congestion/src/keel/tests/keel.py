@@ -146,6 +146,8 @@ class Keel:
         self.last_rtt = 0.0
         self.recent: Deque[float] = deque(maxlen=8)
         self.stands_of, self.stand = least(), 0.0
+        self.stood: List[Tuple[float, float]] = []  # stand and time of turns that are not old
+        self.low_at = now
         self.base_of, self.noise, self.stalls = Base(), Noise(), Stalls()
         self.rates: Deque[float] = deque([0.0], maxlen=7)  # the greatest sample of each turn
         self.turn = Turn(now, 0)
@@ -201,6 +203,8 @@ class Keel:
     @property
     def delayed(self) -> bool: return len(self.recent) == 8 and min(self.recent) > self.base + self.short
     @property
+    def old(self) -> float: return max(10.0, 40 * self.base)
+    @property
     def min_window(self) -> int: return 2 * self.packet
     @property
     def floor(self) -> float: return self.stalls.floor(self.base, self.own) if self.bw > 0 else 0.0
@@ -238,6 +242,8 @@ class Keel:
         if e["before"] >= turn.total and now - turn.began >= self.span and now > turn.began:
             turn.length = now - turn.began
             turn.rate = turn.acked / turn.length
+            self.stood = [one for one in self.stood + [(self.stand, -now)] if now + one[1] <= self.old]
+            self.low_at = -min(self.stood)[1]
             if self.state is not State.SCALE: self.new_round()
             if self.rates[-1] > 0 and len(self.rates) == 7: self.rates.popleft()
             self.turn_ends(now, turn)
@@ -340,7 +346,7 @@ class Keel:
         else: self.growth = 0
     def room_is_due(self, now: float) -> bool:
         """Asking uses up the first room."""
-        age = max(10.0, 40 * self.base)
+        age = self.old
         if self.first_room is not None and now >= self.first_room:
             self.first_room = None
             return True
@@ -382,7 +388,7 @@ class Keel:
             self.window = max(window, crowd.top)
             w_max = crowd.top * max(stand / crowd.top_stand, 1.0)
             self.hold = Cubic(now, self.window, w_max, packet)
-            self.first_room, self.calm, self.state = now + 2, 0, State.HOLD
+            self.calm, self.state = 0, State.HOLD
         else:
             give = window * max((base + 0.9 * target) / stand, 0.7)
             half = min(0.5 * crowd.top, window) if crowd.others else 0.0
@@ -390,20 +396,20 @@ class Keel:
     # -- HOLD -----------------------------------------------------------------------------------------
     def hold_turn(self, now: float, turn: Turn) -> None:
         assert self.hold and self.srtt is not None
-        is_due = self.room_is_due(now)
         if self.making:
             self.room_turns += 1
             if self.room_turns >= 3:
                 before, stand = self.making
+                self.window, self.making = max(before, self.window), None
                 if follows(stand, self.stand, max(self.base, stand * 0.5)):
+                    self.window = before * clamp((self.base + self.target) / stand, 0.5, 1.0)
                     self.track()
-                self.window, self.making = before, None
             return
         empty = self.queue < max(self.base / 10, 0.004) + min(self.jitter, self.base / 2)
         self.calm = self.calm + 1 if empty and self.window >= 0.95 * self.hold.w_max else 0
         if self.calm >= 2: self.track()
         elif turn.in_flight < 0.5 * self.window: self.hold.began += turn.length
-        elif is_due:
+        elif now - max(self.low_at, self.last_room) > self.old / 2:
             self.make_room(now)
             self.window = max(0.5 * self.window, self.min_window)
         else:
