@@ -291,6 +291,7 @@ impl Keel {
         let in_flight = self.window.min(ack.in_flight as f64 - self.back());
         self.window = (in_flight - DRAIN_GAIN * ack.bytes as f64).max(to);
         if self.window <= to {
+            self.rates.begin_anew(ack);
             self.losses.forget();
             self.marks.drained(ack.now);
             self.first_room_at = Some(ack.now + FIRST_ROOM);

@@ -30,7 +30,8 @@ const FLOOR: f64 = 0.5;
 const SKIPPED: u32 = 3;
 
 /// A round trip, or a queue that is not short, that changes by less than this part for this many
-/// turns is a longer route.
+/// turns is a longer route, unless keel has given way for twice [`SUSPICION_TURNS`]: others may take as
+/// much as it leaves.
 const STILL: f64 = 0.02;
 const STILL_TURNS: u32 = 4;
 const STILL_WINDOW: f64 = 0.6;
@@ -210,7 +211,9 @@ impl Crowd {
             self.has_others |= self.at_least >= STILL_TURNS;
         }
         if self.has_others {
-            let is_still = self.still >= STILL_TURNS && window <= STILL_WINDOW * self.top;
+            let is_still = self.still >= STILL_TURNS
+                && window <= STILL_WINDOW * self.top
+                && self.turns <= 2 * SUSPICION_TURNS;
             if is_still && seen.switches.longer_route() {
                 let longer = seen.stand.as_secs_f64() / seen.base.as_secs_f64();
                 return Answer::Longer(longer.min(MOST_LONGER) * self.top);

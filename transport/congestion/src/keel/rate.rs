@@ -113,6 +113,16 @@ impl Rates {
         Some(turn)
     }
 
+    /// A turn begins with this ACK, if it shows what is delivered: it ends with a packet that leaves
+    /// after this.
+    pub(super) fn begin_anew(&mut self, ack: &Ack) {
+        if let Some(delivery) = ack.delivery {
+            let greatest = self.greatest;
+            self.begin(ack.now, delivery.total);
+            self.greatest = greatest;
+        }
+    }
+
     /// A turn begins, after `total` bytes were delivered.
     fn begin(&mut self, now: Instant, total: u64) {
         *self = Self {

@@ -12,6 +12,8 @@ from typing import Any, Callable, Deque, List, Optional, Tuple
 BETA, C = 0.7, 0.4
 ALPHA = 3 * (1 - BETA) / (1 + BETA)
 
+HAIR = 5e-10  # seconds: times are whole nanoseconds, and their differences here are not quite
+
 def clamp(x: float, a: float, b: float) -> float: return max(a, min(x, b))
 def upper_median(xs: List[float]) -> float: return sorted(xs)[len(xs) // 2]
 
@@ -37,7 +39,7 @@ class Extreme:
         while self.items and not self.better(self.items[-1][1], value): self.items.pop()
         self.items.append((now, value))
     def get(self, now: float, memory: float) -> Optional[float]:
-        while self.items and now - self.items[0][0] > memory:
+        while self.items and now - self.items[0][0] > memory + HAIR:
             self.items.popleft()
         return self.items[0][1] if self.items else None
 
@@ -50,7 +52,7 @@ class Base:
         self.began, self.value, self.seen = 0.0, math.inf, 0.0
     def add(self, now: float, rtt: float) -> None:
         if rtt <= self.value * 65 / 64: self.seen = now
-        if not self.pieces or now - self.began >= 3:
+        if not self.pieces or now - self.began >= 3 - HAIR:
             self.pieces.append(rtt); self.began = now
         else: self.pieces[-1] = min(self.pieces[-1], rtt)
         self.value = min(self.pieces)
@@ -64,7 +66,7 @@ class Noise:
         self.piece: List[Tuple[float, float]] = []
         self.deviations: Deque[float] = deque(maxlen=16)
     def add(self, now: float, rtt: float) -> None:
-        if len(self.piece) >= 4 and now - self.piece[0][0] > 0.025:
+        if len(self.piece) >= 4 and now - self.piece[0][0] > 0.025 + HAIR:
             self.deviations.append(line_deviation(self.piece))
             self.piece = []
         self.piece.append((now, rtt))
@@ -81,11 +83,12 @@ class Stalls:
         self.rates: List[Tuple[float, float]] = []
     def add(self, e: dict, base: float, bw: float, packet: int) -> None:
         now = e["now"]
-        self.past = [(at, length) for at, length in self.past if now - at <= 2]
-        self.rates = [(at, rate) for at, rate in self.rates if now - at <= 2 and rate > bw] + [(now, bw)]
+        self.past = [(at, length) for at, length in self.past if now - at <= 2 + HAIR]
+        self.rates = [(at, rate) for at, rate in self.rates if now - at <= 2 + HAIR and rate > bw]
+        self.rates.append((now, bw))
         gap = now - self.last if self.last is not None else 0.0
         self.last = now
-        if self.open and now > self.open[1]: self.open = None
+        if self.open and now > self.open[1] + HAIR: self.open = None
         if not self.open and e["rtt"] is not None:
             length = min(gap, e["rtt"] - base)
             if 0.004 < length <= 0.2:
@@ -146,6 +149,7 @@ class Keel:
         self.last_rtt = 0.0
         self.recent: Deque[float] = deque(maxlen=8)
         self.stands_of, self.stand = least(), 0.0
+        self.used = False  # this ACK came with a window in use
         self.stood: List[Tuple[float, float]] = []  # stand and time of turns that are not old
         self.low_at = now
         self.base_of, self.noise, self.stalls = Base(), Noise(), Stalls()
@@ -222,7 +226,8 @@ class Keel:
         turn.acked += e["bytes"]
         turn.in_flight = max(turn.in_flight, e["in_flight"])
         slack = self.window - e["in_flight"]
-        turn.is_used |= not e["app_limited"] and slack <= 0.1 * self.window + 2 * self.packet
+        self.used = not e["app_limited"] and slack <= 0.1 * self.window + 2 * self.packet
+        turn.is_used |= self.used
         self.acked += e["bytes"] / self.packet
         self.stalls.add(e, self.base, self.bw, self.packet)
         self.sample = 0.0
@@ -232,17 +237,19 @@ class Keel:
         self.sample = sample if not e["was_limited"] or sample > self.bw else 0.0
     # -- events ---------------------------------------------------------------------------------------
     def ack(self, e: dict) -> None:
-        now, turn = e["now"], self.turn
+        now = e["now"]
         self.measure(e)
         if self.state is State.START: self.start_ack(e)
         elif self.state is State.DRAIN: self.drain_ack(e)
         self.marks(e)
         self.rates[-1] = max(self.rates[-1], self.sample)
+        turn = self.turn
         if e["total"] is None or self.srtt is None: return
-        if e["before"] >= turn.total and now - turn.began >= self.span and now > turn.began:
+        if e["before"] >= turn.total and now - turn.began >= self.span - HAIR and now > turn.began:
             turn.length = now - turn.began
             turn.rate = turn.acked / turn.length
-            self.stood = [one for one in self.stood + [(self.stand, -now)] if now + one[1] <= self.old]
+            self.stood.append((self.stand, -now))
+            self.stood = [one for one in self.stood if now + one[1] <= self.old + HAIR]
             self.low_at = -min(self.stood)[1]
             if self.state is not State.SCALE: self.new_round()
             if self.rates[-1] > 0 and len(self.rates) == 7: self.rates.popleft()
@@ -294,6 +301,8 @@ class Keel:
     def drain_ack(self, e: dict) -> None:
         self.window = max(self.to, min(self.window, e["in_flight"]) - e["bytes"] / 2)
         if self.window <= self.to:
+            if e["total"] is not None:
+                self.turn = Turn(e["now"], e["total"], e["in_flight"], e["bytes"], False, self.used)
             self.acked, self.lost_, self.trial = 0.0, 0.0, None
             self.first_room = e["now"] + 2
             self.reduced = e["now"]
@@ -347,10 +356,10 @@ class Keel:
     def room_is_due(self, now: float) -> bool:
         """Asking uses up the first room."""
         age = self.old
-        if self.first_room is not None and now >= self.first_room:
+        if self.first_room is not None and now >= self.first_room - HAIR:
             self.first_room = None
             return True
-        return now - self.base_of.seen > age and now - self.last_room > age / 2
+        return now - self.base_of.seen > age + HAIR and now - self.last_room > age / 2 + HAIR
     def make_room(self, now: float) -> None:
         self.last_room, self.room_turns, self.making = now, 0, (self.window, self.stand)
     # -- the crowd ------------------------------------------------------------------------------------
@@ -380,15 +389,15 @@ class Keel:
         if window <= 4 * packet:
             crowd.at_least += 1
             if crowd.at_least >= 4: crowd.others = True
-        if crowd.others and crowd.still >= 4 and window <= 0.6 * crowd.top:
+        if crowd.others and crowd.still >= 4 and window <= 0.6 * crowd.top and crowd.turns <= 16:
             self.window = min(stand / base, 2.0) * crowd.top
             self.base_of.set(stand)
             self.crowd = self.curve = None
-        elif crowd.others and now - crowd.began >= 1 and crowd.suspicious >= 8:
+        elif crowd.others and now - crowd.began >= 1 - HAIR and crowd.suspicious >= 8:
             self.window = max(window, crowd.top)
             w_max = crowd.top * max(stand / crowd.top_stand, 1.0)
             self.hold = Cubic(now, self.window, w_max, packet)
-            self.calm, self.state = 0, State.HOLD
+            self.calm, self.state, self.crowd = 0, State.HOLD, None
         else:
             give = window * max((base + 0.9 * target) / stand, 0.7)
             half = min(0.5 * crowd.top, window) if crowd.others else 0.0
@@ -409,7 +418,7 @@ class Keel:
         self.calm = self.calm + 1 if empty and self.window >= 0.95 * self.hold.w_max else 0
         if self.calm >= 2: self.track()
         elif turn.in_flight < 0.5 * self.window: self.hold.began += turn.length
-        elif now - max(self.low_at, self.last_room) > self.old / 2:
+        elif now - max(self.low_at, self.last_room) > self.old / 2 + HAIR:
             self.make_room(now)
             self.window = max(0.5 * self.window, self.min_window)
         else:
