@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::COUNTED_PACKETS;
 use super::crowd::{COMPARED, FOLLOWS, Seen, followed};
 use super::rate::Turn;
 use super::row::Switches;
@@ -147,9 +148,10 @@ impl Losses {
         }
         match self.trial {
             _ if seen.stands() => {}
-            Some(trial) if seen.window <= COMPARED * trial.window => {
+            // A window of few packets cannot fall enough to show what follows.
+            Some(trial) if seen.window <= COMPARED * trial.window || trial.is_small(mtu) => {
                 self.trial = None;
-                if self.switches.path_losses() && trial.shows_path(share, seen, turn.rate) {
+                if self.switches.path_losses() && trial.shows_path(share, seen, turn.rate, mtu) {
                     self.path = (share + trial.share) / 2.0;
                     return Verdict::Path(trial.window);
                 }
@@ -174,7 +176,7 @@ impl Losses {
 impl Trial {
     /// Whether losses came at short queues, and neither became rarer as the window fell nor left the
     /// rate, now `rate` bytes per second, as it was.
-    fn shows_path(&self, share: f64, seen: &Seen, rate: f64) -> bool {
+    fn shows_path(&self, share: f64, seen: &Seen, rate: f64, mtu: u16) -> bool {
         let is_short = self.queues <= self.losses * seen.short.as_secs_f64();
         let follows = |before: f64| {
             followed(before, rate, before * seen.window / self.window)
@@ -183,7 +185,11 @@ impl Trial {
         is_short
             && share.max(self.share) <= MOST_PATH
             && 2.0 * share > self.share
-            && self.rate.is_some_and(follows)
+            && (self.is_small(mtu) || self.rate.is_some_and(follows))
+    }
+
+    fn is_small(&self, mtu: u16) -> bool {
+        self.window < COUNTED_PACKETS * f64::from(mtu)
     }
 }
 

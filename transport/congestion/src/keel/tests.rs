@@ -548,6 +548,17 @@ fn excess_losses_leave_0_85_of_the_window_and_many_0_7() {
 }
 
 #[test]
+fn random_losses_do_not_keep_the_window_at_few_packets() {
+    let mut link = Link::new(RATE / 2.0, ms(100), ROOM);
+    link.loses_every = Some(10);
+    link.keel.window = 5.0 * f64::from(MTU);
+    link.keel.track();
+    link.run(ms(20_000));
+    let share = link.run(ms(10_000));
+    assert!(share > 0.4, "{share}");
+}
+
+#[test]
 fn losses_at_half_of_the_target_shrink_it_to_two_fifths_for_a_while() {
     let mut link = Link::new(RATE, ms(40), 5.0);
     let mut least = 1.0_f64;

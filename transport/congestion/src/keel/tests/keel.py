@@ -490,11 +490,12 @@ class Keel:
         if trial and trial.rate is None and turn.is_used: trial.rate = turn.rate
         if not excess: return False
         if stands: pass
-        elif trial and self.window <= 0.75 * trial.window:
+        elif trial and (self.window <= 0.75 * trial.window or trial.window < 10 * self.packet):
             self.trial = None
+            small = trial.window < 10 * self.packet
             expected = (trial.rate or 0.0) * self.window / trial.window
             short = sum(trial.delays) <= len(trial.delays) * self.short
-            if (follows(trial.rate or 0.0, turn.rate, expected) and 2 * share > trial.share
+            if ((small or follows(trial.rate or 0.0, turn.rate, expected)) and 2 * share > trial.share
                     and max(share, trial.share) <= 0.22 and short):
                 self.path = (share + trial.share) / 2
                 self.window, self.curve = max(self.window, trial.window), None
