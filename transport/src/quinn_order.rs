@@ -159,6 +159,11 @@ pub(crate) fn allowance(connection: &Arc<Connection>, state: &mut State) -> Allo
     let allowed = with_poll_of(connection, |polled| {
         polled.poll.paces.allowance(polled.now, state)
     });
+    match allowed {
+        Some(Allowance::Probe) => trace!(connection = connection.id, "probe may leave"),
+        Some(Allowance::Nothing) => trace!(connection = connection.id, "packets held back"),
+        _ => {}
+    }
     allowed.unwrap_or(Allowance::Window)
 }
 
@@ -230,7 +235,6 @@ impl Departures<State> for Bucket {
     fn allowance(&mut self, now: Instant, state: &mut State) -> Allowance {
         if state.is_probe_due(now) {
             self.let_through = true;
-            trace!("probe may leave");
             return Allowance::Probe;
         }
         self.held_back_until = state.pacer.check(now).err();
@@ -240,8 +244,7 @@ impl Departures<State> for Bucket {
         } else {
             LimitedBy::Pacing
         });
-        if let Some(until) = self.held_back_until {
-            trace!(wait = ?(until - now), "packets held back");
+        if !self.let_through {
             return Allowance::Nothing;
         }
         let probe = state.capacity.as_ref();
