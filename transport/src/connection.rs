@@ -6,7 +6,7 @@
 //!
 //! 1. quinn's lock of the endpoint or the connection. quinn holds it while it polls a driver and
 //!    calls controllers, TLS sessions and sockets, so most code of this crate runs under it.
-//! 2. The buffer of a [`Socket`](crate::socket::Socket), only while datagrams arrive.
+//! 2. The buffer of a [`Socket`](crate::quinn_order::socket::Socket), only while datagrams arrive.
 //! 3. [`Connection::state`]: all that this crate knows about a connection.
 //! 4. The table in `Connections`.
 //!

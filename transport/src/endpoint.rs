@@ -14,8 +14,8 @@ use crate::handshake::Crypto;
 use crate::pacing::Pacing;
 use crate::quinn_order::Runtime;
 use crate::quinn_order::paced::PacedFactory;
+use crate::quinn_order::socket::{HeaderSettings, Socket};
 use crate::resume_token::ResumeToken;
-use crate::socket::{HeaderSettings, Socket};
 
 /// Makes an endpoint that accepts connections: `controller` governs what it sends, paced, and with
 /// path headers for peers that understand them. The rest is quinn's.

@@ -19,7 +19,7 @@ use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, UdpPoller};
 use crate::connection::{Connection, Connections};
 use crate::quinn_order;
 use crate::quinn_order::Train;
-use crate::socket::{HeaderSettings, Socket};
+use crate::quinn_order::socket::{HeaderSettings, Socket};
 
 /// The socket of an endpoint that uses path headers. The caller plays quinn above it and the
 /// network beneath it.

@@ -35,7 +35,6 @@ mod pacing;
 mod path;
 mod quinn_order;
 mod resume_token;
-mod socket;
 mod windows;
 
 pub use capacity::{CapacityProbeEnd, CapacityReport};

@@ -19,6 +19,7 @@
 
 mod driver;
 pub(crate) mod paced;
+pub(crate) mod socket;
 mod timer;
 mod train;
 

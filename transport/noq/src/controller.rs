@@ -17,4 +17,5 @@ pub use evenkeel_congestion::{
     SpecParameter, SpecValues, Thresholds,
 };
 
-pub use crate::factory::{PathFactory, adapt, foreign};
+pub use crate::factory::{adapt, foreign};
+pub use crate::path_factory::PathFactory;

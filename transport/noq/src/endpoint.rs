@@ -12,11 +12,11 @@ use noq::{
     AsyncUdpSocket, ClientConfig, EndpointConfig, PathId, ServerConfig, TransportConfig, rustls,
 };
 
-use crate::SharedFactory;
 use crate::connection::Connection;
 use crate::driver::Runtime;
 use crate::handshake::Crypto;
 use crate::linked::{Link, LinkedFactory};
+use crate::path_factory::SharedFactory;
 use crate::socket::{HeaderSettings, Socket};
 
 /// Makes a noq endpoint that accepts connections: `controller`, a name as for

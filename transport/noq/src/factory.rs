@@ -3,29 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use evenkeel_congestion::{Controller, Controllers, PathFeed, SpecError};
+use evenkeel_congestion::{Controller, Controllers, SpecError};
 use noq_proto::congestion::{self, Bbr3Config, ControllerFactory, CubicConfig};
 
 use crate::adapter::Factory;
-
-/// A factory of noq controllers, as `noq::TransportConfig::congestion_controller_factory` takes it.
-pub type SharedFactory = Arc<dyn PathFactory + Send + Sync>;
-
-/// A factory of noq controllers which learn what noq does not report. [`controller()`] and `adapt`
-/// make them; only a wrapper around another factory implements it.
-pub trait PathFactory: ControllerFactory {
-    /// Builds a controller like [`ControllerFactory::build`] does; it hears of its path through
-    /// `feed`, before each ACK that it processes. By default it hears nothing.
-    fn build_fed(
-        self: Arc<Self>,
-        now: Instant,
-        current_mtu: u16,
-        feed: PathFeed,
-    ) -> Box<dyn congestion::Controller> {
-        feed.follow(None);
-        self.build(now, current_mtu)
-    }
-}
+use crate::path_factory::{PathFactory, SharedFactory};
 
 /// Returns a factory for the controller that `spec` names: `keel`, or with parameters
 /// `vegas:alpha=2,beta=4`. [`controllers`](crate::controllers) lists names and parameters. `cubic` and `bbr` name the

@@ -34,6 +34,7 @@ mod handshake;
 mod hooks;
 mod linked;
 mod observed;
+mod path_factory;
 mod socket;
 mod watched;
 
@@ -43,5 +44,6 @@ pub use evenkeel_congestion::{
     Grant, Observer, PathSample, SpecError, controllers,
 };
 pub use evenkeel_headers::{HeaderCounters, HeaderState, SetupError};
-pub use factory::{SharedFactory, controller, from_table};
+pub use factory::{controller, from_table};
 pub use observed::observed;
+pub use path_factory::SharedFactory;

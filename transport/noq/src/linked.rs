@@ -9,9 +9,9 @@ use evenkeel_congestion::{AckFrame, EcnUse, PathFeed};
 use evenkeel_headers::{Owner, PathFacts};
 use noq_proto::congestion::{Controller, ControllerFactory};
 
-use crate::SharedFactory;
 use crate::connection::{Connection, Connections, OwnFeed};
 use crate::hooks;
+use crate::path_factory::SharedFactory;
 use crate::watched::{AckEnd, Watch, Watched};
 
 /// Builds controllers that are linked with their connections.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use evenkeel_congestion::{AckReporter, Observer, PathFeed};
 use noq_proto::congestion::{Controller, ControllerFactory};
 
-use crate::factory::{PathFactory, SharedFactory};
+use crate::path_factory::{PathFactory, SharedFactory};
 use crate::watched::{AckEnd, Watch, Watched};
 
 /// Returns a factory like `factory`, ours or [`foreign`](crate::controller::foreign), whose controllers report

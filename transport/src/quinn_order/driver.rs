@@ -14,10 +14,10 @@ use std::{io, mem};
 
 use quinn::{AsyncTimer, AsyncUdpSocket};
 
+use super::socket::{HeaderSettings, Socket};
 use super::timer::Timer;
 use super::train::Train;
 use crate::connection::Connection;
-use crate::socket::{HeaderSettings, Socket};
 
 /// The runtime that evenkeel's endpoints run on.
 #[derive(Debug)]
