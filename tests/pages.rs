@@ -9,9 +9,6 @@ use crate::house_rules::{all_rust_files, root};
 /// Of README.md and the pages in docs/ and docs/algorithms/ together; a word has a letter or a digit.
 const MOST_WORDS: usize = 45_000;
 
-/// Banned phrases that are still in the router's sources: only ever lower it.
-const STILL_IN_ROUTER: usize = 37;
-
 /// Returns the pages that people read: directory, file and contents of each.
 fn pages() -> Vec<(PathBuf, PathBuf, String)> {
     let root = root();
@@ -317,25 +314,13 @@ fn no_page_and_no_source_has_a_phrase_that_nobody_writes() {
             .unwrap_or(file)
             .display()
             .to_string();
-        let is_source = name.ends_with(".rs");
         // This file has examples.
         for (line, phrase) in banned(&text, &phrases) {
             if name != "tests/pages.rs" {
-                found.push((is_source, name.clone(), format!("{name}:{line}: {phrase}")));
+                found.push(format!("{name}:{line}: {phrase}"));
             }
         }
     }
-    let in_router = |(is_source, name, _): &mut (bool, String, String)| {
-        *is_source && name.starts_with("router")
-    };
-    let there: Vec<String> = found.extract_if(.., in_router).map(|one| one.2).collect();
-    assert!(
-        there.len() <= STILL_IN_ROUTER,
-        "router has {} banned phrases, {STILL_IN_ROUTER} allowed:\n{}",
-        there.len(),
-        there.join("\n")
-    );
-    let found: Vec<String> = found.into_iter().map(|one| one.2).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
