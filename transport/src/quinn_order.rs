@@ -11,7 +11,7 @@
 //! | reads the clock before it builds packets | `reads_the_clock_before_it_builds_packets` | [`clock_read`] starts an attempt |
 //! | asks for the window twice before each packet that counts; the second time for its pacer | `asks_for_the_window_twice_for_each_packet` | [`is_for_pacer`] |
 //! | builds no packet that counts while the window is smaller | `builds_only_acks_behind_a_closed_window` | `Paced::window` holds packets back |
-//! | asks for the socket's batch size, builds a batch, reports it, gives it to the socket | `reports_a_batch_before_the_socket_gets_it` | [`batch`], [`sent`], [`is_data`] |
+//! | asks for the socket's batch size, builds batches, reports each before the socket gets it | `reports_a_batch_before_the_socket_gets_it` | [`batch`], [`sent`], [`is_data`] |
 //! | puts at most 10 datagrams in a batch, and ends a poll after 20 | `batches_ten_and_ends_a_poll_after_twenty` | `train.rs` joins batches and asks for another poll |
 //! | counts CONNECTION_CLOSE against a full window | `holds_a_close_back_behind_a_full_window` | [`close`](crate::close) |
 //! | takes ECT(1) counts for a broken path | `takes_ect1_counts_for_a_broken_path` | `handshake/key.rs` rewrites them |
