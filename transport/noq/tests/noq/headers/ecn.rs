@@ -209,13 +209,13 @@ fn over_dualpi2(client: Kind) -> (f64, f64) {
     });
     let mut pair = Pair::on(net, client, Kind::PlainQuinn, "keel", Arc::new(Deaf));
     pair.run(10.0);
-    let (begun, counted) = (pair.received, ecn(&pair, PathId::ZERO).arrived);
+    let (begun, counted) = (pair.received(), ecn(&pair, PathId::ZERO).arrived);
     let time = Duration::from_secs(20);
     pair.run(time.as_secs_f64());
     let counts = ecn(&pair, PathId::ZERO).arrived;
     let marks = (counts.ce - counted.ce) as f64;
     let unmarked = (counts.ect0 + counts.ect1 - counted.ect0 - counted.ect1) as f64;
-    let bits = (pair.received - begun) as f64 * 8.0;
+    let bits = (pair.received() - begun) as f64 * 8.0;
     (bits / time.as_secs_f64() / 20e6, marks / (marks + unmarked))
 }
 
