@@ -42,5 +42,9 @@ impl Drop for Poll {
 
 /// Notes that noq has read the clock.
 pub(crate) fn clock_read(now: Instant) {
-    order(|order| order.clock_read(now).map(Departures::<State>::clock_read));
+    order(|order| {
+        if let Some(paces) = order.clock_read(now) {
+            Departures::<State>::clock_read(paces);
+        }
+    });
 }

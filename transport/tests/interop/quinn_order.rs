@@ -167,7 +167,7 @@ fn quinn_sends_only_while_its_driver_is_polled() {
     let recorder = transferred(Recorder::default());
     let calls = recorder.calls.lock().expect("no thread panics with it");
     let mut polled = None;
-    for (thread, call) in calls.iter() {
+    for (thread, call) in &*calls {
         match call {
             Call::PollBegins => polled = Some(thread),
             Call::PollEnds => polled = None,
