@@ -11,8 +11,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use evenkeel::fuzzing::{Arrival, HeaderConnection, HeaderSocket, MTU};
 use evenkeel::controller::{Congestion, Controller, Feedback};
+use evenkeel::fuzzing::{Arrival, HeaderConnection, HeaderSocket, MTU};
 use evenkeel::{Grant, HeaderState};
 use evenkeel_fuzz::conversation::{self, Piece, Step};
 use evenkeel_wire::{

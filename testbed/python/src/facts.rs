@@ -1,9 +1,9 @@
-//! The facts that controllers in Python receive: those of `evenkeel::controller::Controller`, in seconds and bytes.
+//! The facts that controllers in Python receive: those of `evenkeel::controller`, in seconds and bytes.
 
 use std::time::{Duration, Instant};
 
-use evenkeel::controller::Cause;
 use evenkeel::Grant;
+use evenkeel::controller::Cause;
 use pyo3::prelude::*;
 
 /// Seconds of virtual time since the run began.
