@@ -9,14 +9,6 @@ use crate::house_rules::{all_rust_files, root};
 /// Of README.md and the pages in docs/ and docs/algorithms/ together; a word has a letter or a digit.
 const MOST_WORDS: usize = 45_000;
 
-/// Banned phrases that are still in the sources below these directories: only ever lower them.
-const STILL_THERE: &[(&str, usize)] = &[
-    ("apps", 10),
-    ("router", 37),
-    ("transport/congestion", 6),
-    ("transport/noq", 4),
-];
-
 /// Returns the pages that people read: directory, file and contents of each.
 fn pages() -> Vec<(PathBuf, PathBuf, String)> {
     let root = root();
@@ -322,30 +314,13 @@ fn no_page_and_no_source_has_a_phrase_that_nobody_writes() {
             .unwrap_or(file)
             .display()
             .to_string();
-        let is_source = name.ends_with(".rs");
         // This file has examples.
         for (line, phrase) in banned(&text, &phrases) {
             if name != "tests/pages.rs" {
-                found.push((is_source, name.clone(), format!("{name}:{line}: {phrase}")));
+                found.push(format!("{name}:{line}: {phrase}"));
             }
         }
     }
-    for (directory, most) in STILL_THERE {
-        let is_there = |(is_source, name, _): &(bool, String, String)| {
-            *is_source && name.starts_with(directory)
-        };
-        let there: Vec<_> = found
-            .extract_if(.., |one| is_there(one))
-            .map(|one| one.2)
-            .collect();
-        assert!(
-            there.len() <= *most,
-            "{directory} has {} banned phrases, {most} allowed:\n{}",
-            there.len(),
-            there.join("\n")
-        );
-    }
-    let found: Vec<String> = found.into_iter().map(|one| one.2).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
@@ -356,4 +331,44 @@ fn a_banned_phrase_is_found_over_line_ends_and_in_names_of_tests() {
     let found = banned(text, &phrases);
     assert_eq!(found, [(1, "so many"), (2, "what * tells"), (4, "so many")]);
     assert_eq!(banned("What came, tells. So, many.", &phrases), []);
+}
+
+/// Files that a datagram or a signal passes at most.
+const MOST_FILES: usize = 12;
+
+#[test]
+fn a_datagram_and_a_signal_pass_at_most_12_files_and_each_has_its_function() {
+    let page = fs::read_to_string(root().join("docs/architecture.md")).expect("a readable page");
+    let section = page
+        .split("## The files that a datagram and a signal pass")
+        .nth(1);
+    let section = section.and_then(|rest| rest.split("\n## ").next());
+    let mut counts = Vec::new();
+    for line in section.expect("the section").lines() {
+        let Some((number, entry)) = line.split_once(". `") else {
+            continue;
+        };
+        let mut names = entry.split('`').step_by(2);
+        let (Some(file), Some(function)) = (names.next(), names.next()) else {
+            panic!("{line}: a file, then its function");
+        };
+        let text = fs::read_to_string(root().join(file)).unwrap_or_default();
+        let is_there = ["(", "<"].map(|end| text.contains(&format!("fn {function}{end}")));
+        assert!(
+            is_there.contains(&true),
+            "{file} has no function {function}"
+        );
+        match number {
+            "1" => counts.push(1),
+            _ => *counts.last_mut().expect("the first is 1") += 1,
+        }
+        assert_eq!(
+            counts.last().map(ToString::to_string).as_deref(),
+            Some(number)
+        );
+    }
+    assert!(
+        counts.len() == 2 && counts.iter().all(|count| *count <= MOST_FILES),
+        "{counts:?}"
+    );
 }

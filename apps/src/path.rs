@@ -2,7 +2,7 @@
 
 use std::{fmt, num::NonZeroU32, str::FromStr, time::Instant};
 
-use evenkeel::{Context, Endpoint, Grant, HeaderCounters, HeaderState, PathSample};
+use evenkeel::{Context, EndpointBuilder, Grant, HeaderCounters, HeaderState, PathSample};
 use serde::{Deserialize, Serialize};
 
 use crate::time::milliseconds;
@@ -14,7 +14,7 @@ pub enum HeaderUse {
     Off,
     /// Answers the peer's headers, and sends two more per round trip.
     Echo,
-    /// Sends one on every so many datagrams, and at least two per round trip.
+    /// Sends one on every nth datagram, and at least two per round trip.
     Every(NonZeroU32),
 }
 
@@ -97,7 +97,7 @@ struct Sum {
 
 impl HeaderUse {
     /// Sets this use on `endpoint`.
-    pub fn set(self, endpoint: Endpoint) -> Endpoint {
+    pub fn set(self, endpoint: EndpointBuilder) -> EndpointBuilder {
         match self {
             Self::Off => endpoint.path_headers(0),
             Self::Echo => endpoint.answer_path_headers(),

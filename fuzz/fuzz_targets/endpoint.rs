@@ -11,8 +11,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use evenkeel::controller::{Congestion, Controller, Feedback};
 use evenkeel::fuzzing::{Arrival, HeaderConnection, HeaderSocket, MTU};
-use evenkeel::{Congestion, Controller, Feedback, Grant, HeaderState};
+use evenkeel::{Grant, HeaderState};
 use evenkeel_fuzz::conversation::{self, Piece, Step};
 use evenkeel_wire::{
     ECHO_LIFETIME, PATH_HEADER_LEN, PATH_HEADER_MAGIC, PathHeaderMut, PathHeaderView,
@@ -200,7 +201,7 @@ impl World {
                     _ => Some(Feedback::Xcp),
                 };
                 let connection = &self.ends[odd(end)].connections[odd(connection)];
-                let factory = evenkeel::adapt(move |_, _| Box::new(Follower(feedback)));
+                let factory = evenkeel::controller::adapt(move |_, _| Box::new(Follower(feedback)));
                 connection.control(factory, self.now);
             }
         }

@@ -222,7 +222,7 @@ fn print(text: &str) -> Result<(), Failure> {
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());
     match written {
-        // Whoever closed the pipe has read enough.
+        // The reader has closed the pipe: it has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(Failure::output),
     }

@@ -56,7 +56,7 @@ impl Forwarder {
         })
     }
 
-    /// Goes on with another link; no packet is lost. Whoever [turns](Forwarder::turn) it must do so
+    /// Goes on with another link; no packet is lost. Call [`turn`](Forwarder::turn)
     /// again at once.
     pub(crate) fn replace(&mut self, now: Instant, link: Transit, timing: Timing) {
         let earlier = std::mem::replace(&mut self.transit, link);

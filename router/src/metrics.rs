@@ -104,7 +104,7 @@ impl Scrapes {
     pub(crate) async fn answer(mut self, figures: impl AsyncFn() -> Option<Figures>) -> Infallible {
         while let Some(question) = self.questions.recv().await {
             if let Some(figures) = figures().await {
-                // Whoever asked may have gone.
+                // The asking task may have gone.
                 let _ = question.send(figures);
             }
         }

@@ -47,7 +47,7 @@ pub(crate) fn watch(socket: &Path) -> Result<(), Failure> {
         loop {
             let (columns, rows) = screen.size();
             match screen.show(&view.draw(status, columns, rows, screen.is_coloured)) {
-                // Whoever closed the pipe has seen enough.
+                // The reader has closed the pipe: it has seen enough.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
                 shown => shown.map_err(Failure::output)?,
             }

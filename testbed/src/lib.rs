@@ -1,4 +1,6 @@
 //! Scenarios on the shipping code, in virtual time.
+//!
+//! Internal to evenkeel-testbed: no promise, the API may change with every version.
 
 pub mod backend;
 pub mod jobs;

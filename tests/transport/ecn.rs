@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel::{Ack, Congestion, Controller, EcnFault, EcnMode, EcnReport, SharedFactory};
+use evenkeel::controller::{Ack, Congestion, Controller};
+use evenkeel::{EcnFault, EcnMode, EcnReport, SharedFactory};
 use quinn::udp::EcnCodepoint;
 
 use super::pair::{Kind, Pair, reno, seconds};
@@ -28,7 +29,7 @@ impl Scalable {
 
     fn factory(&self) -> SharedFactory {
         let controller = self.clone();
-        evenkeel::adapt(move |_, _| Box::new(controller.clone()))
+        evenkeel::controller::adapt(move |_, _| Box::new(controller.clone()))
     }
 }
 

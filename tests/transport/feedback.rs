@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use evenkeel::{Ack, Congestion, Controller, Feedback, PathSample};
+use evenkeel::PathSample;
+use evenkeel::controller::{Ack, Congestion, Controller, Feedback};
 use evenkeel_wire::PathHeaderView;
 
 use super::pair::{HEADED, Kind, Pair, seconds};
@@ -76,7 +77,7 @@ impl Controller for Follower {
 /// A pair whose client runs `follower`.
 fn pair_of(follower: &Follower) -> Pair {
     let follower = follower.clone();
-    let factory = evenkeel::adapt(move |_, _| Box::new(follower.clone()));
+    let factory = evenkeel::controller::adapt(move |_, _| Box::new(follower.clone()));
     let net = Net::new(10_000_000, 10.0);
     Pair::on(net, HEADED, Kind::Answering, factory)
 }
@@ -96,7 +97,7 @@ fn headers_ask_routers_for_the_rate_that_the_application_desires() {
     });
     let context = pair.contexts().0.expect("an evenkeel configuration");
     let mut asks = |desired| {
-        context.desire(desired);
+        context.limit_requested_rate(desired);
         asked.lock().expect("no test panics in here").clear();
         pair.run(seconds(1));
         let mut asked = std::mem::take(&mut *asked.lock().expect("no test panics in here"));

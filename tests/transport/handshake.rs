@@ -53,7 +53,7 @@ fn early_data_carries_no_headers_and_the_resumed_connection_has_keys_of_its_own(
 fn a_server_sends_no_header_before_the_clients_address_is_validated() {
     let mut net = Net::new(10_000_000, 10.0);
     let identity = identity();
-    let evenkeel = evenkeel::Endpoint::new().path_headers(1);
+    let evenkeel = evenkeel::EndpointBuilder::new().path_headers(1);
     let transport = || evenkeel.transport(TransportConfig::default(), reno());
     let server_socket = net.socket(Host::Receiver);
     let server_config = evenkeel
@@ -147,7 +147,7 @@ fn no_header_goes_to_a_new_address_before_it_is_validated() {
     for host in [Host::Router, Host::Sender] {
         pair.server_socket.take();
         let socket = pair.net.socket(host);
-        let wrapped = pair.client_side.wrap(socket, pair.net.runtime());
+        let wrapped = pair.client_side.wrap_socket(socket, pair.net.runtime());
         pair.client
             .rebind_abstract(wrapped)
             .expect("a bound socket");

@@ -46,7 +46,7 @@ impl Watch {
 
     fn report(mut self) -> ViewReport {
         let (runtime, identity) = (self.net.runtime(), identity());
-        let evenkeel = evenkeel::Endpoint::new();
+        let evenkeel = evenkeel::EndpointBuilder::new();
         let settings = stream::transport_config(TransportSettings::default());
         let mut tls = server_tls(&identity);
         tls.alpn_protocols = vec![stream::ALPN.to_vec()];

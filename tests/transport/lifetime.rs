@@ -13,8 +13,8 @@ use super::support::{
 /// Two evenkeel endpoints with configurations of their own, so that each counts its own.
 struct Pair {
     net: Net,
-    client_side: evenkeel::Endpoint,
-    server_side: evenkeel::Endpoint,
+    client_side: evenkeel::EndpointBuilder,
+    server_side: evenkeel::EndpointBuilder,
     client: quinn::Endpoint,
     server: quinn::Endpoint,
     connections: Arc<Mutex<Vec<quinn::Connection>>>,
@@ -23,10 +23,13 @@ struct Pair {
 impl Pair {
     fn new(server_name_known: bool) -> Self {
         let mut net = Net::new(10_000_000, 5.0);
-        let (client_side, server_side) = (evenkeel::Endpoint::new(), evenkeel::Endpoint::new());
+        let (client_side, server_side) = (
+            evenkeel::EndpointBuilder::new(),
+            evenkeel::EndpointBuilder::new(),
+        );
         let identity_of_server = identity();
         let controller = evenkeel::controller("reno").expect("a name of the table");
-        let transport = |side: &evenkeel::Endpoint| {
+        let transport = |side: &evenkeel::EndpointBuilder| {
             let mut config = TransportConfig::default();
             config.max_idle_timeout(Some(Duration::from_secs(5).try_into().expect("short")));
             side.transport(config, controller.clone())
@@ -93,7 +96,10 @@ impl Pair {
     }
 
     fn contexts(&self) -> (usize, usize) {
-        (self.client_side.contexts(), self.server_side.contexts())
+        (
+            self.client_side.context_count(),
+            self.server_side.context_count(),
+        )
     }
 }
 
@@ -149,7 +155,10 @@ fn rebinding_and_migration_keep_contexts_and_their_pacing() {
     for host in [Host::Sender, Host::Router, Host::Sender] {
         let socket = pair.net.socket(host);
         pair.client
-            .rebind_abstract(pair.client_side.wrap(socket.clone(), pair.net.runtime()))
+            .rebind_abstract(
+                pair.client_side
+                    .wrap_socket(socket.clone(), pair.net.runtime()),
+            )
             .expect("a bound socket");
         pair.net.run_for(Duration::from_secs(1));
         socket.take();

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel::{Context, FlowWindows, Limit, PathState, ProbeEnd, ProbeReport, SharedFactory};
+use evenkeel::{
+    CapacityProbeEnd, CapacityReport, Context, FlowWindows, LimitedBy, PathState, SharedFactory,
+};
 use evenkeel_testbed::scenario::LinkBuilder;
 use evenkeel_testbed::sim::SimRuntime;
 use quinn::{Runtime, TransportConfig, VarInt};
@@ -34,7 +36,9 @@ impl Line {
     /// Connects on `net`; `receive` is the receiver's transport.
     fn new(mut net: Net, controller: SharedFactory, receive: TransportConfig) -> Self {
         let identity = identity();
-        let evenkeel = evenkeel::Endpoint::new().path_headers(1).hop_limit(64);
+        let evenkeel = evenkeel::EndpointBuilder::new()
+            .path_headers(1)
+            .hop_limit(64);
         let server = evenkeel.transport(receive, reno());
         let server = evenkeel
             .server_config(server_tls(&identity), server)
@@ -224,25 +228,25 @@ fn what_limits_a_connection_is_told() {
     // 1 Mb/s of 10, with a window that never fills.
     let mut line = Line::reading(ten_megabits(), constant(125_000, 1_000_000));
     line.encode(20_000);
-    assert_eq!(line.run(seconds(1)).limited_by, Limit::Application);
+    assert_eq!(line.run(seconds(1)).limited_by, LimitedBy::Application);
     line.flood();
-    assert_eq!(line.run(seconds(1)).limited_by, Limit::Pacing);
+    assert_eq!(line.run(seconds(1)).limited_by, LimitedBy::Pacing);
 
     let mut line = Line::reading(ten_megabits(), constant(u64::MAX, 24_000));
     line.flood();
-    assert_eq!(line.run(seconds(1)).limited_by, Limit::Window);
+    assert_eq!(line.run(seconds(1)).limited_by, LimitedBy::Window);
 
     // A peer that takes 20 kB and reads nothing; a window that would hold them.
     let mut receive = TransportConfig::default();
     receive.receive_window(VarInt::from_u32(20_000));
     let mut line = Line::new(ten_megabits(), constant(u64::MAX, 100_000), receive);
-    assert_eq!(line.run(seconds(1)).limited_by, Limit::Application);
+    assert_eq!(line.run(seconds(1)).limited_by, LimitedBy::Application);
     line.flood();
-    assert_eq!(line.run(seconds(1)).limited_by, Limit::FlowControl);
+    assert_eq!(line.run(seconds(1)).limited_by, LimitedBy::FlowControl);
     line.read();
     line.receiver
         .set_receive_window(VarInt::from_u32(1_000_000));
-    assert_eq!(line.run(seconds(1)).limited_by, Limit::Window);
+    assert_eq!(line.run(seconds(1)).limited_by, LimitedBy::Window);
 }
 
 #[test]
@@ -305,7 +309,7 @@ fn changes_wake_once_a_round_trip_at_most_and_not_while_nothing_changes() {
 }
 
 /// Keeps a stream of low priority full until the probe reports; the peer need not read it.
-async fn probe_with_padding(connection: quinn::Connection, rate: u64) -> Option<ProbeReport> {
+async fn probe_with_padding(connection: quinn::Connection, rate: u64) -> Option<CapacityReport> {
     let context = Context::of(&connection)?;
     let mut stream = connection.open_uni().await.ok()?;
     stream.set_priority(-1).ok()?;
@@ -314,7 +318,7 @@ async fn probe_with_padding(connection: quinn::Connection, rate: u64) -> Option<
             while stream.write_all(&[0; 4096]).await.is_ok() {}
             std::future::pending::<()>().await;
         });
-        let mut probe = pin!(context.probe(rate, Duration::from_millis(300)));
+        let mut probe = pin!(context.probe_capacity(rate, Duration::from_millis(300)));
         poll_fn(|cx| {
             let _ = padding.as_mut().poll(cx);
             probe.as_mut().poll(cx)
@@ -338,7 +342,7 @@ fn a_probe_finds_what_a_path_carries_and_the_controller_goes_on_from_there() {
     let probe = probe_with_padding(line.sender.clone(), u64::MAX);
     let report = line.outcome(seconds(1), probe).flatten();
     let report = report.expect("its time is up");
-    assert_eq!(report.end, ProbeEnd::Carried, "{report:?}");
+    assert_eq!(report.end, CapacityProbeEnd::Carried, "{report:?}");
     // Twice the estimate of that moment.
     assert!(
         (400_000..=600_000).contains(&report.tried_rate),
@@ -353,7 +357,7 @@ fn a_probe_finds_what_a_path_carries_and_the_controller_goes_on_from_there() {
     assert_eq!(after.losses.detections, 0);
     assert_eq!(
         after.limited_by,
-        Limit::Application,
+        LimitedBy::Application,
         "the padding has ended"
     );
 }
@@ -367,7 +371,7 @@ fn a_probe_of_more_than_the_path_carries_ends_with_the_queue_and_without_loss() 
     let probe = probe_with_padding(line.sender.clone(), u64::MAX);
     let report = line.outcome(seconds(1), probe).flatten();
     let report = report.expect("a queue grew");
-    assert_eq!(report.end, ProbeEnd::Queueing, "{report:?}");
+    assert_eq!(report.end, CapacityProbeEnd::Queueing, "{report:?}");
     assert!(report.delivered_rate < 260_000, "{report:?}");
     assert_eq!(line.context().state().losses.detections, 0);
 }
@@ -378,21 +382,21 @@ fn a_probe_needs_data_and_a_connection() {
     line.encode(100_000);
     line.run(seconds(5));
     let time = Duration::from_millis(300);
-    let probe = line.context().probe(u64::MAX, time);
+    let probe = line.context().probe_capacity(u64::MAX, time);
     let report = line.outcome(seconds(1), probe).flatten();
     let end = report.map(|report| report.end);
-    assert_eq!(end, Some(ProbeEnd::TooLittleData), "{report:?}");
+    assert_eq!(end, Some(CapacityProbeEnd::TooLittleData), "{report:?}");
     // Another takes its place.
     let (first, second) = (
-        line.context().probe(u64::MAX, time),
-        line.context().probe(u64::MAX, time),
+        line.context().probe_capacity(u64::MAX, time),
+        line.context().probe_capacity(u64::MAX, time),
     );
     assert_eq!(line.outcome(seconds(1), first), Some(None));
     assert!(line.outcome(seconds(1), second).flatten().is_some());
-    let last = line.context().probe(u64::MAX, seconds(100));
+    let last = line.context().probe_capacity(u64::MAX, seconds(100));
     line.sender.close(VarInt::from_u32(0), b"");
     assert_eq!(line.outcome(seconds(5), last), Some(None));
-    let late = line.context().probe(u64::MAX, time);
+    let late = line.context().probe_capacity(u64::MAX, time);
     assert_eq!(line.outcome(seconds(1), late), Some(None));
 }
 

@@ -7,7 +7,8 @@ use super::support::{
     Departure, Host, Net, Recorder, client_tls, constant, flood, identity, server_tls, sink,
     stock_client, stock_server,
 };
-use evenkeel::{Ack, AckReport, Congestion, Context, Controller, Observer, Pacing, SharedFactory};
+use evenkeel::controller::{Ack, Congestion, Controller};
+use evenkeel::{AckReport, Context, Observer, Pacing, SharedFactory};
 use quinn::{AckFrequencyConfig, TransportConfig, VarInt};
 
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ impl Flood {
     fn start(
         rate_bps: u64,
         quarter_rtt_ms: f64,
-        endpoint: &evenkeel::Endpoint,
+        endpoint: &evenkeel::EndpointBuilder,
         controller: SharedFactory,
     ) -> Self {
         let mut acks = AckFrequencyConfig::default();
@@ -53,7 +54,7 @@ impl Flood {
     fn with_acks(
         rate_bps: u64,
         quarter_rtt_ms: f64,
-        endpoint: &evenkeel::Endpoint,
+        endpoint: &evenkeel::EndpointBuilder,
         controller: SharedFactory,
         acks: Option<AckFrequencyConfig>,
     ) -> Self {
@@ -162,7 +163,12 @@ fn packets_leave_one_by_one_at_the_controllers_rate_and_the_round_trip_is_the_wi
     for (rate_bps, bytes_per_second) in [(1_600_000, 200_000), (10_000_000, 1_250_000)] {
         let controller = constant(bytes_per_second, 1_000_000);
         // A path with ten times the rate: no queue.
-        let mut flood = Flood::start(10 * rate_bps, 10.0, &evenkeel::Endpoint::new(), controller);
+        let mut flood = Flood::start(
+            10 * rate_bps,
+            10.0,
+            &evenkeel::EndpointBuilder::new(),
+            controller,
+        );
         flood.run(seconds(1));
         let (departures, acks) = flood.run(seconds(20));
         let burst = longest_burst(&data(&departures));
@@ -184,7 +190,8 @@ fn a_window_alone_is_spread_over_its_round_trip() {
     for rate_bps in [1_600_000, 10_000_000] {
         for controller in ["vegas", "reno", "cubic"] {
             let factory = evenkeel::controller(controller).expect("a name of the table");
-            let mut flood = Flood::start(rate_bps, 10.0, &evenkeel::Endpoint::new(), factory);
+            let mut flood =
+                Flood::start(rate_bps, 10.0, &evenkeel::EndpointBuilder::new(), factory);
             flood.run(seconds(10));
             let (departures, _) = flood.run(seconds(20));
             let burst = longest_burst(&data(&departures));
@@ -193,7 +200,7 @@ fn a_window_alone_is_spread_over_its_round_trip() {
                 "{controller} at {rate_bps} bit/s: {burst} packets at once"
             );
             let factory = evenkeel::controller(controller).expect("a name of the table");
-            let unpaced = evenkeel::Endpoint::new().pacing(Pacing::Unpaced);
+            let unpaced = evenkeel::EndpointBuilder::new().pacing(Pacing::Unpaced);
             let mut flood = Flood::start(rate_bps, 10.0, &unpaced, factory);
             flood.run(seconds(10));
             let (unpaced, _) = flood.run(seconds(20));
@@ -210,7 +217,7 @@ fn a_window_alone_is_spread_over_its_round_trip() {
 fn without_pacing_a_window_leaves_in_one_burst_and_with_quinns_in_shorter_ones() {
     // The tests above could fail: this is what they would see.
     for (pacing, bursts) in [(Pacing::Quinn, 10..=20), (Pacing::Unpaced, 59..=60)] {
-        let endpoint = evenkeel::Endpoint::new().pacing(pacing);
+        let endpoint = evenkeel::EndpointBuilder::new().pacing(pacing);
         let controller = constant(200_000, 60 * 1200);
         let mut flood = Flood::start(100_000_000, 10.0, &endpoint, controller);
         let (departures, _) = flood.run(seconds(5));
@@ -225,7 +232,7 @@ fn without_pacing_no_more_is_in_flight_than_the_window() {
     // 40 ms and no ACK comes sooner: what leaves within that time is in flight together. A queue
     // of 50 packets and half the rate of the window: there are losses.
     for packets in [3, 10, 40, 100] {
-        let unpaced = evenkeel::Endpoint::new().pacing(Pacing::Unpaced);
+        let unpaced = evenkeel::EndpointBuilder::new().pacing(Pacing::Unpaced);
         let controller = constant(200_000, packets * 1200);
         let mut flood = Flood::start(10_000_000, 10.0, &unpaced, controller);
         let (departures, _) = flood.run(seconds(10));
@@ -249,7 +256,7 @@ fn a_rate_below_one_packet_per_round_trip_is_kept() {
     let mut flood = Flood::start(
         10_000_000,
         10.0,
-        &evenkeel::Endpoint::new(),
+        &evenkeel::EndpointBuilder::new(),
         constant(1200, 300),
     );
     flood.run(seconds(10));
@@ -268,7 +275,7 @@ fn one_packet_in_five_round_trips_leaves_for_ever_and_no_probe_timeout_fires() {
     let mut flood = Flood::with_acks(
         10_000_000,
         10.0,
-        &evenkeel::Endpoint::new(),
+        &evenkeel::EndpointBuilder::new(),
         constant(6000, 300),
         None,
     );
@@ -339,13 +346,19 @@ impl Controller for Rising {
 fn a_rate_that_rises_ends_a_long_wait_at_once() {
     let risen = Arc::<Mutex<Option<Instant>>>::default();
     let slot = risen.clone();
-    let rising = evenkeel::adapt(move |_, _| {
+    let rising = evenkeel::controller::adapt(move |_, _| {
         Box::new(Rising {
             acks: 0,
             risen: slot.clone(),
         })
     });
-    let mut flood = Flood::with_acks(10_000_000, 10.0, &evenkeel::Endpoint::new(), rising, None);
+    let mut flood = Flood::with_acks(
+        10_000_000,
+        10.0,
+        &evenkeel::EndpointBuilder::new(),
+        rising,
+        None,
+    );
     let (departures, _) = flood.run(seconds(100));
     let times = data(&departures);
     let risen = risen.lock().expect("no test panics in here");
@@ -369,7 +382,7 @@ fn below_two_milliseconds_a_derived_rate_stands_aside() {
     let mut short = Flood::start(
         1_000_000_000,
         0.25,
-        &evenkeel::Endpoint::new(),
+        &evenkeel::EndpointBuilder::new(),
         constant(u64::MAX, 30_000),
     );
     short.net.run_for(Duration::from_millis(500));
@@ -377,10 +390,20 @@ fn below_two_milliseconds_a_derived_rate_stands_aside() {
         short.context().state().pacing_rate.is_some(),
         "a controller's own rate is kept"
     );
-    let mut short = Flood::start(1_000_000_000, 0.25, &evenkeel::Endpoint::new(), reno());
+    let mut short = Flood::start(
+        1_000_000_000,
+        0.25,
+        &evenkeel::EndpointBuilder::new(),
+        reno(),
+    );
     short.net.run_for(Duration::from_millis(5));
     assert_eq!(short.context().state().pacing_rate, None);
-    let mut long = Flood::start(1_000_000_000, 2.0, &evenkeel::Endpoint::new(), reno());
+    let mut long = Flood::start(
+        1_000_000_000,
+        2.0,
+        &evenkeel::EndpointBuilder::new(),
+        reno(),
+    );
     long.net.run_for(Duration::from_millis(50));
     assert!(long.context().state().pacing_rate.is_some());
 }
@@ -390,7 +413,7 @@ fn the_state_shows_window_rate_and_round_trip() {
     let mut flood = Flood::start(
         10_000_000,
         10.0,
-        &evenkeel::Endpoint::new(),
+        &evenkeel::EndpointBuilder::new(),
         constant(125_000, 50_000),
     );
     flood.run(seconds(5));
@@ -410,7 +433,7 @@ fn another_controller_takes_over_on_a_live_connection() {
     let mut flood = Flood::start(
         10_000_000,
         10.0,
-        &evenkeel::Endpoint::new(),
+        &evenkeel::EndpointBuilder::new(),
         constant(125_000, 50_000),
     );
     flood.run(seconds(2));
@@ -437,7 +460,12 @@ fn another_controller_begins_with_what_is_in_flight_and_without_a_burst() {
         ("cubic", "keel"),
         ("keel", "abgd"),
     ] {
-        let mut flood = Flood::start(10_000_000, 10.0, &evenkeel::Endpoint::new(), named(from));
+        let mut flood = Flood::start(
+            10_000_000,
+            10.0,
+            &evenkeel::EndpointBuilder::new(),
+            named(from),
+        );
         flood.run(seconds(10));
         let before = flood.context().state();
         flood.context().switch_controller(named(to));

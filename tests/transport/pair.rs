@@ -26,8 +26,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn endpoint(self) -> evenkeel::Endpoint {
-        let endpoint = evenkeel::Endpoint::new().hop_limit(64);
+    fn endpoint(self) -> evenkeel::EndpointBuilder {
+        let endpoint = evenkeel::EndpointBuilder::new().hop_limit(64);
         match self {
             Self::Stock => endpoint,
             Self::Evenkeel(every) => endpoint.path_headers(every),
@@ -44,7 +44,7 @@ pub(crate) struct Pair {
     pub(crate) client_socket: Arc<Recorder>,
     pub(crate) server_socket: Arc<Recorder>,
     pub(crate) client: quinn::Endpoint,
-    pub(crate) client_side: evenkeel::Endpoint,
+    pub(crate) client_side: evenkeel::EndpointBuilder,
     connection: Arc<Mutex<Option<quinn::Connection>>>,
     /// The server's side of it.
     pub(crate) accepted: Arc<Mutex<Option<quinn::Connection>>>,

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel::{Congestion, Controller, Feedback, Grant, HeaderState, PathSample};
+use evenkeel::controller::{Congestion, Controller, Feedback};
+use evenkeel::{Grant, HeaderState, PathSample};
 use evenkeel_wire::{CompactCount, CompactRate};
 
 use super::pair::{HEADED, Kind, Pair, has_header, reno, seconds};
@@ -343,7 +344,9 @@ fn migration_and_rebinding_under_load_confirm_headers_again() {
     pair.run(seconds(2));
     for host in [Host::Sender, Host::Router, Host::Sender] {
         let socket = pair.net.socket(host);
-        let wrapped = pair.client_side.wrap(socket.clone(), pair.net.runtime());
+        let wrapped = pair
+            .client_side
+            .wrap_socket(socket.clone(), pair.net.runtime());
         pair.client
             .rebind_abstract(wrapped)
             .expect("a bound socket");
@@ -393,7 +396,7 @@ impl Controller for Listener {
 fn what_routers_stamp_reaches_the_controller() {
     let listener = Listener::default();
     let samples = listener.samples.clone();
-    let factory = evenkeel::adapt(move |_, _| Box::new(listener.clone()));
+    let factory = evenkeel::controller::adapt(move |_, _| Box::new(listener.clone()));
     let mut pair = Pair::on(Net::new(10_000_000, 10.0), HEADED, HEADED, factory);
     pair.run(seconds(1));
     pair.client_socket.interfere(|datagram| {

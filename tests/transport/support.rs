@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use evenkeel::{Congestion, Controller, SharedFactory};
+use evenkeel::SharedFactory;
+use evenkeel::controller::{Congestion, Controller};
 use evenkeel_testbed::scenario::{FlowBuilder, LinkBuilder, NodeIndex, Scenario, Value};
 use evenkeel_testbed::sim::{SimRuntime, Simulation, simulation};
 use evenkeel_wire::{PATH_HEADER_MAGIC, PathHeaderMut};
@@ -406,5 +407,5 @@ impl Controller for Constant {
 
 /// A factory of those; rate in bytes per second, window in bytes.
 pub(crate) fn constant(rate: u64, window: u64) -> SharedFactory {
-    evenkeel::adapt(move |_, _| Box::new(Constant { rate, window }))
+    evenkeel::controller::adapt(move |_, _| Box::new(Constant { rate, window }))
 }

@@ -89,7 +89,7 @@ fn disabled_event_s() -> f64 {
 /// Sends between two endpoints of this thread.
 fn transfer(megabytes: usize) -> Result<(), Failure> {
     let (server_tls, client_tls) = tls::configs()?;
-    let evenkeel = evenkeel::Endpoint::new().path_headers(1);
+    let evenkeel = evenkeel::EndpointBuilder::new().path_headers(1);
     let transport = |controller| {
         let factory = evenkeel::controller(controller)?;
         Ok::<_, Failure>(evenkeel.transport(TransportConfig::default(), factory))

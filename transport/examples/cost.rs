@@ -221,8 +221,8 @@ fn client(mode: Mode, controller: &str, tls: rustls::ClientConfig) -> Result<End
 fn evenkeel(
     mode: Mode,
     controller: &str,
-) -> Result<(evenkeel::Endpoint, Arc<TransportConfig>), Failure> {
-    let evenkeel = evenkeel::Endpoint::new().path_headers(u32::from(mode == Mode::Headed));
+) -> Result<(evenkeel::EndpointBuilder, Arc<TransportConfig>), Failure> {
+    let evenkeel = evenkeel::EndpointBuilder::new().path_headers(u32::from(mode == Mode::Headed));
     let factory = evenkeel::controller(controller)?;
     let transport = evenkeel.transport(TransportConfig::default(), factory);
     Ok((evenkeel, transport))

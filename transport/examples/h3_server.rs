@@ -57,7 +57,7 @@ async fn serve(certificate: &str, address: SocketAddr) -> Result<(), Failure> {
         .with_single_cert(vec![identity.cert.der().clone()], key.into())?;
     tls.alpn_protocols = vec![b"h3".to_vec()];
 
-    let evenkeel = evenkeel::Endpoint::new().path_headers(1);
+    let evenkeel = evenkeel::EndpointBuilder::new().path_headers(1);
     let controller = evenkeel::controller("keel")?;
     let transport = evenkeel.transport(TransportConfig::default(), controller);
     let server = evenkeel.server_config(tls, transport)?;

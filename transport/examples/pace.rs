@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use evenkeel::{Congestion, Controller};
+use evenkeel::controller::{Congestion, Controller};
 use quinn::rustls::pki_types::pem::PemObject;
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::rustls::{self, RootCertStore};
@@ -72,7 +72,7 @@ async fn receive(address: SocketAddr, certificate: &Path) -> Result<(), Failure>
     let tls = rustls::ServerConfig::builder()
         .with_no_client_auth()
         .with_single_cert(vec![identity.cert.der().clone()], key.into())?;
-    let evenkeel = evenkeel::Endpoint::new();
+    let evenkeel = evenkeel::EndpointBuilder::new();
     let transport = evenkeel.transport(TransportConfig::default(), evenkeel::controller("reno")?);
     let server = evenkeel.bind(address, Some(evenkeel.server_config(tls, transport)?))?;
     std::fs::write(certificate, identity.cert.pem())?;
@@ -99,8 +99,8 @@ async fn send(
         .with_root_certificates(roots)
         .with_no_client_auth();
     let asked = bits_per_s / 8 * PAYLOAD / (PAYLOAD + HEADERS);
-    let factory = evenkeel::adapt(move |_, _| Box::new(Fixed { rate: asked }));
-    let evenkeel = evenkeel::Endpoint::new();
+    let factory = evenkeel::controller::adapt(move |_, _| Box::new(Fixed { rate: asked }));
+    let evenkeel = evenkeel::EndpointBuilder::new();
     let mut transport = TransportConfig::default();
     transport.mtu_discovery_config(None);
     let transport = evenkeel.transport(transport, factory);

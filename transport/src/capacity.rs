@@ -7,24 +7,24 @@ use tokio::sync::oneshot;
 
 use crate::path::{PathState, rate};
 
-/// What a probe of the path's capacity found; see [`Context::probe`](crate::Context::probe).
+/// What a probe of the path's capacity found; see [`Context::probe_capacity`](crate::Context::probe_capacity).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ProbeReport {
+pub struct CapacityReport {
     /// The rate that was tried, in bytes of UDP payload per second.
     pub tried_rate: u64,
     /// The rate at which the path delivered what was sent in the probe, in bytes of UDP payload per
     /// second; 0 if the probe ended too soon to tell.
     pub delivered_rate: u64,
     /// Why it ended.
-    pub end: ProbeEnd,
+    pub end: CapacityProbeEnd,
 }
 
 /// Why a probe ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ProbeEnd {
-    /// Its time is up: the path carries [`ProbeReport::delivered_rate`], and the controller goes on
+pub enum CapacityProbeEnd {
+    /// Its time is up: the path carries [`CapacityReport::delivered_rate`], and the controller goes on
     /// from there.
     Carried,
     /// Its time is up, but the application had too little to send to try the rate: less than three
@@ -55,7 +55,7 @@ pub(crate) struct Probe {
     /// Bytes of UDP payload per second.
     rate: u64,
     time: Duration,
-    reply: oneshot::Sender<ProbeReport>,
+    reply: oneshot::Sender<CapacityReport>,
     run: Option<Run>,
 }
 
@@ -82,7 +82,7 @@ struct Run {
 }
 
 impl Probe {
-    pub(crate) fn new(rate: u64, time: Duration, reply: oneshot::Sender<ProbeReport>) -> Self {
+    pub(crate) fn new(rate: u64, time: Duration, reply: oneshot::Sender<CapacityReport>) -> Self {
         Self {
             rate,
             time,
@@ -98,7 +98,7 @@ impl Probe {
         acked: &AckedPackets,
         rtt: Option<Duration>,
         path: &PathState,
-    ) -> Option<ProbeEnd> {
+    ) -> Option<CapacityProbeEnd> {
         let AckedPackets { now, sent, .. } = *acked;
         let Some(run) = &mut self.run else {
             self.run = Run::new(self.rate, self.time, now, path);
@@ -111,20 +111,20 @@ impl Probe {
             }
             run.last = Some((now, sent));
             if rtt.is_some_and(|rtt| rtt > run.longest_rtt) {
-                return Some(ProbeEnd::Queueing);
+                return Some(CapacityProbeEnd::Queueing);
             }
         }
         (sent >= run.until).then(|| run.outcome())
     }
 
     /// Packets sent up to `sent` were lost or marked. Returns why the probe ends, if it does.
-    pub(crate) fn on_congestion(&self, sent: Instant) -> Option<ProbeEnd> {
+    pub(crate) fn on_congestion(&self, sent: Instant) -> Option<CapacityProbeEnd> {
         let run = self.run.as_ref()?;
-        (sent >= run.began).then_some(ProbeEnd::Congestion)
+        (sent >= run.began).then_some(CapacityProbeEnd::Congestion)
     }
 
     /// Returns why the probe ends, if its last ACKs are overdue at `now`.
-    pub(crate) fn overdue(&self, now: Instant) -> Option<ProbeEnd> {
+    pub(crate) fn overdue(&self, now: Instant) -> Option<CapacityProbeEnd> {
         let run = self.run.as_ref()?;
         (now >= run.deadline).then(|| run.outcome())
     }
@@ -142,8 +142,8 @@ impl Probe {
     }
 
     /// Returns what to report, and to whom.
-    pub(crate) fn finish(self, end: ProbeEnd) -> Answer {
-        let report = ProbeReport {
+    pub(crate) fn finish(self, end: CapacityProbeEnd) -> Answer {
+        let report = CapacityReport {
             tried_rate: self.run.as_ref().map_or(self.rate, |run| run.rate),
             delivered_rate: self.run.as_ref().map_or(0, Run::delivered_rate),
             end,
@@ -158,8 +158,8 @@ impl Probe {
 /// What a probe found, on its way to who asked.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    reply: oneshot::Sender<ProbeReport>,
-    pub(crate) report: ProbeReport,
+    reply: oneshot::Sender<CapacityReport>,
+    pub(crate) report: CapacityReport,
 }
 
 impl Answer {
@@ -193,11 +193,11 @@ impl Run {
         })
     }
 
-    fn outcome(&self) -> ProbeEnd {
+    fn outcome(&self) -> CapacityProbeEnd {
         if self.delivered_rate() >= self.rate / 4 * 3 {
-            ProbeEnd::Carried
+            CapacityProbeEnd::Carried
         } else {
-            ProbeEnd::TooLittleData
+            CapacityProbeEnd::TooLittleData
         }
     }
 
@@ -236,7 +236,7 @@ mod tests {
     }
 
     /// A probe of 1.5 MB/s for 100 ms.
-    fn begun() -> (Probe, oneshot::Receiver<ProbeReport>) {
+    fn begun() -> (Probe, oneshot::Receiver<CapacityReport>) {
         let (reply, report) = oneshot::channel();
         let mut probe = Probe::new(1_500_000, ms(100), reply);
         assert_eq!(probe.allows(epoch()), None, "it has not begun");
@@ -257,8 +257,8 @@ mod tests {
         }
         let now = epoch() + ms(140);
         let end = probe.on_ack(&acked(now, now - ms(40)), Some(ms(40)), &path());
-        assert_eq!(end, Some(ProbeEnd::Carried));
-        let report = probe.finish(ProbeEnd::Carried).report;
+        assert_eq!(end, Some(CapacityProbeEnd::Carried));
+        let report = probe.finish(CapacityProbeEnd::Carried).report;
         assert_eq!(
             (report.tried_rate, report.delivered_rate),
             (1_500_000, 1_500_000)
@@ -275,7 +275,10 @@ mod tests {
         let deadline = epoch() + ms(100 + 80 + 25);
         assert_eq!(probe.deadline(), Some(deadline));
         assert_eq!(probe.overdue(deadline - ms(1)), None);
-        assert_eq!(probe.overdue(deadline), Some(ProbeEnd::TooLittleData));
+        assert_eq!(
+            probe.overdue(deadline),
+            Some(CapacityProbeEnd::TooLittleData)
+        );
     }
 
     #[test]
@@ -284,10 +287,13 @@ mod tests {
         let before = epoch() - ms(1);
         let late = probe.on_ack(&acked(epoch() + ms(90), before), Some(ms(91)), &path());
         assert_eq!((late, probe.on_congestion(before)), (None, None));
-        assert_eq!(probe.on_congestion(epoch()), Some(ProbeEnd::Congestion));
+        assert_eq!(
+            probe.on_congestion(epoch()),
+            Some(CapacityProbeEnd::Congestion)
+        );
         let (now, sent) = (epoch() + ms(96), epoch() + ms(20));
         let end = probe.on_ack(&acked(now, sent), Some(ms(76)), &path());
-        assert_eq!(end, Some(ProbeEnd::Queueing));
+        assert_eq!(end, Some(CapacityProbeEnd::Queueing));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! 1. quinn's lock of the endpoint or the connection. quinn holds it while it polls a driver and
 //!    calls controllers, TLS sessions and sockets, so most code of this crate runs under it.
-//! 2. The buffer of a [`Socket`](crate::socket::Socket), only while datagrams arrive.
+//! 2. The buffer of a [`Socket`](crate::quinn_order::socket::Socket), only while datagrams arrive.
 //! 3. [`Connection::state`]: all that this crate knows about a connection.
 //! 4. The table in `Connections`.
 //!
@@ -22,11 +22,11 @@ use evenkeel_congestion::{SharedFactory, feedback_lifetime};
 use evenkeel_headers::{Kept, Owner, Part, PathFacts, locked};
 use tracing::debug;
 
-use crate::capacity::{self, ProbeEnd};
+use crate::capacity::{self, CapacityProbeEnd};
 use crate::measure::Measure;
 use crate::notify::Notifier;
 use crate::pacer::Pacer;
-use crate::path::{EcnReport, Limit, PathState};
+use crate::path::{LimitedBy, PathState};
 
 /// The connections of one configured endpoint.
 pub(crate) type Connections = evenkeel_headers::Connections<Connection>;
@@ -94,7 +94,7 @@ impl Connection {
         PathState {
             pacing_waits: state.pacer.waits,
             reported_queueing: state.reported_queueing(),
-            ecn: EcnReport::new(&state.kept.feed.ecn),
+            ecn: state.kept.feed.ecn.report(),
             ..state.path.clone()
         }
     }
@@ -110,13 +110,13 @@ impl Connection {
 
     /// A poll of the driver ends at `now`; what this crate does for the connection held something
     /// back as `held` says. Returns when to poll again.
-    pub(crate) fn poll_ended(&self, now: Instant, held: Option<Limit>) -> Option<Instant> {
+    pub(crate) fn poll_ended(&self, now: Instant, held: Option<LimitedBy>) -> Option<Instant> {
         let mut state = self.state();
         state.path.limited_by = match held {
             Some(limit) => limit,
-            None if self.is_blocked() => Limit::FlowControl,
-            None if state.path.updated.is_none() => Limit::Peer,
-            None => Limit::Application,
+            None if self.is_blocked() => LimitedBy::FlowControl,
+            None if state.path.updated.is_none() => LimitedBy::Peer,
+            None => LimitedBy::Application,
         };
         let overdue = state.capacity.as_ref().and_then(|probe| probe.overdue(now));
         let report = overdue.and_then(|end| state.end_capacity(end));
@@ -219,8 +219,13 @@ impl State {
             mtu: self.path.mtu,
             window: self.path.window,
             rtt: self.path.smoothed_rtt,
-            rate: self.path.own_rate,
+            rate: self.path.controller_rate,
         })
+    }
+
+    /// Returns whether a packet may leave at `now` to end a silence.
+    pub(crate) fn is_probe_due(&self, now: Instant) -> bool {
+        self.probe.is_some_and(|probe| probe.at <= now)
     }
 
     /// Returns the queueing time that routers have reported in the last round trips.
@@ -234,12 +239,12 @@ impl State {
     }
 
     /// Ends the probe of capacity. What the path has carried is the controller's to use.
-    pub(crate) fn end_capacity(&mut self, end: ProbeEnd) -> Option<capacity::Answer> {
+    pub(crate) fn end_capacity(&mut self, end: CapacityProbeEnd) -> Option<capacity::Answer> {
         let answer = self.capacity.take()?.finish(end);
         debug!(report = ?answer.report, "capacity was probed");
         let rtt = self.path.smoothed_rtt.unwrap_or_default();
         let window = answer.report.delivered_rate as f64 * rtt.as_secs_f64();
-        if end == ProbeEnd::Carried && window as u64 > self.path.window {
+        if end == CapacityProbeEnd::Carried && window as u64 > self.path.window {
             self.kept.feed.resume(Some(window as u64));
         }
         Some(answer)
@@ -275,13 +280,13 @@ mod tests {
             connection.poll_ended(now, held);
             connection.path_state().limited_by
         };
-        assert_eq!(limit(Some(Limit::Window)), Limit::Window);
-        assert_eq!(limit(None), Limit::Peer, "nothing was acknowledged");
+        assert_eq!(limit(Some(LimitedBy::Window)), LimitedBy::Window);
+        assert_eq!(limit(None), LimitedBy::Peer, "nothing was acknowledged");
         connection.state().path.updated = Some(now);
-        assert_eq!(limit(None), Limit::Application);
+        assert_eq!(limit(None), LimitedBy::Application);
         connection.set_blocked(true);
-        assert_eq!(limit(None), Limit::FlowControl);
-        assert_eq!(limit(Some(Limit::Pacing)), Limit::Pacing);
+        assert_eq!(limit(None), LimitedBy::FlowControl);
+        assert_eq!(limit(Some(LimitedBy::Pacing)), LimitedBy::Pacing);
     }
 
     #[test]

@@ -1,35 +1,27 @@
 //! Makes quinn endpoints whose connections have a context.
 
-use std::fmt;
-use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use evenkeel_congestion::{EcnUse, PathSample, Remembered, SharedFactory};
-use evenkeel_headers::{
-    ANSWERS, HeaderCounters, HeaderState, Owner, SetupError, Usage, with_room_for_header,
-};
+use evenkeel_congestion::{EcnUse, Remembered, SharedFactory};
+use evenkeel_headers::{ANSWERS, SetupError, Usage, with_room_for_header};
 use quinn::{AsyncUdpSocket, ClientConfig, EndpointConfig, ServerConfig, TransportConfig, rustls};
-use tokio::sync::oneshot;
 
-use crate::capacity::{Probe, ProbeReport};
-use crate::changes::Changes;
 use crate::connection::Connection;
-use crate::controller::{Paced, PacedFactory};
-use crate::driver::Runtime;
 use crate::handshake::Crypto;
-use crate::memory::PathMemory;
 use crate::pacing::Pacing;
-use crate::path::PathState;
-use crate::socket::{HeaderSettings, Socket};
+use crate::quinn_order::Runtime;
+use crate::quinn_order::paced::PacedFactory;
+use crate::quinn_order::socket::{HeaderSettings, Socket};
+use crate::resume_token::ResumeToken;
 
 /// Makes an endpoint that accepts connections: `controller` governs what it sends, paced, and with
 /// path headers for peers that understand them. The rest is quinn's.
 ///
-/// `controller` is a name with parameters, as for [`controller`](crate::controller); `"keel"` suits
-/// unknown paths. [`Endpoint`] has all other choices.
+/// `controller` is a name with parameters, as for [`controller`](crate::controller()); `"keel"` suits
+/// unknown paths. [`EndpointBuilder`] has all other choices.
 ///
 /// ```
 /// # async fn example(tls: quinn::rustls::ServerConfig) -> Result<(), Box<dyn std::error::Error>> {
@@ -85,11 +77,11 @@ pub const PACKET_THRESHOLD: u32 = 20;
 /// packets that are late by less than a quarter of the round trip are sent twice.
 pub const TIME_THRESHOLD: f32 = 1.25;
 
-fn with_defaults(controller: &str) -> Result<(Endpoint, Arc<TransportConfig>), SetupError> {
+fn with_defaults(controller: &str) -> Result<(EndpointBuilder, Arc<TransportConfig>), SetupError> {
     let evenkeel = if evenkeel_congestion::uses_path_headers(controller)? {
-        Endpoint::new().path_headers(1)
+        EndpointBuilder::new().path_headers(1)
     } else {
-        Endpoint::new().answer_path_headers()
+        EndpointBuilder::new().answer_path_headers()
     };
     let factory = evenkeel_congestion::controller(controller)?;
     let mut transport = TransportConfig::default();
@@ -105,7 +97,7 @@ fn with_defaults(controller: &str) -> Result<(Endpoint, Arc<TransportConfig>), S
 ///
 /// ```
 /// # async fn example(tls: quinn::rustls::ServerConfig) -> Result<(), Box<dyn std::error::Error>> {
-/// let evenkeel = evenkeel::Endpoint::new().path_headers(1);
+/// let evenkeel = evenkeel::EndpointBuilder::new().path_headers(1);
 /// let controller = evenkeel::controller("keel")?;
 /// let transport = evenkeel.transport(quinn::TransportConfig::default(), controller);
 /// let server = evenkeel.server_config(tls, transport)?;
@@ -114,7 +106,7 @@ fn with_defaults(controller: &str) -> Result<(Endpoint, Arc<TransportConfig>), S
 /// # }
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Endpoint {
+pub struct EndpointBuilder {
     pacing: Pacing,
     ecn: EcnUse,
     probe_interval: Option<Duration>,
@@ -122,7 +114,7 @@ pub struct Endpoint {
     headers: Usage<Connection>,
 }
 
-impl Endpoint {
+impl EndpointBuilder {
     /// Creates a configuration with pacing at the controller's rate and without path headers.
     pub fn new() -> Self {
         Self::default()
@@ -135,7 +127,7 @@ impl Endpoint {
     }
 
     /// Chooses how to use ECN. A path that clears ECN, or marks every packet without a queue, is left
-    /// without; one that turns ECT(1) into ECT(0) gets ECT(0). [`PathState::ecn`] reports that.
+    /// without; one that turns ECT(1) into ECT(0) gets ECT(0). [`PathState::ecn`](crate::PathState::ecn) reports that.
     ///
     /// With [`EcnUse::L4s`], packets of a controller that asks for ECT(1) leave in bursts of at most
     /// 250 us, or one by one. The peer needs nothing but ECN of RFC 9000.
@@ -178,9 +170,9 @@ impl Endpoint {
     /// 0.11 ends a connection in which a stream has more than 1024 gaps: the first window has at most
     /// 1600 packets, and grows by 400 in a round trip, for each of the `streams` over which the
     /// application spreads its data. Say 1 if in doubt.
-    pub fn remembering(
+    pub fn resuming(
         mut self,
-        memory: &PathMemory,
+        memory: &ResumeToken,
         peer: IpAddr,
         streams: u16,
         now: SystemTime,
@@ -210,7 +202,7 @@ impl Endpoint {
     }
 
     /// Sets the TTL or hop limit of packets that abstract sockets send. Without it, path headers
-    /// cannot show whether every router has stamped ([`PathSample::complete`]). The endpoint sets
+    /// cannot show whether every router has stamped ([`complete`](crate::PathSample::complete)). The endpoint sets
     /// that of system sockets itself.
     pub fn hop_limit(mut self, hop_limit: u8) -> Self {
         self.headers.hop_limit = Some(hop_limit);
@@ -302,7 +294,7 @@ impl Endpoint {
     }
 
     /// Makes an endpoint on any socket and runtime, such as virtual time. The timers of `runtime`
-    /// pace the packets. Pass sockets through [`wrap`](Self::wrap) before
+    /// pace the packets. Pass sockets through [`wrap_socket`](Self::wrap_socket) before
     /// [`quinn::Endpoint::rebind_abstract`].
     ///
     /// # Errors
@@ -314,19 +306,19 @@ impl Endpoint {
         socket: Arc<dyn AsyncUdpSocket>,
         runtime: Arc<dyn quinn::Runtime>,
     ) -> io::Result<quinn::Endpoint> {
-        let socket = self.wrap(socket, runtime.clone());
+        let socket = self.wrap_socket(socket, runtime.clone());
         let runtime = self.runtime(runtime, false);
         quinn::Endpoint::new_with_abstract_socket(self.prepared(config), server, socket, runtime)
     }
 
     /// Counts the connections that have a context, of all endpoints made with this configuration or
-    /// its clones. A context lives as long as its connection and the [`Context`]s that refer to it.
-    pub fn contexts(&self) -> usize {
+    /// its clones. A context lives as long as its connection and the [`Context`](crate::Context)s that refer to it.
+    pub fn context_count(&self) -> usize {
         self.headers.connections.alive()
     }
 
     /// Wraps `socket` for [`quinn::Endpoint::rebind_abstract`], for an endpoint on `runtime`.
-    pub fn wrap(
+    pub fn wrap_socket(
         &self,
         socket: Arc<dyn AsyncUdpSocket>,
         runtime: Arc<dyn quinn::Runtime>,
@@ -360,127 +352,5 @@ impl Endpoint {
             config.grease_quic_bit(false);
         }
         config
-    }
-}
-
-/// Closes a connection as [`quinn::Connection::close`] does, and informs the peer even while the
-/// congestion window is full.
-///
-/// quinn-proto 0.11.19 counts CONNECTION_CLOSE against the window if data waits, and the window of
-/// a closed connection never opens again: the peer would wait until its idle timeout (quinn's issue
-/// 2785; RFC 9002, section 7, exempts packets that are not ack-eliciting). Without a [`Context`],
-/// this only calls quinn's `close`.
-pub fn close(connection: &quinn::Connection, code: quinn::VarInt, reason: &[u8]) {
-    connection.close(code, reason);
-    if let Some(context) = Context::of(connection) {
-        // No more data leaves, so the window can be as large as it likes.
-        context.connection.state().is_closed = true;
-        // Closing a closed connection only wakes it.
-        connection.close(code, reason);
-    }
-}
-
-/// What evenkeel knows about a connection and can change while it runs. Clones, and later contexts
-/// of the same connection, share it. A context does not keep the connection open.
-#[derive(Clone)]
-pub struct Context {
-    connection: Arc<Connection>,
-}
-
-impl Context {
-    /// Returns the context of a connection; `None` if its configuration did not come from
-    /// [`Endpoint::transport`].
-    pub fn of(connection: &quinn::Connection) -> Option<Self> {
-        let controller = connection.congestion_state().into_any();
-        let paced = controller.downcast::<Paced>().ok()?;
-        Some(Self {
-            connection: paced.connection.clone(),
-        })
-    }
-
-    /// Returns the present path as the controller sees it.
-    pub fn state(&self) -> PathState {
-        self.connection.path_state()
-    }
-
-    /// Returns what the present path, to `peer`, carries at `now`, for a later connection to that
-    /// address ([`Endpoint::remembering`]). `None` if too little was measured. Ask while the
-    /// connection sends or soon after: what it delivered counts for 10 s.
-    pub fn memory(&self, peer: IpAddr, now: SystemTime) -> Option<PathMemory> {
-        PathMemory::of(&self.state(), peer, now)
-    }
-
-    /// Returns the coming changes of [`state`](Self::state), for those who would poll it otherwise.
-    /// They come when ACKs or losses change it, at most once a round trip or 10 ms.
-    pub fn changes(&self) -> Changes {
-        Changes::new(self.connection.clone())
-    }
-
-    /// Finds out whether the path carries `bytes_per_second` of UDP payload: for `time`, at most
-    /// 10 s, the connection paces at this rate, or at twice its
-    /// [estimate](PathState::rate_estimate) if that is less, and may have as much in flight.
-    ///
-    /// The application must have as much to send meanwhile: quinn 0.11 pads nothing and sends no
-    /// PINGs on request. Send media ahead of its time, datagrams that the peer drops
-    /// ([`quinn::Connection::send_datagram`]), or a stream of low priority that you reset
-    /// afterwards. Two round trips or more tell something; 0.2 s on most paths.
-    ///
-    /// The probe begins with the next ACK, and ends early when one of its packets is lost or
-    /// marked, or when the round trip shows a queue of more than 25 ms plus a quarter of the least
-    /// round trip, at least 10 ms. The controller hears of all that. If the path carries the rate,
-    /// the controller goes on with what was delivered
-    /// ([`Controller::resume`](crate::Controller::resume); quinn's own and `tfrc` do not), and the
-    /// estimate follows.
-    ///
-    /// The future waits for the report. It is `None` if another probe takes its place, the path
-    /// changes, or the connection ends. Dropping the future does not end the probe.
-    pub fn probe(
-        &self,
-        bytes_per_second: u64,
-        time: Duration,
-    ) -> impl Future<Output = Option<ProbeReport>> + Send + use<> {
-        let (reply, report) = oneshot::channel();
-        let probe = Probe::new(bytes_per_second, time, reply);
-        let mut state = self.connection.state();
-        let dropped = if state.notifier.is_over() {
-            Some(probe)
-        } else {
-            state.capacity.replace(probe)
-        };
-        drop(state);
-        drop(dropped);
-        async move { report.await.ok() }
-    }
-
-    /// Returns whether path headers are sent, and their counters; `None` if the peer does not
-    /// understand them or the handshake is not complete.
-    pub fn path_headers(&self) -> Option<(HeaderState, HeaderCounters)> {
-        self.connection.reported()
-    }
-
-    /// Returns what the newest path header said about the path.
-    pub fn path_sample(&self) -> Option<PathSample> {
-        self.connection.path_sample()
-    }
-
-    /// Limits the rate that this endpoint asks routers for, in bytes of UDP payload per second: the
-    /// most that the application can use. `None`, the default, sets no limit.
-    pub fn desire(&self, bytes_per_second: Option<u64>) {
-        self.connection.state().kept.desired_rate = bytes_per_second;
-    }
-
-    /// Switches to another controller with the next ACK, on this path and later ones. It continues
-    /// in congestion avoidance with a window of what is in flight, or of RFC 9002's initial window
-    /// if that is more, so that nothing leaves in a burst
-    /// ([`Controller::resume`](crate::Controller::resume)). `tfrc` and quinn's own controllers
-    /// begin as on a new path.
-    pub fn switch_controller(&self, controller: SharedFactory) {
-        self.connection.state().choose(controller);
-    }
-}
-
-impl fmt::Debug for Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Context").field(&self.state()).finish()
     }
 }

@@ -17,9 +17,9 @@ use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, UdpPoller};
 
 use crate::connection::{Connection, Connections};
-use crate::hooks;
-use crate::socket::{HeaderSettings, Socket};
-use crate::train::Train;
+use crate::quinn_order;
+use crate::quinn_order::Train;
+use crate::quinn_order::socket::{HeaderSettings, Socket};
 
 /// The socket of an endpoint that uses path headers. The caller plays quinn above it and the
 /// network beneath it.
@@ -104,7 +104,7 @@ impl HeaderSocket {
         to: SocketAddr,
         packets: &[Vec<u8>],
     ) -> Vec<Vec<u8>> {
-        let poll = hooks::Poll::begin(
+        let poll = quinn_order::Poll::begin(
             connection.connection.clone(),
             self.clock.now(),
             Train::default(),
@@ -170,7 +170,7 @@ impl HeaderConnection {
         factory.build_fed(now, MTU, self.connection.feed());
     }
 
-    /// Changes the local address.
+    /// PathChanges the local address.
     pub fn rebound(&self) {
         self.connection.rebound();
     }

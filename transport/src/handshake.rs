@@ -23,7 +23,7 @@ use quinn_proto::TransportError;
 use quinn_proto::transport_parameters::TransportParameters;
 
 use crate::connection::{Connection, Connections};
-use crate::hooks;
+use crate::quinn_order;
 use key::WatchingKey;
 
 /// TLS for connections that an endpoint opens or accepts; `T` is rustls's configuration.
@@ -74,7 +74,7 @@ impl<T> Crypto<T> {
 
     fn session(&self, version: u32, tls: evenkeel_headers::Session) -> Box<dyn Session> {
         let connection = Connection::new(self.connections.clone());
-        hooks::session_begins(&connection);
+        quinn_order::session_begins(&connection);
         Box::new(HeaderSession {
             version,
             tls,
@@ -173,7 +173,7 @@ impl HeaderSession {
     /// Starts headers once the handshake is complete.
     fn agree(&mut self) {
         // Only a poll knows the time; a handshake is only ever completed in one.
-        if let Some((agreement, (_, now))) = self.tls.agree().zip(hooks::polled()) {
+        if let Some((agreement, (_, now))) = self.tls.agree().zip(quinn_order::polled()) {
             self.connection.agreed(agreement, now);
         }
     }

@@ -11,48 +11,43 @@
 //! [`controllers`] lists the controllers and their parameters, as in `vegas:alpha=2,beta=4`. A
 //! controller governs what this endpoint *sends*: a server that sends needs it in its own
 //! `ServerConfig`. [`observed`] reports round trip times, windows and losses while connections run.
-//! `examples/plain_quinn.rs` is a complete program.
+//! `examples/plain_quinn.rs` is a complete program. [`mod@controller`] is for authors of controllers.
 //!
 //! [`server`] and [`client`] make quinn endpoints that also pace each connection at its controller's
 //! rate instead of in bursts of ten packets, and read what routers report; `examples/echo.rs` is a
-//! complete program. [`Endpoint`] makes them with settings of your own. [`Context`] shows an
+//! complete program. [`EndpointBuilder`] makes them with settings of your own. [`Context`] shows an
 //! application the path of a connection and lets it change the controller.
 
 mod capacity;
 mod changes;
 mod connection;
-mod controller;
-mod driver;
+mod context;
+pub mod controller;
 mod endpoint;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
-mod hooks;
 mod measure;
-mod memory;
 mod notify;
 mod pacer;
 mod pacing;
 mod path;
-mod socket;
-mod train;
+mod quinn_order;
+mod resume_token;
 mod windows;
 
-pub use capacity::{ProbeEnd, ProbeReport};
-pub use changes::Changes;
-pub use endpoint::{Context, Endpoint, PACKET_THRESHOLD, TIME_THRESHOLD, client, close, server};
+pub use capacity::{CapacityProbeEnd, CapacityReport};
+pub use changes::PathChanges;
+pub use context::{Context, close};
+pub use endpoint::{EndpointBuilder, PACKET_THRESHOLD, TIME_THRESHOLD, client, server};
 pub use evenkeel_congestion::{
-    Ack, Cause, Congestion, Controller, Delivery, EcnMode, Feedback, Grant, Round,
-};
-pub use evenkeel_congestion::{
-    AckReport, CloneController, ControllerBuild, ControllerRow, Controllers, DEFAULT_CONTROLLER,
-    EcnCounts, EcnFault, EcnState, EcnUse, FeedHolder, FeedState, Observer, ParameterKind,
-    PathFactory, PathFeed, PathSample, SharedFactory, SpecError, SpecParameter, SpecValues,
-    UnknownEcnUse, adapt, controller, controllers, foreign, observed, uses_path_headers,
+    AckReport, Controllers, DEFAULT_CONTROLLER, EcnCounts, EcnFault, EcnMode, EcnReport, EcnUse,
+    Grant, Observer, PathSample, SharedFactory, SpecError, controller, controllers, observed,
+    uses_path_headers,
 };
 pub use evenkeel_headers::{HeaderCounters, HeaderState, SetupError};
-pub use memory::{NoMemory, PathMemory};
-pub use pacing::{Pacing, UnknownPacing};
-pub use path::{EcnReport, Limit, Losses, PathState};
+pub use pacing::Pacing;
+pub use path::{LimitedBy, Losses, PathState};
+pub use resume_token::{InvalidResumeToken, ResumeToken};
 pub use windows::FlowWindows;

@@ -1,17 +1,17 @@
-//! Decides when to tell an application that its connection's state has changed.
+//! Decides when to notify an application that its connection's state has changed.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// Tells about changes, at most once in a round trip.
+/// Notifies of changes, at most once in a round trip.
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
     /// `None` before anybody listens, and after the end.
     sender: Option<watch::Sender<()>>,
-    /// When it last told.
-    told: Option<Instant>,
-    /// When it will tell of a change.
+    /// When it last notified.
+    notified: Option<Instant>,
+    /// When it will notify of a change.
     due: Option<Instant>,
     is_over: bool,
 }
@@ -33,7 +33,7 @@ impl Notifier {
     /// The state has changed at `now`, on a path with this round trip time.
     pub(crate) fn changed(&mut self, now: Instant, rtt: Duration) {
         if self.sender.is_some() && self.due.is_none() {
-            let next = self.told.map(|told| told + rtt.max(LEAST_INTERVAL));
+            let next = self.notified.map(|at| at + rtt.max(LEAST_INTERVAL));
             self.due = Some(next.map_or(now, |next| next.max(now)));
         }
     }
@@ -43,10 +43,10 @@ impl Notifier {
         self.due
     }
 
-    /// Returns what tells of a change, if it is time. Unlock before using it: it wakes tasks.
+    /// Returns the channel to notify, if it is time. Unlock before using it: it wakes tasks.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<watch::Sender<()>> {
         self.due.take_if(|due| *due <= now)?;
-        self.told = Some(now);
+        self.notified = Some(now);
         // Nobody listens any more: save the wake-ups.
         self.sender.take_if(|sender| sender.receiver_count() == 0);
         self.sender.clone()
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_told_once_a_round_trip_and_the_last_is_not_lost() {
+    fn changes_are_notified_once_a_round_trip_and_the_last_is_not_lost() {
         let t0 = epoch();
         let mut notifier = Notifier::default();
         notifier.changed(t0, ms(40));
@@ -81,7 +81,7 @@ mod tests {
         notifier.changed(t0, ms(40));
         assert_eq!(notifier.due(), Some(t0));
         assert!(notifier.take_due(t0).is_some());
-        // More changes within the round trip are told at its end.
+        // More changes within the round trip are notified at its end.
         notifier.changed(t0 + ms(1), ms(40));
         notifier.changed(t0 + ms(39), ms(40));
         assert_eq!(notifier.due(), Some(t0 + ms(40)));

@@ -3,8 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
+use evenkeel_congestion::SpecError;
+
 /// How the packets that a window has room for are spread over its round trip (RFC 9002,
 /// section 7.7).
+///
+/// ```
+/// let evenkeel = evenkeel::EndpointBuilder::new().pacing("quinn".parse()?);
+/// # drop(evenkeel);
+/// # Ok::<(), evenkeel::SpecError>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Pacing {
     /// `controller`: one or two packets at a time, at the controller's rate or the rate that fills
@@ -18,11 +26,6 @@ pub enum Pacing {
     /// comparisons: RFC 9002 wants such bursts limited.
     Unpaced,
 }
-
-/// The error for a word that names no [`Pacing`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no pacing is called {0:?}; use one of {names}", names = Pacing::ALL.map(Pacing::name).join(", "))]
-pub struct UnknownPacing(String);
 
 impl Pacing {
     /// All variants.
@@ -45,11 +48,14 @@ impl fmt::Display for Pacing {
 }
 
 impl FromStr for Pacing {
-    type Err = UnknownPacing;
+    type Err = SpecError;
 
-    fn from_str(text: &str) -> Result<Self, UnknownPacing> {
+    fn from_str(text: &str) -> Result<Self, SpecError> {
         let found = Self::ALL.into_iter().find(|pacing| pacing.name() == text);
-        found.ok_or_else(|| UnknownPacing(text.to_owned()))
+        let names = Self::ALL.map(Self::name).join(", ");
+        found.ok_or_else(|| {
+            SpecError::new(format!("no pacing is called {text:?}; use one of {names}"))
+        })
     }
 }
 

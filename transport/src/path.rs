@@ -2,10 +2,24 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_congestion::{EcnCounts, EcnFault, EcnMode, EcnState, InitialWindow};
+use evenkeel_congestion::{EcnReport, InitialWindow};
 
 /// A connection's path as its congestion controller sees it. All of it begins anew when the path
 /// changes.
+///
+/// ```
+/// use evenkeel::{LimitedBy, PathState};
+///
+/// /// The rate for an encoder, in bits per second: a tenth below what the path carries.
+/// fn encoder_rate(path: &PathState) -> Option<u64> {
+///     path.rate_estimate().map(|rate| rate * 8 / 10 * 9)
+/// }
+///
+/// /// Whether more data would leave sooner on a faster path.
+/// fn is_held_by_path(path: &PathState) -> bool {
+///     matches!(path.limited_by, LimitedBy::Window | LimitedBy::Pacing)
+/// }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PathState {
@@ -16,9 +30,9 @@ pub struct PathState {
     /// The window in bytes at which slow start ends; `None` until set.
     pub slow_start_threshold: Option<u64>,
     /// The window in bytes that the path had before, if the connection
-    /// [remembers](crate::Endpoint::remembering) it. An application that limits what waits in quinn
+    /// [remembers](crate::EndpointBuilder::resuming) it. An application that limits what waits in quinn
     /// needs as much there from the beginning.
-    pub remembered: Option<u64>,
+    pub resumed_window: Option<u64>,
     /// When the newest ACK was processed, by the clock of the endpoint's runtime; `None` before
     /// the first. The measurements below are as old.
     pub updated: Option<Instant>,
@@ -47,50 +61,24 @@ pub struct PathState {
     /// The application kept the connection from sending more, not the window or the pacer.
     pub app_limited: bool,
     /// What kept the connection from sending more when it last tried.
-    pub limited_by: Limit,
+    pub limited_by: LimitedBy,
     /// The rate that the controller asks for, in bytes of UDP payload per second; `None` if it has
     /// only a window. Packets leave at this rate only with [`Pacing::Controller`](crate::Pacing).
-    pub own_rate: Option<u64>,
+    pub controller_rate: Option<u64>,
     /// The most that the path has delivered in any round trip, or any 20 ms if they are longer, of
     /// the last 10 s: bytes of UDP payload per second. `None` before the first round trip is over.
     pub delivered_rate: Option<u64>,
     /// What was lost or marked.
     pub losses: Losses,
     /// What the path does to ECN. Known on connections configured by
-    /// [`Endpoint::server_config`](crate::Endpoint) or `client_config`.
+    /// [`EndpointBuilder::server_config`](crate::EndpointBuilder) or `client_config`.
     pub ecn: EcnReport,
-}
-
-/// What a path does to ECN.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct EcnReport {
-    /// As what packets leave: `None` for not ECN-capable.
-    pub sends: Option<EcnMode>,
-    /// What keeps packets from leaving as the endpoint and its controller want.
-    pub fault: Option<EcnFault>,
-    /// How many packets have reached the peer with each codepoint, as it reports.
-    pub arrived: EcnCounts,
-    /// How many packets of the peer have arrived here with each codepoint, over all paths, as this
-    /// end has reported them in its ACKs.
-    pub received: EcnCounts,
-}
-
-impl EcnReport {
-    pub(crate) fn new(state: &EcnState) -> Self {
-        Self {
-            sends: state.sends(),
-            fault: state.fault(),
-            arrived: state.arrived(),
-            received: state.received(),
-        }
-    }
 }
 
 /// What keeps a connection from sending more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Limit {
+pub enum LimitedBy {
     /// The application: nothing waits to be sent. quinn's own send buffer counts as application
     /// ([`quinn::TransportConfig::send_window`]), and so does the peer's limit on the number of
     /// streams, which quinn 0.11 does not show.
@@ -101,7 +89,7 @@ pub enum Limit {
     /// The pacer holds packets back.
     Pacing,
     /// The peer's flow control: data waits for MAX_DATA or MAX_STREAM_DATA (RFC 9000, section 4.1).
-    /// Seen on connections configured by [`Endpoint::server_config`](crate::Endpoint) or
+    /// Seen on connections configured by [`EndpointBuilder::server_config`](crate::EndpointBuilder) or
     /// `client_config`; on others it shows as `Application`.
     FlowControl,
     /// The peer, which has acknowledged nothing on this path yet. Until it has proved its address,
@@ -134,7 +122,7 @@ impl PathState {
         Self {
             mtu,
             app_limited: true,
-            limited_by: Limit::Peer,
+            limited_by: LimitedBy::Peer,
             ..Self::default()
         }
     }
@@ -153,12 +141,14 @@ impl PathState {
     /// and it holds a queue that has drained since; so the third bounds them by what was seen. The
     /// estimate is as old as [`updated`](Self::updated): after a second, or a few round trips,
     /// without an ACK, take it for unknown. [`is_rate_tried`](Self::is_rate_tried) tells whether
-    /// the path has carried as much; [`probe`](crate::Context::probe) tries more.
+    /// the path has carried as much; [`probe`](crate::Context::probe_capacity) tries more.
     ///
     /// Set an encoder a tenth lower, to leave room for packet headers, retransmissions and audio.
     pub fn rate_estimate(&self) -> Option<u64> {
         let permitted = rate(self.window, self.smoothed_rtt?);
-        let permitted = self.own_rate.map_or(permitted, |own| own.min(permitted));
+        let permitted = self
+            .controller_rate
+            .map_or(permitted, |own| own.min(permitted));
         let initial = rate(InitialWindow::default().bytes(self.mtu), self.smoothed_rtt?);
         let untried = self.delivered_rate?.saturating_mul(UNTRIED);
         Some(permitted.min(untried.max(initial)))
@@ -192,7 +182,7 @@ mod tests {
             mtu: 1200,
             window: 1_000_000,
             smoothed_rtt: Some(ms(100)),
-            own_rate: own,
+            controller_rate: own,
             delivered_rate: delivered,
             ..PathState::default()
         };

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use quinn::{Connection, ConnectionStats, TransportConfig, VarInt};
 
-use crate::endpoint::Context;
+use crate::context::Context;
 use crate::path::PathState;
 
 /// Flow-control windows that grow with what a connection delivers, up to a bound.
@@ -17,7 +17,7 @@ use crate::path::PathState;
 /// let windows = evenkeel::FlowWindows::up_to(64 << 20);
 /// let mut transport = quinn::TransportConfig::default();
 /// windows.prepare(&mut transport);
-/// let evenkeel = evenkeel::Endpoint::new();
+/// let evenkeel = evenkeel::EndpointBuilder::new();
 /// let transport = evenkeel.transport(transport, evenkeel::controller("keel")?);
 /// let config = evenkeel.client_config(tls, transport)?;
 /// let mut endpoint = evenkeel.bind("[::]:0".parse()?, None)?;
@@ -96,12 +96,12 @@ struct Windows {
     most: u32,
     receive: u32,
     send: u64,
-    seen: Option<Seen>,
+    last: Option<Received>,
 }
 
 /// What a connection had received.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct Received {
     at: Instant,
     bytes: u64,
     /// MAX_DATA frames that it had sent.
@@ -114,7 +114,7 @@ impl Windows {
             most,
             receive: FIRST.min(most),
             send: 0,
-            seen: None,
+            last: None,
         }
     }
 
@@ -128,20 +128,20 @@ impl Windows {
     }
 
     fn receive(&mut self, path: &PathState, stats: &ConnectionStats) -> Option<u32> {
-        let now = Seen {
+        let now = Received {
             at: path.updated?,
             bytes: stats.udp_rx.bytes,
             credits: stats.frame_tx.max_data,
         };
-        let Some(before) = self.seen else {
-            self.seen = Some(now);
+        let Some(before) = self.last else {
+            self.last = Some(now);
             return None;
         };
         let time = now.at.saturating_duration_since(before.at);
         if time < stats.path.rtt {
             return None;
         }
-        self.seen = Some(now);
+        self.last = Some(now);
         // quinn gives credit when an eighth of the window was read: without it, nobody reads.
         let read = (now.credits - before.credits) * u64::from(self.receive) / CREDITS_PER_WINDOW;
         let arrived = (now.bytes - before.bytes).min(read.saturating_mul(2));

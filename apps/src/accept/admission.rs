@@ -1,7 +1,7 @@
 //! Decides which connection attempts a server takes up. A decision costs no cryptography.
 //!
-//! Whoever sends a first packet may give any source address. So what an address has not proved to
-//! be its own counts for nobody: above a small number of such handshakes every client has to return
+//! A first packet may carry any source address. So an attempt whose address is not proved counts for
+//! no address: above a small number of such handshakes every client has to return
 //! a token first (Retry; RFC 9000, section 8.1.2), which costs honest ones a round trip and the
 //! server no memory. What is proved counts for its address and its network.
 

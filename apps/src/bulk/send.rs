@@ -52,7 +52,7 @@ pub(super) async fn send(
 
     let window_in_force = AtomicU64::new(0);
     let context = evenkeel::Context::of(session.connection);
-    let remembered = context.and_then(|context| context.state().remembered);
+    let remembered = context.and_then(|context| context.state().resumed_window);
     let least_send_window = remembered.unwrap_or(0).min(session.send_window);
     let throttle = Throttle::new(plan.job.rate_bps, plan.job.on_off, session.now());
     let streams = opened.into_iter().map(|(index, stream, feed)| {

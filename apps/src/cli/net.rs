@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::{Controllers, Observer, Pacing, PathMemory, SharedFactory};
+use evenkeel::{Controllers, Observer, Pacing, ResumeToken, SharedFactory};
 use quinn::udp::{UdpSockRef, UdpSocketState};
 use quinn::{
     ClientConfig, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TokioRuntime,
@@ -90,7 +90,7 @@ pub(crate) struct Transport {
     pub(crate) pacing: Pacing,
     /// Where traces go; with traces, each connection gets its own settings.
     pub(crate) traces: Option<Traces>,
-    evenkeel: evenkeel::Endpoint,
+    evenkeel: evenkeel::EndpointBuilder,
     controller: SharedFactory,
     settings: TransportSettings,
 }
@@ -112,7 +112,7 @@ impl Transport {
         if let Some(directory) = qlog {
             create_qlog_directory(directory)?;
         }
-        let endpoint = evenkeel::Endpoint::new()
+        let endpoint = evenkeel::EndpointBuilder::new()
             .pacing(args.pacing)
             .ecn(args.ecn)
             .probe_interval(args.probe_interval.or(application.probe_interval));
@@ -137,10 +137,10 @@ impl Transport {
 
     /// Returns the same, for a connection to `peer` over at least `streams` streams whose path carried
     /// `memory`, at `memory`'s time.
-    pub(crate) fn remembering(&self, memory: &PathMemory, peer: IpAddr, streams: u16) -> Self {
+    pub(crate) fn remembering(&self, memory: &ResumeToken, peer: IpAddr, streams: u16) -> Self {
         let evenkeel = self.evenkeel.clone();
         Self {
-            evenkeel: evenkeel.remembering(memory, peer, streams, memory.at),
+            evenkeel: evenkeel.resuming(memory, peer, streams, memory.at),
             ..self.clone()
         }
     }

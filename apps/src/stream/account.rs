@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use evenkeel::{Limit, PathState};
+use evenkeel::{LimitedBy, PathState};
 
 use super::lateness::Delays;
 use super::media::Captured;
@@ -96,8 +96,8 @@ impl State {
     fn see(&mut self, now: Instant, path: Option<&PathState>) {
         let since = now.saturating_duration_since(self.seen);
         match path.map(|path| path.limited_by) {
-            Some(Limit::Window | Limit::Pacing) => self.held += since,
-            Some(Limit::FlowControl) => self.blocked += since,
+            Some(LimitedBy::Window | LimitedBy::Pacing) => self.held += since,
+            Some(LimitedBy::FlowControl) => self.blocked += since,
             _ => {}
         }
         self.seen = self.seen.max(now);
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     /// A path whose estimate is 10,000 bytes a second: 1000 bytes take 100 ms.
-    fn path(limited_by: Limit) -> PathState {
+    fn path(limited_by: LimitedBy) -> PathState {
         let mut path = PathState::default();
         path.window = 1_000;
         path.smoothed_rtt = Some(ms(100));
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn frames_that_are_captured_faster_than_the_estimate_wait_for_the_encoders_sake() {
-        let (account, path) = (Account::new(epoch()), path(Limit::Window));
+        let (account, path) = (Account::new(epoch()), path(LimitedBy::Window));
         account.enter(epoch(), Some(&path), 1_000);
         let second = account.enter(epoch(), Some(&path), 1_000);
         // 200 ms at the estimate; the other 50 ms it waits for the window.
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_estimate_that_the_path_does_not_keep_is_no_excuse_for_the_encoder() {
-        let mut path = path(Limit::Window);
+        let mut path = path(LimitedBy::Window);
         path.delivered_rate = Some(5_000);
         let entry = Account::new(epoch()).enter(epoch(), Some(&path), 1_000);
         assert_eq!(entry.encoder, ms(200));
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn what_was_given_up_delays_nothing() {
-        let (account, path) = (Account::new(epoch()), path(Limit::Window));
+        let (account, path) = (Account::new(epoch()), path(LimitedBy::Window));
         for _ in 0..10 {
             account.enter(epoch(), Some(&path), 1_000);
         }
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn time_held_by_flow_control_counts_from_a_frames_capture_on() {
         let account = Account::new(epoch());
-        let (held, free) = (path(Limit::FlowControl), path(Limit::Window));
+        let (held, free) = (path(LimitedBy::FlowControl), path(LimitedBy::Window));
         // An earlier frame's trouble.
         account.enter(epoch() + ms(300), Some(&held), 1_000);
         let at = epoch() + ms(400);

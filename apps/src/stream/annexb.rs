@@ -31,8 +31,8 @@ pub struct AccessUnits {
 pub struct AccessUnit {
     /// Its NAL units with their start codes.
     pub bytes: Bytes,
-    /// Decoding can begin with the picture: pictures are right from the one that follows so many
-    /// pictures later. 0 is a key picture, that is IDR or IRAP; others are recovery points, as
+    /// Decoding can begin with the picture: they are right after this many
+    /// more. 0 is a key picture, that is IDR or IRAP; others are recovery points, as
     /// encoders with intra refresh make them. `None`: the picture needs earlier ones.
     pub entry: Option<u8>,
     /// The parameter sets, with start codes, that came with earlier pictures and that decoding from

@@ -37,8 +37,8 @@ pub struct Header {
     pub bitrate_bps: u32,
     /// Bytes of content, 1 to [`MAX_FRAME`].
     pub length: u32,
-    /// A decoder can begin here: pictures are right from the frame that follows so many frames
-    /// later. 0 is a key frame; more, at most 254, is a recovery point. `None`: it needs an earlier
+    /// A decoder can begin here: pictures are right after this many more
+    /// frames. 0 is a key frame; more, at most 254, is a recovery point. `None`: it needs an earlier
     /// frame.
     pub entry: Option<u8>,
     /// What has delayed it so far.

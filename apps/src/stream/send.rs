@@ -129,7 +129,7 @@ impl Sender<'_> {
         if let Some(context) = context.as_ref().filter(|_| self.encodes) {
             // Includes room for headers and retransmissions.
             let desired = self.options.adapt.ceiling_bps / 8 * 5 / 4;
-            context.desire(Some(desired));
+            context.limit_requested_rate(Some(desired));
         }
         let now = self.runtime.now();
         let mut adaptation = Adaptation::new(self.options.adapt, now);

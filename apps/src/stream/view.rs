@@ -104,7 +104,7 @@ pub async fn view(
         held: AtomicUsize::new(0),
     };
     let result = match viewer.watch(options).await {
-        // Whoever closes the player has seen enough.
+        // A user who closes the player has seen enough.
         Err(AppError::Storage { error, .. }) if error.kind() == ErrorKind::BrokenPipe => {
             viewing.cut(runtime.now());
             Ok(())

@@ -3,7 +3,7 @@
 use crate::program::{Server, client, failure, json, records, run, success};
 
 #[test]
-fn whoever_sends_keeps_to_the_rate_that_was_asked_for() {
+fn both_senders_keep_to_the_rate_that_was_asked_for() {
     let server = Server::bulk(&[]);
     // 250 kB a second, in all or in the ON half of it; 2500 bytes at a time.
     for (arguments, most) in [

@@ -102,7 +102,7 @@ pub trait Discipline: Debug + Send {
     }
 }
 
-/// What a packet tells of who has sent it.
+/// What the header of a packet says about its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sender {
     /// A keyed hash of its flow; `None` if the port has one queue alone, or the flow cannot be told.

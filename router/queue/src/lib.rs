@@ -1,5 +1,7 @@
 //! Output ports, queue disciplines and link impairments without I/O.
 //!
+//! Internal to evenkeel's router and testbed: no promise, the API may change with every version.
+//!
 //! A [`Port`] is the output of a router: its queues, its transmitter and its counters. A
 //! [`Discipline`] tells it what to admit, mark or drop, and what is next. Behind the port come [`impairment`]s, which
 //! delay, lose, double or jitter packets. [`Stamp`]s, if it has any, write into the path headers of the packets

@@ -20,7 +20,7 @@ impl Limit {
         bytes: None,
     };
 
-    /// At most so many packets.
+    /// At most this many packets.
     pub const fn packets(packets: u64) -> Self {
         Self {
             packets: Some(packets),
@@ -28,7 +28,7 @@ impl Limit {
         }
     }
 
-    /// At most so many bytes.
+    /// At most this many bytes.
     pub const fn bytes(bytes: u64) -> Self {
         Self {
             packets: None,

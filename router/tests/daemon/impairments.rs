@@ -39,7 +39,7 @@ impl Bench {
         }
     }
 
-    /// The link's figures once so many packets have arrived there and left it.
+    /// The link's figures once `arrived` packets have come and `left` have gone.
     fn figures(&self, arrived: u16, left: u16) -> Value {
         let figures = (0..300).find_map(|_| {
             thread::park_timeout(Duration::from_millis(10));

@@ -28,7 +28,7 @@ fn connect(lab: &Lab) -> TcpStream {
 
 /// Sends a request and reads until the other side closes.
 pub(crate) fn exchange(mut stream: impl Read + Write, request: &str) -> String {
-    // Whoever has heard enough closes.
+    // A peer that has heard enough closes.
     let _ = stream.write_all(request.as_bytes());
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);

@@ -248,7 +248,7 @@ fn a_name_or_a_table_that_is_taken_is_refused() {
         code == 1 && line.starts_with("a router is running on "),
         "{line}"
     );
-    // Whoever checks a file beside the router that runs it wants to know about a reload.
+    // A check beside the router that runs the file says what a reload would do.
     let checked = say("check");
     assert!(checked.status.success(), "{checked:?}");
     let other = lab.directory().join("other.toml");

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::raw::{self, Injector, Sniffer};
 use crate::support::{Host, Lab, Versions, link, number};
 
-/// Waits until so many packets have been delivered.
+/// Waits until `packets` have been delivered.
 fn delivered(router: &crate::support::Router, packets: f64) -> Value {
     let link = (0..200).find_map(|_| {
         thread::park_timeout(Duration::from_millis(10));

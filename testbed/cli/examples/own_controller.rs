@@ -12,9 +12,9 @@
 use std::process::ExitCode;
 
 use evenkeel::SharedFactory;
-use evenkeel::{
-    Congestion, Controller, ControllerBuild, ControllerRow, SpecError, SpecParameter, SpecValues,
-    adapt,
+use evenkeel::SpecError;
+use evenkeel::controller::{
+    Congestion, Controller, ControllerBuild, ControllerRow, SpecParameter, SpecValues, adapt,
 };
 
 /// Keeps this many full-size packets in flight, whatever happens.

@@ -2,6 +2,8 @@
 //! claim about them. docs/reproduce.md describes the files. On the same machinery, the league of
 //! controllers: docs/league.md.
 //!
+//! Internal to evenkeel-testbed: no promise, the API may change with every version.
+//!
 //! Four layers, each of which imports only from those above it: `spec` reads experiments, `run`
 //! makes their runs and stores the results, `evaluate` computes metrics and judges claims, and
 //! `report` writes what came out.

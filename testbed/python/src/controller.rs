@@ -9,7 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use evenkeel::{Ack, Congestion, Controller, EcnMode, PathSample, Round};
+use evenkeel::controller::{Ack, Congestion, Controller, Round};
+use evenkeel::{EcnMode, PathSample};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;

@@ -1,8 +1,9 @@
-//! The facts that controllers in Python receive: those of `evenkeel::Controller`, in seconds and bytes.
+//! The facts that controllers in Python receive: those of `evenkeel::controller`, in seconds and bytes.
 
 use std::time::{Duration, Instant};
 
-use evenkeel::{Cause, Grant};
+use evenkeel::Grant;
+use evenkeel::controller::Cause;
 use pyo3::prelude::*;
 
 /// Seconds of virtual time since the run began.
@@ -45,7 +46,7 @@ pub(crate) struct Ack {
 }
 
 impl Ack {
-    pub(crate) fn new(ack: &evenkeel::Ack, epoch: Instant) -> Self {
+    pub(crate) fn new(ack: &evenkeel::controller::Ack, epoch: Instant) -> Self {
         let rate = ack.delivery.and_then(|delivery| {
             let time = delivery.send_interval.max(delivery.ack_interval);
             let bytes = delivery.total - delivery.before;
@@ -94,7 +95,7 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    pub(crate) fn new(round: &evenkeel::Round, epoch: Instant) -> Self {
+    pub(crate) fn new(round: &evenkeel::controller::Round, epoch: Instant) -> Self {
         Self {
             now_s: since(epoch, round.now),
             rtt_min_s: round.rtt_min.as_secs_f64(),
@@ -142,7 +143,7 @@ pub(crate) struct Congestion {
 }
 
 impl Congestion {
-    pub(crate) fn new(event: &evenkeel::Congestion, epoch: Instant) -> Self {
+    pub(crate) fn new(event: &evenkeel::controller::Congestion, epoch: Instant) -> Self {
         Self {
             now_s: since(epoch, event.now),
             cause: match event.cause {

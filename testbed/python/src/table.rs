@@ -8,10 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use evenkeel::{
-    ControllerBuild, ControllerRow, Controllers, SharedFactory, SpecError, SpecParameter,
-    SpecValues, adapt,
-};
+use evenkeel::controller::{ControllerBuild, ControllerRow, SpecParameter, SpecValues, adapt};
+use evenkeel::{Controllers, SharedFactory, SpecError};
 use evenkeel_spec::ParameterKind;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

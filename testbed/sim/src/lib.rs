@@ -1,5 +1,7 @@
 //! The virtual network and its clock: what makes quinn, the controllers and the applications
 //! run in virtual time, unchanged.
+//!
+//! Internal to evenkeel-testbed: no promise, the API may change with every version.
 
 mod cipher;
 mod datagram;

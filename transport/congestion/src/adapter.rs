@@ -64,7 +64,7 @@ pub trait PathFactory: ControllerFactory {
         None
     }
 
-    /// Whether its controllers decide the same again if they are told the same. `false` for those
+    /// Whether its controllers decide the same again on the same facts. `false` for those
     /// that draw random numbers of their own, which no seed reaches.
     fn repeats(&self) -> bool {
         true

@@ -56,7 +56,7 @@ pub trait Controller: CloneController + Debug + Send + Sync {
     }
 
     /// From now on packets leave as `ecn` says: ECT(0) for classic ECN, ECT(1) for scalable, not
-    /// ECN-capable for `None`. A controller that is told nothing may take them for ECT(0). What the
+    /// ECN-capable for `None`. Until the first call a controller may take them for ECT(0). What the
     /// controller wishes comes true only on an endpoint with
     /// [`EcnUse::L4s`](crate::EcnUse::L4s) and while the path leaves ECT(1) alone. Comes before
     /// [`on_ack`](Self::on_ack); packets in flight left as before.

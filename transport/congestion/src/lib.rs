@@ -1,5 +1,7 @@
 //! Congestion controllers for QUIC: each gets facts and answers with a window.
 //!
+//! Internal to evenkeel: no promise, the API may change with every version.
+//!
 //! A [`Controller`] gets facts (an acknowledgement, a finished round trip, a congestion event, a
 //! new packet size) and answers with a window. It uses no clock, no socket and no type of the QUIC
 //! implementation. The adapter, the only module that imports quinn-proto, wraps it into a quinn
@@ -9,10 +11,6 @@
 //! factory for quinn, and [`controllers`] lists the names. [`Controllers`] is a table to which an
 //! application adds its own. [`adapt`] makes a factory from your own controller, [`foreign`] from
 //! one written for quinn, and [`observed`] reports what a factory's controllers do.
-
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
 
 pub mod a_aimd;
 pub mod abgd;
@@ -45,12 +43,13 @@ pub use controller::{
     Ack, Cause, CloneController, Congestion, Controller, DEFAULT_OVERHEAD, Delivery, EcnMode,
     Feedback, Grant, LEAST_PACED_RTT, LEAST_RTT, PathSample, Round,
 };
+pub use diff::Thresholds;
 pub use evenkeel_spec::{ParameterKind, SpecError, SpecParameter, SpecValues};
 pub use freshness::feedback_lifetime;
 pub use path_control::{
-    AckFrame, AckReport, AckReporter, AckedPackets, CountedSpace, EcnCounts, EcnFault, EcnState,
-    EcnUse, FeedHolder, FeedState, LONGEST_GAP, Observer, PathControl, PathFeed, Remembered,
-    UnknownEcnUse,
+    AckFrame, AckReport, AckReporter, AckedPackets, CountedSpace, EcnCounts, EcnFault, EcnReport,
+    EcnState, EcnUse, FeedHolder, FeedState, LONGEST_GAP, Observer, PathControl, PathFeed,
+    Remembered,
 };
 pub use row::{ControllerBuild, ControllerRow};
 pub use slow_start::SlowStart;

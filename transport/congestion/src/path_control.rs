@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 
 use crate::controller::{Ack, Congestion, Controller, DEFAULT_OVERHEAD, EcnMode, LEAST_RTT};
 use deliveries::Deliveries;
-use remembered::{Resumption, Shown, Turn};
+use remembered::{AckFacts, Outcome, Resumption};
 use rounds::Rounds;
 
 pub use acked::{AckFrame, AckedPackets};
 pub(crate) use doubts::Doubts;
-pub use ecn::{CountedSpace, EcnCounts, EcnFault, EcnState, EcnUse, UnknownEcnUse};
+pub use ecn::{CountedSpace, EcnCounts, EcnFault, EcnReport, EcnState, EcnUse};
 pub use feed::{FeedHolder, FeedState, PathFeed};
 pub(crate) use marks::Marks;
 pub use observer::{AckReport, AckReporter, Observer};
@@ -44,7 +44,7 @@ pub const LONGEST_GAP: Duration = Duration::from_secs(10);
 /// (RFC 9002, section 7.3.2).
 ///
 /// While the process does not run, because it was stopped or the machine was, the controller's time
-/// stands still: the instants that it is told are those of the stack less all such times. ACKs that
+/// stands still: the instants in its facts are those of the stack less all such times. ACKs that
 /// waited meanwhile acknowledge, and measure nothing. Nor does an ACK measure anything if its round
 /// trip is below three quarters of the least one, until one with another date confirms it within a
 /// second: quinn dates ACKs early where the system sets its thread aside.
@@ -194,17 +194,20 @@ impl PathControl {
                 continue;
             }
             sample.rtt = sample.rtt.max(LEAST_RTT);
-            sample.now = self.pauses.told(sample.now);
+            sample.now = self.pauses.without_pauses(sample.now);
             self.controller.on_path(&sample);
         }
         let round = self.rounds.on_ack(&ack, self.controller.window(), self.mtu);
-        (ack.now, ack.sent) = (self.pauses.told(now), self.pauses.told(acked.sent));
+        (ack.now, ack.sent) = (
+            self.pauses.without_pauses(now),
+            self.pauses.without_pauses(acked.sent),
+        );
         self.controller.on_ack(&ack);
         if let Some(mut round) = round {
             round.now = ack.now;
             self.controller.on_round(&round);
         }
-        let shown = Shown {
+        let facts = AckFacts {
             now,
             sent: acked.sent,
             rtt: ack.rtt,
@@ -217,8 +220,8 @@ impl PathControl {
             in_slow_start: self.controller.slow_start_threshold().is_none(),
         };
         let resumption = self.resumption.as_mut();
-        let turn = resumption.and_then(|resumption| resumption.on_ack(&shown));
-        self.turn(turn);
+        let outcome = resumption.and_then(|resumption| resumption.on_ack(&facts));
+        self.follow(outcome);
         self.feed.ask_for_headers(self.controller.header_interval());
         self.feed.wish_ecn(self.controller.ecn());
     }
@@ -239,24 +242,24 @@ impl PathControl {
         if self.pauses.explain_loss(sent) || lost_bytes == 0 && self.marks.are_false() {
             return;
         }
-        let told = self.pauses.told(now);
+        let at = self.pauses.without_pauses(now);
         if lost_bytes > 0 {
             self.rounds.on_lost(lost_bytes);
-            self.controller.on_lost(told, lost_bytes);
+            self.controller.on_lost(at, lost_bytes);
         }
         // Scalable controllers answer the number of marks in each ACK, also within a recovery period.
-        let is_told = lost_bytes == 0 && self.ecn == Some(EcnMode::Scalable);
-        if !is_told && !self.in_recovery(sent) {
+        let is_counted_by_ack = lost_bytes == 0 && self.ecn == Some(EcnMode::Scalable);
+        if !is_counted_by_ack && !self.in_recovery(sent) {
             self.begin_recovery(now);
             self.controller.on_congestion(&match lost_bytes {
-                0 => Congestion::ecn(told),
-                bytes => Congestion::loss(told, bytes),
+                0 => Congestion::ecn(at),
+                bytes => Congestion::loss(at, bytes),
             });
         }
         let (initial_window, resumption) = (self.initial_window, self.resumption.as_mut());
-        let turn =
+        let outcome =
             resumption.and_then(|resumption| resumption.on_congestion(now, sent, initial_window));
-        self.turn(turn);
+        self.follow(outcome);
         // RFC 9002, appendix B.8: this collapses the window even within a recovery period.
         if is_persistent_congestion && !self.pauses.explain_persistent(sent) {
             self.resumption = None;
@@ -331,16 +334,16 @@ impl PathControl {
     }
 
     /// What a remembered path demands next.
-    fn turn(&mut self, turn: Option<Turn>) {
-        let window = match turn {
+    fn follow(&mut self, outcome: Option<Outcome>) {
+        let window = match outcome {
             None => return,
-            Some(Turn::Over) => None,
-            Some(Turn::OverWith(window) | Turn::Retreat(window)) => Some(window),
+            Some(Outcome::Over) => None,
+            Some(Outcome::OverWith(window) | Outcome::Retreat(window)) => Some(window),
         };
         if let Some(window) = window {
             self.controller.resume(window);
         }
-        if !matches!(turn, Some(Turn::Retreat(_))) {
+        if !matches!(outcome, Some(Outcome::Retreat(_))) {
             self.resumption = None;
         }
     }

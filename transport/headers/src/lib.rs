@@ -1,5 +1,7 @@
 //! Path headers as a QUIC endpoint uses them, on any QUIC stack.
 //!
+//! Internal to evenkeel: no promise, the API may change with every version.
+//!
 //! What an endpoint decides about headers (`docs/path-header.md`) is here; shells around QUIC
 //! stacks, `evenkeel` on quinn and `evenkeel-noq` on noq, give it packets, time and keys.
 //! [`Headers`] are those of one connection, and the functions of [`parameters`] read and write
@@ -7,16 +9,12 @@
 //! leave, [`Received`] removes them from those that arrive. Nothing here does I/O, except that
 //! [`Usage::on_socket`] sets an option of a socket.
 
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
-
 mod arriving;
-mod beginning;
 mod connections;
 pub mod frames;
 mod header;
 mod hop_limit;
+mod order;
 pub mod parameters;
 mod path;
 mod sending;
@@ -25,7 +23,6 @@ mod setup;
 mod usage;
 
 pub use arriving::{Filled, MOST_TRIED, Received};
-pub use beginning::Beginning;
 pub use connections::{Connections, locked};
 #[cfg(any(test, feature = "work"))]
 pub use header::work;
@@ -33,6 +30,7 @@ pub use header::{
     ANSWERS, Agreement, Facts, Grease, HeaderCounters, HeaderState, Headers, Master, NotOurs,
     Prepared,
 };
+pub use order::{Allowance, Departures, LEAST_DATA, Order, Polled, StackPaced};
 pub use path::{Kept, Owner, Part, PathFacts, PathHeaders};
 pub use sending::Datagrams;
 pub use session::{

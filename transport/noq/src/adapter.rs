@@ -21,7 +21,7 @@ use evenkeel_congestion::{PathControl, PathFeed};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
-use crate::PathFactory;
+use crate::path_factory::PathFactory;
 
 /// Builds [`Adapter`]s of what a factory of ours builds, one that has [`PathFactory::own`].
 ///

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use evenkeel_headers::Beginning;
+use evenkeel_headers::Order;
 use noq::{AsyncTimer, AsyncUdpSocket};
 
 use crate::connection::Connection;
@@ -29,7 +29,7 @@ impl noq::Runtime for Runtime {
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.inner.spawn(match hooks::beginning(Beginning::driver) {
+        self.inner.spawn(match hooks::order(Order::driver_spawned) {
             Some(connection) => Box::pin(Driver {
                 future,
                 connection,

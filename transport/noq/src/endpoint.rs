@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use evenkeel_congestion::{EcnState, EcnUse, PathSample};
+use evenkeel_congestion::{EcnReport, EcnUse, PathSample};
 use evenkeel_headers::{
     ANSWERS, HeaderCounters, HeaderState, Owner, SetupError, Usage, with_room_for_header,
 };
@@ -12,16 +12,16 @@ use noq::{
     AsyncUdpSocket, ClientConfig, EndpointConfig, PathId, ServerConfig, TransportConfig, rustls,
 };
 
-use crate::SharedFactory;
 use crate::connection::Connection;
 use crate::driver::Runtime;
 use crate::handshake::Crypto;
 use crate::linked::{Link, LinkedFactory};
+use crate::path_factory::SharedFactory;
 use crate::socket::{HeaderSettings, Socket};
 
 /// Makes a noq endpoint that accepts connections: `controller`, a name as for
-/// [`controller`](crate::controller), governs what it sends, with path headers for peers that
-/// understand them. [`Endpoint`] has all other choices.
+/// [`controller`](crate::controller()), governs what it sends, with path headers for peers that
+/// understand them. [`EndpointBuilder`] has all other choices.
 ///
 /// ```
 /// # async fn example(tls: noq::rustls::ServerConfig) -> Result<(), Box<dyn std::error::Error>> {
@@ -37,7 +37,7 @@ pub fn server(
     tls: impl Into<Arc<rustls::ServerConfig>>,
     controller: &str,
 ) -> Result<noq::Endpoint, SetupError> {
-    let (evenkeel, transport) = Endpoint::running(controller)?;
+    let (evenkeel, transport) = EndpointBuilder::running(controller)?;
     let config = evenkeel.server_config(tls, transport)?;
     Ok(evenkeel.bind(address, Some(config))?)
 }
@@ -52,7 +52,7 @@ pub fn client(
     tls: impl Into<Arc<rustls::ClientConfig>>,
     controller: &str,
 ) -> Result<noq::Endpoint, SetupError> {
-    let (evenkeel, transport) = Endpoint::running(controller)?;
+    let (evenkeel, transport) = EndpointBuilder::running(controller)?;
     let config = evenkeel.client_config(tls, transport)?;
     let endpoint = evenkeel.bind(address, None)?;
     endpoint.set_default_client_config(config);
@@ -60,7 +60,7 @@ pub fn client(
 }
 
 /// Makes [`noq::Endpoint`]s that use path headers with peers that understand them: those that this
-/// makes, and those of `evenkeel::Endpoint` on quinn; with any peer they use [ECN](Self::ecn). The
+/// makes, and those of `evenkeel::EndpointBuilder` on quinn; with any peer they use [ECN](Self::ecn). The
 /// words are the same; noq paces.
 ///
 /// Headers are used on connections with one path, noq's default. Where both ends offer several
@@ -68,7 +68,7 @@ pub fn client(
 ///
 /// ```
 /// # async fn example(tls: noq::rustls::ServerConfig) -> Result<(), Box<dyn std::error::Error>> {
-/// let evenkeel = evenkeel_noq::Endpoint::new().path_headers(1);
+/// let evenkeel = evenkeel_noq::EndpointBuilder::new().path_headers(1);
 /// let controller = evenkeel_noq::controller("ro-vegas")?;
 /// let transport = evenkeel.transport(noq::TransportConfig::default(), controller);
 /// let server = evenkeel.server_config(tls, transport)?;
@@ -77,12 +77,12 @@ pub fn client(
 /// # }
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Endpoint {
+pub struct EndpointBuilder {
     headers: Usage<Connection>,
     ecn: EcnUse,
 }
 
-impl Endpoint {
+impl EndpointBuilder {
     /// Creates a configuration without path headers.
     pub fn new() -> Self {
         Self::default()
@@ -203,7 +203,7 @@ impl Endpoint {
     }
 
     /// Makes an endpoint on any socket and runtime, such as virtual time. Pass sockets through
-    /// [`wrap`](Self::wrap) before [`noq::Endpoint::rebind_abstract`].
+    /// [`wrap_socket`](Self::wrap_socket) before [`noq::Endpoint::rebind_abstract`].
     ///
     /// # Errors
     /// If the socket does not know its address.
@@ -214,13 +214,13 @@ impl Endpoint {
         socket: Box<dyn AsyncUdpSocket>,
         runtime: Arc<dyn noq::Runtime>,
     ) -> io::Result<noq::Endpoint> {
-        let socket = self.wrap(socket, runtime.clone());
+        let socket = self.wrap_socket(socket, runtime.clone());
         let runtime = self.runtime(runtime);
         noq::Endpoint::new_with_abstract_socket(self.prepared(config), server, socket, runtime)
     }
 
     /// Wraps `socket` for [`noq::Endpoint::rebind_abstract`], for an endpoint on `runtime`.
-    pub fn wrap(
+    pub fn wrap_socket(
         &self,
         socket: Box<dyn AsyncUdpSocket>,
         runtime: Arc<dyn noq::Runtime>,
@@ -230,7 +230,7 @@ impl Endpoint {
 
     /// Counts the connections that have a context, of all endpoints made with this configuration or
     /// its clones.
-    pub fn contexts(&self) -> usize {
+    pub fn context_count(&self) -> usize {
         self.headers.connections.alive()
     }
 
@@ -267,8 +267,16 @@ impl Endpoint {
     }
 }
 
-/// What path headers tell about a connection. Clones, and later contexts of the same connection,
+/// A connection's path headers and ECN. Clones, and later contexts of the same connection,
 /// share it. A context does not keep the connection open.
+///
+/// ```
+/// # fn example(connection: &noq::Connection) {
+/// let context = evenkeel_noq::Context::of(connection).expect("its transport came from evenkeel");
+/// let forward_queueing = context.path_sample().and_then(|sample| sample.forward_queueing);
+/// # drop(forward_queueing);
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Context {
     connection: Arc<Connection>,
@@ -276,7 +284,7 @@ pub struct Context {
 
 impl Context {
     /// Returns the context of a connection; `None` if its configuration did not come from
-    /// [`Endpoint::transport`], or its first path is gone.
+    /// [`EndpointBuilder::transport`], or its first path is gone.
     pub fn of(connection: &noq::Connection) -> Option<Self> {
         let controller = connection.congestion_state(PathId::ZERO)?.into_any();
         let link = controller.downcast::<Link>().ok()?;
@@ -297,14 +305,14 @@ impl Context {
     }
 
     /// Returns what a path of the connection does to ECN; `None` if it has not sent yet. Known on
-    /// connections configured by [`Endpoint::server_config`] or [`Endpoint::client_config`].
-    pub fn ecn(&self, path: PathId) -> Option<EcnState> {
-        self.connection.state().ecn(path, |ecn| ecn.clone())
+    /// connections configured by [`EndpointBuilder::server_config`] or [`EndpointBuilder::client_config`].
+    pub fn ecn(&self, path: PathId) -> Option<EcnReport> {
+        self.connection.state().ecn(path, |ecn| ecn.report())
     }
 
     /// Limits the rate that this endpoint asks routers for, in bytes of UDP payload per second: the
     /// most that the application can use. `None`, the default, sets no limit.
-    pub fn desire(&self, bytes_per_second: Option<u64>) {
+    pub fn limit_requested_rate(&self, bytes_per_second: Option<u64>) {
         self.connection.state().kept.desired_rate = bytes_per_second;
     }
 }

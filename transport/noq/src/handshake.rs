@@ -82,7 +82,7 @@ impl<T> Crypto<T> {
     fn session(&self, version: u32, tls: evenkeel_headers::Session, ours: &[u8]) -> HeaderSession {
         let connection = Connection::new(self.connections.clone());
         connection.state().reads_counts = true;
-        hooks::beginning(|beginning| beginning.session(&connection));
+        hooks::order(|order| order.session_begins(&connection));
         HeaderSession {
             version,
             tls,

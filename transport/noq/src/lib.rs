@@ -10,13 +10,13 @@
 //!
 //! noq paces the connection: at the controller's rate if it has one, else at 1.25 windows in a
 //! round trip. A controller governs what this endpoint *sends*: a server that sends needs it in
-//! its own `ServerConfig`. [`from_table`] takes a table with your own controllers, [`adapt`] a
-//! controller without a table, [`foreign`] noq's own, and [`observed`] reports what controllers see
-//! and decide.
+//! its own `ServerConfig`. [`from_table`] takes a table with your own controllers,
+//! [`controller::adapt`] a controller without a table, [`controller::foreign`] noq's own, and
+//! [`observed`] reports what controllers see and decide.
 //!
 //! [`server`] and [`client`] make endpoints that also use path headers, in which routers report
-//! queues and rates, with each other and with quinn endpoints of `evenkeel`. [`Endpoint`] makes them
-//! with settings of your own, and [`Context`] shows what headers tell.
+//! queues and rates, with each other and with quinn endpoints of `evenkeel`. [`EndpointBuilder`]
+//! makes them with settings of your own, and [`Context`] shows a connection's headers and ECN.
 //!
 //! [noq]: https://crates.io/crates/noq
 
@@ -26,105 +26,24 @@ struct Readme;
 
 mod adapter;
 mod connection;
+pub mod controller;
 mod driver;
 mod endpoint;
+mod factory;
 mod handshake;
 mod hooks;
 mod linked;
 mod observed;
+mod path_factory;
 mod socket;
 mod watched;
 
-use std::sync::Arc;
-use std::time::Instant;
-
-use noq_proto::congestion::{self, Bbr3Config, ControllerFactory, CubicConfig};
-
-pub use endpoint::{Context, Endpoint, client, server};
+pub use endpoint::{Context, EndpointBuilder, client, server};
 pub use evenkeel_congestion::{
-    Ack, AckReport, Congestion, Controller, ControllerRow, Controllers, EcnCounts, EcnFault,
-    EcnMode, EcnState, EcnUse, Observer, PathFeed, PathSample, SpecError, UnknownEcnUse,
-    controllers,
+    AckReport, Controllers, DEFAULT_CONTROLLER, EcnCounts, EcnFault, EcnMode, EcnReport, EcnUse,
+    Grant, Observer, PathSample, SpecError, controllers,
 };
 pub use evenkeel_headers::{HeaderCounters, HeaderState, SetupError};
+pub use factory::{controller, from_table};
 pub use observed::observed;
-
-/// A factory of noq controllers, as `noq::TransportConfig::congestion_controller_factory` takes it.
-pub type SharedFactory = Arc<dyn PathFactory + Send + Sync>;
-
-/// A factory of noq controllers which can be told what noq cannot tell them.
-pub trait PathFactory: ControllerFactory {
-    /// Builds a controller like [`ControllerFactory::build`] does; it hears of its path through
-    /// `feed`, before each ACK that it processes. By default it hears nothing.
-    fn build_fed(
-        self: Arc<Self>,
-        now: Instant,
-        current_mtu: u16,
-        feed: PathFeed,
-    ) -> Box<dyn congestion::Controller> {
-        feed.follow(None);
-        self.build(now, current_mtu)
-    }
-}
-
-/// Returns a factory for the controller that `spec` names: `keel`, or with parameters
-/// `vegas:alpha=2,beta=4`. [`controllers`] lists names and parameters. `cubic` and `bbr` name the
-/// QUIC stack's own: on noq its CUBIC and its BBRv3.
-///
-/// # Errors
-///
-/// One line that says what is wrong with `spec` and what to write instead.
-///
-/// ```
-/// let error = evenkeel_noq::controller("vega").err().expect("no such name");
-/// assert!(error.to_string().starts_with("unknown controller \"vega\": did you mean vegas? "));
-/// ```
-pub fn controller(spec: &str) -> Result<SharedFactory, SpecError> {
-    from_table(&Controllers::shipped(), spec)
-}
-
-/// Returns a factory for the controller of `table` that `spec` names, as [`controller`] does.
-///
-/// # Errors
-///
-/// As [`controller`]; also if the row's controller is written for quinn
-/// (`evenkeel_congestion::foreign`).
-pub fn from_table(table: &Controllers, spec: &str) -> Result<SharedFactory, SpecError> {
-    let factory = table.factory(spec)?;
-    if factory.own().is_some() {
-        return Ok(Arc::new(adapter::Factory(factory)));
-    }
-    match spec.split(':').next().unwrap_or_default().trim() {
-        "cubic" => Ok(foreign(Arc::new(CubicConfig::default()))),
-        "bbr" => Ok(foreign(Arc::new(Bbr3Config::default()))),
-        name => Err(SpecError::new(format!(
-            "controller {name:?} is written for quinn and does not run on noq: take another, or \
-             give its row a factory made with adapt"
-        ))),
-    }
-}
-
-/// Returns a factory of noq controllers that run what `build` returns. noq calls it for every new
-/// path, with the present time and the bytes of UDP payload in a full-size packet.
-pub fn adapt<B>(build: B) -> SharedFactory
-where
-    B: Fn(Instant, u16) -> Box<dyn Controller> + Send + Sync + 'static,
-{
-    Arc::new(adapter::Factory(evenkeel_congestion::adapt(build)))
-}
-
-/// Wraps a factory that is written for noq, such as noq's own. Its controllers learn nothing from
-/// path headers.
-pub fn foreign(factory: Arc<dyn ControllerFactory + Send + Sync>) -> SharedFactory {
-    Arc::new(Foreign(factory))
-}
-
-struct Foreign(Arc<dyn ControllerFactory + Send + Sync>);
-
-impl ControllerFactory for Foreign {
-    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn congestion::Controller> {
-        self.0.clone().build(now, current_mtu)
-    }
-}
-
-impl PathFactory for Foreign {}
+pub use path_factory::SharedFactory;

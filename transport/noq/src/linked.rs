@@ -9,9 +9,9 @@ use evenkeel_congestion::{AckFrame, EcnUse, PathFeed};
 use evenkeel_headers::{Owner, PathFacts};
 use noq_proto::congestion::{Controller, ControllerFactory};
 
-use crate::SharedFactory;
 use crate::connection::{Connection, Connections, OwnFeed};
 use crate::hooks;
+use crate::path_factory::SharedFactory;
 use crate::watched::{AckEnd, Watch, Watched};
 
 /// Builds controllers that are linked with their connections.
@@ -23,13 +23,12 @@ pub(crate) struct LinkedFactory {
 
 impl ControllerFactory for LinkedFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let polled = hooks::polled().map(|(connection, _)| connection);
         let mut is_new = false;
         let new = || {
             is_new = true;
             Connection::new(self.connections.clone())
         };
-        let connection = hooks::beginning(|beginning| beginning.controller(polled, new));
+        let connection = hooks::order(|order| order.controller_built(new));
         connection.new_path(current_mtu);
         let own = {
             let mut state = connection.state();

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use evenkeel_congestion::{AckReporter, Observer, PathFeed};
 use noq_proto::congestion::{Controller, ControllerFactory};
 
+use crate::path_factory::{PathFactory, SharedFactory};
 use crate::watched::{AckEnd, Watch, Watched};
-use crate::{PathFactory, SharedFactory};
 
-/// Returns a factory like `factory`, ours or [`foreign`](crate::foreign), whose controllers report
+/// Returns a factory like `factory`, ours or [`foreign`](crate::controller::foreign), whose controllers report
 /// to `observer`. Each path of a multipath connection is a [start](Observer::on_start).
 pub fn observed(factory: SharedFactory, observer: Arc<dyn Observer>) -> SharedFactory {
     Arc::new(ObservedFactory { factory, observer })

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use evenkeel_congestion::EcnMode;
-use evenkeel_headers::{Beginning, Datagrams, Filled, Owner, Received, Usage};
+use evenkeel_headers::{Datagrams, Filled, Order, Owner, Received, Usage};
 use noq::udp::{EcnCodepoint, RecvMeta, Transmit};
 use noq::{AsyncUdpSocket, UdpSender};
 
@@ -34,7 +34,7 @@ pub(crate) struct HeaderSettings {
 impl Socket {
     pub(crate) fn new(inner: Box<dyn AsyncUdpSocket>, headers: Option<HeaderSettings>) -> Self {
         // A path that the application has opened on this thread has built a controller, too.
-        hooks::beginning(|beginning| *beginning = Beginning::Nothing);
+        hooks::order(Order::forget);
         Self {
             inner,
             headers,
@@ -48,7 +48,7 @@ impl AsyncUdpSocket for Socket {
         Box::pin(Sender {
             inner: self.inner.create_sender(),
             usage: self.headers.as_ref().map(|settings| settings.usage.clone()),
-            is_later: hooks::beginning(Beginning::socket).is_none(),
+            is_later: hooks::order(Order::socket_taken).is_none(),
         })
     }
 

@@ -1,4 +1,4 @@
-//! Wraps any noq controller, so that something else sees what it is told and decides.
+//! Wraps any noq controller, so that something else sees its calls and decisions.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerMetrics};
 
-/// Sees what a controller is told, after the controller.
+/// Gets a controller's calls, after the controller.
 pub(crate) trait Watch: Clone + Debug + Send + Sync + 'static {
     /// An ack-eliciting packet was built.
     fn on_packet(&mut self) {}

@@ -143,7 +143,7 @@ fn stock_quinn_fetches_from_the_example() {
 fn a_headed_client_fetches_from_the_example_with_headers() {
     run(async {
         let server = Server::new();
-        let evenkeel = evenkeel::Endpoint::new().path_headers(1);
+        let evenkeel = evenkeel::EndpointBuilder::new().path_headers(1);
         let config = evenkeel.client_config(server.tls(), transport(&evenkeel));
         let mut client = evenkeel.bind(LOOPBACK, None).expect("a free port");
         client.set_default_client_config(config.expect("the default provider"));

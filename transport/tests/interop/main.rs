@@ -5,5 +5,6 @@
 
 mod aioquic;
 mod http3;
+mod quinn_order;
 mod stock;
 mod support;

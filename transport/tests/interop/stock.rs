@@ -1,6 +1,6 @@
 //! evenkeel endpoints with themselves and with stock quinn.
 
-use evenkeel::{Context, Endpoint};
+use evenkeel::{Context, EndpointBuilder};
 use quinn::Connection;
 use quinn::rustls::pki_types::CertificateDer;
 
@@ -181,7 +181,10 @@ fn a_retry_is_believed_from_the_server_alone() {
 #[test]
 fn configurations_that_quic_cannot_use_are_refused_with_and_without_headers() {
     let identity = Identity::new();
-    for endpoint in [Endpoint::new(), Endpoint::new().path_headers(1)] {
+    for endpoint in [
+        EndpointBuilder::new(),
+        EndpointBuilder::new().path_headers(1),
+    ] {
         let mut tls = identity.server();
         tls.max_early_data_size = 1000;
         let error = endpoint

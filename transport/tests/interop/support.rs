@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use evenkeel::{Congestion, Context, Controller, Endpoint};
+use evenkeel::controller::{Congestion, Controller};
+use evenkeel::{Context, EndpointBuilder};
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::rustls::{self, RootCertStore};
 use quinn::{ClientConfig, Connection, ServerConfig, TransportConfig};
@@ -86,8 +87,8 @@ impl Controller for Constant {
     }
 }
 
-pub(crate) fn transport(endpoint: &Endpoint) -> Arc<TransportConfig> {
-    let controller = evenkeel::adapt(|_, _| Box::new(Constant));
+pub(crate) fn transport(endpoint: &EndpointBuilder) -> Arc<TransportConfig> {
+    let controller = evenkeel::controller::adapt(|_, _| Box::new(Constant));
     endpoint.transport(TransportConfig::default(), controller)
 }
 
@@ -106,14 +107,14 @@ pub(crate) fn stock_client(identity: &Identity) -> quinn::Endpoint {
 }
 
 pub(crate) fn headed_server(identity: &Identity) -> quinn::Endpoint {
-    let evenkeel = Endpoint::new().path_headers(1);
+    let evenkeel = EndpointBuilder::new().path_headers(1);
     let config = evenkeel.server_config(identity.server(), transport(&evenkeel));
     let config = config.expect("the default provider");
     evenkeel.bind(LOOPBACK, Some(config)).expect("a free port")
 }
 
 pub(crate) fn headed_client(identity: &Identity) -> quinn::Endpoint {
-    let evenkeel = Endpoint::new().path_headers(1);
+    let evenkeel = EndpointBuilder::new().path_headers(1);
     let config = evenkeel.client_config(identity.client(), transport(&evenkeel));
     let mut endpoint = evenkeel.bind(LOOPBACK, None).expect("a free port");
     endpoint.set_default_client_config(config.expect("the default provider"));

@@ -28,7 +28,7 @@ fn attempts_that_never_finish_take_no_connection_and_never_lock_anybody_out() {
     let mut admission = Admission::new(4, true);
     assert_eq!(accepted(&mut admission, (0..1000).map(v4), false), UNPROVED);
     assert_eq!(admission.attempt(v4(9), false, epoch()), Verdict::Retry);
-    // Whoever returns the token gets in, even from an address that was abused.
+    // A client that returns the token gets in, even from an address that was abused.
     assert_eq!(admission.attempt(v4(9), true, epoch()), Verdict::Accept);
     assert!(admission.connected(v4(9)));
     // As soon as one is over, the next needs no token.

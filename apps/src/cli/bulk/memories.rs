@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::SystemTime;
 
-use evenkeel::{Context, PathMemory};
+use evenkeel::{Context, ResumeToken};
 use quinn::Connection;
 use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 use tracing::debug;
@@ -65,7 +65,7 @@ impl Memories {
     }
 
     /// Returns what the path to `peer` carried. What has become unreadable meanwhile is not there.
-    pub(crate) fn of(&self, peer: IpAddr) -> Option<PathMemory> {
+    pub(crate) fn of(&self, peer: IpAddr) -> Option<ResumeToken> {
         let file = lock(&self.file);
         let memories = read(&file, &self.path).ok()?;
         drop(file);
@@ -85,13 +85,13 @@ impl Memories {
         }
         let peer = connection.remote_address().ip();
         let context = Context::of(connection);
-        match context.and_then(|context| context.memory(peer, now())) {
+        match context.and_then(|context| context.resume_token(peer, now())) {
             Some(memory) => self.replace(memory),
             None => Ok(()),
         }
     }
 
-    fn replace(&self, memory: PathMemory) -> Result<(), Failure> {
+    fn replace(&self, memory: ResumeToken) -> Result<(), Failure> {
         let file = lock(&self.file);
         let unwritable = Failure::unwritable(&self.path, "--remember");
         let locked = |how| fcntl_lock(&*file, how).map_err(io::Error::from);
@@ -116,7 +116,7 @@ impl Memories {
 }
 
 /// Reads all lines.
-fn read(file: &File, path: &Path) -> Result<Vec<PathMemory>, Failure> {
+fn read(file: &File, path: &Path) -> Result<Vec<ResumeToken>, Failure> {
     let mut bytes = vec![0; MOST_BYTES + 1];
     let mut length = 0;
     while length < bytes.len() {
@@ -172,9 +172,9 @@ mod tests {
 
     use super::*;
 
-    fn memory(host: u8, rate: u64) -> PathMemory {
+    fn memory(host: u8, rate: u64) -> ResumeToken {
         let peer = Ipv4Addr::new(192, 0, 2, host).into();
-        PathMemory::new(peer, rate, Duration::from_millis(100), now())
+        ResumeToken::new(peer, rate, Duration::from_millis(100), now())
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
         let path = directory.path().join("paths");
         let memories = Memories::open(&path).unwrap();
         let peer = |n: u16| IpAddr::from([10, 0, (n >> 8) as u8, n as u8]);
-        let line = |n| PathMemory::new(peer(n), 1_000_000, Duration::from_millis(100), now());
+        let line = |n| ResumeToken::new(peer(n), 1_000_000, Duration::from_millis(100), now());
         let lines: String = (0..600).map(|n| format!("{}\n", line(n))).collect();
         fs::write(&path, lines).unwrap();
         memories.replace(line(600)).unwrap();

@@ -14,7 +14,7 @@ pub(super) enum Codec {
 pub(super) enum Meaning {
     /// A parameter set; one with the same name replaces it.
     ParameterSet(Name),
-    /// Decoding can begin here, and pictures are right so many pictures later.
+    /// Decoding can begin here, and pictures are right after this many more.
     RecoveryPoint(u32),
     /// A slice of a picture; `key` if decoding can begin with it.
     Slice { key: bool },

@@ -18,7 +18,7 @@ use crate::packet::PacketMeta;
 const TARGET_MS: f64 = 5.0;
 const INTERVAL_MS: f64 = 100.0;
 
-/// A dropping state that begins so many INTERVALs after the last one, or sooner, drops as often as
+/// A dropping state that begins within this many INTERVALs of the last one drops as often as
 /// that one did at its end (RFC 8289, section 5).
 const RESUMED_INTERVALS: u32 = 16;
 
@@ -32,7 +32,7 @@ pub(super) const TARGET: SpecParameter = SpecParameter::number(
 
 pub(super) const INTERVAL: SpecParameter = SpecParameter::number(
     "interval_ms",
-    "INTERVAL: for so many ms a queue above TARGET may be a burst; about the longest round trip",
+    "INTERVAL: ms for which a queue above TARGET may be a burst; about the longest round trip",
     0.1,
     100_000.0,
     Some(INTERVAL_MS),
@@ -75,7 +75,7 @@ impl Params {
         }
     }
 
-    /// control_law: when the next packet is dropped after so many.
+    /// control_law: when the next packet is dropped, after `count`.
     fn next(&self, last: Instant, count: u32) -> Instant {
         last + self.interval.div_f64(f64::from(count).sqrt())
     }

@@ -26,7 +26,7 @@ const COUPLING: f64 = 2.0;
 const MIN_THRESHOLD_US: f64 = 800.0;
 const RANGE: Duration = Duration::from_micros(400);
 
-/// Th_len: L is not marked on its own account with so many bytes or fewer behind the packet.
+/// Th_len: L is not marked on its own account with this many bytes or fewer behind the packet.
 const MIN_BYTES: u64 = 1514;
 
 /// C's share of the link while both queues hold something: weighted round robin, with the

@@ -21,7 +21,7 @@ const FLOWS: u64 = 1024;
 /// Bytes of a full Ethernet frame (RFC 8290, section 5.2).
 const QUANTUM: u64 = 1514;
 
-/// The longest queue loses half of its packets at once, at most so many (RFC 8290, section 4.1).
+/// The longest queue loses half of its packets at once, at most this many (RFC 8290, section 4.1).
 const MOST_DROPPED: u64 = 64;
 
 pub(super) const ROW: DisciplineRow = Row {

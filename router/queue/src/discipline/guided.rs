@@ -42,7 +42,7 @@ const OTHERS_LEAST: f64 = 1.0 / 16.0;
 /// send together now and then; this many bytes do not wait for the others, nor do twice as many.
 const BURST: Duration = Duration::from_millis(10);
 
-/// What the others leave is lent to the guided class as far as they have left it for so many periods:
+/// What the others leave is lent to the guided class as far as they have left it for this many periods:
 /// a loss-based flow that has backed off comes back.
 const LENT_AFTER: usize = 20;
 

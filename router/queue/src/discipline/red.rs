@@ -38,7 +38,7 @@ const MAX_P: f64 = 0.1;
 const WEIGHT: f64 = 0.002;
 
 /// What an idle link could have sent is counted in "small packets" (Floyd and Jacobson, section 4,
-/// without a size); of so many bytes in ns-2.35 (`mean_pktsize_`).
+/// without a size); this many bytes in ns-2.35 (`mean_pktsize_`).
 const SMALL_PACKET_BYTES: u32 = 500;
 
 /// More packets than any queue holds.
@@ -268,7 +268,7 @@ fn small_packets(idle: Duration, rate: Rate) -> f64 {
     idle.as_secs_f64() / seconds(SMALL_PACKET_BYTES, rate)
 }
 
-/// How long so many bytes take.
+/// The seconds that `bytes` take.
 fn seconds(bytes: u32, rate: Rate) -> f64 {
     f64::from(bytes) * 8.0 / rate.bits_per_second() as f64
 }

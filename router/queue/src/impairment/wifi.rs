@@ -77,7 +77,7 @@ impl<R: Rng> WifiJitter<R> {
         jitter
     }
 
-    /// So many intervals, the last of which may be cut at random.
+    /// `count` intervals, the last of which may be cut at random.
     fn intervals(&mut self, count: f64, length: Duration, cut: bool) -> Duration {
         let left = if cut { self.rng.random::<f64>() } else { 0.0 };
         length.mul_f64(count - left)

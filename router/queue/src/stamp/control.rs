@@ -105,7 +105,7 @@ impl MeanRtt {
         }
     }
 
-    /// A packet of so many `bytes` tells one; outside `bounds`, zero too, it does not count.
+    /// A packet of `bytes` reports one; outside `bounds`, zero too, it does not count.
     pub(super) fn hear(&mut self, header: &PathHeaderView<'_>, bounds: RttBounds, bytes: u32) {
         let rtt = header.rtt().duration();
         if (bounds.min..=bounds.max).contains(&rtt) {
@@ -113,7 +113,7 @@ impl MeanRtt {
         }
     }
 
-    /// A packet of so many `bytes` tells one that counts.
+    /// A packet of `bytes` reports one that counts.
     pub(super) fn count(&mut self, rtt: Duration, bytes: u32) {
         let us = rtt.as_micros() as u64;
         let octave = us.checked_ilog2().unwrap_or(0) as usize;

@@ -148,7 +148,7 @@ impl FlowMap {
     }
 }
 
-/// How many flows leave so many of the bits zero. Without a zero: what the last one would have meant.
+/// The number of flows that leave this many bits zero. Without a zero: what the last one would have meant.
 ///
 /// n = -m ln(zeros / m)
 fn linear_count(bits: usize, zeros: usize) -> f64 {

@@ -186,7 +186,7 @@ impl Stamp for Rcp {
         self.input = period.bytes as f64 / passed.as_secs_f64();
         self.queue = port.queued.bytes as f64;
         if let Some(mean) = period.rtt.get() {
-            // Whoever was alone before does not hold the average up.
+            // A flow that was alone before does not hold the average up.
             let longest = period.rtt.longest_period(passed, capacity);
             let rtt = longest.map_or(self.rtt, |longest| self.rtt.min(longest));
             self.rtt = averaged(rtt, mean, passed);

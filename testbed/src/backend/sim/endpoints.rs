@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
-use evenkeel::{PathMemory, SharedFactory};
+use evenkeel::{ResumeToken, SharedFactory};
 use evenkeel_apps::bulk::{self, TransportSettings};
 use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream;
@@ -74,7 +74,7 @@ impl Endpoints {
         let runtime = simulation.runtime();
         let headers = HeaderUse::of_every(spec.path_headers);
         let endpoint = |headers: HeaderUse| {
-            let paced = evenkeel::Endpoint::new().pacing(spec.pacing);
+            let paced = evenkeel::EndpointBuilder::new().pacing(spec.pacing);
             headers.set(paced.hop_limit(HOP_LIMIT))
         };
 
@@ -155,23 +155,23 @@ impl Endpoints {
 /// Returns `endpoint` with a memory of the path to the other host. Simulations have no calendar: it
 /// is of this second.
 fn remembering(
-    endpoint: evenkeel::Endpoint,
+    endpoint: evenkeel::EndpointBuilder,
     remembered: Remembered,
     spec: &FlowSpec,
-) -> evenkeel::Endpoint {
+) -> evenkeel::EndpointBuilder {
     // Of packets of 1200 bytes, without their headers.
     let payload = 1200.0 / (1200 + spec.ip_version.header_bytes()) as f64;
     let rate = (remembered.rate_bps as f64 / 8.0 * payload) as u64;
     let (peer, now) = (IpAddr::V4(Ipv4Addr::LOCALHOST), SystemTime::UNIX_EPOCH);
-    let memory = PathMemory::new(peer, rate, remembered.min_rtt, now);
+    let memory = ResumeToken::new(peer, rate, remembered.min_rtt, now);
     let streams = u16::try_from(spec.streams).unwrap_or(u16::MAX);
-    endpoint.remembering(&memory, peer, streams, now)
+    endpoint.resuming(&memory, peer, streams, now)
 }
 
 /// One side of a flow before it is bound.
 struct Half {
     process: Process,
-    evenkeel: evenkeel::Endpoint,
+    evenkeel: evenkeel::EndpointBuilder,
     transport: Arc<TransportConfig>,
     socket: Arc<SimSocket>,
 }
@@ -214,7 +214,7 @@ impl Binder {
         process.clone().spawn(Box::pin(async move {
             for (at, socket) in moves {
                 process.sleep_until(process.epoch() + at).await;
-                let socket = evenkeel.wrap(socket, Arc::new(process.clone()));
+                let socket = evenkeel.wrap_socket(socket, Arc::new(process.clone()));
                 let moved = moving.rebind_abstract(socket);
                 moved.expect("a virtual socket knows its address");
             }

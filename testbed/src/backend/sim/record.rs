@@ -203,7 +203,7 @@ impl Record {
         let contexts = state.live.iter().filter_map(Context::of);
         let samples = contexts.map(|context| {
             let path = context.state();
-            seen.asked_for_rate |= path.own_rate.is_some();
+            seen.asked_for_rate |= path.controller_rate.is_some();
             ControllerSample {
                 window: path.window,
                 slow_start_threshold: path.slow_start_threshold,

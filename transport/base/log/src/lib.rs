@@ -1,5 +1,7 @@
 //! Diagnostics of all programs of evenkeel: `-v`, `-q` and `RUST_LOG` decide which `tracing` events
 //! go to standard error, `--log-format` and systemd's journal in which form.
+//!
+//! Internal to evenkeel's programs: no promise, the API may change with every version.
 
 mod form;
 mod impatient;

@@ -1,5 +1,7 @@
 //! Least rights for programs of evenkeel that strangers' packets reach.
 //!
+//! Internal to evenkeel's programs: no promise, the API may change with every version.
+//!
 //! A program opens what needs rights, says in [`Rights`] what it will still do, and gives up the
 //! rest for good: capabilities, files (Landlock), system calls (seccomp). What the kernel does not
 //! have is left out, and [`Confinement`] says so. docs/security.md describes what is left.

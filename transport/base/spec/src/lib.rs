@@ -1,5 +1,7 @@
 //! Reads what users write on command lines and in TOML files.
 //!
+//! Internal to evenkeel: no promise, the API may change with every version.
+//!
 //! - A spec names a controller, a discipline or a stamp, and sets its parameters:
 //!   `name:key=value,key=value`. A table of [`Row`]s lists the names and their parameters. [`find`]
 //!   checks a spec against the table, [`SpecValues`] holds the typed values, and [`split_list`] splits

@@ -1,15 +1,13 @@
 //! Views of the packet fields that evenkeel endpoints and routers read and write.
 //!
+//! Internal to evenkeel: no promise, the API may change with every version.
+//!
 //! Each format has two types. A *view* (`Ipv4View`, `Ipv6View`, `UdpView`) borrows bytes and checks
 //! them once in `parse`; after that no accessor panics, whatever the bytes. A *repr* (`Ipv4Repr`,
 //! `Ipv6Repr`, `UdpRepr`) holds the subset that evenkeel sends, and `emit` writes it. A third,
 //! [`PathHeaderMut`], lets routers change a path header inside a packet.
 //!
 //! All bytes may be hostile. Nothing here allocates, does I/O or keeps state.
-
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
 
 mod checksum;
 mod ecn;

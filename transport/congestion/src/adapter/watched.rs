@@ -1,4 +1,4 @@
-//! Wraps any quinn controller, so that something else hears what it is told.
+//! Wraps any quinn controller, so that something else gets the same calls.
 
 use std::any::Any;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerMetrics};
 
-/// Hears what a controller is told, after the controller unless said otherwise.
+/// Gets a controller's calls, after the controller unless said otherwise.
 pub(super) trait Watch: Clone + Send + Sync + 'static {
     /// Datagrams of `bytes` bytes left.
     fn on_sent(&mut self, now: Instant, bytes: u64);

@@ -1,5 +1,5 @@
-//! What round trips tell of a path: how long it is, how much of it is queue, how much is noise. What
-//! queues on the way back is no part of them, as far as routers tell it.
+//! Estimates from round trips how long a path is, how much of it is queue and how much is noise.
+//! Queueing on the way back does not count where routers report it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -51,12 +51,12 @@ pub(super) struct Delay {
     /// Weighted as in RFC 9002, section 5.3.
     smoothed: Option<Duration>,
     recent: VecDeque<Duration>,
-    /// Round trips without what routers tell, and what they tell of the way there.
+    /// Round trips less the queueing that routers report, and that queueing on the way there.
     unexplained: Standing,
     told: Standing,
     /// What stood at the end of each turn, until it is old.
     turns: Standing,
-    /// The longest queue that they told since somebody asked.
+    /// The longest queue that they have reported since it was last read.
     longest_told: Duration,
     /// The least of each piece, newest last.
     pieces: VecDeque<Duration>,
@@ -229,9 +229,9 @@ impl Delay {
         (self.recent.len() == RECENT).then_some(*least)
     }
 
-    /// The least round trip of the last [`Self::span`]: without noise that comes and goes. What
-    /// routers tell is no noise. What they leave out may be, and counts beyond it, or not at all if all
-    /// routers tell.
+    /// The least round trip of the last [`Self::span`]: without noise that comes and goes. Queueing
+    /// that routers report is no noise. The rest may be, and counts only above the noise, or not at
+    /// all if all routers report.
     pub(super) fn stand(&self) -> Duration {
         let unexplained = self.unexplained.least();
         if !self.is_told {
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_routers_tell_is_no_part_of_the_empty_round_trip() {
+    fn reported_queueing_is_no_part_of_the_empty_round_trip() {
         let mut delay = Delay::default();
         for at in 0..100 {
             delay.on_rtt(epoch() + ms(10 * at), ms(70), told(20, 10, false));

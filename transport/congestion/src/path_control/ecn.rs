@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use evenkeel_spec::SpecError;
+
 use crate::controller::EcnMode;
 
 /// How an endpoint uses ECN.
@@ -17,10 +19,6 @@ pub enum EcnUse {
     /// `off`: packets leave as not ECN-capable. Routers drop instead of marking.
     Off,
 }
-
-/// The error for a word that names no [`EcnUse`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownEcnUse(String);
 
 impl EcnUse {
     /// All variants.
@@ -43,26 +41,18 @@ impl fmt::Display for EcnUse {
 }
 
 impl FromStr for EcnUse {
-    type Err = UnknownEcnUse;
+    type Err = SpecError;
 
-    fn from_str(text: &str) -> Result<Self, UnknownEcnUse> {
+    fn from_str(text: &str) -> Result<Self, SpecError> {
         let found = Self::ALL.into_iter().find(|usage| usage.name() == text);
-        found.ok_or_else(|| UnknownEcnUse(text.to_owned()))
+        let names = Self::ALL.map(Self::name).join(", ");
+        found.ok_or_else(|| {
+            SpecError::new(format!(
+                "no use of ECN is called {text:?}; use one of {names}"
+            ))
+        })
     }
 }
-
-impl fmt::Display for UnknownEcnUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = EcnUse::ALL.map(EcnUse::name).join(", ");
-        write!(
-            f,
-            "no use of ECN is called {:?}; use one of {names}",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for UnknownEcnUse {}
 
 /// Why packets do not leave with the ECN codepoint that the endpoint and its controller want.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +117,22 @@ impl EcnCounts {
             ce: self.ce.saturating_add(other.ce),
         }
     }
+}
+
+/// What a path does to ECN.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EcnReport {
+    /// The codepoint with which packets leave: `None` for not ECN-capable.
+    pub sends: Option<EcnMode>,
+    /// Why packets do not leave with the codepoint that the endpoint and its controller want.
+    pub fault: Option<EcnFault>,
+    /// How many packets have reached the peer with each codepoint, as it reports. Packets that were
+    /// under way when the path changed may count.
+    pub arrived: EcnCounts,
+    /// How many packets of the peer have arrived here with each codepoint, over all paths, as this
+    /// end has reported them in its ACKs.
+    pub received: EcnCounts,
 }
 
 /// A packet number space whose packets are counted: RFC 9000, section 12.3.
@@ -224,20 +230,14 @@ impl EcnState {
         *received = received.max(counts);
     }
 
-    /// Returns how many of the peer's packets have arrived here with each codepoint.
-    pub fn received(&self) -> EcnCounts {
-        sum(&self.received)
-    }
-
-    /// Returns what keeps packets from leaving as wanted, if anything does.
-    pub fn fault(&self) -> Option<EcnFault> {
-        self.fault
-    }
-
-    /// Returns how many of the packets sent on this path have arrived with each codepoint, as the
-    /// peer reports. Packets that were under way when the path changed may count.
-    pub fn arrived(&self) -> EcnCounts {
-        self.total().since(self.before)
+    /// Returns what an application sees of it.
+    pub fn report(&self) -> EcnReport {
+        EcnReport {
+            sends: self.sends(),
+            fault: self.fault,
+            arrived: self.total().since(self.before),
+            received: sum(&self.received),
+        }
     }
 
     /// The controller wants this; returns as what packets leave.
@@ -316,12 +316,12 @@ mod tests {
         state.on_counts(CountedSpace::Data, counts(0, 9, 6));
         state.on_counts(CountedSpace::Data, counts(0, 7, 4));
         assert_eq!((state.take_marked(), state.take_marked()), (4, 0));
-        assert_eq!(state.arrived(), counts(0, 10, 7));
+        assert_eq!(state.report().arrived, counts(0, 10, 7));
         // A peer may report anything.
         for _ in 0..3 {
             state.on_counts(CountedSpace::Handshake, counts(0, u64::MAX, u64::MAX));
         }
-        assert_eq!(state.fault(), None);
+        assert_eq!(state.report().fault, None);
     }
 
     #[test]
@@ -330,11 +330,11 @@ mod tests {
         state.on_counts(CountedSpace::Initial, counts(0, 2, 0));
         assert_eq!(state.leaving(1, true, true), Some(EcnMode::Scalable));
         state.on_counts(CountedSpace::Data, counts(1, 2, 0));
-        assert_eq!(state.fault(), Some(EcnFault::Remarked));
+        assert_eq!(state.report().fault, Some(EcnFault::Remarked));
         assert_eq!(state.leaving(1, true, true), Some(EcnMode::Classic));
         state.new_path();
         assert_eq!(state.leaving(1, true, true), Some(EcnMode::Scalable));
-        assert_eq!(state.arrived(), counts(0, 0, 0));
+        assert_eq!(state.report().arrived, counts(0, 0, 0));
     }
 
     #[test]
@@ -344,9 +344,9 @@ mod tests {
         assert_eq!(state.leaving(10, true, true), Some(EcnMode::Classic));
         state.wish(EcnMode::Scalable);
         state.on_counts(CountedSpace::Data, counts(26, 90, 0));
-        assert_eq!(state.fault(), None);
+        assert_eq!(state.report().fault, None);
         state.on_counts(CountedSpace::Data, counts(27, 90, 0));
-        assert_eq!(state.fault(), Some(EcnFault::Remarked));
+        assert_eq!(state.report().fault, Some(EcnFault::Remarked));
     }
 
     #[test]
@@ -354,14 +354,14 @@ mod tests {
         let mut state = scalable();
         // A path challenge.
         assert_eq!(state.leaving(1, false, false), None);
-        assert_eq!(state.fault(), None);
+        assert_eq!(state.report().fault, None);
         assert_eq!(state.leaving(1, false, true), None);
-        assert_eq!(state.fault(), Some(EcnFault::Unconfirmed));
+        assert_eq!(state.report().fault, Some(EcnFault::Unconfirmed));
         // On a path with another port it tries again.
         assert_eq!(state.leaving(1, true, true), Some(EcnMode::Scalable));
         // What the endpoint has switched off is no fault.
         state.set_use(EcnUse::Off);
         assert_eq!(state.leaving(1, false, true), None);
-        assert_eq!(state.fault(), None);
+        assert_eq!(state.report().fault, None);
     }
 }

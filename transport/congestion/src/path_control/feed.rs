@@ -209,7 +209,7 @@ impl PathFeed {
         self.with(|feed| feed.header_interval = interval.max(1));
     }
 
-    /// From now on `observer` is told of samples as they arrive.
+    /// From now on `observer` gets samples as they arrive.
     pub fn observe(&self, observer: Arc<dyn Observer>) {
         self.with(|feed| feed.observer = Some(observer));
     }

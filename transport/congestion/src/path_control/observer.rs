@@ -11,6 +11,24 @@ use crate::controller::PathSample;
 ///
 /// The connection calls it while it works, for every ACK frame and for every batch of packets that
 /// it sends. An observer must be quick and must not block.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use evenkeel_congestion::{AckReport, Observer, controller, observed};
+///
+/// struct Log;
+///
+/// impl Observer for Log {
+///     fn on_acks(&self, report: &AckReport) {
+///         println!("{:?}, a window of {} bytes", report.rtt, report.window);
+///     }
+/// }
+///
+/// let factory = observed(controller("keel")?, Arc::new(Log));
+/// # drop(factory);
+/// # Ok::<(), evenkeel_congestion::SpecError>(())
+/// ```
 pub trait Observer: Send + Sync {
     /// A factory built a controller at `now`: a connection begins, or its path has changed.
     fn on_start(&self, now: Instant) {
@@ -76,7 +94,7 @@ impl AckReporter {
         }
     }
 
-    /// Returns the observer, for all else that it is told.
+    /// Returns the observer, for its other calls.
     pub fn observer(&self) -> &dyn Observer {
         &*self.observer
     }

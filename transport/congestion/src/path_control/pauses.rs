@@ -146,7 +146,7 @@ impl Pauses {
     }
 
     /// Returns the controller's time at `at`: pauses take none.
-    pub(super) fn told(&self, at: Instant) -> Instant {
+    pub(super) fn without_pauses(&self, at: Instant) -> Instant {
         let Some(pause) = self.latest else {
             return at;
         };

@@ -102,7 +102,7 @@ struct Trial {
 
 /// What an ACK showed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shown {
+pub(super) struct AckFacts {
     pub(super) now: Instant,
     pub(super) sent: Instant,
     pub(super) rtt: Option<Duration>,
@@ -120,7 +120,7 @@ pub(super) struct Shown {
 
 /// What comes after an ACK or a loss, if it is not more of the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Outcome {
     /// It is over: the controller goes on by itself.
     Over,
     /// It is over: the controller continues with this window, in bytes.
@@ -154,7 +154,7 @@ impl Resumption {
     }
 
     /// Takes in an ACK.
-    pub(super) fn on_ack(&mut self, shown: &Shown) -> Option<Turn> {
+    pub(super) fn on_ack(&mut self, shown: &AckFacts) -> Option<Outcome> {
         match self.phase {
             Phase::Reconnaissance => self.look(shown),
             Phase::Trial(trial) => self.go_on(trial, shown),
@@ -169,29 +169,29 @@ impl Resumption {
         now: Instant,
         sent: Instant,
         initial_window: u64,
-    ) -> Option<Turn> {
+    ) -> Option<Outcome> {
         match self.phase {
-            Phase::Reconnaissance => Some(Turn::Over),
+            Phase::Reconnaissance => Some(Outcome::Over),
             Phase::Trial(trial) => Some(self.fail(&trial, now, initial_window)),
             Phase::Retreat { since, .. } | Phase::Return(Return { since, .. }) if sent <= since => {
                 None
             }
-            Phase::Retreat { .. } => Some(Turn::Over),
-            Phase::Return(back) => Some(Turn::OverWith((back.window / 2).max(initial_window))),
+            Phase::Retreat { .. } => Some(Outcome::Over),
+            Phase::Return(back) => Some(Outcome::OverWith((back.window / 2).max(initial_window))),
         }
     }
 
     /// The trial has failed.
-    fn fail(&mut self, trial: &Trial, now: Instant, initial_window: u64) -> Turn {
+    fn fail(&mut self, trial: &Trial, now: Instant, initial_window: u64) -> Outcome {
         self.phase = Phase::Retreat {
             since: now,
             tried: trial.window,
         };
-        Turn::Retreat((self.acked.min(trial.window) / 2).max(initial_window))
+        Outcome::Retreat((self.acked.min(trial.window) / 2).max(initial_window))
     }
 
     /// Safe retreat, for each ACK.
-    fn retreat(&mut self, since: Instant, tried: u64, shown: &Shown) -> Option<Turn> {
+    fn retreat(&mut self, since: Instant, tried: u64, shown: &AckFacts) -> Option<Outcome> {
         if shown.sent <= since {
             self.acked = self.acked.saturating_add(shown.bytes);
             return None;
@@ -206,28 +206,28 @@ impl Resumption {
     }
 
     /// Slow start after it, for each ACK.
-    fn grow(&mut self, mut back: Return, shown: &Shown) -> Option<Turn> {
+    fn grow(&mut self, mut back: Return, shown: &AckFacts) -> Option<Outcome> {
         if shown.window >= back.threshold {
-            return Some(Turn::Over);
+            return Some(Outcome::Over);
         }
         if !shown.app_limited {
             back.window = back.window.saturating_add(shown.bytes);
         }
         if back.window >= back.threshold {
-            return Some(Turn::OverWith(back.threshold));
+            return Some(Outcome::OverWith(back.threshold));
         }
         self.phase = Phase::Return(back);
         None
     }
 
     /// Reconnaissance, for each ACK.
-    fn look(&mut self, shown: &Shown) -> Option<Turn> {
+    fn look(&mut self, shown: &AckFacts) -> Option<Outcome> {
         self.acked = self.acked.saturating_add(shown.bytes);
         let rtt = shown.rtt?;
         let least = self.memory.min_rtt.mul_f64(SHORTER);
         let most = self.memory.min_rtt.mul_f64(LONGER) + self.max_ack_delay;
         if !(least..=most).contains(&rtt) {
-            return Some(Turn::Over);
+            return Some(Outcome::Over);
         }
         self.rtt = self.rtt.max(rtt);
         if self.acked < shown.initial_window || shown.app_limited {
@@ -236,7 +236,7 @@ impl Resumption {
         let jump = self.memory.window / JUMP_PART;
         let jump = jump.min(MOST_JUMPED * self.packets(shown.mtu));
         if jump <= shown.window {
-            return Some(Turn::Over);
+            return Some(Outcome::Over);
         }
         self.acked = 0;
         self.phase = Phase::Trial(Trial {
@@ -252,7 +252,7 @@ impl Resumption {
     }
 
     /// A trial, for each ACK.
-    fn go_on(&mut self, mut trial: Trial, shown: &Shown) -> Option<Turn> {
+    fn go_on(&mut self, mut trial: Trial, shown: &AckFacts) -> Option<Outcome> {
         self.acked = self.acked.saturating_add(shown.bytes);
         let longest = self.rtt.mul_f64(1.0 + QUEUE_PART) + self.max_ack_delay;
         if shown.rtt.is_some_and(|rtt| rtt > longest) {
@@ -266,14 +266,14 @@ impl Resumption {
         }
         if shown.sent >= trial.round && shown.rtt.is_some() {
             if trial.in_flight < trial.round_window / USED_PART {
-                return Some(Turn::Over);
+                return Some(Outcome::Over);
             }
             if trial.is_last {
                 let goes_on = shown.in_slow_start && shown.window >= trial.most / 4 * 3;
                 return Some(if goes_on {
-                    Turn::Over
+                    Outcome::Over
                 } else {
-                    Turn::OverWith(trial.most)
+                    Outcome::OverWith(trial.most)
                 });
             }
             trial.is_last = trial.window == trial.most;
@@ -306,8 +306,8 @@ mod tests {
     }
 
     /// An ACK at `at` ms of `bytes` bytes, sent `rtt` ms before, with the window in use.
-    fn shown(at: u64, rtt: u64, bytes: u64) -> Shown {
-        Shown {
+    fn shown(at: u64, rtt: u64, bytes: u64) -> AckFacts {
+        AckFacts {
             now: epoch() + ms(at),
             sent: epoch() + ms(at - rtt),
             rtt: Some(ms(rtt)),
@@ -337,20 +337,20 @@ mod tests {
         );
         assert_eq!(resumption.on_ack(&shown(310, 100, 1200)), None);
         let end = resumption.on_ack(&shown(410, 100, 1200));
-        assert_eq!(end, Some(Turn::OverWith(1_200_000)));
+        assert_eq!(end, Some(Outcome::OverWith(1_200_000)));
     }
 
     #[test]
     fn a_path_with_another_round_trip_or_a_loss_at_the_beginning_is_another_path() {
         for rtt in [74, 151] {
-            let turn = resumption().on_ack(&shown(200, rtt, 12_000));
-            assert_eq!(turn, Some(Turn::Over), "{rtt}");
+            let outcome = resumption().on_ack(&shown(200, rtt, 12_000));
+            assert_eq!(outcome, Some(Outcome::Over), "{rtt}");
         }
-        assert_eq!(lost(&mut resumption(), 100, 90), Some(Turn::Over));
+        assert_eq!(lost(&mut resumption(), 100, 90), Some(Outcome::Over));
     }
 
     /// Packets are found lost at `at` ms, the newest sent at `sent` ms.
-    fn lost(resumption: &mut Resumption, at: u64, sent: u64) -> Option<Turn> {
+    fn lost(resumption: &mut Resumption, at: u64, sent: u64) -> Option<Outcome> {
         resumption.on_congestion(epoch() + ms(at), epoch() + ms(sent), 12_000)
     }
 
@@ -363,9 +363,9 @@ mod tests {
 
     #[test]
     fn a_loss_or_a_queue_leaves_half_of_what_was_delivered_in_the_trial() {
-        assert_eq!(lost(&mut tried(), 210, 110), Some(Turn::Retreat(30_000)));
-        let turn = tried().on_ack(&shown(260, 151, 20_000));
-        assert_eq!(turn, Some(Turn::Retreat(40_000)));
+        assert_eq!(lost(&mut tried(), 210, 110), Some(Outcome::Retreat(30_000)));
+        let outcome = tried().on_ack(&shown(260, 151, 20_000));
+        assert_eq!(outcome, Some(Outcome::Retreat(40_000)));
     }
 
     #[test]
@@ -379,8 +379,8 @@ mod tests {
         // The first packet sent since then: 120 kB were delivered.
         assert_eq!(resumption.on_ack(&shown(320, 100, 6000)), None);
         assert_eq!(resumption.allows(), Some((30_000, 600_000)));
-        let turn = resumption.on_ack(&shown(400, 100, 36_000));
-        assert_eq!(turn, Some(Turn::OverWith(60_000)));
+        let outcome = resumption.on_ack(&shown(400, 100, 36_000));
+        assert_eq!(outcome, Some(Outcome::OverWith(60_000)));
     }
 
     #[test]
@@ -390,12 +390,12 @@ mod tests {
         resumption.on_ack(&shown(260, 100, 60_000));
         resumption.on_ack(&shown(320, 100, 6000));
         assert_eq!(lost(&mut resumption, 330, 209), None);
-        let turn = lost(&mut resumption, 330, 220);
-        assert_eq!(turn, Some(Turn::OverWith(15_000)));
+        let outcome = lost(&mut resumption, 330, 220);
+        assert_eq!(outcome, Some(Outcome::OverWith(15_000)));
         // Nor does it begin if the first packets after the trial are lost.
         let mut resumption = tried();
         lost(&mut resumption, 210, 110);
-        assert_eq!(lost(&mut resumption, 400, 220), Some(Turn::Over));
+        assert_eq!(lost(&mut resumption, 400, 220), Some(Outcome::Over));
     }
 
     #[test]
@@ -410,10 +410,10 @@ mod tests {
         resumption.on_ack(&shown(100, 100, 12_000));
         let window = resumption.allows().map(|(window, _)| window);
         assert_eq!(window, Some(1600 * 1200));
-        let little = Shown {
+        let little = AckFacts {
             in_flight: 100_000,
             ..shown(200, 100, 12_000)
         };
-        assert_eq!(resumption.on_ack(&little), Some(Turn::Over));
+        assert_eq!(resumption.on_ack(&little), Some(Outcome::Over));
     }
 }

@@ -46,10 +46,10 @@ impl Stack for Evenkeel {
 }
 
 impl Evenkeel {
-    fn endpoint(&self) -> evenkeel::Endpoint {
+    fn endpoint(&self) -> evenkeel::EndpointBuilder {
         match self.headers {
-            true => evenkeel::Endpoint::new().path_headers(1),
-            false => evenkeel::Endpoint::new(),
+            true => evenkeel::EndpointBuilder::new().path_headers(1),
+            false => evenkeel::EndpointBuilder::new(),
         }
     }
 }

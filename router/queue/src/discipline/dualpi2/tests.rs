@@ -43,7 +43,7 @@ fn view(queued: Amount) -> PortView {
     }
 }
 
-/// p' after a delay of so many milliseconds at each of some updates.
+/// p' after updates with these delays, in milliseconds.
 fn base_after(delays: &[u64]) -> f64 {
     let mut dualpi2 = dualpi2();
     for delay in delays {

@@ -107,7 +107,7 @@ fn sends(flow: u16, every: f64, span: std::ops::Range<u64>) -> Sends {
     Sends { flow, every, span }
 }
 
-/// Runs senders for so many milliseconds; returns what left from `from` on.
+/// Runs senders for `until` milliseconds; returns what left from `from` on.
 fn run(port: &mut Port<Numbered>, senders: &[Sends], from: u64, until: u64) -> Left {
     let mut left = Vec::new();
     for time in 0..until {

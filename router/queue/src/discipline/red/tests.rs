@@ -44,7 +44,7 @@ fn kilobyte_per_ms() -> Rate {
     Rate::new(8_000_000).expect("not zero")
 }
 
-/// A port at which so many packets wait behind the one in transmission.
+/// A port at which `packets` wait behind the one in transmission.
 fn busy(packets: u64) -> PortView {
     let queued = Amount {
         packets,

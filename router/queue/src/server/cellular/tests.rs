@@ -15,7 +15,7 @@ fn cellular(outage_every: Option<Duration>, seed: u64) -> Cellular {
     }
 }
 
-/// The rates of so many steps, in Mb/s.
+/// The rates of the first `steps`, in Mb/s.
 fn rates(cellular: &Cellular, steps: usize) -> Vec<f64> {
     let mut walk = Walk::new(epoch(), cellular);
     let mut rates = Vec::with_capacity(steps);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::ms;
 
-/// What packets of so many bytes tell after a mean of `present`.
+/// The mean after `present` and these packets: bytes and round trip of each.
 fn told(present: Duration, packets: &[(u32, Duration)]) -> MeanRtt {
     let mut told = MeanRtt::new(Some(present));
     for (bytes, rtt) in packets {

@@ -106,7 +106,7 @@ fn the_least_rate_is_the_one_that_was_asked_for() {
 }
 
 #[test]
-fn the_round_trip_is_a_moving_average_of_its_own_kind() {
+fn the_round_trip_is_a_moving_average_of_rcp_packets_alone() {
     let start = epoch();
     let mut port = port(start, "rcp");
     for rtt in [

@@ -22,7 +22,7 @@ pub(in crate::stamp) trait Sender {
 
     fn on_feedback(&mut self, signals: Signals, round_trip: Duration);
 
-    /// Whether another packet may be in flight, besides so many bytes.
+    /// Whether another packet may be in flight, besides these bytes.
     fn may_send(&self, _in_flight: usize) -> bool {
         true
     }

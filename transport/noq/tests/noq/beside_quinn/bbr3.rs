@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_noq::foreign;
+use evenkeel_noq::controller::foreign;
 use noq_proto::congestion::Bbr3Config;
 
 use super::figures::{Figures, on_noq, on_quinn};

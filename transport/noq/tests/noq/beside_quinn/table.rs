@@ -5,10 +5,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_noq::{
-    Controller, ControllerRow, Controllers, PathFactory, SharedFactory, adapt, controllers,
-    from_table,
-};
+use evenkeel_noq::controller::{Controller, ControllerRow, PathFactory, adapt};
+use evenkeel_noq::{Controllers, SharedFactory, controllers, from_table};
 use evenkeel_queue::{Limit, LinkConfig, Rate, Service};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{self, ControllerFactory, ControllerMetrics};

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel_noq::{Ack, Congestion, Context, Controller, EcnFault, EcnMode, EcnState};
+use evenkeel_noq::controller::{Ack, Congestion, Controller};
+use evenkeel_noq::{Context, EcnFault, EcnMode, EcnReport};
 use noq::{PathId, PathStatus};
 use quinn::udp::EcnCodepoint;
 
@@ -47,7 +48,7 @@ fn pair(client: Kind, server: Kind) -> (Pair, Governors) {
     let net = Net::new(10_000_000, 10.0);
     let governors = Governors::default();
     let built = governors.clone();
-    let factory = evenkeel_noq::adapt(move |_, _| {
+    let factory = evenkeel_noq::controller::adapt(move |_, _| {
         let governor = Scalable::default();
         let mut built = built.lock().expect("no test panics in here");
         built.push(governor.clone());
@@ -64,7 +65,7 @@ fn noq(pair: &Pair) -> noq::Connection {
     connection
 }
 
-fn ecn(pair: &Pair, path: PathId) -> EcnState {
+fn ecn(pair: &Pair, path: PathId) -> EcnReport {
     let context = Context::of(&noq(pair)).expect("the first path is there");
     context.ecn(path).expect("it has sent")
 }
@@ -103,21 +104,21 @@ fn all_packets_of_a_scalable_controller_leave_noq_as_ect1_and_each_mark_counts_o
         assert!(left.len() > 1000, "{server:?}: {}", left.len());
         assert!(left.iter().all(|ecn| *ecn == ECT1), "{server:?}");
         let ecn = ecn(&pair, PathId::ZERO);
-        assert_eq!((ecn.sends(), ecn.fault()), (Some(EcnMode::Scalable), None));
+        assert_eq!((ecn.sends, ecn.fault), (Some(EcnMode::Scalable), None));
         let marked = marked.load(Ordering::Relaxed);
         let governors = governors.lock().expect("no test panics in here");
         let heard: u64 = (governors.iter())
             .map(|one| one.0.load(Ordering::Relaxed))
             .sum();
-        assert_eq!(heard, ecn.arrived().ce, "{server:?}");
+        assert_eq!(heard, ecn.arrived.ce, "{server:?}");
         // Those under way are not yet acknowledged.
         assert!(
             marked > 100 && heard <= marked && heard + 10 > marked,
             "{heard} of {marked}"
         );
-        assert_eq!(ecn.arrived().ect0, 0, "{server:?}");
+        assert_eq!(ecn.arrived.ect0, 0, "{server:?}");
         // The server's own packets are of `reno`, or of another endpoint.
-        assert!(ecn.received().ect0 > 0, "{server:?}");
+        assert!(ecn.received.ect0 > 0, "{server:?}");
     }
 }
 
@@ -126,12 +127,12 @@ fn ecn_on_noq_is_classic_or_off_if_the_endpoint_says_so() {
     let (mut classic, _) = pair(Kind::NoqAnswers, Kind::PlainQuinn);
     classic.run(1.0);
     assert!(left(&classic).iter().all(|ecn| *ecn == ECT0));
-    assert_eq!(ecn(&classic, PathId::ZERO).sends(), Some(EcnMode::Classic));
+    assert_eq!(ecn(&classic, PathId::ZERO).sends, Some(EcnMode::Classic));
     let (mut off, _) = pair(Kind::NoqWithoutEcn, Kind::PlainQuinn);
     off.run(1.0);
     assert!(left(&off).iter().all(Option::is_none));
     let ecn = ecn(&off, PathId::ZERO);
-    assert_eq!((ecn.sends(), ecn.fault()), (None, None));
+    assert_eq!((ecn.sends, ecn.fault), (None, None));
 }
 
 #[test]
@@ -143,7 +144,7 @@ fn a_path_that_turns_ect1_into_ect0_gets_ect0_from_noq() {
     left(&pair);
     pair.run(1.0);
     assert!(left(&pair).iter().all(|ecn| *ecn == ECT0));
-    assert_eq!(ecn(&pair, PathId::ZERO).fault(), Some(EcnFault::Remarked));
+    assert_eq!(ecn(&pair, PathId::ZERO).fault, Some(EcnFault::Remarked));
 }
 
 #[test]
@@ -154,10 +155,7 @@ fn a_path_that_clears_ecn_gets_none_from_noq() {
     left(&pair);
     pair.run(1.0);
     assert!(left(&pair).iter().all(Option::is_none));
-    assert_eq!(
-        ecn(&pair, PathId::ZERO).fault(),
-        Some(EcnFault::Unconfirmed)
-    );
+    assert_eq!(ecn(&pair, PathId::ZERO).fault, Some(EcnFault::Unconfirmed));
 }
 
 #[test]
@@ -177,7 +175,7 @@ fn each_path_of_a_noq_connection_counts_its_own_marks() {
     pair.run(2.0);
     let second = second.lock().expect("no test panics in here");
     let second = second.expect("the path is open");
-    let before = [PathId::ZERO, second].map(|path| ecn(&pair, path).arrived());
+    let before = [PathId::ZERO, second].map(|path| ecn(&pair, path).arrived);
     assert_eq!(before.map(|counts| counts.ce), [0, 0]);
     let marked = mark_every_tenth(&pair);
     pair.run(3.0);
@@ -191,14 +189,11 @@ fn each_path_of_a_noq_connection_counts_its_own_marks() {
     let governors = governors.lock().expect("no test panics in here");
     assert_eq!(governors.len(), 2);
     for (state, governor) in states.iter().zip(&*governors) {
-        assert_eq!(
-            (state.sends(), state.fault()),
-            (Some(EcnMode::Scalable), None)
-        );
-        assert!(state.arrived().ce > 20, "{state:?}");
-        assert_eq!(state.arrived().ce, governor.0.load(Ordering::Relaxed));
+        assert_eq!((state.sends, state.fault), (Some(EcnMode::Scalable), None));
+        assert!(state.arrived.ce > 20, "{state:?}");
+        assert_eq!(state.arrived.ce, governor.0.load(Ordering::Relaxed));
     }
-    let heard: u64 = states.iter().map(|state| state.arrived().ce).sum();
+    let heard: u64 = states.iter().map(|state| state.arrived.ce).sum();
     let marked = marked.load(Ordering::Relaxed);
     assert!(
         heard <= marked && heard + 10 > marked,
@@ -214,10 +209,10 @@ fn over_dualpi2(client: Kind) -> (f64, f64) {
     });
     let mut pair = Pair::on(net, client, Kind::PlainQuinn, "keel", Arc::new(Deaf));
     pair.run(10.0);
-    let (begun, counted) = (pair.received(), ecn(&pair, PathId::ZERO).arrived());
+    let (begun, counted) = (pair.received(), ecn(&pair, PathId::ZERO).arrived);
     let time = Duration::from_secs(20);
     pair.run(time.as_secs_f64());
-    let counts = ecn(&pair, PathId::ZERO).arrived();
+    let counts = ecn(&pair, PathId::ZERO).arrived;
     let marks = (counts.ce - counted.ce) as f64;
     let unmarked = (counts.ect0 + counts.ect1 - counted.ect0 - counted.ect1) as f64;
     let bits = (pair.received() - begun) as f64 * 8.0;

@@ -95,7 +95,7 @@ pub(crate) struct Pair {
     pub(crate) client_socket: Arc<Recorder>,
     pub(crate) server_socket: Arc<Recorder>,
     endpoint: Endpoint,
-    client_side: Option<evenkeel_noq::Endpoint>,
+    client_side: Option<evenkeel_noq::EndpointBuilder>,
     slots: [Slot; 2],
     received: Arc<AtomicU64>,
 }
@@ -109,8 +109,8 @@ pub(crate) struct Deaf;
 impl Observer for Deaf {}
 
 impl Kind {
-    fn noq(self) -> Option<evenkeel_noq::Endpoint> {
-        let endpoint = evenkeel_noq::Endpoint::new().hop_limit(64);
+    fn noq(self) -> Option<evenkeel_noq::EndpointBuilder> {
+        let endpoint = evenkeel_noq::EndpointBuilder::new().hop_limit(64);
         match self {
             Self::Noq | Self::NoqWithPaths => Some(endpoint.path_headers(1)),
             Self::NoqAnswers => Some(endpoint.answer_path_headers()),
@@ -121,8 +121,8 @@ impl Kind {
         }
     }
 
-    fn quinn(self) -> evenkeel::Endpoint {
-        let endpoint = evenkeel::Endpoint::new().hop_limit(64);
+    fn quinn(self) -> evenkeel::EndpointBuilder {
+        let endpoint = evenkeel::EndpointBuilder::new().hop_limit(64);
         match self {
             Self::QuinnAnswers => endpoint.answer_path_headers(),
             _ => endpoint.path_headers(1),
@@ -322,7 +322,7 @@ impl Pair {
         else {
             panic!("the client is on quinn");
         };
-        let wrapped = evenkeel.wrap(
+        let wrapped = evenkeel.wrap_socket(
             Box::new(Socket(socket.clone())),
             Arc::new(Time(self.net.runtime())),
         );

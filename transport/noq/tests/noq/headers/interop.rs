@@ -1,4 +1,4 @@
-//! Who agrees on headers with whom, and what headers then tell.
+//! Which stacks agree on headers with each other, and the samples that follow.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a path carried, as applications keep it for later connections.
+//! Tokens with which a later connection resumes at the rate that a path carried before.
 
 use std::error::Error;
 use std::fmt;
@@ -10,18 +10,27 @@ use evenkeel_congestion::{InitialWindow, Remembered};
 
 use crate::path::PathState;
 
-/// What the path to a peer carried: [`Context::memory`](crate::Context::memory) gives it, and
-/// [`Endpoint::remembering`](crate::Endpoint::remembering) begins a later connection with it
+/// What the path to a peer carried, to resume with: [`Context::resume_token`](crate::Context::resume_token) gives it, and
+/// [`EndpointBuilder::resuming`](crate::EndpointBuilder::resuming) begins a later connection with it
 /// (RFC 9959).
 ///
 /// It is written and read as a line of text, such as `203.0.113.7 31250000 600000 1794000000`: the
 /// address, bytes of UDP payload per second, the least round trip in microseconds, and the second in
 /// Unix time at which it was true. Keep it where only the application writes. Text that claims too
-/// much makes at most one round trip of loss; [`Endpoint::remembering`](crate::Endpoint::remembering)
+/// much makes at most one round trip of loss; [`EndpointBuilder::resuming`](crate::EndpointBuilder::resuming)
 /// has the bounds.
+///
+/// ```
+/// use evenkeel::ResumeToken;
+///
+/// let token: ResumeToken = "203.0.113.7 31250000 600000 1794000000".parse()?;
+/// assert_eq!((token.rate, token.min_rtt.as_millis()), (31_250_000, 600));
+/// assert_eq!(token.to_string(), "203.0.113.7 31250000 600000 1794000000");
+/// # Ok::<(), evenkeel::InvalidResumeToken>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct PathMemory {
+pub struct ResumeToken {
     /// The peer's address.
     pub peer: IpAddr,
     /// Bytes of UDP payload per second, 1 to 12.5 billion (100 Gb/s).
@@ -41,7 +50,7 @@ const MOST_RTT: Duration = Duration::from_secs(10);
 /// A memory older than this is forgotten: paths and their other users change.
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-impl PathMemory {
+impl ResumeToken {
     /// The path to `peer` carries `rate` bytes of UDP payload per second and has a least round trip
     /// of `min_rtt`, at time `at`. Values beyond those that the fields allow become the greatest.
     pub fn new(peer: IpAddr, rate: u64, min_rtt: Duration, at: SystemTime) -> Self {
@@ -84,7 +93,7 @@ impl PathMemory {
     }
 }
 
-impl fmt::Display for PathMemory {
+impl fmt::Display for ResumeToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
         let (rtt, at) = (self.min_rtt.as_micros(), at.as_secs());
@@ -92,33 +101,36 @@ impl fmt::Display for PathMemory {
     }
 }
 
-/// A text is no [`PathMemory`].
+/// The error for a text that is no [`ResumeToken`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoMemory;
+pub struct InvalidResumeToken;
 
-impl fmt::Display for NoMemory {
+impl fmt::Display for InvalidResumeToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "not what a path carried; write ADDRESS BYTES-PER-SECOND MICROSECONDS UNIX-SECONDS",
-        )
+        f.write_str("no resume token; write ADDRESS BYTES-PER-SECOND MICROSECONDS UNIX-SECONDS")
     }
 }
 
-impl Error for NoMemory {}
+impl Error for InvalidResumeToken {}
 
-impl FromStr for PathMemory {
-    type Err = NoMemory;
+impl FromStr for ResumeToken {
+    type Err = InvalidResumeToken;
 
-    fn from_str(text: &str) -> Result<Self, NoMemory> {
+    fn from_str(text: &str) -> Result<Self, InvalidResumeToken> {
         let words: Vec<_> = text.split_ascii_whitespace().collect();
         let [peer, rate, rtt, at] = words[..] else {
-            return Err(NoMemory);
+            return Err(InvalidResumeToken);
         };
-        let peer = peer.parse().map_err(|_| NoMemory)?;
-        let number = |text: &str| text.parse::<u64>().map_err(|_| NoMemory);
+        let peer = peer.parse().map_err(|_| InvalidResumeToken)?;
+        let number = |text: &str| text.parse::<u64>().map_err(|_| InvalidResumeToken);
         let at = UNIX_EPOCH.checked_add(Duration::from_secs(number(at)?));
         let rtt = Duration::from_micros(number(rtt)?);
-        Ok(Self::new(peer, number(rate)?, rtt, at.ok_or(NoMemory)?))
+        Ok(Self::new(
+            peer,
+            number(rate)?,
+            rtt,
+            at.ok_or(InvalidResumeToken)?,
+        ))
     }
 }
 
@@ -137,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_memory_is_for_its_address_and_for_an_hour() {
-        let memory = PathMemory::new(PEER, 1_000_000, ms(100), at(10_000));
+        let memory = ResumeToken::new(PEER, 1_000_000, ms(100), at(10_000));
         assert!(memory.is_for(PEER, at(10_000)));
         assert!(memory.is_for("::ffff:203.0.113.7".parse().expect("one"), at(13_600)));
         assert!(!memory.is_for(PEER, at(13_601)));
@@ -153,9 +165,9 @@ mod tests {
             min_rtt: Some(ms(100)),
             ..PathState::default()
         };
-        assert_eq!(PathMemory::of(&path(None), PEER, at(0)), None);
-        assert_eq!(PathMemory::of(&path(Some(120_000)), PEER, at(0)), None);
-        let memory = PathMemory::of(&path(Some(1_000_000)), PEER, at(7));
+        assert_eq!(ResumeToken::of(&path(None), PEER, at(0)), None);
+        assert_eq!(ResumeToken::of(&path(Some(120_000)), PEER, at(0)), None);
+        let memory = ResumeToken::of(&path(Some(1_000_000)), PEER, at(7));
         assert_eq!(
             memory.map(|memory| memory.to_string()).as_deref(),
             Some("203.0.113.7 1000000 100000 7")
@@ -167,13 +179,13 @@ mod tests {
         fn memories_are_read_as_they_are_written(
             rate in 1..=MOST_RATE, rtt in 0..=10_000_000_u64, second in 0..=u64::from(u32::MAX),
         ) {
-            let memory = PathMemory::new(PEER, rate, Duration::from_micros(rtt), at(second));
+            let memory = ResumeToken::new(PEER, rate, Duration::from_micros(rtt), at(second));
             prop_assert_eq!(memory.to_string().parse(), Ok(memory));
         }
 
         #[test]
         fn whatever_the_text_a_memory_stays_within_bounds(text in "[0-9a-f.: -]{0,60}|[0-9]{1,3}(\\.[0-9]{1,3}){3}( [0-9]{1,22}){3}") {
-            if let Ok(memory) = text.parse::<PathMemory>() {
+            if let Ok(memory) = text.parse::<ResumeToken>() {
                 prop_assert!((1..=MOST_RATE).contains(&memory.rate));
                 prop_assert!(memory.min_rtt <= MOST_RTT);
             }

@@ -13,7 +13,6 @@ use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, Runtime, UdpPoller};
 
 use crate::connection::Connection;
-use crate::hooks;
 
 /// The socket of an endpoint.
 #[derive(Debug)]
@@ -41,20 +40,20 @@ impl Socket {
 
     /// Gives `transmit` to the system: at the end of the poll of a driver, otherwise at once.
     fn give(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        let sent = hooks::send(&self.inner, transmit);
+        let sent = super::send(&self.inner, transmit);
         sent.unwrap_or_else(|| self.inner.try_send(transmit))
     }
 }
 
 impl AsyncUdpSocket for Socket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        hooks::poller_created();
+        super::poller_created();
         self.inner.clone().create_io_poller()
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         // What an endpoint sends for no connection is not ECN-capable.
-        let Some((connection, now)) = hooks::polled() else {
+        let Some((connection, now)) = super::polled() else {
             return self.give(transmit);
         };
         let transmit = &with_ecn(transmit, &connection);
@@ -64,7 +63,7 @@ impl AsyncUdpSocket for Socket {
                 contents: transmit.contents,
                 segment_size: transmit.segment_size,
             };
-            let is_data = || hooks::is_data(&connection);
+            let is_data = || super::is_data(&connection);
             let give = |contents: &[u8], segment_size| {
                 self.give(&Transmit {
                     contents,
@@ -104,7 +103,7 @@ impl AsyncUdpSocket for Socket {
 
     fn max_transmit_segments(&self) -> usize {
         let most = self.inner.max_transmit_segments();
-        let Some((connection, now)) = hooks::polled() else {
+        let Some((connection, now)) = super::polled() else {
             return most;
         };
         let mut state = connection.state();
@@ -112,7 +111,7 @@ impl AsyncUdpSocket for Socket {
             Some(settings) => settings.usage.batch(&connection, state.part(), now, most),
             None => most,
         };
-        hooks::batch(&mut state, now, most)
+        super::batch(&mut state, now, most)
     }
 
     fn max_receive_segments(&self) -> usize {
@@ -128,7 +127,7 @@ impl AsyncUdpSocket for Socket {
 fn with_ecn<'a>(transmit: &Transmit<'a>, connection: &Arc<Connection>) -> Transmit<'a> {
     let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
     let datagrams = transmit.contents.len().div_ceil(segment.max(1));
-    let is_data = hooks::is_data(connection);
+    let is_data = super::is_data(connection);
     let ecn = &mut connection.state().kept.feed.ecn;
     Transmit {
         ecn: match ecn.leaving(datagrams, transmit.ecn.is_some(), is_data) {

@@ -2,10 +2,8 @@
 //!
 //! Packets cannot be held back where they are sent: quinn has built and time-stamped them by then,
 //! and the wait would count as round trip time. So quinn builds them later. While a connection's
-//! bucket is empty, its controller reports a full window ([`Paced`](crate::controller)). ACKs and
+//! bucket is empty, its controller reports a full window ([`Paced`](crate::quinn_order::paced)). ACKs and
 //! probes pass nevertheless. The driver is polled again when the bucket has filled.
-
-mod timer;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,11 +14,10 @@ use std::{io, mem};
 
 use quinn::{AsyncTimer, AsyncUdpSocket};
 
+use super::socket::{HeaderSettings, Socket};
+use super::timer::Timer;
+use super::train::Train;
 use crate::connection::Connection;
-use crate::hooks;
-use crate::socket::{HeaderSettings, Socket};
-use crate::train::Train;
-use timer::Timer;
 
 /// The runtime that evenkeel's endpoints run on.
 #[derive(Debug)]
@@ -39,7 +36,7 @@ impl quinn::Runtime for Runtime {
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.inner.spawn(match hooks::driver_spawned() {
+        self.inner.spawn(match super::driver_spawned() {
             Some(connection) => Box::pin(Driver {
                 future,
                 connection,
@@ -63,7 +60,7 @@ impl quinn::Runtime for Runtime {
 
     fn now(&self) -> Instant {
         let now = self.inner.now();
-        hooks::clock_read(now);
+        super::clock_read(now);
         now
     }
 }
@@ -92,7 +89,7 @@ impl Future for Driver {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let train = mem::take(&mut this.train);
-        let polled = hooks::Poll::begin(this.connection.clone(), this.runtime.now(), train);
+        let polled = super::Poll::begin(this.connection.clone(), this.runtime.now(), train);
         let mut driven = this.future.as_mut().poll(cx);
         // quinn would be polled again at once, but what it sends then would need another call.
         if driven.is_pending() && polled.has_room() {

@@ -28,16 +28,16 @@ thread_local! {
 #[derive(Default)]
 pub(crate) struct Train {
     /// How the datagrams leave; `None` while there are none.
-    way: Option<Way>,
+    route: Option<Route>,
     contents: Vec<u8>,
     /// Wakes the driver when the system takes what waits.
     poller: Option<Pin<Box<dyn UdpPoller>>>,
-    /// Why earlier datagrams did not leave. quinn has not been told.
+    /// Why earlier datagrams did not leave. quinn does not know yet.
     error: Option<io::Error>,
 }
 
 /// What the datagrams of a train have in common.
-struct Way {
+struct Route {
     socket: Arc<dyn AsyncUdpSocket>,
     destination: SocketAddr,
     ecn: Option<EcnCodepoint>,
@@ -62,24 +62,24 @@ impl Train {
             return Err(error);
         }
         let more = transmit.contents;
-        let joins = |way: &Way| {
-            let is_alike = Arc::ptr_eq(&way.socket, socket)
-                && way.destination == transmit.destination
-                && way.ecn == transmit.ecn
-                && way.src_ip == transmit.src_ip
+        let joins = |route: &Route| {
+            let is_alike = Arc::ptr_eq(&route.socket, socket)
+                && route.destination == transmit.destination
+                && route.ecn == transmit.ecn
+                && route.src_ip == transmit.src_ip
                 && match transmit.segment_size {
-                    Some(size) => size == way.segment,
-                    None => more.len() <= way.segment,
+                    Some(size) => size == route.segment,
+                    None => more.len() <= route.segment,
                 };
             let length = self.contents.len() + more.len();
             let most = socket.max_transmit_segments();
-            let is_short = length <= LARGEST && length.div_ceil(way.segment) <= most;
-            is_alike && is_short && self.contents.len().is_multiple_of(way.segment)
+            let is_short = length <= LARGEST && length.div_ceil(route.segment) <= most;
+            is_alike && is_short && self.contents.len().is_multiple_of(route.segment)
         };
-        if !self.way.as_ref().is_some_and(joins) {
+        if !self.route.as_ref().is_some_and(joins) {
             self.depart()?;
             self.contents = SPARE.take();
-            self.way = Some(Way {
+            self.route = Some(Route {
                 socket: socket.clone(),
                 destination: transmit.destination,
                 ecn: transmit.ecn,
@@ -93,10 +93,10 @@ impl Train {
 
     /// Whether quinn has ended the poll although the system would take as much again.
     pub(crate) fn has_room(&self) -> bool {
-        self.way.as_ref().is_some_and(|way| {
-            let datagrams = self.contents.len().div_ceil(way.segment);
+        self.route.as_ref().is_some_and(|route| {
+            let datagrams = self.contents.len().div_ceil(route.segment);
             datagrams >= MOST_OF_A_POLL
-                && 2 * datagrams <= way.socket.max_transmit_segments()
+                && 2 * datagrams <= route.socket.max_transmit_segments()
                 && 2 * self.contents.len() <= LARGEST
         })
     }
@@ -106,15 +106,15 @@ impl Train {
     /// # Errors
     /// Those of the system. After `WouldBlock` the datagrams wait, after others they are lost.
     fn depart(&mut self) -> io::Result<()> {
-        let Some(way) = &self.way else {
+        let Some(route) = &self.route else {
             return Ok(());
         };
-        let left = way.socket.try_send(&Transmit {
-            destination: way.destination,
-            ecn: way.ecn,
+        let left = route.socket.try_send(&Transmit {
+            destination: route.destination,
+            ecn: route.ecn,
             contents: &self.contents,
-            segment_size: (self.contents.len() > way.segment).then_some(way.segment),
-            src_ip: way.src_ip,
+            segment_size: (self.contents.len() > route.segment).then_some(route.segment),
+            src_ip: route.src_ip,
         });
         let waits = |error: &io::Error| error.kind() == ErrorKind::WouldBlock;
         if !left.as_ref().is_err_and(waits) {
@@ -127,13 +127,13 @@ impl Train {
     /// errors when it sends again.
     pub(crate) fn poll_depart(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Err(error) = self.depart() {
-            let Some(way) = &self.way else {
+            let Some(route) = &self.route else {
                 self.error = Some(error);
                 continue;
             };
             let poller = self
                 .poller
-                .get_or_insert_with(|| way.socket.clone().create_io_poller());
+                .get_or_insert_with(|| route.socket.clone().create_io_poller());
             if let Err(error) = ready!(poller.as_mut().poll_writable(cx)) {
                 self.clear();
                 self.error = Some(error);
@@ -143,7 +143,7 @@ impl Train {
     }
 
     fn clear(&mut self) {
-        (self.way, self.poller) = (None, None);
+        (self.route, self.poller) = (None, None);
         self.contents.clear();
         SPARE.set(std::mem::take(&mut self.contents));
     }
@@ -299,7 +299,7 @@ mod tests {
         assert!(depart(&mut train).is_ready());
         let error = add(&mut train, &system, 1, &[100]).expect_err("the error of before");
         assert_eq!(error.kind(), ErrorKind::PermissionDenied);
-        add(&mut train, &system, 1, &[100]).expect("told once");
+        add(&mut train, &system, 1, &[100]).expect("reported once");
     }
 
     proptest! {

@@ -6,6 +6,10 @@ fn connection() -> Arc<Connection> {
     Connection::new(Arc::default())
 }
 
+fn allowed(connection: &Arc<Connection>) -> Allowance {
+    allowance(connection, &mut connection.state())
+}
+
 fn is(connection: &Arc<Connection>, other: Option<Arc<Connection>>) -> bool {
     other.is_some_and(|other| Arc::ptr_eq(connection, &other))
 }
@@ -81,12 +85,12 @@ fn only_the_connection_being_polled_is_held_back() {
         connection.state().pacer.set_rate(now, Some(1200));
     }
     let poll = Poll::begin(ours.clone(), now, Train::default());
-    assert!(allowance(&ours) == Allowance::Window);
+    assert!(allowed(&ours) == Allowance::Window);
     sent(&ours, &mut ours.state(), 2400);
-    assert!(allowance(&ours) == Allowance::Nothing && allowance(&other) == Allowance::Window);
+    assert!(allowed(&ours) == Allowance::Nothing && allowed(&other) == Allowance::Window);
     assert!(poll.end().1.is_some());
     assert!(
-        allowance(&ours) == Allowance::Window,
+        allowed(&ours) == Allowance::Window,
         "outside of a poll the application asks"
     );
 }
@@ -119,12 +123,12 @@ fn what_was_not_let_through_is_not_taken_from_the_bucket() {
     let _poll = Poll::begin(ours.clone(), now, Train::default());
     sent(&ours, &mut ours.state(), 2400);
     assert!(!is_data(&ours));
-    assert!(allowance(&ours) == Allowance::Window, "an ACK or a probe");
+    assert!(allowed(&ours) == Allowance::Window, "an ACK or a probe");
     // Let through, but nothing was sent; then an ACK, in another attempt.
     clock_read(now);
     sent(&ours, &mut ours.state(), 2400);
     assert!(!is_data(&ours));
-    assert!(allowance(&ours) == Allowance::Window);
+    assert!(allowed(&ours) == Allowance::Window);
     sent(&ours, &mut ours.state(), 2400);
     assert!(is_data(&ours) && !is_data(&connection()));
 }
