@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use evenkeel_apps::AppError;
 use evenkeel_apps::stream::{
     self, AccessUnit, AdaptConfig, AnyViewer, Clock, Delays, Delivery, EncoderConfig, Header, Live,
-    Media, SendOptions, ServeOptions, ViewOptions, ViewReport, Viewing,
+    Media, SendOptions, ServeOptions, Track, ViewOptions, ViewReport, Viewing,
 };
 use quinn::{Connection, Endpoint, Runtime, TokioRuntime};
 use tokio::io::AsyncWrite;
@@ -51,11 +51,14 @@ fn pictures(count: usize) -> Media {
     Media::Recorded {
         pictures: (0..count)
             .map(|nth| AccessUnit {
+                track: Track::VIDEO,
                 bytes: vec![nth as u8; 100 + nth * 997].into(),
                 entry: (nth % 10 == 0).then_some(0),
                 parameters: Bytes::new(),
+                time: None,
             })
             .collect(),
+        tables: Bytes::new(),
         frame_rate: 100.0,
         repeat: false,
     }
@@ -233,13 +236,10 @@ async fn more_viewers_than_there_is_room_for_are_refused() {
 async fn hostile(bytes: Bytes, as_datagram: bool) -> Result<(), AppError> {
     let pair = Pair::streaming();
     let server = pair.server.clone();
-    let delivery = if as_datagram { "datagrams" } else { "frames" };
     let serving = tokio::spawn(async move {
         let connection = server.accept().await.unwrap().await.unwrap();
         let (mut control, _recv) = connection.accept_bi().await.unwrap();
-        let answer = format!(
-            r#"{{"accepted":{{"clock_us":0,"delivery":"{delivery}","frame_rate":30.0,"real":false}}}}"#
-        );
+        let answer = r#"{"accepted":{"clock_us":0,"frame_rate":30.0,"real":false,"tables":""}}"#;
         control
             .write_all(&[&[0, answer.len() as u8], answer.as_bytes()].concat())
             .await
@@ -268,6 +268,7 @@ async fn what_is_no_frame_ends_the_stream_with_an_error() {
     let header = |length| {
         let mut bytes = BytesMut::new();
         let header = Header {
+            track: Track::VIDEO,
             sequence: 0,
             captured_us: 0,
             bitrate_bps: 0,
@@ -306,6 +307,8 @@ async fn a_picture_comes_out_when_it_is_due_although_the_next_one_has_not_come()
         watching(Some(Duration::from_secs(60)), Some(memory.clone())),
     ));
     let picture = |nth: u8| AccessUnit {
+        track: Track::VIDEO,
+        time: None,
         bytes: vec![nth; 3].into(),
         entry: (nth == 0).then_some(0),
         parameters: Bytes::new(),

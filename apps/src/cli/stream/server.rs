@@ -54,7 +54,7 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
     let server = Server::start(&args.at, &args.output, controller, transport).await?;
     let live = match &media {
         Media::Live(live) => Some(live.clone()),
-        Media::Synthetic(_) | Media::Recorded { .. } => None,
+        Media::Synthetic(_) | Media::Tracks(_) | Media::Recorded { .. } => None,
     };
     let viewers = Arc::new(Viewers {
         live: Arc::default(),

@@ -22,6 +22,7 @@ fn begin_with(viewing: Viewing, began: Instant, omit: Duration, clock: Compariso
 /// Frame `sequence`, captured `50 * sequence` ms after the beginning.
 fn header(sequence: u32) -> Header {
     Header {
+        track: Track::VIDEO,
         sequence,
         captured_us: 5_000_000 + 50_000 * u64::from(sequence),
         bitrate_bps: 1_000_000 + sequence / 10,
