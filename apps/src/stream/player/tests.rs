@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::super::track::Track;
 use super::*;
 
 const FRAME: Duration = Duration::from_millis(40);

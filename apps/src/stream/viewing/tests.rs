@@ -1,4 +1,5 @@
 use super::super::lateness::Delays;
+use super::super::report::{FrameCounts, JitterReport};
 use super::*;
 use evenkeel_tests::time::{epoch, ms};
 
