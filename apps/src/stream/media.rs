@@ -54,6 +54,7 @@ pub enum Media {
 #[derive(Debug)]
 pub struct Live {
     frame_rate: f64,
+    follows: bool,
     state: Mutex<LiveState>,
     changed: Notify,
 }
@@ -118,9 +119,13 @@ impl Media {
         }
     }
 
-    /// Returns whether frames are pictures that a decoder understands.
-    pub fn is_real(&self) -> bool {
-        !matches!(self, Self::Synthetic(_) | Self::Tracks(_))
+    /// Returns whether an encoder follows the connection.
+    pub fn is_encoded(&self) -> bool {
+        match self {
+            Self::Synthetic(_) | Self::Tracks(_) => true,
+            Self::Recorded { .. } => false,
+            Self::Live(live) => live.follows,
+        }
     }
 
     /// Waits until it is known what a viewer has to get before any frame, and returns that.
@@ -175,8 +180,18 @@ impl Live {
     pub fn new(frame_rate: f64) -> Self {
         Self {
             frame_rate,
+            follows: false,
             state: Mutex::default(),
             changed: Notify::new(),
+        }
+    }
+
+    /// The same, of an encoder that is told the rate to use, as [`SentCounts`](super::SentCounts)
+    /// say it.
+    pub fn following(frame_rate: f64) -> Self {
+        Self {
+            follows: true,
+            ..Self::new(frame_rate)
         }
     }
 

@@ -45,8 +45,8 @@ pub(super) struct Accepted {
     pub(super) clock_us: u64,
     /// Pictures per second.
     pub(super) frame_rate: f64,
-    /// Whether frames are pictures that a decoder understands.
-    pub(super) real: bool,
+    /// Whether an encoder follows the connection, and frames tell its bitrate.
+    pub(super) encoded: bool,
     /// What belongs before all frames, in hexadecimal digits: the tables of a transport stream.
     pub(super) tables: String,
 }
@@ -89,7 +89,7 @@ mod tests {
             let answer = Answer::Accepted(Accepted {
                 clock_us,
                 frame_rate: frames.into(),
-                real: true,
+                encoded: true,
                 tables: "47".into(),
             });
             let message = encode(&answer);

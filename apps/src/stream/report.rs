@@ -157,7 +157,7 @@ pub struct Snapshot {
     pub delay_ms: Option<f64>,
     /// The greatest possible error of `delay_ms`, in milliseconds; `None` of a shared clock.
     pub clock_error_ms: Option<f64>,
-    /// The encoder's target for the last frame, in bits per second; `None` of real media.
+    /// The encoder's target for the last frame, in bits per second; `None` where no encoder follows.
     pub bitrate_bps: Option<u64>,
     /// How much there is to show, in milliseconds.
     pub buffer_ms: f64,

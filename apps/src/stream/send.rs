@@ -61,7 +61,7 @@ pub struct SentCounts {
     pub streams_reset: u64,
     /// Bytes of content handed to the connection.
     pub bytes: u64,
-    /// The encoder's present target, in bits per second; 0 of real media, which nobody encodes.
+    /// The encoder's present target, in bits per second; 0 where no encoder follows the connection.
     pub bitrate_bps: u64,
     /// How often the target has changed.
     pub bitrate_switches: u64,

@@ -130,7 +130,7 @@ async fn serve_viewer(
     let accepted = Accepted {
         clock_us: options.clock.read(runtime.now()),
         frame_rate: options.media.frame_rate(),
-        real: options.media.is_real(),
+        encoded: options.media.is_encoded(),
         tables: HEXLOWER.encode(&tables),
     };
     message::write(&mut control, &Answer::Accepted(accepted)).await?;
@@ -140,7 +140,7 @@ async fn serve_viewer(
         options: options.send,
         clock: options.clock,
         sending,
-        encodes: !options.media.is_real(),
+        encodes: options.media.is_encoded(),
     };
     let feed = options.media.feed(viewer, runtime.now());
     let mut before = sending.counts();

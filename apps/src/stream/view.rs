@@ -176,7 +176,7 @@ impl Viewer<'_> {
             began_us,
             accepted_us: accepted.clock_us,
             omit_until: options.began + options.omit,
-            is_encoded: !accepted.real,
+            is_encoded: accepted.encoded,
         };
         self.viewing.begin(beginning, clock, player);
         if self.keeps {

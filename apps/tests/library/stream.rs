@@ -239,7 +239,7 @@ async fn hostile(bytes: Bytes, as_datagram: bool) -> Result<(), AppError> {
     let serving = tokio::spawn(async move {
         let connection = server.accept().await.unwrap().await.unwrap();
         let (mut control, _recv) = connection.accept_bi().await.unwrap();
-        let answer = r#"{"accepted":{"clock_us":0,"frame_rate":30.0,"real":false,"tables":""}}"#;
+        let answer = r#"{"accepted":{"clock_us":0,"frame_rate":30.0,"encoded":true,"tables":""}}"#;
         control
             .write_all(&[&[0, answer.len() as u8], answer.as_bytes()].concat())
             .await

@@ -1,11 +1,13 @@
 //! The options of `evenkeel stream`.
 
 use std::io::{IsTerminal, stdin, stdout};
-use std::{path::PathBuf, time::Duration};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::builder::{Resettable, TypedValueParser};
 use clap::{Arg, Args, Subcommand, ValueEnum};
 
+use super::rate::RateTarget;
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
 use crate::cli::failure::Failure;
 use crate::stream::{AdaptConfig, EncoderConfig, SendOptions, SyntheticTrack};
@@ -78,6 +80,13 @@ pub(crate) struct StreamServerArgs {
     /// at its own bitrate instead of the synthetic encoder's
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
+    /// With `publish`: tell the encoder behind standard input the rate to use, in bits per second, whenever it
+    /// changes: a line in FILE, to a socket (`unix:PATH`) or to a command's input (`exec:COMMAND`)
+    ///
+    /// It is the rate of all tracks together that the slowest viewer's path carries. --bitrate,
+    /// --floor, --start-rate, --headroom and --rise bound it.
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) encoder_rate: Option<RateTarget>,
     /// Repeat the file
     #[arg(long, requires = "input")]
     pub(crate) repeat: bool,
@@ -182,7 +191,8 @@ impl StreamSide {
                     frame_rate: EncoderConfig::default().frame_rate,
                     ..server.encoder
                 };
-                let follows = server.send.adapt == AdaptConfig::default();
+                let follows =
+                    server.encoder_rate.is_some() || server.send.adapt == AdaptConfig::default();
                 if synthetic != EncoderConfig::default() || !follows || !server.tracks.is_empty() {
                     return Err(Failure::usage(
                         "options of the synthetic encoder cannot be used with real media",
@@ -195,7 +205,13 @@ impl StreamSide {
                         "name a file, or pipe in what an encoder makes",
                     ));
                 }
-                server.input.get_or_insert_with(|| "-".into());
+                let input = server.input.get_or_insert_with(|| "-".into());
+                if server.encoder_rate.is_some() && input.as_path() != Path::new("-") {
+                    return Err(Failure::usage(
+                        "--encoder-rate is for an encoder, and a file has none",
+                        "pipe in what an encoder makes",
+                    ));
+                }
                 server.names = PUBLISH_AND_PLAY;
             }
             Self::Play(client) => {
@@ -207,6 +223,12 @@ impl StreamSide {
                 }
                 client.output.get_or_insert_with(|| "-".into());
                 client.names = PUBLISH_AND_PLAY;
+            }
+            Self::Server(server) if server.encoder_rate.is_some() => {
+                return Err(Failure::usage(
+                    "--encoder-rate is for an encoder behind standard input",
+                    "use `evenkeel stream publish`",
+                ));
             }
             Self::Server(_) | Self::Client(_) => {}
         }
@@ -221,8 +243,9 @@ fn of_publisher(arg: Arg) -> Arg {
             "MPEG-TS, or H.264 or HEVC in Annex B format, or `-` for standard input, the default in \
              a pipe",
         ),
-        "group" | "key_ratio" | "noise" | "seed" | "ceiling_bps" | "floor_bps" | "start_bps"
-        | "headroom" | "deadband" | "rise_per_s" | "fixed" | "tracks" => arg.hide(true),
+        "group" | "key_ratio" | "noise" | "seed" | "deadband" | "fixed" | "tracks" => {
+            arg.hide(true)
+        }
         _ => arg,
     }
 }

@@ -36,7 +36,10 @@ pub(crate) async fn open<E: Send + 'static>(
         None if !args.tracks.is_empty() => Media::Tracks(args.tracks()?.into()),
         None => Media::Synthetic(encoder),
         Some(path) if path == Path::new("-") => {
-            let live = Arc::new(Live::new(encoder.frame_rate));
+            let live = Arc::new(match args.encoder_rate {
+                Some(_) => Live::following(encoder.frame_rate),
+                None => Live::new(encoder.frame_rate),
+            });
             let input = descriptor(std::io::stdin().as_fd(), "input")?;
             tokio::spawn(read(input, live.clone(), report.clone()));
             Media::Live(live)
