@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct Track {
     /// What it carries.
     pub kind: Kind,
-    /// Which of its kind it is, 0 to [`MAX_INDEX`](Self::MAX_INDEX). Of pictures the first is to be
-    /// seen whatever happens, others where there is room.
+    /// Its number among the tracks of that kind, 0 to [`MAX_INDEX`](Self::MAX_INDEX). The first
+    /// pictures are to be seen whatever happens, others where there is room.
     pub index: u8,
 }
 

@@ -129,7 +129,7 @@ impl RateSink {
 
     fn write(&mut self, rate_bps: u64) -> io::Result<()> {
         match self {
-            // One write of one length: whoever reads sees no half of it.
+            // One write of one length: a reader sees no half of it.
             Self::File(file) => file.write_all_at(format!("{rate_bps:0DIGITS$}\n").as_bytes(), 0),
             Self::Socket(socket) => socket.write_all(format!("{rate_bps}\n").as_bytes()),
             Self::Command(stdin) => stdin.write_all(format!("{rate_bps}\n").as_bytes()),
