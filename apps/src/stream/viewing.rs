@@ -348,7 +348,8 @@ impl State {
 
     /// Has all tracks wait for each other, but tables for nothing.
     fn keep_together(&mut self, now_us: i64) {
-        let elapsed_us = now_us - self.arrived_us.replace(now_us).unwrap_or(now_us);
+        let before_us = self.arrived_us.replace(now_us).unwrap_or(now_us);
+        let elapsed_us = now_us.saturating_sub(before_us).max(0);
         let needed = self
             .tracks
             .values()

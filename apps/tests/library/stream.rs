@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use evenkeel_apps::AppError;
 use evenkeel_apps::stream::{
     self, AccessUnit, AdaptConfig, AnyViewer, Clock, Delays, Delivery, EncoderConfig, Header, Live,
-    Media, SendOptions, ServeOptions, Track, ViewOptions, ViewReport, Viewing,
+    Media, SendOptions, ServeOptions, SyntheticTrack, Track, ViewOptions, ViewReport, Viewing,
 };
 use quinn::{Connection, Endpoint, Runtime, TokioRuntime};
 use tokio::io::AsyncWrite;
@@ -326,4 +326,33 @@ async fn a_picture_comes_out_when_it_is_due_although_the_next_one_has_not_come()
         .expect("they were due long ago");
     assert_eq!(*memory.0.lock().unwrap(), [0, 0, 0, 1, 1, 1]);
     viewer.abort();
+}
+
+#[tokio::test]
+async fn each_track_arrives_by_its_own_delivery_and_has_its_own_figures() {
+    let specs = [
+        "sound:bytes=80,rate=50",
+        "video:bytes=2000,rate=25,group=10,key_ratio=4",
+        "video:bytes=4000,rate=25,group=10,key_ratio=4",
+        "data:bytes=10,rate=5",
+    ];
+    let tracks = SyntheticTrack::all(specs).unwrap();
+    let pair = Pair::streaming();
+    let mut options = options(Media::Tracks(tracks.into()), Delivery::Groups);
+    options.send.sound_delivery = Delivery::Datagrams;
+    // A busy machine is no reason to give something up.
+    options.send.cancel_after = Duration::from_secs(60);
+    serve(pair.server.clone(), options);
+    let time = Some(Duration::from_secs(1));
+    let (result, report) = watch(pair.connect().await, watching(time, None)).await;
+    result.unwrap();
+    let names: Vec<String> = report.tracks.iter().map(|t| t.track.to_string()).collect();
+    assert_eq!(names, ["sound", "video", "video 2", "data"]);
+    let of = |nth: usize| &report.tracks[nth].frames;
+    assert_eq!(report.frames, *of(1));
+    assert!(of(0).received > of(1).received && of(2).received > of(3).received);
+    assert!(
+        report.tracks.iter().all(|track| track.frames.lost == 0),
+        "{report:?}"
+    );
 }
