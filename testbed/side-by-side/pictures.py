@@ -1,11 +1,11 @@
-"""A camera and a viewer that measure: MPEG-TS whose packets say of which picture they are and when it
-was taken.
+"""A camera and a viewer that measure: MPEG-TS whose packets say of which picture they are and when
+it was taken.
 
-  pictures.py send TO --rate BPS --seconds N [--keys N]   TO is - for standard output, or HOST:PORT (UDP)
-  pictures.py receive FROM --seconds N --sent N           FROM is - for standard input, or PORT (UDP)
+  pictures.py send TO --rate BPS --seconds N [--keys N]   to - (standard output) or HOST:PORT (UDP)
+  pictures.py receive FROM --seconds N --sent N           from - (standard input) or PORT (UDP)
 
-The viewer prints one line: pictures whole, in percent of those sent, and 50th and 95th percentile of
-the time from capture to the last byte, in milliseconds, by one clock (CLOCK_MONOTONIC).
+The viewer prints one line: pictures that can be decoded, in percent of those sent, and 50th and 95th
+percentile of the time from capture to the last byte, in milliseconds, by one clock (CLOCK_MONOTONIC).
 """
 import argparse
 import binascii
@@ -50,8 +50,10 @@ TABLES = table(0, 0, 1, struct.pack(">HH", 1, 0xE000 | MAP)) + table(
 def picture(number, is_key, size, counter):
     """One PES packet: an H.264 picture in whose every packet stand its number, place and time."""
     stamp = number * 90_000 // RATE
-    pts = struct.pack(">BHH", 0x21 | stamp >> 29 & 14, (stamp >> 14 & 0xFFFE) | 1, (stamp << 1 & 0xFFFE) | 1)
-    head = b"\0\0\1\xe0\0\0\x80\x80\5" + pts + b"\0\0\1" + (b"\x65" if is_key else b"\x41") + b"\x88"
+    low = [(stamp >> 14 & 0xFFFE) | 1, (stamp << 1 & 0xFFFE) | 1]
+    pts = struct.pack(">BHH", 0x21 | stamp >> 29 & 14, *low)
+    slice_ = b"\0\0\1" + (b"\x65" if is_key else b"\x41") + b"\x88"
+    head = b"\0\0\1\xe0\0\0\x80\x80\5" + pts + slice_
     now = time.monotonic_ns()
     count = max(1, size // PACKET)
     for place in range(count):
@@ -121,8 +123,12 @@ def receive(args):
         good = number in delays and (good or number % args.keys == 0)
         whole += good
     ranked = sorted(delays.values())
-    rank = lambda share: ranked[max(0, -(-len(ranked) * share // 100) - 1)] if ranked else float("nan")
-    print(f"{100 * whole / sent:.1f} % decodable, delay p50 {rank(50):.0f} ms, p95 {rank(95):.0f} ms", flush=True)
+
+    def rank(share):
+        return ranked[max(0, -(-len(ranked) * share // 100) - 1)] if ranked else float("nan")
+
+    share = f"{100 * whole / sent:.1f} % decodable"
+    print(f"{share}, delay p50 {rank(50):.0f} ms, p95 {rank(95):.0f} ms", flush=True)
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/bin/bash
 # evenkeel stream, SRT and RIST over the same emulated links, with the same pictures.
-#   run.sh BIN_DIR [SECONDS] [TOOL...]     tools: evenkeel, srt, rist; needs root, srt-tools, rist-tools
+#   run.sh BIN_DIR [SECONDS] [TOOL...]   tools: evenkeel, srt, rist; needs root, srt-, rist-tools
 # Each line says how many pictures can be decoded and how old they come out (pictures.py).
 set -eu
 BIN=$(realpath "$1"); export BIN SECONDS_SENT=${2:-20}; shift $(($# < 2 ? $# : 2))
